@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Builds sdist and wheel, installs the wheel alone into a clean environment and uses it there.
+set -euo pipefail
+venv=$1
+rm -rf dist .wheel-venv
+"$venv/bin/python" -m build --no-isolation --outdir dist . >/dev/null
+"$venv/bin/python" -m venv .wheel-venv
+.wheel-venv/bin/pip install --quiet --require-hashes -r requirements/runtime.lock
+.wheel-venv/bin/pip install --quiet --no-deps dist/repotrial-*.whl
+.wheel-venv/bin/pip check >/dev/null
+# From another folder, so that nothing is taken from the source tree by accident.
+root=$PWD
+cd /
+"$root/.wheel-venv/bin/repotrial" --version
+for contract in "$root"/examples/contracts/*/; do
+    "$root/.wheel-venv/bin/repotrial" contract check "$contract" --quiet
+done
+echo "wheel: installed and tried"

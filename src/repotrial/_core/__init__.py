@@ -1,0 +1,1 @@
+"""What everything else stands on: errors, canonical bytes, digests, ids, clocks, file habits."""

@@ -1,0 +1,36 @@
+r"""Untrusted text on its way to a screen.
+
+What does not print is shown as an escape (`\x1b`, `\n`, `\u202e`): `str.isprintable` refuses control, format
+(bidirectional and zero-width), surrogate, private and unassigned characters, and all separators except the
+space. A renderer's own markup is the renderer's to escape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = ["escape_unprintable", "list_some", "neutralize"]
+
+
+def escape_unprintable(text: str, *, keep: str = "") -> str:
+    """`text` with everything escaped that could move the cursor, reorder or hide; `keep` stays as it is."""
+    if text.isprintable():
+        return text
+    return "".join(
+        character
+        if character.isprintable() or character in keep
+        else character.encode("unicode_escape").decode("ascii")
+        for character in text
+    )
+
+
+def list_some(items: Sequence[str], *, most: int) -> str:
+    """`a, b and 7 more`: a message stays readable however many there are."""
+    more = len(items) - most
+    return ", ".join(items[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def neutralize(text: str, *, max_characters: int) -> str:
+    """The same on one line, cut to a length."""
+    shown = escape_unprintable(text[: max_characters + 1])
+    return shown if len(shown) <= max_characters else shown[: max_characters - 1] + "…"

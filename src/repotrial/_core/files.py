@@ -1,0 +1,44 @@
+"""File habits: nothing half-written, nothing read without a bound."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+__all__ = ["sync_directory", "write_atomic"]
+
+
+def write_atomic(path: Path, data: bytes, *, mode: int = 0o644, may_replace: bool = True) -> None:
+    """Write aside, fsync, rename, fsync the directory: readers see the old bytes or the new ones.
+
+    Raises:
+        FileExistsError: there is such a file and it may not be replaced; of two writers at once, one gets it.
+        OSError: the machine does not let us write.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            os.fchmod(stream.fileno(), mode)
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        if may_replace:
+            Path(name).replace(path)
+        else:
+            os.link(name, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):  # renamed
+            Path(name).unlink()
+    sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Make a rename in `path` survive a power cut."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,129 @@
+"""Rules about numbers: limits that fit together, weights that add up, isolation that holds (C7, S6, P16)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+
+from repotrial.contract._lint._rule import Finding, rule
+from repotrial.contract._lint._subject import Subject
+
+__all__ = ["RULES"]
+
+
+@rule(
+    "weights-sum",
+    "error",
+    example="""
+    [scoring]
+    weights = { minimal = "0.5", trace = "0.5", maintainable = "0.5" }
+    """,
+)
+def weights_sum(subject: Subject) -> Iterator[Finding]:
+    """The weights of the graded score do not sum to 1.
+
+    Why: s = Σ w·q is a share of 1 only if the weights are (S6). The sum is one of decimals, not floats.
+
+    Fix: adjust the weights.
+    """
+    weights = subject.contract.scoring.weights
+    named = {"minimal": weights.minimal, "trace": weights.trace, "maintainable": weights.maintainable}
+    yield from _sum_to_one("scoring.weights", named)
+
+
+@rule(
+    "interface-weights",
+    "error",
+    example="""
+    [scoring]
+    interface = { ok = "0.8", value = "0.5", violation = "0.2" }
+    """,
+)
+def interface_weights(subject: Subject) -> Iterator[Finding]:
+    """The rewards of the general score interface do not sum to 1.
+
+    Why: S = w_ok·[pass] + w_val·V - w_viol·P is bounded by -w_viol and w_ok + w_val (C15); with rewards that
+    sum to 1 the best change of every contract scores 1.
+
+    Fix: `ok` + `value` = 1; `violation` is apart.
+    """
+    weights = subject.contract.scoring.interface
+    yield from _sum_to_one("scoring.interface", {"ok": weights.ok, "value": weights.value})
+
+
+def _sum_to_one(field: str, named: dict[str, Decimal]) -> Iterator[Finding]:
+    found = sum(named.values(), start=Decimal(0))
+    if found != 1:
+        yield Finding(
+            field=field,
+            message=f"expected {' + '.join(named)} = 1, found {found}",
+            hint="adjust the weights",
+        )
+
+
+@rule(
+    "limits-inconsistent",
+    "warning",
+    example="""
+    [limits]
+    wall_seconds = 60
+    command_seconds = 600
+    """,
+)
+def limits_inconsistent(subject: Subject) -> Iterator[Finding]:
+    """A ceiling is higher than the ceiling of the whole run.
+
+    Why: a single command, setup step or check that may take longer than `limits.wall_seconds` has a ceiling
+    that is never reached, or a run ceiling that was forgotten.
+
+    Fix: lower the one or raise the other.
+    """
+    contract = subject.contract
+    wall = contract.limits.wall_seconds
+    ceilings = [("limits.command_seconds", contract.limits.command_seconds)]
+    ceilings += [
+        (f"setup[{i}].timeout_seconds", step.timeout_seconds or 0) for i, step in enumerate(contract.setup)
+    ]
+    ceilings += [
+        (f"{field}.timeout_seconds", check.timeout_seconds or 0) for field, check in subject.iter_checks()
+    ]
+    for field, seconds in ceilings:
+        if seconds > wall:
+            yield Finding(
+                field=field,
+                message=f"expected at most limits.wall_seconds = {wall}, found {seconds}",
+                hint="lower it, or raise limits.wall_seconds",
+            )
+
+
+@rule(
+    "weak-isolation",
+    "warning",
+    example="""
+    [environment]
+    isolation = "L1"
+    """,
+)
+def weak_isolation(subject: Subject) -> Iterator[Finding]:
+    """The contract may run with little or no isolation.
+
+    Why: at L1 the kernel's file rules are all that keeps agent and oracle apart, and at L0 nothing does; runs
+    at these levels are flagged.
+
+    Fix: ask for `L2` or more; the default is `L3`.
+    """
+    level = subject.contract.environment.isolation
+    if level in {"L0", "L1"}:
+        yield Finding(
+            field="environment.isolation",
+            message=f"expected L2, L3c or L3, found {level}",
+            hint="leave it out, unless the work cannot be done in a sandbox",
+        )
+
+
+RULES = (
+    weights_sum,
+    interface_weights,
+    limits_inconsistent,
+    weak_isolation,
+)

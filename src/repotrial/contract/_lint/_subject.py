@@ -1,0 +1,121 @@
+"""What the rules look at: the loaded contract, and what several of them derive from it."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from repotrial.contract._contract import Contract
+from repotrial.contract._lint._globs import Globs
+from repotrial.contract._lint._patch import Patch, Unreadable, parse_patch
+from repotrial.contract._loaded import CONTRACT_FILE, LoadedContract
+from repotrial.contract._oracle import Check, Overlay
+from repotrial.contract._rules_files import pins_below
+
+__all__ = ["OracleFile", "ShownText", "Subject", "is_inside"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OracleFile:
+    """One file that a check lays over the candidate's tree."""
+
+    field: str
+    """The overlay that brings it."""
+    source: str
+    """Beside the contract."""
+    target: str
+    """In the workspace."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownText:
+    """A text that the agent gets to read (P6)."""
+
+    file: str
+    field: str
+    text: str
+
+    def line_number(self, index: int) -> int | None:
+        """The place of the text's line `index`; fields of `contract.toml` are located by their path."""
+        return None if self.file == CONTRACT_FILE else index + 1
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A loaded contract under examination."""
+
+    loaded: LoadedContract
+
+    @property
+    def contract(self) -> Contract:
+        return self.loaded.contract
+
+    def iter_checks(self) -> Iterator[tuple[str, Check]]:
+        """Every check with its field path."""
+        for index, check in enumerate(self.contract.checks):
+            yield f"checks[{index}]", check
+
+    @cached_property
+    def patch(self) -> Patch | Unreadable | None:
+        """The reference change, where there is one."""
+        return None if self.loaded.reference is None else parse_patch(self.loaded.reference)
+
+    @cached_property
+    def writable(self) -> Globs:
+        return Globs(self.contract.policy.writable)
+
+    @cached_property
+    def protected(self) -> Globs:
+        return Globs(self.contract.policy.protected)
+
+    @cached_property
+    def generated(self) -> Globs:
+        return Globs(self.contract.policy.generated)
+
+    def is_open(self, path: str) -> bool:
+        """Whether the policy lets a change touch `path`."""
+        return self.writable.matches(path) and not self.protected.matches(path)
+
+    @property
+    def is_python(self) -> bool:
+        """Whether the harness can derive twins of the tests itself, which it does for Python alone."""
+        if self.contract.ecosystem is not None:
+            return self.contract.ecosystem == "python"
+        return self.contract.environment.python is not None
+
+    @cached_property
+    def oracle_files(self) -> tuple[OracleFile, ...]:
+        return tuple(
+            file
+            for field, check in self.iter_checks()
+            for name, overlays in (("files", check.files), ("negative", check.negative))
+            for index, overlay in enumerate(overlays)
+            for file in self._iter_overlay(f"{field}.{name}[{index}]", overlay)
+        )
+
+    def _iter_overlay(self, field: str, overlay: Overlay) -> Iterator[OracleFile]:
+        target = posixpath.normpath(overlay.target)
+        for pin in pins_below(overlay.source, self.loaded.files):
+            rest = posixpath.relpath(pin.path, overlay.source)
+            yield OracleFile(
+                field=field, source=pin.path, target=posixpath.normpath(posixpath.join(target, rest))
+            )
+
+    @cached_property
+    def shown(self) -> tuple[ShownText, ...]:
+        contract = self.contract
+        fields = [("title", contract.title)]
+        for name, texts in (("behavior", contract.clarify.behavior), ("hints", contract.clarify.hints)):
+            fields += [(f"clarify.{name}[{index}]", text) for index, text in enumerate(texts)]
+        return (
+            ShownText(file=contract.statement, field="", text=self.loaded.statement),
+            *(ShownText(file=CONTRACT_FILE, field=field, text=text) for field, text in fields),
+        )
+
+
+def is_inside(path: str, directory: str) -> bool:
+    """Whether `path` is `directory` or lies below it, both relative to the same root."""
+    path, directory = posixpath.normpath(path), posixpath.normpath(directory)
+    return directory in {".", path} or path.startswith(directory + "/")

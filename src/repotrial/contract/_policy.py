@@ -1,0 +1,133 @@
+"""Policy (C7, C10) and limits."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from repotrial.contract._environment import Network
+from repotrial.contract._types import (
+    Document,
+    Glob,
+    Identifier,
+    Megabytes,
+    NonNegative,
+    Positive,
+    SandboxPath,
+    Seconds,
+    Usd,
+)
+
+__all__ = ["Band", "DependencyPolicy", "Limits", "Policy", "Severity", "ToolPolicy", "Violations"]
+
+Severity: TypeAlias = Literal["hard", "compliance"]
+"""A hard rule fails the contract; a compliance rule costs score (C7)."""
+
+
+class Violations(Document, frozen=True, kw_only=True):
+    """How much each rule weighs when it is broken."""
+
+    network: Severity = "hard"
+    """Reaching for what the network policy does not allow."""
+    protected: Severity = "hard"
+    """Touching a protected file."""
+    writable: Severity = "hard"
+    """Touching a file outside `writable`."""
+    tools: Severity = "hard"
+    """Calling a program that is not allowed."""
+    dependencies: Severity = "hard"
+    """Breaking the dependency rule."""
+    change_size: Severity = "compliance"
+    """A change larger than the limits below allow."""
+    generated: Severity = "compliance"
+    """Generated files in the change."""
+    limits: Severity = "hard"
+    """Reaching one of `[limits]`, which ends the run in any case."""
+
+
+class ToolPolicy(Document, frozen=True, kw_only=True):
+    """Which programs the agent may call."""
+
+    allowed: tuple[str, ...] | None = None
+    """Names of programs; left out: all that the environment has."""
+    denied: tuple[str, ...] = ()
+    """Names of programs that must not be called."""
+
+
+class DependencyPolicy(Document, frozen=True, kw_only=True):
+    """What may happen to the project's dependencies."""
+
+    rule: Literal["unchanged", "declared-only", "free"] = "declared-only"
+    """`declared-only`: a new import must stand in a manifest of the project."""
+    manifests: tuple[Glob, ...] = ()
+    """Files that declare dependencies."""
+    registries: tuple[str, ...] = ()
+    """Registries that a resolution may use."""
+    max_resolutions: NonNegative | None = None
+    """Cap on dependency-resolution events (B6)."""
+
+
+class Policy(Document, frozen=True, kw_only=True):
+    """What the agent may do, and what its change may touch."""
+
+    network: Network = "none"
+    """What the agent may reach; checks reach nothing."""
+    writable: tuple[Glob, ...] = ("**",)
+    """What the change may touch; later patterns win, `!` takes back."""
+    protected: tuple[Glob, ...] = ()
+    """What it must not touch, even where `writable` covers it."""
+    generated: tuple[Glob, ...] = ()
+    """What tools leave behind; never part of the change (C10)."""
+    violations: Violations = Violations()
+    """How much each rule weighs."""
+    max_files_changed: NonNegative | None = None
+    """Most files that the change may touch."""
+    max_lines_changed: NonNegative | None = None
+    """Most lines that it may add and remove together."""
+    max_binary_bytes: NonNegative | None = None
+    """Most bytes of binary files that it may bring."""
+    stages: Literal["explicit", "automatic", "single"] = "automatic"
+    """How the run moves from reading to writing to testing (P7)."""
+    test_tools: tuple[SandboxPath, ...] = ()
+    """Programs that are masked until the test stage."""
+    tools: ToolPolicy = ToolPolicy()
+    """Which programs the agent may call."""
+    dependencies: DependencyPolicy = DependencyPolicy()
+    """What may happen to the project's dependencies."""
+    invariants: tuple[Identifier, ...] = ()
+    """Ids of checks that state repository invariants: they must hold whatever the task (C10)."""
+
+
+class Band(Document, frozen=True, kw_only=True):
+    """A resource floor and the point at which the run is ended; both are recorded, with what was observed."""
+
+    request: Megabytes
+    """What the run can count on."""
+    kill: Megabytes
+    """Where it is ended."""
+
+
+class Limits(Document, frozen=True, kw_only=True):
+    """Caps on one run. They are policy choices (P19), not measurements."""
+
+    wall_seconds: Seconds = 1800
+    """Time for the agent, by the clock."""
+    command_seconds: Seconds = 600
+    """Ceiling of a single command of the agent."""
+    cpu_seconds: Seconds | None = None
+    """Processor time of the agent's whole process tree."""
+    cost_usd: Usd = Usd("5.00")
+    """What the run may cost."""
+    tokens: Positive | None = None
+    """Tokens of all model calls together."""
+    tool_calls: Positive | None = None
+    """Tool calls of the agent."""
+    failed_check_cycles: Positive | None = None
+    """Failing test runs of the agent in a row."""
+    memory_mb: Band = Band(request=512, kill=2048)
+    """Main memory."""
+    disk_mb: Band = Band(request=512, kill=4096)
+    """Disk space that the run may take."""
+    processes: Positive = 512
+    """Processes at one time."""
+    output_mb: Megabytes = 64
+    """Most that one command may print."""

@@ -1,0 +1,182 @@
+"""Git objects, read one by one and checked: each must hash to the name under which it was asked for.
+
+Git does not hash what it reads from disk, and a repository that came with a contract may hold anything under
+any name. Here a commit hash stands for its content whoever wrote the object files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+import stat
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+
+import msgspec
+
+from repotrial._core.errors import ContractError
+from repotrial.source._git import GitProcess, open_git
+from repotrial.source._options import SourceOptions
+from repotrial.source._paths import render_path
+from repotrial.source._tree import TreeLimitError
+
+__all__ = [
+    "CorruptObjectError",
+    "MissingObjectError",
+    "ObjectFormat",
+    "ObjectReader",
+    "TreeItem",
+    "open_reader",
+    "parse_tree",
+]
+
+_CHUNK_BYTES = 1 << 20
+_TREE_BYTES = 64 << 20
+_HEADER = re.compile(rb"([0-9a-f]+) (commit|tree|blob|tag) ([0-9]+)\n")
+
+
+class CorruptObjectError(ContractError):
+    """A git object is malformed, of the wrong kind, or does not hash to its own name."""
+
+    code = "git-object-corrupt"
+    default_hint = "run `git fsck` on the source and make the bundle or clone anew"
+
+
+class MissingObjectError(ContractError):
+    """A commit needs an object that the source does not have, as after a partial or damaged clone."""
+
+    code = "git-object-missing"
+    default_hint = "use a complete clone or bundle (no `--filter`, no `--shared`)"
+
+
+class ObjectFormat(Enum):
+    """Which hash names a repository's objects."""
+
+    SHA1 = "sha1"
+    SHA256 = "sha256"
+
+    @property
+    def hex_digits(self) -> int:
+        return 40 if self is ObjectFormat.SHA1 else 64
+
+    @classmethod
+    def from_commit(cls, commit: str) -> ObjectFormat:
+        return cls.SHA256 if len(commit) == cls.SHA256.hex_digits else cls.SHA1
+
+
+class TreeItem(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of a git tree object."""
+
+    mode: int
+    name: bytes
+    object_id: str
+
+    @property
+    def kind(self) -> int:
+        """The file type bits alone: old repositories hold permissions that git itself disregards."""
+        return stat.S_IFMT(self.mode)
+
+
+class ObjectReader:
+    """Reads objects through one `git cat-file --batch`; one object at a time, each to its end."""
+
+    def __init__(self, process: GitProcess, object_format: ObjectFormat) -> None:
+        self._process = process
+        self._format = object_format
+
+    def read(self, object_id: str, *, kind: str, max_bytes: int = _TREE_BYTES) -> bytes:
+        """The whole object.
+
+        Raises:
+            MissingObjectError: it is not there.
+            CorruptObjectError: it is of another kind, or not what its name says.
+            TreeLimitError: it is larger than `max_bytes`.
+        """
+        return b"".join(self.iter_chunks(object_id, kind=kind, max_bytes=max_bytes))
+
+    def iter_chunks(self, object_id: str, *, kind: str, max_bytes: int) -> Iterator[bytes]:
+        """The object bit by bit; it is checked when the last bit has been taken."""
+        size = self._request(object_id, kind)
+        if size > max_bytes:
+            raise TreeLimitError(
+                f"expected at most {max_bytes} bytes in the {kind} {object_id}, found {size}"
+            )
+        state = hashlib.new(self._format.value, b"%s %d\0" % (kind.encode(), size), usedforsecurity=False)
+        left = size
+        while left:
+            chunk = self._process.answers.read(min(left, _CHUNK_BYTES))
+            if not chunk:
+                raise self._explain(object_id, kind)
+            left -= len(chunk)
+            state.update(chunk)
+            yield chunk
+        if self._process.answers.read(1) != b"\n":
+            raise self._explain(object_id, kind)
+        if state.hexdigest() != object_id:
+            raise CorruptObjectError(
+                f"expected the {kind} {object_id}, found content with the hash {state.hexdigest()}"
+            )
+
+    def _request(self, object_id: str, kind: str) -> int:
+        try:
+            self._process.requests.write(object_id.encode() + b"\n")
+            self._process.requests.flush()
+        except BrokenPipeError as error:
+            raise self._explain(object_id, kind) from error
+        answer = self._process.answers.readline(1000)
+        if answer == object_id.encode() + b" missing\n":
+            raise MissingObjectError(
+                f"expected the {kind} {object_id} in the source, found that it is missing"
+            )
+        header = _HEADER.fullmatch(answer)
+        if header is None:
+            raise self._explain(object_id, kind)
+        if header[2] != kind.encode():
+            raise CorruptObjectError(f"expected {object_id} to be a {kind}, found a {header[2].decode()}")
+        return int(header[3])
+
+    def _explain(self, object_id: str, kind: str) -> CorruptObjectError:
+        """Git says nothing about an object that it cannot read: it ends."""
+        self._process.verify_in_time()
+        return CorruptObjectError(f"expected the {kind} {object_id}, found an object that git cannot read")
+
+
+@contextlib.contextmanager
+def open_reader(
+    git_dir: Path, *, home: Path, object_format: ObjectFormat, options: SourceOptions
+) -> Iterator[ObjectReader]:
+    """A reader over a repository that this package made."""
+    with open_git(["cat-file", "--batch"], home=home, git_dir=git_dir, options=options) as process:
+        yield ObjectReader(process, object_format)
+
+
+def parse_tree(data: bytes, object_format: ObjectFormat) -> list[TreeItem]:
+    """Take a tree object apart.
+
+    Raises:
+        CorruptObjectError: it is not well-formed.
+    """
+    items: list[TreeItem] = []
+    width = object_format.hex_digits // 2
+    position = 0
+    while position < len(data):
+        space = data.find(b" ", position, position + 8)
+        end = data.find(b"\0", space + 1)
+        digits = data[position:space]
+        if space < 0 or end < 0 or end + 1 + width > len(data) or not re.fullmatch(rb"[0-7]+", digits):
+            raise CorruptObjectError("expected a git tree, found a malformed entry")
+        items.append(
+            TreeItem(
+                mode=int(digits, 8),
+                name=data[space + 1 : end],
+                object_id=data[end + 1 : end + 1 + width].hex(),
+            )
+        )
+        position = end + 1 + width
+    names = {item.name for item in items}
+    if len(names) != len(items) or any(b"/" in name for name in names):
+        shown = ", ".join(render_path(item.name) for item in items[:5])
+        raise CorruptObjectError(f"expected different plain names in a git tree, found {shown}")
+    return items

@@ -1,0 +1,202 @@
+"""The tree digest: one number for paths, modes and contents, the same from git, an archive or a directory.
+
+`docs/reference/tree-digest.md` holds the definition for second implementations.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from typing import Protocol
+
+import msgspec
+
+from repotrial._core.digest import Digest
+from repotrial._core.errors import ContractError
+from repotrial.source._options import SnapshotLimits
+from repotrial.source._paths import UnsafePathError, fold_path, is_escaping_link, render_path, verify_path
+
+__all__ = [
+    "TREE_DOMAIN",
+    "FileMode",
+    "Member",
+    "Sink",
+    "TreeConflictError",
+    "TreeEntry",
+    "TreeLimitError",
+    "TreeSummary",
+    "build_tree_digest",
+    "collect_tree",
+]
+
+TREE_DOMAIN = b"repotrial/tree@1\0"
+"""What the digest begins with, so that no other digest of ours can be taken for it."""
+
+_LINK_BYTES = 4095
+
+
+class FileMode(Enum):
+    """The three modes that count, in git's spelling."""
+
+    REGULAR = b"100644"
+    EXECUTABLE = b"100755"
+    SYMLINK = b"120000"
+
+
+class TreeConflictError(ContractError):
+    """A repository holds the same path twice, or one path both as a file and as a directory."""
+
+    code = "tree-conflict"
+    default_hint = "make the archive or commit anew; no usual tool writes such a tree"
+
+
+class TreeLimitError(ContractError):
+    """A repository exceeds the limits on entries, bytes of one file, bytes of all files, or packed bytes."""
+
+    code = "tree-limit"
+    default_hint = (
+        "check that the archive is not a decompression bomb; raise the limit if it is what you want"
+    )
+
+
+class TreeEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """What the digest sees of one file or link."""
+
+    path: bytes
+    mode: FileMode
+    content_digest: bytes
+    """The raw sha256 of the file's bytes, or of the link's target."""
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True):
+    """One file or link on its way into a snapshot; its content is read once, in order."""
+
+    path: bytes
+    mode: FileMode
+    chunks: Iterable[bytes]
+
+
+class Sink(Protocol):
+    """Where contents go while they are counted."""
+
+    def write_file(self, path: bytes, chunks: Iterable[bytes], *, is_executable: bool) -> None: ...
+
+    def write_link(self, path: bytes, target: bytes) -> None: ...
+
+
+class TreeSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole tree in a few figures."""
+
+    tree_digest: Digest
+    file_count: int
+    """Files and symbolic links."""
+    total_bytes: int
+    """Contents of files and targets of links."""
+    case_collisions: tuple[tuple[str, ...], ...]
+    """Groups of paths that a file system that ignores case or composition takes for one."""
+    escaping_links: tuple[str, ...]
+    """Symbolic links whose target lies outside the tree; kept as they are, never followed."""
+
+
+def build_tree_digest(entries: Iterable[TreeEntry]) -> Digest:
+    """The digest over entries in any order; paths must be different."""
+    state = hashlib.sha256(TREE_DOMAIN)
+    for entry in sorted(entries, key=lambda entry: entry.path):
+        state.update(entry.mode.value)
+        state.update(len(entry.path).to_bytes(8, "big"))
+        state.update(entry.path)
+        state.update(entry.content_digest)
+    return "sha256:" + state.hexdigest()
+
+
+def collect_tree(members: Iterable[Member], *, sink: Sink, limits: SnapshotLimits) -> TreeSummary:
+    """Take in all members, checking each before its content is read, and pass the contents to `sink`.
+
+    Raises:
+        UnsafePathError: a path or a link target is not acceptable.
+        TreeConflictError: two members claim the same place.
+        TreeLimitError: too many entries or bytes.
+    """
+    collection = _Collection(sink, limits)
+    for member in members:
+        collection.add(member)
+    return collection.build_summary()
+
+
+class _Collection:
+    def __init__(self, sink: Sink, limits: SnapshotLimits) -> None:
+        self._sink = sink
+        self._limits = limits
+        self._entries: dict[bytes, TreeEntry] = {}
+        self._directories: set[bytes] = set()
+        self._total_bytes = 0
+        self._escaping: list[bytes] = []
+
+    def add(self, member: Member) -> None:
+        self._claim(member.path)
+        state = hashlib.sha256()
+        chunks = self._measure(member, state)
+        match member.mode:
+            case FileMode.SYMLINK:
+                self._add_link(member.path, chunks)
+            case FileMode.REGULAR | FileMode.EXECUTABLE as mode:
+                self._sink.write_file(member.path, chunks, is_executable=mode is FileMode.EXECUTABLE)
+        self._entries[member.path] = TreeEntry(
+            path=member.path, mode=member.mode, content_digest=state.digest()
+        )
+
+    def build_summary(self) -> TreeSummary:
+        return TreeSummary(
+            tree_digest=build_tree_digest(self._entries.values()),
+            file_count=len(self._entries),
+            total_bytes=self._total_bytes,
+            case_collisions=_find_collisions([*self._entries, *self._directories]),
+            escaping_links=tuple(render_path(path) for path in sorted(self._escaping)),
+        )
+
+    def _claim(self, path: bytes) -> None:
+        verify_path(path, self._limits)
+        parents = _list_parents(path)
+        if path in self._entries or path in self._directories or any(p in self._entries for p in parents):
+            raise TreeConflictError(f"expected each path once, found another claim on {render_path(path)}")
+        self._directories.update(parents)
+        if len(self._entries) + len(self._directories) >= self._limits.entries:
+            raise TreeLimitError(f"expected at most {self._limits.entries} entries, found more")
+
+    def _add_link(self, path: bytes, chunks: Iterable[bytes]) -> None:
+        target = b"".join(chunks)
+        if not target or b"\0" in target:
+            raise UnsafePathError(
+                f"expected a link target, found an empty one or a NUL byte at {render_path(path)}"
+            )
+        if is_escaping_link(path, target):
+            self._escaping.append(path)
+        self._sink.write_link(path, target)
+
+    def _measure(self, member: Member, state: hashlib._Hash) -> Iterator[bytes]:
+        limit = _LINK_BYTES if member.mode is FileMode.SYMLINK else self._limits.file_bytes
+        size = 0
+        for chunk in member.chunks:
+            size += len(chunk)
+            self._total_bytes += len(chunk)
+            if size > limit or self._total_bytes > self._limits.total_bytes:
+                raise TreeLimitError(
+                    f"expected at most {limit} bytes in {render_path(member.path)} and "
+                    f"{self._limits.total_bytes} in all, found more"
+                )
+            state.update(chunk)
+            yield chunk
+
+
+def _list_parents(path: bytes) -> list[bytes]:
+    components = path.split(b"/")
+    return [b"/".join(components[:end]) for end in range(1, len(components))]
+
+
+def _find_collisions(paths: Iterable[bytes]) -> tuple[tuple[str, ...], ...]:
+    spellings: dict[str, list[bytes]] = {}
+    for path in paths:
+        spellings.setdefault(fold_path(path), []).append(path)
+    groups = sorted(sorted(group) for group in spellings.values() if len(group) > 1)
+    return tuple(tuple(render_path(path) for path in group) for group in groups)

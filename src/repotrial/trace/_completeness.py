@@ -1,0 +1,242 @@
+"""Completeness (P15): nothing that a verdict rests on is missing from a run directory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import islice
+
+import msgspec
+
+from repotrial._core.absence import Unknown
+from repotrial._core.canonical import Count
+from repotrial._core.digest import Digest
+from repotrial._core.display import neutralize
+from repotrial._core.errors import EvidenceError
+from repotrial.trace._blobs import BlobRef, BlobStore
+from repotrial.trace._event import Event
+from repotrial.trace._files import TraceUnreadableError
+from repotrial.trace._manifest import Manifest
+from repotrial.trace._payloads.checks import AcceptanceExecution, BuildCheck, StaticCheck
+from repotrial.trace._payloads.common import Phase
+from repotrial.trace._payloads.lifecycle import PhaseChanged, Termination, TerminationCategory, TraceTruncated
+from repotrial.trace._payloads.oversight import (
+    Intervention,
+    MonitorAlert,
+    OnAlert,
+    OnDecision,
+    OperatorDecision,
+)
+from repotrial.trace._reader import iter_events
+from repotrial.trace._rundir import RunPaths
+from repotrial.trace._sealed_files import digest_regular
+
+__all__ = ["Finding", "build_finding", "iter_completeness_problems"]
+
+_MAX_FINDING_CHARACTERS = 1000
+_PHASES: tuple[Phase, ...] = ("bind", "set-up", "brief", "act", "accept", "seal")
+_AFTER_ACTING: tuple[Phase, ...] = ("accept", "seal")
+_EARLY: frozenset[TerminationCategory] = frozenset({"circuit-breaker", "operator-abort", "run-timeout"})
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that is wrong or unknown."""
+
+    text: str
+    """What was expected and what was found."""
+    seq: Count | None = None
+    """The event it is about; null where it is about none."""
+
+
+def build_finding(text: str, *, seq: int | None = None) -> Finding:
+    """Names of files and checks may be an agent's invention: what a finding shows is safe to print."""
+    return Finding(text=neutralize(text, max_characters=_MAX_FINDING_CHARACTERS), seq=seq)
+
+
+def iter_completeness_problems(
+    paths: RunPaths, manifest: Manifest | Finding, *, verified_count: int
+) -> Iterator[Finding]:
+    """Walk the verified events once and name what is missing.
+
+    - phases are entered in order, and the agent does nothing after acting has ended;
+    - one termination says how acting ended, an early one with its evidence (P12);
+    - every intervention answers an alert or a decision that the trace holds;
+    - every blob that an event refers to is there, with its digest and size;
+    - every check that the manifest lists, and every check that left artifacts, has an event on the candidate;
+      no other check was executed, and no attempt is missing from the count;
+    - where the byte budget dropped something, the trace has the closing count.
+
+    Raises:
+        EvidenceError: a verified line is not an event that this release can read.
+    """
+    walk = _Walk(BlobStore(paths.blobs))
+    for event in islice(iter_events(paths.trace, allow_torn_tail=True), verified_count):
+        yield from walk.check_event(event)
+    if not walk.has_termination:
+        yield build_finding("expected a termination event, found none: the run did not come to its end")
+    if walk.is_dropping:
+        yield build_finding("expected a closing count of what the byte budget dropped, found none")
+    yield from _iter_check_problems(paths, manifest, walk)
+
+
+def _iter_check_problems(paths: RunPaths, manifest: Manifest | Finding, walk: _Walk) -> Iterator[Finding]:
+    if isinstance(manifest, Finding):
+        yield build_finding(f"expected a manifest that lists the checks; {manifest.text}")
+        listed: set[str] = set()
+    elif isinstance(acceptance := manifest.harness.entry_points.acceptance, Unknown):
+        yield build_finding(f"expected the manifest to list the checks, found unknown: {acceptance.reason}")
+        listed = set()
+    else:
+        listed = {check.check_id for check in acceptance}
+        for check_id in sorted(walk.accepted_checks - listed):
+            yield build_finding(f"check {check_id}: expected only checks of the manifest, found this one")
+    for check_id in sorted(listed - walk.judged_checks):
+        yield build_finding(f"check {check_id}: expected an event of its execution, found none")
+    for check_id in sorted(_checks_with_artifacts(paths) - walk.judged_checks - listed):
+        yield build_finding(f"check {check_id}: expected an event, found only a folder in acceptance/")
+
+
+def _checks_with_artifacts(paths: RunPaths) -> set[str]:
+    try:
+        return {entry.name for entry in paths.acceptance.iterdir()}
+    except (FileNotFoundError, NotADirectoryError):
+        return set()
+    except OSError as error:
+        raise TraceUnreadableError(f"{paths.acceptance}: expected a folder, found: {error}") from error
+
+
+class _Walk:
+    """What must be remembered from earlier events: numbers of alerts and decisions, digests, check ids."""
+
+    def __init__(self, blobs: BlobStore) -> None:
+        self._blobs = blobs
+        self._seen_blobs: set[tuple[Digest, int]] = set()
+        self._alerts: set[int] = set()
+        self._decisions: set[int] = set()
+        self._interventions: set[int] = set()
+        self._attempts: dict[tuple[str, ...], int] = {}
+        self._phase: Phase | None = None
+        self.accepted_checks: set[str] = set()
+        """Checks with an acceptance event on any tree."""
+        self.judged_checks: set[str] = set()
+        """Checks of all gates with an event on the candidate, as the contract has them (without twins)."""
+        self.has_termination = False
+        self.is_dropping = False
+
+    def check_event(self, event: Event) -> Iterator[Finding]:
+        yield from self._check_actor(event)
+        yield from self._check_payload(event)
+        for ref in _iter_blob_refs(event.payload):
+            yield from self._check_blob(ref, event.seq)
+
+    def _check_actor(self, event: Event) -> Iterator[Finding]:
+        if event.actor == "agent" and (self.has_termination or self._phase in _AFTER_ACTING):
+            text = f"expected nothing of the agent after acting has ended, found {event.type}"
+            yield build_finding(text, seq=event.seq)
+
+    def _check_payload(self, event: Event) -> Iterator[Finding]:
+        match event.payload:
+            case PhaseChanged() as change:
+                yield from self._check_phase(change, event.seq)
+            case MonitorAlert():
+                self._alerts.add(event.seq)
+            case OperatorDecision():
+                self._decisions.add(event.seq)
+            case Intervention() as intervention:
+                self._interventions.add(event.seq)
+                yield from self._check_intervention(intervention, event.seq)
+            case Termination() as termination:
+                yield from self._check_termination(termination, event.seq)
+            case BuildCheck() | StaticCheck() as check:
+                self.judged_checks.add(check.check_id)
+                yield from self._check_attempt(check, event.seq)
+            case AcceptanceExecution() as check:
+                yield from self._check_acceptance(check, event.seq)
+            case TraceTruncated(final=final):
+                self.is_dropping = not final
+            case _:
+                pass
+
+    def _check_termination(self, termination: Termination, seq: int) -> Iterator[Finding]:
+        if self.has_termination:
+            yield build_finding("expected one termination, found another", seq=seq)
+        self.has_termination = True
+        signs = self._alerts | self._decisions | self._interventions
+        if termination.category in _EARLY and signs.isdisjoint(termination.evidence):
+            text = f"expected an alert, a decision or an intervention that led to {termination.category}"
+            yield build_finding(f"{text}, found none", seq=seq)
+
+    def _check_acceptance(self, check: AcceptanceExecution, seq: int) -> Iterator[Finding]:
+        self.accepted_checks.add(check.check_id)
+        if check.subject == "candidate":
+            if self._phase != "accept":
+                found = self._phase or "none"
+                text = f"check {check.check_id}: expected an execution in the phase accept, found {found}"
+                yield build_finding(text, seq=seq)
+            if check.variant == "plain":
+                self.judged_checks.add(check.check_id)
+        yield from self._check_attempt(check, seq, check.subject, check.variant)
+
+    def _check_attempt(
+        self, check: BuildCheck | StaticCheck | AcceptanceExecution, seq: int, *series: str
+    ) -> Iterator[Finding]:
+        key = (check.event_type, check.check_id, *series)
+        expected = self._attempts.get(key, 0) + 1
+        if check.attempt != expected:
+            text = f"check {check.check_id}: expected attempt {expected}, found attempt {check.attempt}"
+            yield build_finding(text, seq=seq)
+        self._attempts[key] = check.attempt
+
+    def _check_phase(self, change: PhaseChanged, seq: int) -> Iterator[Finding]:
+        if change.previous != self._phase:
+            expected, found = self._phase or "no phase", change.previous or "no phase"
+            yield build_finding(f"expected a change from {expected}, found one from {found}", seq=seq)
+        elif self._phase is not None and _PHASES.index(change.phase) <= _PHASES.index(self._phase):
+            yield build_finding(f"expected a phase after {self._phase}, found {change.phase}", seq=seq)
+        self._phase = change.phase
+
+    def _check_intervention(self, intervention: Intervention, seq: int) -> Iterator[Finding]:
+        match intervention.basis:
+            case OnAlert(alert=alert):
+                if alert not in self._alerts:
+                    yield build_finding(
+                        f"expected event {alert} to be an alert before it, found none", seq=seq
+                    )
+            case OnDecision(decision=decision):
+                if decision not in self._decisions:
+                    yield build_finding(
+                        f"expected event {decision} to be a decision before it, found none", seq=seq
+                    )
+
+    def _check_blob(self, ref: BlobRef, seq: int) -> Iterator[Finding]:
+        key = (ref.digest, ref.size_bytes)
+        if key in self._seen_blobs:
+            return
+        self._seen_blobs.add(key)
+        path = self._blobs.path_of(ref.digest)
+        try:
+            found = digest_regular(path)
+            size = os.lstat(path).st_size
+        except EvidenceError as error:
+            yield build_finding(error.message, seq=seq)
+            return
+        except OSError as error:
+            yield build_finding(f"{path}: expected a blob, found: {error}", seq=seq)
+            return
+        if found != ref.digest or size != ref.size_bytes:
+            expected = f"{ref.size_bytes} bytes with {ref.digest}"
+            yield build_finding(f"{path}: expected {expected}, found {size} with {found}", seq=seq)
+
+
+def _iter_blob_refs(value: object) -> Iterator[BlobRef]:
+    match value:
+        case BlobRef():
+            yield value
+        case msgspec.Struct():
+            for name in value.__struct_fields__:
+                yield from _iter_blob_refs(getattr(value, name))
+        case tuple():
+            for item in value:
+                yield from _iter_blob_refs(item)
+        case _:
+            return

@@ -1,0 +1,83 @@
+"""The event envelope (P13): who, what, when, and the hash that chains it to everything before."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+import msgspec
+
+from repotrial._core.canonical import Count
+from repotrial.trace._payloads import Payload
+
+__all__ = ["ACTORS", "Actor", "Envelope", "Event", "EventHash", "EventRef", "TraceHead", "UnknownPayload"]
+
+Actor: TypeAlias = Literal["agent", "harness", "monitor", "operator"]
+"""Who caused an event."""
+
+ACTORS: tuple[Actor, ...] = ("agent", "harness", "monitor", "operator")
+
+EventHash = Annotated[
+    str, msgspec.Meta(pattern=r"^[0-9a-f]{64}(?!\n)$", description="64 lowercase hex digits")
+]
+"""The protocol's own word for the chained digest of an event; written without an algorithm in front."""
+
+
+class EventRef(msgspec.Struct, frozen=True, gc=False):
+    """What the writer answers: how to point at the event just recorded."""
+
+    seq: Count
+    """Position in the trace, from 0."""
+    t: Count
+    """Microseconds since the epoch, strictly increasing."""
+    hash: EventHash
+    """The event's place in the chain."""
+
+
+class TraceHead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All of a trace in two values: a seal that holds them holds every event."""
+
+    count: Count
+    """How many events."""
+    hash: EventHash
+    """Hash of the last one."""
+
+
+class Envelope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One line, its payload still as bytes."""
+
+    actor: Actor
+    """Who caused it."""
+    hash: EventHash
+    """Chained digest."""
+    payload: msgspec.Raw
+    """The payload's JSON, not looked into."""
+    seq: Count
+    """Position in the trace, from 0."""
+    t: Count
+    """Microseconds since the epoch."""
+    type: str
+    """Which payload it is."""
+
+
+class UnknownPayload(msgspec.Struct, frozen=True, kw_only=True):
+    """The payload of an event type that this release does not know: kept, counted, not understood."""
+
+    data: bytes
+    """Its JSON, as written."""
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """One line, its payload typed."""
+
+    actor: Actor
+    """Who caused it."""
+    hash: EventHash
+    """Chained digest."""
+    payload: Payload | UnknownPayload
+    """What happened."""
+    seq: Count
+    """Position in the trace, from 0."""
+    t: Count
+    """Microseconds since the epoch."""
+    type: str
+    """Which payload it is."""

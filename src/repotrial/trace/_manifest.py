@@ -1,0 +1,354 @@
+"""The manifest: everything that a run was bound to before its first action (P2, P10).
+
+A fact that could not be found out is `Unknown(reason)`, so that nobody mistakes it for "there is none". A run
+whose repository, dependencies, environment or harness are not all known is not bound to anything and does not
+verify; other gaps, such as the temperature of an agent that does not tell it, stay visible. What two runs
+must have in common to be compared (P30) is digested into one `comparability_class`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+
+from repotrial._core.absence import Unknown
+from repotrial._core.canonical import AsciiKey, Count, canonical_digest
+from repotrial._core.digest import Digest
+from repotrial._core.seed import ROOT_SEED
+from repotrial.trace._payloads.common import DecimalText, Name
+from repotrial.trace._payloads.lifecycle import RunId
+
+__all__ = [
+    "MANIFEST_SCHEMA",
+    "AgentConfiguration",
+    "ArchiveIdentity",
+    "CheckEntryPoint",
+    "ContractBinding",
+    "DeclaredVariables",
+    "DependencySpecification",
+    "DirectoryIdentity",
+    "EntryPoints",
+    "GitIdentity",
+    "Harness",
+    "HostEnvironment",
+    "ImageEnvironment",
+    "Lockfile",
+    "Manifest",
+    "PromptDigest",
+    "RunConfiguration",
+    "RunFacts",
+    "SeedStream",
+    "Seeds",
+    "Submodule",
+    "build_comparability_class",
+    "build_manifest",
+    "iter_unbound_fields",
+    "iter_unknown_fields",
+]
+
+MANIFEST_SCHEMA = "repotrial/manifest@1"
+
+Commit = Annotated[
+    str, msgspec.Meta(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?(?!\n)$", description="a full commit id")
+]
+
+
+class ContractBinding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which contract, to the byte."""
+
+    id: Name
+    """The contract's name."""
+    version_id: Digest
+    """C11: digest over repository, environment, setup, oracle and policy."""
+    statement_digest: Digest
+    """What the agent was asked."""
+
+
+class Submodule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    path: Name
+    """Where it lies in the tree."""
+    commit: Commit
+    """What it was at."""
+
+
+class GitIdentity(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="git"
+):
+    """A snapshot that came from git."""
+
+    commit: Commit
+    """The base commit."""
+    tree_digest: Digest
+    """Over paths, modes and contents, as found on disk."""
+    submodules: tuple[Submodule, ...] = ()
+    """All of them, resolved."""
+
+
+class ArchiveIdentity(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="archive"
+):
+    """A snapshot that came from an archive."""
+
+    archive_digest: Digest
+    """Over the archive's bytes."""
+    tree_digest: Digest
+    """Over paths, modes and contents, as found on disk."""
+
+
+class DirectoryIdentity(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="directory"
+):
+    """A snapshot that came from plain files."""
+
+    tree_digest: Digest
+    """Over paths, modes and contents, as found on disk."""
+
+
+RepositoryIdentity: TypeAlias = GitIdentity | ArchiveIdentity | DirectoryIdentity
+
+
+class Lockfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    path: Name
+    """Where it was found."""
+    digest: Digest
+    """Over its bytes."""
+
+
+class DependencySpecification(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the dependencies were resolved to, and from where."""
+
+    lockfiles: tuple[Lockfile, ...] | Unknown
+    """What fixed the dependencies."""
+    mirrors: tuple[str, ...] | Unknown
+    """Indexes and proxies that answered; empty where everything was vendored or cached."""
+
+
+class ImageEnvironment(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="image"
+):
+    """The run happened in an image."""
+
+    reference: Name
+    """How the image was named."""
+    image_digest: Digest
+    """Which image it was."""
+
+
+class HostEnvironment(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="host"
+):
+    """The run happened on the machine's own file system."""
+
+    observed_id: Digest
+    """Digest over what was observed of it."""
+
+
+RunEnvironment: TypeAlias = ImageEnvironment | HostEnvironment
+
+
+class CheckEntryPoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    check_id: Name
+    """The contract's check."""
+    command: Name
+    """What ran."""
+
+
+class EntryPoints(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The commands that the harness ran, in order; an empty list says that there is none."""
+
+    install: tuple[str, ...] | Unknown
+    """Commands of Setup."""
+    build: tuple[str, ...] | Unknown
+    """Commands of the build gate."""
+    acceptance: tuple[CheckEntryPoint, ...] | Unknown
+    """Every check that has to run; completeness is judged against this list (P15)."""
+
+
+class Harness(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    version: Name
+    """The version of RepoTrial."""
+    entry_points: EntryPoints
+    """What it ran."""
+
+
+class DeclaredVariables(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Environment variables of the run (C3)."""
+
+    present: dict[AsciiKey, str]
+    """Set, with their values."""
+    absent: tuple[str, ...] = ()
+    """Declared to be unset."""
+    secrets: tuple[str, ...] = ()
+    """Names only."""
+
+
+class RunConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the run was carried out."""
+
+    sandbox_level: Literal["L0", "L1", "L2", "L3", "L3c"] | Unknown
+    """The isolation level that was in force."""
+    meters: dict[AsciiKey, str | Unknown]
+    """By what each resource was measured."""
+    limits: dict[AsciiKey, DecimalText]
+    """By name; the unit is the end of the name (`wall_seconds`, `cost_usd`)."""
+    stages: Literal["explicit", "automatic", "single"]
+    """How privileges moved."""
+    network: Literal["none", "allow-list", "replay"]
+    """What could be reached."""
+
+
+class SeedStream(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A stream spawned from the root seed."""
+
+    name: Name
+    """What it is for."""
+    spawn_key: tuple[Count, ...]
+    """Its place below the root seed."""
+
+
+class Seeds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    root: Count
+    """The root seed."""
+    streams: tuple[SeedStream, ...] = ()
+    """Streams spawned from it."""
+    test_variables: dict[AsciiKey, str] = {}
+    """P10: the standard variables through which the tests were seeded."""
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether the root seed is the planned one; otherwise the report states a deviation (P8, X6)."""
+        return self.root == ROOT_SEED
+
+
+class PromptDigest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: Name
+    """Which prompt."""
+    digest: Digest
+    """Over its text."""
+
+
+class AgentConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: Name
+    """The agent."""
+    version: Name | Unknown
+    """Its version."""
+    model: Name | Unknown
+    """The model that it asked."""
+    temperature: DecimalText | Unknown
+    """Sampling temperature."""
+    tools: tuple[str, ...] | Unknown
+    """Tools that it had."""
+    prompts: tuple[PromptDigest, ...] | Unknown
+    """Prompts that it brought."""
+
+
+class RunFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is known about a run before its first action."""
+
+    run_id: RunId
+    """The run."""
+    contract: ContractBinding
+    """Which contract."""
+    repository: RepositoryIdentity | Unknown
+    """Which snapshot."""
+    dependencies: DependencySpecification
+    """Which dependencies."""
+    environment: RunEnvironment | Unknown
+    """Where programs came from."""
+    package_managers: dict[AsciiKey, str | Unknown]
+    """Observed versions by name."""
+    toolchain: dict[AsciiKey, str | Unknown]
+    """Observed versions by name."""
+    harness: Harness
+    """What carried the run out."""
+    variables: DeclaredVariables
+    """Environment variables."""
+    configuration: RunConfiguration
+    """How the run was carried out."""
+    seeds: Seeds
+    """Randomness (P8, P10)."""
+    agent: AgentConfiguration
+    """Who worked."""
+    locale: Name | Unknown
+    """The locale of all programs."""
+    time_zone: Name | Unknown
+    """The time zone of all programs."""
+    cpu_class: Name | Unknown
+    """Architecture and number of processors."""
+    memory_class: Name | Unknown
+    """Main memory, as a class."""
+    started_at_us: Count
+    """When the run was bound, microseconds since the epoch."""
+    redaction_rules_id: Digest | Unknown
+    """Which scanner the bodies passed; values of secrets do not enter it."""
+    machine_settings: dict[AsciiKey, str] = {}
+    """Settings of this machine by name; recorded, never compared."""
+
+
+class Manifest(RunFacts, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The document `manifest.json`."""
+
+    schema: Literal["repotrial/manifest@1"]
+    """Which version of this format."""
+    comparability_class: Digest
+    """Runs of one class may be compared without a remark (P30)."""
+
+
+_COMPARED_FIELDS = (
+    "configuration",
+    "contract",
+    "cpu_class",
+    "dependencies",
+    "environment",
+    "harness",
+    "locale",
+    "memory_class",
+    "package_managers",
+    "repository",
+    "time_zone",
+    "toolchain",
+    "variables",
+)
+
+
+def build_comparability_class(facts: RunFacts) -> Digest:
+    """Digest over the fields that must agree between runs; agent, seeds and time are what may differ."""
+    return canonical_digest({name: msgspec.to_builtins(getattr(facts, name)) for name in _COMPARED_FIELDS})
+
+
+def build_manifest(facts: RunFacts) -> Manifest:
+    """Complete the facts with schema and comparability class."""
+    fields = {name: getattr(facts, name) for name in RunFacts.__struct_fields__}
+    return Manifest(
+        **fields, schema="repotrial/manifest@1", comparability_class=build_comparability_class(facts)
+    )
+
+
+_BINDING_FIELDS = ("repository", "dependencies", "environment", "harness")
+
+
+def iter_unknown_fields(facts: RunFacts) -> Iterator[tuple[str, Unknown]]:
+    """Every fact that could not be found out, with its path in the document."""
+    yield from _iter_unknown(facts, "")
+
+
+def iter_unbound_fields(facts: RunFacts) -> Iterator[tuple[str, Unknown]]:
+    """Those without which nobody can say what was judged, and by what (C2, P2): they make a run invalid."""
+    for name in _BINDING_FIELDS:
+        yield from _iter_unknown(getattr(facts, name), name)
+
+
+def _iter_unknown(value: Any, where: str) -> Iterator[tuple[str, Unknown]]:
+    match value:
+        case Unknown():
+            yield where, value
+        case msgspec.Struct():
+            for name in value.__struct_fields__:
+                yield from _iter_unknown(getattr(value, name), f"{where}.{name}" if where else name)
+        case dict():
+            for key, item in value.items():
+                yield from _iter_unknown(item, f"{where}.{key}")
+        case _:
+            return

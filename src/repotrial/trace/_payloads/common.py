@@ -1,0 +1,144 @@
+r"""What several payloads are made of.
+
+Names of files, arguments, tools and tests are text; where the original bytes are not UTF-8, they are written
+with `escape_bytes` (`\xNN`), so that no name that an agent can invent is refused by the trace.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal, TypeAlias
+
+import msgspec
+
+from repotrial._core.canonical import Count, SafeInt
+from repotrial.trace._blobs import BlobRef
+from repotrial.trace._body import Body, BodyDigest
+
+__all__ = [
+    "Command",
+    "DecimalText",
+    "EventPayload",
+    "EventSeq",
+    "ExitStatus",
+    "ExitUnknown",
+    "Exited",
+    "Instant",
+    "Name",
+    "NotStarted",
+    "Output",
+    "Part",
+    "Phase",
+    "Signal",
+    "SignalValue",
+    "Signaled",
+    "TimedOut",
+]
+
+EventSeq: TypeAlias = Count
+"""Points at an earlier event of the same trace by its `seq`."""
+
+Instant: TypeAlias = Count
+"""Microseconds since the epoch, UTC."""
+
+Name = Annotated[str, msgspec.Meta(min_length=1)]
+"""A name that is not empty."""
+
+DecimalText = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^(0|-?([1-9][0-9]*(\.[0-9]*[1-9])?|0\.[0-9]*[1-9]))(?!\n)$",
+        description="a decimal in its one canonical spelling",
+    ),
+]
+"""A fraction; JSON numbers have no exact one."""
+
+SignalValue: TypeAlias = SafeInt | DecimalText
+"""A measured value: an integer, or a decimal as text."""
+
+Phase: TypeAlias = Literal["bind", "set-up", "brief", "act", "accept", "seal"]
+"""The lifecycle of a run, in this order (P1)."""
+
+
+class EventPayload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """What every payload is; `event_type` is the envelope's `type`.
+
+    Neither it nor its parts can take part in a cycle, so the garbage collector need not look at them.
+    """
+
+    event_type: ClassVar[str]
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", gc=False):
+    """One of several alternatives, told apart by `kind`."""
+
+
+class Exited(Part, frozen=True, kw_only=True, tag="exited"):
+    """The program ended by itself."""
+
+    code: Annotated[int, msgspec.Meta(ge=0, le=255)]
+    """Its exit code."""
+
+
+class Signaled(Part, frozen=True, kw_only=True, tag="signaled"):
+    """The program was ended by a signal that no ceiling of ours sent."""
+
+    signal: Annotated[int, msgspec.Meta(ge=1, le=255)]
+    """The signal's number."""
+
+
+class TimedOut(Part, frozen=True, kw_only=True, tag="timed-out"):
+    """The program was ended by the harness at its time ceiling."""
+
+    ceiling_us: Count
+    """The ceiling that it reached."""
+
+
+class NotStarted(Part, frozen=True, kw_only=True, tag="not-started"):
+    """There never was a process: no such program, no permission, refused by policy."""
+
+    reason: Name
+    """Why not."""
+
+
+class ExitUnknown(Part, frozen=True, kw_only=True, tag="unknown"):
+    """Nobody saw how it ended; or the tool is not a program and has no exit status."""
+
+    reason: Name
+    """Why it is not known."""
+
+
+ExitStatus: TypeAlias = Exited | Signaled | TimedOut | NotStarted | ExitUnknown
+"""How a command ended."""
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """A program and where it ran."""
+
+    argv: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+    """Program and arguments; a shell line is `["sh", "-c", …]`."""
+    cwd: str
+    """Working directory, relative to the workspace where it lies inside."""
+
+
+class Output(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """One output stream: all of it by digest, the beginning in full (P14)."""
+
+    digest: BodyDigest
+    """Digest of the whole stream, before redaction."""
+    length_bytes: Count
+    """Length of the whole stream."""
+    prefix: Body
+    """Its first bytes, up to the harness's bound."""
+    log: BlobRef | None = None
+    """The whole stream, where it was kept."""
+
+
+class Signal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """One value that a monitor or a rule looked at, so that its decision can be computed again."""
+
+    name: Name
+    """What was measured, with its unit: `wall_us`, `cost_usd`."""
+    value: SignalValue
+    """What was observed."""
+    threshold: SignalValue | None = None
+    """The limit it was held against; null where there is none."""

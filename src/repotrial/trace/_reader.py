@@ -1,0 +1,101 @@
+"""Reading a trace: streamed, typed, with bounded memory. Reading checks form; `check_chain` checks truth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from repotrial._core.errors import EvidenceError
+from repotrial.trace._event import Envelope, Event, UnknownPayload
+from repotrial.trace._files import LineReader, TraceLineTooLongError, open_regular
+from repotrial.trace._payloads import PAYLOAD_TYPES, Payload
+from repotrial.trace._payloads.common import EventPayload
+
+__all__ = ["MalformedEventError", "TornTailError", "iter_envelopes", "iter_events"]
+
+
+class MalformedEventError(EvidenceError):
+    """A line of a trace is not an event: not JSON, no envelope, or a payload that does not fit its type."""
+
+    code = "malformed-event"
+    default_hint = "verify the run directory to learn which event was changed"
+
+
+class TornTailError(EvidenceError):
+    """The last line of a trace is incomplete: the writer was stopped in the middle of it."""
+
+    code = "torn-tail"
+    default_hint = "the events before it are complete; read with allow_torn_tail to use them"
+
+
+_ENVELOPE = msgspec.json.Decoder(Envelope)
+_PAYLOADS: dict[str, msgspec.json.Decoder[EventPayload]] = {
+    name: msgspec.json.Decoder(payload) for name, payload in PAYLOAD_TYPES.items()
+}
+
+
+def iter_envelopes(path: Path, *, allow_torn_tail: bool = False) -> Iterator[Envelope]:
+    """The events in order, payloads left as bytes.
+
+    Raises:
+        TraceUnreadableError: there is no such file, or it is not a regular one.
+        TraceLineTooLongError: a line is longer than any event.
+        MalformedEventError: a line is not an envelope, or is out of order.
+        TornTailError: after the last complete event, where the tail is torn and not allowed.
+    """
+    with open_regular(path) as stream:
+        reader = LineReader(stream)
+        try:
+            for seq, line in enumerate(reader):
+                yield _parse_envelope(line, seq, path)
+        except TraceLineTooLongError as error:
+            raise TraceLineTooLongError(f"{path}: {error.message}") from error
+        if reader.torn and not allow_torn_tail:
+            raise TornTailError(
+                f"{path}: expected a newline at the end, found {len(reader.torn)} bytes after it"
+            )
+
+
+def iter_events(path: Path, *, allow_torn_tail: bool = False) -> Iterator[Event]:
+    """The events in order, payloads typed; types that this release does not know come as `UnknownPayload`.
+
+    Raises:
+        TraceUnreadableError: there is no such file, or it is not a regular one.
+        TraceLineTooLongError: a line is longer than any event.
+        MalformedEventError: a line is not an event, or is out of order.
+        TornTailError: after the last complete event, where the tail is torn and not allowed.
+    """
+    for envelope in iter_envelopes(path, allow_torn_tail=allow_torn_tail):
+        yield Event(
+            actor=envelope.actor,
+            hash=envelope.hash,
+            payload=_parse_payload(envelope, path),
+            seq=envelope.seq,
+            t=envelope.t,
+            type=envelope.type,
+        )
+
+
+def _parse_envelope(line: bytes, seq: int, path: Path) -> Envelope:
+    try:
+        envelope = _ENVELOPE.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise MalformedEventError(
+            f"{path}: event {seq}: expected an event envelope, found: {error}"
+        ) from error
+    if envelope.seq != seq:
+        raise MalformedEventError(f"{path}: event {seq}: expected seq {seq}, found {envelope.seq}")
+    return envelope
+
+
+def _parse_payload(envelope: Envelope, path: Path) -> Payload | UnknownPayload:
+    decoder = _PAYLOADS.get(envelope.type)
+    if decoder is None:
+        return UnknownPayload(data=bytes(envelope.payload))
+    try:
+        payload: Payload = decoder.decode(envelope.payload)  # type: ignore[assignment]  # the table's values are Payload
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise MalformedEventError(f"{path}: event {envelope.seq} ({envelope.type}): {error}") from error
+    return payload

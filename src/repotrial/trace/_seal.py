@@ -1,0 +1,324 @@
+"""The seal: an in-toto statement about a finished run, signed in a DSSE envelope.
+
+It holds the number of events and the hash of the last one (a bare chain cannot show that it is complete) and
+the digest of every file. The public key is inside too: with it anyone can see that nothing changed since
+*somebody* signed; whether that somebody is to be trusted is decided by a key that came another way.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+import orjson
+
+from repotrial._core.canonical import Count, canonical_bytes
+from repotrial._core.clock import Clock, SystemClock
+from repotrial._core.digest import Digest
+from repotrial._core.errors import EvidenceError, UsageError
+from repotrial.trace._chain_report import Intact
+from repotrial.trace._event import EventHash, TraceHead
+from repotrial.trace._files import open_regular, write_once
+from repotrial.trace._keys import SigningKey
+from repotrial.trace._manifest_file import load_manifest
+from repotrial.trace._payloads.common import Name
+from repotrial.trace._payloads.lifecycle import RunId, RunOpened
+from repotrial.trace._reader import iter_events
+from repotrial.trace._rundir import RunPaths
+from repotrial.trace._sealed_files import digest_regular, iter_sealable_entries
+from repotrial.trace._trace_file import TraceLockedError, lock_trace
+from repotrial.trace._verify_chain import check_chain
+
+__all__ = [
+    "MAX_SEAL_BYTES",
+    "PAYLOAD_TYPE",
+    "SEAL_PREDICATE_TYPE",
+    "Seal",
+    "SealExistsError",
+    "SealInvalidError",
+    "SealVersionError",
+    "SignedSeal",
+    "UnsealableError",
+    "load_seal",
+    "parse_seal",
+    "seal_run",
+]
+
+# in-toto's TypeURI is any RFC 3986 URI, unresolvable ones included; this one claims no host that somebody
+# else may own. The last part is the version.
+SEAL_PREDICATE_TYPE: Final = "urn:repotrial:seal:1"
+_PREDICATE_FAMILY = "urn:repotrial:seal:"
+_STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
+PAYLOAD_TYPE = "application/vnd.in-toto+json"
+
+MAX_SEAL_BYTES = 64 * 1024 * 1024
+
+TRUST_LIMITS = (
+    "The seal shows that these files are the ones that the holder of the key sealed; it does not show that "
+    "the holder recorded truthfully, nor that runs were not left out."
+)
+
+_Hex = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}(?!\n)$")]
+
+
+class SealExistsError(UsageError):
+    """The run directory is sealed already; a run is sealed once."""
+
+    code = "seal-exists"
+    default_hint = "verify the run; start a new run in a new directory"
+
+
+class UnsealableError(EvidenceError):
+    """A run directory cannot be sealed: its chain does not hold, its parts disagree, or it is in use."""
+
+    code = "unsealable"
+    default_hint = "verify the run to see what is wrong; an unsealed run stays readable"
+
+
+class SealInvalidError(EvidenceError):
+    """A seal does not have the form of one."""
+
+    code = "seal-invalid"
+    default_hint = "the file was edited or is not a seal; take it from the original run directory"
+
+
+class SealVersionError(EvidenceError):
+    """A seal is of a version that this release does not know."""
+
+    code = "seal-version"
+    default_hint = "verify it with the release that wrote it, or with a newer one"
+
+
+class Seal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is signed about a run: the statement's predicate."""
+
+    run_id: RunId
+    contract_version_id: Digest
+    event_count: Count
+    head_hash: EventHash
+    """Hash of the last event."""
+    manifest_digest: Digest
+    sealed_at_us: Count
+    harness_version: Name
+    public_key: Name
+    """The signer's, in PEM: to check the signature, not to trust it."""
+    trust_limits: Name
+    """What the seal does not show, in a sentence."""
+
+    @property
+    def head(self) -> TraceHead:
+        return TraceHead(count=self.event_count, hash=self.head_hash)
+
+
+class _DigestSet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    sha256: _Hex
+
+
+class _Subject(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    digest: _DigestSet
+    name: Name
+
+
+class _Statement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    type_: Literal["https://in-toto.io/Statement/v1"] = msgspec.field(name="_type")
+    predicate: Seal
+    predicate_type: Literal["urn:repotrial:seal:1"] = msgspec.field(name="predicateType")
+    subject: tuple[_Subject, ...]
+
+
+class _Signature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    keyid: _Hex
+    sig: str
+
+
+class _Envelope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    payload: str
+    payload_type: Literal["application/vnd.in-toto+json"] = msgspec.field(name="payloadType")
+    signatures: Annotated[tuple[_Signature, ...], msgspec.Meta(min_length=1, max_length=1)]
+
+
+class SignedSeal(msgspec.Struct, frozen=True, kw_only=True):
+    """A seal as read from its envelope; nothing in it is verified yet."""
+
+    seal: Seal
+    subjects: dict[str, Digest]
+    """Digest by file name."""
+    payload: bytes
+    key_id: str
+    signature: bytes
+
+
+def seal_run(paths: RunPaths, key: SigningKey, *, harness_version: str, clock: Clock | None = None) -> Seal:
+    """Check a finished run directory, sign what it holds, and write `seal.json`.
+
+    Raises:
+        SealExistsError: it has a seal.
+        UnsealableError: the trace is being written or does not hold, or the parts do not belong together.
+        EvidenceError: the manifest or a file cannot be read.
+        TraceWriteError: the machine does not let us write.
+    """
+    with _writer_excluded(paths):
+        if os.path.lexists(paths.seal):
+            raise SealExistsError(f"{paths.seal}: expected no seal yet, found one")
+        manifest = load_manifest(paths.manifest)
+        subjects = dict(_iter_subjects(paths))
+        chain = check_chain(paths.trace, run_id=manifest.run_id, expected=None)
+        if not isinstance(chain.status, Intact) or chain.head is None:
+            raise UnsealableError(f"{paths.trace}: expected an intact chain, found {chain.status}")
+        manifest_digest = subjects[paths.manifest.name]
+        _check_opening(paths, manifest_digest)
+        seal = Seal(
+            run_id=manifest.run_id,
+            contract_version_id=manifest.contract.version_id,
+            event_count=chain.head.count,
+            head_hash=chain.head.hash,
+            manifest_digest=manifest_digest,
+            sealed_at_us=(clock or SystemClock()).now_us(),
+            harness_version=harness_version,
+            public_key=key.public_key.pem,
+            trust_limits=TRUST_LIMITS,
+        )
+        _write(paths.seal, _sign(seal, subjects, key))
+    return seal
+
+
+def _write(path: Path, data: bytes) -> None:
+    if len(data) > MAX_SEAL_BYTES:
+        raise UnsealableError(
+            f"{path}: expected a seal of at most {MAX_SEAL_BYTES} bytes, found {len(data)}",
+            hint="the run left too many files; raise the writer's inline_bytes, so that fewer become blobs",
+        )
+    try:
+        write_once(path, data)
+    except FileExistsError as error:
+        raise SealExistsError(f"{path}: expected no seal yet, found one") from error
+
+
+def load_seal(path: Path) -> SignedSeal:
+    """Read a seal without believing it.
+
+    Raises:
+        TraceUnreadableError: it is missing or not a plain file.
+        SealInvalidError: it does not have the form of a seal.
+        SealVersionError: it is of another version.
+    """
+    with open_regular(path) as stream:
+        data = stream.read(MAX_SEAL_BYTES + 1)
+    if len(data) > MAX_SEAL_BYTES:
+        raise SealInvalidError(f"{path}: expected at most {MAX_SEAL_BYTES} bytes, found more")
+    return parse_seal(data, name=path.name)
+
+
+def parse_seal(data: bytes, *, name: str = "seal.json") -> SignedSeal:
+    """The same, from bytes; `name` is what messages call them."""
+    envelope = _parse(data, _Envelope, name)
+    (signature,) = envelope.signatures
+    payload = _decode(envelope.payload, f"{name}: payload")
+    _check_version(payload, f"{name}: payload")
+    statement = _parse(payload, _Statement, f"{name}: payload")
+    names = [subject.name for subject in statement.subject]
+    if names != sorted(set(names)):
+        raise SealInvalidError(f"{name}: payload: expected subjects in order and each once, found others")
+    return SignedSeal(
+        seal=statement.predicate,
+        subjects={subject.name: f"sha256:{subject.digest.sha256}" for subject in statement.subject},
+        payload=payload,
+        key_id=signature.keyid,
+        signature=_decode(signature.sig, f"{name}: signatures[0].sig"),
+    )
+
+
+def _parse(data: bytes, kind: type[Any], name: str) -> Any:
+    """Typed, and in canonical form: no doubled keys, no second spelling of the same content."""
+    try:
+        document = msgspec.json.decode(data, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise SealInvalidError(f"{name}: {error}") from error
+    if canonical_bytes(msgspec.to_builtins(document)) != data:
+        raise SealInvalidError(f"{name}: expected canonical JSON, found the same content in another form")
+    return document
+
+
+def _check_version(payload: bytes, name: str) -> None:
+    try:
+        raw = orjson.loads(payload)
+    except orjson.JSONDecodeError as error:
+        raise SealInvalidError(f"{name}: expected JSON, found: {error}") from error
+    kind = raw.get("predicateType") if isinstance(raw, dict) else None
+    if isinstance(kind, str) and kind.startswith(_PREDICATE_FAMILY) and kind != SEAL_PREDICATE_TYPE:
+        raise SealVersionError(
+            f"{name}: predicateType: expected {SEAL_PREDICATE_TYPE!r}, found {kind[:80]!r}"
+        )
+
+
+def _decode(text: str, name: str) -> bytes:
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise SealInvalidError(f"{name}: expected base64, found: {error}") from error
+    if base64.b64encode(data).decode("ascii") != text:
+        raise SealInvalidError(f"{name}: expected base64 in its one spelling, found another")
+    return data
+
+
+def _sign(seal: Seal, subjects: dict[str, Digest], key: SigningKey) -> bytes:
+    from securesystemslib.dsse import Envelope
+
+    statement = _Statement(
+        type_=_STATEMENT_TYPE,
+        predicate=seal,
+        predicate_type=SEAL_PREDICATE_TYPE,
+        subject=tuple(
+            _Subject(name=name, digest=_DigestSet(sha256=digest.removeprefix("sha256:")))
+            for name, digest in sorted(subjects.items())
+        ),
+    )
+    payload = canonical_bytes(msgspec.to_builtins(statement))
+    envelope = Envelope(payload=payload, payload_type=PAYLOAD_TYPE, signatures={})
+    envelope.sign(key.signer)
+    data = canonical_bytes(envelope.to_dict())
+    parse_seal(data)  # what we write, we can read
+    return data
+
+
+def _iter_subjects(paths: RunPaths) -> Iterator[tuple[str, Digest]]:
+    for entry in iter_sealable_entries(paths):
+        if not entry.is_regular:
+            raise UnsealableError(
+                f"{entry.path}: expected plain files in a run directory, found something else"
+            )
+        yield entry.name, digest_regular(entry.path)
+
+
+def _check_opening(paths: RunPaths, manifest_digest: Digest) -> None:
+    first = next(iter_events(paths.trace), None)
+    if first is None or not isinstance(first.payload, RunOpened):
+        raise UnsealableError(f"{paths.trace}: expected run-opened as the first event, found another or none")
+    if first.payload.manifest_digest != manifest_digest:
+        raise UnsealableError(
+            f"{paths.trace}: expected a trace of the manifest {manifest_digest}, "
+            f"found one of {first.payload.manifest_digest}"
+        )
+
+
+@contextlib.contextmanager
+def _writer_excluded(paths: RunPaths) -> Iterator[None]:
+    """Hold the writer's lock, so that nothing is appended between counting and signing."""
+    if not paths.root.is_dir():  # taking the lock would make one
+        raise UnsealableError(f"{paths.root}: expected a run directory, found none")
+    try:
+        lock = lock_trace(paths)
+    except TraceLockedError as error:
+        raise UnsealableError(
+            f"{paths.trace}: expected a closed trace, found one that is being written"
+        ) from error
+    try:
+        yield
+    finally:
+        os.close(lock)

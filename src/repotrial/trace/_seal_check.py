@@ -1,0 +1,280 @@
+"""Checking a seal: what holds, who vouches for it, and every file that is not what was sealed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import TypeAlias
+
+import msgspec
+
+from repotrial._core.canonical import Count
+from repotrial._core.digest import Digest
+from repotrial._core.errors import EvidenceError
+from repotrial.trace._chain_report import ChainReport, Truncated
+from repotrial.trace._files import TraceUnreadableError
+from repotrial.trace._keys import BadPublicKeyError, PublicKey, build_verifier, parse_public_key
+from repotrial.trace._manifest_file import load_manifest
+from repotrial.trace._rundir import RunPaths
+from repotrial.trace._seal import PAYLOAD_TYPE, SealVersionError, SignedSeal, load_seal
+from repotrial.trace._sealed_files import SealableEntry, digest_regular, iter_sealable_entries
+from repotrial.trace._verify_chain import check_chain
+
+__all__ = [
+    "BadSignature",
+    "FileAddedAfterSealing",
+    "FileChanged",
+    "FileMissing",
+    "FolderUnreadable",
+    "MalformedSeal",
+    "NoSeal",
+    "NoSigner",
+    "NotAPlainFile",
+    "OtherRun",
+    "SealProblem",
+    "SealReport",
+    "Signer",
+    "TraceCutOff",
+    "TrustedSigner",
+    "UncheckedSigner",
+    "UnknownSealVersion",
+    "UnknownSigner",
+    "check_seal",
+    "check_signed_seal",
+    "read_seal",
+]
+
+
+class NoSeal(msgspec.Struct, frozen=True, kw_only=True):
+    """There is none: the run was not finished, or it was taken away."""
+
+    reason: str
+
+
+class MalformedSeal(msgspec.Struct, frozen=True, kw_only=True):
+    """The file is not a seal."""
+
+    reason: str
+
+
+class UnknownSealVersion(msgspec.Struct, frozen=True, kw_only=True):
+    """A seal of another release; nothing is said about it."""
+
+    reason: str
+
+
+class BadSignature(msgspec.Struct, frozen=True, kw_only=True):
+    """The signature is not one over this content by the key that it names."""
+
+    key_id: str
+
+
+class OtherRun(msgspec.Struct, frozen=True, kw_only=True):
+    """The seal was made for another run and put here."""
+
+    sealed_run_id: str
+    found_run_id: str
+
+
+class FileChanged(msgspec.Struct, frozen=True, kw_only=True):
+    """A sealed file has other bytes now."""
+
+    name: str
+    expected: Digest
+    found: Digest
+
+
+class FileMissing(msgspec.Struct, frozen=True, kw_only=True):
+    """A sealed file is gone."""
+
+    name: str
+
+
+class FileAddedAfterSealing(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that the seal does not know."""
+
+    name: str
+
+
+class NotAPlainFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A link, pipe, socket, device or unreadable file stands where only plain files belong."""
+
+    name: str
+
+
+class FolderUnreadable(msgspec.Struct, frozen=True, kw_only=True):
+    """A folder cannot be listed, so its files were not compared."""
+
+    reason: str
+
+
+class TraceCutOff(msgspec.Struct, frozen=True, kw_only=True):
+    """The trace ends before the last sealed event."""
+
+    sealed_count: Count
+    found_count: Count
+
+
+SealProblem: TypeAlias = (
+    NoSeal
+    | MalformedSeal
+    | UnknownSealVersion
+    | BadSignature
+    | OtherRun
+    | FileChanged
+    | FileMissing
+    | FileAddedAfterSealing
+    | NotAPlainFile
+    | FolderUnreadable
+    | TraceCutOff
+)
+
+
+class TrustedSigner(msgspec.Struct, frozen=True, kw_only=True):
+    """Signed with a key that the caller trusts."""
+
+    key_id: str
+
+
+class UnknownSigner(msgspec.Struct, frozen=True, kw_only=True):
+    """A valid signature, by a key that is none of the trusted ones: anyone can sign anew."""
+
+    key_id: str
+
+
+class UncheckedSigner(msgspec.Struct, frozen=True, kw_only=True):
+    """A valid signature, and no key was given to hold the signer against."""
+
+    key_id: str
+
+
+class NoSigner(msgspec.Struct, frozen=True, kw_only=True):
+    """No valid signature, so nobody vouches for anything."""
+
+
+Signer: TypeAlias = TrustedSigner | UnknownSigner | UncheckedSigner | NoSigner
+
+
+class SealReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a seal is worth."""
+
+    signer: Signer
+    problems: tuple[SealProblem, ...]
+
+    @property
+    def is_intact(self) -> bool:
+        """Whether everything is as it was when somebody signed it."""
+        return not self.problems
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether it is intact and that somebody is trusted."""
+        return self.is_intact and isinstance(self.signer, TrustedSigner)
+
+
+def check_seal(paths: RunPaths, trusted_keys: Collection[PublicKey] | None) -> SealReport:
+    """Check the seal of a run directory, on any machine.
+
+    1. `seal.json` is a plain file of bounded size, one DSSE envelope with one signature, in canonical form.
+    2. Its payload is an in-toto statement whose predicate is a seal of a version that we know.
+    3. The signature is valid under the key in the predicate, and names that key.
+    4. That key is among `trusted_keys`; without any, the report says that the signer is unchecked.
+    5. `manifest.json` is that of the sealed run.
+    6. Every sealed file is there, plain, with the sealed digest, and no other file is there.
+    7. The trace has the sealed number of events and the sealed last hash.
+
+    All steps that can be taken are taken, and all problems are listed.
+    """
+    signed = read_seal(paths)
+    if not isinstance(signed, SignedSeal):
+        return SealReport(signer=NoSigner(), problems=(signed,))
+    chain = check_chain(paths.trace, run_id=signed.seal.run_id, expected=signed.seal.head)
+    return check_signed_seal(paths, signed, trusted_keys=trusted_keys, chain=chain)
+
+
+def read_seal(paths: RunPaths) -> SignedSeal | NoSeal | MalformedSeal | UnknownSealVersion:
+    """Steps 1 and 2."""
+    try:
+        return load_seal(paths.seal)
+    except TraceUnreadableError as error:
+        return NoSeal(reason=error.message)
+    except SealVersionError as error:
+        return UnknownSealVersion(reason=error.message)
+    except EvidenceError as error:
+        return MalformedSeal(reason=error.message)
+
+
+def check_signed_seal(
+    paths: RunPaths,
+    signed: SignedSeal,
+    *,
+    trusted_keys: Collection[PublicKey] | None,
+    chain: ChainReport,
+) -> SealReport:
+    """Steps 3 to 7; `chain` is the trace checked against the sealed head."""
+    signer = _signer_of(signed, trusted_keys)
+    problems: list[SealProblem] = []
+    if isinstance(signer, NoSigner):
+        problems.append(BadSignature(key_id=signed.key_id))
+    problems += _iter_identity_problems(paths, signed)
+    problems += _iter_file_problems(paths, signed)
+    if isinstance(chain.status, Truncated):
+        problems.append(TraceCutOff(sealed_count=signed.seal.event_count, found_count=chain.count))
+    return SealReport(signer=signer, problems=tuple(problems))
+
+
+def _signer_of(signed: SignedSeal, trusted_keys: Collection[PublicKey] | None) -> Signer:
+    from securesystemslib.dsse import Envelope
+    from securesystemslib.exceptions import UnverifiedSignatureError
+    from securesystemslib.signer import Signature
+
+    try:
+        key = parse_public_key(signed.seal.public_key)
+    except BadPublicKeyError:
+        return NoSigner()
+    signature = Signature(signed.key_id, signed.signature.hex())
+    envelope = Envelope(signed.payload, PAYLOAD_TYPE, {signed.key_id: signature})
+    try:
+        envelope.verify([build_verifier(key)], threshold=1)
+    except UnverifiedSignatureError:
+        return NoSigner()
+    if trusted_keys is None:
+        return UncheckedSigner(key_id=key.key_id)
+    # Both came through the parser, which brings a key into its one spelling.
+    is_trusted = key in trusted_keys
+    return TrustedSigner(key_id=key.key_id) if is_trusted else UnknownSigner(key_id=key.key_id)
+
+
+def _iter_identity_problems(paths: RunPaths, signed: SignedSeal) -> Iterator[SealProblem]:
+    try:
+        run_id = load_manifest(paths.manifest).run_id
+    except EvidenceError:
+        return  # step 6 reports the file
+    if run_id != signed.seal.run_id:
+        yield OtherRun(sealed_run_id=signed.seal.run_id, found_run_id=run_id)
+
+
+def _iter_file_problems(paths: RunPaths, signed: SignedSeal) -> Iterator[SealProblem]:
+    missing = dict(signed.subjects)
+    try:
+        for entry in iter_sealable_entries(paths):
+            yield from _iter_entry_problems(entry, missing.pop(entry.name, None))
+    except TraceUnreadableError as error:  # what lies in that folder and behind it was not seen
+        yield FolderUnreadable(reason=error.message)
+        return
+    yield from (FileMissing(name=name) for name in sorted(missing))
+
+
+def _iter_entry_problems(entry: SealableEntry, expected: Digest | None) -> Iterator[SealProblem]:
+    if not entry.is_regular:
+        yield NotAPlainFile(name=entry.name)
+        return
+    if expected is None:
+        yield FileAddedAfterSealing(name=entry.name)
+        return
+    try:
+        found = digest_regular(entry.path)
+    except TraceUnreadableError:
+        yield NotAPlainFile(name=entry.name)
+        return
+    if found != expected:
+        yield FileChanged(name=entry.name, expected=expected, found=found)

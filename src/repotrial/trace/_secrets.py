@@ -1,0 +1,197 @@
+"""Declared secrets: where their values come from, and how a value may be spelled in a text."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote, quote_plus
+
+from repotrial._core.errors import UsageError
+from repotrial.trace._private_file import read_private_file
+
+__all__ = [
+    "MIN_SECRET_LENGTH",
+    "SECRET_NAME",
+    "SecretsFileError",
+    "Spelling",
+    "build_literal_pattern",
+    "iter_spellings",
+    "load_secrets_file",
+]
+
+MIN_SECRET_LENGTH = 8
+"""Shorter values occur by chance: redacting them riddles the trace and gives the value away by its holes."""
+
+SECRET_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
+_DENSE_LINE = re.compile(r"[A-Za-z0-9+/=_-]{32,}", re.ASCII)
+_MAX_FILE_BYTES = 1 << 20
+
+
+class SecretsFileError(UsageError):
+    """The file of secret values cannot be used: a line is not NAME=value, or the text is not UTF-8."""
+
+    code = "secrets-file"
+    default_hint = "write one NAME=value per line, without quotes; lines that start with # are comments"
+
+
+def load_secrets_file(path: Path) -> dict[str, str]:
+    """Read NAME=value lines from a file that only its owner can read.
+
+    Raises:
+        SecretsFileError: lines that cannot be understood, all of them; never with a value in the message.
+        PrivateFileError: the file cannot be read, or others can read it too.
+    """
+    try:
+        text = read_private_file(path, max_bytes=_MAX_FILE_BYTES).decode()
+    except UnicodeDecodeError as error:
+        raise SecretsFileError(
+            f"{path}: expected UTF-8, found another byte at offset {error.start}"
+        ) from error
+    secrets: dict[str, str] = {}
+    problems: list[str] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        stripped = line.strip()
+        if not stripped or stripped.startswith("#"):
+            continue
+        name, separator, value = stripped.partition("=")
+        problem = _line_problem(name, separator, value)
+        if problem is None and name in secrets:
+            problem = f"expected each name once, found {name} again"
+        if problem is None:
+            secrets[name] = value
+        else:
+            problems.append(f"line {number}: {problem}")
+    if problems:
+        raise SecretsFileError(f"{path}: " + "; ".join(problems))
+    return secrets
+
+
+def _line_problem(name: str, separator: str, value: str) -> str | None:
+    if not separator or not SECRET_NAME.fullmatch(name):
+        return "expected NAME=value with a name of letters, digits and underscores"
+    if value[:1] in {"'", '"'} and value[:1] == value[-1:]:
+        # The quotes would become part of the value, and the bare value would pass unredacted.
+        return f"expected the value of {name} without quotes, found quotes around it"
+    return None
+
+
+class Spelling(NamedTuple):
+    """One way to write a value."""
+
+    kind: str
+    text: str
+    is_cut_base64: bool = False
+    """The next base64 character, if there is one, still holds some bits of the value."""
+
+
+def iter_spellings(value: str) -> Iterator[Spelling]:
+    """The ways in which programs write a value without meaning to hide it.
+
+    Wire formats nest a value in JSON (twice, for tool arguments), quote it into URLs, and put it into base64
+    at any of three byte offsets (`Authorization: Basic`); result files escape it for XML, shells quote it,
+    test runners show it as source text, debuggers print hex. Compression, encryption, line-wrapped base64 and
+    the like cannot be enumerated: against an agent that wants a secret out, the sandbox and the gateway
+    stand, not the redactor.
+    """
+    yield Spelling("plain", value)
+    # The body of a key is often printed a line at a time; only lines that are no words by themselves.
+    yield from (Spelling("line", line) for line in value.splitlines() if _DENSE_LINE.fullmatch(line))
+    for escaped in sorted(_json_spellings(value)):
+        yield Spelling("json", escaped)
+        yield from (Spelling("json", twice) for twice in sorted(_json_spellings(escaped)))
+    yield from (Spelling("url", quoted) for quoted in sorted(_url_spellings(value)))
+    yield from (Spelling("xml", escaped) for escaped in sorted(_xml_spellings(value)))
+    yield from (Spelling("shell", value.replace("'", mark)) for mark in ("'\\''", "'\"'\"'"))
+    yield from (Spelling("source", literal) for literal in sorted(_source_spellings(value)))
+    data = _encode(value)
+    yield Spelling("hex", data.hex())
+    yield Spelling("hex", data.hex().upper())
+    for offset in range(3):
+        yield from _base64_spellings(data, offset)
+
+
+def _json_spellings(value: str) -> set[str]:
+    """As the common encoders write it: minimal, ASCII-only, and with the escapes of Go and PHP."""
+    minimal = json.dumps(value, ensure_ascii=False)[1:-1]
+    ascii_only = json.dumps(value)[1:-1]
+    html_safe = re.sub(r"[<>&\u2028\u2029]", lambda m: f"\\u{ord(m[0]):04x}", minimal)
+    upper_hex = re.sub(r"(?<=\\u)[0-9a-f]{4}", lambda m: m[0].upper(), ascii_only)
+    plain = {minimal, ascii_only, html_safe, upper_hex}
+    return plain | {spelling.replace("/", "\\/") for spelling in plain}
+
+
+def _url_spellings(value: str) -> set[str]:
+    data = _encode(value)
+    quoted = {quote(data, safe=""), quote(data), quote(data, safe="!'()*"), quote_plus(data)}
+    return quoted | {re.sub(r"%[0-9A-F]{2}", lambda m: m[0].lower(), spelling) for spelling in quoted}
+
+
+def _xml_spellings(value: str) -> set[str]:
+    """As element text and as an attribute: writers differ in quotation marks, and in white space."""
+    text = value.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    quotes = (("&quot;", "'"), ("&quot;", "&apos;"), ("&quot;", "&#x27;"), ("&#34;", "&#39;"))
+    attributes = {text.replace('"', double).replace("'", single) for double, single in quotes}
+    referred = {
+        attribute.replace("\n", "&#10;").replace("\r", "&#13;").replace("\t", tab)
+        for attribute in {text, *attributes}
+        for tab in ("&#9;", "&#09;")
+    }
+    return {text} | attributes | referred
+
+
+def _source_spellings(value: str) -> set[str]:
+    """As a literal of Python, which failing assertions show; most other languages write the same."""
+    plain = {repr(value)[1:-1], ascii(value)[1:-1]}
+    return plain | {spelling.replace("'", "\\'") for spelling in plain if "\\'" not in spelling}
+
+
+def _encode(value: str) -> bytes:
+    """The bytes that an environment variable had, undecodable ones included."""
+    try:
+        return value.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return value.encode("utf-8", "surrogatepass")
+
+
+def _base64_spellings(data: bytes, offset: int) -> Iterator[Spelling]:
+    """Base64 of `data` when it begins `offset` bytes into a group of three.
+
+    Only the characters that the value alone decides are literal. The one before them holds at most four bits
+    of the value and stays in the text.
+    """
+    first = -(-offset * 8 // 6)
+    last, remaining_bits = divmod((offset + len(data)) * 8, 6)
+    standard = base64.b64encode(bytes(offset) + data)[first:last].decode()
+    for text in (standard, standard.translate(str.maketrans("+/", "-_"))):
+        yield Spelling("base64", text, remaining_bits > 0)
+
+
+def build_literal_pattern(texts: Iterable[str]) -> str:
+    """One regular expression that matches the longest of the texts at each place.
+
+    A trie instead of a flat alternation: each position of the scanned text is compared once for each first
+    character, not once for each spelling of each secret.
+    """
+    groups: dict[str, list[str]] = {}
+    for text in sorted(set(texts)):
+        groups.setdefault(text[:1], []).append(text)
+    optional = "?" if groups.pop("", None) else ""
+    branches = []
+    for members in groups.values():
+        shared = _common_prefix(members[0], members[-1])
+        branches.append(re.escape(shared) + build_literal_pattern(text[len(shared) :] for text in members))
+    if not branches:
+        return ""
+    return branches[0] if len(branches) == 1 and not optional else f"(?:{'|'.join(branches)}){optional}"
+
+
+def _common_prefix(first: str, last: str) -> str:
+    """Of a sorted list, what its ends share is shared by all."""
+    length = next(
+        (i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last))
+    )
+    return first[:length]

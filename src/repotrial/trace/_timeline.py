@@ -1,0 +1,299 @@
+"""A trace as people read it: one row per event, as data; whoever prints it decides how it looks.
+
+Everything in a summary may come from an agent. Characters that move the cursor, color the terminal, reorder
+or hide text are shown as escapes, never passed on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+
+import msgspec
+
+from repotrial._core.canonical import Count
+from repotrial._core.display import neutralize
+from repotrial.trace._body import BinaryBody, BlobBody, Body, OmittedBody, TextBody
+from repotrial.trace._event import Actor, Event, UnknownPayload
+from repotrial.trace._payloads import Payload
+from repotrial.trace._payloads.actions import ToolInvocation, WorkspaceMutation
+from repotrial.trace._payloads.checks import (
+    AcceptanceExecution,
+    BuildCheck,
+    CheckOutcome,
+    Errored,
+    Failed,
+    Passed,
+    PatchApplication,
+    StaticCheck,
+)
+from repotrial.trace._payloads.common import (
+    Command,
+    Exited,
+    ExitStatus,
+    ExitUnknown,
+    NotStarted,
+    Signal,
+    Signaled,
+    TimedOut,
+)
+from repotrial.trace._payloads.dialogue import Prompt, Response
+from repotrial.trace._payloads.lifecycle import Briefing, PhaseChanged, RunOpened, Termination, TraceTruncated
+from repotrial.trace._payloads.oversight import (
+    Enforced,
+    Intervention,
+    MonitorAlert,
+    OnAlert,
+    OnDecision,
+    OperatorDecision,
+    Refused,
+    Requested,
+    StageTransition,
+)
+from repotrial.trace._reader import iter_events
+from repotrial.trace._rundir import RunPaths
+
+__all__ = ["Marker", "TimelineRow", "iter_timeline"]
+
+MAX_SUMMARY_CHARACTERS = 200
+
+
+class Marker(Enum):
+    """What makes a row stand out."""
+
+    PLAIN = "plain"
+    ALERT = "alert"
+    INTERVENTION = "intervention"
+    PASSED = "passed"
+    FAILED = "failed"
+    ERRORED = "errored"
+    GAP = "gap"
+    """Something is missing or was not understood."""
+    END = "end"
+
+
+class TimelineRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One event in one line."""
+
+    seq: Count
+    elapsed_us: int
+    """Since the first event."""
+    actor: Actor
+    type: str
+    summary: str
+    """Printable characters only, at most `MAX_SUMMARY_CHARACTERS` of them."""
+    marker: Marker
+
+
+def iter_timeline(paths: RunPaths) -> Iterator[TimelineRow]:
+    """The events of a run directory, streamed, up to the last complete one; truth is not checked.
+
+    Raises:
+        EvidenceError: the trace cannot be read, or a line is not an event.
+    """
+    opened_at_us: int | None = None
+    for event in iter_events(paths.trace, allow_torn_tail=True):
+        opened_at_us = event.t if opened_at_us is None else opened_at_us
+        yield _build_row(event, event.t - opened_at_us)
+
+
+def _build_row(event: Event, elapsed_us: int) -> TimelineRow:
+    return TimelineRow(
+        seq=event.seq,
+        elapsed_us=elapsed_us,
+        actor=event.actor,
+        type=neutralize(event.type, max_characters=60),
+        summary=neutralize(_summary(event.payload), max_characters=MAX_SUMMARY_CHARACTERS),
+        marker=_marker(event.payload),
+    )
+
+
+def _summary(payload: Payload | UnknownPayload) -> str:
+    match payload:
+        case Prompt() | Response() | Briefing():
+            return _dialogue(payload)
+        case ToolInvocation() | WorkspaceMutation():
+            return _action(payload)
+        case PatchApplication() | BuildCheck() | StaticCheck() | AcceptanceExecution():
+            return _execution(payload)
+        case MonitorAlert() | Intervention() | OperatorDecision() | StageTransition():
+            return _oversight(payload)
+        case RunOpened() | PhaseChanged() | Termination() | TraceTruncated():
+            return _lifecycle(payload)
+        case UnknownPayload():
+            return f"an event type that this release does not know ({len(payload.data)} bytes)"
+
+
+def _dialogue(payload: Prompt | Response | Briefing) -> str:
+    match payload:
+        case Prompt():
+            repeated = f", {payload.repeats.messages} repeated" if payload.repeats else ""
+            last = f": {_body(payload.messages[-1].body)}" if payload.messages else ""
+            return f"#{payload.index} to {payload.model}, {len(payload.messages)} message(s){repeated}{last}"
+        case Response():
+            tokens = payload.usage.output_tokens
+            counted = "" if tokens is None else f", {tokens} output tokens"
+            return f"#{payload.index} from {payload.model}{counted}: {_body(payload.body)}"
+        case Briefing():
+            return f"{len(payload.obligations)} obligation(s): {_body(payload.issue)}"
+
+
+def _action(payload: ToolInvocation | WorkspaceMutation) -> str:
+    match payload:
+        case ToolInvocation():
+            called = _command(payload.command) if payload.command else _body(payload.arguments)
+            return f"{payload.tool} → {_exit(payload.exit)}: {called}"
+        case WorkspaceMutation():
+            paths = ", ".join(f"{_tag(change)} {change.path}" for change in payload.changes[:5])
+            more = f" and {len(payload.changes) - 5} more" if len(payload.changes) > 5 else ""  # noqa: PLR2004 -- as above
+            return f"{len(payload.changes)} path(s): {paths}{more}"
+
+
+def _execution(payload: PatchApplication | BuildCheck | StaticCheck | AcceptanceExecution) -> str:
+    ended = f"{_outcome(payload.outcome)} ({_exit(payload.exit)})"
+    match payload:
+        case PatchApplication():
+            refused = len(payload.rejected_paths) + len(payload.conflict_paths)
+            return f"{ended}; {refused} path(s) refused" if refused else ended
+        case BuildCheck():
+            return f"{payload.check_id} #{payload.attempt} {ended}"
+        case StaticCheck():
+            counted = "" if payload.findings is None else f"; {payload.findings} finding(s)"
+            return f"{payload.check_id} #{payload.attempt} {ended}{counted}"
+        case AcceptanceExecution():
+            on = "" if payload.subject == "candidate" else f" on the {payload.subject}"
+            failed, missing = payload.failing.count, payload.missing.count
+            counts = f"{payload.passed_count} passed, {failed} failed, {missing} missing"
+            return f"{payload.check_id} #{payload.attempt}{on} {ended}; {counts}"
+
+
+def _oversight(payload: MonitorAlert | Intervention | OperatorDecision | StageTransition) -> str:
+    match payload:
+        case MonitorAlert():
+            measured = ", ".join(map(_signal, payload.signals))
+            quoted = f": {_body(payload.segment.body)}" if payload.segment else ""
+            return f"{payload.severity} {payload.monitor}/{payload.rule} {measured}{quoted}"
+        case Intervention():
+            effect = "" if payload.effective else " (without effect)"
+            return (
+                f"{_tag(payload.action)} because of {_basis(payload.basis)}{effect} {payload.detail}".rstrip()
+            )
+        case OperatorDecision():
+            return f"{payload.decision} by {payload.operator} ({payload.justification.reason})"
+        case StageTransition():
+            return f"{payload.before} → {payload.after}: {_transition(payload.status)}"
+
+
+def _lifecycle(payload: RunOpened | PhaseChanged | Termination | TraceTruncated) -> str:
+    match payload:
+        case RunOpened():
+            return f"run {payload.run_id}, harness {payload.harness_version}"
+        case PhaseChanged():
+            return payload.phase if payload.previous is None else f"{payload.previous} → {payload.phase}"
+        case Termination():
+            nature = "" if payload.nature == "none" else f", {payload.nature}"
+            return f"{payload.category}{nature} ({payload.code}): {payload.rationale}"
+        case TraceTruncated():
+            events = sum(dropped.events for dropped in payload.dropped)
+            bodies = sum(dropped.bodies for dropped in payload.dropped)
+            return (
+                f"byte budget reached ({payload.reason}): {events} event(s) and {bodies} body(ies) not kept"
+            )
+
+
+def _marker(payload: Payload | UnknownPayload) -> Marker:
+    match payload:
+        case PatchApplication() | BuildCheck() | StaticCheck() | AcceptanceExecution():
+            return _OUTCOME_MARKERS[type(payload.outcome)]
+        case MonitorAlert():
+            return Marker.ALERT
+        case Intervention() | OperatorDecision():
+            return Marker.INTERVENTION
+        case TraceTruncated() | UnknownPayload():
+            return Marker.GAP
+        case Termination():
+            return Marker.END
+        case (
+            Prompt()
+            | Response()
+            | Briefing()
+            | ToolInvocation()
+            | WorkspaceMutation()
+            | StageTransition()
+            | RunOpened()
+            | PhaseChanged()
+        ):
+            return Marker.PLAIN
+
+
+_OUTCOME_MARKERS: dict[type[CheckOutcome], Marker] = {
+    Passed: Marker.PASSED,
+    Failed: Marker.FAILED,
+    Errored: Marker.ERRORED,
+}
+
+
+def _body(body: Body) -> str:
+    match body:
+        case TextBody():
+            return body.text[: MAX_SUMMARY_CHARACTERS + 1]
+        case BinaryBody():
+            return f"({body.length_bytes} bytes, not text)"
+        case BlobBody():
+            return f"({body.length_bytes} bytes in a blob)"
+        case OmittedBody():
+            return f"({body.length_bytes} bytes, not kept)"
+
+
+def _command(command: Command) -> str:
+    return " ".join(command.argv)
+
+
+def _exit(status: ExitStatus) -> str:
+    match status:
+        case Exited():
+            return f"exit {status.code}"
+        case Signaled():
+            return f"signal {status.signal}"
+        case TimedOut():
+            return "timed out"
+        case NotStarted():
+            return f"not started: {status.reason}"
+        case ExitUnknown():
+            return "exit unknown"
+
+
+def _outcome(outcome: CheckOutcome) -> str:
+    match outcome:
+        case Passed():
+            return "pass"
+        case Failed():
+            return f"fail: {outcome.summary}"
+        case Errored():
+            return f"error: {outcome.reason}"
+
+
+def _basis(basis: OnAlert | OnDecision) -> str:
+    match basis:
+        case OnAlert():
+            return f"alert {basis.alert}"
+        case OnDecision():
+            return f"decision {basis.decision}"
+
+
+def _transition(status: Requested | Enforced | Refused) -> str:
+    match status:
+        case Requested():
+            return "requested"
+        case Enforced():
+            return f"enforced by {status.mechanism}"
+        case Refused():
+            return f"refused: {status.reason}"
+
+
+def _signal(signal: Signal) -> str:
+    return f"{signal.name}={signal.value}" + ("" if signal.threshold is None else f"/{signal.threshold}")
+
+
+def _tag(part: msgspec.Struct) -> str:
+    return str(part.__struct_config__.tag)

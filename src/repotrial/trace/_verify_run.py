@@ -1,0 +1,293 @@
+"""Verification of a run directory: chain, seal, completeness and identity, each with its own verdict.
+
+Pure and streaming: a copied directory on another machine is enough, and nothing that it holds ends in an
+error. A run that was never sealed (the machine died) gets a report that says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from itertools import islice
+from typing import TypeAlias
+
+import msgspec
+
+from repotrial._core.absence import Unknown
+from repotrial._core.digest import Digest
+from repotrial._core.errors import EvidenceError
+from repotrial.trace._chain_report import (
+    ChainReport,
+    Intact,
+    Tampered,
+    Truncated,
+    UnknownVersion,
+    Unverifiable,
+)
+from repotrial.trace._completeness import Finding, build_finding, iter_completeness_problems
+from repotrial.trace._keys import PublicKey
+from repotrial.trace._manifest import Manifest, iter_unbound_fields
+from repotrial.trace._manifest_file import load_manifest
+from repotrial.trace._payloads.lifecycle import RunOpened
+from repotrial.trace._reader import iter_events
+from repotrial.trace._rundir import RunPaths
+from repotrial.trace._seal import SignedSeal
+from repotrial.trace._seal_check import (
+    BadSignature,
+    FileAddedAfterSealing,
+    FileChanged,
+    FileMissing,
+    FolderUnreadable,
+    MalformedSeal,
+    NoSeal,
+    NoSigner,
+    NotAPlainFile,
+    OtherRun,
+    SealProblem,
+    SealReport,
+    TraceCutOff,
+    TrustedSigner,
+    UncheckedSigner,
+    UnknownSealVersion,
+    UnknownSigner,
+    check_signed_seal,
+    read_seal,
+)
+from repotrial.trace._sealed_files import digest_regular
+from repotrial.trace._verify_chain import check_chain
+
+__all__ = [
+    "AspectVerdict",
+    "CouldNotBeChecked",
+    "DoesNotHold",
+    "Holds",
+    "RunVerification",
+    "check_run",
+    "render_seal_problem",
+]
+
+_MAX_FINDINGS = 100
+"""More say nothing new, and a forged trace could have a million."""
+
+
+class Holds(msgspec.Struct, frozen=True, kw_only=True, tag_field="verdict", tag="holds"):
+    """Checked, and as it should be."""
+
+
+class DoesNotHold(msgspec.Struct, frozen=True, kw_only=True, tag_field="verdict", tag="does-not-hold"):
+    """Checked, and wrong."""
+
+    findings: tuple[Finding, ...]
+
+
+class CouldNotBeChecked(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="verdict", tag="could-not-be-checked"
+):
+    """Neither shown nor refuted."""
+
+    findings: tuple[Finding, ...]
+
+
+AspectVerdict: TypeAlias = Holds | DoesNotHold | CouldNotBeChecked
+
+
+class RunVerification(msgspec.Struct, frozen=True, kw_only=True):
+    """What is shown about a run directory."""
+
+    chain: AspectVerdict
+    """Every event is as it was written."""
+    seal: AspectVerdict
+    """Somebody trusted vouches for exactly these files."""
+    completeness: AspectVerdict
+    """Nothing that a verdict rests on is missing (P15)."""
+    identity: AspectVerdict
+    """Trace, manifest and seal speak of the same run of the same contract, and it is bound (C2, P2)."""
+    chain_report: ChainReport
+    seal_report: SealReport
+
+    @property
+    def holds(self) -> bool:
+        """Whether all four were checked and hold."""
+        return all(isinstance(v, Holds) for v in (self.chain, self.seal, self.completeness, self.identity))
+
+
+def check_run(paths: RunPaths, *, trusted_keys: Collection[PublicKey] | None) -> RunVerification:
+    """Check everything about a run directory that can be checked without the machine that made it."""
+    signed = read_seal(paths)
+    manifest = _load_manifest(paths)
+    if isinstance(signed, SignedSeal):
+        chain = check_chain(paths.trace, run_id=signed.seal.run_id, expected=signed.seal.head)
+        seal_report = check_signed_seal(paths, signed, trusted_keys=trusted_keys, chain=chain)
+    else:
+        run_id = manifest.run_id if isinstance(manifest, Manifest) else None
+        chain = check_chain(paths.trace, run_id=run_id, expected=None)
+        seal_report = SealReport(signer=NoSigner(), problems=(signed,))
+    return RunVerification(
+        chain=_judge_chain(chain),
+        seal=_judge_seal(seal_report),
+        completeness=_judge_completeness(paths, manifest, chain),
+        identity=_judge_identity(paths, manifest, signed),
+        chain_report=chain,
+        seal_report=seal_report,
+    )
+
+
+def _load_manifest(paths: RunPaths) -> Manifest | Finding:
+    try:
+        return load_manifest(paths.manifest)
+    except EvidenceError as error:
+        return build_finding(error.message)
+
+
+def _judge_chain(report: ChainReport) -> AspectVerdict:
+    match report.status:
+        case Intact():
+            return Holds()
+        case Tampered(first_bad=bad):
+            return DoesNotHold(findings=(build_finding(f"tampered: {bad.detail}", seq=bad.seq),))
+        case Truncated(first_bad=bad):
+            return DoesNotHold(findings=(build_finding(f"truncated: {bad.detail}", seq=bad.seq),))
+        case Unverifiable(first_bad=bad):
+            return CouldNotBeChecked(findings=(build_finding(bad.detail, seq=bad.seq),))
+        case UnknownVersion(schema=schema):
+            return CouldNotBeChecked(
+                findings=(build_finding(f"expected a version that we know, found {schema}"),)
+            )
+
+
+def _judge_seal(report: SealReport) -> AspectVerdict:
+    findings = tuple(build_finding(render_seal_problem(problem)) for problem in report.problems)
+    match report.problems:
+        case (UnknownSealVersion(),):
+            return CouldNotBeChecked(findings=findings)
+        case ():
+            return _judge_signer(report)
+        case _:
+            return DoesNotHold(findings=findings)
+
+
+def _judge_signer(report: SealReport) -> AspectVerdict:
+    match report.signer:
+        case TrustedSigner():
+            return Holds()
+        case UnknownSigner(key_id=key_id):
+            text = (
+                f"expected a trusted key, found a signature by the unknown key {key_id}: anyone can sign anew"
+            )
+            return DoesNotHold(findings=(build_finding(text),))
+        case UncheckedSigner(key_id=key_id):
+            text = (
+                f"the files are as sealed by the key {key_id}; no public key was given to check whose it is"
+            )
+            return CouldNotBeChecked(findings=(build_finding(text),))
+        case NoSigner():
+            return DoesNotHold(findings=(build_finding("expected a valid signature, found none"),))
+
+
+def render_seal_problem(problem: SealProblem) -> str:
+    """A problem in a sentence."""
+    match problem:
+        case NoSeal() | MalformedSeal() | UnknownSealVersion() | FolderUnreadable():
+            return problem.reason
+        case BadSignature():
+            return f"expected a valid signature by the key {problem.key_id}, found another"
+        case OtherRun():
+            return f"expected a seal of run {problem.found_run_id}, found one of {problem.sealed_run_id}"
+        case TraceCutOff():
+            return f"expected {problem.sealed_count} events, found {problem.found_count}"
+        case FileChanged() | FileMissing() | FileAddedAfterSealing() | NotAPlainFile():
+            return _render_file_problem(problem)
+
+
+def _render_file_problem(problem: FileChanged | FileMissing | FileAddedAfterSealing | NotAPlainFile) -> str:
+    match problem:
+        case FileChanged():
+            return f"{problem.name}: expected {problem.expected}, found {problem.found}"
+        case FileMissing():
+            return f"{problem.name}: expected the sealed file, found none"
+        case FileAddedAfterSealing():
+            return f"{problem.name}: expected only sealed files, found another one"
+        case NotAPlainFile():
+            return f"{problem.name}: expected a plain file, found something else"
+
+
+def _judge_completeness(paths: RunPaths, manifest: Manifest | Finding, chain: ChainReport) -> AspectVerdict:
+    if isinstance(chain.status, UnknownVersion) or chain.count == 0:
+        return CouldNotBeChecked(findings=(build_finding("expected a trace that can be read, found none"),))
+    try:
+        found = iter_completeness_problems(paths, manifest, verified_count=chain.count)
+        problems = tuple(islice(found, _MAX_FINDINGS))
+    except EvidenceError as error:
+        return CouldNotBeChecked(findings=(build_finding(error.message),))
+    if problems:
+        return DoesNotHold(findings=problems)
+    doubts = [
+        build_finding(f"event type {t.type} is not known ({t.count} events)") for t in chain.unknown_types
+    ]
+    if not isinstance(chain.status, Intact):
+        doubts.append(build_finding(f"only the first {chain.count} events hold"))
+    return CouldNotBeChecked(findings=tuple(doubts)) if doubts else Holds()
+
+
+class _Claim(msgspec.Struct, frozen=True):
+    """What one document says about what another must say too."""
+
+    fact: str
+    first: str
+    first_value: str
+    second: str
+    second_value: str
+
+    def render(self) -> str:
+        expected, found = (
+            f"{self.first_value} as in the {self.first}",
+            f"{self.second_value} in the {self.second}",
+        )
+        return f"{self.fact}: expected {expected}, found {found}"
+
+
+def _judge_identity(
+    paths: RunPaths,
+    manifest: Manifest | Finding,
+    signed: SignedSeal | NoSeal | MalformedSeal | UnknownSealVersion,
+) -> AspectVerdict:
+    if isinstance(manifest, Finding):
+        return CouldNotBeChecked(findings=(manifest,))
+    try:
+        manifest_digest = digest_regular(paths.manifest)
+        first = next(iter_events(paths.trace, allow_torn_tail=True), None)
+    except EvidenceError as error:
+        return CouldNotBeChecked(findings=(build_finding(error.message),))
+    if first is None or not isinstance(first.payload, RunOpened):
+        return DoesNotHold(
+            findings=(build_finding("expected run-opened as the first event, found none", seq=0),)
+        )
+    claims = [*_iter_opening_claims(first.payload, manifest, manifest_digest)]
+    if isinstance(signed, SignedSeal):
+        claims += _iter_seal_claims(signed, manifest, manifest_digest)
+    findings = tuple(
+        build_finding(claim.render()) for claim in claims if claim.first_value != claim.second_value
+    )
+    if findings:
+        return DoesNotHold(findings=findings)
+    unbound = tuple(
+        build_finding(f"{field}: expected a fact that binds the run, found unknown: {unknown.reason}")
+        for field, unknown in iter_unbound_fields(manifest)
+    )
+    return CouldNotBeChecked(findings=unbound) if unbound else Holds()
+
+
+def _iter_opening_claims(opened: RunOpened, manifest: Manifest, manifest_digest: Digest) -> Iterator[_Claim]:
+    yield _Claim("run id", "manifest", manifest.run_id, "trace", opened.run_id)
+    yield _Claim("manifest digest", "file", manifest_digest, "trace", opened.manifest_digest)
+    yield _Claim("harness version", "manifest", manifest.harness.version, "trace", opened.harness_version)
+    rules_id = manifest.redaction_rules_id
+    if not isinstance(rules_id, Unknown):
+        yield _Claim("redaction rules", "manifest", rules_id, "trace", opened.redaction_rules_id)
+
+
+def _iter_seal_claims(signed: SignedSeal, manifest: Manifest, manifest_digest: Digest) -> Iterator[_Claim]:
+    seal = signed.seal
+    sealed_version = seal.contract_version_id
+    yield _Claim("run id", "manifest", manifest.run_id, "seal", seal.run_id)
+    yield _Claim("manifest digest", "file", manifest_digest, "seal", seal.manifest_digest)
+    yield _Claim("contract version id", "manifest", manifest.contract.version_id, "seal", sealed_version)

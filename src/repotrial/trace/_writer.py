@@ -1,0 +1,381 @@
+"""The one writer of a trace: append-only, batched by bytes, crash-safe (P13, P15).
+
+Whatever kills the process, the file is a prefix of what was appended, perhaps with a torn last line. A trace
+is never opened again for appending: a retry is a new run directory.
+"""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import Annotated, Any, Self, overload
+
+import msgspec
+import orjson
+
+from repotrial._core.clock import Clock, MonotoneClock, SystemClock
+from repotrial._core.digest import digest_bytes
+from repotrial._core.errors import UsageError
+from repotrial.trace._blobs import BlobRef, BlobStore
+from repotrial.trace._body import Body, OmittedBody, build_body, omit_bodies, redact_bytes
+from repotrial.trace._budget import UNASSIGNED, TraceBudget
+from repotrial.trace._chain import LINE_FRONTS
+from repotrial.trace._event import ACTORS, Actor, EventRef, TraceHead
+from repotrial.trace._files import MAX_LINE_BYTES
+from repotrial.trace._free_text import redact_tree
+from repotrial.trace._payloads import DROPPABLE_TYPES, PAYLOAD_TYPES, DroppablePayload, KeptPayload, Payload
+from repotrial.trace._payloads.common import EventPayload, Output
+from repotrial.trace._payloads.lifecycle import TRACE_SCHEMA, RunOpened, TraceTruncated
+from repotrial.trace._redaction import NO_REDACTION, Redactor, verify_canary
+from repotrial.trace._rundir import RunPaths
+from repotrial.trace._trace_file import TraceFile, build_write_error
+from repotrial.trace._validate import PayloadRefusedError, build_tree, explain_refusal
+
+__all__ = [
+    "DroppedEvent",
+    "EventTooLargeError",
+    "TraceClosedError",
+    "TraceWriter",
+    "WriterOptions",
+    "WriterOptionsError",
+]
+
+_OUTPUT_PREFIX_BYTES = 4 * 1024
+_MEMBER_BYTES = len(b'"hash":"",\n') + 64
+
+
+class TraceClosedError(UsageError):
+    """The trace was closed before this event was appended."""
+
+    code = "trace-closed"
+    default_hint = "append before the writer is closed; a new run needs a new run directory"
+
+
+class EventTooLargeError(UsageError):
+    """One event would make a longer line than any reader accepts."""
+
+    code = "event-too-large"
+    default_hint = "make bodies with the writer; record a large workspace change as several events"
+
+
+class WriterOptionsError(UsageError):
+    """The writer's options contradict each other or name an unknown event type."""
+
+    code = "writer-options"
+    default_hint = "see WriterOptions for what each option accepts"
+
+
+class WriterOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a trace is written; nothing of it changes what a reader must know."""
+
+    batch_bytes: Annotated[int, msgspec.Meta(ge=1)] = 64 * 1024
+    """Lines are held back until so many bytes are together, or until `flush`."""
+    inline_bytes: Annotated[int, msgspec.Meta(ge=0, le=1024 * 1024)] = 4 * 1024
+    """Longer bodies become blobs."""
+    run_budget_bytes: Annotated[int, msgspec.Meta(ge=0)] | None = 2 * 1024**3
+    """Lines and blobs of one run together; null lifts the limit."""
+    type_budget_bytes: dict[str, Annotated[int, msgspec.Meta(ge=0)]] = {}
+    """The same for single event types."""
+
+
+class DroppedEvent(msgspec.Struct, frozen=True):
+    """The byte budget did not allow an event; the trace says so, and it has no place to point at."""
+
+    type: str
+    """The event's type."""
+
+
+class TraceWriter:
+    """Appends events to one trace. Threads may share it: what one of them appends keeps its order.
+
+    An interrupt (Ctrl-C) at any point leaves it usable: an event is in the trace whole or not at all.
+    """
+
+    @classmethod
+    def create(
+        cls,
+        paths: RunPaths,
+        opened: RunOpened,
+        *,
+        clock: Clock | None = None,
+        redactor: Redactor = NO_REDACTION,
+        options: WriterOptions | None = None,
+    ) -> Self:
+        """Create the trace of a new run; its first event is on disk when this returns.
+
+        Raises:
+            TraceLockedError: another writer holds the trace.
+            TraceExistsError: the run directory has a trace.
+            TraceWriteError: the machine does not let us write.
+            PayloadRefusedError: `opened` does not fit its type, or names other redaction rules.
+            WriterOptionsError: the options are not sensible.
+            ScannerBrokenError: the redactor lets a canary through.
+        """
+        settings = _checked_options(options or WriterOptions())
+        verify_canary(redactor)
+        _check_opening(opened, redactor)  # nothing is created for a run that cannot be opened
+        file = TraceFile.create(paths, opened.run_id)
+        writer = cls(paths, file, clock=clock or SystemClock(), redactor=redactor, options=settings)
+        try:
+            writer.append(opened, actor="harness")
+            writer.flush(durable=True)
+        except BaseException:
+            writer._release()
+            raise
+        return writer
+
+    def __init__(
+        self,
+        paths: RunPaths,
+        file: TraceFile,
+        *,
+        clock: Clock,
+        redactor: Redactor,
+        options: WriterOptions,
+    ) -> None:
+        """Use `create`."""
+        self._paths = paths
+        self._file = file
+        self._now_us = MonotoneClock(clock).now_us
+        self._redactor = redactor
+        self._is_redacting = redactor is not NO_REDACTION
+        self._options = options
+        # What can be appended without a flush and without asking the budget, and how much that was at first.
+        self._room = self._granted = 0
+        self._budget = TraceBudget(run_bytes=options.run_budget_bytes, type_bytes=options.type_budget_bytes)
+        self._blobs = BlobStore(paths.blobs)
+        self._closed = False
+        self._mutex = threading.RLock()
+
+    @property
+    def paths(self) -> RunPaths:
+        return self._paths
+
+    @property
+    def head(self) -> TraceHead:
+        """Count and last hash of everything appended so far, flushed or not; final once closed."""
+        tip = self._file.tip
+        return TraceHead(count=tip.count, hash=tip.hash.hex())
+
+    @overload
+    def append(self, payload: KeptPayload, *, actor: Actor) -> EventRef: ...
+    @overload
+    def append(self, payload: DroppablePayload, *, actor: Actor) -> EventRef | DroppedEvent: ...
+    def append(self, payload: Payload, *, actor: Actor) -> EventRef | DroppedEvent:
+        """Record one event. Where this raises, the trace is unchanged and can be used on.
+
+        Raises:
+            PayloadRefusedError: the payload does not fit its type; the message names the field.
+            EventTooLargeError: the line would be too long.
+            TraceWriteError: an earlier batch cannot be written.
+            TraceClosedError: the trace is closed.
+        """
+        tree = build_tree(payload)
+        if self._is_redacting:
+            tree = self._redacted(tree, type(payload))
+        with self._mutex:
+            if self._closed:
+                raise _closed_error(self._paths)
+            t = self._now_us()
+            line_body = self._render(payload.event_type, tree, actor, t)
+            size = len(line_body) + _MEMBER_BYTES
+            if size > self._room:
+                return self._append_thoughtfully(payload.event_type, tree, line_body, actor=actor, t=t)
+            self._room -= size
+            return self._file.add(line_body, actor, t)
+
+    def body(
+        self, data: bytes, *, of: type[EventPayload] | None = None, prefix_bytes: int | None = None
+    ) -> Body:
+        """Redact `data` and keep it: inline, as a blob, or (over the budget) as its digest alone.
+
+        Args:
+            data: The original bytes.
+            of: The payload type that will carry it: its budget pays for a blob. Bodies for no declared type
+                give way like those of tool calls.
+            prefix_bytes: Keep only the beginning: redacted first and cut then, never inside a placeholder.
+        """
+        owner = UNASSIGNED if of is None else of.event_type
+        body = build_body(
+            data,
+            redactor=self._redactor,
+            store=lambda stored: self._store(stored, owner),
+            inline_bytes=self._options.inline_bytes,
+            prefix_bytes=prefix_bytes,
+        )
+        if isinstance(body, OmittedBody):
+            self._drop_body(owner, body.length_bytes)
+        return body
+
+    def output(
+        self, data: bytes, *, of: type[EventPayload] | None = None, prefix_bytes: int = _OUTPUT_PREFIX_BYTES
+    ) -> Output:
+        """One output stream: all of it by digest, its beginning as a body (P14). See `body` for the rest."""
+        prefix = self.body(data, of=of, prefix_bytes=prefix_bytes)
+        return Output(digest=digest_bytes(data), length_bytes=len(data), prefix=prefix)
+
+    def blob(self, data: bytes, *, of: type[EventPayload] | None = None) -> BlobRef | None:
+        """Redact `data` and keep it as a blob, however short: for logs and whole streams.
+
+        Returns:
+            None over the budget; the trace counts it as a body that was left out.
+        """
+        owner = UNASSIGNED if of is None else of.event_type
+        ref = self._store(redact_bytes(data, self._redactor)[0], owner)
+        if ref is None:
+            self._drop_body(owner, len(data))
+        return ref
+
+    def flush(self, *, durable: bool = False) -> None:
+        """Hand everything to the operating system; with `durable`, wait until it is on the disk.
+
+        Raises:
+            TraceWriteError: the machine does not take it; nothing is lost, the next flush tries again.
+            TraceClosedError: the trace is closed.
+        """
+        with self._mutex:
+            if self._closed:
+                raise _closed_error(self._paths)
+            if durable:
+                self._sync_blobs()  # a line on disk never points at a blob that is not
+            self._file.flush(durable=durable)
+
+    def close(self) -> None:
+        """Record the final count of what was dropped, flush durably, release the lock. Twice is once."""
+        with self._mutex:
+            if self._closed:
+                return
+            try:
+                if (truncated := self._budget.conclude()) is not None:
+                    self._accept_truncated(truncated)
+                self.flush(durable=True)
+            finally:
+                self._release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _append_thoughtfully(
+        self, event_type: str, tree: dict[str, Any], body: bytes, *, actor: Actor, t: int
+    ) -> EventRef | DroppedEvent:
+        """For an event that does not simply fit: flush first, ask the budget, perhaps leave bodies out."""
+        self._settle()
+        size = len(body) + _MEMBER_BYTES
+        if size > MAX_LINE_BYTES:
+            raise EventTooLargeError(
+                f"{event_type}: expected a line of at most {MAX_LINE_BYTES} bytes, found {size}"
+            )
+        if self._file.waiting_bytes + size > self._options.batch_bytes:
+            self.flush()  # before the event is accepted: if it fails, nothing has changed
+        result: EventRef | DroppedEvent
+        if self._budget.try_spend(event_type, size):
+            result = self._file.add(body, actor, t)
+        elif (reduced := self._reduced(event_type, tree, size)) is not None:
+            result = self._file.add(self._render(event_type, reduced, actor, t), actor, t)
+        else:
+            result = DroppedEvent(event_type)
+        if self._budget.must_announce:
+            self._accept_truncated(self._budget.announce())
+        left = self._options.batch_bytes - self._file.waiting_bytes
+        self._room = self._granted = max(0, min(left, self._budget.unconditional_bytes))
+        return result
+
+    def _settle(self) -> None:
+        """Tell the budget what was taken of the room that it had granted."""
+        self._budget.overspend(UNASSIGNED, self._granted - self._room)
+        self._room = self._granted = 0
+
+    def _accept_truncated(self, truncated: TraceTruncated) -> None:
+        # No flush in between and no budget: a trace can always say that it is not complete.
+        t = self._now_us()
+        self._file.add(self._render(truncated.event_type, build_tree(truncated), "harness", t), "harness", t)
+
+    def _render(self, event_type: str, tree: dict[str, Any], actor: Actor, t: int) -> bytes:
+        if actor not in LINE_FRONTS:
+            raise PayloadRefusedError(f"{event_type}: expected an actor of {ACTORS}, found {actor!r}")
+        envelope = {"actor": actor, "payload": tree, "seq": self._file.tip.count, "t": t, "type": event_type}
+        try:
+            return orjson.dumps(envelope, option=orjson.OPT_SORT_KEYS)
+        except TypeError as error:  # lone surrogates: msgspec lets them pass, UTF-8 cannot hold them
+            explain_refusal(event_type, tree, error)
+
+    def _reduced(self, event_type: str, tree: dict[str, Any], size: int) -> dict[str, Any] | None:
+        """The tree that the budget still allows: without bodies; None where the event itself must go."""
+        reduced, bodies, body_bytes = omit_bodies(tree)
+        assert isinstance(reduced, dict)
+        reduced_size = size - len(orjson.dumps(tree)) + len(orjson.dumps(reduced))
+        if not self._budget.try_spend(event_type, reduced_size):
+            if event_type in DROPPABLE_TYPES:
+                self._budget.drop_event(event_type, size)
+                return None
+            self._budget.overspend(event_type, reduced_size)
+        if bodies:
+            self._budget.drop_bodies(event_type, bodies, body_bytes)
+        return reduced
+
+    def _redacted(self, tree: dict[str, Any], kind: type[EventPayload]) -> dict[str, Any]:
+        redacted = redact_tree(tree, kind, self._redactor)
+        try:
+            msgspec.convert(redacted, kind)
+        except msgspec.ValidationError as error:
+            raise PayloadRefusedError(f"{kind.event_type}: after redaction: {error}") from error
+        return redacted
+
+    def _store(self, stored: bytes, owner: str) -> BlobRef | None:
+        ref = BlobRef(digest=digest_bytes(stored), size_bytes=len(stored))
+        with self._mutex:
+            if self._blobs.holds(ref):
+                return ref
+            self._settle()
+            if not self._budget.try_spend(owner, len(stored)):
+                return None
+            try:
+                self._blobs.put(stored)
+            except OSError as error:
+                raise build_write_error(self._paths, error) from error
+        return ref
+
+    def _sync_blobs(self) -> None:
+        try:
+            self._blobs.sync()
+        except OSError as error:
+            raise build_write_error(self._paths, error) from error
+
+    def _drop_body(self, owner: str, length_bytes: int) -> None:
+        with self._mutex:
+            self._settle()  # so that the next event announces it
+            self._budget.drop_bodies(owner, 1, length_bytes)
+
+    def _release(self) -> None:
+        self._closed = True
+        self._file.release()
+
+
+def _checked_options(options: WriterOptions) -> WriterOptions:
+    try:
+        checked = msgspec.convert(msgspec.to_builtins(options), WriterOptions)
+    except msgspec.ValidationError as error:
+        raise WriterOptionsError(f"writer options: {error}") from error
+    unknown = sorted(set(checked.type_budget_bytes) - set(PAYLOAD_TYPES))
+    if unknown:
+        raise WriterOptionsError(f"type_budget_bytes: expected known event types, found {', '.join(unknown)}")
+    return checked
+
+
+def _check_opening(opened: RunOpened, redactor: Redactor) -> None:
+    build_tree(opened)
+    for field, expected, found in (
+        ("schema", TRACE_SCHEMA, opened.schema),
+        ("redaction_rules_id", redactor.rules_id, opened.redaction_rules_id),
+    ):
+        if found != expected:
+            raise PayloadRefusedError(f"run-opened: expected {expected} at `$.{field}`, found {found}")
+
+
+def _closed_error(paths: RunPaths) -> TraceClosedError:
+    return TraceClosedError(f"{paths.trace}: expected an open trace, found it closed")

@@ -1,0 +1,83 @@
+"""What a program prints: the beginning is kept, all of it is digested, none of it is interpreted."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import select
+from typing import Final
+
+from repotrial.sandbox._model import StreamCapture
+
+__all__ = ["OutputBudget", "StreamReader"]
+
+_CHUNK_BYTES: Final = 1 << 16
+
+
+class OutputBudget:
+    """How much a command may still print, on both streams together."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._left = limit_bytes
+        self.is_exceeded = False
+
+    def take(self, wanted_bytes: int) -> int:
+        """How much of this may still be counted."""
+        granted = min(wanted_bytes, self._left)
+        self._left -= granted
+        self.is_exceeded = self.is_exceeded or granted < wanted_bytes
+        return granted
+
+
+class StreamReader:
+    """Reads one pipe without ever waiting for it.
+
+    Args:
+        pipe: The end to read from; owned from here on.
+        prefix_bytes: How much to keep.
+        budget: Shared with the other stream.
+    """
+
+    def __init__(self, pipe: int, *, prefix_bytes: int, budget: OutputBudget) -> None:
+        self._pipe = pipe
+        os.set_blocking(pipe, False)
+        self._prefix = bytearray()
+        self._prefix_bytes = prefix_bytes
+        self._digest = hashlib.sha256()
+        self._length = 0
+        self._budget = budget
+
+    def fileno(self) -> int:
+        return self._pipe
+
+    def read(self) -> bool:
+        """Take one piece; false at the end of the stream, or when the budget is spent."""
+        try:
+            chunk = os.read(self._pipe, _CHUNK_BYTES)
+        except BlockingIOError:
+            return True
+        self._take(chunk[: self._budget.take(len(chunk))])
+        return bool(chunk) and not self._budget.is_exceeded
+
+    def drain(self) -> bool:
+        """Take all that is there now; false at the end of the stream, or when the budget is spent."""
+        while select.select([self._pipe], [], [], 0)[0]:
+            if not self.read():
+                return False
+        return True
+
+    def _take(self, chunk: bytes) -> None:
+        self._digest.update(chunk)
+        self._length += len(chunk)
+        room = self._prefix_bytes - len(self._prefix)
+        if room > 0:
+            self._prefix += chunk[:room]
+
+    def close(self) -> StreamCapture:
+        """Stop reading; whoever still holds the other end can no longer be heard."""
+        os.close(self._pipe)
+        return StreamCapture(
+            prefix=bytes(self._prefix),
+            digest="sha256:" + self._digest.hexdigest(),
+            length_bytes=self._length,
+        )

@@ -1,0 +1,330 @@
+"""Control groups: one for each sandbox, below the harness's own, in whichever hierarchies there are.
+
+Both versions may be mounted side by side, each with some of the controllers. For each duty the newer one is
+taken where it works. Groups are made below the one that the harness is in, never beside or above: whatever
+was imposed on the harness holds for its sandboxes too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from repotrial.sandbox._label import build_label, parse_label
+from repotrial.sandbox._model import ResourceLimits
+
+__all__ = [
+    "Cgroup",
+    "CgroupHome",
+    "CgroupSite",
+    "CgroupVersion",
+    "Duty",
+    "find_cgroup_site",
+    "move_members",
+    "reap_cgroups",
+    "settle_harness",
+]
+
+Duty: TypeAlias = Literal["memory", "pids", "cpu", "freezer"]
+CgroupVersion: TypeAlias = Literal["cgroup-v2", "cgroup-v1"]
+
+_MEGABYTE: Final = 1024**2
+_V1_CONTROLLERS: Final[Mapping[str, Duty]] = {
+    "memory": "memory",
+    "pids": "pids",
+    "cpuacct": "cpu",
+    "freezer": "freezer",
+}
+_V2_CONTROLLERS: Final = frozenset({"memory", "pids"})
+_OWN_PROCESSES: Final = 8
+"""Our own processes in a group, beside the agent's: bubblewrap, PID 1, the entrance, keepers."""
+_REMOVAL_SECONDS: Final = 3.0
+_PAUSE_SECONDS: Final = 0.005
+_OCTAL: Final = re.compile(r"\\([0-7]{3})")
+
+
+class CgroupHome(msgspec.Struct, frozen=True, kw_only=True):
+    """A group of the harness's below which we can make others."""
+
+    version: CgroupVersion
+    directory: Path
+
+
+class CgroupSite(msgspec.Struct, frozen=True, kw_only=True):
+    """Who does what on this machine; a duty that nobody takes is missing."""
+
+    homes: dict[Duty, CgroupHome]
+
+    def version(self, duty: Duty) -> CgroupVersion | None:
+        home = self.homes.get(duty)
+        return None if home is None else home.version
+
+    @property
+    def directories(self) -> tuple[Path, ...]:
+        return tuple(dict.fromkeys(home.directory for home in self.homes.values()))
+
+
+class Cgroup:
+    """The group of one sandbox.
+
+    Raises:
+        OSError: It could not be made, or does not take the limits; nothing is left of it.
+    """
+
+    def __init__(self, site: CgroupSite, limits: ResourceLimits) -> None:
+        name = build_label()
+        self.directories: dict[Duty, Path] = {
+            duty: home.directory / name for duty, home in site.homes.items()
+        }
+        self._site = site
+        try:
+            for directory in dict.fromkeys(self.directories.values()):
+                directory.mkdir(0o755)
+            self._set_limits(limits)
+        except OSError:
+            self.remove()
+            raise
+
+    def version(self, duty: Duty) -> CgroupVersion | None:
+        return self._site.version(duty)
+
+    @contextlib.contextmanager
+    def open_doors(self) -> Iterator[list[int]]:
+        """Descriptors by which a process that holds them can join; only the opener needs the right to."""
+        with contextlib.ExitStack() as stack:
+            doors = []
+            for directory in dict.fromkeys(self.directories.values()):
+                door = os.open(directory / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
+                stack.callback(os.close, door)
+                doors.append(door)
+            yield doors
+
+    def load_cpu_us(self) -> int:
+        directory = self.directories["cpu"]
+        if self.version("cpu") == "cgroup-v2":
+            return _load_fields(directory / "cpu.stat")["usage_usec"]
+        return int((directory / "cpuacct.usage").read_text("ascii")) // 1000
+
+    def load_peak_bytes(self) -> int | None:
+        """The largest use since the group was made; null where the kernel does not keep it."""
+        is_new = self.version("memory") == "cgroup-v2"
+        file = self.directories["memory"] / ("memory.peak" if is_new else "memory.max_usage_in_bytes")
+        return int(file.read_text("ascii")) if file.exists() else None
+
+    def forget_peak(self) -> None:
+        """Begin the peak anew, where the kernel can."""
+        if self.version("memory") == "cgroup-v1":
+            (self.directories["memory"] / "memory.max_usage_in_bytes").write_text("0", "ascii")
+
+    def count_memory_kills(self) -> int:
+        is_new = self.version("memory") == "cgroup-v2"
+        file = self.directories["memory"] / ("memory.events" if is_new else "memory.oom_control")
+        return _load_fields(file).get("oom_kill", 0)
+
+    def count_refused_forks(self) -> int:
+        return _load_fields(self.directories["pids"] / "pids.events").get("max", 0)
+
+    def thaw(self) -> None:
+        """Let everything run: what is frozen by the old version does not even die."""
+        if self.version("freezer") == "cgroup-v1":
+            (self.directories["freezer"] / "freezer.state").write_text("THAWED", "ascii")
+        elif self.version("freezer") == "cgroup-v2":
+            (self.directories["freezer"] / "cgroup.freeze").write_text("0", "ascii")
+
+    def remove(self) -> bool:
+        """Remove it once its last process is gone; whether that worked in time."""
+        removed = [_remove(directory) for directory in dict.fromkeys(self.directories.values())]
+        return all(removed)
+
+    def _set_limits(self, limits: ResourceLimits) -> None:
+        memory = self.directories.get("memory")
+        size = str(limits.memory_mb * _MEGABYTE)
+        if memory is not None and self.version("memory") == "cgroup-v2":
+            (memory / "memory.max").write_text(size, "ascii")
+            _try_write(memory / "memory.swap.max", "0")
+        elif memory is not None:
+            (memory / "memory.limit_in_bytes").write_text(size, "ascii")
+            # Memory and swap together; absent where the kernel does not count swap.
+            _try_write(memory / "memory.memsw.limit_in_bytes", size)
+        pids = self.directories.get("pids")
+        if pids is not None:
+            (pids / "pids.max").write_text(str(limits.processes + _OWN_PROCESSES), "ascii")
+
+
+def find_cgroup_site() -> CgroupSite:
+    """Where groups can be made and used here; found out by making one."""
+    homes: dict[Duty, CgroupHome] = {}
+    own = _load_own_groups()
+    for controllers, home in _iter_homes(own):
+        for duty in _probe_home(home, controllers):
+            # Newer ones come last.
+            homes[duty] = home
+    return CgroupSite(homes=homes)
+
+
+def reap_cgroups(site: CgroupSite) -> list[Path]:
+    """Remove groups of harnesses that have ended, with whatever is still in them."""
+    reaped = []
+    for home in site.directories:
+        for directory in home.glob("repotrial-*"):
+            label = parse_label(directory.name)
+            if label is not None and label.is_abandoned:
+                _kill_members(directory)
+                if _remove(directory):
+                    reaped.append(directory)
+    return reaped
+
+
+def _load_own_groups() -> dict[str, str]:
+    """The harness's group by controller; the empty name stands for the new version."""
+    groups: dict[str, str] = {}
+    for line in Path("/proc/self/cgroup").read_text("utf-8", "surrogateescape").splitlines():
+        _, controllers, path = line.split(":", 2)
+        groups.update(dict.fromkeys(controllers.split(","), path))
+    return groups
+
+
+def _iter_homes(own: Mapping[str, str]) -> Iterator[tuple[set[str], CgroupHome]]:
+    """Mounted hierarchies that we are in, the old version first, each with its controllers."""
+    old: list[tuple[set[str], CgroupHome]] = []
+    new: list[tuple[set[str], CgroupHome]] = []
+    for line in Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape").splitlines():
+        fields, _, rest = line.partition(" - ")
+        kind, _, options = rest.split(" ", 2)
+        root, point = (_unescape(field) for field in fields.split(" ")[3:5])
+        if kind == "cgroup":
+            controllers = set(options.split(",")) & _V1_CONTROLLERS.keys()
+            for name in controllers & own.keys():
+                home = CgroupHome(version="cgroup-v1", directory=_locate(point, root, own[name]))
+                old.append(({name}, home))
+        elif kind == "cgroup2" and "" in own:
+            directory = settle_harness(_locate(point, root, own[""]))
+            new.append((set(), CgroupHome(version="cgroup-v2", directory=directory)))
+    yield from (*old, *new)
+
+
+def _locate(point: str, root: str, group: str) -> Path:
+    """A group's directory, where only a part of the hierarchy may be mounted."""
+    return Path(point) / os.path.relpath(group, root)
+
+
+def settle_harness(directory: Path) -> Path:
+    """Make controllers usable below the harness's own group of the new version, where that is ours to do.
+
+    The new version hands controllers down only from groups without processes. So where the harness is alone
+    in its group (a scope of its own), it moves into a group below, beside which the sandboxes then are.
+
+    Returns:
+        The group below which others can be made.
+    """
+    label = parse_label(directory.name)
+    if label is not None:
+        return directory.parent  # we, or whoever started us, have settled already
+    with contextlib.suppress(OSError):
+        available = set((directory / "cgroup.controllers").read_text("ascii").split())
+        enabled = set((directory / "cgroup.subtree_control").read_text("ascii").split())
+        wanted = _V2_CONTROLLERS & (available - enabled)
+        if wanted and not _enable(directory, wanted) and _is_alone(directory):
+            home = directory / build_label()
+            home.mkdir(0o755)
+            move_members(directory, home)
+            _enable(directory, wanted)
+    return directory
+
+
+def move_members(source: Path, target: Path) -> None:
+    """Move every process of a group into another."""
+    for pid in (source / "cgroup.procs").read_text("ascii").split():
+        (target / "cgroup.procs").write_text(pid, "ascii")
+
+
+def _enable(directory: Path, controllers: frozenset[str]) -> bool:
+    words = " ".join(f"+{name}" for name in sorted(controllers))
+    return _try_write(directory / "cgroup.subtree_control", words)
+
+
+def _is_alone(directory: Path) -> bool:
+    """Whether a group holds nobody but this process and its own helpers."""
+    pids = [int(pid) for pid in (directory / "cgroup.procs").read_text("ascii").split()]
+    return all(os.getpid() in {pid, _load_parent(pid)} for pid in pids)
+
+
+def _load_parent(pid: int) -> int:
+    return int(Path("/proc", str(pid), "stat").read_bytes().rpartition(b") ")[2].split()[1])
+
+
+def _probe_home(home: CgroupHome, controllers: set[str]) -> set[Duty]:
+    directory = home.directory / build_label()
+    try:
+        directory.mkdir(0o755)
+    except OSError:
+        return set()
+    try:
+        door = os.open(directory / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
+        os.close(door)
+        if home.version == "cgroup-v1":
+            return {_V1_CONTROLLERS[name] for name in controllers}
+        available = (directory / "cgroup.controllers").read_text("ascii").split()
+        duties: set[Duty] = {"freezer", "cpu"}
+        if "memory" in available:
+            duties.add("memory")
+        if "pids" in available:
+            duties.add("pids")
+    except OSError:
+        return set()
+    else:
+        return duties
+    finally:
+        _remove(directory)
+
+
+def _kill_members(directory: Path) -> None:
+    _try_write(directory / "freezer.state", "THAWED")
+    if _try_write(directory / "cgroup.kill", "1"):
+        return
+    with contextlib.suppress(OSError):
+        for pid in (directory / "cgroup.procs").read_text("ascii").split():
+            os.kill(int(pid), signal.SIGKILL)
+
+
+def _remove(directory: Path) -> bool:
+    deadline = time.monotonic() + _REMOVAL_SECONDS
+    while True:
+        try:
+            directory.rmdir()
+        except FileNotFoundError:
+            return True
+        except OSError:
+            # Processes that have just been killed are still being taken apart.
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_PAUSE_SECONDS)
+        else:
+            return True
+
+
+def _try_write(file: Path, text: str) -> bool:
+    try:
+        with file.open("r+", encoding="ascii") as stream:
+            stream.write(text)
+    except OSError:
+        return False
+    return True
+
+
+def _load_fields(file: Path) -> dict[str, int]:
+    rows = (line.split() for line in file.read_text("ascii").splitlines())
+    return {name: int(value) for name, value in rows}
+
+
+def _unescape(text: str) -> str:
+    """The kernel writes blanks and backslashes in octal."""
+    return _OCTAL.sub(lambda found: chr(int(found[1], 8)), text)

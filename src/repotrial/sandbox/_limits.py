@@ -1,0 +1,81 @@
+"""Ceilings that hold without a control group: those of the kernel for each process, and space on disk."""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from pathlib import Path
+from typing import Final
+
+from repotrial.sandbox._model import ResourceLimits
+
+__all__ = ["DiskWatch", "build_process_limits", "measure_tree"]
+
+_MEGABYTE: Final = 1024**2
+_BLOCK_BYTES: Final = 512
+_INTERVAL_SECONDS: Final = 0.25
+_SHARE: Final = 10
+"""Looking may take one part of so many of our time."""
+_OWN_PROCESSES: Final = 4
+"""Processes inside that are ours and not the agent's."""
+_HEADROOM: Final = 64
+
+
+def build_process_limits(limits: ResourceLimits, *, has_process_group: bool) -> list[list[int]]:
+    """Pairs of a resource and its ceiling, for every process.
+
+    The number of processes counts threads of one user in one user namespace, so each sandbox has its own
+    count (before Linux 5.14: all of that user's).
+
+    Args:
+        limits: The ceilings.
+        has_process_group: Whether a control group counts processes; since it tells when it refused one, it
+            must be the first that does.
+    """
+    spare = _OWN_PROCESSES + (_HEADROOM if has_process_group else 0)
+    ceilings = [
+        [resource.RLIMIT_CORE, 0],
+        [resource.RLIMIT_FSIZE, limits.file_mb * _MEGABYTE],
+        [resource.RLIMIT_NOFILE, limits.open_files],
+        [resource.RLIMIT_NPROC, limits.processes + spare],
+    ]
+    if limits.cpu_seconds is not None:
+        ceilings.append([resource.RLIMIT_CPU, limits.cpu_seconds])
+    return ceilings
+
+
+class DiskWatch:
+    """Looks now and then how much space the changes of a workspace take.
+
+    Args:
+        directory: Where changes are: the upper directory of an overlay, or a copied tree.
+        limit_bytes: How much is allowed beyond what is there now.
+    """
+
+    def __init__(self, directory: Path, *, limit_bytes: int) -> None:
+        self._directory = directory
+        self._limit_bytes = measure_tree(directory) + limit_bytes
+        self._next = 0.0
+
+    def is_exceeded(self, *, is_forced: bool = False) -> bool:
+        """Whether more is taken; costs nothing when the last look was a moment ago."""
+        start = time.monotonic()
+        if start < self._next and not is_forced:
+            return False
+        used = measure_tree(self._directory)
+        end = time.monotonic()
+        self._next = end + max(_INTERVAL_SECONDS, (end - start) * _SHARE)
+        return used > self._limit_bytes
+
+
+def measure_tree(directory: Path) -> int:
+    """Space that a tree takes; no link is followed, what cannot be read counts for nothing."""
+    total = 0
+    for _, directories, files, descriptor in os.fwalk(directory, onerror=None, follow_symlinks=False):
+        for name in (*directories, *files):
+            try:
+                total += os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_blocks * _BLOCK_BYTES
+            except OSError:
+                continue
+    return total

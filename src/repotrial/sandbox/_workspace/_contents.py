@@ -1,0 +1,49 @@
+"""Contents that were seen at some mark: kept, so that a later mark can be compared with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from repotrial._core.digest import Digest, digest_bytes
+from repotrial._core.errors import MachineError
+
+__all__ = ["ContentStore", "WorkspaceUnusableError"]
+
+_TOTAL_BYTES = 2 * 1024**3
+
+
+class WorkspaceUnusableError(MachineError):
+    """There is no room for a workspace: the directory is missing, full or not writable."""
+
+    code = "workspace-unusable"
+    default_hint = "name a directory of your own with enough room"
+
+
+class ContentStore:
+    """A directory of the harness, out of the agent's reach; up to a bound, beyond which nothing is kept."""
+
+    def __init__(self, root: Path, *, total_bytes: int = _TOTAL_BYTES) -> None:
+        self._root = root
+        self._left_bytes = total_bytes
+
+    def keep(self, digest: Digest, data: bytes) -> None:
+        """Keep bytes under their digest."""
+        path = self._place(digest)
+        if not path.exists() and len(data) <= self._left_bytes:
+            self._left_bytes -= len(data)
+            try:
+                self._root.mkdir(mode=0o700, exist_ok=True)
+                path.write_bytes(data)
+            except OSError as error:
+                raise WorkspaceUnusableError(f"{path}: expected to keep a content, found: {error}") from error
+
+    def load(self, digest: Digest) -> bytes | None:
+        """The bytes of that digest; None if they were not kept."""
+        try:
+            data = self._place(digest).read_bytes()
+        except FileNotFoundError:
+            return None
+        return data if digest_bytes(data) == digest else None
+
+    def _place(self, digest: Digest) -> Path:
+        return self._root / digest.removeprefix("sha256:")

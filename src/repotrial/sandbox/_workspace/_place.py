@@ -1,0 +1,101 @@
+"""Where workspaces live while their runs do: labelled and locked, so that the next start can tidy up.
+
+    <place>/label      says that it is ours
+    <place>/contents   what marks keep; the harness's alone
+    <place>/…          the workspace itself
+
+The place is locked by the process that uses it; a labelled place without a lock was left by a dead process.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from pathlib import Path
+
+from repotrial.sandbox._identity import Account
+from repotrial.sandbox._workspace._contents import ContentStore, WorkspaceUnusableError
+from repotrial.sandbox._workspace._remove import remove_tree
+
+__all__ = ["WorkspacePlace", "WorkspaceUnusableError", "reap_workspaces"]
+
+_PREFIX = "repotrial-workspace-"
+_LABEL = b"RepoTrial workspace, format 1\n"
+
+
+class WorkspacePlace:
+    """A new directory below `parent`, ours until it is removed."""
+
+    def __init__(self, parent: Path, *, owner: Account | None) -> None:
+        try:
+            parent.mkdir(parents=True, exist_ok=True)
+            self.path = Path(tempfile.mkdtemp(dir=parent, prefix=_PREFIX)).resolve()
+            self._lock: int | None = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            (self.path / "label").write_bytes(_LABEL)
+            if owner is not None:
+                self.path.chmod(0o711)  # the other account comes through; nobody lists
+        except OSError as error:
+            raise WorkspaceUnusableError(
+                f"{parent}: expected room for a workspace, found: {error}"
+            ) from error
+
+        self.contents = ContentStore(self.path / "contents")
+        self._owner = owner
+
+    def make_directory(self, path: Path, *, mode: int) -> None:
+        """A directory in this place for the account that works in it.
+
+        Raises:
+            WorkspaceUnusableError: the machine does not let us.
+        """
+        try:
+            path.mkdir()
+            path.chmod(mode)
+            if self._owner is not None:
+                os.chown(path, self._owner.uid, self._owner.gid)
+        except OSError as error:
+            raise WorkspaceUnusableError(f"{path}: expected to make a directory, found: {error}") from error
+
+    def remove(self) -> None:
+        """Remove everything, whatever the agent did to permissions. Twice is once."""
+        if self._lock is None:
+            return
+        _dismantle(self.path)
+        os.close(self._lock)
+        self._lock = None
+
+
+def reap_workspaces(parent: Path) -> list[Path]:
+    """Remove workspaces that dead processes left below `parent`; nothing else is touched.
+
+    Returns:
+        What was removed.
+    """
+    removed = []
+    for path in sorted(parent.glob(f"{_PREFIX}*")):
+        label = path / "label"
+        if path.is_symlink() or label.is_symlink() or not label.is_file() or label.read_bytes() != _LABEL:
+            continue
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _dismantle(path)
+            removed.append(path)
+        except BlockingIOError:  # in use
+            pass
+        finally:
+            os.close(handle)
+    return removed
+
+
+def _dismantle(place: Path) -> None:
+    """The label goes last: what is half removed is still ours to remove."""
+    for path in place.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            remove_tree(path)
+        elif path.name != "label":
+            path.unlink()
+    (place / "label").unlink(missing_ok=True)
+    place.rmdir()

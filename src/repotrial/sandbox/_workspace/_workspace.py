@@ -1,0 +1,103 @@
+"""A run's own view of a base: one protocol, whether the kernel keeps the changes apart or a copy does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol
+
+from repotrial.sandbox._workspace._base import Base
+from repotrial.sandbox._workspace._delta import ContentSink, build_delta
+from repotrial.sandbox._workspace._mark import NOTHING_SEEN, BaseView, Mark, take_mark
+from repotrial.sandbox._workspace._node import Omission, ReadLimits, Touched
+from repotrial.sandbox._workspace._place import WorkspacePlace
+from repotrial.sandbox._workspace._reader import TreeReader
+from repotrial.trace import FileChange
+
+__all__ = ["Look", "Observer", "Workspace"]
+
+
+class Look(Protocol):
+    """One look at a workspace: what may differ from the base, and the means to read it."""
+
+    @property
+    def touched(self) -> Touched: ...
+    @property
+    def reader(self) -> TreeReader:
+        """Reads what the touched paths hold now."""
+        ...
+
+    @property
+    def omissions(self) -> tuple[Omission, ...]:
+        """What was passed over."""
+        ...
+
+
+class Workspace(Protocol):
+    """A tree that an agent may change, and what it changed."""
+
+    @property
+    def base(self) -> Base: ...
+    @property
+    def path(self) -> Path:
+        """What is shown to the sandbox as the workspace."""
+        ...
+
+    def look(self) -> AbstractContextManager[Look]:
+        """Find everything that may differ from the base."""
+        ...
+
+    def iter_changes(self) -> Iterator[bytes]:
+        """Paths that differ from the base now, in byte order."""
+        ...
+
+    def snapshot(self) -> Mark:
+        """What it holds at this moment."""
+        ...
+
+    def delta(self, before: Mark, after: Mark, *, sink: ContentSink) -> tuple[FileChange, ...]:
+        """What changed between two marks."""
+        ...
+
+    def close(self) -> None:
+        """Remove it. Twice is once."""
+        ...
+
+
+class Observer:
+    """What both kinds of workspaces do alike."""
+
+    def __init__(
+        self,
+        base: Base,
+        place: WorkspacePlace,
+        *,
+        limits: ReadLimits,
+        look: Callable[[], AbstractContextManager[Look]],
+    ) -> None:
+        self._base = base
+        self._place = place
+        self._limits = limits
+        self._look = look
+        self._view = BaseView(base)
+        self._last = NOTHING_SEEN
+
+    def iter_changes(self) -> Iterator[bytes]:
+        yield from sorted(self.snapshot().entries)
+
+    def snapshot(self) -> Mark:
+        with self._look() as look:
+            self._last = take_mark(
+                look.reader,
+                look.touched,
+                view=self._view,
+                contents=self._place.contents,
+                previous=self._last,
+            )
+        return self._last
+
+    def delta(self, before: Mark, after: Mark, sink: ContentSink) -> tuple[FileChange, ...]:
+        return build_delta(
+            before, after, view=self._view, contents=self._place.contents, sink=sink, limits=self._limits
+        )

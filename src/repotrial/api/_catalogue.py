@@ -1,0 +1,101 @@
+"""What is published about RepoTrial itself: schemas and errors."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import msgspec
+
+from repotrial._core.errors import RepoTrialError, UsageError, iter_error_classes
+from repotrial.contract import build_schemas
+from repotrial.trace import build_manifest_schema, build_trace_schema
+
+__all__ = [
+    "ErrorEntry",
+    "UnknownErrorCodeError",
+    "UnknownSchemaError",
+    "build_schema",
+    "find_error",
+    "list_errors",
+    "list_schemas",
+]
+
+
+class UnknownSchemaError(UsageError):
+    """There is no published schema of that name."""
+
+    code = "unknown-schema"
+    default_hint = "`repotrial contract schema --help` names them"
+
+
+class UnknownErrorCodeError(UsageError):
+    """There is no error of that code."""
+
+    code = "unknown-error-code"
+    default_hint = "`repotrial error list` shows all codes"
+
+
+class ErrorEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the error catalogue."""
+
+    code: str
+    blame: str
+    exit_code: int
+    description: str
+    hint: str
+
+    @property
+    def summary(self) -> str:
+        return self.description.partition("\n\n")[0]
+
+
+def list_schemas() -> list[str]:
+    """The documents that have a published schema."""
+    return sorted(_build_schemas())
+
+
+def build_schema(name: str) -> dict[str, Any]:
+    """The JSON Schema of a document.
+
+    Raises:
+        UnknownSchemaError: no document has that name.
+    """
+    schemas = _build_schemas()
+    if name not in schemas:
+        raise UnknownSchemaError(f"expected one of {', '.join(sorted(schemas))}, found {name!r}")
+    return schemas[name]
+
+
+def list_errors() -> list[ErrorEntry]:
+    """Every error that RepoTrial raises on purpose, by code."""
+    entries = [
+        _describe_error(cls) for cls in iter_error_classes() if cls.__module__.startswith("repotrial.")
+    ]
+    return sorted(entries, key=lambda entry: entry.code)
+
+
+def find_error(code: str) -> ErrorEntry:
+    for entry in list_errors():
+        if entry.code == code:
+            return entry
+    raise UnknownErrorCodeError(f"expected a known error code, found {code!r}")
+
+
+def _describe_error(cls: type[RepoTrialError]) -> ErrorEntry:
+    return ErrorEntry(
+        code=cls.code,
+        blame=cls.blame.value,
+        exit_code=int(cls.exit_code),
+        description=inspect.cleandoc(cls.__doc__ or ""),
+        hint=cls.default_hint,
+    )
+
+
+def _build_schemas() -> dict[str, dict[str, Any]]:
+    schemas = {
+        **build_schemas(),
+        "manifest.schema.json": build_manifest_schema(),
+        "trace.schema.json": build_trace_schema(),
+    }
+    return {file.removesuffix(".schema.json"): schema for file, schema in schemas.items()}

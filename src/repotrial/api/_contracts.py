@@ -1,0 +1,106 @@
+"""Verbs on contracts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from repotrial.api._directories import verify_contract_directory
+from repotrial.authoring import LockResult
+from repotrial.authoring import lock_contract as _lock_contract
+from repotrial.authoring import verify_lock as _verify_lock
+from repotrial.contract import (
+    Contract,
+    ContractLock,
+    LoadedContract,
+    Problem,
+    check_directory,
+    check_lock,
+    lint_contract,
+)
+from repotrial.contract import load_contract as _load_contract
+
+__all__ = [
+    "ContractCheck",
+    "ContractDescription",
+    "check_contract",
+    "describe_contract",
+    "load_contract",
+    "lock_contract",
+    "verify_lock",
+]
+
+
+class ContractCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """What `contract check` found in one directory."""
+
+    directory: str
+    id: str | None
+    """The contract's id; null where it does not load."""
+    version_id: str | None
+    """From the lock; null where there is none."""
+    problems: tuple[Problem, ...]
+
+    def holds(self, *, strict: bool) -> bool:
+        """Whether the contract is usable; strict: whether nothing at all was found."""
+        return not any(strict or problem.severity == "error" for problem in self.problems)
+
+
+class ContractDescription(msgspec.Struct, frozen=True, kw_only=True):
+    """A loaded contract for machines."""
+
+    directory: str
+    contract: Contract
+    statement: str
+    lock: ContractLock | None
+
+
+def check_contract(directory: Path) -> ContractCheck:
+    """Load, hold against the lock, and lint: every problem at once."""
+    verify_contract_directory(directory)
+    loaded, problems = check_directory(directory)
+    if loaded is None:
+        return ContractCheck(directory=str(directory), id=None, version_id=None, problems=tuple(problems))
+    return _build_check(loaded, [*problems, *check_lock(loaded), *lint_contract(loaded)])
+
+
+def load_contract(directory: Path) -> LoadedContract:
+    """Read a contract directory.
+
+    Raises:
+        ContractDirectoryMissingError: there is none.
+        ContractInvalidError: something in it is wrong; the error carries every problem.
+    """
+    verify_contract_directory(directory)
+    return _load_contract(directory)
+
+
+def lock_contract(directory: Path) -> LockResult:
+    """Pin the repository and every file that counts; write `contract.lock.json`, and nothing else."""
+    verify_contract_directory(directory)
+    return _lock_contract(directory)
+
+
+def verify_lock(directory: Path) -> ContractCheck:
+    """Recompute every pin, the repository's tree digest too, and hold the lock against them."""
+    loaded = load_contract(directory)
+    return _build_check(loaded, _verify_lock(directory))
+
+
+def describe_contract(loaded: LoadedContract) -> ContractDescription:
+    return ContractDescription(
+        directory=str(loaded.directory),
+        contract=loaded.contract,
+        statement=loaded.statement,
+        lock=loaded.lock,
+    )
+
+
+def _build_check(loaded: LoadedContract, problems: list[Problem]) -> ContractCheck:
+    return ContractCheck(
+        directory=str(loaded.directory),
+        id=loaded.contract.id,
+        version_id=None if loaded.lock is None else loaded.lock.version_id,
+        problems=tuple(problems),
+    )

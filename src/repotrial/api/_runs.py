@@ -1,0 +1,117 @@
+"""Verbs on runs and on the key that seals them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from repotrial.api._directories import RunDirectoryMissingError, build_run_paths
+from repotrial.trace import (
+    AspectVerdict,
+    Holds,
+    PublicKey,
+    TimelineRow,
+    check_run,
+    iter_payload_types,
+    iter_timeline,
+    load_or_create_key,
+    load_public_key,
+)
+
+__all__ = [
+    "KeyDescription",
+    "RunCheck",
+    "iter_run_timeline",
+    "list_event_types",
+    "load_own_public_key",
+    "load_public_keys",
+    "show_key",
+    "verify_run",
+]
+
+
+class RunCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """What `run verify` found in one directory."""
+
+    directory: str
+    run_id: str | None
+    """As the trace says; null where it does not begin as a trace does."""
+    holds: bool
+    """Whether all that was asked was checked and holds."""
+    is_unchanged: bool
+    """Whether a seal covers exactly these files; not whose it is."""
+    key_id: str | None
+    """The key that signed; null where there is no valid signature."""
+    event_count: int
+    """So many events are shown to be as they were written."""
+    chain: AspectVerdict
+    seal: AspectVerdict
+    completeness: AspectVerdict
+    identity: AspectVerdict
+
+
+class KeyDescription(msgspec.Struct, frozen=True, kw_only=True):
+    """The public half of this machine's key."""
+
+    key_id: str
+    public_key: str
+    path: str
+
+
+def load_public_keys(paths: Sequence[Path]) -> list[PublicKey]:
+    """Keys to trust, from PEM files."""
+    return [load_public_key(path) for path in paths]
+
+
+def load_own_public_key(path: Path) -> list[PublicKey]:
+    """The public half of this machine's key, if it has one; none is made."""
+    return [load_or_create_key(path).public_key] if os.path.lexists(path) else []
+
+
+def verify_run(directory: Path, *, trusted_keys: Sequence[PublicKey] | None) -> RunCheck:
+    """Check chain, seal, completeness and identity of a run directory.
+
+    Args:
+        directory: The run directory; a copy on another machine is as good.
+        trusted_keys: Whose seal is believed. None asks only whether anything changed since it was sealed.
+    """
+    found = check_run(build_run_paths(directory), trusted_keys=trusted_keys or None)
+    others_hold = all(
+        isinstance(verdict, Holds) for verdict in (found.chain, found.completeness, found.identity)
+    )
+    return RunCheck(
+        directory=str(directory),
+        run_id=found.chain_report.run_id,
+        holds=others_hold and found.seal_report.is_intact if trusted_keys is None else found.holds,
+        is_unchanged=found.seal_report.is_intact,
+        key_id=getattr(found.seal_report.signer, "key_id", None),
+        event_count=found.chain_report.count,
+        chain=found.chain,
+        seal=found.seal,
+        completeness=found.completeness,
+        identity=found.identity,
+    )
+
+
+def list_event_types() -> list[str]:
+    """The types of events that this release writes."""
+    return sorted(kind.name for kind in iter_payload_types())
+
+
+def iter_run_timeline(directory: Path) -> Iterator[TimelineRow]:
+    """The events of a run, streamed, in a line each; nothing is verified."""
+    paths = build_run_paths(directory)
+    if not os.path.lexists(paths.trace):
+        raise RunDirectoryMissingError(
+            f"{directory}: expected a run directory with trace.jsonl, found no such file"
+        )
+    return iter_timeline(paths)
+
+
+def show_key(path: Path) -> KeyDescription:
+    """The public half of the key in `path`; the key is made if there is none."""
+    key: PublicKey = load_or_create_key(path).public_key
+    return KeyDescription(key_id=key.key_id, public_key=key.pem, path=str(path))

@@ -1,0 +1,25 @@
+"""The names of what drafting reports, for the reference pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+__all__ = ["DRAFT_CODES"]
+
+DRAFT_CODES: Mapping[str, str] = MappingProxyType(
+    {
+        "draft-inventory-unknown": "Only a run can tell the ids of a test: it is parametrized, or its file "
+        "cannot be parsed.",
+        "draft-names-check-file": "A line of the drafted statement names a file of the hidden checks.",
+        "draft-names-identifier": "A line of the drafted statement uses a name that the change introduces.",
+        "draft-names-new-file": "A line of the drafted statement names a file that the change adds.",
+        "draft-nothing-fails": "The drafted check runs the project's own tests, which pass on the snapshot.",
+        "draft-quotes-code": "A line of the drafted statement quotes code of the change.",
+        "draft-source-local": "The repository is named by a path of this machine.",
+        "draft-statement-form": "The statement is still the form that `contract new` writes.",
+        "draft-statement-message": "The statement is still the commit message.",
+        "draft-tells-solution": "A line of the drafted statement tells the solution instead of the problem.",
+    }
+)
+"""What each problem means that `contract new` can return."""

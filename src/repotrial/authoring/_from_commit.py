@@ -1,0 +1,213 @@
+"""`contract new --from-commit`: a merged change taken apart into hidden checks, reference and statement."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+from pathlib import Path
+
+import msgspec
+
+from repotrial.authoring._base import Tree, open_tree
+from repotrial.authoring._leaks import TextChange, check_leaks
+from repotrial.authoring._options import CommitContract, CreatedContract
+from repotrial.authoring._project import Project, build_glob, drop_matching, survey_project
+from repotrial.authoring._python_tests import (
+    InventoryGuess,
+    PythonTestFile,
+    build_python_inventory,
+    is_test_module,
+)
+from repotrial.authoring._split import Split, split_change
+from repotrial.authoring._staging import stage_directory
+from repotrial.authoring._statement import StatementDraft, build_statement_draft, guess_kind
+from repotrial.authoring._template import ContractDraft, Guess
+from repotrial.authoring._test_files import KnownTestPaths
+from repotrial.authoring._writing import (
+    CHECK_ID,
+    REFERENCE_FILE,
+    STATEMENT_IS_FORM,
+    build_check,
+    build_guesses,
+    build_id,
+    build_repository,
+    build_title,
+    check_source,
+    finish,
+    write_inventory,
+)
+from repotrial.contract import (
+    CONTRACT_FILE,
+    STATEMENT_FILE,
+    ArchiveRepository,
+    GitRepository,
+    Inventory,
+    Overlay,
+    Problem,
+)
+from repotrial.source import ChangeStatus, CommitInfo, open_history
+
+__all__ = ["create_contract_from_commit"]
+
+_CHECK_DIRECTORY = f"checks/{CHECK_ID}"
+
+
+class _Material(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that the drafting steps look at."""
+
+    options: CommitContract
+    info: CommitInfo
+    split: Split
+    patch: bytes
+    """The change without its tests."""
+    base: Tree
+    head: Tree
+    statement: StatementDraft
+
+
+def create_contract_from_commit(options: CommitContract) -> CreatedContract:
+    """Write a contract from a change: its tests hidden, the rest as reference, the message as statement.
+
+    Nothing of the repository is executed, so test ids are those that the source shows (Python), or none.
+
+    Raises:
+        RootCommitError, EmptyChangeError, SubmoduleChangedError, ChangeWithoutTestsError,
+        OnlyTestsChangedError, UnsupportedTestFileError: the change cannot become a contract.
+        GlobInvalidError, OptionInvalidError, EcosystemUnknownError: the options do not suffice.
+        ContractDirectoryTakenError: the directory is not empty.
+    """
+    tests = KnownTestPaths(options.test_globs)
+    target = options.directory.absolute()
+    title = None if options.title is None else build_title(options.title)
+    with stage_directory(target) as staging, open_history(options.source, base=Path.cwd()) as history:
+        info = history.read_commit(history.resolve_commit(options.revision))
+        split = split_change(info, tests)
+        before = info.parents[0]
+        with open_tree(options.source, before) as base, open_tree(options.source, info.commit) as head:
+            material = _Material(
+                options=options,
+                info=info,
+                split=split,
+                patch=history.build_patch(before, info.commit, excluded=split.tests),
+                base=base,
+                head=head,
+                statement=build_statement_draft(info.message, title=title),
+            )
+            return _write(material, staging, target)
+
+
+def _write(material: _Material, staging: Path, target: Path) -> CreatedContract:
+    options, split = material.options, material.split
+    project = survey_project(options, material.base, test_files=split.laid)
+    guess = _read_inventory(material, project)
+    inventory = guess.inventory if guess is not None and guess.has_ids else None
+    for path in split.laid:
+        _copy(material.head.root / path, staging / _CHECK_DIRECTORY / path)
+    write_inventory(staging, inventory)
+    (staging / REFERENCE_FILE).write_bytes(material.patch)
+    repository = build_repository(options, material.base, staging)
+    draft = _build_draft(material, project, inventory=inventory, repository=repository)
+    problems = [*check_source(options), *_check_statement(material), *_check_inventory(guess)]
+    return finish(staging, target, draft=draft, statement=material.statement.text, problems=problems)
+
+
+def _build_draft(
+    material: _Material,
+    project: Project,
+    *,
+    inventory: Inventory | None,
+    repository: GitRepository | ArchiveRepository,
+) -> ContractDraft:
+    options, split = material.options, material.split
+    touched = [change.path for change in split.reference]
+    protected = drop_matching([*map(build_glob, split.tests), *project.hooks], touched)
+    guesses = [*build_guesses(project, protected=protected), *_list_guesses(inventory)]
+    kind, reason = guess_kind(material.info.message)
+    if options.kind is None:
+        guesses.append(Guess(field="kind", value=kind, reason=reason))
+    overlay = Overlay(source=_CHECK_DIRECTORY, target=".", delete=split.removed)
+    return ContractDraft(
+        id=build_id(options, material.statement.title),
+        title=material.statement.title,
+        kind=options.kind or kind,
+        ecosystem=project.ecosystem,
+        reference=REFERENCE_FILE,
+        repository=repository,
+        check=build_check(project, inventory=inventory, overlays=(overlay,)),
+        protected=protected,
+        generated=drop_matching(project.generated, touched),
+        base_commit=material.base.commit,
+        origin=f"A contract for RepoTrial, from the commit {material.info.commit}.",
+        guesses=tuple(guesses),
+    )
+
+
+def _read_inventory(material: _Material, project: Project) -> InventoryGuess | None:
+    # A command of the author's own may report ids in any form, or none.
+    if not project.is_python or material.options.command is not None:
+        return None
+    texts = [(path, material.head.read_text(path)) for path in material.split.laid if is_test_module(path)]
+    return build_python_inventory(
+        [
+            PythonTestFile(path=path, old=material.base.read_text(path), new=text)
+            for path, text in texts
+            if text is not None
+        ]
+    )
+
+
+def _check_statement(material: _Material) -> list[Problem]:
+    changes = [
+        TextChange(
+            path=change.path,
+            old=None if change.status is ChangeStatus.ADDED else material.base.read_text(change.path) or "",
+            new=None if change.status is ChangeStatus.DELETED else material.head.read_text(change.path) or "",
+        )
+        for change in material.split.reference
+    ]
+    message = Problem(
+        code="draft-statement-message",
+        severity="warning",
+        file=STATEMENT_FILE,
+        message="expected a statement of the problem, found the commit message"
+        + (", cut where it became too long" if material.statement.is_shortened else ""),
+        hint="rewrite it: what is expected, what is observed, how to see it",
+    )
+    draft = STATEMENT_IS_FORM if material.statement.is_form else message
+    hidden = material.split.laid
+    return [draft, *check_leaks(material.statement.text, changes, hidden_paths=hidden, file=STATEMENT_FILE)]
+
+
+def _check_inventory(guess: InventoryGuess | None) -> list[Problem]:
+    if guess is None:
+        return []
+    return [
+        Problem(
+            code="draft-inventory-unknown",
+            severity="warning",
+            file=CONTRACT_FILE,
+            field="checks[0].inventory",
+            message=f"expected the id of every test, found that {sentence}",
+            hint="run the check on the reference change and add the ids",
+        )
+        for sentence in guess.unknown
+    ]
+
+
+def _list_guesses(inventory: Inventory | None) -> list[Guess]:
+    baseline = Guess(field="checks[0].baseline", value="fail", reason="the tests came with the change")
+    if inventory is None:
+        return [baseline]
+    ids = Guess(
+        field="checks[0].inventory",
+        value=f"{len(inventory.fail_to_pass)} + {len(inventory.pass_to_pass)} ids",
+        reason="changed tests fail before and pass after, the others of these files pass always;"
+        " read from the source, nothing was run",
+    )
+    return [baseline, ids]
+
+
+def _copy(origin: Path, copy: Path) -> None:
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(origin, copy, follow_symlinks=False)
+    copy.chmod(0o755 if origin.stat().st_mode & stat.S_IXUSR else 0o644)

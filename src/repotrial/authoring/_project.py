@@ -1,0 +1,119 @@
+"""What a project is taken for: its ecosystem and the command that judges it, stated or guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from repotrial._core.errors import UsageError
+from repotrial.authoring._base import Tree
+from repotrial.authoring._ecosystem import ECOSYSTEMS, Ecosystem, build_test_command, guess_ecosystem
+from repotrial.authoring._options import Options
+from repotrial.authoring._template import Guess
+from repotrial.contract import ResultFile
+
+__all__ = [
+    "EcosystemUnknownError",
+    "Project",
+    "build_glob",
+    "drop_matching",
+    "list_test_directories",
+    "survey_project",
+]
+
+_EXIT_CODE = ResultFile(format="exit-code")
+_PYTHON_HOOKS = ("**/conftest.py", "**/sitecustomize.py", "**/usercustomize.py", "**/pytest.ini")
+_TEST_DIRECTORIES = ("__tests__", "spec", "t", "test", "tests")
+
+
+class EcosystemUnknownError(UsageError):
+    """Neither an ecosystem nor a command was given, and the files at the top of the tree tell neither."""
+
+    code = "ecosystem-unknown"
+    default_hint = "name the ecosystem, or the command that judges the change"
+
+
+class Project(msgspec.Struct, frozen=True, kw_only=True):
+    """An ecosystem, where there is one, and the command that judges."""
+
+    ecosystem: Ecosystem | None
+    run: str
+    results: tuple[ResultFile, ...]
+    hooks: tuple[str, ...]
+    """Globs of files that test runners execute by themselves."""
+    guesses: tuple[Guess, ...]
+
+    @property
+    def generated(self) -> tuple[str, ...]:
+        """Globs of what the ecosystem's tools leave behind."""
+        return () if self.ecosystem is None else self.ecosystem.generated
+
+    @property
+    def is_python(self) -> bool:
+        return self.ecosystem is not None and self.ecosystem.name == "python"
+
+
+def survey_project(options: Options, tree: Tree, *, test_files: Sequence[str] = ()) -> Project:
+    """Look at the top of the tree for what the options leave open.
+
+    Raises:
+        EcosystemUnknownError: there is nothing to go by.
+    """
+    ecosystem, guesses = _choose_ecosystem(options, tree)
+    hooks = _PYTHON_HOOKS if ecosystem is not None and ecosystem.name == "python" else ()
+    if options.command is not None:
+        return Project(
+            ecosystem=ecosystem, run=options.command, results=(_EXIT_CODE,), hooks=hooks, guesses=guesses
+        )
+    if ecosystem is None:
+        known = ", ".join(sorted(marker for each in ECOSYSTEMS for marker in each.markers))
+        found = ", ".join(tree.list_top()[:10]) or "no file"
+        raise EcosystemUnknownError(f"expected one of {known} at the top of the tree, found {found}")
+    texts = {name: text for name in ecosystem.markers if (text := tree.read_text(name)) is not None}
+    command = build_test_command(ecosystem, texts, test_files=test_files)
+    results = command.results or (_EXIT_CODE,)
+    guess = Guess(field="checks[0].run", value=command.run, reason=command.reason)
+    return Project(
+        ecosystem=ecosystem, run=command.run, results=results, hooks=hooks, guesses=(*guesses, guess)
+    )
+
+
+def list_test_directories(tree: Tree) -> list[str]:
+    """Globs for the directories at the top that usually hold tests."""
+    return [f"{name}/**" for name in tree.list_top_directories() if name in _TEST_DIRECTORIES]
+
+
+def build_glob(path: str) -> str:
+    """A glob that covers one path; what would be special in it stands for any one character."""
+    covered = "".join("?" if _is_special(character) else character for character in path)
+    # A mark at the start would take back or comment out, and blanks at the ends would be dropped.
+    if covered.startswith(("!", "#", " ")):
+        covered = "?" + covered[1:]
+    return covered[:-1] + "?" if covered.endswith(" ") else covered
+
+
+def drop_matching(globs: Iterable[str], paths: Sequence[str]) -> tuple[str, ...]:
+    """The globs that cover none of `paths`."""
+    import pathspec
+
+    kept = []
+    for glob in dict.fromkeys(globs):
+        spec = pathspec.GitIgnoreSpec.from_lines([glob])
+        if not any(spec.match_file(path) for path in paths):
+            kept.append(glob)
+    return tuple(kept)
+
+
+def _is_special(character: str) -> bool:
+    return character in "*?[]\\" or (character.isspace() and character != " ")
+
+
+def _choose_ecosystem(options: Options, tree: Tree) -> tuple[Ecosystem | None, tuple[Guess, ...]]:
+    if options.ecosystem is not None:
+        return next(each for each in ECOSYSTEMS if each.name == options.ecosystem), ()
+    found = guess_ecosystem(tree.list_top())
+    if found is None:
+        return None, ()
+    ecosystem, marker = found
+    return ecosystem, (Guess(field="ecosystem", value=ecosystem.name, reason=f"there is a {marker}"),)

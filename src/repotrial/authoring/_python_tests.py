@@ -1,0 +1,123 @@
+"""Test ids of Python files, as far as reading the source can tell: nothing is imported or run."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from repotrial.contract import Inventory
+
+__all__ = ["InventoryGuess", "PythonTestFile", "build_python_inventory", "is_test_module"]
+
+_MAX_SOURCE_CHARACTERS = 2_000_000
+
+
+class PythonTestFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A test file before and after the change."""
+
+    path: str
+    old: str | None
+    new: str
+
+
+class InventoryGuess(msgspec.Struct, frozen=True, kw_only=True):
+    """An inventory read from the source, and what the source could not tell."""
+
+    inventory: Inventory
+    unknown: tuple[str, ...]
+    """One sentence for each file or test whose ids only a run can tell."""
+
+    @property
+    def has_ids(self) -> bool:
+        return bool(self.inventory.fail_to_pass or self.inventory.pass_to_pass)
+
+
+class _Test(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    shape: str
+    """The function's syntax tree; equal for code that differs only in layout and comments."""
+    is_parametrized: bool
+
+
+def is_test_module(path: str) -> bool:
+    """Whether pytest collects the file unless it is told otherwise."""
+    name = path.rpartition("/")[2]
+    return name.endswith(".py") and (name.startswith("test_") or name.endswith("_test.py"))
+
+
+def build_python_inventory(files: Sequence[PythonTestFile]) -> InventoryGuess:
+    """Candidates: changed and new tests fail before and pass after; the others of these files pass always.
+
+    Ids have the form that pytest writes to JUnit files: `package.module.Class::test_name`.
+    """
+    fail_to_pass: list[str] = []
+    pass_to_pass: list[str] = []
+    unknown: list[str] = []
+    for file in files:
+        tests = _read_tests(file.path, file.new)
+        if tests is None:
+            unknown.append(f"{file.path} cannot be parsed, so its tests are not known")
+            continue
+        before = {test.id: test.shape for test in _read_tests(file.path, file.old or "") or ()}
+        for test in tests:
+            if test.is_parametrized:
+                unknown.append(f"{test.id} is parametrized, so its ids are known only after a run")
+            elif before.get(test.id) == test.shape:
+                pass_to_pass.append(test.id)
+            else:
+                fail_to_pass.append(test.id)
+    return InventoryGuess(
+        inventory=Inventory(
+            fail_to_pass=tuple(dict.fromkeys(fail_to_pass)), pass_to_pass=tuple(dict.fromkeys(pass_to_pass))
+        ),
+        unknown=tuple(unknown),
+    )
+
+
+def _read_tests(path: str, source: str) -> list[_Test] | None:
+    if len(source) > _MAX_SOURCE_CHARACTERS:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # invalid escapes and the like are the project's business
+            module = ast.parse(source)
+        return list(_iter_tests(module.body, re.sub(r"\.py$", "", path).replace("/", ".")))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # each is a way of saying "not a program"
+        return None
+
+
+def _iter_tests(body: Sequence[ast.stmt], classname: str) -> Iterator[_Test]:
+    for node in body:
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() if node.name.startswith("test"):
+                yield _Test(
+                    id=f"{classname}::{node.name}",
+                    shape=ast.dump(node),
+                    is_parametrized=_is_parametrized(node.decorator_list),
+                )
+            case ast.ClassDef() if _is_test_case(node) or _is_test_class(node):
+                for test in _iter_tests(node.body, f"{classname}.{node.name}"):
+                    is_parametrized = test.is_parametrized or _is_parametrized(node.decorator_list)
+                    yield msgspec.structs.replace(test, is_parametrized=is_parametrized)
+            case ast.If() | ast.Try() | ast.With():
+                yield from _iter_tests(node.body, classname)
+            case _:
+                continue
+
+
+def _is_test_case(node: ast.ClassDef) -> bool:
+    return any(ast.unparse(base).endswith("TestCase") for base in node.bases)
+
+
+def _is_test_class(node: ast.ClassDef) -> bool:
+    has_constructor = any(isinstance(item, ast.FunctionDef) and item.name == "__init__" for item in node.body)
+    return node.name.startswith("Test") and not has_constructor
+
+
+def _is_parametrized(decorators: Sequence[ast.expr]) -> bool:
+    names = [ast.unparse(decorator) for decorator in decorators]
+    return any("parametrize" in name or "parameterized" in name for name in names)

@@ -1,0 +1,149 @@
+"""A change taken apart: the tests, which become hidden checks, and the rest, which becomes the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from repotrial._core.display import list_some
+from repotrial._core.errors import UsageError
+from repotrial.authoring._test_files import KnownTestPaths
+from repotrial.contract import Overlay
+from repotrial.source import ChangedFile, ChangeStatus, CommitInfo
+
+__all__ = [
+    "ChangeWithoutTestsError",
+    "EmptyChangeError",
+    "OnlyTestsChangedError",
+    "RootCommitError",
+    "Split",
+    "SubmoduleChangedError",
+    "UnsupportedTestFileError",
+    "split_change",
+]
+
+_GITLINK = "160000"
+_SYMLINK = "120000"
+_SHOWN = 5
+
+
+class RootCommitError(UsageError):
+    """A commit without a parent cannot become a contract: there is no tree on which an agent could start."""
+
+    code = "root-commit"
+    default_hint = "choose a commit that changes an existing project"
+
+
+class EmptyChangeError(UsageError):
+    """A commit changes no file against its first parent, so there is nothing to ask of an agent."""
+
+    code = "empty-change"
+    default_hint = "choose the commit that brought the change; for a merge, the one on the main branch"
+
+
+class ChangeWithoutTestsError(UsageError):
+    """A commit adds or modifies no test, so nothing could judge another solution of the same problem."""
+
+    code = "change-without-tests"
+    default_hint = "say which files are tests with globs, or start with `contract new` and write the checks"
+
+
+class OnlyTestsChangedError(UsageError):
+    """A commit changes tests only, so there is no solution that an agent could find."""
+
+    code = "change-only-tests"
+    default_hint = "choose a commit that changes the product too, or narrow the globs for test files"
+
+
+class SubmoduleChangedError(UsageError):
+    """A commit moves, adds or removes a submodule, which a patch of the workspace cannot express."""
+
+    code = "submodule-changed"
+    default_hint = "choose a commit without submodule changes, or write the contract with `contract new`"
+
+
+class UnsupportedTestFileError(UsageError):
+    """A test file of the change cannot lie beside a contract: it is a link, or has an odd name."""
+
+    code = "test-file-unsupported"
+    default_hint = (
+        "exclude it from the test files with a glob such as '!tests/odd-name'; it joins the reference"
+    )
+
+
+class Split(msgspec.Struct, frozen=True, kw_only=True):
+    """The two halves of a change; every changed file is in one of them."""
+
+    laid: tuple[str, ...]
+    """Test files that the change adds or modifies."""
+    removed: tuple[str, ...]
+    """Test files that must be gone before the others are laid: deleted ones, and links that became files."""
+    reference: tuple[ChangedFile, ...]
+
+    @property
+    def tests(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self.laid, *self.removed)))
+
+
+def split_change(info: CommitInfo, tests: KnownTestPaths) -> Split:
+    """Tell tests from the rest by their paths.
+
+    Raises:
+        RootCommitError, EmptyChangeError, SubmoduleChangedError, ChangeWithoutTestsError,
+        OnlyTestsChangedError, UnsupportedTestFileError: the change cannot become a contract.
+    """
+    if not info.parents:
+        raise RootCommitError(f"expected a commit with a parent, found the root commit {info.commit}")
+    if not info.changes:
+        raise EmptyChangeError(
+            f"expected changed files, found none between {info.commit} and its first parent"
+        )
+    if moved := [change.path for change in info.changes if _GITLINK in (change.old_mode, change.new_mode)]:
+        raise SubmoduleChangedError(f"expected changes of files only, found the submodule {_show(moved)}")
+    hidden = [change for change in info.changes if change.path in tests]
+    reference = tuple(change for change in info.changes if change.path not in tests)
+    laid = [change for change in hidden if change.status is not ChangeStatus.DELETED]
+    if not laid:
+        raise ChangeWithoutTestsError(
+            f"expected an added or modified test among the {len(info.changes)} changed files, "
+            f"found {_show([change.path for change in info.changes])}"
+        )
+    if not reference:
+        raise OnlyTestsChangedError(
+            f"expected a change beside the tests, found {_show([change.path for change in hidden])}"
+        )
+    _verify_storable(hidden)
+    _verify_separable(hidden, reference)
+    replaced = (ChangeStatus.DELETED, ChangeStatus.TYPE_CHANGED)
+    return Split(
+        laid=tuple(change.path for change in laid),
+        removed=tuple(change.path for change in hidden if change.status in replaced),
+        reference=reference,
+    )
+
+
+def _verify_storable(hidden: Sequence[ChangedFile]) -> None:
+    for change in hidden:
+        if change.new_mode == _SYMLINK:
+            raise UnsupportedTestFileError(f"expected plain test files, found the link {change.path!r}")
+        try:
+            change.path.encode()  # bytes that are not UTF-8 come as surrogates
+            msgspec.convert({"from": f"checks/tests/{change.path}", "to": change.path}, Overlay)
+        except (msgspec.ValidationError, UnicodeEncodeError) as error:
+            raise UnsupportedTestFileError(
+                f"expected a file name that a contract can hold, found {change.path!r}"
+            ) from error
+
+
+def _verify_separable(hidden: Sequence[ChangedFile], reference: Sequence[ChangedFile]) -> None:
+    """A patch without a path is also without everything below it."""
+    for change in hidden:
+        if any(other.path.startswith(f"{change.path}/") for other in reference):
+            raise UnsupportedTestFileError(
+                f"expected test files apart from the rest, found {change.path!r}, which becomes a directory"
+            )
+
+
+def _show(paths: Sequence[str]) -> str:
+    return list_some([repr(path) for path in paths], most=_SHOWN)

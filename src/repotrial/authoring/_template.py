@@ -1,0 +1,214 @@
+"""`contract.toml` as a person would write it: in order, with comments, guesses marked as guesses."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+import msgspec
+
+from repotrial.authoring._ecosystem import Ecosystem
+from repotrial.authoring._toml import TomlValue, render_comment, render_key, render_value
+from repotrial.contract import (
+    CONTRACT_SCHEMA,
+    ArchiveRepository,
+    Check,
+    GitRepository,
+    ResultFile,
+    TaskKind,
+)
+
+__all__ = ["ContractDraft", "Guess", "render_contract"]
+
+_COMMENT_COLUMN = 44
+_PAGE_WIDTH = 100
+_DEFAULT_PROTOCOLS = GitRepository(source="x", commit="").protocols
+
+
+class Guess(msgspec.Struct, frozen=True, kw_only=True):
+    """A value that nobody stated: the author should look at it."""
+
+    field: str
+    """Dotted path in `contract.toml`."""
+    value: str
+    reason: str
+
+
+class ContractDraft(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known about a contract before its author has written it."""
+
+    id: str
+    title: str
+    kind: TaskKind
+    ecosystem: Ecosystem | None
+    reference: str | None
+    repository: GitRepository | ArchiveRepository
+    check: Check
+    protected: tuple[str, ...]
+    generated: tuple[str, ...]
+    base_commit: str
+    """The commit on which the agent starts."""
+    origin: str
+    """Where the draft comes from, for people."""
+    guesses: tuple[Guess, ...]
+
+
+class _Page:
+    """Lines of TOML, with the reason beside each guess."""
+
+    def __init__(self, guesses: Sequence[Guess]) -> None:
+        self._lines: list[str] = []
+        self._reasons = {guess.field: guess.reason for guess in guesses}
+        self._prefix = ""
+
+    def note(self, text: str) -> None:
+        self._lines.append(render_comment(text))
+
+    def blank(self) -> None:
+        self._lines.append("")
+
+    def table(self, header: str, *, field: str) -> None:
+        """Begin a table; its keys are the fields below `field`."""
+        self._lines += ["", header]
+        self._prefix = f"{field}."
+
+    def entry(self, key: str, value: TomlValue, *, comment: str = "") -> None:
+        """One key; its comment stands beside it where both are short, and above it otherwise."""
+        line = f"{render_key(key)} = {render_value(value)}"
+        reason = self._reasons.get(self._prefix + key)
+        text = " ".join((comment if reason is None else f"guess: {reason}").split())
+        if not text:
+            self._lines.append(line)
+        elif "\n" in line or len(line) >= _COMMENT_COLUMN or _COMMENT_COLUMN + len(text) > _PAGE_WIDTH:
+            self._lines += [render_comment("\n".join(textwrap.wrap(text, _PAGE_WIDTH))), line]
+        else:
+            self._lines.append(f"{line:<{_COMMENT_COLUMN}}{render_comment(text)}")
+
+    def render(self) -> str:
+        return "\n".join(self._lines) + "\n"
+
+
+def render_contract(draft: ContractDraft) -> str:
+    """The text of `contract.toml`."""
+    page = _Page(draft.guesses)
+    page.note(
+        f"{draft.origin}\n"
+        "A comment that begins with 'guess' marks what nobody stated: read it, correct it, then run\n"
+        "`repotrial contract check` and `repotrial contract lock`."
+    )
+    page.blank()
+    _write_head(page, draft)
+    _write_repository(page, draft.repository)
+    _write_environment(page, draft)
+    _write_check(page, draft.check)
+    _write_policy(page, draft)
+    return page.render()
+
+
+def _write_head(page: _Page, draft: ContractDraft) -> None:
+    page.entry("schema", CONTRACT_SCHEMA)
+    page.entry("id", draft.id)
+    page.entry("title", draft.title)
+    page.entry("kind", draft.kind)
+    if draft.ecosystem is not None:
+        page.entry("ecosystem", draft.ecosystem.name)
+    page.entry("statement", "statement.md", comment="what the agent is told")
+    if draft.reference is not None:
+        page.entry("reference", draft.reference, comment="a change that satisfies the contract; never shown")
+    page.blank()
+    page.note(
+        "What removes doubt about the statement; the agent is told this too.\n"
+        "[clarify]\n"
+        'modules = ["where/the/change/belongs"]\n'
+        'behavior = ["one sentence for each thing that must hold afterwards"]'
+    )
+
+
+def _write_repository(page: _Page, repository: GitRepository | ArchiveRepository) -> None:
+    page.table("[repository]", field="repository")
+    match repository:
+        case GitRepository():
+            page.entry("kind", "git")
+            page.entry("source", repository.source)
+            page.entry("commit", repository.commit)
+            if repository.protocols != _DEFAULT_PROTOCOLS:
+                page.entry("protocols", repository.protocols)
+        case ArchiveRepository():
+            page.entry("kind", "archive", comment="one tree, without any history")
+            page.entry("source", repository.source)
+            if repository.digest is not None:
+                page.entry("digest", repository.digest)
+
+
+def _write_environment(page: _Page, draft: ContractDraft) -> None:
+    page.table("[environment]", field="environment")
+    page.entry("image", "host", comment="or an image with its digest")
+    if draft.ecosystem is None:
+        return
+    page.entry("tools", draft.ecosystem.tools)
+    page.entry("variables", draft.ecosystem.variables)
+    match draft.ecosystem.name:
+        case "python":
+            page.note('python = { lock = "requirements.lock" }: a file with hashes, if tests need packages')
+        case "javascript":
+            page.note(
+                'node = { lock = "package-lock.json", manifest = "package.json" }: if tests need packages'
+            )
+        case "rust" | "go" | "c":
+            page.note("Dependencies of the tests: as [[environment.artifacts]], or made by a [[setup]] step.")
+
+
+def _write_check(page: _Page, check: Check) -> None:
+    page.table("[[checks]]", field="checks[0]")
+    page.entry("id", check.id)
+    page.entry("gate", check.gate)
+    if check.layer is not None:
+        page.entry("layer", check.layer)
+    page.entry("run", check.run or "")
+    page.entry("results", [_build_result(result) for result in check.results])
+    if check.inventory is not None:
+        page.entry("inventory", check.inventory)
+    else:
+        page.note(
+            f'inventory = "checks/{check.id}.json": the test ids that must pass, known after a first run:\n'
+            '{"fail_to_pass": ["…"], "pass_to_pass": ["…"]}'
+        )
+    if check.baseline is not None:
+        page.entry("baseline", check.baseline)
+    if check.timeout_seconds is not None:
+        page.entry("timeout_seconds", check.timeout_seconds)
+    for overlay in check.files:
+        page.table("[[checks.files]]", field="checks[0].files[0]")
+        page.note("Laid over the candidate's tree, last; the agent never sees these files.")
+        page.entry("from", overlay.source)
+        page.entry("to", overlay.target)
+        if overlay.delete:
+            page.entry("delete", overlay.delete)
+    if not check.files:
+        page.note(
+            "Tests of your own, which the agent never sees, go beside the contract:\n"
+            "[[checks.files]]\n"
+            f'from = "checks/{check.id}"\n'
+            'to = "."'
+        )
+
+
+def _build_result(result: ResultFile) -> dict[str, TomlValue]:
+    table: dict[str, TomlValue] = {"format": result.format}
+    if result.path is not None:
+        table["path"] = result.path
+    return table
+
+
+def _write_policy(page: _Page, draft: ContractDraft) -> None:
+    page.table("[policy]", field="policy")
+    page.entry("network", "none")
+    page.entry("writable", ["**"], comment="what the change may touch")
+    if draft.protected:
+        page.entry("protected", draft.protected)
+    if draft.generated:
+        page.entry("generated", draft.generated)
+    if draft.ecosystem is not None and draft.ecosystem.manifests:
+        page.table("[policy.dependencies]", field="policy.dependencies")
+        page.entry("rule", "declared-only")
+        page.entry("manifests", draft.ecosystem.manifests)

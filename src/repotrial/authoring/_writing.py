@@ -1,0 +1,197 @@
+"""What all new contracts have in common: names, defaults, files on disk, and a look at the result."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from repotrial._core.digest import digest_file
+from repotrial.authoring._base import (
+    ARCHIVE_FILE,
+    Tree,
+    build_git_repository,
+    embed_tree,
+    guess_name,
+    is_local_source,
+)
+from repotrial.authoring._options import CreatedContract, OptionInvalidError, Options
+from repotrial.authoring._project import Project
+from repotrial.authoring._template import ContractDraft, Guess, render_contract
+from repotrial.authoring._text import build_slug, clean_line, shorten
+from repotrial.contract import (
+    CONTRACT_FILE,
+    STATEMENT_FILE,
+    ArchiveRepository,
+    Check,
+    GitRepository,
+    Inventory,
+    Overlay,
+    Problem,
+    load_contract,
+)
+
+__all__ = [
+    "CHECK_ID",
+    "REFERENCE_FILE",
+    "STATEMENT_IS_FORM",
+    "build_check",
+    "build_guesses",
+    "build_id",
+    "build_repository",
+    "build_title",
+    "check_source",
+    "finish",
+    "write_inventory",
+]
+
+CHECK_ID = "tests"
+REFERENCE_FILE = "reference.patch"
+_INVENTORY_FILE = f"checks/{CHECK_ID}.json"
+_TIMEOUT_SECONDS = 900
+_MAX_ID = 80
+_MAX_TITLE = 200
+
+STATEMENT_IS_FORM = Problem(
+    code="draft-statement-form",
+    severity="warning",
+    file=STATEMENT_FILE,
+    message="expected a statement in the author's words, found the form to fill",
+    hint="write what is expected, what is observed, and how to see it",
+)
+
+
+def build_title(title: str) -> str:
+    """A title that a contract can hold.
+
+    Raises:
+        OptionInvalidError: nothing is left of it.
+    """
+    cleaned = shorten(clean_line(title), _MAX_TITLE)
+    if not cleaned:
+        raise OptionInvalidError(f"expected a title with visible characters, found {title!r}")
+    return cleaned
+
+
+def build_id(options: Options, title: str) -> str:
+    """The id that was given, or one made of the project's name and the title.
+
+    Raises:
+        OptionInvalidError: the given id is none.
+    """
+    if options.id is None:
+        return build_slug(f"{guess_name(options.source)} {title}", limit=_MAX_ID) or "contract"
+    try:
+        # A check's id has the type of a contract's; the type itself is private to `contract`.
+        return msgspec.convert({"id": options.id, "gate": "acceptance"}, Check).id
+    except msgspec.ValidationError as error:
+        raise OptionInvalidError(
+            f"expected an id of lower-case letters and digits joined by single '-', '_' or '.', "
+            f"found {options.id!r}"
+        ) from error
+
+
+def build_repository(options: Options, tree: Tree, directory: Path) -> GitRepository | ArchiveRepository:
+    """The repository as the contract names it; where asked, its tree is put into `directory`."""
+    if not options.is_embedded:
+        return build_git_repository(options.source, tree.commit)
+    repository = embed_tree(tree, directory)
+    return msgspec.structs.replace(repository, digest=digest_file(directory / ARCHIVE_FILE))
+
+
+def check_source(options: Options) -> list[Problem]:
+    """A path of this machine means nothing on another one."""
+    if options.is_embedded or not is_local_source(options.source):
+        return []
+    return [
+        Problem(
+            code="draft-source-local",
+            severity="warning",
+            file=CONTRACT_FILE,
+            field="repository.source",
+            message="expected a repository that other machines can reach, found one on this machine",
+            hint="embed the tree, or name the repository's public URL",
+        )
+    ]
+
+
+def build_check(project: Project, *, inventory: Inventory | None, overlays: Sequence[Overlay]) -> Check:
+    """The one check of a draft."""
+    return Check(
+        id=CHECK_ID,
+        gate="acceptance",
+        layer="unit",
+        run=project.run,
+        results=project.results,
+        files=tuple(overlays),
+        inventory=None if inventory is None else _INVENTORY_FILE,
+        baseline="fail",
+        timeout_seconds=_TIMEOUT_SECONDS,
+    )
+
+
+def write_inventory(directory: Path, inventory: Inventory | None) -> None:
+    if inventory is not None:
+        path = directory / _INVENTORY_FILE
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(inventory), indent=2) + b"\n")
+
+
+def build_guesses(project: Project, *, protected: Sequence[str]) -> list[Guess]:
+    """What every draft guesses about the environment and the policy."""
+    guesses = [
+        *project.guesses,
+        Guess(
+            field="checks[0].timeout_seconds",
+            value=str(_TIMEOUT_SECONDS),
+            reason="several times what a check usually needs; nothing was run",
+        ),
+        Guess(field="environment.image", value="host", reason="this machine's own tools"),
+        Guess(
+            field="policy.protected", value=", ".join(protected), reason="tests, and files that steer them"
+        ),
+    ]
+    if (ecosystem := project.ecosystem) is not None:
+        values = {
+            "environment.tools": [f"{name}{constraint}" for name, constraint in ecosystem.tools.items()],
+            "environment.variables": [f"{name}={value}" for name, value in ecosystem.variables.items()],
+            "policy.generated": ecosystem.generated,
+            "policy.dependencies.manifests": ecosystem.manifests,
+        }
+        usual = f"usual for {ecosystem.name}"
+        guesses += [
+            Guess(field=field, value=", ".join(value), reason=usual) for field, value in values.items()
+        ]
+    return [guess for guess in guesses if guess.value]
+
+
+def finish(
+    staging: Path, target: Path, *, draft: ContractDraft, statement: str, problems: Sequence[Problem]
+) -> CreatedContract:
+    """Write the two files that every contract has, and load the whole, as its first reader.
+
+    Raises:
+        ContractInvalidError: the directory does not load.
+    """
+    (staging / CONTRACT_FILE).write_text(render_contract(draft), encoding="utf-8", newline="\n")
+    (staging / STATEMENT_FILE).write_text(statement, encoding="utf-8", newline="\n")
+    load_contract(staging)
+    return CreatedContract(
+        directory=str(target),
+        id=draft.id,
+        title=draft.title,
+        base_commit=draft.base_commit,
+        files=tuple(sorted(_list_files(staging))),
+        guesses=draft.guesses,
+        problems=tuple(problems),
+    )
+
+
+def _list_files(directory: Path) -> list[str]:
+    return [
+        Path(place, name).relative_to(directory).as_posix()
+        for place, _, names in os.walk(directory)
+        for name in names
+    ]

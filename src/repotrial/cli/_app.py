@@ -1,0 +1,69 @@
+"""The tree of commands."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from repotrial import __version__
+from repotrial.cli import _cache, _contract, _doctor, _error, _run, _sandbox, _trace
+
+__all__ = ["build_app"]
+
+_EXIT_CODES = (
+    "Exit codes: 0 done, 1 the thing checked does not hold, 2 bad usage or input, 3 this machine cannot."
+)
+
+_WAY_IN = f"""\
+RepoTrial {__version__}: coding agents on trial, on real repositories.
+
+  repotrial contract new --help         write a contract for a repository of yours
+  repotrial contract check DIR          see whether a contract is sound
+  repotrial contract lock DIR           pin it: every digest, one version id
+  repotrial run verify RUN_DIR          does the record of a run hold?
+  repotrial run show RUN_DIR            what happened in it
+  repotrial doctor                      what can this machine isolate, and how well?
+
+`repotrial NOUN --help` lists a noun's verbs; every verb's --help has an example.
+{_EXIT_CODES}
+"""
+
+
+def build_app() -> typer.Typer:
+    # typer's own switch for naming the shell (`--show-completion bash`) rather than guessing it from the
+    # process tree, which fails in images, scripts and editors.
+    os.environ.setdefault("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+    app = typer.Typer(
+        name="repotrial",
+        help="Evaluate coding agents on real repositories, with executable contracts.",
+        epilog=_EXIT_CODES,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(invoke_without_command=True)(_root)
+    for module in (_contract, _run, _trace, _sandbox, _cache, _error):
+        app.add_typer(module.app)
+    app.command("doctor", epilog="Example: repotrial doctor --json")(_doctor.doctor)
+    return app
+
+
+def _print_version(value: bool) -> None:  # noqa: FBT001 - typer calls it with the value alone
+    if value:
+        typer.echo(f"repotrial {__version__}")
+        raise typer.Exit
+
+
+def _root(
+    context: typer.Context,
+    *,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop."),
+    ] = False,
+) -> None:
+    del version  # its callback has done the work
+    if context.invoked_subcommand is None:
+        typer.echo(_WAY_IN, nl=False)

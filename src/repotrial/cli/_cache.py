@@ -1,0 +1,70 @@
+"""`repotrial cache`: prepared workspaces that are kept for the next run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from repotrial.cli._machine import CacheOption, default_cache
+from repotrial.cli._options import JsonFlag, noun
+
+if TYPE_CHECKING:
+    from repotrial.api import CacheEntry
+
+__all__ = ["app"]
+
+app = noun("cache", "Prepared workspaces, kept for the next run.")
+
+_DAY_SECONDS = 24 * 3600
+_MEGABYTE = 1024 * 1024
+
+
+@app.command("list", epilog="Example: repotrial cache list --json")
+def list_entries(*, cache: CacheOption = None, json: JsonFlag = False) -> None:
+    """List what is kept, the longest unused first."""
+    from repotrial import api
+    from repotrial.cli._output import print_json
+
+    entries = api.list_cache(cache or default_cache())
+    if json:
+        print_json(entries)
+    else:
+        _print_entries(entries, verb="kept")
+
+
+@app.command("prune", epilog="Example: repotrial cache prune --unused-days 7")
+def prune(
+    *,
+    unused_days: Annotated[
+        int, typer.Option("--unused-days", min=0, help="Leave alone what was used since then.")
+    ] = 0,
+    keep_mb: Annotated[
+        int | None, typer.Option("--keep-mb", min=0, help="Stop when no more than this is left.")
+    ] = None,
+    cache: CacheOption = None,
+    json: JsonFlag = False,
+) -> None:
+    """Remove what no run uses."""
+    from repotrial import api
+    from repotrial.cli._output import print_json
+
+    removed = api.prune_cache(
+        cache or default_cache(),
+        unused_seconds=unused_days * _DAY_SECONDS,
+        max_bytes=None if keep_mb is None else keep_mb * _MEGABYTE,
+    )
+    if json:
+        print_json(removed)
+    else:
+        _print_entries(removed, verb="removed")
+
+
+def _print_entries(entries: list[CacheEntry], *, verb: str) -> None:
+    from repotrial.cli._output import Screen, counted
+
+    screen = Screen()
+    for entry in entries:
+        megabytes = entry.label.size_bytes / _MEGABYTE
+        screen.line((f"{megabytes:>9.1f} MB ", "bold"), f"{entry.label.tree_digest}")
+    screen.line(f"{counted(len(entries), 'prepared tree')} {verb}")

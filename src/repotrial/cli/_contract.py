@@ -1,0 +1,153 @@
+"""`repotrial contract`: check, lock, show, schema, new."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from repotrial.cli._contract_new import new_contract
+from repotrial.cli._options import ContractDirectories, ContractDirectory, JsonFlag, noun
+
+if TYPE_CHECKING:
+    from repotrial.api import ContractCheck, LockResult
+    from repotrial.cli._output import Screen
+
+__all__ = ["app"]
+
+app = noun("contract", "Contracts: what is promised.")
+app.command("new", epilog="Example: repotrial contract new mine --repository ../app --from-commit 4f1c2ab")(
+    new_contract
+)
+
+
+@app.command("check", epilog="Example: repotrial contract check examples/contracts/textkit-wide-chars")
+def check(
+    directories: ContractDirectories,
+    *,
+    strict: Annotated[bool, typer.Option("--strict", help="Warnings count as findings too.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print findings only.")] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Check contracts: schema, files, lock and lint. Every problem is shown, with its line."""
+    from repotrial import api
+    from repotrial.cli._batch import Verdict, work_through
+
+    work_through(
+        directories,
+        api.check_contract,
+        judge=lambda result: Verdict(_word(result), result.holds(strict=strict)),
+        show=_show_findings if quiet else _show_check,
+        noun=None if quiet else "contract",
+        json=json,
+    )
+
+
+@app.command("lock", epilog="Example: repotrial contract lock examples/contracts/textkit-wide-chars --check")
+def lock(
+    directories: ContractDirectories,
+    *,
+    check_only: Annotated[
+        bool, typer.Option("--check", help="Recompute every pin, the repository's too; write nothing.")
+    ] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Pin every digest and write the version id into contract.lock.json."""
+    from repotrial import api
+    from repotrial.cli._batch import Verdict, work_through
+
+    if check_only:
+        work_through(
+            directories,
+            api.verify_lock,
+            judge=lambda result: Verdict(_word(result), result.holds(strict=True)),
+            show=_show_check,
+            noun="contract",
+            json=json,
+        )
+    else:
+        work_through(
+            directories,
+            api.lock_contract,
+            judge=lambda result: Verdict("written" if result.is_written else "unchanged", holds=True),
+            show=_show_lock,
+            noun="contract",
+            json=json,
+        )
+
+
+@app.command("show", epilog="Example: repotrial contract show examples/contracts/textkit-wide-chars")
+def show(directory: ContractDirectory, *, json: JsonFlag = False) -> None:
+    """Show a contract as people read it."""
+    from repotrial import api
+    from repotrial.cli._contract_view import render_contract
+    from repotrial.cli._output import Screen, print_json
+
+    loaded = api.load_contract(directory)
+    if json:
+        print_json(api.describe_contract(loaded))
+    else:
+        Screen().draw(render_contract(loaded))
+
+
+def _complete_schema(incomplete: str) -> list[str]:
+    from repotrial import api
+
+    return [name for name in api.list_schemas() if name.startswith(incomplete)]
+
+
+@app.command("schema", epilog="Example: repotrial contract schema contract > contract.schema.json")
+def schema(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="contract, inventory, lock, manifest or trace.",
+            autocompletion=_complete_schema,
+        ),
+    ] = "contract",
+    *,
+    json: JsonFlag = False,
+) -> None:
+    """Print a published JSON Schema (for editors and other tools)."""
+    from repotrial import api
+    from repotrial.cli._output import print_json
+
+    del json  # a schema is a JSON document with and without it
+    print_json(api.build_schema(name))
+
+
+def _word(result: ContractCheck) -> str:
+    if not result.holds(strict=False):
+        return "invalid"
+    return "sound" if result.holds(strict=True) else "usable"
+
+
+def _show_check(screen: Screen, result: ContractCheck) -> None:
+    from repotrial.cli._output import counted
+
+    _show_findings(screen, result)
+    errors = sum(problem.severity == "error" for problem in result.problems)
+    warnings = len(result.problems) - errors
+    style = {"invalid": "bold red", "usable": "bold yellow", "sound": "bold green"}[_word(result)]
+    screen.line(
+        (f"{_word(result):<8}", style),
+        f"{result.directory}: {counted(errors, 'error')}, {counted(warnings, 'warning')}",
+    )
+
+
+def _show_findings(screen: Screen, result: ContractCheck) -> None:
+    from repotrial.cli._output import print_problems
+
+    print_problems(screen, result.problems, prefix=result.directory)
+
+
+def _show_lock(screen: Screen, result: LockResult) -> None:
+    from repotrial.cli._output import counted
+
+    screen.line((f"{'written' if result.is_written else 'unchanged'}: {result.path}", "bold"))
+    screen.line(f"  version id  {result.lock.version_id}")
+    screen.line(f"  tree digest {result.lock.repository.tree_digest}")
+    screen.line(f"  {counted(len(result.lock.files), 'file')} pinned, {result.lock.replay}")
+    for change in result.changes:
+        screen.line(f"  changed: {change.field}: {change.old or 'nothing'} → {change.new or 'nothing'}")

@@ -1,0 +1,184 @@
+"""`repotrial contract new`: questions on a terminal, flags otherwise."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, get_args
+
+import typer
+
+from repotrial._core.errors import UsageError
+from repotrial.cli._interview import Interview
+from repotrial.cli._options import JsonFlag
+
+if TYPE_CHECKING:
+    from repotrial.api import CommitContract, CreatedContract, NewContract
+
+__all__ = ["Ecosystem", "Kind", "OptionConflictError", "new_contract"]
+
+
+_MAX_FILES_NAMED = 8
+
+
+class OptionConflictError(UsageError):
+    """Two options of `contract new` speak of different ways to make a contract."""
+
+    code = "contract-new-conflict"
+    default_hint = "a merged change (--from-commit) has its own start and tests; --revision is for all others"
+
+
+# Written out: importing the contract's own would load its models for every command. Tests hold them together.
+Kind: TypeAlias = Literal[
+    "bug-fix",
+    "refactor",
+    "dependency-upgrade",
+    "api-migration",
+    "documentation",
+    "operational-hardening",
+    "feature",
+]
+"""Kinds of work (C8)."""
+Ecosystem: TypeAlias = Literal["python", "javascript", "rust", "go", "c"]
+"""What `contract new` has templates for."""
+
+
+def new_contract(  # noqa: PLR0913 - one option for each field that only the author can know
+    directory: Annotated[
+        Path | None,
+        typer.Argument(metavar="DIR", readable=False, help="Where the contract goes; absent or empty."),
+    ] = None,
+    *,
+    repository: Annotated[
+        str | None, typer.Option("--repository", "-r", metavar="SOURCE", help="A git path, URL or bundle.")
+    ] = None,
+    revision: Annotated[
+        str | None,
+        typer.Option(
+            "--revision", metavar="REV", help="The commit on which the agent starts; HEAD if left out."
+        ),
+    ] = None,
+    from_commit: Annotated[
+        str | None,
+        typer.Option(
+            "--from-commit",
+            metavar="REV",
+            help="Make the contract from this merged change: its tests become hidden checks, "
+            "the rest the reference patch, its message the first draft of the statement.",
+        ),
+    ] = None,
+    identifier: Annotated[
+        str | None, typer.Option("--id", metavar="ID", help="The contract's id; from the title if left out.")
+    ] = None,
+    title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="One line for people.")] = None,
+    kind: Annotated[
+        Kind | None,
+        typer.Option("--kind", metavar="KIND", help=f"The kind of work: {', '.join(get_args(Kind))}."),
+    ] = None,
+    ecosystem: Annotated[
+        Ecosystem | None,
+        typer.Option(
+            "--ecosystem",
+            metavar="NAME",
+            help=f"{', '.join(get_args(Ecosystem))}; from the repository's files if left out.",
+        ),
+    ] = None,
+    command: Annotated[
+        str | None, typer.Option("--command", metavar="LINE", help="The command line that judges the change.")
+    ] = None,
+    tests: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tests", metavar="GLOB", help="With --from-commit: which files are tests (repeatable)."
+        ),
+    ] = None,
+    embed: Annotated[
+        bool, typer.Option("--embed", help="Put the tree beside the contract, as an archive without history.")
+    ] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Scaffold a valid contract from a repository, or from a merged change of your own.
+
+    On a terminal, what is needed and not given is asked for; without --repository, the rest is offered too.
+    """
+    from repotrial import api
+
+    if from_commit is not None and revision is not None:
+        raise OptionConflictError("expected --revision or --from-commit, found both")
+    interview = Interview(
+        is_possible=not json and sys.stdin.isatty() and sys.stdout.isatty(), is_thorough=repository is None
+    )
+    target = directory or Path(interview.required("Directory to write", name="DIR", default="new-contract"))
+    source = repository or interview.required(
+        "Repository: path, URL or bundle", name="--repository", default="."
+    )
+    if from_commit is None and revision is None and title is None:
+        from_commit = interview.optional("Commit of a merged change", otherwise="none: start from scratch")
+    if from_commit is None and tests:
+        raise OptionConflictError("expected --from-commit beside --tests, found none")
+    if from_commit is not None:
+        options: NewContract | CommitContract = api.CommitContract(
+            source=source,
+            directory=target,
+            revision=from_commit,
+            id=identifier or _ask_id(interview),
+            title=title,
+            kind=kind or _ask_kind(interview, otherwise="guessed from the message"),
+            ecosystem=ecosystem,
+            command=command,
+            is_embedded=embed,
+            test_globs=tuple(tests or ()),
+        )
+    else:
+        options = api.NewContract(
+            source=source,
+            directory=target,
+            revision=revision or "HEAD",
+            title=title or interview.required("Title, one line for people", name="--title"),
+            id=identifier or _ask_id(interview),
+            kind=kind or _ask_kind(interview, otherwise="bug-fix") or "bug-fix",
+            ecosystem=ecosystem,
+            command=command,
+            is_embedded=embed,
+        )
+    _create(options, json=json)
+
+
+def _ask_id(interview: Interview) -> str | None:
+    return interview.optional("Id", otherwise="made from the title")
+
+
+def _ask_kind(interview: Interview, *, otherwise: str) -> Kind | None:
+    return interview.choice("Kind of work", get_args(Kind), otherwise=otherwise)
+
+
+def _create(options: NewContract | CommitContract, *, json: bool) -> None:
+    from repotrial import api
+    from repotrial.cli._output import print_json
+
+    if isinstance(options, api.CommitContract):
+        created = api.create_contract_from_commit(options)
+    else:
+        created = api.create_contract(options)
+    if json:
+        print_json(created)
+    else:
+        _show_created(created)
+
+
+def _show_created(created: CreatedContract) -> None:
+    from repotrial.cli._output import Screen, counted, print_problems
+
+    screen = Screen()
+    screen.line((f"written: {created.directory}", "bold"))
+    screen.line(f"  {created.id}: {created.title}")
+    screen.line(f"  the agent starts on {created.base_commit}")
+    named, more = created.files[:_MAX_FILES_NAMED], len(created.files) - _MAX_FILES_NAMED
+    rest = f" and {more} more" if more > 0 else ""
+    screen.line(f"  {counted(len(created.files), 'file')}: {', '.join(named)}{rest}")
+    for guess in created.guesses:
+        screen.line((f"  guessed {guess.field} = {guess.value} ({guess.reason})", "dim"))
+    if created.problems:
+        screen.line(("left for you:", "bold"))
+        print_problems(screen, created.problems, prefix=created.directory)
+    screen.line(f"next: edit statement.md, then `repotrial contract check {created.directory}`")

@@ -1,0 +1,1 @@
+"""Speed as ratios against peers, side by side in one process, interleaved: `python -m bench`."""

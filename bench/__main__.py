@@ -1,0 +1,54 @@
+"""`python -m bench [--events N] [--strict]`: every ratio beside its goal and the load of the machine."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from statistics import median
+
+from bench.sandbox import bench_sandbox
+from bench.supervisor import bench_exec_audit
+from bench.trace import Part, Ratio, bench_append, bench_verify
+from bench.workspace import bench_workspace
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Speed as ratios against peers.")
+    parser.add_argument("--events", type=int, default=1_000_000, help="events of the trace that is verified")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 where a goal is not met")
+    arguments = parser.parse_args()
+    ratios = []
+    for ratio in (bench_append(1_000), bench_verify(arguments.events), bench_workspace()):
+        print(render_ratio(ratio), flush=True)
+        ratios.append(ratio)
+    audit = bench_exec_audit()
+    print(audit or "record of every exec: not measured, bubblewrap is not installed", flush=True)
+    isolation = bench_sandbox()
+    for overhead in isolation:
+        print(overhead, flush=True)
+    if not isolation:
+        print("sandboxes: not measured, this machine does not reach L3", flush=True)
+    overheads = [*isolation, *([] if audit is None else [audit])]
+    is_met = all(ratio.is_met for ratio in ratios) and all(overhead.is_met for overhead in overheads)
+    return 1 if arguments.strict and not is_met else 0
+
+
+def render_ratio(ratio: Ratio) -> str:
+    met = "met" if ratio.is_met else "NOT met"
+    load = " ".join(f"{value:.1f}" for value in os.getloadavg())
+    lines = [f"{ratio.name}: {ratio.ratio:.1f}x (goal {ratio.goal:g}x, {met}); load {load}"]
+    lines += [_render_part(part) for part in ratio.parts]
+    return "\n".join(lines)
+
+
+def _render_part(part: Part) -> str:
+    ours_us, peer_us = median(part.ours_us), median(part.peer_us)
+    return (
+        f"  {part.name}: {peer_us / ours_us:.1f}x; ours {ours_us:.2f} us, peer {peer_us:.2f} us per event;"
+        f" {part.note}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

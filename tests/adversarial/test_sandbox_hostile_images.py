@@ -1,0 +1,383 @@
+"""Images that try to leave their directory, to lie about their bytes, or to fill the disk."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from repotrial._core.errors import RepoTrialError
+from repotrial.contract import ImageArchive, ImageLayout
+from repotrial.sandbox import (
+    ImageDigestError,
+    ImageLimits,
+    ImageMemberError,
+    ImageTooLargeError,
+    ImageUnreadableError,
+    Store,
+    StoreTamperedError,
+    list_store,
+    open_image,
+)
+from support.images import ImageBuilder, build_tar, directory, file, hard_link, symlink
+
+
+class Target:
+    """A directory that no image may touch, beside the store."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.mkdir()
+        (path / "secret").write_text("before")
+
+    def verify_untouched(self) -> None:
+        assert [path.name for path in self.path.iterdir()] == ["secret"]
+        assert (self.path / "secret").read_text() == "before"
+        assert (self.path / "secret").stat().st_nlink == 1
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Target:
+    return Target(tmp_path / "outside")
+
+
+def _refused(
+    builder: ImageBuilder,
+    tmp_path: Path,
+    error: type[RepoTrialError],
+    *,
+    limits: ImageLimits | None = None,
+) -> None:
+    store = Store(tmp_path / "store")
+    builder.write_archive(tmp_path / "image.tar")
+    with pytest.raises(error):
+        open_image(ImageArchive(path="image.tar"), base=tmp_path, store=store, limits=limits or ImageLimits())
+    assert list_store(store) == []
+    left = [path.name for path in (tmp_path / "store" / "images").glob("*") if path.suffix != ".lock"]
+    assert left == []
+
+
+@pytest.mark.parametrize("name", ["/etc/evil", "//etc/evil", "/"])
+def test_absolute_member_name_is_refused(tmp_path: Path, target: Target, name: str) -> None:
+    _refused(ImageBuilder().add_layer(file(name, b"x")), tmp_path, ImageMemberError)
+    target.verify_untouched()
+
+
+@pytest.mark.parametrize("name", ["../evil", "a/../../evil", "a/..", "..", "./../outside/secret"])
+def test_member_name_with_dot_dot_is_refused(tmp_path: Path, target: Target, name: str) -> None:
+    _refused(ImageBuilder().add_layer(file(name, b"x")), tmp_path, ImageMemberError)
+    target.verify_untouched()
+
+
+def test_dot_dot_in_a_pax_header_is_refused(tmp_path: Path, target: Target) -> None:
+    info, content = file("harmless", b"x")
+    info.pax_headers = {"path": "../../../outside/secret"}
+    _refused(ImageBuilder().add_layer((info, content)), tmp_path, ImageMemberError)
+    target.verify_untouched()
+
+
+@pytest.mark.parametrize("form", ["{}", "../../../../outside"])
+def test_write_through_a_planted_symlink_is_refused(tmp_path: Path, target: Target, form: str) -> None:
+    link = symlink("way", form.format(target.path))
+    _refused(ImageBuilder().add_layer(link, file("way/secret", b"x")), tmp_path, ImageMemberError)
+    target.verify_untouched()
+
+
+def test_write_through_a_symlink_of_an_earlier_layer_is_refused(tmp_path: Path, target: Target) -> None:
+    builder = ImageBuilder().add_layer(symlink("way", str(target.path)))
+    _refused(builder.add_layer(file("way/new", b"x")), tmp_path, ImageMemberError)
+    target.verify_untouched()
+
+
+def test_directory_member_through_a_symlink_is_refused(tmp_path: Path, target: Target) -> None:
+    builder = ImageBuilder().add_layer(symlink("way", str(target.path)), directory("way/new"))
+    _refused(builder, tmp_path, ImageMemberError)
+    target.verify_untouched()
+
+
+def test_file_over_a_symlink_replaces_the_link_not_its_target(tmp_path: Path, target: Target) -> None:
+    builder = ImageBuilder().add_layer(symlink("a", str(target.path / "secret")), file("a", b"x"))
+    builder.write_archive(tmp_path / "image.tar")
+    image = open_image(ImageArchive(path="image.tar"), base=tmp_path, store=Store(tmp_path / "store"))
+    assert (image.rootfs / "a").read_bytes() == b"x"
+    assert not (image.rootfs / "a").is_symlink()
+    target.verify_untouched()
+
+
+def test_chain_of_symlinks_is_not_followed(tmp_path: Path, target: Target) -> None:
+    builder = ImageBuilder().add_layer(
+        directory("d"), symlink("d/one", ".."), symlink("two", "d/one/.."), file("two/x", b"x")
+    )
+    _refused(builder, tmp_path, ImageMemberError)
+    target.verify_untouched()
+
+
+@pytest.mark.parametrize("name", ["way/.wh.secret", "way/.wh..wh..opq"])
+def test_whiteout_through_a_symlink_removes_nothing_outside(
+    tmp_path: Path, target: Target, name: str
+) -> None:
+    builder = ImageBuilder().add_layer(symlink("way", str(target.path))).add_layer(file(name))
+    builder.write_archive(tmp_path / "image.tar")
+    with contextlib.suppress(ImageMemberError):  # refused, or applied to the link itself
+        open_image(ImageArchive(path="image.tar"), base=tmp_path, store=Store(tmp_path / "store"))
+    target.verify_untouched()
+
+
+@pytest.mark.parametrize("name", [".wh...", ".wh..", ".wh.", "a/.wh..."])
+def test_whiteout_of_the_parent_directory_is_refused(tmp_path: Path, target: Target, name: str) -> None:
+    _refused(ImageBuilder().add_layer(directory("a"), file(name)), tmp_path, ImageMemberError)
+    target.verify_untouched()
+
+
+def test_opaque_mark_over_a_symlink_replaces_the_link(tmp_path: Path, target: Target) -> None:
+    builder = ImageBuilder().add_layer(symlink("way", str(target.path)))
+    builder.add_layer(directory("way"), file("way/.wh..wh..opq"), file("way/new"))
+    builder.write_archive(tmp_path / "image.tar")
+    image = open_image(ImageArchive(path="image.tar"), base=tmp_path, store=Store(tmp_path / "store"))
+    assert [path.name for path in (image.rootfs / "way").iterdir()] == ["new"]
+    target.verify_untouched()
+
+
+@pytest.mark.parametrize(
+    "linked",
+    [
+        "/etc/passwd",
+        "../../../outside/secret",
+        "never-there",
+        "no/such/place",
+        "way/secret",
+        "a-directory",
+        "l",
+    ],
+)
+def test_hard_link_to_anything_but_a_file_of_the_image_is_refused(
+    tmp_path: Path, target: Target, linked: str
+) -> None:
+    builder = ImageBuilder().add_layer(
+        symlink("way", str(target.path)),
+        symlink("l", str(target.path / "secret")),
+        directory("a-directory"),
+        hard_link("stolen", linked),
+    )
+    _refused(builder, tmp_path, ImageMemberError)
+    target.verify_untouched()
+
+
+def test_hard_link_over_its_own_target_is_refused(tmp_path: Path) -> None:
+    _refused(ImageBuilder().add_layer(file("a"), hard_link("a", "a")), tmp_path, ImageMemberError)
+    _refused(ImageBuilder().add_layer(file("a/b"), hard_link("a", "a/b")), tmp_path, ImageMemberError)
+
+
+def test_member_that_replaces_the_root_is_refused(tmp_path: Path, target: Target) -> None:
+    info, _ = symlink(".", str(target.path))
+    _refused(ImageBuilder().add_layer((info, b"")), tmp_path, ImageMemberError)
+    target.verify_untouched()
+
+
+def test_file_where_a_directory_is_needed_is_refused(tmp_path: Path) -> None:
+    _refused(ImageBuilder().add_layer(file("a"), file("a/b")), tmp_path, ImageMemberError)
+
+
+def test_mount_point_planted_as_symlink_is_replaced_not_followed(tmp_path: Path, target: Target) -> None:
+    builder = ImageBuilder().add_layer(
+        symlink("workspace", str(target.path)),
+        symlink("opt", str(target.path)),
+        symlink("etc", str(target.path)),
+    )
+    builder.write_archive(tmp_path / "image.tar")
+    image = open_image(ImageArchive(path="image.tar"), base=tmp_path, store=Store(tmp_path / "store"))
+    assert not (image.rootfs / "workspace").is_symlink()
+    target.verify_untouched()
+
+
+def test_blob_in_a_layout_that_is_a_fifo_does_not_hang(tmp_path: Path) -> None:
+    builder = ImageBuilder().add_layer(file("a"))
+    descriptor = builder.add_manifest()
+    builder.write_layout(tmp_path / "layout", descriptor)
+    blob = tmp_path / "layout/blobs/sha256" / builder.layers[0]["digest"][7:]
+    blob.unlink()
+    os.mkfifo(blob)
+    with pytest.raises(ImageUnreadableError):
+        open_image(
+            ImageLayout(path="layout", digest=descriptor["digest"]),
+            base=tmp_path,
+            store=Store(tmp_path / "store"),
+        )
+
+
+# -- bytes that are not those promised ---------------------------------------------------------------------
+
+
+def test_exchanged_layer_is_detected(tmp_path: Path) -> None:
+    builder = ImageBuilder().add_layer(file("a", b"honest"))
+    builder.blobs[builder.layers[0]["digest"]] = gzip.compress(build_tar([file("a", b"forged")]), mtime=0)
+    _refused(builder, tmp_path, ImageDigestError)
+
+
+def test_layer_of_the_same_size_with_one_byte_changed_is_detected(tmp_path: Path) -> None:
+    builder = ImageBuilder().add_layer(file("a", b"honest"), compression="plain")
+    digest = builder.layers[0]["digest"]
+    builder.blobs[digest] = builder.blobs[digest].replace(b"honest", b"forged")
+    _refused(builder, tmp_path, ImageDigestError)
+
+
+def test_unpacked_digest_is_verified_as_well(tmp_path: Path) -> None:
+    builder = ImageBuilder().add_layer(file("a", b"honest"))
+    builder.diff_ids[0] = "sha256:" + "0" * 64
+    _refused(builder, tmp_path, ImageDigestError)
+
+
+def test_wrong_size_is_detected(tmp_path: Path) -> None:
+    for change in (-1, 1):
+        builder = ImageBuilder().add_layer(file("a", b"honest"))
+        builder.layers[0]["size"] += change
+        _refused(builder, tmp_path, ImageDigestError)
+
+
+@pytest.mark.parametrize("part", ["config", "manifest"])
+def test_exchanged_document_is_detected(tmp_path: Path, part: str) -> None:
+    builder = ImageBuilder().add_layer(file("a"))
+    descriptor = builder.add_manifest()
+    digest = descriptor["digest"]
+    if part == "config":
+        digest = json.loads(builder.blobs[digest])["config"]["digest"]
+    builder.blobs[digest] += b" "
+    builder.write_archive(tmp_path / "image.tar", descriptor)
+    with pytest.raises(ImageDigestError):
+        open_image(ImageArchive(path="image.tar"), base=tmp_path, store=Store(tmp_path / "store"))
+
+
+def test_missing_layer_digest_in_the_configuration_is_refused(tmp_path: Path) -> None:
+    builder = ImageBuilder().add_layer(file("a")).add_layer(file("b"))
+    builder.diff_ids.pop()
+    _refused(builder, tmp_path, ImageUnreadableError)
+
+
+def test_digest_that_is_a_path_is_refused(tmp_path: Path) -> None:
+    builder = ImageBuilder().add_layer(file("a"))
+    builder.layers[0]["digest"] = "sha256:../../../outside/secret"
+    _refused(builder, tmp_path, ImageUnreadableError)
+
+
+def test_index_that_contains_itself_is_refused(tmp_path: Path) -> None:
+    builder = ImageBuilder()
+    inner = b"{}"
+    for _ in range(6):
+        item = builder.describe(inner, "image.index")
+        item["mediaType"] = "application/vnd.oci.image.index.v1+json"
+        inner = json.dumps({"manifests": [item]}).encode()
+    item = builder.describe(inner, "image.index")
+    item["mediaType"] = "application/vnd.oci.image.index.v1+json"
+    builder.write_archive(tmp_path / "image.tar", item)
+    with pytest.raises(ImageUnreadableError):
+        open_image(ImageArchive(path="image.tar"), base=tmp_path, store=Store(tmp_path / "store"))
+
+
+@pytest.mark.parametrize(
+    "document", [b"", b"[]", b"null", b"{", b'{"manifests": 3}', b"[" * 100_000, b"\xff\xfe"]
+)
+def test_garbage_in_place_of_an_index_is_refused(tmp_path: Path, document: bytes) -> None:
+    (tmp_path / "image.tar").write_bytes(build_tar([file("index.json", document)]))
+    with pytest.raises(ImageUnreadableError):
+        open_image(ImageArchive(path="image.tar"), base=tmp_path, store=Store(tmp_path / "store"))
+
+
+@pytest.mark.parametrize("keep", [100, 600, -1500, -512])
+def test_layer_cut_short_is_refused(tmp_path: Path, keep: int) -> None:
+    plain = build_tar([file("a", b"x" * 3000), file("b", b"y" * 3000)]).rstrip(b"\0")
+    _refused(ImageBuilder().add_layer(tar=plain[:keep]), tmp_path, ImageUnreadableError)
+
+
+def test_damaged_header_does_not_pass_for_the_end(tmp_path: Path) -> None:
+    plain = bytearray(build_tar([file("a", b"x"), file("b", b"y")]))
+    plain[1024 + 150] ^= 0xFF  # the checksum of the second header
+    _refused(ImageBuilder().add_layer(tar=bytes(plain)), tmp_path, ImageUnreadableError)
+
+
+# -- bombs -------------------------------------------------------------------------------------------------
+
+
+def test_decompression_bomb_is_refused(tmp_path: Path) -> None:
+    builder = ImageBuilder().add_layer(file("zeros", bytes(30_000_000)))
+    assert len(builder.blobs[builder.layers[0]["digest"]]) < 100_000
+    _refused(builder, tmp_path, ImageTooLargeError, limits=ImageLimits(total_bytes=10_000_000))
+
+
+def test_bomb_spread_over_layers_is_refused(tmp_path: Path) -> None:
+    builder = ImageBuilder()
+    for number in range(5):
+        builder.add_layer(file("same", bytes(3_000_000)), file(f"{number}"))
+    _refused(builder, tmp_path, ImageTooLargeError, limits=ImageLimits(total_bytes=10_000_000))
+
+
+def test_bomb_behind_the_end_of_the_archive_is_refused(tmp_path: Path) -> None:
+    plain = build_tar([file("a")]) + bytes(30_000_000)
+    limits = ImageLimits(total_bytes=1_000_000, entries=100)
+    _refused(ImageBuilder().add_layer(tar=plain), tmp_path, ImageTooLargeError, limits=limits)
+
+
+def test_too_many_members_are_refused(tmp_path: Path) -> None:
+    builder = ImageBuilder().add_layer(*(file(f"f{number}") for number in range(200)))
+    _refused(builder, tmp_path, ImageTooLargeError, limits=ImageLimits(entries=100))
+
+
+def test_sparse_bomb_is_refused(tmp_path: Path) -> None:
+    info, content = file("sparse", b"0\n".ljust(512, b"\0"))
+    info.pax_headers = {
+        "GNU.sparse.major": "1",
+        "GNU.sparse.minor": "0",
+        "GNU.sparse.name": "sparse",
+        "GNU.sparse.realsize": str(2**50),
+    }
+    _refused(ImageBuilder().add_layer((info, content)), tmp_path, ImageTooLargeError)
+
+
+def test_huge_pax_header_is_refused_before_it_takes_memory(tmp_path: Path) -> None:
+    info, content = file("a", b"x")
+    info.pax_headers = {"comment": "x" * 20_000_000}
+    _refused(ImageBuilder().add_layer((info, content)), tmp_path, ImageTooLargeError)
+
+
+def test_negative_size_is_refused(tmp_path: Path) -> None:
+    info = tarfile.TarInfo("a")
+    info.size = -512
+    header = info.tobuf(tarfile.GNU_FORMAT) + bytes(1024)
+    _refused(ImageBuilder().add_layer(tar=header), tmp_path, RepoTrialError)
+
+
+def test_bottomless_directory_is_refused(tmp_path: Path) -> None:
+    _refused(ImageBuilder().add_layer(file("d/" * 300 + "f")), tmp_path, ImageTooLargeError)
+
+
+def test_name_too_long_for_any_file_system_is_refused(tmp_path: Path) -> None:
+    _refused(ImageBuilder().add_layer(file("n" * 300)), tmp_path, ImageUnreadableError)
+
+
+def test_too_many_layers_are_refused(tmp_path: Path) -> None:
+    builder = ImageBuilder()
+    for number in range(4):
+        builder.add_layer(file(f"{number}"))
+    _refused(builder, tmp_path, ImageUnreadableError, limits=ImageLimits(layers=3))
+
+
+# -- the store ---------------------------------------------------------------------------------------------
+
+
+def test_changed_file_in_an_unpacked_image_is_detected(tmp_path: Path) -> None:
+    builder = ImageBuilder().add_layer(file("bin/sh", b"honest"))
+    builder.write_archive(tmp_path / "image.tar")
+    store = Store(tmp_path / "store")
+    image = open_image(ImageArchive(path="image.tar"), base=tmp_path, store=store)
+    shell = image.rootfs / "bin/sh"
+    times = shell.stat()
+    shell.chmod(0o755)
+    shell.write_bytes(b"forged")
+    shell.chmod(0o444)
+    os.utime(shell, ns=(times.st_atime_ns, times.st_mtime_ns))
+    with pytest.raises(StoreTamperedError):
+        open_image(ImageArchive(path="image.tar"), base=tmp_path, store=store)

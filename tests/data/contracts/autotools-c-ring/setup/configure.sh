@@ -1,0 +1,5 @@
+#!/bin/sh
+set -eu
+mkdir -p build
+cd build
+../configure --disable-silent-rules --disable-shared

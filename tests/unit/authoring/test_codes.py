@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import repotrial.authoring
+from repotrial.authoring import DRAFT_CODES
+
+
+def test_every_code_that_drafting_uses_is_described() -> None:
+    package = Path(repotrial.authoring.__file__).parent
+    sources = [path.read_text() for path in package.glob("*.py") if path.name != "_codes.py"]
+    used = {code for source in sources for code in re.findall(r'"(draft-[a-z-]+)"', source)}
+    assert used == set(DRAFT_CODES)

@@ -1,0 +1,84 @@
+"""What all commands have in common."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from repotrial import api
+from repotrial.cli._contract_new import Ecosystem, Kind
+from support.command_line import call, iter_commands
+
+COMMANDS = dict(iter_commands())
+each_command = pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+
+
+def options_of(command: Any) -> set[str]:
+    return {option for parameter in command.params for option in parameter.opts}
+
+
+def test_commands_are_a_noun_and_a_verb_but_for_the_doctor() -> None:
+    assert {" ".join(words) for words in COMMANDS} == {
+        "cache list",
+        "cache prune",
+        "contract check",
+        "contract lock",
+        "contract new",
+        "contract schema",
+        "contract show",
+        "doctor",
+        "error list",
+        "error show",
+        "run show",
+        "run verify",
+        "sandbox exec",
+        "trace key show",
+    }
+
+
+@each_command
+def test_every_command_prints_json_on_request(words: tuple[str, ...]) -> None:
+    assert "--json" in options_of(COMMANDS[words])
+
+
+@each_command
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_help_has_an_example_that_names_the_command(
+    words: tuple[str, ...], flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = call(capsys, *words, flag)
+    assert (ended.status, ended.err) == (0, "")
+    assert f"Example: repotrial {' '.join(words)}" in " ".join(ended.out.split())
+
+
+@each_command
+def test_options_in_an_example_exist(words: tuple[str, ...]) -> None:
+    ours, _, _ = COMMANDS[words].epilog.partition(" -- ")  # what follows belongs to another program
+    used = {word for word in ours.split() if word.startswith("--")}
+    assert used <= options_of(COMMANDS[words])
+
+
+@each_command
+def test_every_option_and_argument_is_explained(words: tuple[str, ...]) -> None:
+    assert all(parameter.help for parameter in COMMANDS[words].params)
+
+
+def test_choices_are_those_of_the_models() -> None:
+    assert set(get_args(Kind)) == set(get_args(api.TaskKind))
+    assert set(get_args(Ecosystem)) == set(get_args(api.EcosystemName))
+
+
+def test_schema_help_names_every_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    helped = call(capsys, "contract", "schema", "--help").out
+    assert all(name in helped for name in api.list_schemas())
+
+
+@pytest.mark.parametrize("name", api.list_schemas())
+def test_every_schema_is_printed_as_it_is_published(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    published = Path(__file__).parents[3] / "schemas" / f"{name}.schema.json"
+    ended = call(capsys, "contract", "schema", name)
+    assert ended.status == 0
+    assert ended.out == call(capsys, "contract", "schema", name, "--json").out
+    assert ended.out == published.read_text(encoding="utf-8")

@@ -1,0 +1,63 @@
+"""`repotrial error`, and the catalogue behind it."""
+
+from __future__ import annotations
+
+import json
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+import repotrial
+from repotrial import api
+from support.command_line import call
+
+_ALL_CODES = """
+import importlib, json
+for name in {names!r}:
+    importlib.import_module(name)
+from repotrial._core.errors import iter_error_classes
+print(json.dumps(sorted(cls.code for cls in iter_error_classes())))
+"""
+
+
+def test_list_has_a_line_per_code(capsys: pytest.CaptureFixture[str]) -> None:
+    ended = call(capsys, "error", "list")
+    assert ended.status == 0
+    assert [line.split()[0] for line in ended.out.splitlines()] == [entry.code for entry in api.list_errors()]
+    listed = json.loads(call(capsys, "error", "list", "--json").out)
+    assert [entry["code"] for entry in listed] == [entry.code for entry in api.list_errors()]
+
+
+def test_list_knows_every_error_of_every_module() -> None:
+    """Modules that are imported late must not be missing from the catalogue."""
+    names = [
+        module.name
+        for module in pkgutil.walk_packages(repotrial.__path__, "repotrial.")
+        if not module.name.endswith("__main__")
+    ]
+    script = _ALL_CODES.format(names=names)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)
+    script = "from repotrial.cli import main; main(['error', 'list', '--json'])"
+    fresh = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)
+    assert [entry["code"] for entry in json.loads(fresh.stdout)] == json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("code", [entry.code for entry in api.list_errors()])
+def test_every_code_is_explained(code: str, capsys: pytest.CaptureFixture[str]) -> None:
+    ended = call(capsys, "error", "show", code)
+    assert (ended.status, ended.err) == (0, "")
+    assert ended.out.startswith(f"{code}: ")
+    entry = json.loads(call(capsys, "error", "show", code, "--json").out)
+    assert entry["exit_code"] in {1, 2, 3}
+    assert entry["description"]
+
+
+_ROOTS = {"agent", "contract", "evidence", "machine", "usage"}
+"""They are raised with a hint of their own, or not at all."""
+
+
+@pytest.mark.parametrize("entry", api.list_errors(), ids=lambda entry: entry.code)
+def test_every_code_says_what_to_do(entry: api.ErrorEntry) -> None:
+    assert entry.hint or entry.code in _ROOTS

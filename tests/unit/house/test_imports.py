@@ -1,0 +1,48 @@
+"""Start-up stays light: what a plain import and `--version` may load."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+_HEAVY = {
+    "rich",
+    "cryptography",
+    "securesystemslib",
+    "tree_sitter",
+    "unidiff",
+    "pathspec",
+    "orjson",
+    "msgspec",
+}
+
+
+def _modules_loaded_by(code: str) -> set[str]:
+    script = f"import sys\n{code}\nprint(*{{name.partition('.')[0] for name in sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(done.stdout.splitlines()[-1].split())
+
+
+_VERSION = """\
+import repotrial.cli
+sys.argv = ['repotrial', '--version']
+try: repotrial.cli.main()
+except SystemExit: pass
+"""
+
+
+@pytest.mark.parametrize("code", ["import repotrial", _VERSION], ids=["import", "version"])
+def test_light_things_load_nothing_heavy(code: str) -> None:
+    assert not _modules_loaded_by(code) & _HEAVY
+
+
+@pytest.mark.parametrize("package", ["repotrial.contract", "repotrial.trace", "repotrial.source"])
+def test_packages_leave_heavy_libraries_for_those_who_need_them(package: str) -> None:
+    assert not _modules_loaded_by(f"import {package}") & {
+        "rich",
+        "cryptography",
+        "securesystemslib",
+        "tree_sitter",
+    }

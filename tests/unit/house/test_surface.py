@@ -1,0 +1,30 @@
+"""Every package exports exactly what it says, sorted."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+import pytest
+
+PACKAGES = [
+    "repotrial",
+    "repotrial.api",
+    "repotrial.authoring",
+    "repotrial.contract",
+    "repotrial.sandbox",
+    "repotrial.source",
+    "repotrial.trace",
+]
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_all_names_what_is_exported(name: str) -> None:
+    module = importlib.import_module(name)
+    public = {
+        key
+        for key, value in vars(module).items()
+        if not key.startswith("_") and not isinstance(value, ModuleType) and key != "annotations"
+    }
+    assert public == {key for key in module.__all__ if not key.startswith("_")}
+    assert len(set(module.__all__)) == len(module.__all__)

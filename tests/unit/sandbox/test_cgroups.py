@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from repotrial.sandbox._cgroups import (
+    Cgroup,
+    CgroupSite,
+    find_cgroup_site,
+    move_members,
+    reap_cgroups,
+    settle_harness,
+)
+from repotrial.sandbox._label import build_label, parse_label
+from repotrial.sandbox._model import ResourceLimits
+
+LIMITS = ResourceLimits(memory_mb=64, processes=40)
+
+
+@pytest.fixture(scope="module")
+def site() -> CgroupSite:
+    found = find_cgroup_site()
+    if not found.homes:
+        pytest.skip("no control group can be made here: not root, and none delegated")
+    return found
+
+
+@pytest.fixture
+def group(site: CgroupSite) -> Iterator[Cgroup]:
+    made = Cgroup(site, LIMITS)
+    yield made
+    made.remove()
+
+
+def start_member(group: Cgroup, code: str) -> subprocess.Popen[bytes]:
+    """A process that joins, then runs code."""
+    with group.open_doors() as doors:
+        join = f"import os\nfor door in {doors}:\n    os.write(door, b'0'); os.close(door)\n"
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", join + code], pass_fds=doors, stdout=subprocess.PIPE
+        )
+
+
+def test_a_site_without_anything_is_possible() -> None:
+    empty = CgroupSite(homes={})
+    assert empty.version("memory") is None
+    assert empty.directories == ()
+
+
+def test_groups_are_made_below_our_own(site: CgroupSite) -> None:
+    own = Path("/proc/self/cgroup").read_text().split()
+    paths = [line.split(":", 2)[2] for line in own]
+    for directory in site.directories:
+        assert any(str(directory).endswith(path.rstrip("/")) for path in paths)
+
+
+def test_a_group_carries_its_label_and_goes_away(site: CgroupSite) -> None:
+    group = Cgroup(site, LIMITS)
+    directories = [*group.directories.values()]
+    assert all(parse_label(directory.name) is not None for directory in directories)
+    assert group.remove()
+    assert not any(directory.exists() for directory in directories)
+
+
+def test_processor_time_of_members_is_counted(group: Cgroup) -> None:
+    if group.version("cpu") is None:
+        pytest.skip("no group counts processor time here")
+    burn = "import time\nend = time.process_time() + .2\nwhile time.process_time() < end: pass"
+    with start_member(group, burn) as process:
+        process.wait(30)
+    assert 150_000 < group.load_cpu_us() < 2_000_000
+
+
+def test_memory_is_bounded_and_kills_are_counted(group: Cgroup) -> None:
+    if group.version("memory") is None:
+        pytest.skip("no group bounds memory here")
+    assert group.count_memory_kills() == 0
+    with start_member(group, "kept = [bytearray(1 << 20) for _ in range(200)]") as process:
+        assert process.wait(30) == -9
+    assert group.count_memory_kills() == 1
+    peak = group.load_peak_bytes()
+    assert peak is None or peak <= 64 << 20
+
+
+def test_processes_are_bounded_and_refusals_counted(group: Cgroup) -> None:
+    if group.version("pids") is None:
+        pytest.skip("no group bounds processes here")
+    code = """
+import time
+children = 0
+try:
+    for _ in range(100):
+        if not os.fork():
+            time.sleep(97)
+        children += 1
+except OSError:
+    print(children, flush=True)
+os.killpg(0, 9)
+"""
+    with group.open_doors() as doors:
+        join = f"import os\nfor door in {doors}:\n    os.write(door, b'0'); os.close(door)\n"
+        with subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", join + code],
+            pass_fds=doors,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        ) as process:
+            assert process.stdout is not None
+            assert 40 <= int(process.stdout.readline()) < 60
+            process.wait(30)
+    assert group.count_refused_forks() >= 1
+
+
+def test_what_a_dead_harness_left_is_reaped_with_its_processes(site: CgroupSite) -> None:
+    # A label of this boot and namespace, of a process that cannot exist.
+    name = build_label().split("-")
+    dead = "-".join([*name[:3], "4194304", "1", name[5]])
+    assert (label := parse_label(dead)) is not None
+    assert label.is_abandoned
+    directories = [home / dead for home in site.directories]
+    for directory in directories:
+        directory.mkdir()
+    with subprocess.Popen(["/bin/sleep", "97"]) as process:
+        (directories[0] / "cgroup.procs").write_text(str(process.pid))
+        assert set(directories) <= set(reap_cgroups(site))
+        assert process.wait(30) == -9
+
+
+def test_groups_of_others_are_not_touched(site: CgroupSite, group: Cgroup) -> None:
+    stranger = site.directories[0] / "repotrial-something-else"
+    stranger.mkdir()
+    try:
+        assert reap_cgroups(site) == []
+        assert stranger.exists()
+        assert all(directory.exists() for directory in group.directories.values())
+    finally:
+        stranger.rmdir()
+
+
+def test_a_group_that_has_settled_is_looked_at_from_above(tmp_path: Path) -> None:
+    home = tmp_path / build_label()
+    assert settle_harness(home) == tmp_path
+    assert settle_harness(tmp_path) == tmp_path
+
+
+def test_members_move_together(site: CgroupSite) -> None:
+    parent = site.directories[0] / build_label()
+    child = parent / build_label()
+    child.mkdir(parents=True)
+    try:
+        with subprocess.Popen(["/bin/sleep", "97"]) as process:
+            (parent / "cgroup.procs").write_text(str(process.pid))
+            move_members(parent, child)
+            assert (child / "cgroup.procs").read_text().split() == [str(process.pid)]
+            process.kill()
+    finally:
+        child.rmdir()
+        parent.rmdir()
+
+
+def test_a_limit_that_is_refused_leaves_no_group(site: CgroupSite) -> None:
+    before = {path for home in site.directories for path in home.glob("repotrial-*")}
+    if not {"memory", "pids"} & site.homes.keys():
+        pytest.skip("nothing here takes limits")
+    with pytest.raises(OSError):  # noqa: PT011 - whatever the kernel says
+        Cgroup(site, ResourceLimits(memory_mb=10**15, processes=-(10**6)))
+    assert {path for home in site.directories for path in home.glob("repotrial-*") if path.exists()} <= before

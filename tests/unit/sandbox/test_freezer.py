@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from repotrial.sandbox._freezer import (
+    CgroupV1Freezer,
+    CgroupV2Freezer,
+    FreezeError,
+    Freezer,
+    SignalFreezer,
+    hold_frozen,
+)
+from repotrial.sandbox._sandbox_processes import iter_sandbox_pids
+from repotrial.sandbox._stages import signal_sandbox
+from support.bubblewrap import make_directory, open_puppet, require_bubblewrap
+
+# Ticks as fast as it can into its own file, and starts a child that does the same.
+TICK = 'i=0; while :; do i=$((i+1)); echo $i > "$0"; done'
+
+
+@contextlib.contextmanager
+def make_cgroup(root: Path) -> Iterator[Path]:
+    directory = root / f"repotrial-test-{uuid4().hex}"
+    try:
+        directory.mkdir()
+    except OSError as error:
+        pytest.skip(f"cannot make a cgroup in {root}: {error}")
+    try:
+        yield directory
+    finally:
+        directory.rmdir()
+
+
+@contextlib.contextmanager
+def run_ticking(folder: Path) -> Iterator[tuple[list[Path], list[subprocess.Popen[bytes]]]]:
+    files = [folder / "one", folder / "two"]
+    processes = [subprocess.Popen(["/bin/sh", "-c", TICK, str(file)]) for file in files]
+    try:
+        yield files, processes
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def verify_it_stands_and_goes(freezer: Freezer, files: list[Path]) -> None:
+    assert moves(files)
+    freezer.freeze()
+    assert not moves(files, seconds=0.1)
+    freezer.freeze()
+    freezer.resume()
+    assert moves(files)
+    with hold_frozen(freezer):
+        assert not moves(files, seconds=0.1)
+    assert moves(files)
+
+
+def moves(files: list[Path], *, seconds: float = 5.0) -> bool:
+    """Whether all of them change within so many seconds."""
+    before = [stamp(file) for file in files]
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if all(stamp(file) != old for file, old in zip(files, before, strict=True)):
+            return True
+        time.sleep(0.005)
+    return any(stamp(file) != old for file, old in zip(files, before, strict=True))
+
+
+def stamp(file: Path) -> int:
+    return file.stat().st_mtime_ns if file.exists() else 0
+
+
+@pytest.mark.parametrize(
+    ("root", "marker", "build"),
+    [
+        ("/sys/fs/cgroup/unified", "cgroup.procs", CgroupV2Freezer),
+        ("/sys/fs/cgroup", "cgroup.controllers", CgroupV2Freezer),
+        ("/sys/fs/cgroup/freezer", "tasks", CgroupV1Freezer),
+    ],
+)
+def test_a_cgroup_pauses_all_its_processes(
+    tmp_path: Path, root: str, marker: str, build: Callable[[Path], Freezer]
+) -> None:
+    if not (Path(root) / marker).exists():
+        pytest.skip(f"no such cgroups at {root}")
+    with make_cgroup(Path(root)) as cgroup, run_ticking(tmp_path) as (files, processes):
+        try:
+            for process in processes:
+                (cgroup / "cgroup.procs").write_text(str(process.pid))
+        except OSError as error:
+            pytest.skip(f"cannot move processes there: {error}")
+        verify_it_stands_and_goes(build(cgroup), files)
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def test_signals_pause_all_processes(tmp_path: Path) -> None:
+    with run_ticking(tmp_path) as (files, processes):
+        freezer = SignalFreezer(lambda: [process.pid for process in processes])
+        assert freezer.kind == "signals"
+        verify_it_stands_and_goes(freezer, files)
+
+
+def test_signals_pause_a_sandbox_that_keeps_forking() -> None:
+    """Each process lives for a moment and is followed by the next: a single sweep would miss it."""
+    require_bubblewrap()
+    with make_directory() as workspace, open_puppet(workspace) as inside:
+        inside.do(
+            "import threading, time\nif os.fork() == 0:\n"
+            "    for index in range(10**9):\n"
+            "        if os.fork():\n            os._exit(0)\n"
+            "        open('/workspace/tick', 'w').write(str(index))"
+        )
+        tick = workspace / "tick"
+        assert moves([tick])
+        freezer = SignalFreezer(
+            lambda: iter_sandbox_pids(inside.pid),
+            broadcast=lambda number: signal_sandbox(inside.pid, number),
+        )
+        for _ in range(20):
+            freezer.freeze()
+            assert not moves([tick], seconds=0.02)
+            freezer.resume()
+            assert moves([tick])
+
+
+def test_processes_that_are_gone_do_not_matter() -> None:
+    process = subprocess.Popen(["/bin/true"])
+    process.wait()
+    freezer = SignalFreezer(lambda: [process.pid])
+    freezer.freeze()
+    freezer.resume()
+
+
+def test_what_does_not_stand_in_time_is_an_error_with_a_name(tmp_path: Path) -> None:
+    """Files that look like a cgroup in which something never stops."""
+    (tmp_path / "cgroup.events").write_text("populated 1\nfrozen 0\n")
+    with pytest.raises(FreezeError, match="frozen 1"):
+        CgroupV2Freezer(tmp_path, timeout_seconds=0.05).freeze()
+
+
+def test_without_a_freezer_nothing_is_held() -> None:
+    with hold_frozen(None):
+        pass

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from repotrial.sandbox._launcher import Launcher, LauncherLostError, open_default_launcher
+from repotrial.sandbox._start import StartOrder
+from support.harness import require_sandboxes
+
+ORDER = StartOrder(
+    bubblewrap="/bin/false",
+    label="test",
+    arguments=[],
+    is_staged=False,
+    trees=[],
+    overlays=[],
+    opened_trees=0,
+    data=0,
+)
+
+
+def status(pid: int) -> dict[str, str]:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+
+
+def await_end(pid: int) -> bool:
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            if status(pid)["State"].startswith("Z"):
+                return True
+        except OSError:
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def await_server(launcher: Launcher) -> None:
+    """Until it serves, it may still be whoever started it."""
+    nothing = os.open("/dev/null", os.O_RDWR)
+    os.close(launcher.start_bubblewrap(ORDER, [nothing] * 4).pidfd)
+    os.close(nothing)
+
+
+@pytest.fixture(autouse=True)
+def _capable() -> None:
+    require_sandboxes()
+
+
+def test_the_server_is_nobody_and_shows_nothing() -> None:
+    with Launcher() as launcher:
+        await_server(launcher)
+        found = status(launcher.pid)
+        assert found["Uid"].split() == [str(launcher.identity.uid)] * 4
+        assert found["Uid"].split()[0] != "0"
+        assert int(found["CapEff"], 16) == 0
+        assert Path(f"/proc/{launcher.pid}/cmdline").read_bytes().strip(b"\0") == b""
+        assert found["Name"] == "repotrial"
+        assert found["Threads"] == "1"
+
+
+def test_the_server_ends_when_it_is_closed() -> None:
+    launcher = Launcher()
+    launcher.close()
+    assert not launcher.is_alive
+
+
+def test_a_server_that_died_is_noticed() -> None:
+    with Launcher() as launcher:
+        os.kill(launcher.pid, signal.SIGKILL)
+        with pytest.raises(LauncherLostError):
+            launcher.start_bubblewrap(ORDER, [])
+
+
+def test_the_server_ends_with_the_harness_even_if_a_stray_copy_of_the_channel_lives() -> None:
+    code = """
+import os, sys, time
+from repotrial.sandbox._launcher import Launcher
+launcher = Launcher()
+if os.fork() == 0:
+    time.sleep(5)   # inherits the channel
+    os._exit(0)
+print(launcher.pid, flush=True)
+os.kill(os.getpid(), 9)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        check=False,
+    )
+    assert await_end(int(done.stdout))
+
+
+def test_the_server_outlives_the_thread_that_started_it() -> None:
+    """A signal at the parent's death would come when the *thread* ends."""
+    made: list[Launcher] = []
+    thread = threading.Thread(target=lambda: made.append(Launcher()))
+    thread.start()
+    thread.join()
+    with made[0] as launcher:
+        await_server(launcher)
+        assert launcher.is_alive
+
+
+def test_the_shared_one_is_replaced_when_it_died() -> None:
+    first = open_default_launcher()
+    assert open_default_launcher() is first
+    os.kill(first.pid, signal.SIGKILL)
+    assert await_end(first.pid)
+    second = open_default_launcher()
+    assert second is not first
+    assert second.is_alive

@@ -1,0 +1,96 @@
+"""Programs of the host: bounded in time, output and reach."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from repotrial.sandbox import ProgramOutputError, ProgramStartError, ProgramTimeoutError
+from repotrial.sandbox._process import PathClosedError, execute_program, verify_accessible
+from support.accounts import account, is_root, public_directory
+
+
+def test_status_and_streams_are_returned() -> None:
+    finished = execute_program(["/bin/sh", "-c", "echo out; echo err >&2; exit 3"], variables={}, seconds=20)
+    assert (finished.status, finished.stdout, finished.stderr) == (3, b"out\n", b"err\n")
+
+
+def test_environment_is_what_was_given_and_nothing_else() -> None:
+    finished = execute_program(["/usr/bin/env"], variables={"ONLY": "this"}, seconds=20)
+    assert finished.stdout == b"ONLY=this\n"
+
+
+def test_there_is_no_input() -> None:
+    assert execute_program(["/bin/cat"], variables={}, seconds=20).stdout == b""
+
+
+def test_program_that_takes_too_long_is_killed_with_its_children(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    with pytest.raises(ProgramTimeoutError):
+        execute_program(
+            ["/bin/sh", "-c", f"sleep 600 & echo $! > {note}; wait"], variables={"PATH": "/bin"}, seconds=1
+        )
+    _verify_gone(int(note.read_text()))
+
+
+def test_child_left_behind_is_killed_and_not_waited_for(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    finished = execute_program(
+        ["/bin/sh", "-c", f"sleep 600 & echo $! > {note}"], variables={"PATH": "/bin"}, seconds=30
+    )
+    assert finished.status == 0
+    _verify_gone(int(note.read_text()))
+
+
+def _verify_gone(pid: int) -> None:
+    for _ in range(100):
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return
+        if state == "Z":
+            return
+        time.sleep(0.05)
+    pytest.fail(f"process {pid} is still there")
+
+
+def test_program_that_prints_too_much_is_killed() -> None:
+    with pytest.raises(ProgramOutputError):
+        execute_program(
+            ["/bin/sh", "-c", "yes"], variables={"PATH": "/bin:/usr/bin"}, seconds=30, output_bytes=10_000
+        )
+
+
+def test_program_that_is_not_there_is_named() -> None:
+    with pytest.raises(ProgramStartError, match="/no/such/program"):
+        execute_program(["/no/such/program"], variables={}, seconds=5)
+
+
+def test_no_descriptor_leaks_into_the_program() -> None:
+    with Path("/dev/null").open("rb") as stream:
+        os.set_inheritable(stream.fileno(), True)
+        listing = execute_program(["/bin/ls", "/proc/self/fd"], variables={}, seconds=20).stdout.split()
+    assert len(listing) == 4  # three streams and the listing itself
+
+
+@pytest.mark.skipif(not is_root(), reason="only root can become another user")
+def test_account_is_dropped_with_all_groups() -> None:
+    finished = execute_program(["/usr/bin/id"], variables={}, seconds=20, account=account())
+    assert f"uid={account().uid}".encode() in finished.stdout
+    assert b"(root)" not in finished.stdout
+
+
+@pytest.mark.skipif(not is_root(), reason="root reads everything, so that another user is needed")
+def test_access_is_asked_with_the_rights_of_the_account() -> None:
+    with public_directory() as path:
+        (path / "closed").mkdir(mode=0o700)
+        (path / "closed/file").write_text("x")
+        (path / "open").write_text("x")
+        verify_accessible(path / "open", account())
+        verify_accessible(path, account())
+        for name in ("closed", "closed/file", "missing"):
+            with pytest.raises(PathClosedError, match=name):
+                verify_accessible(path / name, account())

@@ -1,0 +1,49 @@
+"""Places of workspaces: what dead processes left is removed, and nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from repotrial.sandbox import CopyWorkspace, OverlayWorkspace, reap_workspaces
+from support.workspaces import make_base, scratch
+
+
+def test_only_labelled_places_without_a_user_are_reaped() -> None:
+    with scratch() as place, make_base(place, {"a": "x"}) as base:
+        runs = place / "runs"
+        living = OverlayWorkspace(base, runs)
+        (runs / "repotrial-workspace-unlabelled").mkdir()
+        (runs / "other").mkdir()
+        (runs / "repotrial-workspace-link").symlink_to(place / "cache")
+        dead = runs / "repotrial-workspace-dead"
+        script = "import os,sys; os.makedirs(sys.argv[1]+'/upper/d/e'); os.chmod(sys.argv[1]+'/upper/d', 0)"
+        subprocess.run([sys.executable, "-c", script, str(dead)], check=True)
+        (dead / "label").write_bytes((living.mount.upper.parent / "label").read_bytes())
+        assert reap_workspaces(runs) == [dead]
+        assert living.upper.is_dir()
+        living.close()
+        living.close()
+        assert sorted(path.name for path in runs.iterdir()) == [
+            "other",
+            "repotrial-workspace-link",
+            "repotrial-workspace-unlabelled",
+        ]
+
+
+def test_there_is_nothing_to_reap_where_nothing_is() -> None:
+    with scratch() as place:
+        assert reap_workspaces(place / "missing") == []
+
+
+def test_a_copy_keeps_permissions_times_and_links() -> None:
+    with (
+        scratch() as place,
+        make_base(place, {"a": "x", "b.sh": "y"}) as base,
+        CopyWorkspace(base, place / "runs") as copy,
+    ):
+        for name in ("a", "b.sh"):
+            one, other = (base.path / name).stat(), (copy.path / name).stat()
+            assert (one.st_mode, one.st_mtime_ns) == (other.st_mode, other.st_mtime_ns)
+            assert one.st_uid == other.st_uid
+            assert one.st_ino != other.st_ino

@@ -1,0 +1,44 @@
+"""Removing trees: whatever is in them, and nothing beside them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from repotrial.sandbox import remove_tree
+
+
+def test_links_are_removed_and_not_followed(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (kept / "file").touch()
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "link").symlink_to(kept)
+    remove_tree(tree)
+    assert not tree.exists()
+    assert (kept / "file").exists()
+
+
+def test_names_that_the_removal_itself_uses_do_not_disturb_it(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    for name in ("a/b/c", ".lifted-0/x", "d/.lifted-0/y/z"):
+        (tree / name).mkdir(parents=True)
+        (tree / name / "file").touch()
+    (tree / ".lifted-1").touch()
+    for path in (tree / "a" / "b", tree / "d"):
+        path.chmod(0)
+    remove_tree(tree)
+    assert not tree.exists()
+
+
+def test_what_is_not_there_is_fine_and_what_is_no_directory_is_refused(tmp_path: Path) -> None:
+    remove_tree(tmp_path / "missing")
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path)
+    for name in ("file", "link"):
+        with pytest.raises(NotADirectoryError):
+            remove_tree(tmp_path / name)
+    assert os.path.lexists(tmp_path / "link")

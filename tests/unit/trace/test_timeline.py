@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from repotrial._core.display import neutralize
+from repotrial._core.errors import EvidenceError
+from repotrial.trace._payloads.actions import BySetup, ModeChanged, WorkspaceMutation
+from repotrial.trace._payloads.checks import Errored, PatchApplication
+from repotrial.trace._payloads.common import ExitUnknown, NotStarted, Signaled, TimedOut
+from repotrial.trace._payloads.lifecycle import DroppedOfType, TraceTruncated
+from repotrial.trace._payloads.oversight import MonitorAlert, Refused, Requested, Segment, StageTransition
+from repotrial.trace._rundir import RunPaths
+from repotrial.trace._timeline import Marker, TimelineRow, iter_timeline
+from support.run_directories import RunBuilder, append_unknown_event, build_run
+
+
+def rows(paths: RunPaths) -> list[TimelineRow]:
+    return list(iter_timeline(paths))
+
+
+def test_every_event_has_a_row_with_its_summary(tmp_path: Path) -> None:
+    found = rows(build_run(tmp_path / "run"))
+    assert [row.seq for row in found] == list(range(20))
+    assert found[0].elapsed_us == 0
+    assert all(earlier.elapsed_us < later.elapsed_us for earlier, later in pairwise(found))
+    assert [(row.actor, row.type, row.summary) for row in found] == [
+        ("harness", "run-opened", "run run-1, harness 0.1.0"),
+        ("harness", "phase-changed", "brief"),
+        ("harness", "briefing", "1 obligation(s): fix it"),
+        ("harness", "phase-changed", "brief → act"),
+        ("agent", "prompt", "#0 to m-1, 1 message(s): hello"),
+        ("agent", "response", "#0 from m-1, 3 output tokens: I run ls"),
+        ("agent", "tool-invocation", 'bash → exit 0: {"command": "ls"}'),
+        ("harness", "workspace-mutation", "1 path(s): modified x"),
+        ("harness", "stage-transition", "read → write: enforced by mount-flip"),
+        ("monitor", "monitor-alert", "critical policy/system-paths wall_us=7/1.5: rm -rf /"),
+        ("harness", "intervention", "throttle because of alert 9"),
+        ("operator", "operator-decision", "resume by duty (harmless)"),
+        ("harness", "intervention", "resume because of decision 11"),
+        ("harness", "termination", "completed (agent-done): the agent said so"),
+        ("harness", "phase-changed", "act → accept"),
+        ("harness", "patch-application", "pass (exit 0)"),
+        ("harness", "build-check", "make #1 pass (exit 0)"),
+        ("harness", "static-check", "types #1 fail: two findings (exit 0); 2 finding(s)"),
+        ("harness", "acceptance-execution", "unit #1 pass (exit 0); 3 passed, 0 failed, 0 missing"),
+        ("harness", "phase-changed", "accept → seal"),
+    ]
+
+
+def test_alerts_outcomes_and_the_end_stand_out(tmp_path: Path) -> None:
+    markers = {
+        row.seq: row.marker for row in rows(build_run(tmp_path / "run")) if row.marker is not Marker.PLAIN
+    }
+    assert markers == {
+        9: Marker.ALERT,
+        10: Marker.INTERVENTION,
+        11: Marker.INTERVENTION,
+        12: Marker.INTERVENTION,
+        13: Marker.END,
+        15: Marker.PASSED,
+        16: Marker.PASSED,
+        17: Marker.FAILED,
+        18: Marker.PASSED,
+    }
+
+
+def test_what_did_not_work_is_said(tmp_path: Path) -> None:
+    builder = RunBuilder(tmp_path / "run")
+    outcome = Errored(reason="timeout", detail="slow")
+    for status in (
+        Signaled(signal=9),
+        TimedOut(ceiling_us=1),
+        NotStarted(reason="no git"),
+        ExitUnknown(reason="x"),
+    ):
+        execution = {**builder.execution(), "exit": status}
+        builder.add(
+            PatchApplication(
+                **execution, outcome=outcome, patch_digest="sha256:" + "0" * 64, rejected_paths=("a",)
+            )
+        )
+    builder.add(StageTransition(before="read", after="test", status=Refused(reason="not yet")))
+    builder.add(StageTransition(before="read", after="write", status=Requested()))
+    changes = tuple(ModeChanged(path=f"f{number}", before_mode=0, after_mode=1) for number in range(7))
+    builder.add(WorkspaceMutation(cause=BySetup(step=0), changes=changes))
+    dropped = DroppedOfType(type="prompt", bodies=2, body_bytes=9, events=3, event_bytes=9)
+    builder.add(TraceTruncated(reason="run-budget", limit_bytes=1, dropped=(dropped,), final=False))
+    found = rows(builder.finish())[1:]
+    assert [row.summary for row in found] == [
+        "error: timeout (signal 9); 1 path(s) refused",
+        "error: timeout (timed out); 1 path(s) refused",
+        "error: timeout (not started: no git); 1 path(s) refused",
+        "error: timeout (exit unknown); 1 path(s) refused",
+        "read → test: refused: not yet",
+        "read → write: requested",
+        "7 path(s): " + ", ".join(f"mode-changed f{number}" for number in range(5)) + " and 2 more",
+        "byte budget reached (run-budget): 3 event(s) and 2 body(ies) not kept",
+    ]
+    assert found[0].marker is Marker.ERRORED
+    assert found[-1].marker is Marker.GAP
+
+
+def test_long_and_binary_bodies_are_described(tmp_path: Path) -> None:
+    builder = RunBuilder(tmp_path / "run")
+    builder.alert(text="x" * 10_000)
+    segment = Segment(format="code", body=builder.writer.body(b"\xff\xfe"), event=0)
+    builder.add(MonitorAlert(monitor="m", rule="r", severity="info", phase="act", segment=segment))
+    found = rows(builder.finish())
+    assert found[1].summary.endswith(": (10000 bytes in a blob)")
+    assert found[2].summary.endswith(": (2 bytes, not text)")
+
+
+def test_an_event_of_an_unknown_type_is_a_gap(tmp_path: Path) -> None:
+    paths = build_run(tmp_path / "run")
+    append_unknown_event(paths)
+    last = rows(paths)[-1]
+    assert (last.type, last.marker) == ("from-the-future", Marker.GAP)
+    assert last.summary == "an event type that this release does not know (2 bytes)"
+
+
+def test_a_torn_tail_ends_the_timeline_quietly(tmp_path: Path) -> None:
+    paths = build_run(tmp_path / "run")
+    paths.trace.write_bytes(paths.trace.read_bytes()[:-10])
+    assert len(rows(paths)) == 19
+
+
+def test_a_broken_trace_ends_in_a_named_error(tmp_path: Path) -> None:
+    paths = build_run(tmp_path / "run")
+    paths.trace.write_bytes(b"{}\n")
+    with pytest.raises(EvidenceError):
+        rows(paths)
+    with pytest.raises(EvidenceError):
+        rows(RunPaths(tmp_path / "absent"))
+
+
+@given(st.text(max_size=300))
+def test_neutralized_text_is_one_printable_line_of_bounded_length(text: str) -> None:
+    shown = neutralize(text, max_characters=200)
+    assert shown.isprintable()
+    assert len(shown) <= 200
+    if text.isprintable() and len(text) <= 200:
+        assert shown == text

@@ -18,6 +18,7 @@ from repotrial._core.errors import ExitCode
 from repotrial.authoring import DRAFT_CODES
 from repotrial.cli._app import build_app
 from repotrial.contract import PROBLEM_CODES, iter_rules
+from repotrial.score import ARTIFACTS, build_score_schemas, load_artifact
 from repotrial.trace import iter_payload_types
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -26,11 +27,12 @@ SCHEMAS = ("contract", "inventory", "lock", "manifest", "trace")
 
 def build_files() -> dict[str, str]:
     """The text of every generated file, by its path from the project's root."""
-    schemas = {name: api.build_schema(name) for name in SCHEMAS}
+    schemas = {**{name: api.build_schema(name) for name in SCHEMAS}, **build_score_schemas()}
     files = {
         f"schemas/{name}.schema.json": json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
         for name, schema in schemas.items()
     }
+    files.update({f"schemas/rubric/{name}": load_artifact(name).decode() for name in ARTIFACTS})
     pages = {
         "commands": render_commands(),
         "contract": render_document("contract.toml", schemas["contract"]),
@@ -38,6 +40,7 @@ def build_files() -> dict[str, str]:
         "events": render_events(schemas["trace"]),
         "lint": render_lint(),
         "manifest": render_document("manifest.json", schemas["manifest"]),
+        "score": render_document("score.json", schemas["score"]),
     }
     files.update({f"docs/reference/{name}.md": text for name, text in pages.items()})
     return files

@@ -6,10 +6,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -21,11 +20,15 @@ from support.harness import (
     make_workspace,
     start_harness,
 )
+from support.waiting import wait_until
 
 MEGABYTE: Final = 1024**2
 KILLED: Final = {"kind": "signaled", "signal": 9}
 # Long enough to be noticed if it is waited for, short enough to go away if a test fails.
 FOREVER: Final = "sleep 97"
+LESS_THAN_FOREVER_US: Final = 95_000_000
+LONG: Final = 90
+"""Seconds that are never needed where the machine does what it should, however slow it is."""
 
 
 @pytest.fixture(scope="module", params=HARNESSES)
@@ -55,10 +58,7 @@ def list_programs(sandbox: RemoteSandbox) -> list[str]:
 
 def is_empty(pid: int) -> bool:
     """Whether a sandbox is gone, or will be as soon as somebody looks again."""
-    deadline = time.monotonic() + 2
-    while count_inside(pid) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return count_inside(pid) == 0
+    return wait_until(lambda: count_inside(pid) == 0)
 
 
 def count_inside(pid: int) -> int:
@@ -117,17 +117,17 @@ os._exit(9)
         assert result["cause"] == "timeout"
         assert list_programs(sandbox) == []
 
-    def test_a_stopped_spare_keeper_is_noticed(self, sandbox: RemoteSandbox) -> None:
+    def test_a_stopped_spare_keeper_is_noticed(self, sandbox: RemoteSandbox, workspace: Path) -> None:
         stop = "for p in /proc/[0-9]*; do grep -q 'PPid:.0$' $p/status && kill -STOP ${p#/proc/}; done"
-        sandbox.shell(stop, timeout_seconds=1)
+        sandbox.start(f"{stop}; echo > stopped")
+        assert wait_until((workspace / "stopped").exists)
         result = sandbox.shell("true", timeout_seconds=1)
         assert result["cause"] in {"timeout", "sandbox-lost"}
 
     def test_ignoring_every_signal_does_not_help(self, sandbox: RemoteSandbox) -> None:
-        started = time.monotonic()
         result = sandbox.shell(f"trap '' TERM INT HUP QUIT; {FOREVER}; {FOREVER}", timeout_seconds=1)
         assert result["exit"] == {"kind": "timed-out", "ceiling_us": 1_000_000}
-        assert time.monotonic() - started < 10
+        assert result["usage"]["wall_us"] < LESS_THAN_FOREVER_US
         assert list_programs(sandbox) == []
 
     def test_a_timeout_finds_every_descendant(self, sandbox: RemoteSandbox) -> None:
@@ -137,6 +137,7 @@ os._exit(9)
 
     def test_a_timeout_spares_what_another_command_left(self, sandbox: RemoteSandbox) -> None:
         sandbox.shell("sleep 96 > /dev/null 2>&1 &")
+        assert wait_until(lambda: list_programs(sandbox) == ["sleep 96"])
         assert sandbox.shell(FOREVER, timeout_seconds=1)["cause"] == "timeout"
         assert list_programs(sandbox) == ["sleep 96"]
 
@@ -154,11 +155,10 @@ os._exit(9)
             assert list_programs(sandbox) == []
 
     def test_a_daemon_that_holds_the_pipes_is_not_waited_for(self, sandbox: RemoteSandbox) -> None:
-        started = time.monotonic()
         result = sandbox.shell(f"echo before; {FOREVER} &")
         assert result["exit"] == {"kind": "exited", "code": 0}
         assert result["stdout"]["prefix"] == "before\n"
-        assert time.monotonic() - started < 10
+        assert result["usage"]["wall_us"] < LESS_THAN_FOREVER_US
 
     def test_a_daemon_does_not_outlive_the_sandbox(self, harness: HarnessProcess, workspace: Path) -> None:
         sandbox = harness.open(workspace)
@@ -169,12 +169,11 @@ os._exit(9)
 
     def test_closing_ends_a_command_that_runs(self, harness: HarnessProcess, workspace: Path) -> None:
         sandbox = harness.open(workspace)
-        sandbox.start(FOREVER)
-        time.sleep(0.3)
-        started = time.monotonic()
+        sandbox.start(f"echo > started; {FOREVER}")
+        assert wait_until((workspace / "started").exists)
         sandbox.close()
-        assert time.monotonic() - started < 10
         assert is_empty(sandbox.pid)
+        assert sandbox.finished()["usage"]["wall_us"] < LESS_THAN_FOREVER_US
 
     def test_the_time_of_the_whole_sandbox_ends_too(self, harness: HarnessProcess, workspace: Path) -> None:
         with harness.sandbox(workspace, limits={"wall_seconds": 1}) as sandbox:
@@ -233,7 +232,7 @@ while True:
     except OSError:
         time.sleep(.01)
 """
-            result = sandbox.python(bomb, timeout_seconds=30)
+            result = sandbox.python(bomb, timeout_seconds=LONG)
             assert result["cause"] == "processes"
             assert list_programs(sandbox) == []
 
@@ -242,13 +241,13 @@ while True:
     ) -> None:
         with harness.sandbox(workspace, limits={"processes": 30}) as sandbox:
             code = "import os, time\nfor _ in range(100):\n    if not os.fork():\n        time.sleep(97)\n"
-            result = sandbox.python(code, timeout_seconds=30)
+            result = sandbox.python(code, timeout_seconds=LONG)
             assert result["cause"] == "processes"
 
     def test_a_memory_bomb_is_ended_as_one(self, harness: HarnessProcess, workspace: Path) -> None:
         with harness.sandbox(workspace, limits={"memory_mb": 128}) as sandbox:
-            bomb = "import time\nkept = []\nwhile True:\n    kept.append(b'x' * 1048576); time.sleep(.001)"
-            result = sandbox.python(bomb, timeout_seconds=30)
+            bomb = "import time\nkept = []\nwhile True:\n    kept.append(b'x' * 1048576); time.sleep(.01)"
+            result = sandbox.python(bomb, timeout_seconds=LONG)
             assert result["cause"] == "memory"
             assert result["exit"] == KILLED
             # A control group is exact; looking may be late.
@@ -268,13 +267,21 @@ for _ in range(12):
     os.wait()
 raise SystemExit(3)
 """
-            assert sandbox.python(code, timeout_seconds=30)["cause"] == "memory"
+            assert sandbox.python(code, timeout_seconds=LONG)["cause"] == "memory"
 
     def test_burning_the_processor_is_ended_as_such(self, harness: HarnessProcess, workspace: Path) -> None:
         with harness.sandbox(workspace, limits={"cpu_seconds": 1}) as sandbox:
             # Two halves, so that no single process reaches the kernel's own limit.
-            result = sandbox.shell("(while :; do :; done) & while :; do :; done", timeout_seconds=30)
+            result = sandbox.shell("(while :; do :; done) & while :; do :; done", timeout_seconds=LONG)
             assert result["cause"] == "cpu"
+
+    def test_one_process_that_burns_alone_is_ended_as_such(
+        self, harness: HarnessProcess, workspace: Path
+    ) -> None:
+        """The kernel's own limit ends it, perhaps before anybody looks."""
+        with harness.sandbox(workspace, limits={"cpu_seconds": 1}) as sandbox:
+            result = sandbox.shell("while :; do :; done", timeout_seconds=LONG)
+            assert (result["cause"], result["exit"]) == ("cpu", KILLED)
 
     def test_scratch_space_is_bounded(self, harness: HarnessProcess, workspace: Path) -> None:
         with harness.sandbox(workspace, limits={"tmp_mb": 8}) as sandbox:
@@ -288,7 +295,7 @@ raise SystemExit(3)
         (workspace / "before").write_bytes(os.urandom(2 * MEGABYTE))
         with harness.sandbox(workspace, limits={"disk_mb": 8}) as sandbox:
             fill = "for i in 1 2 3 4 5; do head -c 4M /dev/urandom > f$i; sleep .3; done; exit 1"
-            assert sandbox.shell(fill, timeout_seconds=30)["cause"] == "disk"
+            assert sandbox.shell(fill, timeout_seconds=LONG)["cause"] == "disk"
 
     def test_a_file_that_grows_too_large_is_ended(self, harness: HarnessProcess, workspace: Path) -> None:
         with harness.sandbox(workspace, limits={"file_mb": 1}) as sandbox:
@@ -309,5 +316,10 @@ raise SystemExit(3)
         with harness.sandbox(workspace, limits={"processes": 30}) as sandbox:
             for _ in range(3):
                 sandbox.shell("for i in $(seq 40); do (true &); done; wait")
-            listed: dict[str, Any] = sandbox.shell("cat /proc/[0-9]*/stat 2> /dev/null")
-            assert ") Z " not in listed["stdout"]["prefix"]
+
+            def has_zombies() -> bool:
+                listed = sandbox.shell("cat /proc/[0-9]*/stat 2> /dev/null")
+                return ") Z " in listed["stdout"]["prefix"]
+
+            # What ended last is still being buried.
+            assert wait_until(lambda: not has_zombies())

@@ -168,18 +168,26 @@ def test_added_file_is_detected(run: SealedRun, name: str) -> None:
     assert check(run).problems == (FileAddedAfterSealing(name=name),)
 
 
-def test_folders_nested_deeper_than_calls_end_in_a_verdict(run: SealedRun) -> None:
-    paths, key = run
-    folder = os.open(paths.acceptance, os.O_RDONLY)
-    for _ in range(1500):
+def nest_folders(top: Path, *, depth: int) -> None:
+    """So many folders, one in the other, and a file in the last."""
+    folder = os.open(top, os.O_RDONLY)
+    for _ in range(depth):
         os.mkdir("d", dir_fd=folder)
         inner = os.open("d", os.O_RDONLY, dir_fd=folder)
         os.close(folder)
         folder = inner
     os.close(os.open("hidden", os.O_CREAT | os.O_WRONLY, dir_fd=folder))
     os.close(folder)
-    verification = check_run(paths, trusted_keys=[key.public_key])
-    subprocess.run(["rm", "-rf", paths.acceptance / "d"], check=True)  # Python's own way is recursive too
+
+
+def test_folders_nested_deeper_than_calls_end_in_a_verdict(run: SealedRun) -> None:
+    paths, key = run
+    try:
+        nest_folders(paths.acceptance, depth=1500)
+        verification = check_run(paths, trusted_keys=[key.public_key])
+    finally:
+        # Python's own way is recursive too, and would fail for whoever tidies up after us.
+        subprocess.run(["rm", "-rf", paths.acceptance / "d"], check=True)
     assert kinds(verification.seal_report) == {FileAddedAfterSealing}
 
 

@@ -2,55 +2,30 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import subprocess
-import sys
-import tomllib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from decimal import Decimal
+from collections.abc import Iterator
 from pathlib import Path
-from xml.etree import ElementTree as ET
+from typing import get_args
 
-import msgspec
 import pathspec
 import pytest
 from unidiff.patch import PatchSet
 
-from repotrial.contract import Check, Contract, Inventory, Overlay, ResultFile
+from repotrial.contract import ArchiveRepository, Check, TaskKind
+from support.examples import (
+    EXAMPLES,
+    Example,
+    build_tree,
+    execute_check,
+    lay_over,
+    load_examples,
+    require_snapshot,
+    require_tools,
+)
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "contracts"
-NO_TESTS = Inventory(fail_to_pass=(), pass_to_pass=())
-
-
-@dataclass(frozen=True, kw_only=True)
-class Example:
-    directory: Path
-    contract: Contract
-
-    @property
-    def statement(self) -> str:
-        return (self.directory / self.contract.statement).read_text("utf-8")
-
-    @property
-    def reference(self) -> Path:
-        assert self.contract.reference is not None
-        return self.directory / self.contract.reference
-
-    def inventory(self, check: Check) -> Inventory:
-        if check.inventory is None:
-            return NO_TESTS
-        return msgspec.json.decode((self.directory / check.inventory).read_bytes(), type=Inventory)
-
-
-def load_example(directory: Path) -> Example:
-    document = tomllib.loads((directory / "contract.toml").read_text("utf-8"), parse_float=Decimal)
-    return Example(directory=directory, contract=msgspec.convert(document, Contract))
-
-
-ALL = [load_example(path.parent) for path in sorted(EXAMPLES.glob("*/contract.toml"))]
+AGENTS = EXAMPLES.parent / "agents"
+ROOT = EXAMPLES.parents[1]
+ALL = load_examples()
 each_example = pytest.mark.parametrize("example", ALL, ids=lambda example: example.contract.id)
 each_check = pytest.mark.parametrize(
     ("example", "check"),
@@ -71,96 +46,6 @@ each_negative = pytest.mark.parametrize(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
-    exit_code: int
-    output: str
-    passed: frozenset[str]
-    failed: frozenset[str]
-
-
-def require_tools(example: Example) -> None:
-    """Skip where the machine lacks a tool of the contract, or has one that is too old."""
-    for tool, constraint in example.contract.environment.tools.items():
-        program = sys.executable if tool == "python" else shutil.which(tool)
-        if program is None:
-            pytest.skip(f"{example.contract.id} needs {tool} {constraint}, which is not installed")
-        printed = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
-        version = re.search(r"\d+(\.\d+)+", printed)
-        assert version is not None, printed
-        if numbers(version[0]) < numbers(constraint.removeprefix(">=")):
-            pytest.skip(f"{example.contract.id} needs {tool} {constraint}, found {version[0]}")
-
-
-def numbers(version: str) -> list[int]:
-    return [int(part) for part in version.split(".")]
-
-
-def build_tree(example: Example, tmp_path: Path, *, with_reference: bool) -> Path:
-    """A copy of the snapshot, so that nothing is written into the examples."""
-    tree = tmp_path / "tree"
-    shutil.copytree(example.directory / example.contract.repository.source, tree)
-    if with_reference:
-        environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(tmp_path)}
-        subprocess.run(["git", "apply", str(example.reference)], cwd=tree, env=environment, check=True)
-    return tree
-
-
-def lay_over(example: Example, overlays: Iterable[Overlay], tree: Path) -> None:
-    for overlay in overlays:
-        shutil.copytree(example.directory / overlay.source, tree / overlay.target, dirs_exist_ok=True)
-
-
-def execute_check(example: Example, check: Check, tree: Path) -> Outcome:
-    results = tree.parent / "results"
-    results.mkdir()
-    variables = example.contract.environment.variables
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {"PATH": path, "HOME": str(tree.parent), **variables, "REPOTRIAL_RESULTS": str(results)}
-    exit_code, output, spoken = 0, "", dict[str, bool]()
-    for runner in check.all_runners:
-        done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", runner.run],
-            cwd=tree / runner.cwd,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=check.timeout_seconds,
-            check=False,
-        )
-        exit_code, output = exit_code or done.returncode, output + done.stdout
-        for result_file in runner.results:
-            spoken |= read_results(results, result_file)
-    return Outcome(
-        exit_code=exit_code,
-        output=output,
-        passed=frozenset(name for name, ok in spoken.items() if ok),
-        failed=frozenset(name for name, ok in spoken.items() if not ok),
-    )
-
-
-def read_results(results: Path, file: ResultFile) -> dict[str, bool]:
-    """Which ids passed, by the id forms of examples/README.md; an id must not speak twice."""
-    assert file.path is not None
-    text = (results / file.path).read_text("utf-8")
-    pairs = list(iter_junit(text) if file.format == "junit" else iter_tap(text))
-    assert len(pairs) == len(dict(pairs)), f"{file.path} uses an id twice"
-    return dict(pairs)
-
-
-def iter_junit(text: str) -> Iterator[tuple[str, bool]]:
-    for case in ET.fromstring(text).iter("testcase"):
-        unsuccessful = {"failure", "error", "skipped"} & {child.tag for child in case}
-        yield f"{case.attrib['classname']}::{case.attrib['name']}", not unsuccessful
-
-
-def iter_tap(text: str) -> Iterator[tuple[str, bool]]:
-    for line in re.finditer(r"^(not )?ok \d+ - (.*)$", text, flags=re.MULTILINE):
-        yield line[2], line[1] is None
-
-
 @pytest.fixture(scope="module", autouse=True)
 def examples_stay_as_they_are() -> Iterator[None]:
     before = sorted(EXAMPLES.rglob("*"))
@@ -173,6 +58,7 @@ def test_the_untouched_snapshot_fails_exactly_what_the_inventory_says(
     example: Example, check: Check, tmp_path: Path
 ) -> None:
     require_tools(example)
+    require_snapshot(example)
     tree = build_tree(example, tmp_path, with_reference=False)
     lay_over(example, check.files, tree)
     outcome = execute_check(example, check, tree)
@@ -185,6 +71,7 @@ def test_the_untouched_snapshot_fails_exactly_what_the_inventory_says(
 @each_check
 def test_the_reference_passes_every_check(example: Example, check: Check, tmp_path: Path) -> None:
     require_tools(example)
+    require_snapshot(example)
     tree = build_tree(example, tmp_path, with_reference=True)
     lay_over(example, check.files, tree)
     outcome = execute_check(example, check, tree)
@@ -197,6 +84,7 @@ def test_the_reference_passes_every_check(example: Example, check: Check, tmp_pa
 @each_negative
 def test_wrong_expectations_all_fail_on_the_reference(example: Example, check: Check, tmp_path: Path) -> None:
     require_tools(example)
+    require_snapshot(example)
     tree = build_tree(example, tmp_path, with_reference=True)
     lay_over(example, check.files, tree)
     lay_over(example, check.negative, tree)
@@ -246,7 +134,7 @@ def test_the_statement_gives_nothing_away(example: Example) -> None:
 def test_the_reference_touches_only_writable_paths(example: Example) -> None:
     policy = example.contract.policy
     paths = {file.path for file in PatchSet(example.reference.read_text("utf-8"))}
-    assert 2 <= len(paths) <= (policy.max_files_changed or 0)
+    assert 1 <= len(paths) <= (policy.max_files_changed or 0)
     assert paths == set(pathspec.GitIgnoreSpec.from_lines(policy.writable).match_files(paths))
     assert not set(pathspec.GitIgnoreSpec.from_lines(policy.protected).match_files(paths))
 
@@ -266,8 +154,11 @@ def test_oracle_files_lie_outside_what_the_agent_may_write(example: Example) -> 
 
 @each_example
 def test_the_regression_check_repeats_the_visible_tests(example: Example) -> None:
-    repository = example.directory / example.contract.repository.source
-    visible = next(repository / name for name in ("tests", "test") if (repository / name).is_dir())
+    if isinstance(example.contract.repository, ArchiveRepository):
+        pytest.skip("the tests of a real package are not copied: they stay where they are, protected")
+    visible = next(
+        example.snapshot / name for name in ("tests", "test") if (example.snapshot / name).is_dir()
+    )
     hidden = example.directory / "checks" / "regression"
     assert {path.name: path.read_bytes() for path in visible.iterdir()} == {
         path.name: path.read_bytes() for path in hidden.iterdir()
@@ -287,5 +178,29 @@ def test_python_locks_pin_every_package_and_name_no_index() -> None:
         assert "index" not in lock
 
 
-def test_there_are_three_ecosystems() -> None:
-    assert {example.contract.ecosystem for example in ALL} == {"python", "javascript", "c"}
+def test_there_are_four_ecosystems_and_all_kinds_of_work() -> None:
+    assert {example.contract.ecosystem for example in ALL} == {"python", "javascript", "c", "rust"}
+    assert {example.contract.kind for example in ALL} == set(get_args(TaskKind))
+    assert len(ALL) >= 8
+
+
+def test_one_example_is_a_real_package_pinned_by_digest() -> None:
+    repositories = [example.contract.repository for example in ALL]
+    archives = [item for item in repositories if isinstance(item, ArchiveRepository)]
+    assert archives
+    assert all(archive.digest is not None for archive in archives)
+
+
+def test_one_example_builds_after_the_change_and_is_a_workspace() -> None:
+    [example] = [item for item in ALL if "workspace" in item.contract.labels]
+    build, *others = example.contract.checks
+    assert build.outputs
+    assert all(build.id in check.needs and check.judge == "out-of-process" for check in others)
+    assert len(list(example.snapshot.glob("crates/*/Cargo.toml"))) == 3
+
+
+@pytest.mark.parametrize("example", ALL, ids=lambda example: example.contract.id)
+def test_a_judge_in_the_process_of_another_language_has_a_negative_suite(example: Example) -> None:
+    for check in example.contract.checks:
+        if check.judge == "in-process" and check.gate == "acceptance":
+            assert example.contract.ecosystem == "python" or check.negative

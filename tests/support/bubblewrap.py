@@ -30,7 +30,7 @@ from repotrial.sandbox._syscalls import build_numbers, find_machine
 
 DROPPED: Final = 65534
 PYTHON: Final = "/usr/bin/python3"
-_SECONDS: Final = 30.0
+_SECONDS: Final = 120.0
 _SYSCALLS: Final = SyscallPolicy()
 _SUPERVISION: Final = SupervisorPolicy()
 _READ: Final = str(build_numbers(find_machine())["read"])
@@ -226,7 +226,8 @@ def _read_child_pid(descriptor: int) -> int:
 
 def _await_mounts(pid: int) -> None:
     """Bubblewrap tells its child's pid before it has built the sandbox."""
-    for _ in range(5000):
+    deadline = time.monotonic() + _SECONDS
+    while time.monotonic() < deadline:
         with contextlib.suppress(OSError):
             is_mounted = " /workspace " in Path(f"/proc/{pid}/mountinfo").read_text(encoding="utf-8")
             # In `read`: it waits for us.

@@ -17,6 +17,7 @@ import pytest
 
 from repotrial.sandbox._identity import find_identity
 from repotrial.sandbox._workspace import remove_tree
+from support.waiting import PATIENCE_SECONDS
 
 ORDINARY_UID: Final = 64321
 """Somebody without an account, who owns nothing but what a test gives."""
@@ -42,7 +43,7 @@ class RemoteSandbox:
         """PID 1 inside, as the host counts."""
 
     def run(self, *argv: str, **fields: Any) -> dict[str, Any]:
-        command = {"argv": argv, "timeout_seconds": 60, **fields}
+        command = {"argv": argv, "timeout_seconds": 120, **fields}
         result: dict[str, Any] = self.harness.order("run", number=self.number, command=command)
         return result
 
@@ -56,6 +57,14 @@ class RemoteSandbox:
         """Without waiting for its end."""
         command = {"argv": ("/bin/sh", "-c", script)}
         self.harness.order("start", number=self.number, command=command)
+
+    def finished(self) -> dict[str, Any]:
+        """The result of what was started, once it has come to its end."""
+        outcome = self.harness.order("finished", number=self.number, seconds=PATIENCE_SECONDS)
+        if "error" in outcome:
+            raise OrderError(outcome["error"])
+        result: dict[str, Any] = outcome["answer"]
+        return result
 
     def call(self, method: str, *arguments: object) -> None:
         self.harness.order("call", number=self.number, method=method, arguments=arguments)
@@ -133,7 +142,7 @@ class HarnessProcess:
         assert self.process.stdout is not None
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
-        self.process.wait(60)
+        self.process.wait(PATIENCE_SECONDS)
         self.process.stdout.close()
         remove_tree(self.scratch)
 

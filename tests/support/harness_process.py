@@ -9,9 +9,11 @@ from __future__ import annotations
 import codecs
 import json
 import os
+import queue
 import shutil
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,7 @@ class Harness:
     def __init__(self) -> None:
         self._sandboxes: dict[int, Sandbox] = {}
         self._records: dict[int, list[SyscallRecord]] = {}
+        self._started: dict[int, queue.SimpleQueue[dict[str, Any]]] = {}
 
     def obey(self, order: dict[str, Any]) -> Any:
         return getattr(self, f"_{order.pop('order')}")(**order)
@@ -67,7 +70,16 @@ class Harness:
 
     def _start(self, *, number: int, command: dict[str, Any]) -> None:
         """Run something without waiting for it."""
-        threading.Thread(target=self._run, kwargs={"number": number, "command": command}, daemon=True).start()
+        results = self._started.setdefault(number, queue.SimpleQueue())
+
+        def run() -> None:
+            results.put(attempt(lambda: self._run(number=number, command=command)))
+
+        threading.Thread(target=run, daemon=True).start()
+
+    def _finished(self, *, number: int, seconds: float) -> Any:
+        """How the first of the started commands came to its end."""
+        return self._started[number].get(timeout=seconds)
 
     def _call(self, *, number: int, method: str, arguments: list[Any]) -> None:
         getattr(self._sandboxes[number], method)(*arguments)
@@ -89,6 +101,13 @@ class Harness:
 
     def _findings(self) -> list[dict[str, Any]]:
         return [msgspec.to_builtins(finding) for finding in _probe.probe_machine()]
+
+
+def attempt(action: Callable[[], Any]) -> dict[str, Any]:
+    try:
+        return {"answer": action()}
+    except Exception as error:  # noqa: BLE001 - told to the test, which expects it or fails
+        return {"error": f"{type(error).__name__}: {error}"}
 
 
 def parse_spec(spec: dict[str, Any]) -> SandboxSpec:
@@ -120,10 +139,7 @@ def main() -> None:
         become(int(sys.argv[1]))
     harness = Harness()
     for line in sys.stdin:
-        try:
-            answer = {"answer": harness.obey(json.loads(line))}
-        except Exception as error:  # noqa: BLE001 - told to the test, which expects it or fails
-            answer = {"error": f"{type(error).__name__}: {error}"}
+        answer = attempt(lambda line=line: harness.obey(json.loads(line)))  # type: ignore[misc]
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""`repotrial cache`: prepared workspaces that are kept for the next run."""
+"""`repotrial cache`: what is kept for the next run, prepared workspaces and environments."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from repotrial.cli._machine import CacheOption, default_cache
 from repotrial.cli._options import JsonFlag, noun
 
 if TYPE_CHECKING:
-    from repotrial.api import CacheEntry
+    from repotrial.api import KeptItem
 
 __all__ = ["app"]
 
-app = noun("cache", "Prepared workspaces, kept for the next run.")
+app = noun("cache", "Prepared workspaces and environments, kept for the next run.")
 
 _DAY_SECONDS = 24 * 3600
 _MEGABYTE = 1024 * 1024
@@ -45,7 +45,7 @@ def prune(
     cache: CacheOption = None,
     json: JsonFlag = False,
 ) -> None:
-    """Remove what no run uses."""
+    """Remove what no run uses, the longest unused first; what is in use stays."""
     from repotrial import api
     from repotrial.cli._output import print_json
 
@@ -60,11 +60,16 @@ def prune(
         _print_entries(removed, verb="removed")
 
 
-def _print_entries(entries: list[CacheEntry], *, verb: str) -> None:
+def _print_entries(entries: list[KeptItem], *, verb: str) -> None:
     from repotrial.cli._output import Screen, counted
 
     screen = Screen()
     for entry in entries:
-        megabytes = entry.label.size_bytes / _MEGABYTE
-        screen.line((f"{megabytes:>9.1f} MB ", "bold"), f"{entry.label.tree_digest}")
-    screen.line(f"{counted(len(entries), 'prepared tree')} {verb}")
+        size = "?" if entry.size_bytes is None else f"{entry.size_bytes / _MEGABYTE:.1f}"
+        screen.line(
+            (f"{size:>9} MB ", "bold"),
+            f"{entry.kind:<9}  {entry.key}",
+            ("  in use" if entry.is_in_use else "", "green"),
+            (f"  {entry.problem}" if entry.problem else "", "red"),
+        )
+    screen.line(f"{counted(len(entries), 'tree')} {verb}")

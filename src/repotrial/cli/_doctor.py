@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,16 +11,33 @@ from repotrial._core.errors import ExitCode
 from repotrial.cli._options import JsonFlag
 
 if TYPE_CHECKING:
-    from repotrial.api import Capabilities, DoctorReport
+    from repotrial.api import Capabilities, DoctorFix, DoctorReport
+    from repotrial.cli._output import Screen
 
 __all__ = ["doctor"]
 
 
-def doctor(*, json: JsonFlag = False) -> None:
-    """Find out, by trying, which isolation levels this machine reaches; say how to get the others."""
+def doctor(
+    *,
+    fix: Annotated[
+        bool,
+        typer.Option(
+            "--fix", help="Install bubblewrap through the package manager; without root, print the command."
+        ),
+    ] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Find out, by trying, which isolation levels this machine reaches; say how to get the others.
+
+    Nothing is installed or fetched unless --fix is given. Exit codes: 0 some level works, 1 --fix left
+    something undone, 3 no level works.
+    """
     from repotrial import api
     from repotrial.cli._output import print_json
 
+    if fix:
+        _fix(api.fix_machine(os.environ), json=json)
+        return
     report = api.run_doctor()
     if json:
         print_json(report)
@@ -27,6 +45,30 @@ def doctor(*, json: JsonFlag = False) -> None:
         _print_report(report)
     if report.best is None:
         raise typer.Exit(ExitCode.MACHINE_CANNOT)
+
+
+def _fix(done: DoctorFix, *, json: bool) -> None:
+    from repotrial.cli._output import Screen, print_json
+
+    if json:
+        print_json(done)
+    else:
+        _print_actions(done, Screen())
+        _print_report(done.report)
+    if done.report.best is None:
+        raise typer.Exit(ExitCode.MACHINE_CANNOT)
+    if not done.is_done:
+        raise typer.Exit(ExitCode.DOES_NOT_HOLD)
+
+
+def _print_actions(done: DoctorFix, screen: Screen) -> None:
+    for action in done.actions:
+        style = "green" if action.outcome in {"present", "installed"} else "yellow"
+        parts = [
+            f" by `{action.command}`" if action.command else "",
+            f": {action.said}" if action.said else "",
+        ]
+        screen.line((f"{action.what} ", "bold"), (action.outcome, style), *parts)
 
 
 def _print_report(report: DoctorReport) -> None:

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from repotrial._core.errors import UsageError
+
 if TYPE_CHECKING:
     from repotrial.api import MachineSettings
 
-__all__ = ["CacheOption", "build_settings", "default_cache"]
+__all__ = ["CacheOption", "SecretUnsetError", "build_settings", "default_cache"]
+
+
+class SecretUnsetError(UsageError):
+    """A secret was named whose environment variable is not set."""
+
+    code = "secret-unset"
+    default_hint = "set the variable for this one command, or leave the secret out"
+
 
 CacheOption: TypeAlias = Annotated[
     Path | None,
@@ -33,10 +44,19 @@ def default_cache() -> Path:
     return (chosen if chosen.is_absolute() else _home() / ".cache") / "repotrial"
 
 
-def build_settings(cache: Path | None) -> MachineSettings:
+def build_settings(cache: Path | None, *, secrets: Sequence[str] = ()) -> MachineSettings:
+    """What the verbs may know; values of secrets come from the variables of their names."""
     from repotrial.api import MachineSettings
 
-    return MachineSettings(cache=cache or default_cache(), home=_home(), variables=dict(os.environ))
+    unset = [name for name in secrets if not os.environ.get(name)]
+    if unset:
+        raise SecretUnsetError(f"expected a value in the environment, found none: {', '.join(unset)}")
+    return MachineSettings(
+        cache=cache or default_cache(),
+        home=_home(),
+        variables=dict(os.environ),
+        secrets={name: os.environ[name] for name in secrets},
+    )
 
 
 def _home() -> Path:

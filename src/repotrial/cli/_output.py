@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from repotrial._core.display import escape_unprintable
@@ -47,6 +47,28 @@ class Screen:
         from rich.text import Text
 
         self._console.print(Text.assemble(*escaped), soft_wrap=True)
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether somebody may be watching."""
+        return self._console.is_terminal
+
+    def live(self, build: Callable[[], Sequence[Part]]) -> contextlib.AbstractContextManager[object]:
+        """While this lasts, keep the lines that `build` gives below all others, and up to date."""
+        from rich.console import Group
+        from rich.live import Live
+        from rich.text import Text
+
+        def render() -> RenderableType:
+            pairs = [(part, "") if isinstance(part, str) else part for part in build()]
+            return Group(
+                *(
+                    Text(escape_unprintable(text), style=style, no_wrap=True, overflow="ellipsis")
+                    for text, style in pairs
+                )
+            )
+
+        return Live(get_renderable=render, console=self._console, transient=True)
 
     def draw(self, renderable: RenderableType) -> None:
         """Print a table or a panel, whose maker has escaped what it holds."""

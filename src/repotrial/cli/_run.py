@@ -1,34 +1,30 @@
-"""`repotrial run`: verify and show."""
+"""`repotrial run`: the noun with its verbs, and the one that verifies."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from repotrial.cli._options import JsonFlag, RunDirectories, RunDirectory, noun
+from repotrial.cli._options import JsonFlag, RunDirectories, noun
+from repotrial.cli._run_compare import compare
+from repotrial.cli._run_list import list_runs
+from repotrial.cli._run_show import show
+from repotrial.cli._run_start import start
+from repotrial.cli._run_summary import summarize
+from repotrial.cli._run_verdict import score
 from repotrial.cli._trace import default_key_file
 
 if TYPE_CHECKING:
-    from repotrial.api import AspectVerdict, PublicKey, RunCheck, TimelineRow
+    from repotrial.api import AspectVerdict, PublicKey, RunCheck
     from repotrial.cli._output import Screen
 
 __all__ = ["app"]
 
 app = noun("run", "Runs: one agent on one contract, once.")
+app.command("start", epilog="Example: repotrial run start DIR --agent noop --agent script:fix.sh")(start)
 
-_MAX_TYPES_NAMED = 20
-_STYLES = {
-    "alert": "bold yellow",
-    "intervention": "bold yellow",
-    "passed": "green",
-    "failed": "bold red",
-    "errored": "bold magenta",
-    "gap": "bold magenta",
-    "end": "bold",
-}
 _ASPECTS = ("chain", "seal", "completeness", "identity")
 _FETCH_AGAIN = "fetch the run directory again from where it was recorded, or repeat the run"
 _NAME_THE_KEY = (
@@ -112,64 +108,8 @@ def _show_verdict(screen: Screen, name: str, verdict: AspectVerdict) -> None:
         screen.line(f"    {place}{finding.text}")
 
 
-def _complete_type(incomplete: str) -> list[str]:
-    from repotrial import api
-
-    return [name for name in api.list_event_types() if name.startswith(incomplete)]
-
-
-@app.command("show", epilog="Example: repotrial run show runs/textkit-noop-r0 --type acceptance-execution")
-def show(
-    directory: RunDirectory,
-    *,
-    types: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--type",
-            metavar="TYPE",
-            help="Only events of this type (repeatable).",
-            autocompletion=_complete_type,
-        ),
-    ] = None,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object per event, one per line.")
-    ] = False,
-) -> None:
-    """Show what happened in a run, event by event. Nothing is verified: see `run verify`."""
-    from repotrial import api
-    from repotrial.cli._output import Screen, print_json_line
-
-    screen = Screen()
-    for row in _select(api.iter_run_timeline(directory), set(types or ())):
-        if json:
-            print_json_line(row)
-        else:
-            _show_row(screen, row)
-
-
-def _select(rows: Iterator[TimelineRow], wanted: set[str]) -> Iterator[TimelineRow]:
-    """The rows of the wanted types, all if none is named; says so where there are none."""
-    from repotrial.cli._output import Screen
-
-    missing = set(wanted)
-    seen: dict[str, None] = {}
-    for row in rows:
-        if len(seen) < _MAX_TYPES_NAMED:
-            seen[row.type] = None
-        if not wanted or row.type in wanted:
-            missing.discard(row.type)
-            yield row
-    if not seen:
-        Screen(to_stderr=True).line("no events: the run ended before its first one was written")
-    elif missing:
-        Screen(to_stderr=True).line(
-            f"no event of type {', '.join(sorted(missing))}; this trace has {', '.join(sorted(seen))}"
-        )
-
-
-def _show_row(screen: Screen, row: TimelineRow) -> None:
-    screen.line(
-        (f"{row.seq:>6} {row.elapsed_us / 1_000_000:>10.3f}s ", "dim"),
-        (f"{row.actor:<9}{row.type:<22} ", _STYLES.get(row.marker.value, "")),
-        row.summary,
-    )
+app.command("show", epilog="Example: repotrial run show runs/textkit-noop-r0 --type termination")(show)
+app.command("score", epilog="Example: repotrial run score runs/* --json")(score)
+app.command("list", epilog="Example: repotrial run list runs --tag acceptance-failure")(list_runs)
+app.command("compare", epilog="Example: repotrial run compare runs/one runs/other --force")(compare)
+app.command("summary", epilog="Example: repotrial run summary runs --compare noop,reference")(summarize)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, Literal, TextIO, TypeAlias
 
 import typer
 
 from repotrial._core.display import escape_unprintable
+from repotrial._core.errors import ExitCode
 from repotrial.cli._machine import CacheOption, build_settings
 from repotrial.cli._options import ContractDirectory, JsonFlag, noun
 
 if TYPE_CHECKING:
-    from repotrial.api import CommandResult
+    from repotrial.api import CommandResult, ProbeReport
 
 __all__ = ["app"]
 
@@ -49,6 +50,52 @@ def execute(
         _pass_on(result.stdout.prefix, sys.stdout)
         _pass_on(result.stderr.prefix, sys.stderr)
     raise typer.Exit(_exit_code(result))
+
+
+ProbedLevel: TypeAlias = Literal["L3", "L3c", "L2", "L1"]
+"""All levels but the one without isolation, where attempts would do harm."""
+
+
+@app.command("probe", epilog="Example: repotrial sandbox probe --level L2 --json")
+def probe(
+    *,
+    level: Annotated[ProbedLevel, typer.Option("--level", help="The isolation level to try.")] = "L3",
+    json: JsonFlag = False,
+) -> None:
+    """Try to get out of a sandbox on this machine, in every known way, and show what came of each attempt.
+
+    Exit codes: 0 everything held, 1 something did not, 3 this machine has no such level.
+    """
+    from repotrial import api
+    from repotrial.cli._output import print_json
+
+    report = api.probe_sandbox(api.Level(level))
+    if json:
+        print_json(report)
+    else:
+        _print_probe(report)
+    if not report.has_held:
+        raise typer.Exit(ExitCode.DOES_NOT_HOLD)
+
+
+def _print_probe(report: ProbeReport) -> None:
+    from repotrial.cli._output import Screen, counted
+
+    screen = Screen()
+    width = max(len(result.tries) for result in report.results)
+    styles = {"held": "green", "not-promised": "yellow"}
+    screen.line((f"{'attempt':<{width}}  {'expected':<12}  {'found':<16}  verdict", "bold"))
+    for result in report.results:
+        word = result.verdict if result.verdict in styles else result.verdict.upper()
+        screen.line(
+            f"{result.tries:<{width}}  {result.expected:<12}  {result.found:<16}  ",
+            (word, styles.get(result.verdict, "bold red")),
+        )
+    kept = sum(result.verdict == "held" for result in report.results)
+    screen.line(
+        f"{report.level.value}, harness uid {report.harness_uid}, programs as uid {report.sandbox_uid}: "
+        f"{kept} of {counted(len(report.results), 'attempt')} held"
+    )
 
 
 def _pass_on(data: bytes, stream: TextIO) -> None:

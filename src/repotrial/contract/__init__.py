@@ -43,8 +43,23 @@ from repotrial.contract._lockfile import (
     parse_lock,
 )
 from repotrial.contract._oracle import Check, Gate, Inventory, Overlay, ResultFile, ResultFormat, Runner
-from repotrial.contract._policy import Band, DependencyPolicy, Limits, Policy, ToolPolicy, Violations
+from repotrial.contract._policy import (
+    Band,
+    DependencyPolicy,
+    Limits,
+    Policy,
+    Severity,
+    ToolPolicy,
+    Violations,
+)
 from repotrial.contract._problems import Problem
+from repotrial.contract._record import (
+    CONTRACT_RECORD_SCHEMA,
+    ContractRecord,
+    ContractRecordError,
+    build_record,
+    parse_record,
+)
 from repotrial.contract._repository import (
     TRANSPORTS,
     ArchiveRepository,
@@ -96,6 +111,7 @@ from repotrial.contract._version import (
 
 __all__ = [
     "CONTRACT_FILE",
+    "CONTRACT_RECORD_SCHEMA",
     "CONTRACT_SCHEMA",
     "LOCK_FILE",
     "LOCK_SCHEMA",
@@ -119,6 +135,8 @@ __all__ = [
     "Contract",
     "ContractInvalidError",
     "ContractLock",
+    "ContractRecord",
+    "ContractRecordError",
     "DependencyPolicy",
     "Deviation",
     "DimensionWeights",
@@ -168,6 +186,7 @@ __all__ = [
     "Secret",
     "Service",
     "SetupStep",
+    "Severity",
     "SubmodulePin",
     "TaskKind",
     "ToolPolicy",
@@ -181,6 +200,7 @@ __all__ = [
     "build_lock",
     "build_lock_schema",
     "build_parameters",
+    "build_record",
     "build_schemas",
     "canonical_parts",
     "check_directory",
@@ -194,5 +214,6 @@ __all__ = [
     "lint_contract",
     "load_contract",
     "parse_lock",
+    "parse_record",
     "parse_run_spec",
 ]

@@ -36,6 +36,8 @@ MAX_PINNED_ENTRIES = 20_000
 """Most files and directories that the overlays of a contract may have together."""
 
 _OPEN_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FETCHED = "vendor"
+"""By custom, what a contract uses and its repository does not keep."""
 _MOST_NAMES_COMPARED = 1000
 _KINDS = (
     (stat.S_ISREG, "a file"),
@@ -224,11 +226,12 @@ class ContractFiles:
         except OSError:
             names = []
         near = nearest(step.name, names)
-        hint = (
-            f"did you mean {quote(str(step.parent / near))}?"
-            if near
-            else "make the file, or correct the path"
-        )
+        if step.parts[:1] == (_FETCHED,):
+            hint = "fetch it (for the examples: tools/fetch_examples.sh), or correct the path"
+        elif near:
+            hint = f"did you mean {quote(str(step.parent / near))}?"
+        else:
+            hint = "make the file, or correct the path"
         return Refusal(
             code="file-missing", path=path, message=f"expected {quote(path)}, found nothing there", hint=hint
         )

@@ -29,7 +29,7 @@ from repotrial.sandbox._syscalls import find_machine
 
 __all__ = ["Bubble", "Entrance", "SandboxStartError", "StartingBubble"]
 
-_START_SECONDS: Final = 20.0
+_START_SECONDS: Final = 60.0
 _END_SECONDS: Final = 30.0
 """Usually a millisecond; but if the launch server has died, the host's own init has to bury the dead."""
 _ERROR_BYTES: Final = 4096

@@ -13,7 +13,15 @@ from typing import Final, Literal, Protocol
 import msgspec
 
 from repotrial.sandbox._identity import INNER_GID, INNER_UID
-from repotrial.sandbox._model import WORKSPACE, Bind, DirectoryRoot, HostRoot, OverlayMount, SandboxSpec
+from repotrial.sandbox._model import (
+    WORKSPACE,
+    Bind,
+    DirectoryRoot,
+    HostRoot,
+    OverlayMount,
+    SandboxSpec,
+    Scratch,
+)
 from repotrial.sandbox._start import STAGING, Overlay, Tree, data_slot
 
 __all__ = ["MINIMUM_BUBBLEWRAP", "BubblewrapPlan", "Entry", "FileView", "build_plan"]
@@ -110,9 +118,10 @@ class _Builder:
             *_isolate(version),
             *self._show_root(),
             *self._show_own(),
-            *self._show_binds(),
+            *self._show_mounts(in_workspace=False),
             *self._show_files(),
             *self._show_workspace(),
+            *self._show_mounts(in_workspace=True),
             *("--remount-ro", "/", "--chdir", "/", "--hostname", "sandbox", "--clearenv"),
         ]
         return BubblewrapPlan(
@@ -142,7 +151,8 @@ class _Builder:
 
     def _find_targets(self) -> frozenset[PurePosixPath]:
         """Everything that will be mounted on top of the root."""
-        targets = [bind.target for bind in self._spec.binds]
+        mounts: tuple[Bind | Scratch, ...] = (*self._spec.binds, *self._spec.scratch)
+        targets = [mount.target for mount in mounts if not _is_in_workspace(mount.target)]
         return frozenset(map(PurePosixPath, (*targets, *self._choose_files(), "/var/tmp")))  # noqa: S108
 
     def _show_own(self) -> Iterator[str]:
@@ -155,13 +165,20 @@ class _Builder:
         yield from ("--perms", "1777", "--size", str(_SMALL_BYTES), "--tmpfs", "/var/tmp")  # noqa: S108
         yield from ("--perms", "0755", "--size", str(_SMALL_BYTES), "--tmpfs", "/run")
 
-    def _show_binds(self) -> Iterator[str]:
+    def _show_mounts(self, *, in_workspace: bool) -> Iterator[str]:
         root = self._spec.root
         tools = root.tool_roots if isinstance(root, HostRoot) else ()
-        shown = [*(Bind(source=tool, target=str(tool)) for tool in tools), *self._spec.binds]
+        every: list[Bind | Scratch] = [*(Bind(source=tool, target=str(tool)) for tool in tools)]
+        every += [*self._spec.binds, *self._spec.scratch]
+        shown = [mount for mount in every if _is_in_workspace(mount.target) == in_workspace]
         # A mount hides what was mounted below it before, so outer ones come first.
-        for bind in sorted(shown, key=lambda bind: bind.target.count("/")):
-            yield from ("--bind" if bind.is_writable else "--ro-bind", self._stage(bind.source), bind.target)
+        for mount in sorted(shown, key=lambda mount: mount.target.count("/")):
+            if isinstance(mount, Scratch):
+                size = str(mount.size_mb * _MEGABYTE)
+                yield from ("--perms", "0700", "--size", size, "--tmpfs", mount.target)
+            else:
+                option = "--bind" if mount.is_writable else "--ro-bind"
+                yield from (option, self._stage(mount.source), mount.target)
 
     def _choose_files(self) -> dict[str, str]:
         return {**_FILES, **_HOST_FILES} if isinstance(self._spec.root, HostRoot) else _FILES
@@ -187,6 +204,10 @@ class _Builder:
             Overlay("workspace", lower, f"{changes}/{overlay.upper.name}", f"{changes}/{overlay.work.name}")
         )
         return f"{STAGING}/workspace"
+
+
+def _is_in_workspace(target: str) -> bool:
+    return PurePosixPath(WORKSPACE) in PurePosixPath(target).parents
 
 
 def _isolate(version: tuple[int, ...]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import Final
 
 from repotrial.sandbox._model import StreamCapture
 
-__all__ = ["OutputBudget", "StreamReader"]
+__all__ = ["OutputBudget", "StreamReader", "StreamRecord"]
 
 _CHUNK_BYTES: Final = 1 << 16
 
@@ -29,6 +29,38 @@ class OutputBudget:
         return granted
 
 
+class StreamRecord:
+    """What is kept of one stream.
+
+    Args:
+        prefix_bytes: How much to keep in full.
+        budget: Shared with the other stream.
+    """
+
+    def __init__(self, *, prefix_bytes: int, budget: OutputBudget) -> None:
+        self._prefix = bytearray()
+        self._prefix_bytes = prefix_bytes
+        self._digest = hashlib.sha256()
+        self._length = 0
+        self._budget = budget
+
+    def take(self, chunk: bytes) -> None:
+        """Count a piece, as far as the budget goes."""
+        granted = chunk[: self._budget.take(len(chunk))]
+        self._digest.update(granted)
+        self._length += len(granted)
+        room = self._prefix_bytes - len(self._prefix)
+        if room > 0:
+            self._prefix += granted[:room]
+
+    def build_capture(self) -> StreamCapture:
+        return StreamCapture(
+            prefix=bytes(self._prefix),
+            digest="sha256:" + self._digest.hexdigest(),
+            length_bytes=self._length,
+        )
+
+
 class StreamReader:
     """Reads one pipe without ever waiting for it.
 
@@ -41,10 +73,7 @@ class StreamReader:
     def __init__(self, pipe: int, *, prefix_bytes: int, budget: OutputBudget) -> None:
         self._pipe = pipe
         os.set_blocking(pipe, False)
-        self._prefix = bytearray()
-        self._prefix_bytes = prefix_bytes
-        self._digest = hashlib.sha256()
-        self._length = 0
+        self._record = StreamRecord(prefix_bytes=prefix_bytes, budget=budget)
         self._budget = budget
 
     def fileno(self) -> int:
@@ -56,7 +85,7 @@ class StreamReader:
             chunk = os.read(self._pipe, _CHUNK_BYTES)
         except BlockingIOError:
             return True
-        self._take(chunk[: self._budget.take(len(chunk))])
+        self._record.take(chunk)
         return bool(chunk) and not self._budget.is_exceeded
 
     def drain(self) -> bool:
@@ -66,18 +95,7 @@ class StreamReader:
                 return False
         return True
 
-    def _take(self, chunk: bytes) -> None:
-        self._digest.update(chunk)
-        self._length += len(chunk)
-        room = self._prefix_bytes - len(self._prefix)
-        if room > 0:
-            self._prefix += chunk[:room]
-
     def close(self) -> StreamCapture:
         """Stop reading; whoever still holds the other end can no longer be heard."""
         os.close(self._pipe)
-        return StreamCapture(
-            prefix=bytes(self._prefix),
-            digest="sha256:" + self._digest.hexdigest(),
-            length_bytes=self._length,
-        )
+        return self._record.build_capture()

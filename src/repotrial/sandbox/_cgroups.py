@@ -46,7 +46,7 @@ _V1_CONTROLLERS: Final[Mapping[str, Duty]] = {
 _V2_CONTROLLERS: Final = frozenset({"memory", "pids"})
 _OWN_PROCESSES: Final = 8
 """Our own processes in a group, beside the agent's: bubblewrap, PID 1, the entrance, keepers."""
-_REMOVAL_SECONDS: Final = 3.0
+_REMOVAL_SECONDS: Final = 30.0
 _PAUSE_SECONDS: Final = 0.005
 _OCTAL: Final = re.compile(r"\\([0-7]{3})")
 
@@ -113,6 +113,12 @@ class Cgroup:
             return _load_fields(directory / "cpu.stat")["usage_usec"]
         return int((directory / "cpuacct.usage").read_text("ascii")) // 1000
 
+    def load_memory_bytes(self) -> int:
+        """What is used now; files that the kernel keeps in memory count too."""
+        is_new = self.version("memory") == "cgroup-v2"
+        file = self.directories["memory"] / ("memory.current" if is_new else "memory.usage_in_bytes")
+        return int(file.read_text("ascii"))
+
     def load_peak_bytes(self) -> int | None:
         """The largest use since the group was made; null where the kernel does not keep it."""
         is_new = self.version("memory") == "cgroup-v2"
@@ -138,6 +144,12 @@ class Cgroup:
             (self.directories["freezer"] / "freezer.state").write_text("THAWED", "ascii")
         elif self.version("freezer") == "cgroup-v2":
             (self.directories["freezer"] / "cgroup.freeze").write_text("0", "ascii")
+
+    def end(self) -> bool:
+        """Kill everything in it and remove it; whether the kernel let it go in time."""
+        for directory in dict.fromkeys(self.directories.values()):
+            _kill_members(directory)
+        return self.remove()
 
     def remove(self) -> bool:
         """Remove it once its last process is gone; whether that worked in time."""

@@ -27,8 +27,11 @@ Cause: TypeAlias = Literal["ended", "timeout", "cpu", "memory", "output", "disk"
 
 _GRACE_SECONDS: Final = 0.1
 """How long what outlives its command may still be heard."""
-_KILL_SECONDS: Final = 5.0
-"""How long the processes of a command may take to die before the whole sandbox is ended."""
+_KILL_SECONDS: Final = 30.0
+"""How long the processes of a command may take to die before the whole sandbox is ended. Usually it is a
+millisecond; but a busy machine is no reason to lose a sandbox."""
+_SILENCE_SECONDS: Final = 5.0
+"""How long nobody may know whom to kill: then nothing inside has taken the command."""
 _STRIKE_SECONDS: Final = 0.002
 _START_SECONDS: Final = 30.0
 """How long it may take until a program is started, or cannot be."""
@@ -126,7 +129,7 @@ class _Run:
         status = self._exit
         if self.is_lost:
             # What the kernel did stands, even where nobody was left to report it.
-            self._cause = self._meter.explain_end(has_failed=False) or "sandbox-lost"
+            self._cause = self._meter.explain_end(self._waited_cpu_us, has_failed=False) or "sandbox-lost"
             status = status or ExitUnknown(reason="the sandbox was lost while the program ran")
         elif self._cause == "timeout":
             status = TimedOut(ceiling_us=self._ceiling_us)
@@ -190,7 +193,8 @@ class _Run:
         if "started" in body:
             self._watch.meter.table.prefer_as_victim(body["started"])
         if "failed" in body:
-            self._exit = NotStarted(reason=_describe_failure(body["failed"], self._command))
+            reason = body.get("reason") or _describe_failure(body["failed"], self._command)
+            self._exit = NotStarted(reason=reason)
             self._cause = "processes" if body["failed"] in _REFUSED_FORK else "ended"
         if "ended" in body:
             self._exit = _parse_status(body)
@@ -217,10 +221,10 @@ class _Run:
         """End every process of the command; its keeper proves that none is left."""
         for descriptor in [*self._open]:
             self._stop_reading(descriptor)
-        deadline = time.monotonic() + _KILL_SECONDS
+        start = time.monotonic()
         killer: TreeKiller | None = None
         while not self._is_empty:
-            if time.monotonic() >= deadline:
+            if time.monotonic() >= start + (_SILENCE_SECONDS if killer is None else _KILL_SECONDS):
                 raise _LostError
             if killer is None and self._keeper is not None:
                 killer = TreeKiller(self._watch.meter.table, self._keeper)
@@ -243,7 +247,7 @@ class _Run:
     def _explain(self) -> None:
         """A program may end by itself because of a ceiling."""
         has_failed = self._exit != Exited(code=0)
-        excess = self._meter.explain_end(has_failed=has_failed)
+        excess = self._meter.explain_end(self._waited_cpu_us, has_failed=has_failed)
         if self._budget.is_exceeded:
             self._cause = "output"
         elif self._exit == Signaled(signal=_SIGXFSZ) or self._is_disk_exceeded(is_forced=has_failed):

@@ -17,6 +17,14 @@ _DELEGATE: Final = (
     "give the harness a control group of its own: systemd-run --user --scope -p Delegate=yes repotrial …"
     " (as root: without --user); on control groups of the first version: run it as root"
 )
+_CAUTIONS: Final = {
+    Level.L1: (
+        "for code that is trusted: no namespaces; names of the host's files and modes of files of the same"
+        " user are open, rights cannot be taken from running programs, and no sockets at all can be made"
+    ),
+    Level.L0: "no isolation: only on explicit wish, and nothing measured there can be compared",
+    Level.L3C: "a stage change or a timeout ends everything in the container; refused calls are not seen",
+}
 
 
 class DoctorLevel(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +36,8 @@ class DoctorLevel(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     """Why it is not available."""
     remedy: str = ""
+    caution: str = ""
+    """What it does not promise although it works."""
 
 
 class Improvement(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +52,7 @@ class DoctorReport(msgspec.Struct, frozen=True, kw_only=True):
     """The answer of `repotrial doctor`."""
 
     best: Level | None
-    """The strongest level that works; null if none does."""
+    """The strongest level with isolation that works; null if none does."""
     levels: tuple[DoctorLevel, ...]
     improvements: tuple[Improvement, ...]
     bubblewrap_version: str | None
@@ -65,7 +75,7 @@ def execute_doctor() -> DoctorReport:
 def build_doctor_report(survey: Survey, *, sandbox_uid: int | None, is_root: bool) -> DoctorReport:
     """The report on what was found out."""
     levels = [_build_level(finding) for finding in survey.findings]
-    available = [level.level for level in levels if level.is_available]
+    available = [level.level for level in levels if level.is_available and level.level is not Level.L0]
     return DoctorReport(
         best=available[0] if available else None,
         levels=tuple(levels),
@@ -79,12 +89,22 @@ def build_doctor_report(survey: Survey, *, sandbox_uid: int | None, is_root: boo
 
 def _build_level(finding: Capabilities | Missing) -> DoctorLevel:
     if isinstance(finding, Capabilities):
-        return DoctorLevel(level=finding.level, is_available=True, capabilities=finding)
+        caution = _CAUTIONS.get(finding.level, "")
+        return DoctorLevel(level=finding.level, is_available=True, capabilities=finding, caution=caution)
     return DoctorLevel(level=finding.level, is_available=False, reason=finding.reason, remedy=finding.remedy)
 
 
 def _find_improvements(survey: Survey) -> list[Improvement]:
     found = []
+    reached = {finding.level for finding in survey.findings if isinstance(finding, Capabilities)}
+    if reached and not reached & {Level.L3, Level.L3C, Level.L2}:
+        found.append(
+            Improvement(
+                what="isolation",
+                found=_CAUTIONS[Level.L1 if Level.L1 in reached else Level.L0],
+                remedy=next((f.remedy for f in survey.findings if isinstance(f, Missing)), ""),
+            )
+        )
     missing = [duty for duty in ("memory", "pids", "cpu", "freezer") if duty not in survey.site.homes]
     if missing:
         found.append(

@@ -25,7 +25,7 @@ __all__ = [
     "hold_frozen",
 ]
 
-_TIMEOUT_SECONDS: Final = 5.0
+_TIMEOUT_SECONDS: Final = 30.0
 _PAUSE_SECONDS: Final = 0.001
 _KERNEL_SECONDS: Final = 0.05
 _STOPPED: Final = frozenset("TtZXx")

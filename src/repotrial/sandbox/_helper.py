@@ -23,7 +23,7 @@ from repotrial.sandbox._kernel import receive_with_descriptors
 
 __all__ = ["HelperLostError", "NamespaceHelper", "open_default_helper"]
 
-_REPLY_SECONDS: Final = 10.0
+_REPLY_SECONDS: Final = 60.0
 _END_SECONDS: Final = 5.0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import select
 import socket
 import subprocess
 import threading
@@ -21,7 +22,7 @@ from repotrial.sandbox._start import StartOrder
 
 __all__ = ["Launched", "Launcher", "LauncherLostError", "open_default_launcher"]
 
-_REPLY_SECONDS: Final = 20.0
+_REPLY_SECONDS: Final = 60.0
 _END_SECONDS: Final = 5.0
 
 
@@ -86,7 +87,15 @@ class Launcher:
 
     @property
     def is_alive(self) -> bool:
-        return self._process.poll() is None
+        return self._process.poll() is None and not self._has_hung_up()
+
+    def _has_hung_up(self) -> bool:
+        """Whether it is ending: the kernel closes a process's channels before others can wait for it."""
+        if self._channel.fileno() < 0:
+            return True
+        poll = select.poll()
+        poll.register(self._channel, 0)
+        return bool(poll.poll(0))
 
     @property
     def pid(self) -> int:

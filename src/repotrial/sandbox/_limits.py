@@ -41,7 +41,8 @@ def build_process_limits(limits: ResourceLimits, *, has_process_group: bool) -> 
         [resource.RLIMIT_NPROC, limits.processes + spare],
     ]
     if limits.cpu_seconds is not None:
-        ceilings.append([resource.RLIMIT_CPU, limits.cpu_seconds])
+        # The meter counts all processes together, and says why it ended them; the kernel comes after it.
+        ceilings.append([resource.RLIMIT_CPU, limits.cpu_seconds + 1])
     return ceilings
 
 
@@ -49,13 +50,18 @@ class DiskWatch:
     """Looks now and then how much space the changes of a workspace take.
 
     Args:
-        directory: Where changes are: the upper directory of an overlay, or a copied tree.
+        directories: Where changes are: the upper directory of an overlay, or a copied tree; and whatever
+            else can be written.
         limit_bytes: How much is allowed beyond what is there now.
+        interval_seconds: How long at least between two looks.
     """
 
-    def __init__(self, directory: Path, *, limit_bytes: int) -> None:
-        self._directory = directory
-        self._limit_bytes = measure_tree(directory) + limit_bytes
+    def __init__(
+        self, *directories: Path, limit_bytes: int, interval_seconds: float = _INTERVAL_SECONDS
+    ) -> None:
+        self._directories = directories
+        self._interval_seconds = interval_seconds
+        self._limit_bytes = self._measure() + limit_bytes
         self._next = 0.0
 
     def is_exceeded(self, *, is_forced: bool = False) -> bool:
@@ -63,10 +69,13 @@ class DiskWatch:
         start = time.monotonic()
         if start < self._next and not is_forced:
             return False
-        used = measure_tree(self._directory)
+        used = self._measure()
         end = time.monotonic()
-        self._next = end + max(_INTERVAL_SECONDS, (end - start) * _SHARE)
+        self._next = end + max(self._interval_seconds, (end - start) * _SHARE)
         return used > self._limit_bytes
+
+    def _measure(self) -> int:
+        return sum(map(measure_tree, self._directories))
 
 
 def measure_tree(directory: Path) -> int:

@@ -87,14 +87,24 @@ class CommandMeter:
             return "cpu"
         return None
 
-    def explain_end(self, *, has_failed: bool) -> Excess | None:
-        """For a program that ended by itself: whether a ceiling had a part in it."""
+    def explain_end(self, waited_cpu_us: int, *, has_failed: bool) -> Excess | None:
+        """For a program that ended by itself: whether a ceiling had a part in it.
+
+        Args:
+            waited_cpu_us: What the kernel charged to processes that somebody waited for.
+            has_failed: Whether it ended otherwise than well.
+        """
         if self._sample is not None:
             # If it failed for want of processes, it was one of them itself.
             self._sample.look(missing=1 if has_failed else 0)
         if self._has_memory_kills():
             return "memory"
-        return "processes" if self._has_refused_forks() else None
+        if self._has_refused_forks():
+            return "processes"
+        ceiling = self._meter.limits.cpu_seconds
+        # The kernel ends a single process soon after the ceiling by itself, maybe before we look.
+        is_spent = ceiling is not None and self._load_total_cpu_us(waited_cpu_us) > ceiling * _SECOND_US
+        return "cpu" if has_failed and is_spent else None
 
     def finish(self, waited_cpu_us: int) -> Usage:
         """What was used.
@@ -126,11 +136,12 @@ class CommandMeter:
             return group.count_refused_forks() > self._refusals
         return self._sample is not None and self._sample.was_full
 
-    def _load_total_cpu_us(self) -> int:
+    def _load_total_cpu_us(self, waited_cpu_us: int = 0) -> int:
         group = self._meter.counted("cpu")
         if group is not None:
             return group.load_cpu_us()
-        return self._meter.spent_us + (0 if self._sample is None else self._sample.cpu_us)
+        sampled_us = 0 if self._sample is None else self._sample.cpu_us
+        return self._meter.spent_us + max(sampled_us, waited_cpu_us)
 
 
 class _Sample:

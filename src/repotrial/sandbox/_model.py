@@ -29,6 +29,7 @@ __all__ = [
     "Root",
     "Sandbox",
     "SandboxSpec",
+    "Scratch",
     "Stage",
     "StreamCapture",
     "SyscallAudit",
@@ -113,6 +114,14 @@ class Bind(msgspec.Struct, frozen=True, kw_only=True):
     is_writable: bool = False
 
 
+class Scratch(msgspec.Struct, frozen=True, kw_only=True):
+    """An empty directory in memory, gone with the sandbox."""
+
+    target: str
+    """Absolute path inside."""
+    size_mb: Annotated[int, msgspec.Meta(ge=1)]
+
+
 class OverlayMount(msgspec.Struct, frozen=True, kw_only=True):
     """What to mount where: options are `lowerdir`, `upperdir`, `workdir` and `userxattr`.
 
@@ -159,6 +168,8 @@ class SandboxSpec(msgspec.Struct, frozen=True, kw_only=True):
     stage: Stage = "write"
     """The stage to begin in."""
     binds: tuple[Bind, ...] = ()
+    scratch: tuple[Scratch, ...] = ()
+    """Beside those in /tmp, /run and the like."""
     variables: dict[str, str] = {}
     """The whole environment of every program inside."""
     limits: ResourceLimits = ResourceLimits()

@@ -16,25 +16,35 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 
 from repotrial._core.errors import MachineError, RepoTrialError
 from repotrial.sandbox._bubblewrap import MINIMUM_BUBBLEWRAP
 from repotrial.sandbox._cgroups import CgroupSite, find_cgroup_site
-from repotrial.sandbox._identity import Account
+from repotrial.sandbox._container import ContainerEngine
+from repotrial.sandbox._finding import Finding, Missing
+from repotrial.sandbox._identity import Account, find_identity
 from repotrial.sandbox._label import build_label
 from repotrial.sandbox._landlock import read_landlock_abi
+from repotrial.sandbox._landlock_sandbox import (
+    LandlockSandbox,
+    build_landlock_capabilities,
+    find_landlock_obstacle,
+)
 from repotrial.sandbox._launcher import Launcher, open_default_launcher
 from repotrial.sandbox._model import (
     Capabilities,
     CommandSpec,
     Level,
     OverlayMount,
+    Sandbox,
     SandboxSpec,
     SyscallAudit,
 )
+from repotrial.sandbox._plain import PLAIN_CAPABILITIES
+from repotrial.sandbox._probe_container import probe_engines
 from repotrial.sandbox._process import execute_program
 from repotrial.sandbox._reaper import reap_leftovers
 from repotrial.sandbox._session import BubblewrapSandbox, Engine
@@ -42,7 +52,17 @@ from repotrial.sandbox._syscalls import UnsupportedMachineError, find_machine
 from repotrial.sandbox._workspace import remove_tree
 from repotrial.trace import Exited
 
-__all__ = ["Finding", "Missing", "Survey", "find_engine", "probe_machine", "survey_machine"]
+__all__ = [
+    "Finding",
+    "Missing",
+    "Survey",
+    "find_container_engine",
+    "find_engine",
+    "find_landlock",
+    "load_site",
+    "probe_machine",
+    "survey_machine",
+]
 
 _SEARCH_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 _VERSION: Final = re.compile(r"bubblewrap (\d+(?:\.\d+)*)")
@@ -51,24 +71,15 @@ _PROBE_SECONDS: Final = 30
 _INSTALL: Final = (
     "install bubblewrap (Debian, Ubuntu: apt install bubblewrap; Fedora: dnf install bubblewrap)"
 )
+_LANDLOCK: Final = (
+    "Linux 6.12 or later (6.2 for a harness that is root), with `landlock` in the list of security modules"
+    " (`lsm=` on the kernel's command line)"
+)
 _USER_NAMESPACES: Final = (
     "allow user namespaces: sysctl user.max_user_namespaces above 0,"
     " kernel.unprivileged_userns_clone=1 where it exists, and on Ubuntu 24.04 and later an AppArmor profile"
     " that lets the interpreter and bwrap use `userns` (or kernel.apparmor_restrict_unprivileged_userns=0)"
 )
-
-
-class Missing(msgspec.Struct, frozen=True, kw_only=True):
-    """A level that this machine does not reach."""
-
-    level: Level
-    reason: str
-    """What was tried and what came of it."""
-    remedy: str
-    """The exact way to get it."""
-
-
-Finding: TypeAlias = Capabilities | Missing
 
 
 class Survey(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,49 +102,81 @@ def probe_machine() -> tuple[Finding, ...]:
 
 @functools.cache
 def survey_machine() -> Survey:
-    """Try everything; once for each process, since it takes a moment. Leftovers of the dead go first."""
-    site = find_cgroup_site()
-    reap_leftovers(site)
-    bubblewrap = shutil.which("bwrap", path=_SEARCH_PATH)
-    version = () if bubblewrap is None else _load_version(bubblewrap)
-    engines: list[Engine] = []
-    findings: list[Finding] = []
-    for level in (Level.L3, Level.L2):
-        problem = _find_obstacle(level, bubblewrap, version)
-        if problem is None and bubblewrap is not None:
-            attempt = _attempt(level, bubblewrap=bubblewrap, version=version, site=site)
-            if isinstance(attempt, Engine):
-                engines.append(attempt)
-                findings.append(attempt.capabilities)
-            else:
-                findings.append(attempt)
-        elif problem is not None:
-            findings.append(problem)
-    abi = read_landlock_abi()
+    """Try every level; once for each process, since it takes a moment."""
+    bubblewrap, version = _find_bubblewrap()
+    attempts = [find_engine(level) for level in (Level.L3, Level.L2)]
+    containers = find_container_engine()
+    found = (attempts[0], containers, attempts[1], find_landlock(), PLAIN_CAPABILITIES)
     return Survey(
-        findings=tuple(findings),
-        engines=tuple(engines),
-        site=site,
-        landlock_abi=abi,
+        findings=tuple(
+            item if isinstance(item, Capabilities | Missing) else item.capabilities for item in found
+        ),
+        engines=tuple(attempt for attempt in attempts if isinstance(attempt, Engine)),
+        site=load_site(),
+        landlock_abi=read_landlock_abi(),
         bubblewrap=bubblewrap,
         version=version,
     )
 
 
+@functools.cache
+def load_site() -> CgroupSite:
+    """Where control groups can be made; leftovers of the dead go first."""
+    site = find_cgroup_site()
+    reap_leftovers(site)
+    return site
+
+
+@functools.cache
 def find_engine(level: Level) -> Engine | Missing:
-    """What opens a sandbox of this level here."""
-    survey = survey_machine()
-    for engine in survey.engines:
-        if engine.capabilities.level is level:
-            return engine
-    for finding in survey.findings:
-        if isinstance(finding, Missing) and finding.level is level:
-            return finding
-    return Missing(
-        level=level,
-        reason=f"bubblewrap does not make sandboxes of level {level.value}",
-        remedy="ask for another level",
-    )
+    """What opens a sandbox of this level here, by bubblewrap."""
+    if level not in _STAGINGS:
+        return Missing(
+            level=level,
+            reason=f"bubblewrap does not make sandboxes of level {level.value}",
+            remedy="ask for another level",
+        )
+    site = load_site()
+    bubblewrap, version = _find_bubblewrap()
+    obstacle = _find_obstacle(level, bubblewrap, version)
+    if obstacle is not None or bubblewrap is None:
+        return obstacle or Missing(level=level, reason="bwrap is not installed", remedy=_INSTALL)
+    return _attempt(level, bubblewrap=bubblewrap, version=version, site=site)
+
+
+@functools.cache
+def find_landlock() -> Capabilities | Missing:
+    """What level L1 offers here."""
+    site = load_site()
+    obstacle = find_landlock_obstacle(read_landlock_abi(), is_root=not os.geteuid())
+    if obstacle is None:
+        try:
+            find_machine()
+            _exercise_landlock(site)
+        except UnsupportedMachineError as error:
+            return Missing(level=Level.L1, reason=error.message, remedy=error.hint)
+        except RepoTrialError as error:
+            obstacle = error.message
+        else:
+            return build_landlock_capabilities(site)
+    return Missing(level=Level.L1, reason=obstacle, remedy=_LANDLOCK)
+
+
+@functools.cache
+def find_container_engine(socket: Path | None = None) -> ContainerEngine | Missing:
+    """What opens containers here.
+
+    Args:
+        socket: Where an engine listens; by default the usual places are tried.
+    """
+    with _open_scratch(find_identity()) as spec:
+        return probe_engines(() if socket is None else (socket,), spec.workspace)
+
+
+@functools.cache
+def _find_bubblewrap() -> tuple[str | None, tuple[int, ...]]:
+    bubblewrap = shutil.which("bwrap", path=_SEARCH_PATH)
+    return bubblewrap, () if bubblewrap is None else _load_version(bubblewrap)
 
 
 def _load_version(bubblewrap: str) -> tuple[int, ...]:
@@ -211,8 +254,10 @@ def _exercise(engine: Engine, launcher: Launcher) -> None:
         RepoTrialError: Something does not hold.
     """
     with (
-        _open_scratch(engine, launcher.identity) as spec,
-        BubblewrapSandbox(spec, engine, launcher=launcher) as sandbox,
+        _open_scratch(launcher.identity, has_overlay=engine.capabilities.has_overlay) as spec,
+        BubblewrapSandbox(
+            msgspec.structs.replace(spec, listener_port=_LISTENER_PORT), engine, launcher=launcher
+        ) as sandbox,
     ):
         _expect(sandbox, "test -f base && : > made", is_success=True)
         sandbox.enter_stage("read")
@@ -223,7 +268,22 @@ def _exercise(engine: Engine, launcher: Launcher) -> None:
         _expect(sandbox, ": > again", is_success=True)
 
 
-def _expect(sandbox: BubblewrapSandbox, script: str, *, is_success: bool) -> None:
+def _exercise_landlock(site: CgroupSite) -> None:
+    """The same for level L1; rights change from command to command.
+
+    Raises:
+        RepoTrialError: Something does not hold.
+    """
+    with _open_scratch(find_identity()) as spec, LandlockSandbox(spec, site=site) as sandbox:
+        outside = spec.workspace.parent / "upper"
+        _expect(sandbox, 'test -f base && : > made && : > "$TMPDIR/own"', is_success=True)
+        _expect(sandbox, f"ls '{outside}'", is_success=False)
+        _expect(sandbox, f": > '{outside}/refused'", is_success=False)
+        sandbox.enter_stage("read")
+        _expect(sandbox, ": > refused", is_success=False)
+
+
+def _expect(sandbox: Sandbox, script: str, *, is_success: bool) -> None:
     command = CommandSpec(argv=("/bin/sh", "-c", script), timeout_seconds=_PROBE_SECONDS)
     result = sandbox.run(command)
     if (result.exit == Exited(code=0)) is not is_success:
@@ -236,7 +296,7 @@ class _ProbeFailedError(MachineError):
 
 
 @contextlib.contextmanager
-def _open_scratch(engine: Engine, owner: Account) -> Iterator[SandboxSpec]:
+def _open_scratch(owner: Account, *, has_overlay: bool = False) -> Iterator[SandboxSpec]:
     """A workspace to try things on, made the way that the level allows."""
     # Labelled, so that the next start can remove it if this one is killed.
     place = Path(tempfile.gettempdir(), build_label()).resolve()
@@ -252,10 +312,6 @@ def _open_scratch(engine: Engine, owner: Account) -> Iterator[SandboxSpec]:
         overlay = OverlayMount(
             lower=lower, upper=place / "upper", work=place / "work", target=place / "merged"
         )
-        yield SandboxSpec(
-            workspace=lower,
-            overlay=overlay if engine.capabilities.has_overlay else None,
-            listener_port=_LISTENER_PORT,
-        )
+        yield SandboxSpec(workspace=lower, overlay=overlay if has_overlay else None)
     finally:
         remove_tree(place)

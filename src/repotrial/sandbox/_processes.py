@@ -14,7 +14,7 @@ import signal
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-__all__ = ["ProcessRow", "ProcessTable", "TreeKiller", "find_descendants", "wait_for_end"]
+__all__ = ["ProcessRow", "ProcessTable", "TreeKiller", "find_descendants", "load_row", "wait_for_end"]
 
 _INIT: Final = 1
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
@@ -71,9 +71,14 @@ class ProcessTable:
             with contextlib.suppress(OSError):
                 handle = os.open(str(pid), os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._directory)
                 try:
-                    signal.pidfd_send_signal(handle, number)
+                    if self._is_ours(pid, handle):
+                        signal.pidfd_send_signal(handle, number)
                 finally:
                     os.close(handle)
+
+    def _is_ours(self, _pid: int, _handle: int) -> bool:
+        """Whether what was opened may be signaled; in a sandbox's own /proc everything may."""
+        return True
 
     def prefer_as_victim(self, pid: int) -> None:
         """Let the kernel take this process and its children first when memory runs out, not our own."""
@@ -98,12 +103,7 @@ class ProcessTable:
         return row.resident_bytes if found is None else int(found[1]) * 1024
 
     def _load_row(self, name: str) -> ProcessRow:
-        handle = os.open(f"{name}/stat", os.O_RDONLY, dir_fd=self._directory)
-        try:
-            line = os.read(handle, _STAT_BYTES)
-        finally:
-            os.close(handle)
-        return _parse_stat(line)
+        return load_row(f"{name}/stat", self._directory)
 
 
 class TreeKiller:
@@ -131,6 +131,20 @@ class TreeKiller:
             self._table.send_signal((pid for pid, _ in alive), signal.SIGKILL)
         # Somebody inside may have stopped it, to keep us from hearing.
         self._table.send_signal([self._keeper], signal.SIGCONT)
+
+
+def load_row(path: str, directory: int) -> ProcessRow:
+    """One process, from its `stat` file below an open directory.
+
+    Raises:
+        OSError: It has ended.
+    """
+    handle = os.open(path, os.O_RDONLY, dir_fd=directory)
+    try:
+        line = os.read(handle, _STAT_BYTES)
+    finally:
+        os.close(handle)
+    return _parse_stat(line)
 
 
 def _parse_stat(line: bytes) -> ProcessRow:

@@ -16,7 +16,7 @@ from typing import Any, Final
 from repotrial.sandbox._kernel import install_filter, refuse_new_privileges, send_descriptor
 from repotrial.sandbox._landlock import LandlockRules, apply_landlock
 
-__all__ = ["main"]
+__all__ = ["main", "obey"]
 
 _ORDER_BYTES: Final = 1 << 20
 _FAILED: Final = 127
@@ -30,14 +30,22 @@ def main(arguments: Sequence[str]) -> None:
     with channel, channel.makefile("rb") as stream:
         order = json.loads(stream.readline(_ORDER_BYTES))
         try:
-            _obey(order, channel)
+            listener = obey(order)
+            if listener is not None:
+                send_descriptor(channel, listener)
+                os.close(listener)
             os.execve(order["argv"][0], order["argv"], order["variables"])  # noqa: S606 - that is its purpose
         except OSError as error:
             channel.sendall(json.dumps({"errno": error.errno, "message": str(error)}).encode())
         os._exit(_FAILED)
 
 
-def _obey(order: dict[str, Any], channel: socket.socket) -> None:
+def obey(order: dict[str, Any]) -> int | None:
+    """Give up what the order says; the filter's listener, where it is to have one.
+
+    Raises:
+        OSError: Something could not be given up.
+    """
     for number, value in order["limits"]:
         _set_limit(number, value)
     if order["uid"] is not None:
@@ -48,11 +56,9 @@ def _obey(order: dict[str, Any], channel: socket.socket) -> None:
     refuse_new_privileges()
     if order["landlock"] is not None:
         apply_landlock(LandlockRules(**order["landlock"]))
-    if order["filter"] is not None:
-        listener = install_filter(bytes.fromhex(order["filter"]), with_listener=order["has_listener"])
-        if listener is not None:
-            send_descriptor(channel, listener)
-            os.close(listener)
+    if order["filter"] is None:
+        return None
+    return install_filter(bytes.fromhex(order["filter"]), with_listener=order["has_listener"])
 
 
 def _set_limit(number: int, value: int) -> None:

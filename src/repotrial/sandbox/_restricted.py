@@ -23,7 +23,15 @@ from repotrial.sandbox._model import ResourceLimits
 from repotrial.sandbox._seccomp import SyscallPolicy, build_filter
 from repotrial.sandbox._syscalls import find_machine
 
-__all__ = ["L1_SYSCALLS", "Identity", "Restriction", "RestrictionError", "Started", "start_restricted"]
+__all__ = [
+    "L1_SYSCALLS",
+    "Identity",
+    "Restriction",
+    "RestrictionError",
+    "Started",
+    "build_order",
+    "start_restricted",
+]
 
 Output: TypeAlias = int | IO[bytes]
 
@@ -31,8 +39,9 @@ _MEGABYTE: Final = 1024**2
 _START_SECONDS: Final = 30.0
 _REPLY_BYTES: Final = 1 << 16
 
-L1_SYSCALLS: Final = SyscallPolicy(audit="static", families=("unix",))
-"""Without a network namespace the filter has to keep the network away."""
+L1_SYSCALLS: Final = SyscallPolicy(audit="static", families=())
+"""Without a network namespace the filter has to keep the network away; and sockets with a path too, which
+Landlock lets through, although whoever listens there may start programs outside."""
 
 
 class RestrictionError(MachineError):
@@ -110,7 +119,7 @@ def start_restricted(
                 start_new_session=True,
             )
         try:
-            listener = _instruct(ours, _build_order(argv, restriction, cwd=cwd, variables=variables))
+            listener = _instruct(ours, build_order(argv, restriction, cwd=cwd, variables=variables))
         except (OSError, EOFError) as error:
             process.kill()
             process.wait()
@@ -118,9 +127,10 @@ def start_restricted(
     return Started(process=process, listener=listener)
 
 
-def _build_order(
+def build_order(
     argv: tuple[str, ...], restriction: Restriction, *, cwd: Path, variables: dict[str, str]
 ) -> dict[str, object]:
+    """What the process that becomes the program is told."""
     identity, syscalls = restriction.identity, restriction.syscalls
     return {
         "argv": argv,

@@ -59,7 +59,7 @@ class SyscallPolicy(msgspec.Struct, frozen=True, kw_only=True):
     granted: tuple[str, ...] = ()
     """Calls beyond the default profile (C3)."""
     families: tuple[Literal["unix", "inet", "inet6", "netlink"], ...] = ("unix", "inet", "inet6", "netlink")
-    """Kinds of sockets that can be made; netlink only for routes."""
+    """Kinds of sockets that can be made; netlink only for routes. Connected pairs can be made in any case."""
     has_exec_record: bool = True
     """Whether the supervisor sees every program that is started."""
     has_network_watch: bool = True
@@ -122,6 +122,8 @@ def _decide(policy: SyscallPolicy, name: str) -> Block:
     if name not in PROHIBITED:
         return _ALLOW
     refusal = _NOTIFY if is_watched else bpf.refuse(PROHIBITED[name].error)
+    if name == "socketpair" and "unix" not in policy.families:
+        return _check_pair(refusal)
     if name in {"socket", "socketpair"}:
         return _check_socket(policy, refusal)
     if name in policy.granted:
@@ -155,6 +157,13 @@ def _check_socket(policy: SyscallPolicy, refusal: Block) -> Block:
         then = _check_netlink(refusal) if family == "netlink" else ordinary
         decision = bpf.equals(_FAMILY_NUMBERS[family], then, decision)
     return bpf.load(bpf.argument_low(0), decision)
+
+
+def _check_pair(refusal: Block) -> Block:
+    """Two ends that know only each other; one for datagrams could still be connected elsewhere."""
+    types = _one_of((_SOCK_STREAM, _SOCK_SEQPACKET), refusal)
+    ordinary = bpf.load(bpf.argument_low(1), bpf.mask(_SOCK_TYPE_MASK, types))
+    return bpf.load(bpf.argument_low(0), bpf.equals(_AF_UNIX, ordinary, refusal))
 
 
 def _check_netlink(refusal: Block) -> Block:

@@ -13,7 +13,7 @@ import functools
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Final, Literal, Self
 
@@ -41,6 +41,7 @@ from repotrial.sandbox._model import (
     Stage,
 )
 from repotrial.sandbox._processes import ProcessTable
+from repotrial.sandbox._sampler import ResourceSample, Sampler
 from repotrial.sandbox._sandbox_processes import iter_sandbox_pids
 from repotrial.sandbox._seccomp import SyscallPolicy, build_filter
 from repotrial.sandbox._stages import RetryWriters, WriterPolicy, mask, set_read_only, unmask
@@ -114,6 +115,7 @@ class BubblewrapSandbox:
         self._idle = threading.Condition()
         self._running = 0
         self._is_open = True
+        self._is_lost = False
         self._stage: Stage = spec.stage
         self._tools_masked = False
         with contextlib.ExitStack() as opened:
@@ -175,8 +177,16 @@ class BubblewrapSandbox:
                 self._watch,
             )
         if ending.is_sandbox_lost:
+            self._is_lost = True
             self.close()
         return ending.result
+
+    def sample(self, take: Callable[[ResourceSample], None], *, interval_ms: int) -> Sampler:
+        """Look at what everything inside uses, at this rate, until the sampler is closed."""
+        self._verify_open()
+        overlay = self._spec.overlay
+        directory = self._spec.workspace if overlay is None else overlay.upper
+        return Sampler(self._watch.meter, take, interval_ms=interval_ms, directory=directory)
 
     def enter_stage(self, stage: Stage) -> None:
         """Change privileges; returns only after the change is in force.
@@ -256,7 +266,8 @@ class BubblewrapSandbox:
 
     def _verify_open(self) -> None:
         if not self._is_open:
-            raise SandboxLostError("expected an open sandbox, found it closed")
+            found = "lost" if self._is_lost else "closed"
+            raise SandboxLostError(f"expected an open sandbox, found it {found}")
 
     def _start(self, launcher: Launcher) -> StartingBubble:
         engine = self._engine
@@ -274,12 +285,13 @@ class BubblewrapSandbox:
 
     def _build_watch(self) -> CommandWatch:
         limits, overlay = self._spec.limits, self._spec.overlay
-        directory = self._spec.workspace if overlay is None else overlay.upper
+        changes = self._spec.workspace if overlay is None else overlay.upper
+        writable = [bind.source for bind in self._spec.binds if bind.is_writable and bind.source.is_dir()]
         return CommandWatch(
             meter=Meter(self._table, limits, self._group),
             disk=None
             if limits.disk_mb is None
-            else DiskWatch(directory, limit_bytes=limits.disk_mb * _MEGABYTE),
+            else DiskWatch(changes, *writable, limit_bytes=limits.disk_mb * _MEGABYTE),
             deadline=None if limits.wall_seconds is None else time.monotonic() + limits.wall_seconds,
         )
 

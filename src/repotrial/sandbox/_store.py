@@ -20,10 +20,10 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from enum import Enum
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -50,6 +50,7 @@ __all__ = [
     "StoreRecord",
     "StoreTamperedError",
     "StoreUnusableError",
+    "StoreUse",
     "list_store",
     "prune_store",
 ]
@@ -90,6 +91,7 @@ class Kind(Enum):
     INSTALLER = "installers"
     PYTHON = "python"
     NODE = "node"
+    ARTIFACT = "artifacts"
 
     @property
     def content(self) -> str:
@@ -136,6 +138,13 @@ Build = Callable[[Path, int], Facts]
 """Fills an empty directory; the second argument is the lock, for programs that write there."""
 
 
+class StoreUse(NamedTuple):
+    """By whom an entry is wanted."""
+
+    used_at_us: int
+    is_in_use: bool
+
+
 class Store:
     """One directory of environments; any number of processes may share it."""
 
@@ -178,6 +187,13 @@ class Store:
         with _lock(self._lock_path(kind, key), fcntl.LOCK_SH, wait_seconds=self._wait_seconds):
             yield
 
+    def describe_use(self, kind: Kind, key: Digest) -> StoreUse:
+        """When an entry was last asked for, and whether a process holds it now."""
+        path = self._lock_path(kind, key)
+        used_at_us = path.stat().st_mtime_ns // 1000 if path.exists() else 0
+        with _try_lock(path) as is_locked:
+            return StoreUse(used_at_us=used_at_us, is_in_use=not is_locked)
+
     def _make(self, kind: Kind, key: Digest, build: Build, *, lock: int) -> StoreEntry:
         home = self._home(kind, key)
         aside = Path(tempfile.mkdtemp(dir=home.parent, prefix=f"{_MAKING}{_bare(key)}-"))
@@ -217,18 +233,20 @@ def list_store(store: Store) -> list[StoreRecord | BrokenEntry]:
     return found
 
 
-def prune_store(store: Store, *, unused_seconds: int = 0) -> list[Digest]:
+def prune_store(
+    store: Store, *, unused_seconds: int = 0, keys: Container[Digest] | None = None
+) -> list[Digest]:
     """Remove what no process holds and nobody used for a while, and what killed processes left behind.
 
-    Returns:
-        The keys of the entries that were removed.
+    With `keys`, no other entries than these. Returns the keys of the entries that were removed.
     """
     removed = []
     oldest = time.time() - unused_seconds
     for kind in Kind:
         directory = store.root / kind.value
         for key, home in list(_iter_entries(directory)):
-            if _remove_unused(store._lock_path(kind, key), home, oldest):  # noqa: SLF001 - same module
+            lock_path = store._lock_path(kind, key)  # noqa: SLF001 - same module
+            if (keys is None or key in keys) and _remove_unused(lock_path, home, oldest):
                 removed.append(key)
         for bare in _iter_leftovers(directory):
             with _try_lock(directory / f"{bare}.lock") as is_locked:

@@ -44,7 +44,7 @@ Sink: TypeAlias = Callable[[SyscallRecord], None]
 """Takes records, in the supervisor's thread; as long as it takes, the call waits."""
 
 _SECOND_US: Final = 1_000_000
-_STOP_SECONDS: Final = 10
+_STOP_SECONDS: Final = 60
 _BOOTSTRAP: Final[frozenset[CallClass]] = frozenset({"mount", "namespace"})
 """What bubblewrap needs to build the sandbox."""
 _ADDRESS_BYTES: Final = 128

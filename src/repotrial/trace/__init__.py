@@ -35,6 +35,7 @@ from repotrial.trace._chain_report import (
     UnknownVersion,
     Unverifiable,
 )
+from repotrial.trace._comparable import Difference, list_differences
 from repotrial.trace._completeness import Finding
 from repotrial.trace._conversation import BrokenPrefixError, Conversation, RawMessage, load_messages
 from repotrial.trace._event import Actor, Event, EventRef, TraceHead, UnknownPayload
@@ -107,6 +108,7 @@ from repotrial.trace._payloads.checks import (
     AcceptanceExecution,
     BuildCheck,
     CheckOutcome,
+    EndCause,
     Errored,
     ErrorReason,
     Failed,
@@ -115,7 +117,9 @@ from repotrial.trace._payloads.checks import (
     Passed,
     PatchApplication,
     StaticCheck,
+    Subject,
     TestIds,
+    TwinCount,
     build_test_ids,
 )
 from repotrial.trace._payloads.common import (
@@ -191,15 +195,20 @@ from repotrial.trace._seal import (
     load_seal,
     seal_run,
 )
-from repotrial.trace._seal_check import (
+from repotrial.trace._seal_check import SealReport
+from repotrial.trace._secrets import SecretsFileError, load_secrets_file
+from repotrial.trace._statement import (
     NoSigner,
-    SealReport,
+    SignedStatement,
     Signer,
+    StatementKind,
     TrustedSigner,
     UncheckedSigner,
     UnknownSigner,
+    find_signer,
+    parse_statement,
+    sign_statement,
 )
-from repotrial.trace._secrets import SecretsFileError, load_secrets_file
 from repotrial.trace._timeline import Marker, TimelineRow, iter_timeline
 from repotrial.trace._trace_file import TraceExistsError, TraceLockedError
 from repotrial.trace._validate import PayloadRefusedError
@@ -262,11 +271,13 @@ __all__ = [
     "DeclaredImage",
     "DeclaredVariables",
     "DependencySpecification",
+    "Difference",
     "DirectoryEntry",
     "DirectoryIdentity",
     "DoesNotHold",
     "DroppablePayload",
     "DroppedEvent",
+    "EndCause",
     "Enforced",
     "Entry",
     "EntryPoints",
@@ -367,12 +378,15 @@ __all__ = [
     "Signal",
     "Signaled",
     "SignedSeal",
+    "SignedStatement",
     "Signer",
     "SigningKey",
     "SpecialEntry",
     "Stage",
     "StageTransition",
+    "StatementKind",
     "StaticCheck",
+    "Subject",
     "Submodule",
     "SuspendWrites",
     "SymlinkEntry",
@@ -400,6 +414,7 @@ __all__ = [
     "TransitionStatus",
     "Truncated",
     "TrustedSigner",
+    "TwinCount",
     "UncheckedSigner",
     "UnknownPayload",
     "UnknownSigner",
@@ -422,11 +437,13 @@ __all__ = [
     "check_run",
     "escape_bytes",
     "escape_text",
+    "find_signer",
     "is_computed",
     "iter_events",
     "iter_payload_types",
     "iter_timeline",
     "iter_unknown_fields",
+    "list_differences",
     "load_body",
     "load_manifest",
     "load_messages",
@@ -434,7 +451,9 @@ __all__ = [
     "load_public_key",
     "load_seal",
     "load_secrets_file",
+    "parse_statement",
     "seal_run",
+    "sign_statement",
     "unescape_text",
     "write_manifest",
 ]

@@ -148,8 +148,9 @@ class _Walk:
             case Termination() as termination:
                 yield from self._check_termination(termination, event.seq)
             case BuildCheck() | StaticCheck() as check:
-                self.judged_checks.add(check.check_id)
-                yield from self._check_attempt(check, event.seq)
+                if check.subject == "candidate":
+                    self.judged_checks.add(check.check_id)
+                yield from self._check_attempt(check, event.seq, check.subject)
             case AcceptanceExecution() as check:
                 yield from self._check_acceptance(check, event.seq)
             case TraceTruncated(final=final):

@@ -21,6 +21,7 @@ from repotrial.trace._payloads.common import DecimalText, Name
 from repotrial.trace._payloads.lifecycle import RunId
 
 __all__ = [
+    "COMPARED_FIELDS",
     "MANIFEST_SCHEMA",
     "AgentConfiguration",
     "ArchiveIdentity",
@@ -296,7 +297,7 @@ class Manifest(RunFacts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Runs of one class may be compared without a remark (P30)."""
 
 
-_COMPARED_FIELDS = (
+COMPARED_FIELDS = (
     "configuration",
     "contract",
     "cpu_class",
@@ -315,7 +316,7 @@ _COMPARED_FIELDS = (
 
 def build_comparability_class(facts: RunFacts) -> Digest:
     """Digest over the fields that must agree between runs; agent, seeds and time are what may differ."""
-    return canonical_digest({name: msgspec.to_builtins(getattr(facts, name)) for name in _COMPARED_FIELDS})
+    return canonical_digest({name: msgspec.to_builtins(getattr(facts, name)) for name in COMPARED_FIELDS})
 
 
 def build_manifest(facts: RunFacts) -> Manifest:

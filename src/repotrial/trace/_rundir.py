@@ -36,6 +36,16 @@ class RunPaths(msgspec.Struct, frozen=True):
         return self.root / "manifest.json"
 
     @property
+    def contract(self) -> Path:
+        """The contract as it was bound: what the run is judged by, elsewhere too."""
+        return self.root / "contract.json"
+
+    @property
+    def spec(self) -> Path:
+        """What was to be run: contract, agent, configuration, seed, replicate."""
+        return self.root / "spec.json"
+
+    @property
     def trace(self) -> Path:
         """The event log."""
         return self.root / "trace.jsonl"

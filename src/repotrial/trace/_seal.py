@@ -7,18 +7,15 @@ the digest of every file. The public key is inside too: with it anyone can see t
 
 from __future__ import annotations
 
-import base64
-import binascii
 import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Final
 
 import msgspec
-import orjson
 
-from repotrial._core.canonical import Count, canonical_bytes
+from repotrial._core.canonical import Count
 from repotrial._core.clock import Clock, SystemClock
 from repotrial._core.digest import Digest
 from repotrial._core.errors import EvidenceError, UsageError
@@ -32,12 +29,12 @@ from repotrial.trace._payloads.lifecycle import RunId, RunOpened
 from repotrial.trace._reader import iter_events
 from repotrial.trace._rundir import RunPaths
 from repotrial.trace._sealed_files import digest_regular, iter_sealable_entries
+from repotrial.trace._statement import SignedStatement, StatementKind, parse_statement, sign_statement
 from repotrial.trace._trace_file import TraceLockedError, lock_trace
 from repotrial.trace._verify_chain import check_chain
 
 __all__ = [
     "MAX_SEAL_BYTES",
-    "PAYLOAD_TYPE",
     "SEAL_PREDICATE_TYPE",
     "Seal",
     "SealExistsError",
@@ -53,9 +50,6 @@ __all__ = [
 # in-toto's TypeURI is any RFC 3986 URI, unresolvable ones included; this one claims no host that somebody
 # else may own. The last part is the version.
 SEAL_PREDICATE_TYPE: Final = "urn:repotrial:seal:1"
-_PREDICATE_FAMILY = "urn:repotrial:seal:"
-_STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
-PAYLOAD_TYPE = "application/vnd.in-toto+json"
 
 MAX_SEAL_BYTES = 64 * 1024 * 1024
 
@@ -63,8 +57,6 @@ TRUST_LIMITS = (
     "The seal shows that these files are the ones that the holder of the key sealed; it does not show that "
     "the holder recorded truthfully, nor that runs were not left out."
 )
-
-_Hex = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}(?!\n)$")]
 
 
 class SealExistsError(UsageError):
@@ -116,42 +108,28 @@ class Seal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return TraceHead(count=self.event_count, hash=self.head_hash)
 
 
-class _DigestSet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    sha256: _Hex
-
-
-class _Subject(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    digest: _DigestSet
-    name: Name
-
-
-class _Statement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    type_: Literal["https://in-toto.io/Statement/v1"] = msgspec.field(name="_type")
-    predicate: Seal
-    predicate_type: Literal["urn:repotrial:seal:1"] = msgspec.field(name="predicateType")
-    subject: tuple[_Subject, ...]
-
-
-class _Signature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    keyid: _Hex
-    sig: str
-
-
-class _Envelope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    payload: str
-    payload_type: Literal["application/vnd.in-toto+json"] = msgspec.field(name="payloadType")
-    signatures: Annotated[tuple[_Signature, ...], msgspec.Meta(min_length=1, max_length=1)]
+_KIND: Final = StatementKind(
+    predicate=Seal, predicate_type=SEAL_PREDICATE_TYPE, invalid=SealInvalidError, unknown=SealVersionError
+)
 
 
 class SignedSeal(msgspec.Struct, frozen=True, kw_only=True):
     """A seal as read from its envelope; nothing in it is verified yet."""
 
-    seal: Seal
-    subjects: dict[str, Digest]
-    """Digest by file name."""
-    payload: bytes
-    key_id: str
-    signature: bytes
+    statement: SignedStatement[Seal]
+
+    @property
+    def seal(self) -> Seal:
+        return self.statement.predicate
+
+    @property
+    def subjects(self) -> dict[str, Digest]:
+        """Digest by file name."""
+        return self.statement.subjects
+
+    @property
+    def key_id(self) -> str:
+        return self.statement.key_id
 
 
 def seal_run(paths: RunPaths, key: SigningKey, *, harness_version: str, clock: Clock | None = None) -> Seal:
@@ -184,7 +162,7 @@ def seal_run(paths: RunPaths, key: SigningKey, *, harness_version: str, clock: C
             public_key=key.public_key.pem,
             trust_limits=TRUST_LIMITS,
         )
-        _write(paths.seal, _sign(seal, subjects, key))
+        _write(paths.seal, sign_statement(seal, _KIND, subjects=subjects, key=key))
     return seal
 
 
@@ -217,74 +195,7 @@ def load_seal(path: Path) -> SignedSeal:
 
 def parse_seal(data: bytes, *, name: str = "seal.json") -> SignedSeal:
     """The same, from bytes; `name` is what messages call them."""
-    envelope = _parse(data, _Envelope, name)
-    (signature,) = envelope.signatures
-    payload = _decode(envelope.payload, f"{name}: payload")
-    _check_version(payload, f"{name}: payload")
-    statement = _parse(payload, _Statement, f"{name}: payload")
-    names = [subject.name for subject in statement.subject]
-    if names != sorted(set(names)):
-        raise SealInvalidError(f"{name}: payload: expected subjects in order and each once, found others")
-    return SignedSeal(
-        seal=statement.predicate,
-        subjects={subject.name: f"sha256:{subject.digest.sha256}" for subject in statement.subject},
-        payload=payload,
-        key_id=signature.keyid,
-        signature=_decode(signature.sig, f"{name}: signatures[0].sig"),
-    )
-
-
-def _parse(data: bytes, kind: type[Any], name: str) -> Any:
-    """Typed, and in canonical form: no doubled keys, no second spelling of the same content."""
-    try:
-        document = msgspec.json.decode(data, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise SealInvalidError(f"{name}: {error}") from error
-    if canonical_bytes(msgspec.to_builtins(document)) != data:
-        raise SealInvalidError(f"{name}: expected canonical JSON, found the same content in another form")
-    return document
-
-
-def _check_version(payload: bytes, name: str) -> None:
-    try:
-        raw = orjson.loads(payload)
-    except orjson.JSONDecodeError as error:
-        raise SealInvalidError(f"{name}: expected JSON, found: {error}") from error
-    kind = raw.get("predicateType") if isinstance(raw, dict) else None
-    if isinstance(kind, str) and kind.startswith(_PREDICATE_FAMILY) and kind != SEAL_PREDICATE_TYPE:
-        raise SealVersionError(
-            f"{name}: predicateType: expected {SEAL_PREDICATE_TYPE!r}, found {kind[:80]!r}"
-        )
-
-
-def _decode(text: str, name: str) -> bytes:
-    try:
-        data = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise SealInvalidError(f"{name}: expected base64, found: {error}") from error
-    if base64.b64encode(data).decode("ascii") != text:
-        raise SealInvalidError(f"{name}: expected base64 in its one spelling, found another")
-    return data
-
-
-def _sign(seal: Seal, subjects: dict[str, Digest], key: SigningKey) -> bytes:
-    from securesystemslib.dsse import Envelope
-
-    statement = _Statement(
-        type_=_STATEMENT_TYPE,
-        predicate=seal,
-        predicate_type=SEAL_PREDICATE_TYPE,
-        subject=tuple(
-            _Subject(name=name, digest=_DigestSet(sha256=digest.removeprefix("sha256:")))
-            for name, digest in sorted(subjects.items())
-        ),
-    )
-    payload = canonical_bytes(msgspec.to_builtins(statement))
-    envelope = Envelope(payload=payload, payload_type=PAYLOAD_TYPE, signatures={})
-    envelope.sign(key.signer)
-    data = canonical_bytes(envelope.to_dict())
-    parse_seal(data)  # what we write, we can read
-    return data
+    return SignedSeal(statement=parse_statement(data, _KIND, name=name))
 
 
 def _iter_subjects(paths: RunPaths) -> Iterator[tuple[str, Digest]]:

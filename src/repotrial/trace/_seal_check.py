@@ -12,11 +12,19 @@ from repotrial._core.digest import Digest
 from repotrial._core.errors import EvidenceError
 from repotrial.trace._chain_report import ChainReport, Truncated
 from repotrial.trace._files import TraceUnreadableError
-from repotrial.trace._keys import BadPublicKeyError, PublicKey, build_verifier, parse_public_key
+from repotrial.trace._keys import PublicKey
 from repotrial.trace._manifest_file import load_manifest
 from repotrial.trace._rundir import RunPaths
-from repotrial.trace._seal import PAYLOAD_TYPE, SealVersionError, SignedSeal, load_seal
+from repotrial.trace._seal import SealVersionError, SignedSeal, load_seal
 from repotrial.trace._sealed_files import SealableEntry, digest_regular, iter_sealable_entries
+from repotrial.trace._statement import (
+    NoSigner,
+    Signer,
+    TrustedSigner,
+    UncheckedSigner,
+    UnknownSigner,
+    find_signer,
+)
 from repotrial.trace._verify_chain import check_chain
 
 __all__ = [
@@ -129,31 +137,6 @@ SealProblem: TypeAlias = (
 )
 
 
-class TrustedSigner(msgspec.Struct, frozen=True, kw_only=True):
-    """Signed with a key that the caller trusts."""
-
-    key_id: str
-
-
-class UnknownSigner(msgspec.Struct, frozen=True, kw_only=True):
-    """A valid signature, by a key that is none of the trusted ones: anyone can sign anew."""
-
-    key_id: str
-
-
-class UncheckedSigner(msgspec.Struct, frozen=True, kw_only=True):
-    """A valid signature, and no key was given to hold the signer against."""
-
-    key_id: str
-
-
-class NoSigner(msgspec.Struct, frozen=True, kw_only=True):
-    """No valid signature, so nobody vouches for anything."""
-
-
-Signer: TypeAlias = TrustedSigner | UnknownSigner | UncheckedSigner | NoSigner
-
-
 class SealReport(msgspec.Struct, frozen=True, kw_only=True):
     """What a seal is worth."""
 
@@ -211,7 +194,7 @@ def check_signed_seal(
     chain: ChainReport,
 ) -> SealReport:
     """Steps 3 to 7; `chain` is the trace checked against the sealed head."""
-    signer = _signer_of(signed, trusted_keys)
+    signer = find_signer(signed.statement, signed.seal.public_key, trusted_keys)
     problems: list[SealProblem] = []
     if isinstance(signer, NoSigner):
         problems.append(BadSignature(key_id=signed.key_id))
@@ -220,28 +203,6 @@ def check_signed_seal(
     if isinstance(chain.status, Truncated):
         problems.append(TraceCutOff(sealed_count=signed.seal.event_count, found_count=chain.count))
     return SealReport(signer=signer, problems=tuple(problems))
-
-
-def _signer_of(signed: SignedSeal, trusted_keys: Collection[PublicKey] | None) -> Signer:
-    from securesystemslib.dsse import Envelope
-    from securesystemslib.exceptions import UnverifiedSignatureError
-    from securesystemslib.signer import Signature
-
-    try:
-        key = parse_public_key(signed.seal.public_key)
-    except BadPublicKeyError:
-        return NoSigner()
-    signature = Signature(signed.key_id, signed.signature.hex())
-    envelope = Envelope(signed.payload, PAYLOAD_TYPE, {signed.key_id: signature})
-    try:
-        envelope.verify([build_verifier(key)], threshold=1)
-    except UnverifiedSignatureError:
-        return NoSigner()
-    if trusted_keys is None:
-        return UncheckedSigner(key_id=key.key_id)
-    # Both came through the parser, which brings a key into its one spelling.
-    is_trusted = key in trusted_keys
-    return TrustedSigner(key_id=key.key_id) if is_trusted else UnknownSigner(key_id=key.key_id)
 
 
 def _iter_identity_problems(paths: RunPaths, signed: SignedSeal) -> Iterator[SealProblem]:

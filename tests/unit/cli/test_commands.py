@@ -34,6 +34,7 @@ def test_commands_are_a_noun_and_a_verb_but_for_the_doctor() -> None:
         "run show",
         "run verify",
         "sandbox exec",
+        "sandbox probe",
         "trace key show",
     }
 

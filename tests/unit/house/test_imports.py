@@ -16,6 +16,8 @@ _HEAVY = {
     "pathspec",
     "orjson",
     "msgspec",
+    "numpy",
+    "scipy",
 }
 
 

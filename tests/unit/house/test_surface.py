@@ -12,8 +12,11 @@ PACKAGES = [
     "repotrial.api",
     "repotrial.authoring",
     "repotrial.contract",
+    "repotrial.policy",
     "repotrial.sandbox",
+    "repotrial.score",
     "repotrial.source",
+    "repotrial.stats",
     "repotrial.trace",
 ]
 

@@ -20,6 +20,7 @@ from repotrial.sandbox._freezer import (
 from repotrial.sandbox._sandbox_processes import iter_sandbox_pids
 from repotrial.sandbox._stages import signal_sandbox
 from support.bubblewrap import make_directory, open_puppet, require_bubblewrap
+from support.waiting import PATIENCE_SECONDS
 
 # Ticks as fast as it can into its own file, and starts a child that does the same.
 TICK = 'i=0; while :; do i=$((i+1)); echo $i > "$0"; done'
@@ -62,7 +63,7 @@ def verify_it_stands_and_goes(freezer: Freezer, files: list[Path]) -> None:
     assert moves(files)
 
 
-def moves(files: list[Path], *, seconds: float = 5.0) -> bool:
+def moves(files: list[Path], *, seconds: float = PATIENCE_SECONDS) -> bool:
     """Whether all of them change within so many seconds."""
     before = [stamp(file) for file in files]
     deadline = time.monotonic() + seconds

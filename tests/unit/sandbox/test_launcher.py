@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ import pytest
 from repotrial.sandbox._launcher import Launcher, LauncherLostError, open_default_launcher
 from repotrial.sandbox._start import StartOrder
 from support.harness import require_sandboxes
+from support.waiting import wait_until
 
 ORDER = StartOrder(
     bubblewrap="/bin/false",
@@ -32,15 +32,14 @@ def status(pid: int) -> dict[str, str]:
 
 
 def await_end(pid: int) -> bool:
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
-        try:
-            if status(pid)["State"].startswith("Z"):
-                return True
-        except OSError:
-            return True
-        time.sleep(0.01)
-    return False
+    return wait_until(lambda: has_ended(pid))
+
+
+def has_ended(pid: int) -> bool:
+    try:
+        return status(pid)["State"].startswith("Z")
+    except OSError:
+        return True
 
 
 def await_server(launcher: Launcher) -> None:
@@ -85,10 +84,12 @@ def test_the_server_ends_with_the_harness_even_if_a_stray_copy_of_the_channel_li
 import os, sys, time
 from repotrial.sandbox._launcher import Launcher
 launcher = Launcher()
-if os.fork() == 0:
-    time.sleep(5)   # inherits the channel
+stray = os.fork()
+if not stray:
+    os.closerange(0, 3)  # what we print ends with us
+    time.sleep(97)       # inherits the channel
     os._exit(0)
-print(launcher.pid, flush=True)
+print(launcher.pid, stray, flush=True)
 os.kill(os.getpid(), 9)
 """
     done = subprocess.run(
@@ -98,7 +99,12 @@ os.kill(os.getpid(), 9)
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         check=False,
     )
-    assert await_end(int(done.stdout))
+    server, stray = map(int, done.stdout.split())
+    try:
+        assert await_end(server)
+        assert not has_ended(stray)
+    finally:
+        os.kill(stray, signal.SIGKILL)
 
 
 def test_the_server_outlives_the_thread_that_started_it() -> None:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from repotrial.sandbox._helper import HelperLostError, NamespaceHelper, open_def
 from repotrial.sandbox._listener import open_listener
 from repotrial.sandbox._stages import SandboxEntryError, mask, set_read_only, unmask
 from support.bubblewrap import Puppet, make_directory, open_puppet, require_bubblewrap
+from support.waiting import PATIENCE_SECONDS, wait_until
 
 PORT = 8123
 
@@ -31,9 +31,9 @@ def inside(workspace: Path) -> Iterator[Puppet]:
 
 def test_a_program_inside_reaches_the_harness(inside: Puppet) -> None:
     with open_listener(inside.pid, PORT) as listener:
-        listener.settimeout(10)
+        listener.settimeout(PATIENCE_SECONDS)
         inside.tell(
-            f's = socket.create_connection(("127.0.0.1", {PORT}), 10)\n'
+            f's = socket.create_connection(("127.0.0.1", {PORT}), 60)\n'
             's.sendall(b"question"); result = s.recv(64).decode()'
         )
         connection, _ = listener.accept()
@@ -144,8 +144,4 @@ def test_the_helper_ends_with_a_harness_that_is_killed() -> None:
         check=False,
     )
     pid = int(done.stdout)
-    for _ in range(500):
-        if not Path(f"/proc/{pid}").exists():
-            return
-        time.sleep(0.01)
-    raise AssertionError(f"helper {pid} still runs")
+    assert wait_until(lambda: not Path(f"/proc/{pid}").exists()), f"helper {pid} still runs"

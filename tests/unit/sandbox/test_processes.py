@@ -3,12 +3,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from repotrial.sandbox._processes import ProcessRow, ProcessTable, find_descendants, wait_for_end
+from support.waiting import PATIENCE_SECONDS, wait_until
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def test_a_process_tells_of_itself(table: ProcessTable) -> None:
 def test_a_name_full_of_parentheses_deceives_nobody(table: ProcessTable) -> None:
     code = "exec -a ') R 1 1 1' sleep 97"
     with subprocess.Popen(["/bin/bash", "-c", f"printf ') R 1 (' > /proc/$$/comm; {code}"]) as process:
-        time.sleep(0.1)
+        wait_until(lambda: b"sleep" in Path(f"/proc/{process.pid}/comm").read_bytes())
         assert table.list_processes()[process.pid].parent == os.getpid()
         process.kill()
 
@@ -54,7 +55,7 @@ def test_signals_arrive_and_the_dead_are_no_error(table: ProcessTable) -> None:
         assert not wait_for_end(pidfd, seconds=0)
         table.prefer_as_victim(process.pid)
         table.send_signal([process.pid], signal.SIGKILL)
-        assert wait_for_end(pidfd, seconds=10)
+        assert wait_for_end(pidfd, seconds=PATIENCE_SECONDS)
         assert not table.list_processes()[process.pid].is_alive
         os.close(pidfd)
     table.send_signal([process.pid], signal.SIGKILL)

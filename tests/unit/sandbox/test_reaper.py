@@ -6,6 +6,7 @@ from pathlib import Path
 
 from repotrial.sandbox._label import build_label
 from repotrial.sandbox._reaper import reap_leftovers
+from support.waiting import PATIENCE_SECONDS, wait_until
 
 
 def abandoned_label() -> str:
@@ -22,9 +23,10 @@ def test_a_scratch_directory_of_a_dead_harness_is_removed_if_it_is_ours() -> Non
     link.symlink_to(living)
     try:
         reaped = reap_leftovers()
-        assert ours in reaped
-        assert not ours.exists()
+        # Any harness that starts now may be quicker than we are.
+        assert wait_until(lambda: not ours.exists())
         assert link not in reaped
+        assert link.is_symlink()
         assert living.exists()
     finally:
         link.unlink()
@@ -40,8 +42,8 @@ def test_a_process_of_a_dead_harness_is_killed() -> None:
     with start_named(abandoned_label()) as process:
         while not Path(f"/proc/{process.pid}/cmdline").read_bytes().startswith(b"repotrial-"):
             pass
-        assert Path("/proc", str(process.pid)) in reap_leftovers()
-        assert process.wait(10) == -9
+        reap_leftovers()
+        assert process.wait(PATIENCE_SECONDS) == -9
 
 
 def test_a_process_of_a_living_harness_is_not() -> None:

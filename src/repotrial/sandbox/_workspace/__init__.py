@@ -21,7 +21,7 @@ from repotrial.sandbox._workspace._cache import (
 from repotrial.sandbox._workspace._change import Change, ChangedPath, ChangeLimits, build_change
 from repotrial.sandbox._workspace._contents import WorkspaceUnusableError
 from repotrial.sandbox._workspace._copy import CopyWorkspace
-from repotrial.sandbox._workspace._copying import CopyFailedError
+from repotrial.sandbox._workspace._copying import CopyFailedError, copy_tree
 from repotrial.sandbox._workspace._delta import ContentSink
 from repotrial.sandbox._workspace._ignore import TOOL_LEFTOVERS, IgnoreRules
 from repotrial.sandbox._workspace._mark import Mark
@@ -35,7 +35,7 @@ from repotrial.sandbox._workspace._node import Omission, ReadLimits
 from repotrial.sandbox._workspace._overlay import OverlayWorkspace
 from repotrial.sandbox._workspace._place import reap_workspaces
 from repotrial.sandbox._workspace._prepare import BaseMismatchError, BaseNotSealedError, FileOrderError
-from repotrial.sandbox._workspace._reader import WorkspaceUnreadableError
+from repotrial.sandbox._workspace._reader import Contents, TreeReader, WorkspaceUnreadableError
 from repotrial.sandbox._workspace._remove import remove_tree
 from repotrial.sandbox._workspace._workspace import Workspace
 
@@ -55,6 +55,7 @@ __all__ = [
     "ChangeLimits",
     "ChangedPath",
     "ContentSink",
+    "Contents",
     "ContractUnlockedError",
     "CopyFailedError",
     "CopyWorkspace",
@@ -67,12 +68,14 @@ __all__ = [
     "ReadLimits",
     "Setup",
     "SetupPlace",
+    "TreeReader",
     "Workspace",
     "WorkspaceUnreadableError",
     "WorkspaceUnusableError",
     "build_change",
     "build_overlay_argv",
     "check_sealed",
+    "copy_tree",
     "execute_in_overlay",
     "probe_overlay",
     "reap_workspaces",

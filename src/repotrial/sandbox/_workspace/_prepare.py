@@ -109,9 +109,9 @@ def _execute_setup(entry: Path, setup: Setup, owner: Account | None) -> None:
         history.unlink()
     remove_tree(history)
     sealed.rename(history)
-    figures = summarize_tree(tree, limits=UNBOUNDED, contents_read=False)
-    for path in figures.special_files:
-        (tree / os.fsdecode(path)).unlink()
+    for kept in (tree, entry / "outputs"):
+        for path in summarize_tree(kept, limits=UNBOUNDED, contents_read=False).special_files:
+            (kept / os.fsdecode(path)).unlink()
 
 
 def _verify_sealed(tree: Path) -> None:

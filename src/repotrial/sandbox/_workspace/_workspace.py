@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Protocol
+from types import TracebackType
+from typing import Protocol, Self
 
 from repotrial.sandbox._workspace._base import Base
 from repotrial.sandbox._workspace._delta import ContentSink, build_delta
@@ -63,6 +64,11 @@ class Workspace(Protocol):
     def close(self) -> None:
         """Remove it. Twice is once."""
         ...
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
 
 
 class Observer:

@@ -17,6 +17,7 @@ __all__ = [
     "AcceptanceExecution",
     "BuildCheck",
     "CheckOutcome",
+    "EndCause",
     "ErrorReason",
     "Errored",
     "Failed",
@@ -25,7 +26,9 @@ __all__ = [
     "Passed",
     "PatchApplication",
     "StaticCheck",
+    "Subject",
     "TestIds",
+    "TwinCount",
     "build_test_ids",
 ]
 
@@ -36,6 +39,15 @@ ErrorReason: TypeAlias = Literal[
     "misconfiguration", "timeout", "crash", "missing-dependency", "resource-exhausted", "harness-exception"
 ]
 """Why a check did not complete (P3)."""
+
+
+EndCause: TypeAlias = Literal[
+    "ended", "timeout", "cpu", "memory", "output", "disk", "processes", "sandbox-lost"
+]
+"""What ended a command: itself, a ceiling of the harness, or the loss of its sandbox."""
+
+Subject: TypeAlias = Literal["candidate", "reference", "snapshot"]
+"""Whose tree was judged; the others are control executions."""
 
 
 class Passed(Part, frozen=True, kw_only=True, tag="pass"):
@@ -104,6 +116,17 @@ def build_test_ids(ids: Iterable[str], *, max_bytes: int = 64 * 1024) -> TestIds
     return TestIds(count=len(ordered), ids=tuple(ordered[:kept]), digest=digest)
 
 
+class TwinCount(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """Wrong-expectation copies of tests: an honest judge fails every one of them."""
+
+    mixed_in: Count
+    """How many there were."""
+    survived: TestIds
+    """Those that passed: the judge was not honest."""
+    silent: TestIds
+    """Those without a result."""
+
+
 class _Execution(EventPayload, frozen=True, kw_only=True):
     started_at_us: Instant
     """When it began."""
@@ -117,6 +140,10 @@ class _Execution(EventPayload, frozen=True, kw_only=True):
     """What ran."""
     exit: ExitStatus
     """How it ended."""
+    cause: EndCause = "ended"
+    """What ended it, where it did not end by itself."""
+    peak_memory_bytes: Count | None = None
+    """Most memory of the whole process tree; null where it was not metered."""
     outcome: CheckOutcome
     """What it says about the change."""
     stdout: Output
@@ -151,6 +178,12 @@ class _Check(_Execution, frozen=True, kw_only=True):
     """The gate that it serves."""
     attempt: Annotated[int, msgspec.Meta(ge=1, le=10_000)]
     """Which repetition, from 1; reruns follow the Oracle's rule (S4)."""
+    subject: Subject = "candidate"
+    """Whose tree was judged; the others are control executions."""
+    collisions: tuple[str, ...] = ()
+    """Files of the candidate that an oracle file took the place of."""
+    removed: tuple[str, ...] = ()
+    """Files of the candidate that were taken away because they would have steered the judge."""
 
 
 class BuildCheck(_Check, frozen=True, kw_only=True):
@@ -175,8 +208,8 @@ class AcceptanceExecution(_Check, frozen=True, kw_only=True):
 
     layer: str | None = None
     """The contract's layer (`unit`, `integration`); null where it declares none."""
-    subject: Literal["candidate", "reference", "snapshot"] = "candidate"
-    """Whose tree was judged; the others are control executions."""
+    judge: Literal["in-process", "out-of-process"] = "in-process"
+    """Whether code of the candidate ran inside the judging process."""
     variant: Literal["plain", "twins"] = "plain"
     """Whether wrong-expectation twins were mixed into the suite."""
     failing: TestIds
@@ -189,5 +222,7 @@ class AcceptanceExecution(_Check, frozen=True, kw_only=True):
     """Tests of the inventory that gave no result."""
     results_digest: Digest | None = None
     """Digest of the structured results; null where the check has none or did not write them."""
+    twins: TwinCount | None = None
+    """What became of the twins; null in the plain variant. Passed means that exactly the twins failed."""
     tree_digest: Digest
     """The tree that was judged."""

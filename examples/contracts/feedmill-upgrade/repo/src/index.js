@@ -1,0 +1,3 @@
+export { cartList } from './cart.js';
+export { letter } from './letter.js';
+export { page } from './page.js';

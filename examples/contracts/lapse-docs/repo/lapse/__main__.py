@@ -1,0 +1,5 @@
+import sys
+
+from lapse.cli import main
+
+sys.exit(main())

@@ -1,0 +1,5 @@
+import sys
+
+from tillbook.cli import main
+
+sys.exit(main())

@@ -1,0 +1,160 @@
+"""Agents by name, as a command line gives them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from repotrial._core.digest import digest_bytes
+from repotrial._core.errors import UsageError
+from repotrial.run import (
+    Agent,
+    CommandAgent,
+    HumanAgent,
+    NoopAgent,
+    PatchAgent,
+    ReferenceAgent,
+    ScriptAgent,
+    load_agent_file,
+    short_version,
+)
+
+__all__ = ["AGENT_FORMS", "AgentNameError", "PredictionsError", "Roster", "build_roster"]
+
+AGENT_FORMS: Final = (
+    "noop",
+    "reference",
+    "human",
+    "patch:FILE",
+    "script:FILE",
+    "command:PROGRAM ARGS",
+    "predictions:FILE",
+)
+
+_PLAIN: Final[dict[str, Agent]] = {"noop": NoopAgent(), "reference": ReferenceAgent(), "human": HumanAgent()}
+_MOST_NAME_CHARACTERS: Final = 60
+_OTHER_CHARACTERS: Final = re.compile(r"[^a-z0-9]+")
+_LINE_BREAKS: Final = re.compile(rb"\r?\n")
+
+
+class AgentNameError(UsageError):
+    """There is no such agent."""
+
+    code = "agent-name"
+    default_hint = f"name one of: {', '.join(AGENT_FORMS)}"
+
+
+class PredictionsError(UsageError):
+    """A file of predictions is not one: some line is no prediction, or an instance has two of one model."""
+
+    code = "predictions"
+    default_hint = "write one JSON object per line, with instance_id, model_name_or_path and model_patch"
+
+
+class _Prediction(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of a SWE-bench predictions file; other keys are of no interest."""
+
+    instance_id: str
+    model_name_or_path: str
+    model_patch: str | None = None
+
+
+class Roster(msgspec.Struct, frozen=True, kw_only=True):
+    """Who is put on trial."""
+
+    agents: tuple[tuple[Agent, str | None], ...]
+    """Each with the id of the only contract that it is for, or none."""
+    unmatched: tuple[str, ...]
+    """Instances of predictions for which no contract was named."""
+
+
+def build_roster(names: Sequence[str], contract_ids: Iterable[str]) -> Roster:
+    """The agents of these names.
+
+    Raises:
+        AgentNameError: there is none of that name.
+        AgentFileError: a file that one is made of cannot be read.
+        PredictionsError: a file of predictions is not one.
+    """
+    by_form = {_normalize(contract_id): contract_id for contract_id in contract_ids}
+    agents: list[tuple[Agent, str | None]] = []
+    unmatched: list[str] = []
+    for name in names:
+        kind, separator, rest = name.partition(":")
+        if kind != "predictions" or not separator:
+            agents.append((_build_agent(name, kind, rest), None))
+            continue
+        for instance, agent in _iter_predictions(Path(rest)):
+            only = by_form.get(_normalize(instance))
+            if only is None:
+                unmatched.append(instance)
+            else:
+                agents.append((agent, only))
+    return Roster(agents=tuple(agents), unmatched=tuple(unmatched))
+
+
+def _build_agent(name: str, kind: str, rest: str) -> Agent:
+    if name in _PLAIN:
+        return _PLAIN[name]
+    if not rest:
+        raise AgentNameError(f"expected the name of an agent, found {name!r}")
+    match kind:
+        case "patch":
+            return PatchAgent(name=_name(Path(rest).stem, kind), patch=load_agent_file(Path(rest)))
+        case "script":
+            return ScriptAgent(name=_name(Path(rest).stem, kind), script=load_agent_file(Path(rest)))
+        case "command":
+            argv = _split(rest)
+            return CommandAgent(name=_name(Path(argv[0]).name, kind), argv=argv)
+        case _:
+            raise AgentNameError(f"expected the name of an agent, found {name!r}")
+
+
+def _split(words: str) -> tuple[str, ...]:
+    try:
+        argv = tuple(shlex.split(words))
+    except ValueError as error:
+        raise AgentNameError(f"command: expected words as a shell reads them, found: {error}") from error
+    if not argv:
+        raise AgentNameError(f"command: expected a program, found {words!r}")
+    return argv
+
+
+def _iter_predictions(path: Path) -> Iterator[tuple[str, PatchAgent]]:
+    data = load_agent_file(path)
+    version = short_version(digest_bytes(data))
+    seen: dict[tuple[str, str], int] = {}
+    # Not `splitlines`: some characters inside a JSON text would count as line breaks.
+    for number, line in enumerate(_LINE_BREAKS.split(data), start=1):
+        if not line.strip():
+            continue
+        try:
+            found = msgspec.json.decode(line, type=_Prediction)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise PredictionsError(f"{path}:{number}: expected a prediction, found: {error}") from error
+        key = (_normalize(found.instance_id), found.model_name_or_path)
+        if key in seen:
+            raise PredictionsError(
+                f"{path}:{number}: expected one prediction of {found.model_name_or_path} for "
+                f"{found.instance_id}, found another in line {seen[key]}"
+            )
+        seen[key] = number
+        patch = (found.model_patch or "").encode("utf-8", "surrogatepass")
+        name = _name(found.model_name_or_path, "predictions")
+        yield found.instance_id, PatchAgent(name=name, patch=patch, version=version)
+
+
+def _normalize(name: str) -> str:
+    """Names that differ only in case and in what joins their parts are the same."""
+    return _OTHER_CHARACTERS.sub("-", name.casefold()).strip("-")
+
+
+def _name(text: str, kind: str) -> str:
+    """How reports call an agent that a file or a program makes; never like one of ours."""
+    name = _normalize(text)[:_MOST_NAME_CHARACTERS].strip("-") or kind
+    return f"{kind}-{name}" if name in _PLAIN else name

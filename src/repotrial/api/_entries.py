@@ -1,0 +1,206 @@
+"""Runs in a line each: what lists, tables and summaries show of a score card."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from repotrial._core.absence import Unknown
+from repotrial.api._directories import RunDirectoryMissingError, build_run_paths
+from repotrial.score import (
+    AgentIdentity,
+    Evidence,
+    Graded,
+    Scorable,
+    ScoreCard,
+    Verdict,
+    build_score_card,
+    load_evidence,
+    write_score,
+)
+from repotrial.trace import Manifest, RunPaths
+
+__all__ = [
+    "JudgedRun",
+    "RunEntry",
+    "RunFilter",
+    "RunStatusWord",
+    "ScoredRun",
+    "find_status",
+    "iter_judged_runs",
+    "judge_run",
+    "list_runs",
+    "load_change",
+    "score_run",
+]
+
+RunStatusWord: TypeAlias = Literal["success", "failure", "acceptance-error", "invalid"]
+
+
+class RunEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One run directory."""
+
+    directory: str
+    """Where it is."""
+    run_id: str | None
+    """The attempt; null where nothing says it, here and below."""
+    contract: str | None
+    """The contract's id."""
+    contract_version_id: str | None
+    """Its version."""
+    agent: str | None
+    """Who worked."""
+    agent_version: str | None
+    """Which of that name, exactly."""
+    replicate: int | None
+    """Counted from 0."""
+    status: RunStatusWord
+    """The verdict (P4)."""
+    gates: tuple[Verdict, ...]
+    """G1 to G4."""
+    score: str | None
+    """s; null where some gate does not pass."""
+    tags: tuple[str, ...]
+    """Failure modes."""
+    started_at_us: int | None
+    """Microseconds since the epoch."""
+    why: str | None
+    """The first reason why it is no success; null where it is one."""
+
+
+class JudgedRun(NamedTuple):
+    """A run directory, read and judged anew."""
+
+    directory: Path
+    evidence: Evidence
+    card: ScoreCard
+
+    @property
+    def entry(self) -> RunEntry:
+        """In short."""
+        return _build_entry(self)
+
+
+class ScoredRun(msgspec.Struct, frozen=True, kw_only=True):
+    """What `run score` computed of one directory."""
+
+    directory: str
+    """Where it is, with `score.json` and `report.json` in it."""
+    entry: RunEntry
+    """In short."""
+    card: ScoreCard
+    """All of it."""
+
+
+class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which runs are wanted; patterns as the shell has them, none for all."""
+
+    agent: str | None = None
+    contract: str | None = None
+    status: RunStatusWord | None = None
+    tag: str | None = None
+
+    def admits(self, entry: RunEntry) -> bool:
+        """Whether a run is wanted."""
+        return (
+            (self.agent is None or fnmatchcase(entry.agent or "", self.agent))
+            and (self.contract is None or fnmatchcase(entry.contract or "", self.contract))
+            and self.status in (None, entry.status)
+            and (self.tag is None or any(fnmatchcase(tag, self.tag) for tag in entry.tags))
+        )
+
+
+def judge_run(directory: Path) -> JudgedRun:
+    """Read a run directory and compute its score card; nothing is written.
+
+    Raises:
+        RunDirectoryMissingError: there is none.
+    """
+    evidence = load_evidence(build_run_paths(directory).root)
+    return JudgedRun(directory, evidence, build_score_card(evidence))
+
+
+def score_run(directory: Path) -> ScoredRun:
+    """Compute the score card and the report of a run anew, and put both into its directory."""
+    card = write_score(build_run_paths(directory).root)
+    entry = judge_run(directory).entry
+    return ScoredRun(directory=str(directory), entry=entry, card=card)
+
+
+def load_change(directory: Path) -> bytes:
+    """The change that was judged, as a patch; empty where the run left none."""
+    change = judge_run(directory).evidence.change
+    return b"" if isinstance(change, Unknown) else change
+
+
+def iter_judged_runs(directory: Path) -> Iterator[JudgedRun]:
+    """Every run directory in a directory, by name; the directory itself, where it is one.
+
+    Raises:
+        RunDirectoryMissingError: it is no directory.
+    """
+    root = build_run_paths(directory).root
+    if _is_run(root):
+        yield judge_run(root)
+        return
+    try:
+        names = sorted(entry.name for entry in os.scandir(root) if entry.is_dir(follow_symlinks=True))
+    except OSError as error:
+        raise RunDirectoryMissingError(f"{root}: expected runs, found: {error.strerror}") from error
+    for name in names:
+        # Hidden ones are runs in the making.
+        if not name.startswith(".") and _is_run(root / name):
+            yield judge_run(root / name)
+
+
+def list_runs(directory: Path, wanted: RunFilter) -> list[RunEntry]:
+    """The runs in a directory that are wanted, each judged anew."""
+    return [entry for run in iter_judged_runs(directory) if wanted.admits(entry := run.entry)]
+
+
+def _is_run(directory: Path) -> bool:
+    paths = RunPaths(directory)
+    return any(os.path.lexists(path) for path in (paths.trace, paths.spec, paths.manifest))
+
+
+def _build_entry(run: JudgedRun) -> RunEntry:
+    evidence, card = run.evidence, run.card
+    identity = card.identity
+    agent = identity.agent if isinstance(identity.agent, AgentIdentity) else None
+    status = find_status(card)
+    return RunEntry(
+        directory=str(run.directory),
+        run_id=_known(identity.run_id),
+        contract=_known(identity.contract_id),
+        contract_version_id=_known(identity.contract_version_id),
+        agent=None if agent is None else agent.name,
+        agent_version=None if agent is None else _known(agent.version),
+        replicate=None if isinstance(evidence.spec, Unknown) else evidence.spec.replicate,
+        status=status,
+        gates=card.gate_vector,
+        score=card.graded.score if isinstance(card.graded, Graded) else None,
+        tags=tuple(tag.id for tag in card.tags),
+        started_at_us=evidence.manifest.started_at_us if isinstance(evidence.manifest, Manifest) else None,
+        why=None if status == "success" else _find_why(card),
+    )
+
+
+def find_status(card: ScoreCard) -> RunStatusWord:
+    return card.status.verdict if isinstance(card.status, Scorable) else "invalid"
+
+
+def _find_why(card: ScoreCard) -> str | None:
+    if not isinstance(card.status, Scorable):
+        # An error of ours explains what is missing; what is missing explains nothing.
+        reasons = sorted(card.status.reasons, key=lambda reason: reason.code != "harness-fault")
+        return reasons[0].message
+    return next((line for gate in card.gates if gate.outcome != "passed" for line in gate.why), None)
+
+
+def _known(value: str | Unknown) -> str | None:
+    return None if isinstance(value, Unknown) else value

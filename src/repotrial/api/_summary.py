@@ -1,0 +1,234 @@
+"""Many runs, in a few figures that name what they were taken of (P5, B9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from repotrial._core.absence import NotComputable, Unknown
+from repotrial._core.errors import UsageError
+from repotrial.api._entries import JudgedRun, RunFilter, find_status, iter_judged_runs
+from repotrial.contract import ROOT_SEED, RunSpec
+from repotrial.run import RunStoppedError
+from repotrial.score import AgentIdentity, Aggregate, Scorable, build_aggregate
+from repotrial.trace import Manifest
+
+if TYPE_CHECKING:
+    from repotrial.stats import Cluster, Estimate, PairedComparison
+
+__all__ = [
+    "AgentSummary",
+    "AgentUnknownError",
+    "NoRunsError",
+    "PairedSummary",
+    "RunsSummary",
+    "summarize_runs",
+]
+
+
+class NoRunsError(UsageError):
+    """There are no runs to summarize."""
+
+    code = "no-runs"
+    default_hint = "name the directory that `repotrial run start --runs` was given"
+
+
+class AgentUnknownError(UsageError):
+    """No agent of that name was put on trial, or several were."""
+
+    code = "agent-unknown"
+    default_hint = "name an agent as the summary does; add @ and its version where several have one name"
+
+
+class AgentSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """How one agent did."""
+
+    agent: str
+    """Its name; with its version, where several have that name."""
+    attempted: int
+    """Runs that count."""
+    success: int
+    """All gates pass."""
+    failure: int
+    """Some gate does not."""
+    acceptance_error: int
+    """Some check did not complete."""
+    invalid: int
+    """Nothing can be said."""
+    machine_faults: int
+    """Acceptance errors that a control execution lays to the machine; not in the rate."""
+    rate: Estimate | NotComputable
+    """Successes over all attempted runs, without machine faults; contracts are the sampling units."""
+
+
+class PairedSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """One agent less another, contract by contract."""
+
+    one: str
+    """The first agent."""
+    other: str
+    """The second agent."""
+    comparison: PairedComparison
+    """The difference, and tests of it."""
+
+
+class RunsSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """What `run summary` found."""
+
+    directory: str
+    """Where the runs are."""
+    runs: int
+    """Run directories, all of them."""
+    repeated: tuple[str, ...]
+    """Directories that do not count: the operator or the machine ended them before an agent could, and a
+    later attempt was carried through."""
+    mixed_conditions: tuple[str, ...]
+    """Contracts whose runs are not all of one comparability class (P30)."""
+    agents: tuple[AgentSummary, ...]
+    """By agent, over all contracts."""
+    aggregate: Aggregate
+    """By agent and contract version, categories and denominators apart (P5)."""
+    paired: PairedSummary | None
+    """Null where none was asked for."""
+
+
+def summarize_runs(
+    directory: Path,
+    *,
+    wanted: RunFilter | None = None,
+    compare: tuple[str, str] | None = None,
+    pool_versions: bool = False,
+) -> RunsSummary:
+    """Judge all runs in a directory anew, and count.
+
+    Args:
+        directory: Where they are.
+        wanted: Which of them.
+        compare: Two agents by name.
+        pool_versions: Whether versions of one contract are counted together; the result is labeled then.
+
+    Raises:
+        NoRunsError: there are none.
+        AgentUnknownError: an agent that is to be compared is not there.
+        MixedVersionsError: one contract occurs in several versions, and pooling was not asked for.
+    """
+    chosen = wanted or RunFilter()
+    everything = [run for run in iter_judged_runs(directory) if chosen.admits(run.entry)]
+    if not everything:
+        raise NoRunsError(f"{directory}: expected run directories, found none that is wanted")
+    repeated = _find_repeated(everything)
+    counted = [run for run in everything if run.directory not in repeated]
+    by_agent = _group_by_agent(counted)
+    return RunsSummary(
+        directory=str(directory),
+        runs=len(everything),
+        repeated=tuple(sorted(map(str, repeated))),
+        mixed_conditions=_find_mixed_conditions(counted),
+        agents=tuple(_summarize(name, runs) for name, runs in by_agent.items()),
+        aggregate=build_aggregate((run.card for run in counted), pool_versions=pool_versions),
+        paired=None if compare is None else _compare(by_agent, *compare),
+    )
+
+
+def _find_repeated(runs: Iterable[JudgedRun]) -> set[Path]:
+    """Attempts that stand for nothing: no agent can have brought about their end, and they were repeated.
+
+    Whatever ends while an agent works counts, so that breaking the harness never raises an agent's rate (P5).
+    """
+    by_spec: dict[str, list[JudgedRun]] = {}
+    for run in runs:
+        if isinstance(run.evidence.spec, RunSpec):
+            by_spec.setdefault(run.evidence.spec.run_spec_id, []).append(run)
+    return {
+        run.directory
+        for attempts in by_spec.values()
+        if any(isinstance(run.card.status, Scorable) for run in attempts)
+        for run in attempts
+        if _is_void(run)
+    }
+
+
+def _is_void(run: JudgedRun) -> bool:
+    facts, end = run.evidence.facts, run.evidence.termination
+    if end is None or isinstance(run.card.status, Scorable):
+        return False
+    was_stopped = end.event.category == "operator-abort" or any(
+        (alert.monitor, alert.rule) == ("harness", RunStoppedError.code) for alert in facts.alerts
+    )
+    return was_stopped or (end.event.category == "harness-fault" and not facts.has_briefing)
+
+
+def _group_by_agent(runs: Iterable[JudgedRun]) -> dict[str, list[JudgedRun]]:
+    groups: dict[tuple[str, str], list[JudgedRun]] = {}
+    for run in runs:
+        groups.setdefault(_identify(run.card.identity.agent), []).append(run)
+    names = [name for name, _ in groups]
+    return {
+        name if names.count(name) == 1 else f"{name}@{version}": group
+        for (name, version), group in sorted(groups.items())
+    }
+
+
+def _identify(agent: AgentIdentity | Unknown) -> tuple[str, str]:
+    if isinstance(agent, Unknown):
+        return "(unknown)", ""
+    parts = (agent.version, agent.model)
+    return agent.name, "/".join(part for part in parts if isinstance(part, str))
+
+
+def _summarize(name: str, runs: Sequence[JudgedRun]) -> AgentSummary:
+    from repotrial.stats import estimate_clustered_rate
+
+    words = [find_status(run.card) for run in runs]
+    return AgentSummary(
+        agent=name,
+        attempted=len(runs),
+        success=words.count("success"),
+        failure=words.count("failure"),
+        acceptance_error=words.count("acceptance-error"),
+        invalid=words.count("invalid"),
+        machine_faults=sum(_is_machines_fault(run) for run in runs),
+        rate=estimate_clustered_rate(_build_clusters(runs)),
+    )
+
+
+def _build_clusters(runs: Iterable[JudgedRun]) -> tuple[Cluster, ...]:
+    from repotrial.stats import build_clusters
+
+    return build_clusters(
+        (run.entry.contract or "", float(find_status(run.card) == "success"))
+        for run in runs
+        if not _is_machines_fault(run)
+    )
+
+
+def _is_machines_fault(run: JudgedRun) -> bool:
+    return isinstance(run.card.status, Scorable) and run.card.status.fault == "machine"
+
+
+def _find_mixed_conditions(runs: Iterable[JudgedRun]) -> tuple[str, ...]:
+    classes: dict[str, set[str]] = {}
+    for run in runs:
+        if isinstance(run.evidence.manifest, Manifest) and isinstance(run.card.status, Scorable):
+            manifest = run.evidence.manifest
+            classes.setdefault(manifest.contract.id, set()).add(manifest.comparability_class)
+    return tuple(sorted(contract for contract, found in classes.items() if len(found) > 1))
+
+
+def _compare(by_agent: Mapping[str, Sequence[JudgedRun]], one: str, other: str) -> PairedSummary:
+    from numpy.random import SeedSequence
+
+    from repotrial.stats import compare_paired
+
+    for name in (one, other):
+        if name not in by_agent:
+            raise AgentUnknownError(f"expected one of {', '.join(by_agent)}, found {name!r}")
+    comparison = compare_paired(
+        _build_clusters(by_agent[one]),
+        _build_clusters(by_agent[other]),
+        seed_sequence=SeedSequence(ROOT_SEED),
+    )
+    return PairedSummary(one=one, other=other, comparison=comparison)

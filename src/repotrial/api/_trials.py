@@ -1,0 +1,218 @@
+"""Putting agents on trial: plan, conduct, judge."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import TypeAlias
+
+import msgspec
+
+from repotrial._core.errors import RepoTrialError
+from repotrial.api._agents import Roster, build_roster
+from repotrial.api._contracts import load_contract
+from repotrial.api._entries import RunEntry, judge_run
+from repotrial.api._machine import MachineSettings
+from repotrial.contract import ContractInvalidError, LoadedContract, check_lock
+from repotrial.fleet import (
+    FleetEvent,
+    FleetPlan,
+    FleetSettings,
+    RunConditions,
+    RunEnded,
+    RunSkipped,
+    conduct_fleet,
+    plan_runs,
+)
+from repotrial.run import Handover, HumanAgent, Stopper, refuse_handover
+from repotrial.sandbox import InstallationSettings, Level
+from repotrial.score import write_score
+from repotrial.trace import load_or_create_key
+
+__all__ = [
+    "PlannedTrial",
+    "RunScored",
+    "RunUnscored",
+    "TrialEvent",
+    "TrialPlan",
+    "TrialRequest",
+    "conduct_trials",
+    "plan_trials",
+]
+
+
+class TrialRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Who is put on trial, with what, how often and where."""
+
+    contracts: tuple[Path, ...]
+    """Directories of locked contracts."""
+    agents: tuple[str, ...]
+    """By name; see `AGENT_FORMS`."""
+    runs: Path
+    """Run directories are made here, and earlier ones looked for."""
+    level: Level
+    """Isolation of all runs."""
+    root_seed: int
+    """From which replicate streams are spawned (P8)."""
+    repeats: int = 1
+    """Replicates of each agent on each contract."""
+    jobs: int = 1
+    """Runs at a time."""
+    is_fresh: bool = False
+    """Whether what was conducted before is conducted again."""
+
+
+class PlannedTrial(msgspec.Struct, frozen=True, kw_only=True):
+    """One run that is wanted."""
+
+    run_id: str
+    """Of the specification; attempts share it."""
+    contract: str
+    """The contract's id."""
+    agent: str
+    """Who works."""
+    agent_version: str
+    """Which of that name, exactly."""
+    replicate: int
+    """Counted from 0."""
+    conducted: str | None
+    """Where it was carried through before; null where it was not."""
+
+
+class TrialPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What would run, how long at most, and what it may cost at most."""
+
+    trials: tuple[PlannedTrial, ...]
+    """In the order of their start."""
+    missing: int
+    """How many of them have still to be conducted."""
+    ceiling_seconds: int
+    """Longest that those may take one after the other, by the contracts' own limits."""
+    ceiling_usd: Decimal
+    """Most that those may cost."""
+    unmatched: tuple[str, ...]
+    """Instances of predictions for which no contract was named."""
+    has_person: bool
+    """Whether somebody has to sit at a terminal."""
+
+
+class RunScored(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="scored"):
+    """The verdict on a run that is over."""
+
+    run_id: str
+    """Of the specification; attempts share it."""
+    entry: RunEntry
+    """The verdict in short; `score.json` has all of it."""
+
+
+class RunUnscored(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="unscored"):
+    """There is a record of the run, and no verdict could be computed or written."""
+
+    run_id: str
+    """Of the specification; attempts share it."""
+    directory: str
+    """The record."""
+    fault: str
+    """Why."""
+
+
+TrialEvent: TypeAlias = FleetEvent | RunScored | RunUnscored
+
+
+def plan_trials(request: TrialRequest) -> TrialPlan:
+    """What `conduct_trials` would do now; nothing is started.
+
+    Raises:
+        RepoTrialError: a contract or an agent cannot be used.
+    """
+    fleet, roster = _plan(request)
+    trials = tuple(
+        PlannedTrial(
+            run_id=run.spec.run_id,
+            contract=run.spec.contract_id,
+            agent=run.spec.agent.name,
+            agent_version=run.spec.agent.version,
+            replicate=run.spec.replicate,
+            conducted=None if run.conducted is None else str(run.conducted),
+        )
+        for run in fleet.runs
+    )
+    return TrialPlan(
+        trials=trials,
+        missing=len(fleet.missing),
+        ceiling_seconds=fleet.ceiling_seconds,
+        ceiling_usd=fleet.ceiling_usd,
+        unmatched=roster.unmatched,
+        has_person=any(isinstance(run.agent, HumanAgent) for run in fleet.missing),
+    )
+
+
+def conduct_trials(
+    request: TrialRequest,
+    *,
+    machine: MachineSettings,
+    key_file: Path,
+    stopper: Stopper,
+    handover: Handover = refuse_handover,
+) -> Generator[TrialEvent, None, None]:
+    """Conduct what is missing and judge it; what was conducted before is judged, too, and left as it is.
+
+    Stop it with `stopper`, and it tells what was stopped; or close it. What is recorded is kept.
+    """
+    fleet, _ = _plan(request)
+    settings = FleetSettings(
+        runs=request.runs,
+        installation=InstallationSettings(
+            cache=machine.cache, home=machine.home, variables=machine.variables, secrets=machine.secrets
+        ),
+        level=request.level,
+        key=load_or_create_key(key_file),
+        jobs=request.jobs,
+        handover=handover,
+        stopper=stopper,
+    )
+    events = conduct_fleet(fleet, settings)
+    try:
+        for event in events:
+            yield event
+            yield from _judge(event)
+    finally:
+        events.close()
+
+
+def _judge(event: FleetEvent) -> Iterator[TrialEvent]:
+    if not isinstance(event, RunEnded | RunSkipped):
+        return
+    directory = Path(event.directory)
+    try:
+        if isinstance(event, RunEnded):
+            write_score(directory)
+        yield RunScored(run_id=event.run_id, entry=judge_run(directory).entry)
+    except RepoTrialError as error:
+        fault = f"{error.code}: {error.message}"
+        yield RunUnscored(run_id=event.run_id, directory=event.directory, fault=fault)
+
+
+def _plan(request: TrialRequest) -> tuple[FleetPlan, Roster]:
+    contracts = [_load(directory) for directory in request.contracts]
+    roster = build_roster(request.agents, [loaded.contract.id for loaded in contracts])
+    conditions = RunConditions(level=request.level, root_seed=request.root_seed)
+    plan = plan_runs(
+        contracts,
+        roster.agents,
+        conditions=conditions,
+        repeats=request.repeats,
+        runs=request.runs,
+        is_fresh=request.is_fresh,
+    )
+    return plan, roster
+
+
+def _load(directory: Path) -> LoadedContract:
+    """A contract that is as it was locked: a stale lock would only show when the run is judged."""
+    loaded = load_contract(directory)
+    problems = check_lock(loaded)
+    if any(problem.severity == "error" for problem in problems):
+        raise ContractInvalidError(problems)
+    return loaded

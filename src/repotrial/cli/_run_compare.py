@@ -1,0 +1,84 @@
+"""`repotrial run compare`: two runs side by side, if they may be compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from repotrial._core.errors import ExitCode
+from repotrial.cli._options import JsonFlag
+
+if TYPE_CHECKING:
+    from repotrial.api import RunComparison, RunSide
+    from repotrial.cli._output import Part, Screen
+
+__all__ = ["compare"]
+
+
+def compare(
+    one: Annotated[Path, typer.Argument(metavar="RUN_DIR", readable=False, help="A run directory.")],
+    other: Annotated[Path, typer.Argument(metavar="OTHER_DIR", readable=False, help="Another one.")],
+    *,
+    force: Annotated[
+        bool, typer.Option("--force", help="Compare all the same; the differences are declared.")
+    ] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Show two verdicts side by side, if the runs had the same contract, statement and conditions.
+
+    Where they had not, the differences are shown instead, with exit code 1; --force shows both.
+    """
+    from repotrial import api
+    from repotrial.cli._output import Screen, print_json
+
+    found = api.compare_runs(one, other)
+    if json:
+        print_json(found)
+    else:
+        screen = Screen()
+        _print_differences(screen, found)
+        if found.is_comparable or force:
+            _print_sides(screen, found)
+    if not found.is_comparable and not force:
+        raise typer.Exit(ExitCode.DOES_NOT_HOLD)
+
+
+def _print_differences(screen: Screen, found: RunComparison) -> None:
+    from repotrial.cli._table import print_table
+
+    screen.line((found.label, "bold green" if found.is_comparable else "bold yellow"))
+    if found.differences:
+        rows = [[item.field, item.one, item.other] for item in found.differences]
+        print_table(screen, ("field", "one", "other"), rows)
+
+
+def _print_sides(screen: Screen, found: RunComparison) -> None:
+    from repotrial.cli._table import print_table
+
+    left, right = (dict(_list_facts(side)) for side in (found.one, found.other))
+    names = [*left, *(name for name in right if name not in left)]
+    rows: list[list[Part]] = [[name, left.get(name, "-"), right.get(name, "-")] for name in names]
+    print_table(screen, ("", "one", "other"), rows)
+
+
+def _list_facts(side: RunSide) -> list[tuple[str, Part]]:
+    from repotrial.cli._table import find_style, mark_gate
+
+    entry = side.entry
+    facts: list[tuple[str, Part]] = [
+        ("agent", f"{entry.agent or '?'} ({entry.agent_version or '?'})"),
+        ("replicate", "?" if entry.replicate is None else str(entry.replicate)),
+        ("status", (entry.status, find_style(entry.status))),
+    ]
+    facts += [(f"G{number}", mark_gate(outcome)) for number, outcome in enumerate(entry.gates, start=1)]
+    facts += [(f"check {name}", mark_gate(verdict)) for name, verdict in side.checks.items()]
+    wall = side.card.cost.wall_us
+    return [
+        *facts,
+        ("score", entry.score or "-"),
+        ("tags", ", ".join(entry.tags) or "-"),
+        ("agent's time", f"{wall / 1_000_000:.1f} s" if isinstance(wall, int) else "?"),
+        ("directory", entry.directory),
+    ]

@@ -1,0 +1,56 @@
+"""`repotrial run list`: the runs of a directory, in a line each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias
+
+import typer
+
+from repotrial.cli._options import JsonFlag
+
+__all__ = ["AgentPattern", "ContractPattern", "RunsDirectory", "list_runs"]
+
+RunsDirectory: TypeAlias = Annotated[
+    Path, typer.Argument(metavar="DIR", readable=False, help="The directory that run directories are in.")
+]
+AgentPattern: TypeAlias = Annotated[
+    str | None, typer.Option("--agent", metavar="NAME", help="Only runs of this agent; * and ? match.")
+]
+ContractPattern: TypeAlias = Annotated[
+    str | None, typer.Option("--contract", metavar="ID", help="Only runs on this contract; * and ? match.")
+]
+StatusWord: TypeAlias = Literal["success", "failure", "acceptance-error", "invalid"]
+
+
+def list_runs(
+    directory: RunsDirectory = Path("runs"),
+    *,
+    agent: AgentPattern = None,
+    contract: ContractPattern = None,
+    status: Annotated[StatusWord | None, typer.Option("--status", help="Only runs that ended so.")] = None,
+    tag: Annotated[
+        str | None,
+        typer.Option("--tag", metavar="ID", help="Only runs with this tag; * and ? match."),
+    ] = None,
+    json: JsonFlag = False,
+) -> None:
+    """List runs with their verdicts, each computed anew from its evidence; nothing is written."""
+    from repotrial import api
+    from repotrial.cli._output import Screen, counted, print_json
+    from repotrial.cli._table import RUN_HEADER, build_run_row, print_table
+
+    wanted = api.RunFilter(agent=agent, contract=contract, status=status, tag=tag)
+    entries = api.list_runs(directory, wanted)
+    if json:
+        print_json(entries)
+        return
+    screen = Screen()
+    if entries:
+        header = (*RUN_HEADER[:-1], "tags", RUN_HEADER[-1])
+        rows = []
+        for entry in entries:
+            *cells, place = build_run_row(entry)
+            rows.append([*cells, ",".join(entry.tags) or "-", place])
+        print_table(screen, header, rows)
+    screen.line((counted(len(entries), "run"), "bold"))

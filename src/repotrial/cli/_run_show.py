@@ -1,0 +1,124 @@
+"""`repotrial run show`: the verdict and what led to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from repotrial._core.errors import UsageError
+from repotrial.cli._options import RunDirectory
+
+if TYPE_CHECKING:
+    from repotrial.api import TimelineRow
+    from repotrial.cli._output import Screen
+
+__all__ = ["show"]
+
+_MAX_TYPES_NAMED = 20
+_STYLES = {
+    "alert": "bold yellow",
+    "intervention": "bold yellow",
+    "passed": "green",
+    "failed": "bold red",
+    "errored": "bold magenta",
+    "gap": "bold magenta",
+    "end": "bold",
+}
+_DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+
+
+def _complete_type(incomplete: str) -> list[str]:
+    from repotrial import api
+
+    return [name for name in api.list_event_types() if name.startswith(incomplete)]
+
+
+def show(
+    directory: RunDirectory,
+    *,
+    verdict: Annotated[bool, typer.Option("--verdict", help="Only the verdict: gates, why, tags.")] = False,
+    timeline: Annotated[bool, typer.Option("--timeline", help="Only the events.")] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Only the change that was judged.")] = False,
+    types: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--type",
+            metavar="TYPE",
+            help="Only events of this type (repeatable).",
+            autocompletion=_complete_type,
+        ),
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object per event, one per line.")
+    ] = False,
+) -> None:
+    """Show the verdict on a run and what happened in it, event by event.
+
+    Without an option: verdict and events. Nothing is verified against a key: see `run verify`.
+    """
+    from repotrial import api
+    from repotrial.cli._output import Screen, print_json_line
+    from repotrial.cli._run_verdict import print_verdict
+
+    if json and (verdict or diff):
+        raise UsageError(
+            "expected --json alone, for events, found it with --verdict or --diff",
+            hint="`repotrial run score --json` prints the verdict; the change is in change.patch",
+        )
+    is_all = not (verdict or timeline or diff or types or json)
+    screen = Screen()
+    rows = api.iter_run_timeline(directory)  # refuses what is no run directory
+    if verdict or is_all:
+        print_verdict(screen, api.judge_run(directory))
+    if diff:
+        _show_change(screen, directory)
+    if timeline or types or json or is_all:
+        for row in _select(rows, set(types or ())):
+            if json:
+                print_json_line(row)
+            else:
+                _show_row(screen, row)
+
+
+def _show_change(screen: Screen, directory: Path) -> None:
+    from repotrial import api
+    from repotrial.cli._output import Screen
+
+    change = api.load_change(directory)
+    if not change:
+        Screen(to_stderr=True).line("no change: the run left the files as they were, or ended before")
+    # As bytes: what ends a line elsewhere is part of one in a patch.
+    for line in change.removesuffix(b"\n").split(b"\n") if change else ():
+        text = line.decode("utf-8", "backslashreplace")
+        screen.line((text, _DIFF_STYLES.get(text[:1], "")))
+
+
+def _select(rows: Iterator[TimelineRow], wanted: set[str]) -> Iterator[TimelineRow]:
+    """The rows of the wanted types, all if none is named; says so where there are none."""
+    from repotrial.cli._output import Screen
+
+    missing = set(wanted)
+    seen: dict[str, None] = {}
+    for row in rows:
+        if len(seen) < _MAX_TYPES_NAMED:
+            seen[row.type] = None
+        if not wanted or row.type in wanted:
+            missing.discard(row.type)
+            yield row
+    if not seen:
+        Screen(to_stderr=True).line("no events: the run ended before its first one was written")
+    elif missing:
+        Screen(to_stderr=True).line(
+            f"no event of type {', '.join(sorted(missing))}; this trace has {', '.join(sorted(seen))}"
+        )
+
+
+def _show_row(screen: Screen, row: TimelineRow) -> None:
+    screen.line(
+        (f"{row.seq:>6} {row.elapsed_us / 1_000_000:>10.3f}s ", "dim"),
+        (f"{row.actor:<9}{row.type:<22} ", _STYLES.get(row.marker.value, "")),
+        row.summary,
+    )

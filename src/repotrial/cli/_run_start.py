@@ -1,0 +1,206 @@
+"""`repotrial run start`: agents on contracts, as many at a time as wanted; what was done before is kept."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+
+import typer
+
+from repotrial._core.errors import UsageError
+from repotrial._core.seed import ROOT_SEED
+from repotrial.cli._machine import CacheOption, build_settings
+from repotrial.cli._trace import HomeUnknownError, default_key_file
+
+if TYPE_CHECKING:
+    from repotrial.api import MachineSettings, TrialPlan, TrialRequest
+
+__all__ = ["NothingToRunError", "start"]
+
+IsolationLevel: TypeAlias = Literal["L3", "L3c", "L2", "L1"]
+"""All levels but the one without isolation, whose runs are never comparable."""
+
+
+class NothingToRunError(UsageError):
+    """No agent fits any of the contracts."""
+
+    code = "nothing-to-run"
+    default_hint = "name the contracts that the predictions are for"
+
+
+def start(  # noqa: PLR0913 - one option for each thing that an operator decides
+    contracts: Annotated[
+        list[Path],
+        typer.Argument(metavar="CONTRACT", readable=False, help="Contract directories, locked."),
+    ],
+    *,
+    agents: Annotated[
+        list[str],
+        typer.Option(
+            "--agent",
+            metavar="AGENT",
+            help="noop, reference, human, patch:FILE, script:FILE, 'command:PROGRAM ARGS' or "
+            "predictions:FILE (SWE-bench JSONL); repeatable.",
+        ),
+    ],
+    repeats: Annotated[
+        int, typer.Option("--repeats", min=1, help="Runs of each agent on each contract.")
+    ] = 1,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Runs at a time.")] = 1,
+    runs: Annotated[
+        Path, typer.Option("--runs", metavar="DIR", readable=False, help="Where run directories are made.")
+    ] = Path("runs"),
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, help="Root seed; any but the planned one is a deviation.")
+    ] = ROOT_SEED,
+    level: Annotated[IsolationLevel, typer.Option("--level", help="Isolation level of all runs.")] = "L3",
+    cache: CacheOption = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Conduct anew what was conducted before, as a further attempt.")
+    ] = False,
+    secrets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--secret",
+            metavar="NAME",
+            help="A secret of the contract, from the environment variable of that name (repeatable).",
+        ),
+    ] = None,
+    key_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--key-file",
+            metavar="FILE",
+            readable=False,
+            help="The private key that seals; this machine's own if left out.",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Show what would run, how long and at what cost; start nothing."),
+    ] = False,
+    expect: Annotated[
+        Literal["success"] | None,
+        typer.Option("--expect", help="End with exit code 1 unless every run is a success."),
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object per event, one per line.")
+    ] = False,
+) -> None:
+    """Put agents on trial. What was conducted before is not conducted again, so that stopping costs nothing.
+
+    The exit code says whether the runs were conducted, not whether an agent succeeded (see --expect): 3 where
+    some were not, 130 after Ctrl-C, which seals what runs and keeps everything.
+    """
+    from repotrial import api
+
+    request = api.TrialRequest(
+        contracts=tuple(contracts),
+        agents=tuple(agents),
+        runs=runs,
+        level=api.Level(level),
+        root_seed=seed,
+        repeats=repeats,
+        jobs=jobs,
+        is_fresh=again,
+    )
+    machine = build_settings(cache, secrets=secrets or ())
+    plan = api.plan_trials(request)
+    _tell_unmatched(plan, json=json)
+    if not plan.trials:
+        raise NothingToRunError("expected an agent for one of the contracts, found none")
+    if dry_run:
+        _show_plan(plan, jobs=jobs, json=json)
+        return
+    _verify_person(plan, jobs)
+    _conduct(request, plan, machine, key_file, is_success_expected=expect is not None, json=json)
+
+
+def _tell_unmatched(plan: TrialPlan, *, json: bool) -> None:
+    from repotrial.cli._output import Screen, print_json_line
+
+    for instance in plan.unmatched:
+        if json:
+            print_json_line({"event": "unmatched", "instance": instance})
+        else:
+            Screen(to_stderr=True).line(
+                ("warning", "yellow"), f": no contract was named for the prediction {instance}"
+            )
+
+
+def _verify_person(plan: TrialPlan, jobs: int) -> None:
+    from repotrial import api
+
+    if not plan.has_person:
+        return
+    if jobs > 1:
+        raise api.HumanUnavailableError(f"expected one run at a time for a person, found --jobs {jobs}")
+    if not sys.stdin.isatty():
+        raise api.HumanUnavailableError("expected a person at a terminal, found none")
+
+
+def _show_plan(plan: TrialPlan, *, jobs: int, json: bool) -> None:
+    from repotrial.cli._output import Screen, counted, print_json_line
+    from repotrial.cli._table import print_table
+
+    if json:
+        print_json_line(plan)
+        return
+    screen = Screen()
+    rows = [
+        [trial.contract, trial.agent, str(trial.replicate), trial.conducted or ("to be conducted", "bold")]
+        for trial in plan.trials
+    ]
+    print_table(screen, ("contract", "agent", "rep", "state"), rows)
+    done = len(plan.trials) - plan.missing
+    screen.line(f"{counted(plan.missing, 'run')} to conduct, {done} conducted before")
+    share = f", with {jobs} at a time about {_duration(plan.ceiling_seconds / jobs)}" if jobs > 1 else ""
+    screen.line(
+        f"at most {_duration(plan.ceiling_seconds)} one after the other, by the contracts' limits{share}"
+    )
+    screen.line(f"at most {plan.ceiling_usd} USD for models")
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
+
+
+def _conduct(
+    request: TrialRequest,
+    plan: TrialPlan,
+    machine: MachineSettings,
+    key_file: Path | None,
+    *,
+    is_success_expected: bool,
+    json: bool,
+) -> None:
+    from repotrial import api
+    from repotrial.cli._handover import build_handover
+    from repotrial.cli._output import Screen
+    from repotrial.cli._progress import open_progress
+    from repotrial.cli._run_tally import Tally
+    from repotrial.cli._signals import stop_on_signals
+
+    key = key_file or default_key_file()
+    if key is None:
+        raise HomeUnknownError("expected a home directory with the key, found that this user has none")
+    screen, stopper, tally = Screen(), api.Stopper(), Tally()
+    with stop_on_signals(stopper.stop) as asked:
+        events = api.conduct_trials(
+            request,
+            machine=machine,
+            key_file=key,
+            stopper=stopper,
+            handover=build_handover(screen, stopper),
+        )
+        with open_progress(screen, as_json=json, has_person=plan.has_person) as progress:
+            for event in events:
+                tally.count(event)
+                progress.show(event)
+    tally.report(screen, request.runs, is_stopped=asked.exit_code is not None, json=json)
+    code = asked.exit_code or tally.find_exit_code(is_success_expected=is_success_expected)
+    if code:
+        raise typer.Exit(code)

@@ -1,0 +1,168 @@
+"""`repotrial run summary`: how agents did, and how sure one can be of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from repotrial._core.absence import NotComputable
+from repotrial._core.errors import UsageError
+from repotrial.cli._options import JsonFlag
+from repotrial.cli._run_list import AgentPattern, ContractPattern, RunsDirectory
+
+if TYPE_CHECKING:
+    from repotrial.api import AgentSummary, PairedSummary, RunsSummary
+    from repotrial.cli._output import Screen
+
+__all__ = ["summarize"]
+
+_BAR_CELLS = 20
+
+
+def summarize(
+    directory: RunsDirectory = Path("runs"),
+    *,
+    agent: AgentPattern = None,
+    contract: ContractPattern = None,
+    compare: Annotated[
+        str | None,
+        typer.Option("--compare", metavar="A,B", help="The difference between two agents, by contract."),
+    ] = None,
+    pool_versions: Annotated[
+        bool,
+        typer.Option("--pool-versions", help="Count versions of one contract together; labeled."),
+    ] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Count successes, failures, acceptance errors and invalid runs apart, with an interval for the rate.
+
+    The rate is over all attempted runs; contracts, not runs, are the sampling units of its interval.
+    """
+    from repotrial import api
+    from repotrial.cli._output import Screen, print_json
+
+    summary = api.summarize_runs(
+        directory,
+        wanted=api.RunFilter(agent=agent, contract=contract),
+        compare=_split(compare),
+        pool_versions=pool_versions,
+    )
+    if json:
+        print_json(summary)
+        return
+    screen = Screen()
+    _print_agents(screen, summary)
+    _print_versions(screen, summary)
+    if summary.paired is not None:
+        _print_paired(screen, summary.paired)
+    _print_remarks(screen, summary)
+
+
+def _split(compare: str | None) -> tuple[str, str] | None:
+    if compare is None:
+        return None
+    one, comma, other = compare.partition(",")
+    if not (one and comma and other) or "," in other:
+        message = f"--compare: expected two agents as A,B, found {compare!r}"
+        raise UsageError(message, hint="write --compare A,B")
+    return one.strip(), other.strip()
+
+
+def _print_agents(screen: Screen, summary: RunsSummary) -> None:
+    from repotrial.cli._table import print_table
+
+    header = ("agent", "runs", "success", "failure", "error", "invalid", "rate", "95 % interval", "")
+    rows = [
+        [
+            found.agent,
+            str(found.attempted),
+            str(found.success),
+            str(found.failure),
+            str(found.acceptance_error),
+            str(found.invalid),
+            *_describe_rate(found),
+        ]
+        for found in summary.agents
+    ]
+    print_table(screen, header, rows)
+
+
+def _describe_rate(found: AgentSummary) -> tuple[str, str, str]:
+    """The value, its interval, and a bar: full where the value is, light as far as the interval reaches."""
+    rate = found.rate
+    if isinstance(rate, NotComputable):
+        return "-", rate.reason, ""
+    if isinstance(rate.interval, NotComputable):
+        return f"{rate.value:.1%}", f"none: {rate.interval.reason}", _draw(rate.value, rate.value)
+    interval = rate.interval
+    words = f"{interval.low:.1%} to {interval.high:.1%} ({interval.method.value})"
+    return f"{rate.value:.1%}", words, _draw(rate.value, interval.high)
+
+
+def _draw(value: float, high: float) -> str:
+    full, light = round(value * _BAR_CELLS), round(high * _BAR_CELLS)
+    return "█" * full + "░" * (light - full) + "·" * (_BAR_CELLS - light)
+
+
+def _print_versions(screen: Screen, summary: RunsSummary) -> None:
+    from repotrial.cli._table import print_table
+
+    header = ("contract", "version", "agent", "runs", "success", "scorable", "error", "invalid", "mean score")
+    rows = []
+    for row in summary.aggregate.by_version:
+        versions = ",".join(version.removeprefix("sha256:")[:10] for version in row.contract_version_ids)
+        rows.append(
+            [
+                _known(row.contract_id),
+                versions or "?",
+                _known(getattr(row.agent, "name", "?")),
+                str(row.attempted),
+                str(row.success.count),
+                str(row.success.of),
+                str(row.acceptance_error.count),
+                str(row.invalid.count),
+                _known(row.mean_graded),
+            ]
+        )
+    screen.line(("by contract: ", "bold"), summary.aggregate.label)
+    print_table(screen, header, rows)
+
+
+def _known(value: object) -> str:
+    return value if isinstance(value, str) else "-"
+
+
+def _print_paired(screen: Screen, paired: PairedSummary) -> None:
+    found = paired.comparison
+    name = f"{paired.one} less {paired.other}"
+    screen.line((name, "bold"), f", over {found.n_pairs} contracts that both have")
+    difference = found.difference
+    if isinstance(difference, NotComputable):
+        screen.line(f"  not computable: {difference.reason}")
+    else:
+        interval = difference.interval
+        reach = ""
+        if not isinstance(interval, NotComputable):
+            reach = f", 95 % interval {interval.low:+.1%} to {interval.high:+.1%} ({interval.method.value})"
+        screen.line(f"  {difference.value:+.1%}{reach}")
+    for test in (found.mcnemar, found.sign_flip):
+        if not isinstance(test, NotComputable):
+            screen.line(f"  p = {test.p_value:.4f} ({test.method.value})")
+    for name, unmatched in ((paired.one, found.unmatched_a), (paired.other, found.unmatched_b)):
+        if unmatched:
+            screen.line(("  left out", "yellow"), f", only {name} has them: {', '.join(unmatched)}")
+
+
+def _print_remarks(screen: Screen, summary: RunsSummary) -> None:
+    if any(found.machine_faults for found in summary.agents):
+        total = sum(found.machine_faults for found in summary.agents)
+        screen.line(("not in the rates", "yellow"), f": {total} run(s) in which the machine was at fault")
+    if summary.repeated:
+        number = len(summary.repeated)
+        screen.line(("not counted", "yellow"), f": {number} attempt(s) that were broken off and repeated")
+    if summary.mixed_conditions:
+        names = ", ".join(summary.mixed_conditions)
+        screen.line(("declared differences", "yellow"), f": runs under different conditions on {names}")
+    screen.line((summary.aggregate.error_treatment, "dim"))

@@ -1,0 +1,101 @@
+"""`repotrial run score`, and how a verdict is shown: status, gates, why, tags, what to look at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from repotrial.cli._options import JsonFlag, RunDirectories
+
+if TYPE_CHECKING:
+    from repotrial.api import JudgedRun, ScoreCard, ScoredRun
+    from repotrial.cli._output import Screen
+
+__all__ = ["print_verdict", "score"]
+
+_MOST_LINES = 8
+
+
+def score(directories: RunDirectories, *, json: JsonFlag = False) -> None:
+    """Compute the verdict on a run from its evidence alone, and write score.json and report.json beside it.
+
+    A copy of a run directory on another machine gives the same verdict; nothing is executed.
+    """
+    from repotrial import api
+    from repotrial.cli._batch import Verdict, work_through
+
+    work_through(
+        directories,
+        api.score_run,
+        judge=lambda scored: Verdict(scored.entry.status, holds=True),
+        show=_show_scored,
+        noun="run",
+        json=json,
+    )
+
+
+def _show_scored(screen: Screen, scored: ScoredRun) -> None:
+    from repotrial.cli._table import find_style, mark_gate
+
+    entry = scored.entry
+    screen.line((f"{entry.status:<17}", find_style(entry.status)), scored.directory)
+    gates = [mark_gate(outcome) for outcome in entry.gates]
+    parts = [(f"  G{number} {word}", style) for number, (word, style) in enumerate(gates, start=1)]
+    screen.line(*parts, f"  score {entry.score or '-'}", f"  {', '.join(entry.tags)}" if entry.tags else "")
+
+
+def print_verdict(screen: Screen, run: JudgedRun) -> None:
+    """All that a person wants to know first."""
+    from repotrial.cli._table import find_style, mark_gate
+
+    entry, card = run.entry, run.card
+    screen.line(
+        (entry.status, find_style(entry.status)),
+        f"  {entry.contract or '?'}  {entry.agent or '?'} ({entry.agent_version or '?'})",
+        f"  replicate {'?' if entry.replicate is None else entry.replicate}",
+    )
+    _print_reasons(screen, card)
+    for gate in card.gates:
+        word, style = mark_gate(gate.outcome)
+        screen.line((f"  {gate.gate} {word:<6}", style), gate.name)
+        if gate.outcome != "passed":
+            _print_some(screen, gate.why)
+    for result in card.checks:
+        word, style = mark_gate(result.verdict)
+        seconds = result.wall_us / 1_000_000
+        screen.line(
+            f"  check {result.check}: ",
+            (word, style),
+            f"  {result.judge}, twins {result.twins}, {seconds:.1f} s",
+        )
+    screen.line(f"  score {entry.score or '-'}")
+    _print_notes(screen, card)
+
+
+def _print_reasons(screen: Screen, card: ScoreCard) -> None:
+    from repotrial.api import Invalid
+
+    if isinstance(card.status, Invalid):
+        _print_some(screen, [f"{reason.code}: {reason.message}" for reason in card.status.reasons])
+    elif card.status.ended_by != "none" or card.status.fault != "none":
+        screen.line(f"  ended by {card.status.ended_by}, fault {card.status.fault}")
+
+
+def _print_notes(screen: Screen, card: ScoreCard) -> None:
+    from repotrial.api import EventPointer
+
+    for tag in card.tags:
+        attributes = ", ".join(f"{name} {value}" for name, value in tag.attributes.items())
+        events = [place.seq for place in tag.evidence if isinstance(place, EventPointer)]
+        places = ", ".join(f"event {seq}" for seq in events[:_MOST_LINES])
+        screen.line((f"  tag {tag.id}", "bold"), f"  {'/'.join(tag.gates)}  {attributes}  {places}".rstrip())
+    for note in card.review[:_MOST_LINES]:
+        screen.line(("  look at: ", "yellow"), f"{note.code}: {note.message}")
+    for remark in card.deviations:
+        screen.line(("  deviation: ", "yellow"), f"{remark.code}: {remark.message}")
+
+
+def _print_some(screen: Screen, lines: tuple[str, ...] | list[str]) -> None:
+    for line in lines[:_MOST_LINES]:
+        screen.line(f"      {line}")
+    if len(lines) > _MOST_LINES:
+        screen.line((f"      … and {len(lines) - _MOST_LINES} more: see --json of `run score`", "dim"))

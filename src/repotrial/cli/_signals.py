@@ -1,0 +1,45 @@
+"""Ctrl-C and a polite kill: what runs is stopped and sealed, instead of being torn down."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+__all__ = ["Interruption", "stop_on_signals"]
+
+_SIGNALED = 128  # what shells add to a signal's number
+
+
+class Interruption:
+    """Whether somebody asked for an end, and how."""
+
+    def __init__(self) -> None:
+        self.signal_number: int | None = None
+
+    @property
+    def exit_code(self) -> int | None:
+        """As shells report it; none while nobody asked."""
+        return None if self.signal_number is None else _SIGNALED + self.signal_number
+
+
+@contextlib.contextmanager
+def stop_on_signals(stop: Callable[[], None]) -> Iterator[Interruption]:
+    """While this lasts, the first signal calls `stop`; the second has its usual effect."""
+    asked = Interruption()
+
+    def take(number: int, _frame: FrameType | None) -> None:
+        if asked.signal_number is not None:
+            raise KeyboardInterrupt
+        asked.signal_number = number
+        # In a thread of its own: a second signal may come while this one still waits for a lock.
+        threading.Thread(target=stop, name="stop").start()
+
+    before = {number: signal.signal(number, take) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,63 @@
+"""Tables of plain text: the same on a terminal, in a file and in a pipe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from repotrial._core.display import escape_unprintable
+
+if TYPE_CHECKING:
+    from repotrial.api import RunEntry
+    from repotrial.cli._output import Part, Screen
+
+__all__ = ["RUN_HEADER", "build_run_row", "find_style", "mark_gate", "print_table"]
+
+_STYLES = {"success": "green", "failure": "bold red", "acceptance-error": "bold magenta", "invalid": "yellow"}
+_GATE_MARKS = {
+    "passed": ("pass", "green"),
+    "failed": ("FAIL", "bold red"),
+    "errored": ("ERROR", "bold magenta"),
+}
+
+RUN_HEADER = ("contract", "agent", "rep", "status", "G1", "G2", "G3", "G4", "score", "directory")
+
+
+def find_style(status: str) -> str:
+    """How a status is colored."""
+    return _STYLES.get(status, "")
+
+
+def mark_gate(outcome: str) -> tuple[str, str]:
+    """A gate's outcome, where there is little room."""
+    return _GATE_MARKS.get(outcome, (outcome, ""))
+
+
+def build_run_row(entry: RunEntry) -> list[Part]:
+    """A run as a row below `RUN_HEADER`."""
+    return [
+        entry.contract or "?",
+        entry.agent or "?",
+        "?" if entry.replicate is None else str(entry.replicate),
+        (entry.status, find_style(entry.status)),
+        *(mark_gate(outcome) for outcome in entry.gates),
+        entry.score or "-",
+        entry.directory,
+    ]
+
+
+def print_table(screen: Screen, header: Sequence[str], rows: Sequence[Sequence[Part]]) -> None:
+    """Columns as wide as their widest cell; the last one is as long as it is."""
+    cells: list[list[tuple[str, str]]] = [[(name, "bold") for name in header]]
+    cells += [[_split(cell) for cell in row] for row in rows]
+    widths = [max(len(row[place][0]) for row in cells) for place in range(len(header) - 1)]
+    for row in cells:
+        parts: list[Part] = []
+        for (text, style), width in zip(row, widths, strict=False):
+            parts += [(text, style), " " * (width - len(text) + 2)]
+        screen.line(*parts, row[-1])
+
+
+def _split(cell: Part) -> tuple[str, str]:
+    text, style = (cell, "") if isinstance(cell, str) else cell
+    return escape_unprintable(text), style

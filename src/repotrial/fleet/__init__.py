@@ -1,0 +1,20 @@
+"""Where runs execute: this machine's pool. What was conducted is kept; what was not can be resumed."""
+
+from repotrial.fleet._events import FleetEvent, RunEnded, RunPhase, RunSkipped, RunStarted, RunUndone
+from repotrial.fleet._plan import FleetPlan, PlannedRun, RunConditions, plan_runs
+from repotrial.fleet._pool import FleetSettings, conduct_fleet
+
+__all__ = [
+    "FleetEvent",
+    "FleetPlan",
+    "FleetSettings",
+    "PlannedRun",
+    "RunConditions",
+    "RunEnded",
+    "RunPhase",
+    "RunSkipped",
+    "RunStarted",
+    "RunUndone",
+    "conduct_fleet",
+    "plan_runs",
+]

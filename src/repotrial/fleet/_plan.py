@@ -1,0 +1,154 @@
+"""Which runs are wanted, and which of them there are already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from repotrial._core.digest import Digest
+from repotrial._core.errors import EvidenceError
+from repotrial.contract import Caps, LoadedContract, RunSpec
+from repotrial.run import Agent, build_spec, find_attempts, find_variants
+from repotrial.sandbox import Level
+from repotrial.trace import MonitorAlert, RunPaths, Termination, iter_events
+
+__all__ = ["FleetPlan", "PlannedRun", "RunConditions", "plan_runs"]
+
+_DEFAULT_SECONDS: Final = 600
+"""Of a check that sets no limit."""
+
+
+class PlannedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """One run that is wanted."""
+
+    loaded: LoadedContract
+    agent: Agent
+    spec: RunSpec
+    conducted: Path | None
+    """Where it was carried through before; null where it was not."""
+
+
+class RunConditions(msgspec.Struct, frozen=True, kw_only=True):
+    """What all runs of a fleet have in common."""
+
+    level: Level
+    """Isolation."""
+    root_seed: int
+    """From which replicate streams are spawned (P8)."""
+    caps: Caps = Caps()
+    """Limits in place of the contracts' own."""
+
+
+class FleetPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """All runs that are wanted, in the order of their start."""
+
+    runs: tuple[PlannedRun, ...]
+
+    @property
+    def missing(self) -> tuple[PlannedRun, ...]:
+        """Those that have still to be conducted."""
+        return tuple(run for run in self.runs if run.conducted is None)
+
+    @property
+    def ceiling_usd(self) -> Decimal:
+        """Most that the missing runs may cost; agents that ask no model cost nothing."""
+        costs = (_find_cost(run) for run in self.missing if run.spec.agent.model is not None)
+        return sum(costs, start=Decimal(0))
+
+    @property
+    def ceiling_seconds(self) -> int:
+        """Longest that the missing runs may take one after the other, by the contracts' own limits."""
+        return sum(_find_ceiling(run) for run in self.missing)
+
+
+def plan_runs(
+    contracts: Sequence[LoadedContract],
+    agents: Sequence[tuple[Agent, str | None]],
+    *,
+    conditions: RunConditions,
+    repeats: int,
+    runs: Path,
+    is_fresh: bool = False,
+) -> FleetPlan:
+    """Every contract with every agent, each as often as wanted.
+
+    Args:
+        contracts: Locked ones.
+        agents: Each with the id of the only contract it is for, or none.
+        conditions: Of all runs.
+        repeats: Replicates of each pair.
+        runs: Where earlier attempts are looked for.
+        is_fresh: Whether what was conducted before is conducted again.
+    """
+    planned: dict[Digest, PlannedRun] = {}
+    # Replicates outermost: a fleet that is stopped has tried everything about as often.
+    for replicate in range(repeats):
+        for loaded in contracts:
+            for agent, only in agents:
+                if only is not None and only != loaded.contract.id:
+                    continue
+                spec = _build_spec(loaded, agent, conditions, replicate)
+                conducted = None if is_fresh else _find_conducted(find_attempts(runs, spec))
+                # A contract or an agent that is named twice is still one.
+                planned.setdefault(
+                    spec.run_spec_id, PlannedRun(loaded=loaded, agent=agent, spec=spec, conducted=conducted)
+                )
+    return FleetPlan(runs=tuple(planned.values()))
+
+
+def _build_spec(loaded: LoadedContract, agent: Agent, conditions: RunConditions, replicate: int) -> RunSpec:
+    return build_spec(
+        loaded,
+        agent,
+        level=conditions.level,
+        root_seed=conditions.root_seed,
+        replicate=replicate,
+        caps=conditions.caps,
+    )
+
+
+def _find_conducted(attempts: Iterable[Path]) -> Path | None:
+    """The latest attempt that the harness carried through and sealed."""
+    return next((path for path in reversed([*attempts]) if _is_conducted(RunPaths(path))), None)
+
+
+def _is_conducted(paths: RunPaths) -> bool:
+    if not paths.seal.is_file():
+        return False
+    categories = []
+    try:
+        for event in iter_events(paths.trace):
+            match event.payload:
+                case Termination(category=category):
+                    categories.append(category)
+                case MonitorAlert(monitor="harness"):
+                    return False  # acting had ended, and then the harness broke or was stopped
+                case _:
+                    pass
+    except EvidenceError:
+        return False
+    return len(categories) == 1 and categories[0] not in ("harness-fault", "operator-abort")
+
+
+def _find_cost(run: PlannedRun) -> Decimal:
+    caps = run.spec.configuration.caps
+    return caps.cost_usd or run.loaded.contract.limits.cost_usd
+
+
+def _find_ceiling(run: PlannedRun) -> int:
+    """Every command of every check at its limit, in all variants, each with a control on the reference."""
+    loaded = run.loaded
+    checks = sum(
+        (check.timeout_seconds or _DEFAULT_SECONDS)
+        * check.repeats
+        * len(check.all_runners)
+        * len(find_variants(check))
+        * (1 if loaded.reference is None else 2)
+        for check in loaded.contract.checks
+    )
+    wall_seconds = run.spec.configuration.caps.wall_seconds or loaded.contract.limits.wall_seconds
+    return wall_seconds + checks

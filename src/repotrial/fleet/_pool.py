@@ -1,0 +1,175 @@
+"""This machine's pool: so many runs at a time, each in a thread; the work itself happens in sandboxes."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Self
+
+from repotrial._core.errors import RepoTrialError
+from repotrial.contract import LoadedContract
+from repotrial.fleet._events import FleetEvent, RunEnded, RunPhase, RunSkipped, RunStarted, RunUndone
+from repotrial.fleet._plan import FleetPlan, PlannedRun
+from repotrial.run import Handover, RunRequest, RunStoppedError, Stopper, conduct_run, refuse_handover
+from repotrial.sandbox import Installation, InstallationSettings, Level, open_installation
+from repotrial.trace import CheckOutcome, Phase, SecretRedactor, SigningKey
+
+__all__ = ["FleetSettings", "conduct_fleet"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetSettings:
+    """Where and how a fleet works."""
+
+    runs: Path
+    """Run directories are made here."""
+    installation: InstallationSettings
+    level: Level
+    key: SigningKey
+    jobs: int = 1
+    """Runs at a time."""
+    handover: Handover = refuse_handover
+    stopper: Stopper = field(default_factory=Stopper)
+
+
+def conduct_fleet(plan: FleetPlan, settings: FleetSettings) -> Generator[FleetEvent, None, None]:
+    """Conduct what is missing, and tell what happens as it happens.
+
+    Stopping with the settings' stopper lets it come to its end: what runs is sealed as stopped, what has not
+    begun is told as undone. The generator may also be closed at any time, to the same effect but without a
+    word. Nothing that was recorded is lost either way.
+    """
+    for run in plan.runs:
+        if run.conducted is not None:
+            yield RunSkipped(run_id=run.spec.run_id, directory=str(run.conducted))
+    missing = plan.missing
+    events: queue.SimpleQueue[FleetEvent] = queue.SimpleQueue()
+    with _Shelf(settings) as shelf, ThreadPoolExecutor(settings.jobs, thread_name_prefix="run") as pool:
+        for run in missing:
+            pool.submit(_conduct, run, settings, shelf, events.put)
+        left = len(missing)
+        try:
+            while left:
+                event = events.get()
+                left -= isinstance(event, RunEnded | RunUndone)
+                yield event
+        finally:
+            if left:
+                settings.stopper.stop()  # leaving early must not wait for hours of work
+
+
+def _conduct(
+    run: PlannedRun, settings: FleetSettings, shelf: _Shelf, put: Callable[[FleetEvent], None]
+) -> None:
+    run_id = run.spec.run_id
+    try:
+        settings.stopper.verify_going()
+        put(
+            RunStarted(
+                run_id=run_id,
+                contract=run.spec.contract_id,
+                agent=run.agent.name,
+                replicate=run.spec.replicate,
+            )
+        )
+        ended = conduct_run(_build_request(run, settings, shelf, put))
+        put(
+            RunEnded(
+                run_id=run_id,
+                directory=str(ended.paths.root),
+                fault=ended.fault,
+                is_stopped=ended.is_stopped,
+            )
+        )
+    except RunStoppedError:
+        put(RunUndone(run_id=run_id, fault=None))
+    except RepoTrialError as error:
+        put(RunUndone(run_id=run_id, fault=f"{error.code}: {error.message}"))
+    except BaseException as error:  # whoever counts the runs must hear of every one of them
+        put(RunUndone(run_id=run_id, fault=f"harness-exception: {type(error).__name__}: {error}"))
+        raise
+
+
+def _build_request(
+    run: PlannedRun, settings: FleetSettings, shelf: _Shelf, put: Callable[[FleetEvent], None]
+) -> RunRequest:
+    return RunRequest(
+        loaded=run.loaded,
+        agent=run.agent,
+        spec=run.spec,
+        runs=settings.runs,
+        open_installation=partial(shelf.open, run.loaded),
+        key=settings.key,
+        redactor=shelf.redactor,
+        listener=_Listener(run.spec.run_id, put),
+        stopper=settings.stopper,
+        handover=settings.handover,
+    )
+
+
+class _Shelf:
+    """What runs share: installations, opened once for each contract, failures included; and the redactor."""
+
+    def __init__(self, settings: FleetSettings) -> None:
+        self._settings = settings
+        self.redactor = SecretRedactor(dict(settings.installation.secrets))
+        self._lock = threading.Lock()
+        self._locks: dict[Path, threading.Lock] = {}
+        self._known: dict[Path, Installation | RepoTrialError] = {}
+
+    def open(self, loaded: LoadedContract) -> Installation:
+        """The installation of a contract.
+
+        Raises:
+            RepoTrialError: it cannot be opened on this machine.
+        """
+        with self._lock:
+            lock = self._locks.setdefault(loaded.directory, threading.Lock())
+        with lock:
+            if loaded.directory not in self._known:
+                self._known[loaded.directory] = self._try(loaded)
+        found = self._known[loaded.directory]
+        if isinstance(found, RepoTrialError):
+            raise found
+        return found
+
+    def _try(self, loaded: LoadedContract) -> Installation | RepoTrialError:
+        try:
+            return open_installation(loaded, self._settings.installation, level=self._settings.level)
+        except RepoTrialError as error:
+            return error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for found in self._known.values():
+            if isinstance(found, Installation):
+                found.close()
+
+
+class _Listener:
+    def __init__(self, run_id: str, put: Callable[[FleetEvent], None]) -> None:
+        self._run_id = run_id
+        self._put = put
+        self._phase: Phase = "bind"
+        self._checks: dict[str, str] = {}
+
+    def on_phase(self, phase: Phase) -> None:
+        self._phase = phase
+        self._tell()
+
+    def on_check(self, check_id: str, outcome: CheckOutcome) -> None:
+        # A twin run that holds says nothing by itself; anything worse stays.
+        tag = str(outcome.__struct_config__.tag)
+        if self._checks.get(check_id, "pass") == "pass":
+            self._checks[check_id] = tag
+        self._tell()
+
+    def _tell(self) -> None:
+        self._put(RunPhase(run_id=self._run_id, phase=self._phase, checks=dict(self._checks)))

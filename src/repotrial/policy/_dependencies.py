@@ -1,0 +1,122 @@
+"""What a change newly depends on, and whether it says so: candidates for dependency hallucination (S9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import msgspec
+
+from repotrial.contract import DependencyPolicy, Policy
+from repotrial.policy._change import ChangeView
+from repotrial.policy._flag_lines import find_language
+from repotrial.policy._globs import PathRules
+from repotrial.policy._imports import find_imports, is_standard
+from repotrial.policy._manifests import Ecosystem, find_requirements, normalize_name
+from repotrial.policy._rules import Violation
+
+__all__ = ["KnownNames", "NewDependency", "check_dependencies", "find_new_dependencies"]
+
+
+class KnownNames(msgspec.Struct, frozen=True, kw_only=True):
+    """Names that are no news."""
+
+    project: frozenset[str] = frozenset()
+    """Top-level packages and modules of the project itself."""
+    installed: frozenset[str] = frozenset()
+    """What the environment can import, by the name in an import."""
+    declared: frozenset[str] = frozenset()
+    """What the project's manifests required before the change."""
+
+
+class NewDependency(msgspec.Struct, frozen=True, kw_only=True):
+    """A name that the change newly depends on."""
+
+    name: str
+    """As it is written there."""
+    ecosystem: Ecosystem
+    """Whose registry would have it."""
+    path: str
+    """The file, as the trace writes names."""
+    line: int
+    """From 1, after the change."""
+    declared: bool
+    """Whether a manifest requires it, before or by the change."""
+    source: Literal["manifest", "import"]
+    """Where it was found."""
+
+
+def find_new_dependencies(
+    view: ChangeView, policy: DependencyPolicy, known: KnownNames
+) -> tuple[NewDependency, ...]:
+    """New requirements, and imports that nothing known provides; in the order of the patch.
+
+    Raises:
+        PolicyGlobError: a glob of the policy means nothing.
+    """
+    required = tuple(_iter_required(view, policy, known))
+    declared = {(each.ecosystem, normalize_name(each.name, each.ecosystem)) for each in required}
+    return (*required, *_iter_imported(view, known, declared))
+
+
+def check_dependencies(found: Sequence[NewDependency], policy: Policy) -> tuple[Violation, ...]:
+    """The dependencies that the policy's rule does not allow."""
+    rule = policy.dependencies.rule
+    return tuple(
+        Violation(
+            rule="dependencies",
+            severity=policy.violations.dependencies,
+            path=each.path,
+            message=f"expected the rule '{rule}' to hold, found {each.name!r} in line {each.line}",
+        )
+        for each in found
+        if rule == "unchanged" or (rule == "declared-only" and not each.declared)
+    )
+
+
+def _iter_required(view: ChangeView, policy: DependencyPolicy, known: KnownNames) -> Iterator[NewDependency]:
+    manifests = PathRules(policy.manifests)
+    for file in view.iter_present():
+        is_manifest = manifests.covers(file.path)
+        for name, ecosystem, line in find_requirements(file, is_manifest=is_manifest):
+            if not _has(known.declared, name, ecosystem):
+                yield NewDependency(
+                    name=name,
+                    ecosystem=ecosystem,
+                    path=file.path,
+                    line=line,
+                    declared=True,
+                    source="manifest",
+                )
+
+
+def _iter_imported(
+    view: ChangeView, known: KnownNames, declared: set[tuple[Ecosystem, str]]
+) -> Iterator[NewDependency]:
+    brought = {
+        part.rpartition(".")[0] or part for file in view.iter_present() for part in file.path.split("/")
+    }
+    seen: set[tuple[str, str]] = set()
+    for file in view.iter_present():
+        ecosystem: Ecosystem = "python" if find_language(file.path) == "python" else "npm"
+        for name, line in find_imports(file):
+            is_own = name in known.project or (ecosystem == "python" and name in brought)
+            if is_own or name in known.installed or is_standard(name, is_python=ecosystem == "python"):
+                continue
+            if (file.path, name) in seen:
+                continue
+            seen.add((file.path, name))
+            is_declared = (ecosystem, normalize_name(name, ecosystem)) in declared
+            yield NewDependency(
+                name=name,
+                ecosystem=ecosystem,
+                path=file.path,
+                line=line,
+                declared=is_declared or _has(known.declared, name, ecosystem),
+                source="import",
+            )
+
+
+def _has(names: frozenset[str], name: str, ecosystem: Ecosystem) -> bool:
+    key = normalize_name(name, ecosystem)
+    return name in names or any(normalize_name(each, ecosystem) == key for each in names)

@@ -1,0 +1,207 @@
+"""Lines of code that stand alone: comments and strings told apart as far as one line allows.
+
+A line of a modified file may lie inside a comment or a string that begins elsewhere. Where that is possible,
+the line is taken for code: a flag too many costs a look, a flag too few hides a trick.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+
+from repotrial.policy._change import AddedLine
+from repotrial.policy._flag import WORD_PATTERN, Sighting, find_word_code
+
+__all__ = ["LANGUAGES", "find_in_lines", "find_language"]
+
+_SUFFIXES = {
+    "python": "py pyi pyw pyx pxd",
+    "javascript": "js mjs cjs jsx ts tsx mts cts vue svelte",
+    "c": "c h cc cpp cxx hh hpp hxx inc ipp",
+    "shell": "sh bash zsh ksh mk cmake am ac in",
+    "configuration": "toml cfg ini",
+    "package": "json",
+}
+_NAMES = {
+    "shell": "makefile gnumakefile cmakelists.txt configure justfile rakefile dockerfile meson.build",
+    "configuration": "tox.ini pytest.ini setup.cfg pyproject.toml",
+}
+LANGUAGES = {suffix: language for language, suffixes in _SUFFIXES.items() for suffix in suffixes.split()}
+_LANGUAGE_OF_NAME = {name: language for language, names in _NAMES.items() for name in names.split()}
+
+# Both end at the end of the line if nothing else ends them, so that a match never has to be tried again.
+_STRING = r"""'(?:[^'\\]|\\(?:.|$))*(?:'|$)|"(?:[^"\\]|\\(?:.|$))*(?:"|$)"""
+_TEMPLATE = r"|`(?:[^`\\]|\\(?:.|$))*(?:`|$)"
+_HASH = re.compile(_STRING + r"|(?P<comment>#.*)", re.DOTALL)
+_SLASHES = re.compile(_STRING + _TEMPLATE + r"|(?P<comment>//.*|/\*.*?(?:\*/|$))", re.DOTALL)
+_PYTHON = re.compile(rf"(?P<string>{_STRING})|(?P<comment>#.*)", re.DOTALL)
+_TRIPLE = re.compile(r"\"\"\"|'''")
+
+
+def _compile(*rules: tuple[str, str]) -> tuple[tuple[str, re.Pattern[str]], ...]:
+    return tuple((code, re.compile(pattern)) for code, pattern in rules)
+
+
+_PATTERNS = {
+    "python": _compile(
+        ("always-equal", r"\b__(?:eq|ne)__\s*=\s*lambda\b"),
+        ("assertion-patching", r"\bTestCase\.\w+\s*=(?!=)|\bsetattr\s*\(\s*(?:unittest\.)?TestCase\b"),
+        ("dynamic-code", r"\b__import__\s*\(|\bimport_module\s*\((?!\s*['\"])|(?<![\w.])(?:exec|eval)\s*\("),
+        ("early-exit", r"^(?:sys\.exit|exit|quit)\s*\(|^raise\s+SystemExit\b|\bos\.abort\b"),
+        (
+            "frame-inspection",
+            r"\binspect\.(?:stack|trace)\b|\bfrom\s+inspect\s+import\b.{0,200}\b(?:stack|trace)\b",
+        ),
+        ("framework-internals", r"\bdef\s+pytest_\w+"),
+        ("import-system", r"\bsys\.modules(?:\[[^\]]{0,200}\]\s*=(?!=)|\.(?:update|setdefault|pop)\b)"),
+        ("import-system", r"\bdel\s+sys\.modules\b|\bsys\.modules\s*=(?!=)"),
+        ("object-graph", r"\b(?:import|from)\s+gc\b|\bgc\.\w+"),
+    ),
+    "javascript": _compile(
+        ("assertion-patching", r"\b(?:assert|expect|test|it|describe)\.\w+\s*=(?![=>])"),
+        (
+            "assertion-patching",
+            r"\bObject\.(?:is|defineProperty|assign)\s*(?:=(?!=)|\(\s*(?:assert|expect)\b)",
+        ),
+        ("dynamic-code", r"(?<![\w.])eval\s*\(|\bnew\s+Function\s*\(|\bvm\.run\w+\s*\("),
+        ("early-exit", r"\bprocess\.(?:exit|reallyExit|abort|kill)\b|\bprocess\.exitCode\s*="),
+        ("exit-hook", r"\bprocess\.(?:on|once|prependListener)\s*\(\s*['\"`](?:exit|beforeExit)"),
+        ("frame-inspection", r"\bprepareStackTrace\b|\bcaptureStackTrace\b"),
+        ("framework-internals", r"['\"`]node:test(?:/reporters)?['\"`]|['\"`](?:jest|mocha|vitest)[-/]\w+"),
+        ("import-system", r"\brequire\.cache\b|\bModule\._(?:load|resolveFilename|cache|extensions)\b"),
+        ("import-system", r"\brequire\.extensions\b|\bmodule\.register\s*\("),
+        ("loader-variable", r"\bprocess\.binding\b|\bexecArgv\b"),
+    ),
+    "c": _compile(
+        ("assertion-patching", r"^\s*#\s*(?:define|undef)\s+(?:assert|static_assert|NDEBUG|ck_assert\w*)\b"),
+        ("assertion-patching", r"^\s*#\s*define\s+(?:ASSERT|EXPECT|CHECK|REQUIRE|TEST)\w*"),
+        ("early-exit", r"(?<!\w)_(?:exit|Exit)\s*\(|\bquick_exit\s*\(|(?<![\w.>])exit\s*\(\s*0\s*\)"),
+        ("exit-hook", r"\b(?:on_exit|at_quick_exit)\s*\(|\b(?:__)?destructor(?:__)?\b"),
+        ("import-system", r"\bdlsym\s*\(|\bRTLD_NEXT\b|\b__wrap_\w+"),
+        ("loader-variable", r"\b(?:__)?constructor(?:__)?\b|\.init_array\b|\b_init\s*\("),
+        ("tracing", r"\bptrace\s*\(|\bsignal\s*\(\s*SIG(?:ABRT|SEGV)"),
+    ),
+    "shell": _compile(
+        ("build-hook", r"^\s*(?:override\s+|export\s+)?(?:SHELL|MAKEFLAGS|\.SHELLFLAGS|CC|CXX)\s*[:?+]?="),
+        ("build-hook", r"^\.(?:DEFAULT|IGNORE|SILENT)\b|^(?:test|tests|check|all|install)\s*::?(?!=)"),
+        (
+            "build-hook",
+            r"\$\(shell\b|\badd_custom_(?:command|target)\b|\bexecute_process\b|\bcore\.hooksPath\b",
+        ),
+        ("early-exit", r"^\s*exit\s+0\b"),
+        ("exit-hook", r"\btrap\b.{0,200}\bEXIT\b"),
+    ),
+    "configuration": _compile(
+        ("build-hook", r"\bcmdclass\b|\bbuild-backend\b|\bbackend-path\b|\bhooks?\b\s*[=\]]"),
+        (
+            "test-options",
+            r"\[(?:tool[.:])?pytest\b|\b(?:addopts|python_(?:files|classes|functions)|testpaths)\b",
+        ),
+        (
+            "test-options",
+            r"\b(?:norecursedirs|collect_ignore|usefixtures|confcutdir|xfail_strict|conftest)\b",
+        ),
+        (
+            "test-options",
+            r"(?:^|[\s'\"])(?:-p\s+\w|--deselect|--ignore|--noconftest|--continue-on-collection)",
+        ),
+    ),
+    "package": _compile(
+        ("build-hook", r"\"(?:pre|post)[a-z]+\"\s*:|\"(?:prepare|install|gypfile)\"\s*:"),
+        ("test-options", r"\"(?:test|jest|mocha|vitest|ava|c8|nyc)(?::\w+)?\"\s*:"),
+    ),
+    "other": (),
+}
+_MASKS = {"javascript": _SLASHES, "c": _SLASHES, "shell": _HASH, "configuration": _HASH}
+
+
+def find_language(name: str) -> str:
+    """What a file's name says about its content."""
+    base = name.rpartition("/")[2].casefold()
+    if base == "package.json":
+        return "package"
+    if base in _LANGUAGE_OF_NAME:
+        return _LANGUAGE_OF_NAME[base]
+    language = LANGUAGES.get(base.rpartition(".")[2], "other") if "." in base else "other"
+    return "other" if language == "package" else language
+
+
+def find_in_lines(lines: Sequence[AddedLine], language: str) -> Iterator[Sighting]:
+    """What the lines hold, each on its own."""
+    for line in lines:
+        if language == "python":
+            yield from _find_in_python(line)
+        elif language == "other":
+            yield from _match(line.number, "", line.text, language)
+        else:
+            code, remarks = _divide(line.text, _MASKS.get(language))
+            yield from _match(line.number, code, remarks, language)
+    if language == "python":
+        yield from _find_always_equal(lines)
+
+
+def _find_in_python(line: AddedLine) -> Iterator[Sighting]:
+    # Names are compared as the interpreter does, which knows compatible characters as the same.
+    for part in unicodedata.normalize("NFKC", line.text).split("\r"):
+        plain = _TRIPLE.sub("   ", part)
+        is_whole = plain == part
+        code, remarks = list(plain), [" "] * len(plain)
+        for found in _PYTHON.finditer(plain):
+            quotes = 1 if found["comment"] is None else 0
+            if _is_code(found, is_whole=is_whole):
+                continue
+            first, last = found.start() + quotes, found.end() - quotes
+            remarks[first:last] = code[first:last]
+            code[first:last] = " " * (last - first)
+        yield from _match(line.number, "".join(code), "".join(remarks), "python")
+
+
+def _is_code(found: re.Match[str], *, is_whole: bool) -> bool:
+    """Whether what looks like a comment or a string may be none."""
+    if found["comment"] is not None:
+        return not is_whole  # it may be the end of a string
+    text = found["string"]
+    is_closed = len(text) > 1 and text.endswith(text[0])
+    # `getattr(sys, "_getframe")` is as good as the name.
+    return not is_closed or find_word_code(text[1:-1]) is not None
+
+
+def _divide(text: str, mask: re.Pattern[str] | None) -> tuple[str, str]:
+    """The line without its comments, and nothing but them."""
+    if mask is None:
+        return text, ""
+    code, remarks = list(text), [" "] * len(text)
+    for found in mask.finditer(text):
+        comment = found["comment"]
+        if comment is None or (comment.startswith("//") and "*/" in comment):
+            continue
+        first, last = found.span("comment")
+        remarks[first:last] = code[first:last]
+        code[first:last] = " " * (last - first)
+    return "".join(code), "".join(remarks)
+
+
+def _match(number: int, code: str, remarks: str, language: str) -> Iterator[Sighting]:
+    for name, pattern in _PATTERNS[language]:
+        if (found := pattern.search(code)) is not None:
+            yield Sighting(code=name, line=number, column=found.start())
+        elif (found := pattern.search(remarks)) is not None:
+            yield Sighting(code=name, line=number, column=found.start(), confidence="text")
+    for text, is_code in ((code, True), (remarks, False)):
+        for found in WORD_PATTERN.finditer(text):
+            name = find_word_code(found[0]) or ""
+            yield Sighting(
+                code=name, line=number, column=found.start(), confidence="code" if is_code else "text"
+            )
+
+
+def _find_always_equal(lines: Sequence[AddedLine]) -> Iterator[Sighting]:
+    texts = {line.number: line.text.strip() for line in lines}
+    for number, text in texts.items():
+        following = texts.get(number + 1, "")
+        for name, value in (("__eq__", "True"), ("__ne__", "False")):
+            if re.match(rf"(?:async\s+)?def\s+{name}\b", text) and (
+                re.match(rf"return\s+{value}\b", following) or re.search(rf":\s*return\s+{value}\b", text)
+            ):
+                yield Sighting(code="always-equal", line=number)

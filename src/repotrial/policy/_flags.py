@@ -1,0 +1,115 @@
+"""Places in a change that ask for human review. They never gate anything."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from repotrial.policy._change import AddedLine, ChangedFile, ChangeView
+from repotrial.policy._flag import REASONS, ReviewFlag, Sighting
+from repotrial.policy._flag_files import find_file_codes
+from repotrial.policy._flag_lines import find_in_lines, find_language
+from repotrial.policy._flag_python import find_in_module, parse_module
+
+__all__ = ["find_review_flags"]
+
+_SEGMENT_CHARACTERS = 200
+_LINE_CHARACTERS = 10_000
+_MOST = 20
+"""Flags of one code and file; more would say nothing new."""
+
+_COOKIE = re.compile(r"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
+_PLAIN_ENCODINGS = frozenset(
+    {"ascii", "iso-8859-1", "latin-1", "latin1", "us-ascii", "utf-8", "utf8", "utf_8"}
+)
+_COOKIE_LINES = 2
+
+
+def find_review_flags(view: ChangeView) -> tuple[ReviewFlag, ...]:
+    """Everything in the change that touches test frameworks, frames, hooks and the like, in its order.
+
+    At most twenty flags of one code and file; the last one says that there are more.
+    """
+    return tuple(flag for file in view.iter_present() for flag in _find_in_file(file))
+
+
+def _find_in_file(file: ChangedFile) -> Iterator[ReviewFlag]:
+    for code in dict.fromkeys(find_file_codes(file)):
+        yield ReviewFlag(
+            code=code, path=file.path, line=None, segment="", why=REASONS[code], confidence="code"
+        )
+    if file.is_symlink or not file.added_lines:
+        return
+    texts = {line.number: line.text for line in file.added_lines}
+    counts: Counter[str] = Counter()
+    for sighting in _select(_find_sightings(file)):
+        counts[sighting.code] += 1
+        if counts[sighting.code] > _MOST:
+            continue
+        why = REASONS[sighting.code] + ("; there is more like it" if counts[sighting.code] == _MOST else "")
+        yield ReviewFlag(
+            code=sighting.code,
+            path=file.path,
+            line=sighting.line,
+            segment=_cut(texts.get(sighting.line, ""), sighting.column),
+            why=why,
+            confidence=sighting.confidence,
+        )
+
+
+def _find_sightings(file: ChangedFile) -> Iterator[Sighting]:
+    language = find_language(file.path)
+    lines = [AddedLine(line.number, line.text[:_LINE_CHARACTERS]) for line in file.added_lines]
+    if language != "other":
+        for line in file.added_lines:
+            if len(line.text) > _LINE_CHARACTERS:
+                yield Sighting(code="opaque-line", line=line.number, column=_LINE_CHARACTERS)
+    if language != "python":
+        yield from find_in_lines(lines, language)
+        return
+    yield from _find_cookie(lines)
+    if file.kind != "added":
+        yield from find_in_lines(lines, language)
+        return
+    # A lone carriage return ends a line for the interpreter, but not for git.
+    numbers = [line.number for line in lines for _ in line.text.removesuffix("\r").split("\r")]
+    source = "\n".join(part for line in file.added_lines for part in line.text.removesuffix("\r").split("\r"))
+    tree = parse_module(source + "\n")
+    if tree is None:
+        yield from find_in_lines(lines, language)
+        return
+    for sighting in find_in_module(source + "\n", tree):
+        yield Sighting(
+            code=sighting.code,
+            line=numbers[min(sighting.line, len(numbers)) - 1],
+            column=sighting.column,
+            confidence=sighting.confidence,
+        )
+
+
+def _find_cookie(lines: Sequence[AddedLine]) -> Iterator[Sighting]:
+    for line in lines:
+        if line.number > _COOKIE_LINES:
+            return
+        found = _COOKIE.match(line.text)
+        if found is not None and found[1].lower() not in _PLAIN_ENCODINGS:
+            yield Sighting(code="source-encoding", line=line.number)
+
+
+def _select(sightings: Iterable[Sighting]) -> list[Sighting]:
+    """One for each line and code, the weightier one, in the order of the file."""
+    chosen: dict[tuple[int, str], Sighting] = {}
+    for each in sightings:
+        known = chosen.get((each.line, each.code))
+        if known is None or (each.confidence, each.column) < (known.confidence, known.column):
+            chosen[each.line, each.code] = each
+    return [chosen[key] for key in sorted(chosen)]
+
+
+def _cut(text: str, column: int) -> str:
+    """The line, or the part of a long one that begins shortly before the place."""
+    if len(text) <= _SEGMENT_CHARACTERS:
+        return text
+    start = max(0, min(column - _SEGMENT_CHARACTERS // 4, len(text) - _SEGMENT_CHARACTERS))
+    return text[start : start + _SEGMENT_CHARACTERS]

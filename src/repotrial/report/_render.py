@@ -1,0 +1,109 @@
+"""From values to HTML. Everything printed into a page passes `show_value`, whoever wrote it."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from repotrial._core.absence import NotComputable, Unknown
+from repotrial._core.display import escape_unprintable, neutralize
+
+__all__ = ["render_template", "show_bytes", "show_duration", "show_value"]
+
+_MAX_CHARACTERS = 1000
+_SHORT_DIGEST = 12
+_US_PER_SECOND = 1_000_000
+_SECONDS_PER_MINUTE = 60
+_MINUTES_PER_HOUR = 60
+_BYTES_PER_STEP = 1024
+
+
+def render_template(name: str, **values: object) -> str:
+    """A template of this package as text; the same values give the same text."""
+    return _build_environment().get_template(name).render(values)
+
+
+@cache
+def _build_environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("repotrial.report"),
+        autoescape=True,
+        finalize=show_value,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        block=_show_block,
+        bytes=show_bytes,
+        count=_show_count,
+        duration=show_duration,
+        short=_show_short,
+    )
+    return environment
+
+
+def show_value(value: object) -> object:
+    """The last step before escaping: one line, bounded, nothing in it that hides or reorders text."""
+    match value:
+        case Markup():  # of our own templates; nothing from a run is ever one
+            return value
+        case NotComputable(reason=reason):
+            return _show_absence("not computable", reason)
+        case Unknown(reason=reason):
+            return _show_absence("unknown", reason)
+        case None:
+            return ""
+        case _:
+            return neutralize(str(value), max_characters=_MAX_CHARACTERS)
+
+
+def _show_absence(word: str, reason: str) -> Markup:
+    shown = neutralize(reason, max_characters=_MAX_CHARACTERS)
+    return Markup('<span class="absent">{} ({})</span>').format(word, shown)
+
+
+def _show_block(text: str) -> Markup:
+    """Text of several lines, as it is; whoever calls it has cut it."""
+    return escape(escape_unprintable(text, keep="\n\t"))
+
+
+def _show_count(value: object) -> object:
+    return f"{value:,}" if isinstance(value, int) else value
+
+
+def show_duration(value: object) -> object:
+    """Microseconds as people say them; what is absent stays so."""
+    if not isinstance(value, int):
+        return value
+    seconds = value / _US_PER_SECOND
+    if seconds < 1:
+        return f"{value / 1000:.0f} ms"
+    if seconds < _SECONDS_PER_MINUTE:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), _SECONDS_PER_MINUTE)
+    if minutes < _MINUTES_PER_HOUR:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(minutes, _MINUTES_PER_HOUR)
+    return f"{hours} h {minutes} min"
+
+
+def show_bytes(value: object) -> object:
+    """A size as people say it."""
+    if not isinstance(value, int):
+        return value
+    size: float = value
+    for unit in ("bytes", "KiB", "MiB"):
+        if size < _BYTES_PER_STEP:
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= _BYTES_PER_STEP
+    return f"{size:.1f} GiB"
+
+
+def _show_short(value: object) -> object:
+    """A digest's first digits: enough to tell two apart by eye."""
+    if not isinstance(value, str):
+        return value
+    return value.removeprefix("sha256:")[:_SHORT_DIGEST]

@@ -1,0 +1,173 @@
+"""Acceptance: a new sandbox from the contract; only Δ crosses, and nothing a candidate wrote is believed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from typing import Final
+
+from repotrial._core.clock import SystemClock
+from repotrial._core.digest import Digest
+from repotrial.contract import Check
+from repotrial.run._accept._candidate import (
+    Candidate,
+    apply_patch_inside,
+    build_candidate,
+    build_tree_digest,
+    is_applied,
+)
+from repotrial.run._accept._events import build_event, build_patch_event, build_skipped_event
+from repotrial.run._accept._execute import Execution, Executor, Variant
+from repotrial.run._context import BoundRun
+from repotrial.sandbox import Workspace
+from repotrial.trace import CheckOutcome, Errored, Failed, Passed, Subject
+
+__all__ = ["accept", "find_variants"]
+
+_CONTROLLED: Final = frozenset({"timeout", "crash", "resource-exhausted"})
+
+
+def accept(run: BoundRun, change: bytes) -> None:
+    """Judge a change by every check of the contract; each execution is an event of its own."""
+    loaded = run.request.loaded
+    names = frozenset(path.name for path in run.installation.base.path.iterdir())
+    candidate = build_candidate(loaded, change, base_names=names)
+    with ExitStack() as stack:
+        workspace = stack.enter_context(run.installation.open_workspace())
+        digest = _apply(run, candidate, workspace)
+        if digest is None:
+            _fail_all(run)
+            return
+        judge = _Judge(run, candidate, digest, workspace, stack)
+        for check in loaded.contract.checks:
+            judge.judge(check)
+
+
+def find_variants(check: Check) -> tuple[Variant, ...]:
+    """How a check is executed: plainly, and with wrong expectations where the author or the tool has any.
+
+    The tool makes them only where candidate code shares the judge's process.
+    """
+    if check.gate == "build":
+        return ("plain",)
+    if check.negative:
+        return ("plain", "negative")
+    return ("plain", "twins") if check.files and check.judge == "in-process" else ("plain",)
+
+
+def _apply(run: BoundRun, candidate: Candidate, workspace: Workspace) -> Digest | None:
+    """Apply the change to a fresh tree and say what tree that gives; None where it cannot be applied."""
+    started_us = SystemClock().now_us()
+    result = apply_patch_inside(run.installation, workspace, candidate.patch)
+    is_good = candidate.unreadable is None and is_applied(result)
+    base = run.request.lock.repository.tree_digest
+    digest = build_tree_digest(base, workspace.snapshot()) if is_good else None
+    run.writer.append(
+        build_patch_event(
+            run.writer,
+            candidate,
+            result,
+            started_us=started_us,
+            ended_us=SystemClock().now_us(),
+            tree_digest=digest,
+        ),
+        actor="harness",
+    )
+    return digest
+
+
+def _fail_all(run: BoundRun) -> None:
+    """A change that does not apply satisfies no check, and every check says so."""
+    reason = "the change does not apply"
+    for check in run.request.loaded.contract.checks:
+        outcome = Failed(summary=f"{reason}, so nothing could be judged")
+        _skip(run, check, outcome, reason)
+
+
+def _skip(run: BoundRun, check: Check, outcome: CheckOutcome, reason: str) -> None:
+    event = build_skipped_event(
+        run.writer,
+        check,
+        outcome,
+        reason=reason,
+        now_us=SystemClock().now_us(),
+        tree_digest=run.request.lock.repository.tree_digest,
+    )
+    run.writer.append(event, actor="harness")
+    run.request.listener.on_check(check.id, outcome)
+
+
+def _is_satisfied(check: Check, attempts: Sequence[Sequence[CheckOutcome]]) -> bool:
+    """Whether later checks may build on this one, by the Oracle's own rule for repeats (S4, B11)."""
+    passed = sum(all(isinstance(outcome, Passed) for outcome in attempt) for attempt in attempts)
+    needed = check.passes_required if check.rule == "passes-required" else None
+    return passed >= (needed or len(attempts))
+
+
+def _is_unexplained(outcome: CheckOutcome) -> bool:
+    """Whether only a control run can say if the change or the machine is to blame."""
+    return isinstance(outcome, Errored) and outcome.reason in _CONTROLLED
+
+
+class _Judge:
+    def __init__(
+        self, run: BoundRun, candidate: Candidate, digest: Digest, workspace: Workspace, stack: ExitStack
+    ) -> None:
+        self._run = run
+        self._candidate = candidate
+        self._stack = stack
+        self._executor = self._open("candidate", candidate.patch, digest)
+        self._executor.prepared = workspace
+        self._passed: set[str] = set()
+        self._control: Executor | None = None
+
+    def judge(self, check: Check) -> None:
+        unmet = [needed for needed in check.needs if needed not in self._passed]
+        if unmet:
+            reason = f"needs {unmet[0]}, which did not pass"
+            _skip(self._run, check, Failed(summary=reason), reason)
+            return
+        attempts = [list(self._attempt(check, number)) for number in range(1, check.repeats + 1)]
+        if _is_satisfied(check, attempts):
+            self._passed.add(check.id)
+        elif any(_is_unexplained(outcome) for attempt in attempts for outcome in attempt):
+            self._attribute(check)
+
+    def _attempt(self, check: Check, attempt: int) -> Iterator[CheckOutcome]:
+        """A pass is believed only after its twins failed; without one there is nothing to doubt.
+
+        Twins of a suite that fails would prove nothing either: a wrong product may meet a wrong expectation.
+        """
+        for variant in find_variants(check):
+            execution = self._executor.execute(check, attempt=attempt, variant=variant)
+            self._record(execution)
+            yield execution.judgement.outcome
+            if not isinstance(execution.judgement.outcome, Passed):
+                return
+
+    def _attribute(self, check: Check) -> None:
+        """The same check on the reference tree, on this machine, at once: whose fault is it?"""
+        reference = self._run.request.loaded.reference
+        if reference is None:
+            return
+        if self._control is None:
+            self._control = self._open("reference", reference, self._run.request.lock.repository.tree_digest)
+        for needed in check.needs:
+            if needed not in self._control.outputs:
+                self._record(self._control.execute(self._find(needed), attempt=1, variant="plain"))
+        self._record(self._control.execute(check, attempt=1, variant="plain"))
+
+    def _open(self, subject: Subject, patch: bytes, digest: Digest) -> Executor:
+        executor = Executor(run=self._run, subject=subject, patch=patch, tree_digest=digest)
+        self._stack.callback(executor.close)
+        return executor
+
+    def _find(self, check_id: str) -> Check:
+        return next(check for check in self._run.request.loaded.contract.checks if check.id == check_id)
+
+    def _record(self, execution: Execution) -> None:
+        run = self._run
+        run.writer.append(build_event(run.writer, execution, self._candidate), actor="harness")
+        run.writer.flush()
+        if execution.subject == "candidate":
+            run.request.listener.on_check(execution.check.id, execution.judgement.outcome)

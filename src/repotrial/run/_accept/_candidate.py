@@ -1,0 +1,161 @@
+"""The candidate: Δ as it is judged, without what may not cross into acceptance."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+
+from repotrial._core.canonical import JsonValue, canonical_digest
+from repotrial._core.digest import Digest, digest_bytes
+from repotrial.contract import LoadedContract
+from repotrial.policy import ChangeView, PatchUnreadableError, read_change, split_change
+from repotrial.run._accept._hygiene import find_allowed_paths, find_steering_paths
+from repotrial.run._accept._oracle import find_collisions, list_targets
+from repotrial.sandbox import (
+    Bind,
+    CommandResult,
+    CommandSpec,
+    Installation,
+    Mark,
+    OverlayWorkspace,
+    Sandbox,
+    SandboxSpec,
+    Workspace,
+    open_sandbox,
+)
+from repotrial.trace import Exited, escape_bytes
+
+__all__ = [
+    "APPLY_ARGV",
+    "Candidate",
+    "apply_patch_inside",
+    "build_candidate",
+    "build_tree_digest",
+    "find_rejected_paths",
+    "is_applied",
+    "open_plain_sandbox",
+]
+
+_PLACE: Final = "/opt/repotrial/change"
+APPLY_ARGV: Final = ("git", "apply", "--whitespace=nowarn", f"{_PLACE}/change.patch")
+_APPLY_SECONDS: Final = 300
+_REJECTED: Final = re.compile(
+    rb"^error: (?:patch failed: (?P<failed>.+):\d+"
+    rb"|(?P<path>.+?): (?:patch does not apply|No such file or directory"
+    rb"|already exists in .*|does not match .*))$",
+    re.MULTILINE,
+)
+_VARIABLES: Final = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "HOME": "/tmp",  # noqa: S108 - the sandbox's own
+    "LC_ALL": "C.UTF-8",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """What acceptance judges."""
+
+    submitted: bytes
+    """Δ as it was handed in."""
+    patch: bytes
+    """What of it is applied."""
+    unreadable: str | None = None
+    """Why nothing of it can be applied; null where it can."""
+    stripped: tuple[str, ...] = ()
+    """Protected paths that were taken out."""
+    steering: tuple[str, ...] = ()
+    """Paths that would have steered the judge."""
+    collisions: dict[str, tuple[str, ...]] = {}
+    """By check: paths that stand where its oracle files go."""
+
+    @property
+    def digest(self) -> Digest:
+        return digest_bytes(self.submitted)
+
+
+def build_candidate(loaded: LoadedContract, submitted: bytes, *, base_names: frozenset[str]) -> Candidate:
+    """Hold a change against the policy and the oracle, and take out what may not cross."""
+    try:
+        view = read_change(submitted)
+    except PatchUnreadableError as error:
+        return Candidate(submitted=submitted, patch=b"", unreadable=error.message)
+    changed = _list_paths(view)
+    policy = loaded.contract.policy
+    allowed = find_allowed_paths(policy, _list_reference_paths(loaded))
+    steering = find_steering_paths(changed, allowed=allowed, base_names=base_names)
+    collisions = {
+        check.id: found
+        for check in loaded.contract.checks
+        if (found := find_collisions(changed, list_targets(loaded, check)))
+    }
+    taken = sorted({*steering, *(path for paths in collisions.values() for path in paths)})
+    split = split_change(submitted, policy, taken)
+    return Candidate(
+        submitted=submitted,
+        patch=split.kept,
+        stripped=tuple(path for path in split.stripped if path not in taken),
+        steering=steering,
+        collisions=collisions,
+    )
+
+
+def _list_paths(view: ChangeView) -> list[str]:
+    return sorted({path for file in view.files for path in file.touched_paths})
+
+
+def _list_reference_paths(loaded: LoadedContract) -> list[str]:
+    """An author's patch that cannot be read allows nothing."""
+    try:
+        return _list_paths(read_change(loaded.reference or b""))
+    except PatchUnreadableError:
+        return []
+
+
+def apply_patch_inside(
+    installation: Installation, workspace: Workspace, patch: bytes
+) -> CommandResult | None:
+    """Let git apply a patch to a fresh workspace, in a sandbox of its own; None where there is nothing to do.
+
+    Git reads what an agent wrote, so it does not do it on the host.
+    """
+    if not patch:
+        return None
+    with installation.open_scratch() as scratch:
+        scratch.write("change.patch", patch)
+        bind = Bind(source=scratch.path, target=_PLACE)
+        with open_plain_sandbox(installation, workspace, bind) as sandbox:
+            return sandbox.run(CommandSpec(argv=APPLY_ARGV, timeout_seconds=_APPLY_SECONDS))
+
+
+def open_plain_sandbox(installation: Installation, workspace: Workspace, *binds: Bind) -> Sandbox:
+    """A sandbox for the harness's own tools: the host's programs, nothing of the contract's environment."""
+    overlay = workspace.mount if isinstance(workspace, OverlayWorkspace) else None
+    spec = SandboxSpec(workspace=workspace.path, overlay=overlay, binds=binds, variables=_VARIABLES)
+    return open_sandbox(spec, level=installation.level)
+
+
+def is_applied(result: CommandResult | None) -> bool:
+    """Whether git took the whole patch."""
+    return result is None or result.exit == Exited(code=0)
+
+
+def find_rejected_paths(result: CommandResult | None) -> tuple[str, ...]:
+    """Paths that git named as reasons."""
+    if result is None or is_applied(result):
+        return ()
+    found = {match["failed"] or match["path"] for match in _REJECTED.finditer(result.stderr.prefix)}
+    return tuple(sorted(escape_bytes(path) for path in found))
+
+
+def build_tree_digest(base: Digest, mark: Mark) -> Digest:
+    """One digest for a base with changes: the base's own, and every entry that differs."""
+    entries: list[JsonValue] = [
+        [escape_bytes(path), None if entry is None else msgspec.to_builtins(entry)]
+        for path, entry in sorted(mark.entries.items())
+    ]
+    return base if not entries else canonical_digest(["repotrial/tree-after@1", base, entries])

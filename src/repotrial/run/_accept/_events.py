@@ -1,0 +1,190 @@
+"""Executions as the trace records them (S12)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from repotrial._core.digest import Digest
+from repotrial.contract import Check
+from repotrial.run._accept._candidate import (
+    APPLY_ARGV,
+    Candidate,
+    find_rejected_paths,
+    is_applied,
+)
+from repotrial.run._accept._execute import Execution
+from repotrial.run._accept._judge import RunnerRecord
+from repotrial.run._outputs import build_output
+from repotrial.sandbox import CommandResult, StreamCapture
+from repotrial.trace import (
+    AcceptanceExecution,
+    BuildCheck,
+    CheckOutcome,
+    Command,
+    Errored,
+    Exited,
+    Failed,
+    LogPointer,
+    NotStarted,
+    Output,
+    Passed,
+    PatchApplication,
+    TraceWriter,
+    build_test_ids,
+)
+
+__all__ = ["build_event", "build_patch_event", "build_skipped_event"]
+
+_NOTHING_TO_DO = Exited(code=0)
+
+
+def build_patch_event(
+    writer: TraceWriter,
+    candidate: Candidate,
+    result: CommandResult | None,
+    *,
+    started_us: int,
+    ended_us: int,
+    tree_digest: Digest | None,
+) -> PatchApplication:
+    """How the change met a fresh tree (gate 1)."""
+    return PatchApplication(
+        started_at_us=started_us,
+        ended_at_us=ended_us,
+        cpu_us=None if result is None else result.usage.cpu_us,
+        command=Command(argv=APPLY_ARGV, cwd="."),
+        exit=_NOTHING_TO_DO if result is None else result.exit,
+        cause="ended" if result is None else result.cause,
+        outcome=_judge_application(candidate, result),
+        stdout=_build_empty(writer)
+        if result is None
+        else build_output(writer, result.stdout, of=PatchApplication),
+        stderr=_build_empty(writer)
+        if result is None
+        else build_output(writer, result.stderr, of=PatchApplication),
+        patch_digest=candidate.digest,
+        tree_digest=tree_digest,
+        rejected_paths=find_rejected_paths(result),
+        stripped_paths=tuple(sorted({*candidate.stripped, *candidate.steering})),
+    )
+
+
+def _build_stream(writer: TraceWriter, stream: StreamCapture | None) -> Output:
+    return _build_empty(writer) if stream is None else build_output(writer, stream, of=PatchApplication)
+
+
+def _judge_application(candidate: Candidate, result: CommandResult | None) -> CheckOutcome:
+    if candidate.unreadable is not None:
+        return Failed(summary=f"the change cannot be read: {candidate.unreadable}")
+    if is_applied(result):
+        return Passed()
+    assert result is not None
+    if result.cause != "ended":
+        return Errored(reason="harness-exception", detail=f"applying the change was ended: {result.cause}")
+    return Failed(summary="the change does not apply to the snapshot")
+
+
+def build_event(
+    writer: TraceWriter, execution: Execution, candidate: Candidate
+) -> AcceptanceExecution | BuildCheck:
+    """What one execution of a check came to."""
+    check, last = execution.check, execution.records[-1]
+    of = BuildCheck if check.gate == "build" else AcceptanceExecution
+    is_candidate = execution.subject == "candidate"
+    built = BuildCheck(
+        started_at_us=execution.started_us,
+        ended_at_us=execution.ended_us,
+        cpu_us=_sum(record.result.usage.cpu_us for record in execution.records),
+        ceiling_us=None if check.timeout_seconds is None else check.timeout_seconds * 10**6,
+        command=Command(argv=("/bin/sh", "-c", last.runner.run), cwd=last.runner.cwd),
+        exit=last.result.exit,
+        cause=last.result.cause,
+        peak_memory_bytes=_max(record.result.usage.peak_memory_bytes for record in execution.records),
+        outcome=execution.judgement.outcome,
+        stdout=build_output(writer, last.result.stdout, of=of),
+        stderr=build_output(writer, last.result.stderr, of=of),
+        logs=_keep_logs(writer, execution.records, of),
+        check_id=check.id,
+        gate=check.gate,
+        attempt=execution.attempt,
+        subject=execution.subject,
+        collisions=candidate.collisions.get(check.id, ()) if is_candidate else (),
+        removed=candidate.steering if is_candidate else (),
+    )
+    if check.gate == "build":
+        return built
+    judgement = execution.judgement
+    return AcceptanceExecution(
+        **_list_fields(built),
+        layer=check.layer,
+        judge=check.judge,
+        variant="plain" if execution.variant == "plain" else "twins",
+        failing=judgement.failing,
+        passed_count=judgement.passed_count,
+        skipped_count=judgement.skipped_count,
+        missing=judgement.missing,
+        results_digest=judgement.results_digest,
+        twins=judgement.twins,
+        tree_digest=execution.tree_digest,
+    )
+
+
+def _list_fields(built: BuildCheck) -> dict[str, Any]:
+    """What all checks have in common, whatever their gate."""
+    return {name: getattr(built, name) for name in BuildCheck.__struct_fields__}
+
+
+def build_skipped_event(
+    writer: TraceWriter, check: Check, outcome: CheckOutcome, *, reason: str, now_us: int, tree_digest: Digest
+) -> AcceptanceExecution | BuildCheck:
+    """A check that could not start: it still has its event, because silence is no evidence (P15)."""
+    built = BuildCheck(
+        started_at_us=now_us,
+        ended_at_us=now_us,
+        command=Command(argv=("/bin/sh", "-c", check.all_runners[-1].run), cwd=check.cwd),
+        exit=NotStarted(reason=reason),
+        outcome=outcome,
+        stdout=_build_empty(writer),
+        stderr=_build_empty(writer),
+        check_id=check.id,
+        gate=check.gate,
+        attempt=1,
+    )
+    if check.gate == "build":
+        return built
+    return AcceptanceExecution(
+        **_list_fields(built),
+        layer=check.layer,
+        judge=check.judge,
+        failing=build_test_ids([]),
+        passed_count=0,
+        skipped_count=0,
+        missing=build_test_ids([]),
+        tree_digest=tree_digest,
+    )
+
+
+def _build_empty(writer: TraceWriter) -> Output:
+    return writer.output(b"")
+
+
+def _keep_logs(
+    writer: TraceWriter, records: tuple[RunnerRecord, ...], of: type[AcceptanceExecution | BuildCheck]
+) -> tuple[LogPointer, ...]:
+    """The last look at the results directory holds what every runner left in it."""
+    kept = []
+    for name, data in sorted(records[-1].files.items()):
+        blob = writer.blob(data, of=of)
+        if blob is not None:
+            kept.append(LogPointer(name=name, blob=blob))
+    return tuple(kept)
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    found = [value for value in values if value is not None]
+    return sum(found) if found else None
+
+
+def _max(values: Iterable[int | None]) -> int | None:
+    return max((value for value in values if value is not None), default=None)

@@ -1,0 +1,224 @@
+"""One execution of one check on one tree: a fresh workspace, a sandbox of its own, oracle files last."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from repotrial._core.clock import SystemClock
+from repotrial._core.digest import Digest
+from repotrial._core.errors import MachineError
+from repotrial.contract import Check, Runner
+from repotrial.run._accept._candidate import apply_patch_inside, is_applied
+from repotrial.run._accept._judge import (
+    Judgement,
+    RunnerRecord,
+    judge_negatives,
+    judge_plain,
+    judge_twinned,
+)
+from repotrial.run._accept._oracle import OracleFile, list_oracle_files, place_files
+from repotrial.run._accept._tree import carry_outputs, remove_inside, take_outputs
+from repotrial.run._context import BoundRun
+from repotrial.run._leftovers import read_leftovers
+from repotrial.run._limits import build_resource_limits
+from repotrial.run._monitor import SyscallMonitor
+from repotrial.run._twins import Twin, build_python_twins
+from repotrial.run._variables import JUDGE_VARIABLES
+from repotrial.sandbox import WORKSPACE, Bind, CommandResult, CommandSpec, Sandbox, Workspace
+from repotrial.trace import Subject
+
+__all__ = ["CandidateLostError", "Execution", "Executor", "Variant"]
+
+RESULTS_PLACE: Final = "/opt/repotrial/results"
+_RESULT_BYTES: Final = 64 * 2**20
+_LOG_BYTES: Final = 64 * 1024
+_DEFAULT_SECONDS: Final = 600
+
+Variant: TypeAlias = Literal["plain", "twins", "negative"]
+
+
+class CandidateLostError(MachineError):
+    """A patch that applied a moment ago does not apply to the same tree again."""
+
+    code = "candidate-lost"
+    default_hint = "the machine is unreliable: look at its disk and memory, then try again"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Execution:
+    """What was executed, and what came of it."""
+
+    check: Check
+    subject: Subject
+    variant: Variant
+    attempt: int
+    records: tuple[RunnerRecord, ...]
+    judgement: Judgement
+    started_us: int
+    ended_us: int
+    tree_digest: Digest
+
+
+@dataclass(kw_only=True)
+class Executor:
+    """Executes checks on one subject's tree.
+
+    Each execution starts from the untouched base and the patch: what one check's programs did to the tree is
+    gone for the next, but for the outputs that the contract declares.
+    """
+
+    run: BoundRun
+    subject: Subject
+    patch: bytes
+    tree_digest: Digest
+    outputs: dict[str, Path] = field(default_factory=dict)
+    """By check: where its outputs are kept."""
+    prepared: Workspace | None = None
+    """A workspace that holds the patched tree and nothing else: the first execution takes it."""
+    _stack: ExitStack = field(default_factory=ExitStack)
+
+    def execute(self, check: Check, *, attempt: int, variant: Variant) -> Execution:
+        """Run every command of a check, and judge what they left.
+
+        Raises:
+            CandidateLostError: the machine is not reliable.
+        """
+        started_us = SystemClock().now_us()
+        with ExitStack() as stack:
+            files, twins = self._choose_files(check, variant, stack)
+            workspace = self._open_patched(check, stack)
+            self._prepare(check, workspace)
+            results = stack.enter_context(self.run.installation.open_scratch())
+            records = self._run_all(check, workspace, files, results.path)
+            if variant == "plain" and check.outputs:
+                self._keep_outputs(check, workspace)
+        return Execution(
+            check=check,
+            subject=self.subject,
+            variant=variant,
+            attempt=attempt,
+            records=records,
+            judgement=self._judge(check, variant, twins, records),
+            started_us=started_us,
+            ended_us=SystemClock().now_us(),
+            tree_digest=self.tree_digest,
+        )
+
+    def close(self) -> None:
+        """Forget what was kept between checks. Twice is once."""
+        self._stack.close()
+
+    def _choose_files(
+        self, check: Check, variant: Variant, stack: ExitStack
+    ) -> tuple[tuple[Bind, ...], tuple[Twin, ...]]:
+        overlays = (*check.files, *check.negative) if variant == "negative" else check.files
+        files = list_oracle_files(self.run.request.loaded, overlays)
+        scratch = stack.enter_context(self.run.installation.open_scratch())
+        if variant == "twins":
+            files, twins = mix_in_twins(files)
+        else:
+            twins = ()
+        return place_files(files, scratch), twins
+
+    def _open_patched(self, check: Check, stack: ExitStack) -> Workspace:
+        if self.prepared is not None:
+            workspace, self.prepared = self.prepared, None
+            return workspace
+        workspace = stack.enter_context(self.run.installation.open_workspace())
+        if not is_applied(apply_patch_inside(self.run.installation, workspace, self.patch)):
+            raise CandidateLostError(f"check {check.id}: expected the change to apply again, found otherwise")
+        return workspace
+
+    def _prepare(self, check: Check, workspace: Workspace) -> None:
+        removed = [path for overlay in check.files for path in overlay.delete]
+        remove_inside(self.run.installation, workspace, removed)
+        declared = {other.id: other.outputs for other in self.run.request.loaded.contract.checks}
+        for needed in check.needs:
+            if needed in self.outputs:
+                carry_outputs(self.outputs[needed], declared[needed], workspace)
+
+    def _run_all(
+        self, check: Check, workspace: Workspace, files: tuple[Bind, ...], results: Path
+    ) -> tuple[RunnerRecord, ...]:
+        writer = self.run.writer
+        monitor = SyscallMonitor(writer, phase="accept", since=writer.head.count - 1, has_programs=False)
+        contract = self.run.request.loaded.contract
+        sandbox = self.run.installation.open_sandbox(
+            workspace,
+            phase="accept",
+            binds=(*files, Bind(source=results, target=RESULTS_PLACE, is_writable=True)),
+            variables={
+                **{
+                    name: value
+                    for name, value in JUDGE_VARIABLES.items()
+                    if name not in contract.environment.variables
+                },
+                **check.variables,
+                "REPOTRIAL_RESULTS": RESULTS_PLACE,
+            },
+            limits=build_resource_limits(contract.limits),
+            sink=monitor,
+        )
+        with sandbox, self.run.request.stopper.watch(sandbox):
+            records = tuple(
+                RunnerRecord(
+                    runner=runner, result=self._run_one(check, runner, sandbox), files=read_leftovers(results)
+                )
+                for runner in check.all_runners
+            )
+        monitor.close()
+        return records
+
+    def _run_one(self, check: Check, runner: Runner, sandbox: Sandbox) -> CommandResult:
+        from_output = any(result.path is None and result.format != "exit-code" for result in runner.results)
+        return sandbox.run(
+            CommandSpec(
+                argv=("/bin/sh", "-c", runner.run),
+                cwd=WORKSPACE if runner.cwd == "." else f"{WORKSPACE}/{runner.cwd}",
+                variables=runner.variables,
+                timeout_seconds=check.timeout_seconds or _DEFAULT_SECONDS,
+                prefix_bytes=_RESULT_BYTES if from_output else _LOG_BYTES,
+                output_bytes=self.run.request.loaded.contract.limits.output_mb * 2**20,
+            )
+        )
+
+    def _keep_outputs(self, check: Check, workspace: Workspace) -> None:
+        kept = self._stack.enter_context(self.run.installation.open_scratch())
+        take_outputs(workspace, check.outputs, kept.path)
+        self.outputs[check.id] = kept.path
+
+    def _judge(
+        self, check: Check, variant: Variant, twins: tuple[Twin, ...], records: tuple[RunnerRecord, ...]
+    ) -> Judgement:
+        match variant:
+            case "plain":
+                return judge_plain(check, self.run.request.loaded.inventories.get(check.id), records)
+            case "negative":
+                return judge_negatives(records)
+            case "twins":
+                return judge_twinned(check, twins, records)
+
+
+def mix_in_twins(files: Iterable[OracleFile]) -> tuple[tuple[OracleFile, ...], tuple[Twin, ...]]:
+    """Python test files with wrong-expectation copies among their tests; other files as they are.
+
+    The names are drawn anew for each execution, from the system's own randomness: a candidate that knows the
+    planned seed must not know them.
+    """
+    mixed: list[OracleFile] = []
+    twins: list[Twin] = []
+    for file in files:
+        if not file.target.endswith(".py"):
+            mixed.append(file)
+            continue
+        twinned = build_python_twins(file.content, path=file.target, seed=secrets.randbits(63))
+        twins += twinned.twins
+        mixed.append(msgspec.structs.replace(file, content=twinned.source))
+    return tuple(mixed), tuple(twins)

@@ -1,0 +1,84 @@
+"""Oracle files: which ones a check lays over the candidate's tree, and where (C6).
+
+They are shown to the sandbox as read-only mounts, one for each file: code of the candidate that runs beside
+its judge can neither change nor remove them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+
+import msgspec
+
+from repotrial.contract import Check, LoadedContract, Overlay
+from repotrial.sandbox import WORKSPACE, Bind, ScratchPlace, read_pinned
+
+__all__ = ["OracleFile", "find_collisions", "list_oracle_files", "list_targets", "place_files"]
+
+
+class OracleFile(msgspec.Struct, frozen=True, kw_only=True):
+    """One file of the oracle."""
+
+    target: str
+    """Relative to the workspace."""
+    content: bytes
+    """As it was pinned, or with twins."""
+    is_executable: bool
+
+
+def list_oracle_files(loaded: LoadedContract, overlays: Iterable[Overlay]) -> tuple[OracleFile, ...]:
+    """Every file that overlays lay down, later ones in place of earlier ones.
+
+    Raises:
+        ContractChangedError: a file is no longer the one that the contract was loaded with.
+    """
+    executables = {pin.path for pin in loaded.files if pin.is_executable}
+    return tuple(
+        OracleFile(target=target, content=read_pinned(loaded, path), is_executable=path in executables)
+        for target, path in sorted(_find_paths(loaded, overlays).items())
+    )
+
+
+def _find_paths(loaded: LoadedContract, overlays: Iterable[Overlay]) -> dict[str, str]:
+    """By target: the pinned file that goes there."""
+    found: dict[str, str] = {}
+    for overlay in overlays:
+        source = PurePosixPath(overlay.source)
+        for pin in loaded.files:
+            path = PurePosixPath(pin.path)
+            if path == source or source in path.parents:
+                inside = path.relative_to(source)
+                found[(PurePosixPath(overlay.target) / inside).as_posix()] = pin.path
+    return found
+
+
+def list_targets(loaded: LoadedContract, check: Check) -> tuple[str, ...]:
+    """Where any oracle file of a check goes, in whatever variant."""
+    return tuple(sorted(_find_paths(loaded, (*check.files, *check.negative))))
+
+
+def find_collisions(changed: Iterable[str], targets: Iterable[str]) -> tuple[str, ...]:
+    """Changed paths that stand where an oracle file goes, on the way to it, or below it."""
+    wanted = set(targets)
+    ways = {parent.as_posix() for target in wanted for parent in PurePosixPath(target).parents}
+    return tuple(
+        sorted(
+            path
+            for path in changed
+            if path in wanted
+            or path in ways
+            or any(parent.as_posix() in wanted for parent in PurePosixPath(path).parents)
+        )
+    )
+
+
+def place_files(files: Iterable[OracleFile], scratch: ScratchPlace) -> tuple[Bind, ...]:
+    """The files as read-only mounts in the workspace."""
+    return tuple(
+        Bind(
+            source=scratch.write(file.target, file.content, is_executable=file.is_executable),
+            target=f"{WORKSPACE}/{file.target}",
+        )
+        for file in files
+    )

@@ -1,0 +1,99 @@
+"""Changes of the harness's own to a fresh workspace, and outputs that cross from one check to the next."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from repotrial.run._accept._candidate import open_plain_sandbox
+from repotrial.sandbox import (
+    Account,
+    CommandSpec,
+    Contents,
+    Installation,
+    OverlayWorkspace,
+    ReadLimits,
+    TreeReader,
+    Workspace,
+    copy_tree,
+    find_identity,
+)
+
+__all__ = ["carry_outputs", "remove_inside", "take_outputs"]
+
+_SECONDS: Final = 300
+_LIMITS: Final = ReadLimits(file_bytes=2**30, total_bytes=2**30)
+
+
+def remove_inside(installation: Installation, workspace: Workspace, paths: Sequence[str]) -> None:
+    """Take paths away before oracle files are laid down."""
+    if not paths:
+        return
+    with open_plain_sandbox(installation, workspace) as sandbox:
+        sandbox.run(CommandSpec(argv=("rm", "-rf", "--", *paths), timeout_seconds=_SECONDS))
+
+
+def take_outputs(workspace: Workspace, paths: Sequence[str], into: Path) -> None:
+    """Copy what a check was declared to leave; links are copied as links, nothing is followed."""
+    root = _find_upper(workspace)
+    for path in paths:
+        if not _stays_below(root, path):
+            continue
+        target = into / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if (root / path).is_symlink():
+            continue
+        if (root / path).is_dir():
+            copy_tree(root / path, target, owner=None)
+        elif (root / path).is_file():
+            _copy_file(root, path, target)
+
+
+def carry_outputs(kept: Path, paths: Sequence[str], workspace: Workspace) -> None:
+    """Put outputs of an earlier check into a fresh workspace; what the candidate has there stays."""
+    root = _find_upper(workspace)
+    account = find_identity()
+    owner = None if account.uid == os.geteuid() else account
+    for path in paths:
+        target = root / path
+        if not os.path.lexists(kept / path) or os.path.lexists(target) or not _stays_below(root, path):
+            continue
+        _make_parents(root, path, owner)
+        if (kept / path).is_dir():
+            copy_tree(kept / path, target, owner=owner)
+        else:
+            shutil.copy2(kept / path, target)
+            _give(target, owner)
+
+
+def _copy_file(root: Path, path: str, target: Path) -> None:
+    with TreeReader(root, limits=_LIMITS) as reader:
+        reading = reader.read_file(os.fsencode(path), kept_bytes=_LIMITS.file_bytes)
+    if isinstance(reading, Contents) and reading.data is not None:
+        target.write_bytes(reading.data)
+        target.chmod(reading.node.permissions & 0o777)
+
+
+def _make_parents(root: Path, path: str, owner: Account | None) -> None:
+    for parent in reversed(PurePosixPath(path).parents[:-1]):
+        if not (root / parent).is_dir():
+            (root / parent).mkdir(mode=0o755)
+            _give(root / parent, owner)
+
+
+def _give(path: Path, owner: Account | None) -> None:
+    if owner is not None:
+        os.chown(path, owner.uid, owner.gid)
+
+
+def _find_upper(workspace: Workspace) -> Path:
+    return workspace.upper if isinstance(workspace, OverlayWorkspace) else workspace.path
+
+
+def _stays_below(root: Path, path: str) -> bool:
+    """Whether no part of the way is a link: the tree is a candidate's."""
+    parts = PurePosixPath(path).parts
+    return not any((root / PurePosixPath(*parts[:count])).is_symlink() for count in range(1, len(parts)))

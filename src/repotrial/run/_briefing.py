@@ -1,0 +1,97 @@
+"""The briefing (P6): what the agent is told, issue and obligations apart, and nothing of the answer."""
+
+from __future__ import annotations
+
+import msgspec
+
+from repotrial._core.digest import Digest
+from repotrial._core.errors import ContractError
+from repotrial.contract import Contract, LoadedContract, lint_contract
+
+__all__ = ["BriefingLeakError", "BriefingText", "build_briefing", "verify_no_leak"]
+
+_LEAK_CODES = ("reference-in-statement", "check-name-in-statement")
+
+# By digests of everything that was compared: many runs of one contract need it once.
+_CLEAN: set[tuple[Digest, Digest, Digest | None]] = set()
+
+
+class BriefingLeakError(ContractError):
+    """The briefing would give away the reference change or a hidden check."""
+
+    code = "briefing-leak"
+    default_hint = "take the lines out of the statement; `repotrial contract check` shows them"
+
+
+class BriefingText(msgspec.Struct, frozen=True, kw_only=True):
+    """A briefing in its parts, and as one text."""
+
+    issue: str
+    """Title and statement."""
+    obligations: tuple[str, ...]
+    """What acceptance demands."""
+    hints: tuple[str, ...]
+    """About tools and the environment."""
+    delivered: str
+    """All of it, as the agent reads it."""
+
+
+def build_briefing(contract: Contract, statement: str) -> BriefingText:
+    """Write the briefing of a contract; the same contract always gives the same text."""
+    issue = f"# {contract.title}\n\n{statement.strip()}\n"
+    obligations = (*contract.clarify.behavior, *_list_rules(contract))
+    hints = (*_list_places(contract), *contract.clarify.hints)
+    parts = [issue, _render_list("What must hold afterwards", obligations), _render_list("Hints", hints)]
+    return BriefingText(
+        issue=issue, obligations=obligations, hints=hints, delivered="\n".join(part for part in parts if part)
+    )
+
+
+def verify_no_leak(loaded: LoadedContract) -> None:
+    """Refuse to brief an agent with lines of the reference or names of hidden checks.
+
+    Raises:
+        BriefingLeakError: the contract's own texts give something away.
+    """
+    lock = loaded.lock
+    known = None if lock is None else (lock.version_id, lock.statement_digest, lock.reference_digest)
+    if known in _CLEAN:
+        return
+    leaks = [problem for problem in lint_contract(loaded) if problem.code in _LEAK_CODES]
+    if leaks:
+        raise BriefingLeakError(f"{loaded.directory}: {leaks[0].message}")
+    if known is not None:
+        _CLEAN.add(known)
+
+
+def _list_rules(contract: Contract) -> list[str]:
+    """The policy in sentences: an agent that breaks a rule must have been told of it."""
+    policy = contract.policy
+    rules = []
+    if policy.writable != ("**",):
+        rules.append(f"Change only files that match: {', '.join(policy.writable)}")
+    if policy.protected:
+        rules.append(f"Leave these files alone: {', '.join(policy.protected)}")
+    for limit, text in (
+        (policy.max_files_changed, "Change at most {} files."),
+        (policy.max_lines_changed, "Add and remove at most {} lines together."),
+    ):
+        if limit is not None:
+            rules.append(text.format(limit))
+    if policy.network == "none":
+        rules.append("There is no network.")
+    return rules
+
+
+def _list_places(contract: Contract) -> list[str]:
+    clarify = contract.clarify
+    places = []
+    if clarify.modules:
+        places.append(f"The change belongs into: {', '.join(clarify.modules)}")
+    if clarify.entry_points:
+        places.append(f"Users call: {', '.join(clarify.entry_points)}")
+    return places
+
+
+def _render_list(title: str, items: tuple[str, ...]) -> str:
+    return "" if not items else f"## {title}\n\n" + "".join(f"- {item}\n" for item in items)

@@ -1,0 +1,24 @@
+"""What the phases of one run share, once it is bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from repotrial.run._lifecycle import Lifecycle
+from repotrial.run._request import RunRequest
+from repotrial.sandbox import Installation
+from repotrial.trace import Manifest, RunPaths, TraceWriter
+
+__all__ = ["BoundRun"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundRun:
+    """A run with its record open and its environment ready."""
+
+    request: RunRequest
+    paths: RunPaths
+    manifest: Manifest
+    writer: TraceWriter
+    lifecycle: Lifecycle
+    installation: Installation

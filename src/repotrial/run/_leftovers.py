@@ -1,0 +1,23 @@
+"""Files that programs left in a directory of the harness: read without following or waiting for anything."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from repotrial.sandbox import Contents, ReadLimits, TreeReader
+
+__all__ = ["read_leftovers"]
+
+_LIMITS = ReadLimits(entries=10_000, total_bytes=256 * 2**20, file_bytes=64 * 2**20, depth=20)
+
+
+def read_leftovers(directory: Path) -> dict[str, bytes]:
+    """Every regular file that lies there now, by its name; links, pipes and giants are passed over."""
+    found = {}
+    with TreeReader(directory, limits=_LIMITS) as reader:
+        for path, node in sorted(reader.walk()):
+            reading = reader.read_file(path, kept_bytes=_LIMITS.file_bytes) if node.is_file else None
+            if isinstance(reading, Contents) and reading.data is not None:
+                found[os.fsdecode(path)] = reading.data
+    return found

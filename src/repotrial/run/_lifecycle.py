@@ -1,0 +1,56 @@
+"""The lifecycle of a run (P1): bind → set up → brief → act → accept → seal, in this order and no other."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from repotrial._core.errors import UsageError
+from repotrial.run._progress import RunListener
+from repotrial.trace import Phase, PhaseChanged, Termination, TraceWriter
+
+__all__ = ["PHASES", "Lifecycle", "PhaseOrderError"]
+
+PHASES: Final[tuple[Phase, ...]] = ("bind", "set-up", "brief", "act", "accept", "seal")
+
+
+class PhaseOrderError(UsageError):
+    """A phase was entered out of order."""
+
+    code = "phase-order"
+    default_hint = "enter the phases of a run in order: bind, set-up, brief, act, accept, seal"
+
+
+class Lifecycle:
+    """Where a run is. A phase may be left out only for sealing: a run that broke is sealed as it is."""
+
+    def __init__(self, writer: TraceWriter, listener: RunListener) -> None:
+        self._writer = writer
+        self._listener = listener
+        self.phase: Phase | None = None
+        self.has_termination = False
+
+    def terminate(self, termination: Termination) -> None:
+        """Say how acting ended; only once."""
+        self._writer.append(termination, actor="harness")
+        self.has_termination = True
+
+    def enter(self, phase: Phase) -> None:
+        """Go on to a phase; the trace has it on disk before anything of the phase happens.
+
+        Raises:
+            PhaseOrderError: it is not the next one.
+        """
+        expected = PHASES[0] if self.phase is None else _find_next(self.phase)
+        if phase not in (expected, "seal"):
+            raise PhaseOrderError(f"expected the phase {expected or 'none'}, found {phase}")
+        if self.phase == "seal":
+            raise PhaseOrderError(f"expected nothing after sealing, found {phase}")
+        self._writer.append(PhaseChanged(phase=phase, previous=self.phase), actor="harness")
+        self._writer.flush()
+        self.phase = phase
+        self._listener.on_phase(phase)
+
+
+def _find_next(phase: Phase) -> Phase | None:
+    place = PHASES.index(phase) + 1
+    return PHASES[place] if place < len(PHASES) else None

@@ -1,0 +1,18 @@
+"""A contract's limits as ceilings of a sandbox."""
+
+from __future__ import annotations
+
+from repotrial.contract import Limits
+from repotrial.sandbox import ResourceLimits
+
+__all__ = ["build_resource_limits"]
+
+
+def build_resource_limits(limits: Limits) -> ResourceLimits:
+    """What the kernel and the meters enforce; the floor of each band is the machine's business."""
+    return ResourceLimits(
+        memory_mb=max(16, limits.memory_mb.kill),
+        processes=max(8, limits.processes),
+        disk_mb=limits.disk_mb.kill,
+        cpu_seconds=limits.cpu_seconds,
+    )

@@ -1,0 +1,31 @@
+"""What a run tells whoever watches it; nothing of it is evidence."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from repotrial.trace import CheckOutcome, Phase
+
+__all__ = ["RunListener", "SilentListener"]
+
+
+class RunListener(Protocol):
+    """Called by the thread that conducts the run; must return at once."""
+
+    def on_phase(self, phase: Phase) -> None:
+        """A phase began."""
+        ...
+
+    def on_check(self, check_id: str, outcome: CheckOutcome) -> None:
+        """One execution of a check on the candidate ended."""
+        ...
+
+
+class SilentListener:
+    """Watches nothing."""
+
+    def on_phase(self, phase: Phase) -> None:
+        """Nobody asked."""
+
+    def on_check(self, check_id: str, outcome: CheckOutcome) -> None:
+        """Nobody asked."""

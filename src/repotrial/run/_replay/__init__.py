@@ -1,0 +1,215 @@
+"""Interface-level replay (P28): the final tree from the trace, acceptance again, no model anywhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from repotrial._core.digest import digest_bytes
+from repotrial._core.errors import EvidenceError
+from repotrial.contract import LoadedContract, parse_record, parse_run_spec
+from repotrial.run._accept._candidate import apply_patch_inside
+from repotrial.run._agents import PatchAgent
+from repotrial.run._conduct import conduct_run
+from repotrial.run._replay._compare import Divergence, compare_outcomes
+from repotrial.run._replay._rebuild import check_rebuilt, rebuild_changes
+from repotrial.run._request import RunRequest, build_spec
+from repotrial.sandbox import CommandSpec, CopyWorkspace, Installation, build_change
+from repotrial.trace import (
+    BlobStore,
+    Command,
+    Exited,
+    FileChange,
+    RunPaths,
+    SecretRedactor,
+    SigningKey,
+    ToolInvocation,
+    WorkspaceMutation,
+    iter_events,
+    load_body,
+)
+
+__all__ = ["Divergence", "Replay", "ReplayMismatchError", "ReplayRequest", "replay_run"]
+
+_TEST_COMMAND = re.compile(
+    r"\b(py\.?test|unittest|tox|nox|node\s+--test|npm\s+(run\s+)?test|npx\s+(jest|vitest|mocha)"
+    r"|cargo\s+test|go\s+test|make\s+\S*(test|check)|ctest|mvn\s+\S*test|gradlew?\s+\S*test)\b"
+)
+
+
+class ReplayMismatchError(EvidenceError):
+    """The contract that was given is not the one that the run was bound to."""
+
+    code = "replay-mismatch"
+    default_hint = "name the contract directory whose lock has the run's version id"
+
+
+class Replay(msgspec.Struct, frozen=True, kw_only=True):
+    """What a replay found."""
+
+    run_id: str
+    directory: Path
+    """The record of the replay itself."""
+    tree_rebuilt: bool
+    """Whether the trace alone gives the very change that was judged."""
+    commands_replayed: int
+    """Test commands of the agent that were run again at their points."""
+    divergences: tuple[Divergence, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether everything came out as recorded."""
+        return self.tree_rebuilt and not self.divergences
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayRequest:
+    """Which run, and what it needs on this machine."""
+
+    paths: RunPaths
+    loaded: LoadedContract
+    open_installation: Callable[[], Installation]
+    runs: Path
+    """Where the replay's own record goes."""
+    key: SigningKey
+    redactor: SecretRedactor
+
+
+def replay_run(request: ReplayRequest) -> Replay:
+    """Rebuild what a run changed, judge it again, and compare outcome by outcome.
+
+    Raises:
+        ReplayMismatchError: the contract is another one.
+        EvidenceError: the record cannot be read.
+    """
+    _verify_contract(request)
+    installation = request.open_installation()
+    with installation.open_plain_workspace() as workspace:
+        rebuilt = _Rebuilder(request, installation, workspace).rebuild()
+    recorded = request.paths.change.read_bytes()
+    divergences = list(rebuilt.divergences)
+    if rebuilt.patch != recorded:
+        found = digest_bytes(rebuilt.patch)
+        divergences.append(Divergence(what="the change", recorded=digest_bytes(recorded), replayed=found))
+    directory = _judge_again(request, recorded)
+    divergences += compare_outcomes(request.paths, RunPaths(directory))
+    return Replay(
+        run_id=request.paths.root.name,
+        directory=directory,
+        tree_rebuilt=rebuilt.patch == recorded,
+        commands_replayed=rebuilt.commands,
+        divergences=tuple(divergences),
+    )
+
+
+def _verify_contract(request: ReplayRequest) -> None:
+    bound = parse_record(request.paths.contract.read_bytes()).lock.version_id
+    lock = request.loaded.lock
+    if lock is None or lock.version_id != bound:
+        found = "no lock" if lock is None else lock.version_id
+        raise ReplayMismatchError(f"{request.loaded.directory}: expected the version {bound}, found {found}")
+
+
+def _judge_again(request: ReplayRequest, change: bytes) -> Path:
+    spec = parse_run_spec(request.paths.spec.read_bytes())
+    agent = PatchAgent(name="replay", patch=change)
+    installation = request.open_installation()
+    conducted = conduct_run(
+        RunRequest(
+            loaded=request.loaded,
+            agent=agent,
+            spec=build_spec(
+                request.loaded,
+                agent,
+                level=installation.level,
+                root_seed=spec.root_seed,
+                replicate=spec.replicate,
+            ),
+            runs=request.runs,
+            open_installation=request.open_installation,
+            key=request.key,
+            redactor=request.redactor,
+        )
+    )
+    return conducted.paths.root
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Rebuilt:
+    patch: bytes
+    commands: int
+    divergences: tuple[Divergence, ...]
+
+
+class _Rebuilder:
+    """Walks a trace once: mutations are done again, test commands run where they ran."""
+
+    def __init__(self, request: ReplayRequest, installation: Installation, workspace: CopyWorkspace) -> None:
+        self._request = request
+        self._installation = installation
+        self._workspace = workspace
+        self._blobs = BlobStore(request.paths.blobs)
+        self._commands = 0
+
+    def rebuild(self) -> _Rebuilt:
+        divergences: list[Divergence] = []
+        handed_in: bytes | None = None
+        changes: list[FileChange] = []
+        for event in iter_events(self._request.paths.trace):
+            match event.payload:
+                case WorkspaceMutation() as mutation:
+                    rebuild_changes(self._installation, self._workspace, mutation.changes, self._blobs)
+                    changes += mutation.changes
+                case ToolInvocation(tool="hand-in", arguments=arguments):
+                    handed_in = load_body(arguments, self._blobs)
+                case ToolInvocation() as invocation if _is_key(invocation):
+                    divergences += self._run_again(invocation, event.seq)
+                case _:
+                    pass
+        wrong = check_rebuilt(self._workspace, changes)
+        divergences += [
+            Divergence(what=path, recorded="rebuildable", replayed="other content") for path in wrong
+        ]
+        return _Rebuilt(
+            patch=self._build_patch() if handed_in is None else handed_in,
+            commands=self._commands,
+            divergences=tuple(divergences),
+        )
+
+    def _build_patch(self) -> bytes:
+        generated = self._request.loaded.contract.policy.generated
+        return build_change(self._workspace, generated=generated).patch
+
+    def _run_again(self, invocation: ToolInvocation, seq: int) -> Iterator[Divergence]:
+        """On a copy of the tree as it was: what a test run leaves behind must not enter the change."""
+        assert invocation.command is not None
+        patch = self._build_patch()
+        with self._installation.open_workspace() as workspace:
+            apply_patch_inside(self._installation, workspace, patch)
+            with self._installation.open_sandbox(workspace, phase="act") as sandbox:
+                spec = CommandSpec(
+                    argv=invocation.command.argv,
+                    timeout_seconds=self._request.loaded.contract.limits.command_seconds,
+                )
+                result = sandbox.run(spec)
+        self._commands += 1
+        if result.exit != invocation.exit:
+            yield Divergence(
+                what=f"event {seq}: {' '.join(invocation.command.argv)[:200]}",
+                recorded=str(invocation.exit),
+                replayed=str(result.exit),
+            )
+
+
+def _is_key(invocation: ToolInvocation) -> bool:
+    """Checks and test commands that the agent ran to their end."""
+    command = invocation.command
+    return isinstance(invocation.exit, Exited) and command is not None and _is_test(command)
+
+
+def _is_test(command: Command) -> bool:
+    return _TEST_COMMAND.search(" ".join(command.argv)) is not None

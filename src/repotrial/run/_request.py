@@ -1,0 +1,100 @@
+"""What a run needs to know before it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from repotrial.contract import (
+    Caps,
+    ContractLock,
+    ContractRecord,
+    Limits,
+    LoadedContract,
+    RunConfiguration,
+    RunSpec,
+    build_record,
+)
+from repotrial.run._agents import Agent, build_agent_configuration
+from repotrial.run._human import Handover, refuse_handover
+from repotrial.run._progress import RunListener, SilentListener
+from repotrial.run._stop import Stopper
+from repotrial.sandbox import ContractUnlockedError, Installation, Level
+from repotrial.trace import SecretRedactor, SigningKey
+
+__all__ = ["RunRequest", "build_spec", "find_lock"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRequest:
+    """One run: which contract, which agent, where, and with whose key it is sealed."""
+
+    loaded: LoadedContract
+    agent: Agent
+    spec: RunSpec
+    runs: Path
+    """The directory that run directories are made in."""
+    open_installation: Callable[[], Installation]
+    """The contract's environment on this machine; shared by many runs, so not closed by any of them."""
+    key: SigningKey
+    redactor: SecretRedactor
+    """Keeps values of secrets out of the record."""
+    listener: RunListener = field(default_factory=SilentListener)
+    stopper: Stopper = field(default_factory=Stopper)
+    """Whoever holds it can end the run."""
+    handover: Handover = refuse_handover
+    """For people who work in the workspace: shows it, and returns when they are done."""
+
+    @property
+    def lock(self) -> ContractLock:
+        return find_lock(self.loaded)
+
+    @property
+    def record(self) -> ContractRecord:
+        return build_record(self.loaded, self.lock)
+
+    @property
+    def limits(self) -> Limits:
+        """The contract's limits, with what this run sets in their place."""
+        caps = self.spec.configuration.caps
+        changed = {
+            name: value for name in Caps.__struct_fields__ if (value := getattr(caps, name)) is not None
+        }
+        return Limits(
+            **{name: getattr(self.loaded.contract.limits, name) for name in Limits.__struct_fields__}
+            | changed
+        )
+
+
+def find_lock(loaded: LoadedContract) -> ContractLock:
+    """The lock of a contract that is to be run.
+
+    Raises:
+        ContractUnlockedError: it has none.
+    """
+    if loaded.lock is None:
+        raise ContractUnlockedError(f"{loaded.directory}: expected a locked contract, found no lock")
+    return loaded.lock
+
+
+def build_spec(
+    loaded: LoadedContract,
+    agent: Agent,
+    *,
+    level: Level,
+    root_seed: int,
+    replicate: int,
+    caps: Caps | None = None,
+) -> RunSpec:
+    """What is to be run; equal for every attempt at it."""
+    lock = find_lock(loaded)
+    return RunSpec(
+        contract_id=loaded.contract.id,
+        contract_version_id=lock.version_id,
+        statement_digest=lock.statement_digest,
+        agent=build_agent_configuration(agent, reference_digest=lock.reference_digest),
+        configuration=RunConfiguration(isolation=level.value, caps=caps or Caps()),
+        root_seed=root_seed,
+        replicate=replicate,
+    )

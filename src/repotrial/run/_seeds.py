@@ -1,0 +1,32 @@
+"""Randomness (P8): every stream is spawned from the root seed, by replicate and purpose."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, TypeAlias
+
+from repotrial.contract import RunSpec
+from repotrial.run._variables import CONTROLLED_VARIABLES
+from repotrial.trace import Seeds, SeedStream
+
+__all__ = ["StreamName", "build_seeds", "spawn_seed"]
+
+StreamName: TypeAlias = Literal["agent", "tests"]
+_STREAMS: Final[tuple[StreamName, ...]] = ("agent", "tests")
+
+
+def build_seeds(spec: RunSpec) -> Seeds:
+    """The streams of one run; `numpy.random.SeedSequence` makes the same ones from root and spawn key."""
+    streams = tuple(
+        SeedStream(name=name, spawn_key=(spec.replicate, place)) for place, name in enumerate(_STREAMS)
+    )
+    variables = {"PYTHONHASHSEED": CONTROLLED_VARIABLES["PYTHONHASHSEED"]}
+    return Seeds(root=spec.root_seed, streams=streams, test_variables=variables)
+
+
+def spawn_seed(spec: RunSpec, name: StreamName) -> int:
+    """A 63-bit seed of one stream."""
+    from numpy.random import SeedSequence
+
+    key = (spec.replicate, _STREAMS.index(name))
+    state = SeedSequence(spec.root_seed, spawn_key=key).generate_state(2, "uint32")
+    return (int(state[0]) << 31) ^ int(state[1])

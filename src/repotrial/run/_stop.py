@@ -1,0 +1,66 @@
+"""Stopping a run from outside: everything that it started ends at once, and its record says so (P12)."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+from repotrial._core.errors import RepoTrialError, UsageError
+from repotrial.sandbox import Sandbox
+
+__all__ = ["RunStoppedError", "Stopper"]
+
+
+class RunStoppedError(UsageError):
+    """The operator stopped the run."""
+
+    code = "run-stopped"
+    default_hint = "start it again: what was completed is kept, what was stopped gets a new attempt"
+
+
+class Stopper:
+    """One switch for any number of runs; safe from every thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: list[Sandbox] = []
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """End what is running; whoever asks from now on is told. Twice is once."""
+        with self._lock:
+            self._is_stopped = True
+            running = tuple(self._open)
+        for sandbox in running:
+            with contextlib.suppress(RepoTrialError):  # whoever uses it will close it, too
+                sandbox.close()
+
+    def verify_going(self) -> None:
+        """Go on, unless somebody wants an end.
+
+        Raises:
+            RunStoppedError: somebody does.
+        """
+        if self._is_stopped:
+            raise RunStoppedError("stopped by the operator")
+
+    @contextlib.contextmanager
+    def watch(self, sandbox: Sandbox) -> Iterator[None]:
+        """While this lasts, stopping closes the sandbox.
+
+        Raises:
+            RunStoppedError: it was stopped meanwhile: what the sandbox reported means nothing.
+        """
+        with self._lock:
+            self._open.append(sandbox)
+        try:
+            self.verify_going()
+            yield
+        except RepoTrialError:
+            self.verify_going()  # a sandbox that was closed under somebody's hands is no fault
+            raise
+        finally:
+            with self._lock:
+                self._open.remove(sandbox)
+        self.verify_going()

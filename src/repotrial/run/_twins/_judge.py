@@ -1,0 +1,86 @@
+"""Which twins failed, as they must."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from repotrial.run._results import ResultsSummary
+from repotrial.run._twins._model import Twin, TwinVerdict
+
+__all__ = ["judge_twins"]
+
+# `pkg.module.Class::test_name[parameters]`; parameters may hold anything.
+_ID = re.compile(r"(?:(?P<place>.*?)::)?(?P<name>\w+)(?:[\[ (].*)?", re.DOTALL)
+
+
+def judge_twins(summary: ResultsSummary, twins: Sequence[Twin], *, prefix: str = "") -> TwinVerdict:
+    """Hold the results of a run with twins against what twins must do.
+
+    Args:
+        summary: The run's JUnit results.
+        twins: Of all files of the check.
+        prefix: Of the result file; it stands before every id.
+    """
+    by_name: dict[str, list[tuple[str, str]]] = {}
+    for test in sorted(summary.ids):
+        match = _ID.fullmatch(test.removeprefix(prefix))
+        if match:
+            by_name.setdefault(match["name"], []).append((match["place"] or "", test))
+    verdict = _Verdict(summary)
+    for twin in twins:
+        verdict.add(twin, _find_ids(by_name, twin.name, twin), _find_ids(by_name, twin.true_name, twin))
+    return verdict.build()
+
+
+class _Verdict:
+    def __init__(self, summary: ResultsSummary) -> None:
+        self._summary = summary
+        self._failing: set[str] = set()
+        self._survived: set[str] = set()
+        self._missing: list[Twin] = []
+        self._evaded: list[Twin] = []
+        self._idle: list[Twin] = []
+
+    def add(self, twin: Twin, ids: set[str], true_ids: set[str]) -> None:
+        failing = ids & self._summary.failed
+        self._failing |= failing
+        self._survived |= ids & self._summary.passed
+        # A forger may add a failure to a pass: reports that differ count as a pass that leaked.
+        self._survived |= failing & self._summary.duplicates
+        if not ids:
+            self._missing.append(twin)
+        elif ids <= self._summary.skipped:
+            (self._evaded if true_ids & self._summary.passed else self._idle).append(twin)
+
+    def build(self) -> TwinVerdict:
+        return TwinVerdict(
+            expected_failing=tuple(sorted(self._failing)),
+            survived=tuple(sorted(self._survived)),
+            missing=tuple(self._missing),
+            evaded=tuple(self._evaded),
+            idle=tuple(self._idle),
+            other_failing=tuple(sorted(self._summary.failed - self._failing)),
+        )
+
+
+def _find_ids(by_name: dict[str, list[tuple[str, str]]], name: str, twin: Twin) -> set[str]:
+    *classes, real_name = twin.original.split(".")
+    module = [*twin.path.removesuffix(".py").split("/"), *classes]
+    # A random name is the twin's wherever it is inherited; a real one may be used in several places.
+    return {
+        test
+        for place, test in by_name.get(name, ())
+        if name != real_name or not place or any(_is_tail(parts, module) for parts in _read_place(place))
+    }
+
+
+def _read_place(place: str) -> tuple[list[str], list[str]]:
+    """Parts of the dotted name, with and without what a prefix may have put before it."""
+    return place.split("."), re.split(r"[^\w.]", place)[-1].split(".")
+
+
+def _is_tail(first: Sequence[str], second: Sequence[str]) -> bool:
+    """Whether one ends in the other: runners start in different directories."""
+    shorter, longer = sorted((list(first), list(second)), key=len)
+    return longer[len(longer) - len(shorter) :] == shorter

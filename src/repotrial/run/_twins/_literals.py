@@ -1,0 +1,194 @@
+"""Other literals of the same type, written in the same way.
+
+Everything here keeps one promise: an expression with these edits has a value that differs from its value
+without them. What cannot promise that is left alone.
+"""
+
+from __future__ import annotations
+
+import ast
+import random
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from repotrial.run._twins._text import Edit, SourceText, parse_quietly
+
+__all__ = ["LiteralChanger", "Resolve"]
+
+Resolve: TypeAlias = Callable[[ast.Name], "list[Edit] | None"]
+"""Edits that change what a name stands for, where that is known."""
+
+_EMPTY = {"[]": "[0]", "()": "(0,)", "{}": "{0: 0}"}
+_BUILDERS = frozenset(
+    {"list", "tuple", "dict", "bytearray", "Decimal", "Path", "PurePath", "PurePosixPath", "dedent"}
+)
+"""Functions whose value changes with a letter or digit of their argument."""
+_METHODS = frozenset({"encode", "strip", "lstrip", "rstrip", "split", "splitlines"})
+"""Methods, called without arguments, of which the same holds for the text they belong to."""
+_MAX_TRIES = 40
+
+
+class LiteralChanger:
+    """Finds edits that certainly change an expression's value."""
+
+    def __init__(self, source: SourceText, rng: random.Random, resolve: Resolve) -> None:
+        self._source = source
+        self._rng = rng
+        self._resolve = resolve
+
+    def find(self, node: ast.expr) -> list[Edit] | None:
+        """Edits below `node`; None where no literal decides its value."""
+        match node:
+            case ast.Constant() | ast.JoinedStr():
+                text = self.change_text(self._source.read(node))
+                return None if text is None else [self._source.replace(node, text)]
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float()) as number):
+                return self.find(number)
+            case ast.List(elts=items) | ast.Tuple(elts=items):
+                return self._find_in_items(
+                    node, [item for item in items if not isinstance(item, ast.Starred)]
+                )
+            case ast.Set(elts=items):
+                return self._find_in_set(items)
+            case ast.Dict(keys=keys, values=values):
+                return self._find_in_dict(node, keys, values)
+            case ast.BinOp():
+                return self._find_in_operation(node)
+            case ast.Call():
+                return self._find_in_call(node)
+            case ast.Name():
+                return self._resolve(node)
+            case _:
+                return None
+
+    def _find_first(self, nodes: Sequence[ast.expr]) -> list[Edit] | None:
+        order = list(nodes)
+        self._rng.shuffle(order)
+        return next((edits for edits in map(self.find, order) if edits is not None), None)
+
+    def _find_in_items(self, node: ast.expr, items: Sequence[ast.expr]) -> list[Edit] | None:
+        filled = _EMPTY.get(self._source.read(node))
+        return [self._source.replace(node, filled)] if filled else self._find_first(items)
+
+    def _find_in_set(self, items: Sequence[ast.expr]) -> list[Edit] | None:
+        values = {item.value for item in items if isinstance(item, ast.Constant)}
+        # An element that is there twice, or that another expression may give, would not be missed.
+        return self._find_first(items) if len(values) == len(items) else None
+
+    def _find_in_dict(
+        self, node: ast.expr, keys: Sequence[ast.expr | None], values: Sequence[ast.expr]
+    ) -> list[Edit] | None:
+        if all(isinstance(key, ast.Constant) for key in keys):
+            return self._find_in_items(node, values)
+        # A later item may take the place of an earlier one, but nothing comes after the last.
+        return self.find(values[-1]) if keys[-1] is not None else None
+
+    def _find_in_operation(self, node: ast.BinOp) -> list[Edit] | None:
+        match node.op, node.left, node.right:
+            case ast.Add(), left, right:
+                # A literal in its place is less conspicuous than one where a name was.
+                first, second = (left, right) if isinstance(right, ast.Name) else (right, left)
+                return self.find(first) or self.find(second)
+            case ast.Sub(), left, right:
+                numbers = [side for side in (right, left) if _is_number(side)]
+                return self.find(numbers[0]) if numbers else None
+            case ast.Mult(), sequence, ast.Constant(value=int() as times) if times > 0:
+                return self.find(sequence)
+            case ast.Mult(), ast.Constant(value=int() as times), sequence if times > 0:
+                return self.find(sequence)
+            case _:
+                return None
+
+    def _find_in_call(self, node: ast.Call) -> list[Edit] | None:
+        match node:
+            case ast.Call(func=ast.Attribute(attr="join", value=ast.Constant()), args=[ast.List() as items]):
+                return self.find(items) if items.elts else None
+            case ast.Call(func=ast.Attribute(attr=name, value=ast.Constant() as text), args=[], keywords=[]):
+                return self.find(text) if name in _METHODS and text.value else None
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[argument], keywords=[]):
+                if name == "approx":
+                    return self._find_far(argument)
+                if name in {"set", "frozenset"} and isinstance(argument, ast.List | ast.Tuple | ast.Set):
+                    return self._find_in_set(argument.elts)
+                return self.find(argument) if name in _BUILDERS else None
+            case _:
+                return None
+
+    def _find_far(self, node: ast.expr) -> list[Edit] | None:
+        """A number far enough away for every tolerance that is not stated."""
+        match node:
+            case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
+                far = number * 2 + self._rng.randint(2, 9)
+                return [self._source.replace(node, repr(far))]
+            case ast.List(elts=[first, *_]) | ast.Tuple(elts=[first, *_]):
+                return self._find_far(first)
+            case _:
+                return None
+
+    def change_text(self, text: str, *, times: int = 1) -> str | None:
+        """The literal with so many letters or digits changed; None if it has too few."""
+        known = {"True": "False", "False": "True", '""': f'"{self._letter()}"', "''": f"'{self._letter()}'"}
+        if text in known:
+            return known[text]
+        places = [index for index, character in enumerate(text) if character.isalnum()]
+        if not places:
+            places = [index for index, character in enumerate(text) if character in " .,-+=:;!?<>|/*_"]
+        changed, done = text, 0
+        for index in self._rng.sample(places, min(len(places), _MAX_TRIES)):
+            candidate = changed[:index] + self._other(changed[index]) + changed[index + 1 :]
+            if _is_like(changed, candidate):
+                changed, done = candidate, done + 1
+            if done == times:
+                return changed
+        return None
+
+    def _letter(self) -> str:
+        return self._rng.choice("abcdefghijklmnopqrstuvwxyz")
+
+    def _other(self, character: str) -> str:
+        for alphabet in ("123456789", "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"):
+            if character in alphabet or (character, alphabet[0]) == ("0", "1"):
+                return self._rng.choice(alphabet.replace(character, ""))
+        if character.isalnum():
+            neighbor = chr(ord(character) + self._rng.randint(1, 3))
+            return neighbor if neighbor.isalnum() else chr(ord(character) - 1)
+        return self._rng.choice("-.:_ ".replace(character, ""))
+
+
+def _is_number(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) in (int, float)
+
+
+def _is_like(old: str, new: str) -> bool:
+    """Whether both are literals of one type and length with different values."""
+    try:
+        before, after = _read_literal(old), _read_literal(new)
+    except (SyntaxError, ValueError):
+        return False
+    if isinstance(before, ast.Constant) and isinstance(after, ast.Constant):
+        return _are_values_alike(before.value, after.value)
+    if not (isinstance(before, ast.JoinedStr) and isinstance(after, ast.JoinedStr)):
+        return False
+    pairs = list(zip(before.values, after.values, strict=False))
+    changed = [pair for pair in pairs if ast.dump(pair[0]) != ast.dump(pair[1])]
+    return len(before.values) == len(after.values) and [
+        _are_values_alike(getattr(first, "value", None), getattr(second, "value", None))
+        for first, second in changed
+        if isinstance(first, ast.Constant)
+    ] == [True]
+
+
+def _read_literal(text: str) -> ast.expr:
+    match parse_quietly(f"({text})").body:
+        case [ast.Expr(value=value)]:
+            return value
+        case _:
+            raise ValueError("not one expression")
+
+
+def _are_values_alike(before: object, after: object) -> bool:
+    if type(before) is not type(after) or before == after:
+        return False
+    if isinstance(before, str | bytes) and isinstance(after, str | bytes):
+        return len(before) == len(after)
+    return isinstance(before, int | float | complex)

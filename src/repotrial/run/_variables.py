@@ -1,0 +1,18 @@
+"""Variables that every run controls (P8, P10), and those that keep a candidate out of its judge."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["CONTROLLED_VARIABLES", "JUDGE_VARIABLES"]
+
+CONTROLLED_VARIABLES: Final = {"LANG": "C.UTF-8", "TZ": "UTC", "PYTHONHASHSEED": "0"}
+"""Set unless the contract sets them: locale, time zone and the order of hashes."""
+
+JUDGE_VARIABLES: Final = {
+    # No packages of a home directory, no compiled leftovers beside sources, no plugins that a tree brings.
+    "PYTHONNOUSERSITE": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+}
+"""Set for every check unless the contract sets them."""

@@ -1,0 +1,54 @@
+"""A contract's environment, made ready once on this machine, and the sandboxes that are opened in it."""
+
+from __future__ import annotations
+
+from repotrial.sandbox._installation._artifacts import (
+    ArtifactDigestError,
+    ArtifactMissingError,
+    ArtifactOutsideError,
+    open_artifact,
+)
+from repotrial.sandbox._installation._facts import InstallationFacts
+from repotrial.sandbox._installation._installation import (
+    FilesPresentError,
+    Installation,
+    InstallationSettings,
+    open_installation,
+)
+from repotrial.sandbox._installation._mounts import HostMountError, MountMissingError, TargetTakenError
+from repotrial.sandbox._installation._place import ContractChangedError, ScratchPlace, read_pinned
+from repotrial.sandbox._installation._programs import ImagePackagesError
+from repotrial.sandbox._installation._sandbox import ContractSandbox
+from repotrial.sandbox._installation._services import ServiceNotReadyError
+from repotrial.sandbox._installation._setup import (
+    SetupFailedError,
+    SetupNetworkError,
+    SetupOutputMissingError,
+)
+from repotrial.sandbox._installation._variables import Phase, SecretMissingError
+
+__all__ = [
+    "ArtifactDigestError",
+    "ArtifactMissingError",
+    "ArtifactOutsideError",
+    "ContractChangedError",
+    "ContractSandbox",
+    "FilesPresentError",
+    "HostMountError",
+    "ImagePackagesError",
+    "Installation",
+    "InstallationFacts",
+    "InstallationSettings",
+    "MountMissingError",
+    "Phase",
+    "ScratchPlace",
+    "SecretMissingError",
+    "ServiceNotReadyError",
+    "SetupFailedError",
+    "SetupNetworkError",
+    "SetupOutputMissingError",
+    "TargetTakenError",
+    "open_artifact",
+    "open_installation",
+    "read_pinned",
+]

@@ -1,0 +1,178 @@
+"""Setup: the contract's steps before the agent, in a sandbox of their own that is thrown away (C4)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Final
+
+import msgspec
+
+from repotrial._core.canonical import JsonValue, canonical_digest
+from repotrial._core.digest import Digest
+from repotrial._core.errors import ContractError, MachineError
+from repotrial.contract import LoadedContract, SetupStep
+from repotrial.sandbox._identity import Account
+from repotrial.sandbox._installation._mounts import SetupOutputs
+from repotrial.sandbox._installation._output import describe_end, render_tail
+from repotrial.sandbox._installation._place import ScratchPlace, read_pinned
+from repotrial.sandbox._model import WORKSPACE, Bind, CommandSpec, Sandbox
+from repotrial.sandbox._workspace._base import SetupPlace
+from repotrial.sandbox._workspace._beneath import open_beneath
+from repotrial.trace import Exited
+
+__all__ = [
+    "SETUP_TARGET",
+    "ContractSetup",
+    "SetupFailedError",
+    "SetupNetworkError",
+    "SetupOutputMissingError",
+    "verify_setup_network",
+    "write_scripts",
+]
+
+SETUP_TARGET: Final = "/opt/repotrial/setup"
+"""Where steps find their scripts."""
+_FORMAT: Final = "repotrial/setup@1"
+_STEP_SECONDS: Final = 600
+_MEGABYTE: Final = 1024**2
+_KEPT_BYTES: Final = 8 * _MEGABYTE
+
+
+class SetupFailedError(ContractError):
+    """A step of Setup did not succeed."""
+
+    code = "setup-failed"
+    default_hint = "look at what it printed; steps run without network, in the contract's own environment"
+
+
+class SetupOutputMissingError(ContractError):
+    """Setup ended well, but something that a step declares as its output is not there."""
+
+    code = "setup-output-missing"
+    default_hint = "declare only what the steps make"
+
+
+class SetupNetworkError(MachineError):
+    """A step of Setup wants the network, which no sandbox of this machine can be given."""
+
+    code = "setup-network"
+    default_hint = 'put what the step fetches beside the contract as an artifact, and set network = "none"'
+
+
+def verify_setup_network(steps: Sequence[SetupStep]) -> None:
+    """Refuse what could only fail later.
+
+    Raises:
+        SetupNetworkError: a step wants the network.
+    """
+    for number, step in enumerate(steps):
+        if step.network != "none":
+            raise SetupNetworkError(
+                f"setup: {_name(step, number)}: expected a step without network, which is all that this "
+                f"machine can give to one, found {type(step.network).__name__}"
+            )
+
+
+def write_scripts(loaded: LoadedContract, place: ScratchPlace) -> Bind | None:
+    """Copies of the steps' scripts, by their path below the contract's `setup` directory."""
+    paths = dict.fromkeys(path for step in loaded.contract.setup for path in step.scripts)
+    executable = {pin.path: pin.is_executable for pin in loaded.files}
+    for path in paths:
+        name = f"setup/{path.removeprefix('setup/')}"
+        place.write(name, read_pinned(loaded, path), is_executable=executable.get(path, False))
+    return Bind(source=place.path / "setup", target=SETUP_TARGET) if paths else None
+
+
+class ContractSetup:
+    """Setup as the cache of bases sees it.
+
+    Args:
+        loaded: The contract.
+        outputs: What is kept.
+        facts: What else decides the product: places where something is mounted, variables.
+        owner: The account that programs inside have, where it is not ours.
+        open_place: Opens the sandbox that the steps run in.
+    """
+
+    def __init__(
+        self,
+        loaded: LoadedContract,
+        *,
+        outputs: SetupOutputs,
+        facts: Mapping[str, JsonValue],
+        owner: Account,
+        open_place: Callable[[SetupPlace], Sandbox],
+    ) -> None:
+        self._loaded = loaded
+        self._outputs = outputs
+        self._facts = facts
+        self._owner = owner
+        self._open_place = open_place
+
+    @cached_property
+    def digest(self) -> Digest:
+        """Over the steps, their scripts and everything that surrounds them."""
+        contract = self._loaded.contract
+        pins = {pin.path: pin.digest for pin in self._loaded.files}
+        scripts: list[JsonValue] = [
+            [path, pins.get(path)] for step in contract.setup for path in step.scripts
+        ]
+        steps: JsonValue = msgspec.to_builtins(contract.setup)
+        targets: list[JsonValue] = list(self._outputs.targets)
+        return canonical_digest(
+            {"format": _FORMAT, "steps": steps, "scripts": scripts, "targets": targets, **self._facts}
+        )
+
+    def execute(self, place: SetupPlace) -> None:
+        """Run the steps.
+
+        Raises:
+            SetupFailedError: one of them fails.
+            SetupOutputMissingError: one of them did not make what it declares.
+        """
+        for number in range(len(self._outputs.targets)):
+            slot = place.outputs / str(number)
+            slot.mkdir(0o755)
+            slot.chmod(0o755)
+            if os.geteuid() != self._owner.uid:
+                os.chown(slot, self._owner.uid, self._owner.gid)
+        with self._open_place(place) as sandbox:
+            for number, step in enumerate(self._loaded.contract.setup):
+                self._run(sandbox, step, _name(step, number))
+        self._verify_outputs(place)
+
+    def _run(self, sandbox: Sandbox, step: SetupStep, name: str) -> None:
+        result = sandbox.run(
+            CommandSpec(
+                argv=("bash", "-euo", "pipefail", "-c", step.run),
+                cwd=WORKSPACE if step.cwd == "." else f"{WORKSPACE}/{step.cwd}",
+                variables={"REPOTRIAL_SETUP": SETUP_TARGET, **step.variables},
+                timeout_seconds=step.timeout_seconds or _STEP_SECONDS,
+                prefix_bytes=_KEPT_BYTES,
+                output_bytes=self._loaded.contract.limits.output_mb * _MEGABYTE,
+            )
+        )
+        if result.exit != Exited(code=0) or result.cause != "ended":
+            raise SetupFailedError(
+                f"setup: {name}: expected exit code 0, found {describe_end(result)}\n{render_tail(result)}"
+            )
+
+    def _verify_outputs(self, place: SetupPlace) -> None:
+        handle = os.open(place.tree, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for path in self._outputs.in_tree:
+                # A link counts as itself: where it leads is the sandbox's business.
+                try:
+                    os.close(open_beneath(handle, os.fsencode(path), os.O_PATH))
+                except OSError as error:
+                    raise SetupOutputMissingError(
+                        f"setup: expected the output {path}, found: {error.strerror}"
+                    ) from error
+        finally:
+            os.close(handle)
+
+
+def _name(step: SetupStep, number: int) -> str:
+    return step.id or f"step {number + 1}"

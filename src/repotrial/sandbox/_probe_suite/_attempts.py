@@ -1,0 +1,81 @@
+"""All attempts, and what each isolation level promises about them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from repotrial.sandbox._model import Level
+from repotrial.sandbox._probe_suite._calls import CALLS
+from repotrial.sandbox._probe_suite._model import Attempt, Evidence, Layer
+from repotrial.sandbox._probe_suite._power import BOUNDS, PRIVILEGES, WORKSPACE
+from repotrial.sandbox._probe_suite._reach import FILES, NETWORK, PROC, PROCESSES
+
+__all__ = ["ATTEMPTS", "PLANTED", "PROMISES"]
+
+PLANTED: Final = ("/usr/bin/planted", "/etc/planted", "/planted", "/dev/planted")
+"""Files that appear on the host if an attempt succeeds."""
+
+_ALL: Final[frozenset[Layer]] = frozenset(
+    {"mounts", "processes", "network", "privileges", "descriptors", "workspace", "system-calls"}
+)
+PROMISES: Final[dict[Level, frozenset[Layer]]] = {
+    Level.L3: _ALL,
+    Level.L3C: _ALL,
+    Level.L2: _ALL,
+    Level.L1: frozenset({"privileges", "system-calls"}),
+}
+"""Which layers each level has; L0 has none, and attempts would do harm there. A container's filter is its
+engine's, yet it has to refuse the same."""
+
+_EVIDENCE: Final[dict[str, Evidence]] = {
+    "move-a-file-into-etc": "planted-file",
+    "create-in-usr-bin": "planted-file",
+    "create-in-etc": "planted-file",
+    "create-in-the-root": "planted-file",
+    "create-in-dev": "planted-file",
+    "reach-a-service-on-the-host's-loopback": "connection",
+    "send-a-datagram-to-the-host's-loopback": "datagram",
+    "gain-by-a-setuid-bit-of-our-own": "owner",
+    "leave-a-file-of-root": "owner",
+}
+_DESCRIPTORS: Final = frozenset(
+    {
+        "truncate-the-record-of-the-output",
+        "reopen-the-output-as-a-file",
+        "seek-in-the-output",
+        "use-an-inherited-descriptor",
+        "read-the-standard-input",
+        "reach-a-directory-through-the-standard-input",
+    }
+)
+_GROUPS: Final[tuple[tuple[Layer, dict[str, str]], ...]] = (
+    ("mounts", FILES),
+    ("processes", {**PROC, **PROCESSES}),
+    ("network", NETWORK),
+    ("privileges", {**PRIVILEGES, **BOUNDS}),
+    ("workspace", WORKSPACE),
+)
+
+ATTEMPTS: Final[tuple[Attempt, ...]] = (
+    *(
+        Attempt(
+            name=name,
+            layer="descriptors" if name in _DESCRIPTORS else layer,
+            program=program,
+            evidence=_EVIDENCE.get(name, "kernel"),
+        )
+        for layer, programs in _GROUPS
+        for name, program in programs.items()
+    ),
+    *(
+        Attempt(
+            name=f"call-{name}",
+            layer="system-calls",
+            program=call.code,
+            refusals=call.refusals,
+            recorded=call.recorded,
+        )
+        for name, call in CALLS.items()
+    ),
+)
+"""Each has another name."""

@@ -1,0 +1,306 @@
+"""The score card: evidence → gates → dimensions → taxonomy, in one document that anyone can compute again."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from repotrial._core.absence import NotComputable, Unknown
+from repotrial._core.canonical import decimal_text
+from repotrial._core.digest import Digest, digest_bytes
+from repotrial.contract import (
+    ChangeSummary,
+    Contract,
+    ContractRecord,
+    EnvelopeValue,
+    RunSpec,
+    ScoreInputs,
+    Violation,
+    build_interface_score,
+    deviations,
+)
+from repotrial.score._attribution import AttributionSummary, build_attribution
+from repotrial.score._cost import Cost, build_cost
+from repotrial.score._delta import BrokenRule, Delta, find_broken_rules, read_delta
+from repotrial.score._document import GATES, Document, Line, Verdict, build_line
+from repotrial.score._evidence import Evidence, InvalidReason, SealState
+from repotrial.score._gates import GateResult, build_gates
+from repotrial.score._graded import Graded, build_graded
+from repotrial.score._outcomes import CheckResult, build_results, find_patch_verdict
+from repotrial.score._review import ReviewNote, build_review_notes
+from repotrial.score._status import Invalid, RunStatus, Scorable, build_status
+from repotrial.score._tags import Findings, build_tags
+from repotrial.score._taxonomy import FailureTag
+from repotrial.trace import DecimalText
+
+__all__ = [
+    "SCORE_SCHEMA",
+    "AgentIdentity",
+    "GeneralScore",
+    "Remark",
+    "RunIdentity",
+    "ScoreCard",
+    "build_deviations",
+    "build_score_card",
+]
+
+SCORE_SCHEMA = "repotrial/score@1"
+
+
+class AgentIdentity(Document, frozen=True, kw_only=True, tag_field="kind", tag="agent"):
+    """Who worked."""
+
+    name: Line
+    """The agent."""
+    version: str | Unknown
+    """Its version."""
+    model: str | Unknown
+    """The model that it asked."""
+
+
+class Remark(Document, frozen=True, kw_only=True):
+    """Something in which the run departs from the protocol (X6)."""
+
+    code: Line
+    """Stable kebab-case name."""
+    message: Line
+    """What was expected and what was found."""
+
+
+class GeneralScore(Document, frozen=True, kw_only=True, tag_field="kind", tag="score"):
+    """S = w_ok·[pass] + w_val·V(Δ) - w_viol·P(Viol) (C15)."""
+
+    score: DecimalText
+    """S."""
+    ok: DecimalText
+    """w_ok·[pass]."""
+    value: DecimalText
+    """w_val·V(Δ)."""
+    violation: DecimalText
+    """w_viol·P(Viol)."""
+    minimum: DecimalText
+    """No run under these weights scores less."""
+    maximum: DecimalText
+    """No run under these weights scores more."""
+
+
+class RunIdentity(Document, frozen=True, kw_only=True):
+    """Which run, of what, by whom."""
+
+    run_id: str | Unknown
+    """The run."""
+    contract_id: str | Unknown
+    """The contract."""
+    contract_version_id: Digest | Unknown
+    """Its version: scores of different versions are never pooled unasked (C11)."""
+    scoring_digest: Digest | Unknown
+    """The parameters of grading."""
+    agent: AgentIdentity | Unknown
+    """Who worked."""
+    comparability_class: Digest | Unknown
+    """Runs of one class may be compared without a remark (P30)."""
+    change_digest: Digest | Unknown
+    """Digest of `change.patch`."""
+    head_hash: str | Unknown
+    """Hash of the last verified event: the evidence that this card was computed from."""
+    seal: SealState
+    """Whether there is an intact seal; whose it is, `run verify` says."""
+
+
+class ScoreCard(Document, frozen=True, kw_only=True):
+    """The document `score.json`."""
+
+    schema: Literal["repotrial/score@1"] = "repotrial/score@1"
+    """Which version of this format."""
+    identity: RunIdentity
+    """What was judged, and from which evidence."""
+    status: RunStatus
+    """Scorable or invalid (P4)."""
+    gates: tuple[GateResult, ...]
+    """G1 to G4 (S2)."""
+    graded: Graded | NotComputable
+    """s, where all gates pass (S6)."""
+    tags: tuple[FailureTag, ...]
+    """Failure tags (S8)."""
+    checks: tuple[CheckResult, ...]
+    """Outcome of each check after reruns."""
+    violations: tuple[BrokenRule, ...]
+    """Rules of the policy that were broken, hard and compliance."""
+    review: tuple[ReviewNote, ...]
+    """What a person should look at; never part of a gate."""
+    general: GeneralScore | NotComputable
+    """The general score interface (C15)."""
+    cost: Cost
+    """What the run consumed; not part of any score (S13)."""
+    attribution: AttributionSummary
+    """An interpretation (P31)."""
+    deviations: tuple[Remark, ...]
+    """Departures from the protocol (X6)."""
+
+    @property
+    def gate_vector(self) -> tuple[Verdict, ...]:
+        """The four outcomes, in order."""
+        return tuple(gate.outcome for gate in self.gates)
+
+
+def build_score_card(evidence: Evidence) -> ScoreCard:
+    """Compute the card; the same evidence gives the same bytes on every machine."""
+    if isinstance(evidence.record, Unknown):
+        return _build_unjudged(evidence, evidence.record)
+    contract = evidence.record.contract
+    delta = read_delta(evidence)
+    results = build_results(contract, evidence)
+    broken = find_broken_rules(evidence, contract.policy, delta)
+    gates = build_gates(evidence, results, delta, broken)
+    status = build_status(evidence, results, gates)
+    findings = Findings(
+        evidence=evidence, contract=contract, results=results, gates=gates, delta=delta, broken=broken
+    )
+    change = _summarize(evidence, delta)
+    return ScoreCard(
+        identity=_identify(evidence),
+        status=status,
+        gates=gates,
+        graded=_grade(evidence, contract, findings, status, change),
+        tags=build_tags(findings),
+        checks=results,
+        violations=broken,
+        review=build_review_notes(evidence, results, delta),
+        general=_build_general(contract, findings, status, change),
+        cost=build_cost(evidence),
+        attribution=build_attribution(evidence, results),
+        deviations=build_deviations(evidence),
+    )
+
+
+def _identify(evidence: Evidence) -> RunIdentity:
+    manifest, record = evidence.manifest, evidence.record
+    change = evidence.change
+    return RunIdentity(
+        run_id=evidence.run_id,
+        contract_id=record if isinstance(record, Unknown) else record.contract.id,
+        contract_version_id=record if isinstance(record, Unknown) else record.lock.version_id,
+        scoring_digest=record if isinstance(record, Unknown) else record.lock.scoring_digest,
+        agent=_identify_agent(evidence),
+        comparability_class=manifest if isinstance(manifest, Unknown) else manifest.comparability_class,
+        change_digest=change if isinstance(change, Unknown) else digest_bytes(change),
+        head_hash=evidence.head if isinstance(evidence.head, Unknown) else evidence.head.hash,
+        seal=evidence.seal,
+    )
+
+
+def _identify_agent(evidence: Evidence) -> AgentIdentity | Unknown:
+    if isinstance(evidence.manifest, Unknown):
+        if isinstance(evidence.spec, Unknown):
+            return evidence.spec
+        agent = evidence.spec.agent
+        model: str | Unknown = agent.model or Unknown(reason="the specification names none")
+        return AgentIdentity(name=agent.name, version=agent.version, model=model)
+    worker = evidence.manifest.agent
+    return AgentIdentity(name=worker.name, version=worker.version, model=worker.model)
+
+
+def build_deviations(evidence: Evidence) -> tuple[Remark, ...]:
+    """Departures from the protocol that the documents show (P8, P32, X6)."""
+    found: list[Remark] = []
+    if isinstance(evidence.spec, RunSpec):
+        found += [Remark(code=d.code, message=build_line(d.message)) for d in deviations(evidence.spec)]
+        caps = evidence.spec.configuration.caps
+        changed = [name for name in caps.__struct_fields__ if getattr(caps, name) is not None]
+        if changed:
+            message = f"expected the contract's limits, found others for: {', '.join(changed)}"
+            found.append(Remark(code="caps", message=message))
+    if isinstance(evidence.record, ContractRecord) and evidence.record.lock.replay == "conditional":
+        message = "expected a contract that replays offline, found one that needs the network"
+        found.append(Remark(code="not-replayable", message=message))
+    if evidence.facts.dropped_events:
+        message = f"expected every event, found {evidence.facts.dropped_events} dropped by the byte budget"
+        found.append(Remark(code="trace-truncated", message=message))
+    return tuple(found)
+
+
+def _summarize(evidence: Evidence, delta: Delta) -> ChangeSummary | NotComputable:
+    if isinstance(delta.view, NotComputable):
+        return delta.view
+    return ChangeSummary(
+        change_digest=delta.view.digest,
+        is_applicable=find_patch_verdict(evidence) == "passed",
+        lines_changed=delta.view.line_count,
+        files_changed=delta.view.file_count,
+    )
+
+
+def _grade(
+    evidence: Evidence,
+    contract: Contract,
+    findings: Findings,
+    status: RunStatus,
+    change: ChangeSummary | NotComputable,
+) -> Graded | NotComputable:
+    if isinstance(status, Invalid):
+        return NotComputable(reason="the run is invalid")
+    if findings.open_gates:
+        return NotComputable(reason=f"not passed: {', '.join(findings.open_gates)}")
+    if isinstance(change, NotComputable):
+        return change
+    return build_graded(evidence, contract.scoring, change, findings.results)
+
+
+def _build_general(
+    contract: Contract, findings: Findings, status: RunStatus, change: ChangeSummary | NotComputable
+) -> GeneralScore | NotComputable:
+    if isinstance(change, NotComputable):
+        return change
+    inputs = ScoreInputs(
+        outcome=_find_oracle_outcome(findings.results, status),
+        change=change,
+        violations=tuple(
+            Violation(rule=rule.rule, severity=rule.severity, count=rule.count) for rule in findings.broken
+        ),
+    )
+    value = EnvelopeValue.from_scoring(contract.scoring)
+    score = build_interface_score(inputs, contract.scoring.interface, value=value)
+    if isinstance(score, NotComputable):
+        return score
+    return GeneralScore(**{name: decimal_text(getattr(score, name)) for name in score.__struct_fields__})
+
+
+def _find_oracle_outcome(
+    results: tuple[CheckResult, ...], status: RunStatus
+) -> Literal["pass", "fail"] | Unknown:
+    match status:
+        case Invalid():
+            return Unknown(reason="the run is invalid")
+        case Scorable(verdict="acceptance-error"):
+            return Unknown(reason="a check did not complete")
+        case Scorable():
+            return "pass" if all(r.verdict == "passed" for r in results if r.is_mandatory) else "fail"
+
+
+def _build_unjudged(evidence: Evidence, why: Unknown) -> ScoreCard:
+    """A run without a contract to judge it by: honest about everything else."""
+    absent = NotComputable(reason=why.reason)
+    names = ("patch validity", "build and static checks", "functional acceptance", "safety and policy")
+    return ScoreCard(
+        identity=_identify(evidence),
+        status=Invalid(reasons=evidence.problems or (InvalidReason(code="no-contract", message=why.reason),)),
+        gates=tuple(
+            GateResult(
+                gate=gate,
+                name=name,
+                outcome="errored",
+                why=("there is no contract to judge by",),
+                evidence=(),
+                checks=(),
+            )
+            for gate, name in zip(GATES, names, strict=True)
+        ),
+        graded=absent,
+        tags=(),
+        checks=(),
+        violations=(),
+        review=(),
+        general=absent,
+        cost=build_cost(evidence),
+        attribution=build_attribution(evidence, ()),
+        deviations=build_deviations(evidence),
+    )

@@ -1,0 +1,239 @@
+"""What verdicts rest on: the few facts of a run directory that the rules read, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from repotrial._core.absence import Unknown
+from repotrial._core.digest import Digest
+from repotrial.contract import ContractRecord, RunSpec
+from repotrial.score._document import EventPointer
+from repotrial.trace import (
+    CheckOutcome,
+    Command,
+    EndCause,
+    ExitStatus,
+    Gate,
+    Intervention,
+    Manifest,
+    PatchApplication,
+    Phase,
+    Severity,
+    Subject,
+    Termination,
+    TestIds,
+    TraceHead,
+    TwinCount,
+)
+
+__all__ = [
+    "Alert",
+    "Edit",
+    "Evidence",
+    "Execution",
+    "InvalidReason",
+    "NumberedIntervention",
+    "NumberedPatch",
+    "NumberedTermination",
+    "SealState",
+    "TestReport",
+    "TraceFacts",
+    "Trigger",
+    "WorkHistory",
+]
+
+SealState: TypeAlias = Literal["absent", "intact", "unchecked"]
+"""`intact`: its files are as it says; `unchecked`: this release cannot read it, or they are not."""
+
+
+class InvalidReason(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One thing without which nobody can say what was judged (P4)."""
+
+    code: str
+    """Stable kebab-case reason."""
+    message: str
+    """What was expected and what was found."""
+    seq: int | None = None
+    """The event that it is about; null where it is about none."""
+
+
+class TestReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a check of the acceptance event says about single tests."""
+
+    __test__ = False  # not a test class, whatever the name says
+
+    failing: TestIds
+    missing: TestIds
+
+
+class Execution(msgspec.Struct, frozen=True, kw_only=True):
+    """One execution of one check; outputs are left in the trace."""
+
+    seq: int
+    type: str
+    check_id: str
+    gate: Gate
+    attempt: int
+    subject: Subject
+    variant: Literal["plain", "twins"] = "plain"
+    outcome: CheckOutcome
+    command: Command
+    exit: ExitStatus
+    cause: EndCause
+    started_at_us: int
+    ended_at_us: int
+    tests: TestReport | None = None
+    twins: TwinCount | None = None
+    collisions: tuple[str, ...]
+    removed: tuple[str, ...]
+    unresolved: tuple[str, ...] = ()
+    """Names that its output says nobody could find: the log signature of a dependency that is not there."""
+
+    @property
+    def pointer(self) -> EventPointer:
+        return EventPointer(seq=self.seq, type=self.type, check=self.check_id, command=self.command.argv)
+
+    @property
+    def wall_us(self) -> int:
+        return max(0, self.ended_at_us - self.started_at_us)
+
+
+class Trigger(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The exact piece of text that a safety rule matched (S10)."""
+
+    format: Literal["natural-language", "code", "command"]
+    """What kind of text it is."""
+    event: int
+    """The event in which it stands."""
+    offset_bytes: int | None
+    """Where in that event's body; null where it is no part of a body."""
+    digest: Digest
+    """Digest of the whole piece."""
+    text: str | Unknown
+    """The piece itself, up to the first 4096 characters."""
+
+
+class Alert(msgspec.Struct, frozen=True, kw_only=True):
+    """A monitor's alert."""
+
+    seq: int
+    monitor: str
+    rule: str
+    severity: Severity
+    phase: Phase
+    evidence: tuple[int, ...]
+    trigger: Trigger | None
+
+    @property
+    def pointer(self) -> EventPointer:
+        return EventPointer(seq=self.seq, type="monitor-alert")
+
+
+class NumberedTermination(msgspec.Struct, frozen=True, kw_only=True):
+    seq: int
+    event: Termination
+
+    @property
+    def pointer(self) -> EventPointer:
+        return EventPointer(seq=self.seq, type="termination")
+
+
+class NumberedPatch(msgspec.Struct, frozen=True, kw_only=True):
+    seq: int
+    event: PatchApplication
+
+    @property
+    def pointer(self) -> EventPointer:
+        return EventPointer(seq=self.seq, type="patch-application", command=self.event.command.argv)
+
+
+class NumberedIntervention(msgspec.Struct, frozen=True, kw_only=True):
+    seq: int
+    event: Intervention
+
+
+class Edit(msgspec.Struct, frozen=True, kw_only=True):
+    """One change of the workspace while the agent acted."""
+
+    seq: int
+    paths: tuple[str, ...]
+    """The first few of them, sorted."""
+    path_count: int
+    last_green: int | None
+    """The last test run of the agent before it that ended well."""
+
+
+class WorkHistory(msgspec.Struct, frozen=True, kw_only=True):
+    """What an interpretation may look at (P31); no gate reads it."""
+
+    recent_edits: tuple[Edit, ...] = ()
+    largest_edit: Edit | None = None
+    last_green: int | None = None
+    first_red_after_green: int | None = None
+
+
+class TraceFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is kept of a trace."""
+
+    executions: tuple[Execution, ...] = ()
+    patches: tuple[NumberedPatch, ...] = ()
+    terminations: tuple[NumberedTermination, ...] = ()
+    alerts: tuple[Alert, ...] = ()
+    """The first thousand of each rule, severity and phase."""
+    alert_counts: dict[str, int] = {}
+    """All of them, by rule."""
+    interventions: tuple[NumberedIntervention, ...] = ()
+    overflows: tuple[int, ...] = ()
+    """Responses whose stop reason says that the context was full."""
+    history: WorkHistory = WorkHistory()
+    event_counts: dict[str, int] = {}
+    has_briefing: bool = False
+    dropped_events: int = 0
+    """How many the byte budget dropped."""
+    acting_us: int | None = None
+    accepting_us: int | None = None
+    tool_us: int = 0
+    tool_calls: int = 0
+    test_cycles: int = 0
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """A run directory as verdicts see it."""
+
+    run_id: str | Unknown
+    manifest: Manifest | Unknown
+    manifest_digest: Digest | Unknown
+    record: ContractRecord | Unknown
+    spec: RunSpec | Unknown
+    change: bytes | Unknown
+    """`change.patch`, as the agent left it."""
+    facts: TraceFacts
+    head: TraceHead | Unknown
+    """Count and last hash of the verified events."""
+    seal: SealState
+    problems: tuple[InvalidReason, ...]
+    """Why nothing can be said, from the documents alone."""
+
+    @property
+    def patch(self) -> NumberedPatch | None:
+        """The one application of the change; none where there is not exactly one."""
+        return self.facts.patches[0] if len(self.facts.patches) == 1 else None
+
+    @property
+    def termination(self) -> NumberedTermination | None:
+        """The one end of acting; none where there is not exactly one."""
+        return self.facts.terminations[0] if len(self.facts.terminations) == 1 else None
+
+    def iter_executions(
+        self, check_id: str, *, subject: Subject = "candidate", variant: Literal["plain", "twins"] = "plain"
+    ) -> Iterator[Execution]:
+        """Executions of one check, in the order of their attempts."""
+        found = [
+            e
+            for e in self.facts.executions
+            if (e.check_id, e.subject, e.variant) == (check_id, subject, variant)
+        ]
+        yield from sorted(found, key=lambda e: (e.attempt, e.seq))

@@ -1,0 +1,41 @@
+"""Writing what was computed: whoever does not believe it deletes it and computes it again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from repotrial._core.errors import MachineError
+from repotrial._core.files import write_atomic
+from repotrial.score._card import ScoreCard, build_score_card
+from repotrial.score._document import render_document
+from repotrial.score._load import load_evidence
+from repotrial.score._report import build_run_report
+from repotrial.trace import RunPaths
+
+__all__ = ["ScoreWriteError", "write_score"]
+
+
+class ScoreWriteError(MachineError):
+    """The score card or the report cannot be written into the run directory."""
+
+    code = "score-write"
+    default_hint = "make room, fix the permissions, or score a copy of the directory"
+
+
+def write_score(run_directory: Path) -> ScoreCard:
+    """Compute `score.json` and `report.json` and put them into the run directory, each whole or not at all.
+
+    Raises:
+        NoRunDirectoryError: there is no such directory.
+        ScoreWriteError: the machine does not let us write.
+    """
+    evidence = load_evidence(run_directory)
+    card = build_score_card(evidence)
+    report = build_run_report(evidence, card)
+    paths = RunPaths(run_directory)
+    try:
+        write_atomic(paths.score, render_document(card))
+        write_atomic(paths.report, render_document(report))
+    except OSError as error:
+        raise ScoreWriteError(f"{run_directory}: expected to write the score, found: {error}") from error
+    return card

@@ -1,0 +1,97 @@
+"""The cluster bootstrap: an interval for a mean over runs that assumes nothing about their distribution."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from repotrial._core.absence import NotComputable
+from repotrial.stats._model import Cluster, Estimate, Interval, Method, sort_clusters, verify_level
+
+__all__ = ["bootstrap_clustered"]
+
+_CELLS = 1 << 20
+"""Resampled clusters held at a time; fixed, because the random stream is read in these portions."""
+
+_Floats = npt.NDArray[np.float64]
+
+
+def bootstrap_clustered(
+    clusters: Sequence[Cluster],
+    *,
+    seed_sequence: np.random.SeedSequence,
+    draws: int = 2000,
+    level: float = 0.95,
+    method: Literal[Method.BOOTSTRAP_BCA, Method.BOOTSTRAP_PERCENTILE] = Method.BOOTSTRAP_BCA,
+) -> Estimate | NotComputable:
+    """The mean over all runs, of any quantity, with whole clusters resampled for its interval.
+
+    The same seed sequence gives the same interval, whatever the order of clusters and of runs within them.
+    """
+    verify_level(level)
+    if draws < 1:
+        raise ValueError(f"expected at least 1 draw, found {draws}")
+    ordered = sort_clusters(clusters)
+    if not ordered:
+        return NotComputable(reason="there are no runs")
+    totals = np.array([cluster.total for cluster in ordered])
+    sizes = np.array([len(cluster.values) for cluster in ordered], dtype=np.float64)
+    value = float(totals.sum() / sizes.sum())
+    interval: Interval | NotComputable
+    if len(ordered) < 2:  # noqa: PLR2004  # spread needs two
+        interval = NotComputable(reason="an interval over contracts needs at least 2 contracts, found 1")
+    else:
+        resampled = np.concatenate(list(_iter_means(totals, sizes, draws, seed_sequence)))
+        ends = _find_tails(value, resampled, totals, sizes, level, method)
+        interval = ends if isinstance(ends, NotComputable) else _cut(resampled, ends, level, method)
+    return Estimate(value=value, interval=interval, n_units=int(sizes.sum()), n_clusters=len(ordered))
+
+
+def _iter_means(
+    totals: _Floats, sizes: _Floats, draws: int, seed_sequence: np.random.SeedSequence
+) -> Iterator[_Floats]:
+    generator = np.random.default_rng(seed_sequence)
+    count = len(totals)
+    rows = max(1, _CELLS // count)
+    for start in range(0, draws, rows):
+        chosen = generator.integers(count, size=(min(rows, draws - start), count), dtype=np.int32)
+        yield totals[chosen].sum(axis=1) / sizes[chosen].sum(axis=1)
+
+
+def _find_tails(
+    value: float, resampled: _Floats, totals: _Floats, sizes: _Floats, level: float, method: Method
+) -> tuple[float, float] | NotComputable:
+    """The two quantiles of the resampled means at which to cut."""
+    if np.ptp(resampled) <= 1e-12 * max(1.0, abs(value)):
+        return NotComputable(reason="all resamples of the contracts have the same mean")
+    tail = (1 - level) / 2
+    if method is Method.BOOTSTRAP_PERCENTILE:
+        return tail, 1 - tail
+    below = (np.mean(resampled < value) + np.mean(resampled <= value)) / 2
+    if not 0 < below < 1:
+        return NotComputable(reason="all resampled means lie on one side of the estimate")
+    bias = float(stats.norm.ppf(below))
+    acceleration = _compute_acceleration(totals, sizes)
+    shifted = bias + stats.norm.ppf([tail, 1 - tail])
+    scale = 1 - acceleration * shifted
+    if np.any(scale <= 0):
+        return NotComputable(reason="the contracts are too skewed for a corrected bootstrap interval")
+    corrected = np.asarray(stats.norm.cdf(bias + shifted / scale))
+    return float(corrected[0]), float(corrected[1])
+
+
+def _compute_acceleration(totals: _Floats, sizes: _Floats) -> float:
+    """Skewness of the estimate, from leaving out one cluster at a time."""
+    left_out = (totals.sum() - totals) / (sizes.sum() - sizes)
+    deviations = left_out.mean() - left_out
+    squares = float(np.sum(deviations**2))
+    return float(np.sum(deviations**3)) / (6 * squares**1.5) if squares > 0 else 0.0
+
+
+def _cut(resampled: _Floats, ends: tuple[float, float], level: float, method: Method) -> Interval:
+    low, high = np.quantile(resampled, ends)
+    return Interval(low=float(low), high=float(high), level=level, method=method)

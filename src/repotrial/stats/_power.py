@@ -1,0 +1,103 @@
+"""How many contracts and runs it takes to see a difference (B10)."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import numpy as np
+from scipy import special, stats
+
+from repotrial._core.absence import NotComputable
+from repotrial.stats._model import Method, verify_level
+
+__all__ = ["Contrast", "Power", "compute_power", "find_needed_clusters"]
+
+_MIN_CLUSTERS = 3
+_MAX_CLUSTERS = 100_000
+_NODES = 4096
+
+
+class Contrast(msgspec.Struct, frozen=True, kw_only=True):
+    """A difference that one plans to see between two agents that run on the same contracts."""
+
+    rate_a: float
+    """Presumed rate of the first side."""
+    rate_b: float
+    """Presumed rate of the second side."""
+    runs: int
+    """Runs of each side on each contract."""
+    icc: float
+    """Presumed correlation of two runs of one side on one contract."""
+    pair_correlation: float = 0.0
+    """Presumed correlation of the two sides' chances on a contract; 0 is the cautious choice."""
+
+    def __post_init__(self) -> None:
+        """Refuse rates and correlations that no runs could have."""
+        for name in ("rate_a", "rate_b", "icc", "pair_correlation"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"expected {name} between 0 and 1, found {getattr(self, name)}")
+        if self.runs < 1:
+            raise ValueError(f"expected at least 1 run, found {self.runs}")
+
+    @property
+    def variance(self) -> float:
+        """Variance of one contract's difference: binomial variances times design effect, less the shared."""
+        spread_a, spread_b = self.rate_a * (1 - self.rate_a), self.rate_b * (1 - self.rate_b)
+        effect = (1 + (self.runs - 1) * self.icc) / self.runs
+        shared = 2 * self.pair_correlation * self.icc * math.sqrt(spread_a * spread_b)
+        return (spread_a + spread_b) * effect - shared
+
+
+class Power(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="power"):
+    """The chance that a planned comparison finds the difference it was planned for."""
+
+    value: float
+    """Chance that the interval of the mean paired difference leaves out 0."""
+    n_clusters: int
+    """Planned contracts."""
+    level: float
+    """Level of that interval."""
+    method: Method = Method.NONCENTRAL_T
+    """How the chance was computed."""
+
+
+def compute_power(contrast: Contrast, clusters: int, *, level: float = 0.95) -> Power | NotComputable:
+    """The power of a two-sided paired comparison over so many contracts."""
+    verify_level(level)
+    if clusters < _MIN_CLUSTERS:
+        return NotComputable(reason=f"needs at least {_MIN_CLUSTERS} contracts, found {clusters}")
+    if contrast.variance <= 0:
+        return NotComputable(reason="the presumed rates leave no room for chance")
+    shift = abs(contrast.rate_a - contrast.rate_b) * math.sqrt(clusters / contrast.variance)
+    critical = float(stats.t.isf((1 - level) / 2, clusters - 1))
+    return Power(value=_compute_rejection(shift, critical, clusters - 1), n_clusters=clusters, level=level)
+
+
+def _compute_rejection(shift: float, critical: float, degrees: int) -> float:
+    """Chance that a noncentral t falls outside of plus and minus the critical value.
+
+    The normal probability is averaged over quantiles of the estimated spread; SciPy's own noncentral t
+    gives NaN for some large shifts.
+    """
+    quantiles = (np.arange(_NODES) + 0.5) / _NODES
+    spread = np.sqrt(np.asarray(stats.chi2.ppf(quantiles, degrees)) / degrees)
+    outside = special.ndtr(shift - critical * spread) + special.ndtr(-shift - critical * spread)
+    return float(np.mean(outside))
+
+
+def find_needed_clusters(contrast: Contrast, power: float, *, level: float = 0.95) -> Power | NotComputable:
+    """The fewest contracts with which a comparison reaches a power, with the power that they give."""
+    verify_level(power)
+    low, high = _MIN_CLUSTERS, _MAX_CLUSTERS
+    best = compute_power(contrast, high, level=level)
+    if isinstance(best, Power) and best.value < power:
+        return NotComputable(reason=f"{high} contracts are not enough")
+    while isinstance(best, Power) and low < high:
+        middle = (low + high) // 2
+        found = compute_power(contrast, middle, level=level)
+        if isinstance(found, Power) and found.value >= power:
+            high, best = middle, found
+        else:
+            low = middle + 1
+    return best

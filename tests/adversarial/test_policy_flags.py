@@ -1,0 +1,67 @@
+"""Changes that hide what they do from the eye of a reader."""
+
+from __future__ import annotations
+
+import pytest
+
+from repotrial.policy import AddedLine, ChangedFile, ChangeKind, ChangeView, ReviewFlag, find_review_flags
+
+
+def _find(source: str, *, path: str = "a.py", kind: ChangeKind = "modified") -> tuple[ReviewFlag, ...]:
+    added = tuple(AddedLine(number, text) for number, text in enumerate(source.split("\n"), start=1))
+    file = ChangedFile(path=path, kind=kind, added_lines=added, mode="100644")
+    return find_review_flags(ChangeView(files=(file,), digest="sha256:" + "0" * 64))
+
+
+@pytest.mark.parametrize(
+    ("source", "kind"),
+    [
+        ('"""\nsys._getframe(1)\n"""', "modified"),  # closes a docstring of the file and opens another
+        ('# """; sys._getframe(1)', "modified"),  # inside a string, this is no comment
+        ("# harmless\rsys._getframe(1)", "modified"),
+        ("# harmless\rsys._getframe(1)", "added"),
+        ("sys._ｇｅｔｆｒａｍｅ(1)", "modified"),  # noqa: RUF001 - the interpreter reads it as plain letters
+        ("sys._ｇｅｔｆｒａｍｅ(1)", "added"),  # noqa: RUF001
+        ("sys._getframe(1) if True else", "added"),  # no syntax of ours
+    ],
+)
+def test_code_that_looks_like_a_comment_or_a_string_is_code(source: str, kind: ChangeKind) -> None:
+    assert ("frame-inspection", "code") in {(flag.code, flag.confidence) for flag in _find(source, kind=kind)}
+
+
+def test_a_line_comment_that_ends_a_block_comment_is_code() -> None:
+    flags = _find("// */ process.exit(0) /*", path="a.js")
+    assert [(flag.code, flag.confidence) for flag in flags] == [("early-exit", "code")]
+
+
+def test_an_encoding_that_hides_code_is_flagged() -> None:
+    assert [flag.code for flag in _find("# coding: utf-7\nx = 1")] == ["source-encoding"]
+    assert _find("# -*- coding: utf-8 -*-\nx = 1") == ()
+
+
+@pytest.mark.parametrize("unit", ["(", "-", "[", "f(", "lambda: ", "not "])
+def test_deep_nesting_exhausts_nothing(unit: str) -> None:
+    _find("x = " + unit * 30_000 + "1", kind="added")
+    _find(
+        "x = " + unit * 90 + "1" + ")" * (90 * unit.count("(")) + "]" * (90 * unit.count("[")), kind="added"
+    )
+
+
+@pytest.mark.parametrize(
+    "unit", ["a", "'", '"', "sys.modules[", "# ", "/*", "from inspect import ", "\\'", "trap "]
+)
+@pytest.mark.parametrize("path", ["a.py", "a.js", "a.c", "a.sh", "a.toml", "a.txt"])
+def test_a_line_of_megabytes_is_read_in_time_and_called_opaque(unit: str, path: str) -> None:
+    flags = _find(unit * (1_000_000 // len(unit)), path=path)
+    assert ("opaque-line" in {flag.code for flag in flags}) == (path != "a.txt")
+
+
+def test_a_link_out_of_the_tree_and_a_submodule_are_flagged() -> None:
+    link = ChangedFile(
+        path="a/b", kind="added", added_lines=(AddedLine(1, "../../etc"),), mode="120000", is_symlink=True
+    )
+    module = ChangedFile(
+        path="vendor", kind="added", added_lines=(AddedLine(1, "Subproject"),), mode="160000"
+    )
+    flags = find_review_flags(ChangeView(files=(link, module), digest="sha256:" + "0" * 64))
+    assert [(flag.path, flag.code) for flag in flags] == [("a/b", "link-outside"), ("vendor", "submodule")]

@@ -1,0 +1,35 @@
+"""A small product, its tests with twins, and a real pytest that judges both."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from repotrial.run._results import ResultsSummary, merge_results, parse_results
+from repotrial.run._twins import TwinnedFile, TwinVerdict, build_python_twins, judge_twins
+
+__all__ = ["execute_pytest", "judge_product"]
+
+
+def execute_pytest(root: Path) -> ResultsSummary:
+    """The results of every test below `root/acceptance`, as the contract's checks take them."""
+    report = root / "junit.xml"
+    report.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "pytest", "-q", "--noconftest", "-p", "no:cacheprovider", "--rootdir=."]
+    subprocess.run(
+        [*command, f"--junitxml={report}", "acceptance"], cwd=root, capture_output=True, check=False
+    )
+    return merge_results([parse_results(report.read_bytes(), format="junit")])
+
+
+def judge_product(
+    root: Path, *, product: str, tests: str, seed: int = 7, has_swaps: bool = True
+) -> tuple[TwinnedFile, TwinVerdict]:
+    """Lay `product.py` and the twinned tests, run them, and judge the twins."""
+    (root / "acceptance").mkdir(exist_ok=True)
+    (root / "product.py").write_text(product, encoding="utf-8")
+    path = "acceptance/test_product.py"
+    twinned = build_python_twins(tests.encode(), path=path, seed=seed, has_swaps=has_swaps)
+    (root / path).write_bytes(twinned.source)
+    return twinned, judge_twins(execute_pytest(root), twinned.twins)

@@ -1,0 +1,165 @@
+"""From what runners leave to outcomes: what is a pass, what is a failure, and what says nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from repotrial._core.digest import digest_bytes
+from repotrial.contract import Check, Inventory, ResultFile, Runner
+from repotrial.run._accept._judge import RunnerRecord, judge_negatives, judge_plain
+from repotrial.sandbox import CommandResult, StreamCapture, Usage
+from repotrial.trace import (
+    EndCause,
+    Errored,
+    Exited,
+    ExitStatus,
+    Failed,
+    NotStarted,
+    Passed,
+    Signaled,
+    TimedOut,
+)
+
+INVENTORY = Inventory(fail_to_pass=("t::a",), pass_to_pass=("t::b",))
+CHECK = Check(id="unit", gate="acceptance", run="true")
+JUNIT = ResultFile(format="junit", path="junit.xml")
+
+
+def stream(data: bytes = b"", *, length: int | None = None) -> StreamCapture:
+    return StreamCapture(
+        prefix=data, digest=digest_bytes(data), length_bytes=len(data) if length is None else length
+    )
+
+
+def record(
+    files: Mapping[str, bytes] | None = None,
+    *,
+    status: ExitStatus = Exited(code=0),  # noqa: B008 - immutable
+    cause: EndCause = "ended",
+    results: tuple[ResultFile, ...] = (JUNIT,),
+    stdout: StreamCapture | None = None,
+) -> RunnerRecord:
+    result = CommandResult(
+        exit=status, cause=cause, stdout=stdout or stream(), stderr=stream(), usage=Usage(wall_us=1)
+    )
+    return RunnerRecord(runner=Runner(run="true", results=results), result=result, files=files or {})
+
+
+def junit(*cases: str) -> dict[str, bytes]:
+    text = f"<testsuite>{''.join(cases)}</testsuite>"
+    return {"junit.xml": text.encode()}
+
+
+def case(name: str, inner: str = "") -> str:
+    return f'<testcase classname="t" name="{name}">{inner}</testcase>'
+
+
+def judge(*records: RunnerRecord, check: Check = CHECK) -> Passed | Failed | Errored:
+    return judge_plain(check, INVENTORY, records).outcome
+
+
+def test_every_id_with_an_explicit_pass_and_exit_code_zero_is_a_pass() -> None:
+    assert judge(record(junit(case("a"), case("b")))) == Passed()
+
+
+def test_a_silent_id_of_the_inventory_is_no_pass() -> None:
+    outcome = judge(record(junit(case("a"))))
+    assert isinstance(outcome, Failed)
+    assert "no result of t::b" in outcome.summary
+
+
+@pytest.mark.parametrize("inner", ["<skipped/>", "<failure/>", "<error/>"])
+def test_nothing_but_a_pass_is_a_pass(inner: str) -> None:
+    assert isinstance(judge(record(junit(case("a"), case("b", inner)))), Failed)
+
+
+def test_a_skip_that_the_contract_expects_is_no_failure() -> None:
+    check = Check(id="unit", gate="acceptance", run="true", expected_skips=("t::b",))
+    assert judge(record(junit(case("a"), case("b", "<skipped/>"))), check=check) == Passed()
+
+
+def test_passes_with_a_bad_exit_code_are_a_failure() -> None:
+    outcome = judge(record(junit(case("a"), case("b")), status=Exited(code=1)))
+    assert outcome == Failed(summary="exit code 1")
+
+
+def test_an_id_that_is_reported_twice_with_different_outcomes_is_no_pass() -> None:
+    outcome = judge(record(junit(case("a"), case("b"), case("b", "<failure/>"))))
+    assert isinstance(outcome, Failed)
+
+
+def test_exit_code_zero_without_results_says_nothing() -> None:
+    outcome = judge(record({}))
+    assert isinstance(outcome, Errored)
+    assert outcome.reason == "crash"
+
+
+def test_a_torn_results_file_says_nothing() -> None:
+    assert isinstance(judge(record({"junit.xml": b"<testsuite><testcase"})), Errored)
+
+
+@pytest.mark.parametrize(
+    ("status", "cause", "reason"),
+    [
+        (TimedOut(ceiling_us=1), "timeout", "timeout"),
+        (Signaled(signal=9), "memory", "resource-exhausted"),
+        (Signaled(signal=9), "disk", "resource-exhausted"),
+        (Signaled(signal=9), "sandbox-lost", "harness-exception"),
+        (Signaled(signal=11), "ended", "crash"),
+        (Exited(code=127), "ended", "missing-dependency"),
+        (NotStarted(reason="no such program"), "ended", "missing-dependency"),
+    ],
+)
+def test_a_command_that_did_not_come_to_its_end_is_an_error(
+    status: ExitStatus, cause: EndCause, reason: str
+) -> None:
+    outcome = judge(record(junit(case("a"), case("b")), status=status, cause=cause))
+    assert isinstance(outcome, Errored)
+    assert outcome.reason == reason
+
+
+def test_results_on_standard_output_must_be_complete() -> None:
+    tap = ResultFile(format="tap")
+    text = b"1..2\nok 1 - t::a\nok 2 - t::b\n"
+    whole = record(results=(tap,), stdout=stream(text))
+    cut = record(results=(tap,), stdout=stream(text, length=len(text) + 1))
+    assert judge(whole) == Passed()
+    assert isinstance(judge(cut), Errored)
+
+
+def test_every_runner_of_a_check_counts() -> None:
+    good = record(junit(case("a"), case("b")))
+    assert isinstance(judge(good, record(results=(), status=Exited(code=3))), Failed)
+
+
+def test_a_check_without_results_is_judged_by_its_exit_code() -> None:
+    plain = judge_plain(CHECK, None, [record(results=())])
+    assert plain.outcome == Passed()
+    assert plain.results_digest is None
+
+
+def test_an_honest_judge_fails_every_test_with_a_wrong_expectation() -> None:
+    failing = record(junit(case("x", "<failure/>"), case("y", "<failure/>")), status=Exited(code=1))
+    verdict = judge_negatives([failing])
+    assert verdict.outcome == Passed()
+    assert verdict.twins is not None
+    assert verdict.twins.mixed_in == 2
+
+
+def test_a_wrong_expectation_that_passes_convicts_the_judge() -> None:
+    forged = record(junit(case("x"), case("y", "<failure/>")), status=Exited(code=1))
+    verdict = judge_negatives([forged])
+    assert isinstance(verdict.outcome, Failed)
+    assert verdict.twins is not None
+    assert verdict.twins.survived.ids == ("t::x",)
+
+
+def test_wrong_expectations_that_fail_with_exit_code_zero_convict_the_judge() -> None:
+    assert isinstance(judge_negatives([record(junit(case("x", "<failure/>")))]).outcome, Failed)
+
+
+def test_no_wrong_expectation_at_all_proves_nothing() -> None:
+    silent = record(junit(), status=Exited(code=1))
+    assert not isinstance(judge_negatives([silent]).outcome, Passed)

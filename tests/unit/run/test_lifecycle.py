@@ -1,0 +1,149 @@
+"""Phases come in order, directories are made whole and never twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from repotrial._core.digest import digest_bytes
+from repotrial.contract import (
+    AgentConfiguration,
+    ContractRecord,
+    RunConfiguration,
+    RunSpec,
+    load_contract,
+    parse_record,
+    parse_run_spec,
+)
+from repotrial.run import (
+    PHASES,
+    CommandAgent,
+    Lifecycle,
+    NoopAgent,
+    PatchAgent,
+    PhaseOrderError,
+    RunDirectoryError,
+    ScriptAgent,
+    SilentListener,
+    build_agent_configuration,
+    build_briefing,
+    build_seeds,
+    find_attempts,
+    open_attempt,
+    spawn_seed,
+)
+from repotrial.trace import RunPaths, TraceWriter, iter_events
+from support.traces import open_writer
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "contracts" / "textkit-wide-chars"
+
+
+def build_spec(replicate: int = 0) -> RunSpec:
+    return RunSpec(
+        contract_id="thing",
+        contract_version_id=digest_bytes(b"v"),
+        statement_digest=digest_bytes(b"s"),
+        agent=AgentConfiguration(name="noop", version="1", adapter_digest=digest_bytes(b"a")),
+        configuration=RunConfiguration(isolation="L3"),
+        replicate=replicate,
+    )
+
+
+def build_record() -> ContractRecord:
+    loaded = load_contract(EXAMPLE)
+    assert loaded.lock is not None
+    return ContractRecord(contract=loaded.contract, lock=loaded.lock)
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> TraceWriter:
+    return open_writer(tmp_path / "run")
+
+
+def test_phases_are_entered_in_order(writer: TraceWriter) -> None:
+    lifecycle = Lifecycle(writer, SilentListener())
+    for phase in PHASES:
+        lifecycle.enter(phase)
+    writer.close()
+    kinds = [event.type for event in iter_events(writer.paths.trace)]
+    assert kinds.count("phase-changed") == len(PHASES)
+
+
+def test_acceptance_before_acting_is_refused(writer: TraceWriter) -> None:
+    lifecycle = Lifecycle(writer, SilentListener())
+    lifecycle.enter("bind")
+    with pytest.raises(PhaseOrderError, match="expected the phase set-up, found accept"):
+        lifecycle.enter("accept")
+    writer.close()
+
+
+def test_a_broken_run_may_be_sealed_from_any_phase_but_nothing_follows(writer: TraceWriter) -> None:
+    lifecycle = Lifecycle(writer, SilentListener())
+    lifecycle.enter("bind")
+    lifecycle.enter("seal")
+    with pytest.raises(PhaseOrderError):
+        lifecycle.enter("seal")
+    writer.close()
+
+
+def test_an_attempt_has_its_contract_and_specification_from_the_first_moment(
+    tmp_path: Path,
+) -> None:
+    paths = open_attempt(tmp_path / "runs", build_spec(), build_record())
+    assert parse_run_spec(paths.spec.read_bytes()) == build_spec()
+    assert parse_record(paths.contract.read_bytes()) == build_record()
+
+
+def test_a_second_attempt_is_another_directory(tmp_path: Path) -> None:
+    first, second = (open_attempt(tmp_path, build_spec(), build_record()) for _ in range(2))
+    assert [path.name[-3:] for path in (first.root, second.root)] == ["-a1", "-a2"]
+    assert find_attempts(tmp_path, build_spec()) == [first.root, second.root]
+    assert find_attempts(tmp_path, build_spec(1)) == []
+
+
+def test_a_number_that_somebody_else_took_is_passed_over(tmp_path: Path) -> None:
+    spec = build_spec()
+    (tmp_path / f"{spec.run_id}-a1").write_text("not a directory")
+    assert open_attempt(tmp_path, spec, build_record()).root.name.endswith("-a2")
+
+
+def test_no_place_for_runs_is_an_error_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunDirectoryError, match="file"):
+        open_attempt(tmp_path / "file" / "runs", build_spec(), build_record())
+
+
+def test_nothing_half_made_is_left_under_a_runs_name(tmp_path: Path) -> None:
+    open_attempt(tmp_path, build_spec(), build_record())
+    assert all(RunPaths(path).spec.is_file() for path in tmp_path.iterdir())
+
+
+def test_other_bytes_make_another_agent() -> None:
+    configurations = {
+        build_agent_configuration(agent, reference_digest=None).adapter_digest
+        for agent in (
+            NoopAgent(),
+            PatchAgent(patch=b"a"),
+            PatchAgent(patch=b"b"),
+            ScriptAgent(script=b"a"),
+            CommandAgent(argv=("a", "b")),
+            CommandAgent(argv=("a b",)),
+        )
+    }
+    assert len(configurations) == 6
+
+
+def test_streams_differ_by_replicate_and_purpose_and_are_spawned_from_the_root_seed() -> None:
+    seeds = {spawn_seed(build_spec(replicate), name) for replicate in (0, 1) for name in ("agent", "tests")}
+    assert len(seeds) == 4
+    assert build_seeds(build_spec(3)).streams[1].spawn_key == (3, 1)
+    assert build_seeds(build_spec()).is_planned
+
+
+def test_a_briefing_keeps_issue_and_obligations_apart_and_states_the_rules() -> None:
+    loaded = load_contract(EXAMPLE)
+    briefing = build_briefing(loaded.contract, loaded.statement)
+    assert briefing.issue.startswith(f"# {loaded.contract.title}")
+    assert any("Leave these files alone" in item for item in briefing.obligations)
+    assert all(item in briefing.delivered for item in (*briefing.obligations, *briefing.hints))

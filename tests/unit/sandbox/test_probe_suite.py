@@ -1,0 +1,76 @@
+"""How attempts are judged: nothing that was not seen to be stopped counts as held."""
+
+from __future__ import annotations
+
+import pytest
+
+from repotrial.sandbox import AttemptResult, Level, ProbeReport, UnsandboxedError, execute_probe
+from repotrial.sandbox._probe_suite._attempts import ATTEMPTS, PROMISES
+from repotrial.sandbox._probe_suite._model import Attempt, Evidence, Layer, Verdict
+from repotrial.sandbox._probe_suite._run import _judge
+
+
+def judge(
+    outcome: tuple[str, str] | None,
+    *,
+    level: Level = Level.L3,
+    layer: Layer = "network",
+    seen: frozenset[Evidence] = frozenset(),
+) -> AttemptResult:
+    attempt = Attempt(name="reach-it", layer=layer, program="", evidence="connection")
+    return _judge(attempt, level, {} if outcome is None else {"reach-it": outcome}, seen)
+
+
+def report(*verdicts: Verdict) -> ProbeReport:
+    results = tuple(
+        AttemptResult(name="x", tries="x", layer="mounts", expected="stopped", found="", verdict=verdict)
+        for verdict in verdicts
+    )
+    return ProbeReport(level=Level.L3, harness_uid=1, sandbox_uid=1, results=results)
+
+
+def test_what_was_stopped_held() -> None:
+    result = judge(("stopped", "EPERM"))
+    assert (result.tries, result.expected, result.found, result.verdict) == (
+        "reach it",
+        "stopped",
+        "EPERM",
+        "held",
+    )
+
+
+@pytest.mark.parametrize(("outcome", "verdict"), [("escaped", "escaped"), ("broken", "broken")])
+def test_what_was_not_stopped_did_not_hold(outcome: str, verdict: str) -> None:
+    assert judge((outcome, "")).verdict == verdict
+
+
+def test_an_attempt_that_was_not_made_proves_nothing() -> None:
+    assert judge(None).verdict == "broken"
+
+
+def test_what_is_seen_outside_counts_more_than_what_was_said_inside() -> None:
+    result = judge(("stopped", "EPERM"), seen=frozenset({"connection"}))
+    assert (result.verdict, result.found) == ("escaped", "seen outside: connection")
+    assert judge(("stopped", "EPERM"), seen=frozenset({"datagram"})).verdict == "held"
+
+
+def test_a_level_is_measured_by_what_it_promises() -> None:
+    result = judge(("escaped", "it succeeded"), level=Level.L1)
+    assert (result.expected, result.verdict) == ("not-promised", "not-promised")
+    assert judge(("escaped", ""), level=Level.L1, layer="system-calls").verdict == "escaped"
+
+
+def test_one_failure_among_many_is_a_failure() -> None:
+    assert report("held", "not-promised").has_held
+    assert not report("held", "escaped").has_held
+    assert not report("held", "broken").has_held
+
+
+def test_the_level_without_isolation_is_refused_before_anything_is_tried() -> None:
+    with pytest.raises(UnsandboxedError):
+        execute_probe(Level.L0)
+
+
+def test_full_levels_promise_every_layer_that_attempts_aim_at() -> None:
+    layers = {attempt.layer for attempt in ATTEMPTS}
+    assert all(PROMISES[level] >= layers for level in (Level.L3, Level.L3C, Level.L2))

@@ -1,0 +1,134 @@
+"""Graded dimensions, their weights and the general score (S6, C15)."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from itertools import product
+from pathlib import Path
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from repotrial.contract import ChangeEnvelope, DimensionWeights, InterfaceWeights, Policy, Scoring
+from repotrial.score import (
+    GeneralScore,
+    Graded,
+    ScoreCard,
+    build_score_card,
+    load_artifact,
+    load_evidence,
+    load_weights,
+)
+from repotrial.score._graded import _find_extreme
+from support.score_runs import FAILED, HUNG, UNIT, ScoreRun, build_contract, write_run
+
+STYLE = msgspec.structs.replace(UNIT, id="style", is_mandatory=False)
+FORMAT = msgspec.structs.replace(UNIT, id="format", is_mandatory=False)
+
+
+def judge(root: Path) -> ScoreCard:
+    return build_score_card(load_evidence(root))
+
+
+def graded_of(card: ScoreCard) -> Graded:
+    assert isinstance(card.graded, Graded), card.graded
+    return card.graded
+
+
+def test_a_change_beyond_its_envelope_costs_score(tmp_path: Path) -> None:
+    scoring = Scoring(decay=Decimal(1), envelope=ChangeEnvelope(lines=1, files=1))
+    graded = graded_of(judge(write_run(tmp_path / "run", contract=build_contract((UNIT,), scoring=scoring))))
+    # Three lines where one is free: exp(-2).
+    assert graded.dimensions[0].value == "0.135335283"
+    assert graded.sensitivity.simplex.minimum == "0.135335283"
+    assert graded.sensitivity.simplex.maximum == "1"
+
+
+def test_maintainability_is_the_share_of_its_checks_and_an_error_earns_nothing(tmp_path: Path) -> None:
+    scoring = Scoring(maintainability=("style", "format"))
+    contract = build_contract((UNIT, STYLE, FORMAT), scoring=scoring)
+    for name, outcome in (("a", FAILED), ("b", HUNG)):
+        graded = graded_of(judge(write_run(tmp_path / name, {"style": outcome}, contract=contract)))
+        assert graded.dimensions[2].value == "0.5"
+        assert graded.score == "0.85"
+
+
+def test_weights_of_what_cannot_be_computed_are_shared_out(tmp_path: Path) -> None:
+    weights = DimensionWeights(minimal=Decimal(0), trace=Decimal(0), maintainable=Decimal(1))
+    contract = build_contract((UNIT,), scoring=Scoring(weights=weights))
+    graded = graded_of(judge(write_run(tmp_path / "run", contract=contract)))
+    assert [dimension.weight for dimension in graded.dimensions] == ["0.5", "0.5", "0"]
+
+
+def test_a_run_that_does_not_pass_all_gates_has_no_grade(tmp_path: Path) -> None:
+    assert not isinstance(judge(write_run(tmp_path / "run", {"make": FAILED})).graded, Graded)
+
+
+def test_the_general_score_charges_for_violations(tmp_path: Path) -> None:
+    interface = InterfaceWeights(ok=Decimal("0.6"), value=Decimal("0.2"), violation=Decimal("0.2"))
+    policy = Policy(max_files_changed=0)
+    contract = build_contract((UNIT,), policy=policy, scoring=Scoring(interface=interface))
+    general = judge(write_run(tmp_path / "run", contract=contract)).general
+    assert isinstance(general, GeneralScore)
+    assert general.score == "0.78"
+
+
+def test_an_error_has_no_general_score(tmp_path: Path) -> None:
+    assert not isinstance(judge(write_run(tmp_path / "run", {"unit": HUNG})).general, GeneralScore)
+
+
+def test_equal_changes_with_equal_violations_score_equally_whatever_happened_on_the_way(
+    tmp_path: Path,
+) -> None:
+    """Patch-equivalence invariance (C15)."""
+    contract = build_contract((UNIT,))
+    short = judge(write_run(tmp_path / "short", contract=contract))
+    run = ScoreRun(tmp_path / "long", contract)
+    for number in range(30):
+        run.builder.tool(output=b"x" * number)
+    run.end_acting(category="agent-exit", code="exit")
+    run.apply()
+    run.twins(UNIT)
+    run.check(UNIT)
+    long = judge(run.finish())
+    assert short.general == long.general
+    assert graded_of(short).score == graded_of(long).score
+
+
+def test_the_published_weights_are_the_defaults() -> None:
+    weights, scoring = load_weights(), Scoring()
+    assert weights.weights == scoring.weights
+    assert weights.envelope == scoring.envelope
+    assert weights.decay == scoring.decay
+    assert sum((weights.weights.minimal, weights.weights.trace, weights.weights.maintainable)) == 1
+
+
+def test_published_artifacts_are_json() -> None:
+    assert msgspec.json.decode(load_artifact("rubric.json"))["outcomes"] == ["passed", "failed", "errored"]
+
+
+_NAMES = ("minimal", "trace", "maintainable")
+_SHARES = st.lists(st.integers(0, 20), min_size=3, max_size=3).filter(any)
+_VALUES = st.lists(st.integers(0, 10), min_size=3, max_size=3)
+
+
+@given(shares=_SHARES, values=_VALUES, distance=st.integers(0, 10))
+def test_no_weights_within_reach_give_more_or_less_than_the_stated_range(
+    shares: list[int], values: list[int], distance: int
+) -> None:
+    weights = {name: Decimal(share) / sum(shares) for name, share in zip(_NAMES, shares, strict=True)}
+    q = {name: Decimal(value) / 10 for name, value in zip(_NAMES, values, strict=True)}
+    reach = Decimal(distance) / 20
+    low = _find_extreme(weights, q, reach, is_maximum=False)  # type: ignore[arg-type]
+    high = _find_extreme(weights, q, reach, is_maximum=True)  # type: ignore[arg-type]
+    slack = Decimal("1e-20")
+    assert low <= sum(weights[name] * q[name] for name in _NAMES) + slack
+    assert high >= sum(weights[name] * q[name] for name in _NAMES) - slack
+    for first, second in product((-reach, Decimal(0), reach), repeat=2):
+        moved = [weights["minimal"] + first, weights["trace"] + second]
+        moved.append(Decimal(1) - moved[0] - moved[1])
+        within = abs(moved[2] - weights["maintainable"]) <= reach and all(0 <= w <= 1 for w in moved)
+        if within:
+            s = sum(w * q[name] for w, name in zip(moved, _NAMES, strict=True))
+            assert low - slack <= s <= high + slack

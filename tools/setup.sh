@@ -37,3 +37,4 @@ python=$(find_python)
 "$python" -m venv --clear "$venv"
 "$venv/bin/pip" install --quiet --require-hashes -r requirements/dev.lock
 "$venv/bin/pip" install --quiet --no-deps --no-build-isolation -e .
+tools/fetch_examples.sh "$venv" || true # without it, what needs the archive is skipped

@@ -13,6 +13,8 @@ root=$PWD
 cd /
 "$root/.wheel-venv/bin/repotrial" --version
 for contract in "$root"/examples/contracts/*/; do
+    # The archive of a real package may not have been fetched.
+    if [ -f "$contract/vendor.txt" ] && [ ! -d "$contract/vendor" ]; then continue; fi
     "$root/.wheel-venv/bin/repotrial" contract check "$contract" --quiet
 done
 echo "wheel: installed and tried"

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from adversarial.test_sandbox_escapes import make_attempts
+from repotrial.sandbox._label import parse_label
 from repotrial.sandbox._landlock import read_landlock_abi
 from repotrial.sandbox._workspace import remove_tree
 from support.harness import HARNESSES, HarnessProcess, list_host_processes, make_workspace, start_harness
@@ -55,7 +56,10 @@ ATTEMPTS: Final = {
     "trace-a-process-of-the-same-user": "check(libc.ptrace(16, int(os.environ['VICTIM_PID']), 0, 0))",
     "kill-a-process-of-the-same-user": "os.kill(int(os.environ['VICTIM_PID']), 9)",
     "kill-the-harness": "os.kill(int(os.environ['HOST_PID']), 9)",
-    "signal-the-keeper": "os.kill(int(open(f'/proc/{os.getppid()}/stat').read().rpartition(')')[2].split()[1]), 0)",
+    "signal-the-keeper": """
+    # The first process is the leader of its session, and the only one whose files can be read.
+    status = open(f"/proc/{os.getsid(0)}/stat").read()
+    os.kill(int(status.rpartition(")")[2].split()[1]), 0)""",
     "read-the-harness's-environment": "open(f\"/proc/{os.environ['HOST_PID']}/environ\", 'rb').read()",
     "read-the-environment-of-pid-1": "open('/proc/1/environ', 'rb').read()",
     "make-a-user-namespace": "check(libc.unshare(0x10000000))",
@@ -241,6 +245,9 @@ def test_nothing_survives_the_death_of_the_harness() -> None:
         assert wait_until(lambda: len(list_host_processes([seconds])) > 1)
         mortal.process.kill()
         assert wait_until(lambda: not list_host_processes([seconds]))
+        # Its scratch directory is one of those that the next start removes.
+        (left,) = [path for path in mortal.scratch.iterdir() if parse_label(path.name)]
+        assert left.stat().st_uid == mortal.uid
 
 
 FORK_BOMB: Final = """\

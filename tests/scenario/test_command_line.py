@@ -149,7 +149,8 @@ def _execute_raw(*words: str | Path, env: dict[str, str]) -> subprocess.Complete
 
 class TestPipes:
     def test_a_long_trace_streams_and_ends_quietly_when_nobody_reads_on(self, long_run: Path) -> None:
-        with start("run", "show", long_run, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        words = ("run", "show", long_run, "--timeline")
+        with start(*words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             out, err = _streams(process)
             first = out.readline()
             assert process.poll() is None, "the pipe is full, so the rest cannot have been read yet"
@@ -226,7 +227,8 @@ def _streams(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
 
 class TestInterruption:
     def test_ctrl_c_ends_with_130(self, long_run: Path) -> None:
-        with start("run", "show", long_run, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        words = ("run", "show", long_run, "--timeline")
+        with start(*words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             out, _ = _streams(process)
             out.readline()
             process.send_signal(signal.SIGINT)
@@ -349,13 +351,14 @@ class TestCompletion:
         [
             ("repotrial ", {"contract", "run", "trace", "sandbox", "cache", "error", "doctor"}),
             ("repotrial con", {"contract"}),
-            ("repotrial run ", {"verify", "show"}),
+            ("repotrial run s", {"score", "show", "start", "summary"}),
+            ("repotrial run v", {"verify"}),
             ("repotrial trace key s", {"show"}),
             ("repotrial run verify --i", {"--integrity-only"}),
             ("repotrial contract new --ki", {"--kind"}),
             ("repotrial contract new --ecosystem r", {"rust"}),
             ("repotrial contract schema c", {"contract"}),
-            ("repotrial error show run-d", {"run-directory-missing"}),
+            ("repotrial error show run-directory-", {"run-directory-missing"}),
             ("repotrial run show x --type term", {"termination"}),
             ("repotrial contract check ", set()),
         ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
@@ -11,6 +12,7 @@ import pathspec
 import pytest
 from unidiff.patch import PatchSet
 
+from repotrial.api import check_contract
 from repotrial.contract import ArchiveRepository, Check, TaskKind
 from support.examples import (
     EXAMPLES,
@@ -23,8 +25,6 @@ from support.examples import (
     require_tools,
 )
 
-AGENTS = EXAMPLES.parent / "agents"
-ROOT = EXAMPLES.parents[1]
 ALL = load_examples()
 each_example = pytest.mark.parametrize("example", ALL, ids=lambda example: example.contract.id)
 each_check = pytest.mark.parametrize(
@@ -204,3 +204,20 @@ def test_a_judge_in_the_process_of_another_language_has_a_negative_suite(example
     for check in example.contract.checks:
         if check.judge == "in-process" and check.gate == "acceptance":
             assert example.contract.ecosystem == "python" or check.negative
+
+
+def test_an_archive_that_was_not_fetched_is_named_with_the_way_to_get_it(tmp_path: Path) -> None:
+    [example] = [item for item in ALL if isinstance(item.contract.repository, ArchiveRepository)]
+    copy = shutil.copytree(example.directory, tmp_path / "contract", ignore=shutil.ignore_patterns("vendor"))
+    [problem] = [item for item in check_contract(copy).problems if item.code == "file-missing"]
+    assert problem.field == "repository.source"
+    assert example.contract.repository.source in problem.message
+    assert "tools/fetch_examples.sh" in (problem.hint or "")
+
+
+def test_fetched_archives_are_those_that_the_contracts_pin() -> None:
+    for example in ALL:
+        repository = example.contract.repository
+        if isinstance(repository, ArchiveRepository):
+            wanted = (example.directory / "vendor.txt").read_text("utf-8")
+            assert re.findall(r"--hash=(sha256:[0-9a-f]{64})", wanted) == [repository.digest]

@@ -34,8 +34,8 @@ from repotrial.trace import (
     iter_events,
     load_or_create_key,
 )
+from support.greetings import REFERENCE, SAY, build_request, make_say_contract
 from support.harness import require_sandboxes
-from support.trials import REFERENCE, SAY, build_request, make_say_contract
 from support.workspaces import scratch
 
 HONEST = b"echo hello > said.txt\n"

@@ -108,6 +108,7 @@ def converse(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     columns: int = 80,
+    seconds: float = 60,
 ) -> Ended:
     """Run the command on a terminal, and type an answer when its question has appeared."""
     terminal, theirs = pty.openpty()
@@ -123,7 +124,7 @@ def converse(
     ) as process:
         os.close(theirs)
         said, waiting, seen = b"", list(answers), 0
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + seconds
         while chunk := _read(terminal, deadline):
             said += chunk
             while waiting and waiting[0][0].encode() in said[seen:]:

@@ -1,21 +1,30 @@
-"""Trials in miniature: a contract that needs nothing but a shell, and what it takes to run it."""
+"""The smallest contract that can be won and lost, and the command that puts agents on it."""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from repotrial.authoring import lock_contract
-from repotrial.contract import LoadedContract, load_contract
-from repotrial.run import Agent, RunRequest, build_spec
-from repotrial.sandbox import Installation
-from repotrial.trace import SecretRedactor, load_or_create_key
+from support.command_line import Ended, call, start, surroundings
 from support.contracts import write_contract
+from support.harness import require_sandboxes
+from support.workspaces import scratch
 
-SAY = """\
+__all__ = ["HONEST", "REFERENCE", "WRONG", "Court", "open_court"]
+
+_CONTRACT = """\
 schema = "repotrial/contract@1"
-id = "say"
-title = "The greeting is missing"
-kind = "feature"
+id = "{id}"
+title = "The answer is off by one"
+kind = "bug-fix"
+reference = "reference.patch"
 
 [repository]
 kind = "directory"
@@ -23,63 +32,131 @@ source = "repo"
 
 [environment]
 image = "host"
-tools = { bash = ">=4" }
+{environment}
 
 [[checks]]
-id = "said"
+id = "value"
 gate = "acceptance"
+run = '{value}'
 judge = "out-of-process"
 baseline = "fail"
-run = "test \\"$(cat said.txt)\\" = hello"
-timeout_seconds = 60
+timeout_seconds = {seconds}
 
 [[checks]]
-id = "kept"
+id = "cases"
 gate = "acceptance"
+files = [{{ from = "checks", to = "acceptance" }}]
+run = 'sh acceptance/judge.sh "$REPOTRIAL_RESULTS/junit.xml"'
+results = [{{ format = "junit", path = "junit.xml" }}]
+inventory = "inventory.json"
 judge = "out-of-process"
-baseline = "pass"
-run = "grep -q first notes/list.txt"
+baseline = "fail"
 timeout_seconds = 60
 
 [policy]
-protected = ["notes/**"]
+writable = ["answer.sh"]
+
+[limits]
+wall_seconds = 600
+memory_mb = {{ request = 64, kill = 512 }}
 """
+
+_JUDGE = """\
+found=$(sh answer.sh)
+first='' status=0
+test "$found" = 42 || { first='<failure message="wrong"/>' status=1; }
+cat > "$1" <<END
+<testsuite name="cases" tests="2">
+<testcase classname="cases" name="answer">$first</testcase>
+<testcase classname="cases" name="runs"/>
+</testsuite>
+END
+exit $status
+"""
+
 REFERENCE = """\
-diff --git a/said.txt b/said.txt
-new file mode 100644
---- /dev/null
-+++ b/said.txt
-@@ -0,0 +1 @@
-+hello
+diff --git a/answer.sh b/answer.sh
+--- a/answer.sh
++++ b/answer.sh
+@@ -1 +1 @@
+-echo 41
++echo 42
 """
+WRONG = REFERENCE.replace("+echo 42", "+echo 43")
+HONEST = "sed -i s/41/42/ answer.sh\n"
 
 
-def make_say_contract(directory: Path, text: str = SAY) -> LoadedContract:
-    """A locked contract: a file `said.txt` has to say hello."""
-    write_contract(
-        directory,
-        text.replace('kind = "feature"\n', 'kind = "feature"\nreference = "reference.patch"\n', 1),
-        files={
-            "statement.md": "After the change, said.txt exists and holds the greeting of the list.\n",
+class Court:
+    """Contracts, agents' files, a cache and runs, all below one directory that the sandbox can reach."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.runs = place / "runs"
+        """Where run directories are made."""
+
+    def write_contract(
+        self,
+        name: str = "answer",
+        *,
+        identifier: str | None = None,
+        environment: str = "",
+        value: str = 'test "$(sh answer.sh)" = 42',
+        seconds: int = 60,
+    ) -> Path:
+        """A locked contract; `value` is its first check, which has so many seconds."""
+        directory = self.place / name
+        files = {
+            "repo/answer.sh": "echo 41\n",
+            "checks/judge.sh": _JUDGE,
+            "inventory.json": json.dumps(
+                {
+                    "fail_to_pass": ["cases::answer"],
+                    "pass_to_pass": ["cases::runs"],
+                }
+            ),
             "reference.patch": REFERENCE,
-            "repo/notes/list.txt": "first: hello\nsecond: goodbye\n",
-            "repo/README.md": "Greetings.\n",
-        },
-    )
-    lock_contract(directory)
-    return load_contract(directory)
+        }
+        text = _CONTRACT.format(id=identifier or name, environment=environment, value=value, seconds=seconds)
+        write_contract(directory, text, files=files)
+        lock_contract(directory)
+        return directory
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.place / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def build_words(self, *words: str | Path) -> list[str]:
+        """`run start` with this court's places."""
+        places = ["--runs", self.runs, "--cache", self.place / "cache"]
+        places += ["--key-file", self.place / "seal-key.pem"]
+        return ["run", "start", *map(str, places), *map(str, words)]  # the last word of a kind counts
+
+    def start(self, capsys: pytest.CaptureFixture[str], *words: str | Path) -> Ended:
+        """`run start` in this process."""
+        with surroundings(XDG_CONFIG_HOME=str(self.place / "config")):
+            return call(capsys, *self.build_words(*words))
+
+    def execute(self, *words: str | Path) -> None:
+        """`run start` as a process of its own, for as long as it takes."""
+        with start(*self.build_words(*words), stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+            said, _ = process.communicate()
+        assert process.returncode == 0, said.decode()
+
+    def start_json(
+        self, capsys: pytest.CaptureFixture[str], *words: str | Path
+    ) -> tuple[int, list[dict[str, Any]]]:
+        """Its exit code, and the events that it told."""
+        ended = self.start(capsys, *words, "--json")
+        return ended.status, [json.loads(line) for line in ended.out.splitlines()]
+
+    def list_runs(self) -> list[str]:
+        return sorted(path.name for path in self.runs.iterdir()) if self.runs.exists() else []
 
 
-def build_request(
-    loaded: LoadedContract, agent: Agent, installation: Installation, runs: Path, *, replicate: int = 0
-) -> RunRequest:
-    """A request for one run, sealed with a key of the test's own."""
-    return RunRequest(
-        loaded=loaded,
-        agent=agent,
-        spec=build_spec(loaded, agent, level=installation.level, root_seed=20260307, replicate=replicate),
-        runs=runs,
-        open_installation=lambda: installation,
-        key=load_or_create_key(runs.parent / "key.pem"),
-        redactor=SecretRedactor({}),
-    )
+@contextlib.contextmanager
+def open_court() -> Iterator[Court]:
+    """Skips where this machine has no sandboxes."""
+    require_sandboxes()
+    with scratch() as place:
+        yield Court(place)

@@ -15,6 +15,12 @@ from repotrial.api._catalogue import (
     list_errors,
     list_schemas,
 )
+from repotrial.api._certification import (
+    Certification,
+    CertificationRequest,
+    certify_contract,
+    find_certificate,
+)
 from repotrial.api._comparison import RunComparison, RunSide, compare_runs
 from repotrial.api._contracts import (
     ContractCheck,
@@ -54,6 +60,8 @@ from repotrial.api._machine import (
     prune_cache,
     run_doctor,
 )
+from repotrial.api._page import PageInsideRunError, PageWriteError, WrittenPage, write_run_page
+from repotrial.api._replays import Divergence, Replay, replay_run
 from repotrial.api._runs import (
     KeyDescription,
     RunCheck,
@@ -83,13 +91,24 @@ from repotrial.api._trials import (
     plan_trials,
 )
 from repotrial.authoring import (
+    Certificate,
+    CertificateMissing,
+    CertificateRefused,
+    CertificateStale,
+    CertificateState,
+    CertificateUntrusted,
+    CertificateValid,
     CommitContract,
     CreatedContract,
     EcosystemName,
     LockResult,
     NewContract,
+    SwebenchContract,
+    SwebenchInstance,
     create_contract,
     create_contract_from_commit,
+    create_contract_from_swebench,
+    load_swebench_instances,
 )
 from repotrial.contract import (
     ROOT_SEED,
@@ -101,6 +120,7 @@ from repotrial.contract import (
     TaskKind,
 )
 from repotrial.fleet import RunEnded, RunPhase, RunSkipped, RunStarted, RunUndone
+from repotrial.interop import SwebenchReport, build_swebench_report
 from repotrial.run import Handover, HumanUnavailableError, Stopper
 from repotrial.sandbox import Capabilities, Level
 from repotrial.score import EventPointer, GateResult, Invalid, MixedVersionsError, Scorable, ScoreCard
@@ -125,6 +145,15 @@ __all__ = [
     "AgentUnknownError",
     "AspectVerdict",
     "Capabilities",
+    "Certificate",
+    "CertificateMissing",
+    "CertificateRefused",
+    "CertificateStale",
+    "CertificateState",
+    "CertificateUntrusted",
+    "CertificateValid",
+    "Certification",
+    "CertificationRequest",
     "Check",
     "CommandResult",
     "CommitContract",
@@ -135,6 +164,7 @@ __all__ = [
     "CouldNotBeChecked",
     "CreatedContract",
     "Difference",
+    "Divergence",
     "DoctorFix",
     "DoctorReport",
     "DoesNotHold",
@@ -159,12 +189,15 @@ __all__ = [
     "MixedVersionsError",
     "NewContract",
     "NoRunsError",
+    "PageInsideRunError",
+    "PageWriteError",
     "PairedSummary",
     "PlannedTrial",
     "PredictionsError",
     "ProbeReport",
     "Problem",
     "PublicKey",
+    "Replay",
     "RunCheck",
     "RunComparison",
     "RunDirectoryMissingError",
@@ -185,6 +218,9 @@ __all__ = [
     "ScoredRun",
     "Signaled",
     "Stopper",
+    "SwebenchContract",
+    "SwebenchInstance",
+    "SwebenchReport",
     "TaskKind",
     "TimelineRow",
     "TrialEvent",
@@ -192,14 +228,19 @@ __all__ = [
     "TrialRequest",
     "UnknownErrorCodeError",
     "UnknownSchemaError",
+    "WrittenPage",
     "build_schema",
+    "build_swebench_report",
+    "certify_contract",
     "check_contract",
     "compare_runs",
     "conduct_trials",
     "create_contract",
     "create_contract_from_commit",
+    "create_contract_from_swebench",
     "describe_contract",
     "execute_in_contract",
+    "find_certificate",
     "find_error",
     "fix_machine",
     "iter_run_timeline",
@@ -213,14 +254,17 @@ __all__ = [
     "load_contract",
     "load_own_public_key",
     "load_public_keys",
+    "load_swebench_instances",
     "lock_contract",
     "plan_trials",
     "probe_sandbox",
     "prune_cache",
+    "replay_run",
     "run_doctor",
     "score_run",
     "show_key",
     "summarize_runs",
     "verify_lock",
     "verify_run",
+    "write_run_page",
 ]

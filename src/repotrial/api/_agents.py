@@ -12,6 +12,7 @@ import msgspec
 
 from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import UsageError
+from repotrial._core.names import normalize_name
 from repotrial.run import (
     Agent,
     CommandAgent,
@@ -38,7 +39,6 @@ AGENT_FORMS: Final = (
 
 _PLAIN: Final[dict[str, Agent]] = {"noop": NoopAgent(), "reference": ReferenceAgent(), "human": HumanAgent()}
 _MOST_NAME_CHARACTERS: Final = 60
-_OTHER_CHARACTERS: Final = re.compile(r"[^a-z0-9]+")
 _LINE_BREAKS: Final = re.compile(rb"\r?\n")
 
 
@@ -81,7 +81,7 @@ def build_roster(names: Sequence[str], contract_ids: Iterable[str]) -> Roster:
         AgentFileError: a file that one is made of cannot be read.
         PredictionsError: a file of predictions is not one.
     """
-    by_form = {_normalize(contract_id): contract_id for contract_id in contract_ids}
+    by_form = {normalize_name(contract_id): contract_id for contract_id in contract_ids}
     agents: list[tuple[Agent, str | None]] = []
     unmatched: list[str] = []
     for name in names:
@@ -90,7 +90,7 @@ def build_roster(names: Sequence[str], contract_ids: Iterable[str]) -> Roster:
             agents.append((_build_agent(name, kind, rest), None))
             continue
         for instance, agent in _iter_predictions(Path(rest)):
-            only = by_form.get(_normalize(instance))
+            only = by_form.get(normalize_name(instance))
             if only is None:
                 unmatched.append(instance)
             else:
@@ -137,7 +137,7 @@ def _iter_predictions(path: Path) -> Iterator[tuple[str, PatchAgent]]:
             found = msgspec.json.decode(line, type=_Prediction)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise PredictionsError(f"{path}:{number}: expected a prediction, found: {error}") from error
-        key = (_normalize(found.instance_id), found.model_name_or_path)
+        key = (normalize_name(found.instance_id), found.model_name_or_path)
         if key in seen:
             raise PredictionsError(
                 f"{path}:{number}: expected one prediction of {found.model_name_or_path} for "
@@ -149,12 +149,7 @@ def _iter_predictions(path: Path) -> Iterator[tuple[str, PatchAgent]]:
         yield found.instance_id, PatchAgent(name=name, patch=patch, version=version)
 
 
-def _normalize(name: str) -> str:
-    """Names that differ only in case and in what joins their parts are the same."""
-    return _OTHER_CHARACTERS.sub("-", name.casefold()).strip("-")
-
-
 def _name(text: str, kind: str) -> str:
     """How reports call an agent that a file or a program makes; never like one of ours."""
-    name = _normalize(text)[:_MOST_NAME_CHARACTERS].strip("-") or kind
+    name = normalize_name(text)[:_MOST_NAME_CHARACTERS].strip("-") or kind
     return f"{kind}-{name}" if name in _PLAIN else name

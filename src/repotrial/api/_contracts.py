@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from repotrial.api._directories import verify_contract_directory
-from repotrial.authoring import LockResult
+from repotrial.authoring import CertificateState, LockResult
 from repotrial.authoring import lock_contract as _lock_contract
 from repotrial.authoring import verify_lock as _verify_lock
 from repotrial.contract import (
@@ -54,6 +54,8 @@ class ContractDescription(msgspec.Struct, frozen=True, kw_only=True):
     contract: Contract
     statement: str
     lock: ContractLock | None
+    certificate: CertificateState
+    """What the certificate beside it is worth."""
 
 
 def check_contract(directory: Path) -> ContractCheck:
@@ -88,12 +90,13 @@ def verify_lock(directory: Path) -> ContractCheck:
     return _build_check(loaded, _verify_lock(directory))
 
 
-def describe_contract(loaded: LoadedContract) -> ContractDescription:
+def describe_contract(loaded: LoadedContract, certificate: CertificateState) -> ContractDescription:
     return ContractDescription(
         directory=str(loaded.directory),
         contract=loaded.contract,
         statement=loaded.statement,
         lock=loaded.lock,
+        certificate=certificate,
     )
 
 

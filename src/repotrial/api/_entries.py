@@ -21,7 +21,7 @@ from repotrial.score import (
     Verdict,
     build_score_card,
     load_evidence,
-    write_score,
+    write_verdict,
 )
 from repotrial.trace import Manifest, RunPaths
 
@@ -127,9 +127,9 @@ def judge_run(directory: Path) -> JudgedRun:
 
 def score_run(directory: Path) -> ScoredRun:
     """Compute the score card and the report of a run anew, and put both into its directory."""
-    card = write_score(build_run_paths(directory).root)
-    entry = judge_run(directory).entry
-    return ScoredRun(directory=str(directory), entry=entry, card=card)
+    run = judge_run(directory)
+    write_verdict(run.directory, run.evidence, run.card)
+    return ScoredRun(directory=str(directory), entry=run.entry, card=run.card)
 
 
 def load_change(directory: Path) -> bytes:

@@ -12,7 +12,7 @@ import msgspec
 from repotrial._core.errors import RepoTrialError
 from repotrial.api._agents import Roster, build_roster
 from repotrial.api._contracts import load_contract
-from repotrial.api._entries import RunEntry, judge_run
+from repotrial.api._entries import RunEntry, judge_run, score_run
 from repotrial.api._machine import MachineSettings
 from repotrial.contract import ContractInvalidError, LoadedContract, check_lock
 from repotrial.fleet import (
@@ -27,7 +27,6 @@ from repotrial.fleet import (
 )
 from repotrial.run import Handover, HumanAgent, Stopper, refuse_handover
 from repotrial.sandbox import InstallationSettings, Level
-from repotrial.score import write_score
 from repotrial.trace import load_or_create_key
 
 __all__ = [
@@ -186,9 +185,8 @@ def _judge(event: FleetEvent) -> Iterator[TrialEvent]:
         return
     directory = Path(event.directory)
     try:
-        if isinstance(event, RunEnded):
-            write_score(directory)
-        yield RunScored(run_id=event.run_id, entry=judge_run(directory).entry)
+        entry = score_run(directory).entry if isinstance(event, RunEnded) else judge_run(directory).entry
+        yield RunScored(run_id=event.run_id, entry=entry)
     except RepoTrialError as error:
         fault = f"{error.code}: {error.message}"
         yield RunUnscored(run_id=event.run_id, directory=event.directory, fault=fault)

@@ -1,5 +1,30 @@
 """Making contracts: lock them, scaffold them, draft them from merged changes."""
 
+from repotrial.authoring._certify import (
+    CERTIFICATE_FILE,
+    Certificate,
+    CertificateGrade,
+    CertificateInvalidError,
+    CertificateItem,
+    CertificateMissing,
+    CertificateRefused,
+    CertificateStale,
+    CertificateState,
+    CertificateUntrusted,
+    CertificateValid,
+    CertificateVersionError,
+    CertificationBrokenError,
+    CertificationSettings,
+    CertifiedRun,
+    CheatTrial,
+    MachineClass,
+    NotCertifiableError,
+    build_certificate_schema,
+    certify_contract,
+    check_certificate,
+    load_certificate,
+    write_certificate,
+)
 from repotrial.authoring._codes import DRAFT_CODES
 from repotrial.authoring._ecosystem import EcosystemName
 from repotrial.authoring._from_commit import create_contract_from_commit
@@ -22,13 +47,36 @@ from repotrial.authoring._split import (
     UnsupportedTestFileError,
 )
 from repotrial.authoring._staging import ContractDirectoryTakenError, ContractDirectoryUnwritableError
+from repotrial.authoring._swebench import SwebenchContract, create_contract_from_swebench
+from repotrial.authoring._swebench_instance import (
+    InstanceInvalidError,
+    InstanceUnknownError,
+    SwebenchInstance,
+    load_swebench_instances,
+)
 from repotrial.authoring._template import Guess
 from repotrial.authoring._test_files import TEST_GLOBS, GlobInvalidError
 
 __all__ = [
+    "CERTIFICATE_FILE",
     "DRAFT_CODES",
     "TEST_GLOBS",
+    "Certificate",
+    "CertificateGrade",
+    "CertificateInvalidError",
+    "CertificateItem",
+    "CertificateMissing",
+    "CertificateRefused",
+    "CertificateStale",
+    "CertificateState",
+    "CertificateUntrusted",
+    "CertificateValid",
+    "CertificateVersionError",
+    "CertificationBrokenError",
+    "CertificationSettings",
+    "CertifiedRun",
     "ChangeWithoutTestsError",
+    "CheatTrial",
     "CommitContract",
     "ContractDirectoryTakenError",
     "ContractDirectoryUnwritableError",
@@ -38,17 +86,30 @@ __all__ = [
     "EmptyChangeError",
     "GlobInvalidError",
     "Guess",
+    "InstanceInvalidError",
+    "InstanceUnknownError",
     "LockChange",
     "LockResult",
     "LockUnwritableError",
+    "MachineClass",
     "NewContract",
+    "NotCertifiableError",
     "OnlyTestsChangedError",
     "OptionInvalidError",
     "RootCommitError",
     "SubmoduleChangedError",
+    "SwebenchContract",
+    "SwebenchInstance",
     "UnsupportedTestFileError",
+    "build_certificate_schema",
+    "certify_contract",
+    "check_certificate",
     "create_contract",
     "create_contract_from_commit",
+    "create_contract_from_swebench",
+    "load_certificate",
+    "load_swebench_instances",
     "lock_contract",
     "verify_lock",
+    "write_certificate",
 ]

@@ -16,10 +16,16 @@ DRAFT_CODES: Mapping[str, str] = MappingProxyType(
         "draft-names-new-file": "A line of the drafted statement names a file that the change adds.",
         "draft-nothing-fails": "The drafted check runs the project's own tests, which pass on the snapshot.",
         "draft-quotes-code": "A line of the drafted statement quotes code of the change.",
+        "draft-overlay-other-file": "A hidden check brings a file that is no test by its path: no change of "
+        "it by a candidate counts.",
         "draft-source-local": "The repository is named by a path of this machine.",
         "draft-statement-form": "The statement is still the form that `contract new` writes.",
         "draft-statement-message": "The statement is still the commit message.",
+        "draft-statement-issue": "The statement is still the text of an issue, as a data set has it.",
         "draft-tells-solution": "A line of the drafted statement tells the solution instead of the problem.",
+        "draft-test-cut": "A test id of a data set is cut at a blank, so that nothing can match it.",
+        "draft-test-unlisted": "Test files of a data set's instance hold tests that its lists do not name; "
+        "here they count, too.",
     }
 )
-"""What each problem means that `contract new` can return."""
+"""What each problem means that `contract new` and `contract import` can return."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import stat
 from pathlib import Path
 
 import msgspec
@@ -33,6 +31,7 @@ from repotrial.authoring._writing import (
     build_repository,
     build_title,
     check_source,
+    copy_file,
     finish,
     write_inventory,
 )
@@ -102,7 +101,7 @@ def _write(material: _Material, staging: Path, target: Path) -> CreatedContract:
     guess = _read_inventory(material, project)
     inventory = guess.inventory if guess is not None and guess.has_ids else None
     for path in split.laid:
-        _copy(material.head.root / path, staging / _CHECK_DIRECTORY / path)
+        copy_file(material.head.root / path, staging / _CHECK_DIRECTORY / path)
     write_inventory(staging, inventory)
     (staging / REFERENCE_FILE).write_bytes(material.patch)
     repository = build_repository(options, material.base, staging)
@@ -205,9 +204,3 @@ def _list_guesses(inventory: Inventory | None) -> list[Guess]:
         " read from the source, nothing was run",
     )
     return [baseline, ids]
-
-
-def _copy(origin: Path, copy: Path) -> None:
-    copy.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(origin, copy, follow_symlinks=False)
-    copy.chmod(0o755 if origin.stat().st_mode & stat.S_IXUSR else 0o644)

@@ -11,7 +11,7 @@ import msgspec
 
 from repotrial.contract import Inventory
 
-__all__ = ["InventoryGuess", "PythonTestFile", "build_python_inventory", "is_test_module"]
+__all__ = ["InventoryGuess", "PythonTestFile", "build_python_inventory", "is_test_module", "list_test_ids"]
 
 _MAX_SOURCE_CHARACTERS = 2_000_000
 
@@ -76,6 +76,11 @@ def build_python_inventory(files: Sequence[PythonTestFile]) -> InventoryGuess:
         ),
         unknown=tuple(unknown),
     )
+
+
+def list_test_ids(path: str, source: str) -> tuple[str, ...]:
+    """Ids of the tests that a file shows, without parameters; none where it cannot be parsed."""
+    return tuple(dict.fromkeys(test.id for test in _read_tests(path, source) or ()))
 
 
 def _read_tests(path: str, source: str) -> list[_Test] | None:

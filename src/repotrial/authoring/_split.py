@@ -21,6 +21,7 @@ __all__ = [
     "SubmoduleChangedError",
     "UnsupportedTestFileError",
     "split_change",
+    "verify_hidden",
 ]
 
 _GITLINK = "160000"
@@ -113,14 +114,23 @@ def split_change(info: CommitInfo, tests: KnownTestPaths) -> Split:
         raise OnlyTestsChangedError(
             f"expected a change beside the tests, found {_show([change.path for change in hidden])}"
         )
-    _verify_storable(hidden)
-    _verify_separable(hidden, reference)
+    verify_hidden(hidden, reference)
     replaced = (ChangeStatus.DELETED, ChangeStatus.TYPE_CHANGED)
     return Split(
         laid=tuple(change.path for change in laid),
         removed=tuple(change.path for change in hidden if change.status in replaced),
         reference=reference,
     )
+
+
+def verify_hidden(hidden: Sequence[ChangedFile], reference: Sequence[ChangedFile]) -> None:
+    """Make sure that the tests of a change can lie beside a contract, apart from the rest.
+
+    Raises:
+        UnsupportedTestFileError: one of them cannot.
+    """
+    _verify_storable(hidden)
+    _verify_separable(hidden, reference)
 
 
 def _verify_storable(hidden: Sequence[ChangedFile]) -> None:

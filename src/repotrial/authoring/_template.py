@@ -51,6 +51,8 @@ class ContractDraft(msgspec.Struct, frozen=True, kw_only=True):
     origin: str
     """Where the draft comes from, for people."""
     guesses: tuple[Guess, ...]
+    python_lock: str | None = None
+    """A requirements file with hashes, beside the contract."""
 
 
 class _Page:
@@ -148,6 +150,8 @@ def _write_environment(page: _Page, draft: ContractDraft) -> None:
     page.entry("tools", draft.ecosystem.tools)
     page.entry("variables", draft.ecosystem.variables)
     match draft.ecosystem.name:
+        case "python" if draft.python_lock is not None:
+            page.entry("python", {"lock": draft.python_lock})
         case "python":
             page.note('python = { lock = "requirements.lock" }: a file with hashes, if tests need packages')
         case "javascript":

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -43,6 +45,7 @@ __all__ = [
     "build_repository",
     "build_title",
     "check_source",
+    "copy_file",
     "finish",
     "write_inventory",
 ]
@@ -137,6 +140,13 @@ def write_inventory(directory: Path, inventory: Inventory | None) -> None:
         path = directory / _INVENTORY_FILE
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(msgspec.json.format(msgspec.json.encode(inventory), indent=2) + b"\n")
+
+
+def copy_file(origin: Path, copy: Path) -> None:
+    """A file of a tree beside the contract, executable where it was."""
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(origin, copy, follow_symlinks=False)
+    copy.chmod(0o755 if origin.stat().st_mode & stat.S_IXUSR else 0o644)
 
 
 def build_guesses(project: Project, *, protected: Sequence[str]) -> list[Guess]:

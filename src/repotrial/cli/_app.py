@@ -22,6 +22,8 @@ RepoTrial {__version__}: coding agents on trial, on real repositories.
   repotrial contract new --help         write a contract for a repository of yours
   repotrial contract check DIR          see whether a contract is sound
   repotrial contract lock DIR           pin it: every digest, one version id
+  repotrial run start DIR --agent noop  put agents on trial
+  repotrial run summary RUNS            how they did, and how sure one can be of it
   repotrial run verify RUN_DIR          does the record of a run hold?
   repotrial run show RUN_DIR            what happened in it
   repotrial doctor                      what can this machine isolate, and how well?

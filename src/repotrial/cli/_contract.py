@@ -1,11 +1,14 @@
-"""`repotrial contract`: check, lock, show, schema, new."""
+"""`repotrial contract`: check, lock, certify, show, schema, new, import."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from repotrial.cli._contract_certify import certify
+from repotrial.cli._contract_import import import_contracts
 from repotrial.cli._contract_new import new_contract
 from repotrial.cli._options import ContractDirectories, ContractDirectory, JsonFlag, noun
 
@@ -19,6 +22,12 @@ app = noun("contract", "Contracts: what is promised.")
 app.command("new", epilog="Example: repotrial contract new mine --repository ../app --from-commit 4f1c2ab")(
     new_contract
 )
+app.command(
+    "import", epilog="Example: repotrial contract import instances.jsonl --repo ../app --out contracts"
+)(import_contracts)
+app.command(
+    "certify", epilog="Example: repotrial contract certify examples/contracts/textkit-wide-chars --jobs 2"
+)(certify)
 
 
 @app.command("check", epilog="Example: repotrial contract check examples/contracts/textkit-wide-chars")
@@ -77,17 +86,32 @@ def lock(
 
 
 @app.command("show", epilog="Example: repotrial contract show examples/contracts/textkit-wide-chars")
-def show(directory: ContractDirectory, *, json: JsonFlag = False) -> None:
-    """Show a contract as people read it."""
+def show(
+    directory: ContractDirectory,
+    *,
+    key_files: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--key",
+            metavar="FILE",
+            readable=False,
+            help="A public key whose certificates to trust (repeatable); this machine's own if left out.",
+        ),
+    ] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Show a contract as people read it, and what its certificate is worth."""
     from repotrial import api
     from repotrial.cli._contract_view import render_contract
     from repotrial.cli._output import Screen, print_json
+    from repotrial.cli._trace import load_trusted_keys
 
     loaded = api.load_contract(directory)
+    certificate = api.find_certificate(loaded, load_trusted_keys(key_files or []))
     if json:
-        print_json(api.describe_contract(loaded))
+        print_json(api.describe_contract(loaded, certificate))
     else:
-        Screen().draw(render_contract(loaded))
+        Screen().draw(render_contract(loaded, certificate))
 
 
 def _complete_schema(incomplete: str) -> list[str]:
@@ -102,7 +126,7 @@ def schema(
         str,
         typer.Argument(
             metavar="NAME",
-            help="contract, inventory, lock, manifest or trace.",
+            help="certificate, contract, inventory, lock, manifest or trace.",
             autocompletion=_complete_schema,
         ),
     ] = "contract",

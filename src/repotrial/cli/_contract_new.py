@@ -15,7 +15,7 @@ from repotrial.cli._options import JsonFlag
 if TYPE_CHECKING:
     from repotrial.api import CommitContract, CreatedContract, NewContract
 
-__all__ = ["Ecosystem", "Kind", "OptionConflictError", "new_contract"]
+__all__ = ["Ecosystem", "Kind", "OptionConflictError", "new_contract", "show_created"]
 
 
 _MAX_FILES_NAMED = 8
@@ -163,10 +163,11 @@ def _create(options: NewContract | CommitContract, *, json: bool) -> None:
     if json:
         print_json(created)
     else:
-        _show_created(created)
+        show_created(created)
 
 
-def _show_created(created: CreatedContract) -> None:
+def show_created(created: CreatedContract) -> None:
+    """What was written, for people, and what is left for them to do."""
     from repotrial.cli._output import Screen, counted, print_problems
 
     screen = Screen()

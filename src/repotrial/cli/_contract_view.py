@@ -14,16 +14,23 @@ from repotrial._core.display import escape_unprintable
 from repotrial.cli._statement_view import render_statement
 
 if TYPE_CHECKING:
-    from repotrial.api import Check, Contract, Inventory, LoadedContract
+    from repotrial.api import (
+        Certificate,
+        CertificateState,
+        Check,
+        Contract,
+        Inventory,
+        LoadedContract,
+    )
 
 __all__ = ["render_contract"]
 
 
-def render_contract(loaded: LoadedContract) -> RenderableType:
+def render_contract(loaded: LoadedContract, certificate: CertificateState) -> RenderableType:
     contract = loaded.contract
     return Group(
         Panel(render_statement(loaded.statement), title=_text(contract.id, style="bold"), title_align="left"),
-        _facts(loaded),
+        _facts(loaded, certificate),
         _checks(loaded),
         _policy(contract),
     )
@@ -34,7 +41,7 @@ def _text(*lines: str, style: str = "") -> Text:
     return Text("\n".join(map(escape_unprintable, lines)), style=style)
 
 
-def _facts(loaded: LoadedContract) -> Table:
+def _facts(loaded: LoadedContract, certificate: CertificateState) -> Table:
     contract, lock = loaded.contract, loaded.lock
     rows: list[tuple[str, ...]] = [
         ("title", contract.title),
@@ -46,8 +53,34 @@ def _facts(loaded: LoadedContract) -> Table:
         ("environment", _environment(contract)),
         ("setup", *([step.run for step in contract.setup] or ["nothing"])),
         ("reference", contract.reference or "none"),
+        ("certificate", *_certificate(certificate)),
     ]
     return _two_columns("Identity", rows)
+
+
+def _certificate(state: CertificateState) -> list[str]:
+    """What it says, if it is worth anything, and whose word that is."""
+    from repotrial import api
+
+    match state:
+        case api.CertificateMissing():
+            return ["none (repotrial contract certify)"]
+        case api.CertificateRefused(reason=reason):
+            return [f"worthless: {reason}"]
+        case api.CertificateStale(changed=changed):
+            return [f"stale: made for another version ({', '.join(changed)})"]
+        case api.CertificateUntrusted(key_id=key_id, certificate=certificate):
+            return [*_certified(certificate), f"not signed by a trusted key: {key_id}"]
+        case api.CertificateValid(key_id=key_id, certificate=certificate):
+            return [*_certified(certificate), f"signed by {key_id}"]
+
+
+def _certified(certificate: Certificate) -> list[str]:
+    word = "certified" if certificate.is_certified else "not certified"
+    tried = sum(cheat.outcome in ("refused", "accepted") for cheat in certificate.cheats)
+    failing = [item.id for item in certificate.items if item.outcome == "fails"]
+    first = f"{word} ({certificate.grade}): {len(certificate.items)} items, {tried} cheats"
+    return [first, *([f"fails: {', '.join(failing)}"] if failing else [])]
 
 
 def _repository(contract: Contract) -> str:

@@ -96,7 +96,7 @@ class _LineProgress:
 
     def _end(self, run_id: str, *parts: Part) -> None:
         run = self._at_work.get(run_id)
-        elapsed, name = (" " * 8, run_id) if run is None else (run.elapsed, run.name)
+        elapsed, name = ("  before", run_id) if run is None else (run.elapsed, run.name)
         spaced = [piece for part in parts for piece in ("  ", part)]
         self._screen.line(f"{elapsed}  {name}", *spaced)
 

@@ -10,14 +10,16 @@ import typer
 from repotrial.cli._options import JsonFlag, RunDirectories, noun
 from repotrial.cli._run_compare import compare
 from repotrial.cli._run_list import list_runs
+from repotrial.cli._run_page import page
+from repotrial.cli._run_replay import replay
 from repotrial.cli._run_show import show
 from repotrial.cli._run_start import start
 from repotrial.cli._run_summary import summarize
 from repotrial.cli._run_verdict import score
-from repotrial.cli._trace import default_key_file
+from repotrial.cli._trace import load_trusted_keys
 
 if TYPE_CHECKING:
-    from repotrial.api import AspectVerdict, PublicKey, RunCheck
+    from repotrial.api import AspectVerdict, RunCheck
     from repotrial.cli._output import Screen
 
 __all__ = ["app"]
@@ -55,7 +57,7 @@ def verify(
     from repotrial import api
     from repotrial.cli._batch import Verdict, work_through
 
-    trusted = None if integrity_only else _load_trusted_keys(key_files or [])
+    trusted = None if integrity_only else load_trusted_keys(key_files or [])
     work_through(
         directories,
         lambda directory: api.verify_run(directory, trusted_keys=trusted),
@@ -64,15 +66,6 @@ def verify(
         noun="run",
         json=json,
     )
-
-
-def _load_trusted_keys(key_files: list[Path]) -> list[PublicKey]:
-    from repotrial import api
-
-    if key_files:
-        return api.load_public_keys(key_files)
-    own = default_key_file()
-    return [] if own is None else api.load_own_public_key(own)
 
 
 def _show_check(screen: Screen, result: RunCheck) -> None:
@@ -110,6 +103,8 @@ def _show_verdict(screen: Screen, name: str, verdict: AspectVerdict) -> None:
 
 app.command("show", epilog="Example: repotrial run show runs/textkit-noop-r0 --type termination")(show)
 app.command("score", epilog="Example: repotrial run score runs/* --json")(score)
+app.command("page", epilog="Example: repotrial run page runs/textkit-noop-r0 -o noop.html")(page)
+app.command("replay", epilog="Example: repotrial run replay runs/textkit-noop-r0 --contract DIR")(replay)
 app.command("list", epilog="Example: repotrial run list runs --tag acceptance-failure")(list_runs)
 app.command("compare", epilog="Example: repotrial run compare runs/one runs/other --force")(compare)
 app.command("summary", epilog="Example: repotrial run summary runs --compare noop,reference")(summarize)

@@ -38,17 +38,20 @@ def compare(
         print_json(found)
     else:
         screen = Screen()
-        _print_differences(screen, found)
+        _print_differences(screen, found, is_declared=force)
         if found.is_comparable or force:
             _print_sides(screen, found)
     if not found.is_comparable and not force:
         raise typer.Exit(ExitCode.DOES_NOT_HOLD)
 
 
-def _print_differences(screen: Screen, found: RunComparison) -> None:
+def _print_differences(screen: Screen, found: RunComparison, *, is_declared: bool) -> None:
     from repotrial.cli._table import print_table
 
-    screen.line((found.label, "bold green" if found.is_comparable else "bold yellow"))
+    if found.is_comparable or is_declared:
+        screen.line((found.label, "bold green" if found.is_comparable else "bold yellow"))
+    else:
+        screen.line(("not comparable: ", "bold red"), "--force shows both, with these differences declared")
     if found.differences:
         rows = [[item.field, item.one, item.other] for item in found.differences]
         print_table(screen, ("field", "one", "other"), rows)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from repotrial._core.absence import NotComputable
 from repotrial._core.errors import UsageError
 from repotrial.cli._options import JsonFlag
 from repotrial.cli._run_list import AgentPattern, ContractPattern, RunsDirectory
@@ -73,7 +72,7 @@ def _split(compare: str | None) -> tuple[str, str] | None:
 def _print_agents(screen: Screen, summary: RunsSummary) -> None:
     from repotrial.cli._table import print_table
 
-    header = ("agent", "runs", "success", "failure", "error", "invalid", "rate", "95 % interval", "")
+    header = ("agent", "runs", "success", "failure", "error", "invalid", "rate", "", "95 % interval")
     rows = [
         [
             found.agent,
@@ -90,15 +89,17 @@ def _print_agents(screen: Screen, summary: RunsSummary) -> None:
 
 
 def _describe_rate(found: AgentSummary) -> tuple[str, str, str]:
-    """The value, its interval, and a bar: full where the value is, light as far as the interval reaches."""
+    """The value, a bar (full up to the value, light up to the interval's end), and the interval."""
+    from repotrial._core.absence import NotComputable  # loads what `--version` does without
+
     rate = found.rate
     if isinstance(rate, NotComputable):
-        return "-", rate.reason, ""
+        return "-", "", rate.reason
     if isinstance(rate.interval, NotComputable):
-        return f"{rate.value:.1%}", f"none: {rate.interval.reason}", _draw(rate.value, rate.value)
+        return f"{rate.value:.1%}", _draw(rate.value, rate.value), f"none: {rate.interval.reason}"
     interval = rate.interval
     words = f"{interval.low:.1%} to {interval.high:.1%} ({interval.method.value})"
-    return f"{rate.value:.1%}", words, _draw(rate.value, interval.high)
+    return f"{rate.value:.1%}", _draw(rate.value, interval.high), words
 
 
 def _draw(value: float, high: float) -> str:
@@ -109,7 +110,7 @@ def _draw(value: float, high: float) -> str:
 def _print_versions(screen: Screen, summary: RunsSummary) -> None:
     from repotrial.cli._table import print_table
 
-    header = ("contract", "version", "agent", "runs", "success", "scorable", "error", "invalid", "mean score")
+    header = ("contract", "version", "agent", "success", "error", "invalid", "over all", "mean score")
     rows = []
     for row in summary.aggregate.by_version:
         versions = ",".join(version.removeprefix("sha256:")[:10] for version in row.contract_version_ids)
@@ -118,15 +119,17 @@ def _print_versions(screen: Screen, summary: RunsSummary) -> None:
                 _known(row.contract_id),
                 versions or "?",
                 _known(getattr(row.agent, "name", "?")),
-                str(row.attempted),
-                str(row.success.count),
-                str(row.success.of),
-                str(row.acceptance_error.count),
-                str(row.invalid.count),
+                *(
+                    f"{rate.count}/{rate.of}"
+                    for rate in (row.success, row.acceptance_error, row.invalid, row.over_attempted)
+                ),
                 _known(row.mean_graded),
             ]
         )
-    screen.line(("by contract: ", "bold"), summary.aggregate.label)
+    screen.line(
+        ("by contract version", "bold"),
+        f" ({summary.aggregate.label}): success and error of scorable runs, invalid of attempted ones",
+    )
     print_table(screen, header, rows)
 
 
@@ -135,6 +138,8 @@ def _known(value: object) -> str:
 
 
 def _print_paired(screen: Screen, paired: PairedSummary) -> None:
+    from repotrial._core.absence import NotComputable
+
     found = paired.comparison
     name = f"{paired.one} less {paired.other}"
     screen.line((name, "bold"), f", over {found.n_pairs} contracts that both have")

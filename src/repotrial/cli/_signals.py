@@ -37,7 +37,9 @@ def stop_on_signals(stop: Callable[[], None]) -> Iterator[Interruption]:
         # In a thread of its own: a second signal may come while this one still waits for a lock.
         threading.Thread(target=stop, name="stop").start()
 
-    before = {number: signal.signal(number, take) for number in (signal.SIGINT, signal.SIGTERM)}
+    is_main = threading.current_thread() is threading.main_thread()  # no other can take signals
+    numbers = (signal.SIGINT, signal.SIGTERM) if is_main else ()
+    before = {number: signal.signal(number, take) for number in numbers}
     try:
         yield asked
     finally:

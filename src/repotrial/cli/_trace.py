@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from repotrial._core.errors import UsageError
 from repotrial.cli._options import JsonFlag, noun
 
-__all__ = ["HomeUnknownError", "app", "default_key_file"]
+if TYPE_CHECKING:
+    from repotrial.api import PublicKey
+
+__all__ = ["HomeUnknownError", "app", "default_key_file", "load_trusted_keys"]
 
 app = noun("trace", "Traces: what happened, and the key that seals it.")
 key_app = noun("key", "The Ed25519 key that seals traces on this machine.")
@@ -34,6 +37,16 @@ def default_key_file() -> Path | None:
         except RuntimeError:  # neither HOME nor an entry in the user database
             return None
     return configuration / "repotrial" / "seal-key.pem"
+
+
+def load_trusted_keys(key_files: list[Path]) -> list[PublicKey]:
+    """The keys that were named, else this machine's own, if it has one."""
+    from repotrial import api
+
+    if key_files:
+        return api.load_public_keys(key_files)
+    own = default_key_file()
+    return [] if own is None else api.load_own_public_key(own)
 
 
 @key_app.command("show", epilog="Example: repotrial trace key show > public-key.pem")

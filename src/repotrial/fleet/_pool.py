@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from repotrial._core.errors import RepoTrialError
+from repotrial._core.resolve import resolve_documents
 from repotrial.contract import LoadedContract
 from repotrial.fleet._events import FleetEvent, RunEnded, RunPhase, RunSkipped, RunStarted, RunUndone
 from repotrial.fleet._plan import FleetPlan, PlannedRun
@@ -47,6 +48,7 @@ def conduct_fleet(plan: FleetPlan, settings: FleetSettings) -> Generator[FleetEv
     for run in plan.runs:
         if run.conducted is not None:
             yield RunSkipped(run_id=run.spec.run_id, directory=str(run.conducted))
+    resolve_documents()  # before any thread decodes one
     missing = plan.missing
     events: queue.SimpleQueue[FleetEvent] = queue.SimpleQueue()
     with _Shelf(settings) as shelf, ThreadPoolExecutor(settings.jobs, thread_name_prefix="run") as pool:

@@ -20,7 +20,7 @@ from repotrial.policy._dependencies import (
 from repotrial.policy._flag import REASONS as REVIEW_REASONS
 from repotrial.policy._flag import Confidence, ReviewFlag
 from repotrial.policy._flags import find_review_flags
-from repotrial.policy._globs import PolicyGlobError
+from repotrial.policy._globs import PathRules, PolicyGlobError
 from repotrial.policy._manifests import Ecosystem
 from repotrial.policy._markers import find_conflict_markers
 from repotrial.policy._read import read_change
@@ -42,6 +42,7 @@ __all__ = [
     "NewDependency",
     "PatchLimits",
     "PatchUnreadableError",
+    "PathRules",
     "PolicyGlobError",
     "ReviewFlag",
     "RuleName",

@@ -110,7 +110,7 @@ def _iter_lines(data: bytes) -> Iterator[tuple[bytes, int]]:
 
 
 class _Reader:
-    """Lines of a patch, sorted into files. Within a hunk every line has a sign, so no content looks like a head."""
+    """Lines of a patch, sorted into files; in a hunk every line has a sign, so none looks like a head."""
 
     def __init__(self) -> None:
         self.files: list[FileDiff] = []
@@ -175,8 +175,10 @@ class _Reader:
             file.lines_left_out += 1
             return
         self._room -= 1
-        text = raw.decode("utf-8", "replace")[:MAX_LINE_CHARACTERS]
-        cut = max(0, length - len(text.encode())) if length > len(raw) or len(text) == MAX_LINE_CHARACTERS else 0
+        decoded = raw.decode("utf-8", "replace")
+        text = decoded[:MAX_LINE_CHARACTERS]
+        is_cut = length > len(raw) or len(decoded) > len(text)
+        cut = max(1, length - len(text.encode())) if is_cut else 0
         file.lines.append(DiffLine(sign=sign, old=old, new=new, text=text, cut=cut))
 
 

@@ -123,7 +123,8 @@ class _Walk:
 
     def _read_briefing(self, body: Body, seq: int) -> BriefingText:
         if body.length_bytes > _MAX_BRIEFING_BYTES:
-            return BriefingText(seq=seq, text=Unknown(reason=f"{body.length_bytes} bytes are too many to show"))
+            unread = Unknown(reason=f"{body.length_bytes} bytes are too many to show")
+            return BriefingText(seq=seq, text=unread)
         try:
             text = load_body(body, self._blobs).decode("utf-8", "replace")
         except EvidenceError as error:

@@ -82,10 +82,10 @@ def show_duration(value: object) -> object:
     if seconds < 1:
         return f"{value / 1000:.0f} ms"
     if seconds < _SECONDS_PER_MINUTE:
-        return f"{seconds:.1f} s"
+        return f"{seconds:.1f}".removesuffix(".0") + " s"
     minutes, rest = divmod(round(seconds), _SECONDS_PER_MINUTE)
     if minutes < _MINUTES_PER_HOUR:
-        return f"{minutes} min {rest} s"
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
     hours, minutes = divmod(minutes, _MINUTES_PER_HOUR)
     return f"{hours} h {minutes} min"
 

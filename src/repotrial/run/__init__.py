@@ -1,7 +1,7 @@
 """One trial: bind, set up, brief, act, accept, seal; every phase leaves its evidence."""
 
 from repotrial.run._accept import find_variants
-from repotrial.run._accept._execute import CandidateLostError
+from repotrial.run._accept._execute import CandidateLostError, list_twins
 from repotrial.run._act import AgentSandboxLostError, ReferenceMissingError
 from repotrial.run._agents import (
     Agent,
@@ -66,6 +66,7 @@ __all__ = [
     "conduct_run",
     "find_attempts",
     "find_variants",
+    "list_twins",
     "load_agent_file",
     "open_attempt",
     "refuse_handover",

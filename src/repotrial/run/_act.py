@@ -21,6 +21,7 @@ from repotrial.run._context import BoundRun
 from repotrial.run._limits import build_resource_limits
 from repotrial.run._monitor import SyscallMonitor
 from repotrial.run._outputs import build_output
+from repotrial.run._restate import restate_patch
 from repotrial.sandbox import (
     Bind,
     CommandResult,
@@ -95,7 +96,10 @@ def act(run: BoundRun, briefing: str) -> bytes:
         case PatchAgent(patch=patch):
             return _hand_in(run, patch)
         case ScriptAgent(script=script):
-            return _work(run, briefing, ("/bin/sh", f"{AGENT_PLACE}/script"), script)
+            # A script that names its interpreter gets it, as it would from any shell.
+            program = f"{AGENT_PLACE}/script"
+            argv = (program,) if script.startswith(b"#!") else ("/bin/sh", program)
+            return _work(run, briefing, argv, script)
         case CommandAgent(argv=argv):
             return _work(run, briefing, argv, None)
         case HumanAgent():
@@ -105,7 +109,7 @@ def act(run: BoundRun, briefing: str) -> bytes:
 
 
 def _hand_in(run: BoundRun, patch: bytes) -> bytes:
-    """A finished change: nothing is executed, and acceptance judges it as it came."""
+    """A finished change: nothing of the agent's is executed."""
     run.writer.append(
         ToolInvocation(
             tool="hand-in",
@@ -118,7 +122,7 @@ def _hand_in(run: BoundRun, patch: bytes) -> bytes:
         actor="agent",
     )
     _terminate_normally(run, "completed", "done", "the change was handed in")
-    return patch
+    return restate_patch(run, patch)
 
 
 def _work(run: BoundRun, briefing: str, argv: tuple[str, ...], script: bytes | None) -> bytes:
@@ -128,7 +132,7 @@ def _work(run: BoundRun, briefing: str, argv: tuple[str, ...], script: bytes | N
         scratch = stack.enter_context(run.installation.open_scratch())
         scratch.write("briefing.md", briefing.encode())
         if script is not None:
-            scratch.write("script", script)
+            scratch.write("script", script, is_executable=True)
         before = workspace.snapshot()
         result = _execute(run, workspace, argv, Bind(source=scratch.path, target=AGENT_PLACE))
         _record_mutations(run, workspace, before)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import tempfile
 from pathlib import Path
@@ -14,6 +15,7 @@ from repotrial.trace import RunPaths
 __all__ = ["RunDirectoryError", "find_attempts", "open_attempt"]
 
 _MAX_ATTEMPTS = 10_000
+_TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)
 
 
 class RunDirectoryError(MachineError):
@@ -59,10 +61,11 @@ def _claim(runs: Path, place: Path, spec: RunSpec) -> Path:
     for number in range(first, first + _MAX_ATTEMPTS):
         target = runs / f"{spec.run_id}-a{number}"
         try:
-            target.mkdir()  # whoever makes it owns the number
-        except FileExistsError:
+            place.rename(target)  # whoever is first owns the number: no run directory is ever empty
+        except OSError as error:
+            if error.errno not in _TAKEN:
+                raise
             continue
-        place.rename(target)  # replaces the empty directory in one step
         sync_directory(runs)
         return target
     shutil.rmtree(place)

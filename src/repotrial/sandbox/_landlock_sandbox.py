@@ -123,7 +123,7 @@ class LandlockSandbox:
             disk = DiskWatch(self._scratch, *changes, limit_bytes=space * _MEGABYTE)
             self._programs = KeptPrograms(limits, site=site, disk=disk)
         except OSError:
-            remove_tree(self._scratch)
+            remove_tree(self._scratch.parent)
             raise
 
     @property
@@ -176,8 +176,10 @@ class LandlockSandbox:
         Raises:
             SandboxEndError: Nobody can confirm that they are gone.
         """
-        self._programs.close()
-        remove_tree(self._scratch)
+        try:
+            self._programs.close()
+        finally:
+            remove_tree(self._scratch.parent)
 
     def __enter__(self) -> Self:
         return self
@@ -213,12 +215,14 @@ class LandlockSandbox:
 
 
 def _make_scratch(owner: Account) -> Path:
-    # Labelled, so that the next start can remove it if this one is killed.
+    # Labelled and our own, so that the next start can remove it if this one is killed.
     place = Path(tempfile.gettempdir(), build_label()).resolve()
-    place.mkdir(0o700)
+    place.mkdir(0o755)
+    scratch = place / "tmp"
+    scratch.mkdir(0o700)
     if not os.geteuid():
-        os.chown(place, owner.uid, owner.gid)
-    return place
+        os.chown(scratch, owner.uid, owner.gid)
+    return scratch
 
 
 def _count_threads(uid: int) -> int:

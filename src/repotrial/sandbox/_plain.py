@@ -34,12 +34,13 @@ PLAIN_CAPABILITIES: Final = Capabilities(
     has_overlay=False,
     has_stages=False,
     syscall_audit="none",
-    memory_limit="polled",
-    cpu_meter="sampled",
-    disk_limit="polled",
-    freezer="signals",
+    memory_limit="none",
+    cpu_meter="none",
+    disk_limit="none",
+    freezer="none",
     has_images=False,
 )
+"""Ceilings are watched, but not promised: a program that wants to get away from its keeper can."""
 
 
 class UnsandboxedWarning(UserWarning):
@@ -50,8 +51,8 @@ class PlainSandbox:
     """No sandbox: the workspace is a directory, and programs may do what the user may do.
 
     The workspace keeps its own path; `/workspace` is understood only as the directory where a command runs.
-    A root harness still gives programs the account that sandboxes have. Ceilings are watched, and everything
-    ends with the sandbox, as long as nothing works against it.
+    A root harness still gives programs the account that sandboxes have. Everything ends with the sandbox, as
+    long as nothing works against it.
     """
 
     def __init__(self, spec: SandboxSpec) -> None:

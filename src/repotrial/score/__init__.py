@@ -53,7 +53,7 @@ from repotrial.score._taxonomy import (
     load_taxonomy,
     load_weights,
 )
-from repotrial.score._write import ScoreWriteError, write_score
+from repotrial.score._write import ScoreWriteError, write_score, write_verdict
 
 __all__ = [
     "ARTIFACTS",
@@ -121,4 +121,5 @@ __all__ = [
     "load_weights",
     "render_document",
     "write_score",
+    "write_verdict",
 ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 from repotrial._core.absence import NotComputable, Unknown
-from repotrial._core.canonical import decimal_text
 from repotrial._core.digest import Digest, digest_bytes
 from repotrial.contract import (
     ChangeSummary,
@@ -24,7 +23,7 @@ from repotrial.score._delta import BrokenRule, Delta, find_broken_rules, read_de
 from repotrial.score._document import GATES, Document, Line, Verdict, build_line
 from repotrial.score._evidence import Evidence, InvalidReason, SealState
 from repotrial.score._gates import GateResult, build_gates
-from repotrial.score._graded import Graded, build_graded
+from repotrial.score._graded import Graded, build_graded, render_share
 from repotrial.score._outcomes import CheckResult, build_results, find_patch_verdict
 from repotrial.score._review import ReviewNote, build_review_notes
 from repotrial.score._status import Invalid, RunStatus, Scorable, build_status
@@ -261,7 +260,7 @@ def _build_general(
     score = build_interface_score(inputs, contract.scoring.interface, value=value)
     if isinstance(score, NotComputable):
         return score
-    return GeneralScore(**{name: decimal_text(getattr(score, name)) for name in score.__struct_fields__})
+    return GeneralScore(**{name: render_share(getattr(score, name)) for name in score.__struct_fields__})
 
 
 def _find_oracle_outcome(

@@ -191,6 +191,8 @@ class TraceFacts(msgspec.Struct, frozen=True, kw_only=True):
     history: WorkHistory = WorkHistory()
     event_counts: dict[str, int] = {}
     has_briefing: bool = False
+    is_ended: bool = False
+    """Whether the harness came to sealing: what stops before may lack anything that was still to come."""
     dropped_events: int = 0
     """How many the byte budget dropped."""
     acting_us: int | None = None

@@ -15,7 +15,15 @@ from repotrial.score._outcomes import CheckResult
 from repotrial.score._taxonomy import load_weights
 from repotrial.trace import DecimalText
 
-__all__ = ["Dimension", "Graded", "Sensitivity", "WeightRange", "build_graded", "find_missing_artifacts"]
+__all__ = [
+    "Dimension",
+    "Graded",
+    "Sensitivity",
+    "WeightRange",
+    "build_graded",
+    "find_missing_artifacts",
+    "render_share",
+]
 
 _CONTEXT = Context(prec=28, rounding=ROUND_HALF_EVEN)
 _PLACES = Decimal("0.000000001")
@@ -94,13 +102,13 @@ def build_graded(
     known = {name: q for name, (q, _) in values.items() if isinstance(q, Decimal)}
     weights = _share_out(declared, known)
     return Graded(
-        score=_text(_sum(weights, known)),
+        score=render_share(_sum(weights, known)),
         dimensions=tuple(
             Dimension(
                 name=name,
-                value=q if isinstance(q, NotComputable) else _text(q),
-                declared_weight=_text(declared[name]),
-                weight=_text(weights[name]),
+                value=q if isinstance(q, NotComputable) else render_share(q),
+                declared_weight=render_share(declared[name]),
+                weight=render_share(weights[name]),
                 why=why,
             )
             for name, (q, why) in values.items()
@@ -114,7 +122,8 @@ def build_graded(
     )
 
 
-def _text(value: Decimal) -> str:
+def render_share(value: Decimal) -> str:
+    """A figure of the score, to a fixed number of places: one that vanishes is zero."""
     return decimal_text(value.quantize(_PLACES, context=_CONTEXT))
 
 
@@ -183,11 +192,13 @@ def _sum(weights: _Vector, values: _Vector) -> Decimal:
 def _build_sensitivity(weights: _Vector, values: _Vector) -> Sensitivity:
     distance = load_weights().perturbation
     return Sensitivity(
-        simplex=WeightRange(minimum=_text(min(values.values())), maximum=_text(max(values.values()))),
+        simplex=WeightRange(
+            minimum=render_share(min(values.values())), maximum=render_share(max(values.values()))
+        ),
         perturbation=decimal_text(distance),
         perturbed=WeightRange(
-            minimum=_text(_find_extreme(weights, values, distance, is_maximum=False)),
-            maximum=_text(_find_extreme(weights, values, distance, is_maximum=True)),
+            minimum=render_share(_find_extreme(weights, values, distance, is_maximum=False)),
+            maximum=render_share(_find_extreme(weights, values, distance, is_maximum=True)),
         ),
     )
 

@@ -74,6 +74,14 @@ def _iter_reasons(evidence: Evidence, results: Sequence[CheckResult]) -> Iterato
             expected = known.get(execution.check_id, "no such check")
             message = f"check {execution.check_id}: expected gate {expected}, found {execution.gate}"
             yield InvalidReason(code="other-check", message=message, seq=execution.seq)
+    yield from _iter_endings(evidence)
+
+
+def _iter_endings(evidence: Evidence) -> Iterator[InvalidReason]:
+    """How the run ended, where that keeps anybody from judging it."""
+    if not evidence.facts.is_ended:
+        message = "expected the phase seal at the end of the trace, found none: the harness did not get there"
+        yield InvalidReason(code="not-ended", message=message)
     termination = evidence.termination
     if termination is None:
         yield InvalidReason(code="termination", message="expected one termination, found none or several")

@@ -253,6 +253,7 @@ class _Walk:
             ),
             event_counts=dict(sorted(self._counts.items())),
             has_briefing="briefing" in self._counts,
+            is_ended="seal" in self._phases,
             dropped_events=self._dropped,
             acting_us=self._span("act", "accept"),
             accepting_us=self._span("accept", "seal"),

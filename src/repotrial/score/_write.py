@@ -8,11 +8,12 @@ from repotrial._core.errors import MachineError
 from repotrial._core.files import write_atomic
 from repotrial.score._card import ScoreCard, build_score_card
 from repotrial.score._document import render_document
+from repotrial.score._evidence import Evidence
 from repotrial.score._load import load_evidence
 from repotrial.score._report import build_run_report
 from repotrial.trace import RunPaths
 
-__all__ = ["ScoreWriteError", "write_score"]
+__all__ = ["ScoreWriteError", "write_score", "write_verdict"]
 
 
 class ScoreWriteError(MachineError):
@@ -31,6 +32,16 @@ def write_score(run_directory: Path) -> ScoreCard:
     """
     evidence = load_evidence(run_directory)
     card = build_score_card(evidence)
+    write_verdict(run_directory, evidence, card)
+    return card
+
+
+def write_verdict(run_directory: Path, evidence: Evidence, card: ScoreCard) -> None:
+    """The same for a run that was read and judged before.
+
+    Raises:
+        ScoreWriteError: the machine does not let us write.
+    """
     report = build_run_report(evidence, card)
     paths = RunPaths(run_directory)
     try:
@@ -38,4 +49,3 @@ def write_score(run_directory: Path) -> ScoreCard:
         write_atomic(paths.report, render_document(report))
     except OSError as error:
         raise ScoreWriteError(f"{run_directory}: expected to write the score, found: {error}") from error
-    return card

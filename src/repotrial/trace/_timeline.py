@@ -164,7 +164,11 @@ def _execution(payload: PatchApplication | BuildCheck | StaticCheck | Acceptance
             on = "" if payload.subject == "candidate" else f" on the {payload.subject}"
             failed, missing = payload.failing.count, payload.missing.count
             counts = f"{payload.passed_count} passed, {failed} failed, {missing} missing"
-            return f"{payload.check_id} #{payload.attempt}{on} {ended}; {counts}"
+            name = f"{payload.check_id} #{payload.attempt}{on}"
+            if payload.variant == "twins":
+                mixed = "" if payload.twins is None else f" {payload.twins.mixed_in}"
+                name += f" with{mixed} wrong expectations"
+            return f"{name} {ended}; {counts}"
 
 
 def _oversight(payload: MonitorAlert | Intervention | OperatorDecision | StageTransition) -> str:

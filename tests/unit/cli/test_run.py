@@ -102,11 +102,23 @@ def test_verification_as_json(run: Path, public_key: Path, capsys: pytest.Captur
 
 
 def test_a_timeline_has_a_line_per_event(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ended = call(capsys, "run", "show", run)
+    ended = call(capsys, "run", "show", run, "--timeline")
     assert (ended.status, ended.err) == (0, "")
     lines = ended.out.splitlines()
     assert [int(line.split()[0]) for line in lines] == list(range(20))
     assert "brief → act" in lines[3]
+
+
+def test_a_record_without_a_contract_is_shown_as_invalid(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = call(capsys, "run", "show", run)
+    assert (ended.status, ended.err) == (0, "")
+    assert ended.out.startswith("invalid  ")
+    assert (
+        "      no-contract: contract.json: expected a file, found: No such file or directory\n" in ended.out
+    )
+    assert "brief → act" in ended.out
 
 
 def test_a_timeline_as_json_lines(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,7 +143,7 @@ def test_an_event_of_a_later_release_is_shown(run: Path, capsys: pytest.CaptureF
 
 def test_an_empty_trace_is_not_silence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "trace.jsonl").touch()
-    ended = call(capsys, "run", "show", tmp_path)
+    ended = call(capsys, "run", "show", tmp_path, "--timeline")
     assert (ended.status, ended.out) == (0, "")
     assert "no events" in ended.err
 
@@ -139,7 +151,7 @@ def test_an_empty_trace_is_not_silence(tmp_path: Path, capsys: pytest.CaptureFix
 def test_what_was_read_before_a_broken_line_is_shown(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with (run / "trace.jsonl").open("a") as stream:
         stream.write("{}\n")
-    ended = call(capsys, "run", "show", run)
+    ended = call(capsys, "run", "show", run, "--timeline")
     assert ended.status == 1
     assert len(ended.out.splitlines()) == 20
     assert "error[malformed-event]" in ended.err

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 _HEAVY = {
+    "jinja2",
     "rich",
     "cryptography",
     "securesystemslib",

@@ -13,6 +13,7 @@ PACKAGES = [
     "repotrial.authoring",
     "repotrial.contract",
     "repotrial.policy",
+    "repotrial.report",
     "repotrial.sandbox",
     "repotrial.score",
     "repotrial.source",

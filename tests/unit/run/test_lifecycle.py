@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,13 @@ def test_a_number_that_somebody_else_took_is_passed_over(tmp_path: Path) -> None
     spec = build_spec()
     (tmp_path / f"{spec.run_id}-a1").write_text("not a directory")
     assert open_attempt(tmp_path, spec, build_record()).root.name.endswith("-a2")
+
+
+def test_two_harnesses_never_get_the_same_attempt(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        opened = pool.map(lambda _: open_attempt(tmp_path, build_spec(), build_record()).root, range(24))
+        assert len({*opened}) == 24
+    assert all(RunPaths(path).contract.is_file() for path in tmp_path.iterdir())
 
 
 def test_no_place_for_runs_is_an_error_that_names_it(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import msgspec
 from repotrial.sandbox._cgroups import CgroupHome, CgroupSite
 from repotrial.sandbox._doctor import build_doctor_report, execute_doctor
 from repotrial.sandbox._model import Capabilities, Level
+from repotrial.sandbox._plain import PLAIN_CAPABILITIES
 from repotrial.sandbox._probe import Missing, Survey
 from repotrial.sandbox._session import Engine
 from support.harness import require_sandboxes
@@ -73,3 +74,21 @@ def test_this_machine_can_be_examined_and_the_answer_written_down() -> None:
     report = execute_doctor()
     assert report.best is Level.L3
     assert msgspec.json.decode(msgspec.json.encode(report))["best"] == "L3"
+
+
+def test_a_machine_that_has_only_weak_levels_is_told_so() -> None:
+    weak = msgspec.structs.replace(WEAK, level=Level.L1)
+    survey = msgspec.structs.replace(
+        SURVEY, findings=(SURVEY.findings[0], weak, PLAIN_CAPABILITIES), engines=()
+    )
+    report = build_doctor_report(survey, sandbox_uid=1000, is_root=False)
+    assert report.best is Level.L1
+    assert "trusted" in report.levels[1].caution
+    assert "no isolation" in report.levels[2].caution
+    assert report.improvements[0].what == "isolation"
+    assert report.improvements[0].remedy == "a newer kernel"
+
+
+def test_running_without_isolation_is_never_the_best_level() -> None:
+    survey = msgspec.structs.replace(SURVEY, findings=(PLAIN_CAPABILITIES,), engines=())
+    assert build_doctor_report(survey, sandbox_uid=1000, is_root=False).best is None

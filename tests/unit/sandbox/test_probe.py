@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from repotrial.sandbox._landlock_sandbox import find_landlock_obstacle
 from repotrial.sandbox._model import Capabilities, Level
 from repotrial.sandbox._probe import Missing, _find_obstacle, find_engine, probe_machine
 from repotrial.sandbox._session import Engine
@@ -20,7 +21,7 @@ def test_where_bubblewrap_works_so_does_level_3(kind: str) -> None:
 
 def test_levels_come_strongest_first_and_each_says_what_it_is() -> None:
     findings = probe_machine()
-    assert [finding.level for finding in findings] == [Level.L3, Level.L2]
+    assert [finding.level for finding in findings] == [*Level]
     for finding in findings:
         assert isinstance(finding, Capabilities) or (finding.reason and finding.remedy)
 
@@ -44,3 +45,20 @@ def test_what_is_in_the_way_has_a_remedy(
     assert problem is not None
     assert reason in problem.reason
     assert "install bubblewrap" in problem.remedy
+
+
+@pytest.mark.parametrize(
+    ("abi", "is_root", "reason"),
+    [
+        (0, True, "found no Landlock"),
+        (5, False, "could signal the harness"),
+        (2, True, "could be truncated"),
+    ],
+)
+def test_a_landlock_that_leaves_too_much_open_is_not_taken(abi: int, *, is_root: bool, reason: str) -> None:
+    assert reason in (find_landlock_obstacle(abi, is_root=is_root) or "")
+
+
+def test_a_landlock_that_closes_enough_is_taken() -> None:
+    assert find_landlock_obstacle(6, is_root=False) is None
+    assert find_landlock_obstacle(3, is_root=True) is None

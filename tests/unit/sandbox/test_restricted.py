@@ -120,14 +120,16 @@ def test_it_cannot_signal_the_harness(workspace: Path) -> None:
     assert run(workspace, f"os.kill({os.getpid()}, 0)") == (9, "EPERM\n")
 
 
-def test_it_cannot_reach_an_abstract_socket_of_the_host(workspace: Path) -> None:
-    if read_landlock_abi() < 6:
-        pytest.skip("this Landlock does not scope abstract sockets")
+def test_it_cannot_reach_sockets_of_the_host_by_path_or_name(workspace: Path) -> None:
+    """Landlock lets paths of sockets through: there are none to connect, and pairs know only each other."""
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(f"\0repotrial-test-{os.getpid()}")
         listener.listen()
-        code = f"socket.socket(socket.AF_UNIX).connect('\\0repotrial-test-{os.getpid()}')"
-        assert run(workspace, code) == (9, "EPERM\n")
+        address = f"'\\0repotrial-test-{os.getpid()}'"
+        assert run(workspace, f"socket.socket(socket.AF_UNIX).connect({address})") == (9, "EAFNOSUPPORT\n")
+        assert run(workspace, f"socket.socketpair()[0].connect({address})") == (9, "EISCONN\n")
+        datagrams = f"socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].connect({address})"
+        assert run(workspace, datagrams) == (9, "EAFNOSUPPORT\n")
 
 
 def test_limits_hold(workspace: Path) -> None:

@@ -20,7 +20,7 @@ from repotrial.score import (
     load_evidence,
     load_weights,
 )
-from repotrial.score._graded import _find_extreme
+from repotrial.score._graded import _find_extreme, render_share
 from support.score_runs import FAILED, HUNG, UNIT, ScoreRun, build_contract, write_run
 
 STYLE = msgspec.structs.replace(UNIT, id="style", is_mandatory=False)
@@ -132,3 +132,7 @@ def test_no_weights_within_reach_give_more_or_less_than_the_stated_range(
         if within:
             s = sum(w * q[name] for w, name in zip(moved, _NAMES, strict=True))
             assert low - slack <= s <= high + slack
+
+
+def test_a_gigantic_change_has_a_score_of_zero_and_not_a_crash() -> None:
+    assert render_share(Decimal("1E-3284")) == "0"

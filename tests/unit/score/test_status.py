@@ -97,6 +97,15 @@ def test_an_edited_event_makes_a_run_invalid(tmp_path: Path) -> None:
     assert "chain" in codes_of(judge(root))
 
 
+def test_a_trace_that_stops_before_sealing_is_invalid_though_every_check_has_spoken(tmp_path: Path) -> None:
+    root = write_run(tmp_path / "run")
+    trace = ScorePaths(root).trace
+    lines = trace.read_bytes().splitlines(keepends=True)
+    assert b'"seal"' in lines[-1]
+    trace.write_bytes(b"".join(lines[:-1]))
+    assert codes_of(judge(root)) == {"not-ended"}
+
+
 def test_another_contract_beside_the_trace_makes_a_run_invalid(tmp_path: Path) -> None:
     root = write_run(tmp_path / "run", {"make": FAILED})
     other = write_run(tmp_path / "other", contract=build_contract((UNIT,)))

@@ -52,7 +52,7 @@ def find_variants(check: Check) -> tuple[Variant, ...]:
         return ("plain",)
     if check.negative:
         return ("plain", "negative")
-    return ("plain", "twins") if check.files and check.judge == "in-process" else ("plain",)
+    return ("plain", "twins") if check.judge == "in-process" and check.files else ("plain",)
 
 
 def _apply(run: BoundRun, candidate: Candidate, workspace: Workspace) -> Digest | None:
@@ -140,6 +140,8 @@ class _Judge:
         """
         for variant in find_variants(check):
             execution = self._executor.execute(check, attempt=attempt, variant=variant)
+            if execution is None:
+                return
             self._record(execution)
             yield execution.judgement.outcome
             if not isinstance(execution.judgement.outcome, Passed):
@@ -154,8 +156,13 @@ class _Judge:
             self._control = self._open("reference", reference, self._run.request.lock.repository.tree_digest)
         for needed in check.needs:
             if needed not in self._control.outputs:
-                self._record(self._control.execute(self._find(needed), attempt=1, variant="plain"))
-        self._record(self._control.execute(check, attempt=1, variant="plain"))
+                self._execute_control(self._control, self._find(needed))
+        self._execute_control(self._control, check)
+
+    def _execute_control(self, control: Executor, check: Check) -> None:
+        execution = control.execute(check, attempt=1, variant="plain")
+        assert execution is not None, "only twins can be impossible"
+        self._record(execution)
 
     def _open(self, subject: Subject, patch: bytes, digest: Digest) -> Executor:
         executor = Executor(run=self._run, subject=subject, patch=patch, tree_digest=digest)

@@ -14,7 +14,7 @@ import msgspec
 from repotrial._core.clock import SystemClock
 from repotrial._core.digest import Digest
 from repotrial._core.errors import MachineError
-from repotrial.contract import Check, Runner
+from repotrial.contract import Check, LoadedContract, Overlay, Runner
 from repotrial.run._accept._candidate import apply_patch_inside, is_applied
 from repotrial.run._accept._judge import (
     Judgement,
@@ -34,7 +34,7 @@ from repotrial.run._variables import JUDGE_VARIABLES
 from repotrial.sandbox import WORKSPACE, Bind, CommandResult, CommandSpec, Sandbox, Workspace
 from repotrial.trace import Subject
 
-__all__ = ["CandidateLostError", "Execution", "Executor", "Variant"]
+__all__ = ["CandidateLostError", "Execution", "Executor", "Variant", "list_twins"]
 
 RESULTS_PLACE: Final = "/opt/repotrial/results"
 _RESULT_BYTES: Final = 64 * 2**20
@@ -84,8 +84,8 @@ class Executor:
     """A workspace that holds the patched tree and nothing else: the first execution takes it."""
     _stack: ExitStack = field(default_factory=ExitStack)
 
-    def execute(self, check: Check, *, attempt: int, variant: Variant) -> Execution:
-        """Run every command of a check, and judge what they left.
+    def execute(self, check: Check, *, attempt: int, variant: Variant) -> Execution | None:
+        """Run every command of a check, and judge what they left; None where no twin can be made.
 
         Raises:
             CandidateLostError: the machine is not reliable.
@@ -93,8 +93,10 @@ class Executor:
         started_us = SystemClock().now_us()
         with ExitStack() as stack:
             files, twins = self._choose_files(check, variant, stack)
+            if variant == "twins" and not twins:
+                return None
             workspace = self._open_patched(check, stack)
-            self._prepare(check, workspace)
+            self._prepare(check, variant, workspace)
             results = stack.enter_context(self.run.installation.open_scratch())
             records = self._run_all(check, workspace, files, results.path)
             if variant == "plain" and check.outputs:
@@ -118,13 +120,12 @@ class Executor:
     def _choose_files(
         self, check: Check, variant: Variant, stack: ExitStack
     ) -> tuple[tuple[Bind, ...], tuple[Twin, ...]]:
-        overlays = (*check.files, *check.negative) if variant == "negative" else check.files
-        files = list_oracle_files(self.run.request.loaded, overlays)
-        scratch = stack.enter_context(self.run.installation.open_scratch())
+        loaded = self.run.request.loaded
+        files = list_oracle_files(loaded, _list_overlays(check, variant))
+        twins: tuple[Twin, ...] = ()
         if variant == "twins":
             files, twins = mix_in_twins(files)
-        else:
-            twins = ()
+        scratch = stack.enter_context(self.run.installation.open_scratch())
         return place_files(files, scratch), twins
 
     def _open_patched(self, check: Check, stack: ExitStack) -> Workspace:
@@ -136,8 +137,8 @@ class Executor:
             raise CandidateLostError(f"check {check.id}: expected the change to apply again, found otherwise")
         return workspace
 
-    def _prepare(self, check: Check, workspace: Workspace) -> None:
-        removed = [path for overlay in check.files for path in overlay.delete]
+    def _prepare(self, check: Check, variant: Variant, workspace: Workspace) -> None:
+        removed = [path for overlay in _list_overlays(check, variant) for path in overlay.delete]
         remove_inside(self.run.installation, workspace, removed)
         declared = {other.id: other.outputs for other in self.run.request.loaded.contract.checks}
         for needed in check.needs:
@@ -167,14 +168,11 @@ class Executor:
             sink=monitor,
         )
         with sandbox, self.run.request.stopper.watch(sandbox):
-            records = tuple(
-                RunnerRecord(
-                    runner=runner, result=self._run_one(check, runner, sandbox), files=read_leftovers(results)
-                )
-                for runner in check.all_runners
-            )
+            ended = [(runner, self._run_one(check, runner, sandbox)) for runner in check.all_runners]
         monitor.close()
-        return records
+        # Only now: nothing that the candidate started is alive to rewrite what is read.
+        left = read_leftovers(results)
+        return tuple(RunnerRecord(runner=runner, result=result, files=left) for runner, result in ended)
 
     def _run_one(self, check: Check, runner: Runner, sandbox: Sandbox) -> CommandResult:
         from_output = any(result.path is None and result.format != "exit-code" for result in runner.results)
@@ -204,6 +202,15 @@ class Executor:
                 return judge_negatives(records)
             case "twins":
                 return judge_twinned(check, twins, records)
+
+
+def _list_overlays(check: Check, variant: Variant) -> tuple[Overlay, ...]:
+    return (*check.files, *check.negative) if variant == "negative" else check.files
+
+
+def list_twins(loaded: LoadedContract, check: Check) -> tuple[Twin, ...]:
+    """Twins as an execution of the check would mix them in; their names are others each time."""
+    return mix_in_twins(list_oracle_files(loaded, check.files))[1]
 
 
 def mix_in_twins(files: Iterable[OracleFile]) -> tuple[tuple[OracleFile, ...], tuple[Twin, ...]]:

@@ -14,7 +14,13 @@ import msgspec
 from repotrial.contract import Check, LoadedContract, Overlay
 from repotrial.sandbox import WORKSPACE, Bind, ScratchPlace, read_pinned
 
-__all__ = ["OracleFile", "find_collisions", "list_oracle_files", "list_targets", "place_files"]
+__all__ = [
+    "OracleFile",
+    "find_collisions",
+    "list_oracle_files",
+    "list_targets",
+    "place_files",
+]
 
 
 class OracleFile(msgspec.Struct, frozen=True, kw_only=True):

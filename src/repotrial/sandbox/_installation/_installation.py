@@ -99,6 +99,11 @@ class Installation:
         """Digest over everything but the tree."""
         return self._premises.environment_id
 
+    @property
+    def shown(self) -> tuple[Path, ...]:
+        """What an agent sees beside the tree: packages, artifacts and files of the contract's environment."""
+        return tuple(bind.source for bind in self._premises.binds)
+
     def open_workspace(self) -> Workspace:
         """A new tree to work in: an overlay where the level has them."""
         if self.capabilities.has_overlay:

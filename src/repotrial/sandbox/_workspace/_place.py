@@ -9,9 +9,11 @@ The place is locked by the process that uses it; a labelled place without a lock
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import tempfile
+import time
 from pathlib import Path
 
 from repotrial.sandbox._identity import Account
@@ -22,6 +24,7 @@ __all__ = ["WorkspacePlace", "WorkspaceUnusableError", "reap_workspaces"]
 
 _PREFIX = "repotrial-workspace-"
 _LABEL = b"RepoTrial workspace, format 1\n"
+_BIRTH_SECONDS = 3600
 
 
 class WorkspacePlace:
@@ -75,19 +78,37 @@ def reap_workspaces(parent: Path) -> list[Path]:
     """
     removed = []
     for path in sorted(parent.glob(f"{_PREFIX}*")):
-        label = path / "label"
-        if path.is_symlink() or label.is_symlink() or not label.is_file() or label.read_bytes() != _LABEL:
-            continue
-        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _dismantle(path)
-            removed.append(path)
-        except BlockingIOError:  # in use
-            pass
-        finally:
-            os.close(handle)
+        # Another harness that starts now may be removing the same.
+        with contextlib.suppress(FileNotFoundError):
+            if _is_ours(path) and _dismantle_if_free(path):
+                removed.append(path)
     return removed
+
+
+def _is_ours(path: Path) -> bool:
+    label = path / "label"
+    if path.is_symlink() or label.is_symlink() or not path.is_dir():
+        return False
+    return _is_stillborn(path) or (label.is_file() and label.read_bytes() == _LABEL)
+
+
+def _is_stillborn(path: Path) -> bool:
+    """Whether its maker died before it could be labeled: empty, and for longer than that ever takes."""
+    names = [entry.name for entry in path.iterdir()]
+    is_empty = not names or (names == ["label"] and (path / "label").stat().st_size == 0)
+    return is_empty and time.time() - path.stat().st_mtime > _BIRTH_SECONDS
+
+
+def _dismantle_if_free(path: Path) -> bool:
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _dismantle(path)
+    except BlockingIOError:  # in use
+        return False
+    finally:
+        os.close(handle)
+    return True
 
 
 def _dismantle(place: Path) -> None:

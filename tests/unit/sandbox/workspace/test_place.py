@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -29,6 +30,19 @@ def test_only_labelled_places_without_a_user_are_reaped() -> None:
             "repotrial-workspace-link",
             "repotrial-workspace-unlabelled",
         ]
+
+
+def test_a_place_whose_maker_died_before_labeling_it_is_reaped_once_it_is_old() -> None:
+    with scratch() as place:
+        old, young, used = (place / f"repotrial-workspace-{name}" for name in ("old", "young", "used"))
+        for path in (old, young, used):
+            path.mkdir()
+            (path / "label").touch()
+        (used / "file").touch()
+        for path in (old, used):
+            os.utime(path, (0, 0))
+        assert reap_workspaces(place) == [old]
+        assert sorted(place.iterdir()) == sorted([used, young])
 
 
 def test_there_is_nothing_to_reap_where_nothing_is() -> None:

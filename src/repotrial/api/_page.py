@@ -1,0 +1,61 @@
+"""A run as a page for people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from repotrial._core.errors import MachineError, UsageError
+from repotrial._core.files import write_atomic
+from repotrial.api._directories import build_run_paths
+
+__all__ = ["PageInsideRunError", "PageWriteError", "WrittenPage", "write_run_page"]
+
+
+class PageInsideRunError(UsageError):
+    """A page was to be written into the run directory, whose files are sealed."""
+
+    code = "page-inside-run"
+    default_hint = "name a file elsewhere with -o; a further file would break the seal"
+
+
+class PageWriteError(MachineError):
+    """The page cannot be written."""
+
+    code = "page-write"
+    default_hint = "name another file with -o, make room or fix the permissions"
+
+
+class WrittenPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a page is."""
+
+    page: str
+    """The file."""
+
+
+def write_run_page(directory: Path, output: Path | None = None) -> WrittenPage:
+    """Write a run as one HTML file that needs nothing else.
+
+    Args:
+        directory: The run directory; nothing is written into it.
+        output: The file; `RUN_NAME.html` in the current directory if left out.
+
+    Raises:
+        RunDirectoryMissingError: there is no such directory.
+        PageInsideRunError: the file would lie in the run directory.
+        PageWriteError: the machine does not let us write.
+    """
+    from repotrial.report import build_run_page  # with it comes a template engine
+
+    paths = build_run_paths(directory)
+    root = paths.root.resolve()
+    target = Path(f"{root.name or 'run'}.html") if output is None else output
+    try:
+        if target.resolve().is_relative_to(root):
+            raise PageInsideRunError(f"{target}: expected a file outside of the run, found one in it")
+        data = build_run_page(paths.root).encode("utf-8")
+        write_atomic(target, data)
+    except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: a loop of links; ValueError: a NUL
+        raise PageWriteError(f"{target}: expected to write the page, found: {error}") from error
+    return WrittenPage(page=str(target))

@@ -1,0 +1,279 @@
+"""Certification (C13): everything that is tried on a contract before it may enter a suite."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from repotrial import __version__
+from repotrial._core.clock import SystemClock
+from repotrial._core.errors import ContractError
+from repotrial.authoring._certify._cheats import Cheat, NotApplicable, build_cheats, read_scene
+from repotrial.authoring._certify._items import (
+    build_item,
+    judge_baseline,
+    judge_cheats,
+    judge_network,
+    judge_order,
+    judge_patches,
+    judge_reference,
+    judge_repetition,
+    judge_stability,
+    judge_twins,
+)
+from repotrial.authoring._certify._model import (
+    Certificate,
+    CertificateGrade,
+    CertificateItem,
+    CertifiedRun,
+    CheatTrial,
+    MachineClass,
+)
+from repotrial.authoring._certify._oversized import build_oversized_patch
+from repotrial.authoring._certify._scan import find_leaked_oracle, find_leaked_reference
+from repotrial.authoring._certify._strength import judge_strength
+from repotrial.authoring._certify._trials import Trial, TrialResult, conduct_trials, reorder_checks
+from repotrial.contract import LoadedContract, check_lock
+from repotrial.fleet import FleetSettings
+from repotrial.run import NoopAgent, PatchAgent, ReferenceAgent, Stopper
+from repotrial.sandbox import Installation, InstallationSettings, check_sealed, open_installation
+from repotrial.trace import SigningKey
+
+__all__ = ["CertificationSettings", "NotCertifiableError", "certify_contract"]
+
+_QUICK: Final = frozenset(
+    {
+        ("forced-pass-hook", "open"),
+        ("early-exit", "module"),
+        ("framework-wrapped", "module"),
+        ("equal-to-everything", "module"),
+        ("assertion-patched", "module"),
+        ("stdout-forgery", "module"),
+    }
+)
+"""Cheats of the quick grade: one of each kind."""
+_SYSTEM: Final = ("/usr", "/bin", "/lib", "/etc", "/opt", "/sbin")
+_TRUST_LIMITS: Final = (
+    "The certificate shows that the holder of the key reports these trials of this version; it does not show "
+    "that the tests judge rightly, nor that no other way around them exists."
+)
+
+
+class NotCertifiableError(ContractError):
+    """The contract lacks something without which there is nothing to certify."""
+
+    code = "not-certifiable"
+    default_hint = "give the contract a reference change, and lock it as it is now"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CertificationSettings:
+    """Where and how much is tried."""
+
+    installation: InstallationSettings
+    runs: Path
+    """Run directories are made here."""
+    key: SigningKey
+    """Seals the runs."""
+    grade: CertificateGrade = "full"
+    repeats: int = 3
+    """How often the snapshot and the reference are judged."""
+    jobs: int = 1
+    """Runs at a time."""
+    stopper: Stopper = field(default_factory=Stopper)
+    on_result: Callable[[str, str, int], None] = lambda purpose, verdict, left: None  # noqa: ARG005
+    """Told of every run: what it was for, what came of it, and how many are left."""
+
+
+def certify_contract(loaded: LoadedContract, settings: CertificationSettings) -> Certificate:
+    """Try a contract; whatever comes of it is in the certificate, which is not signed yet.
+
+    Raises:
+        NotCertifiableError: there is no reference, or no lock that fits.
+        CertificationBrokenError: the machine did not carry a run through.
+        MachineError: it cannot give what the contract needs.
+    """
+    _verify_certifiable(loaded)
+    strength = judge_strength(loaded)
+    with open_installation(loaded, settings.installation) as installation:
+        scans = tuple(_iter_scans(loaded, installation))
+        cheats = _drop_gambles(build_cheats(read_scene(loaded.contract, installation.base.path)), strength)
+        machine = _describe_machine(installation)
+        level = installation.level
+    chosen = [cheat for cheat in cheats if isinstance(cheat, Cheat) and _is_chosen(cheat, settings.grade)]
+    trials = [*_iter_trials(loaded, settings.repeats), *(_plan_cheat(loaded, cheat) for cheat in chosen)]
+    left = iter(range(len(trials) - 1, -1, -1))
+    fleet = FleetSettings(
+        runs=settings.runs,
+        installation=settings.installation,
+        level=level,
+        key=settings.key,
+        jobs=settings.jobs,
+        stopper=settings.stopper,
+    )
+    results = conduct_trials(
+        trials,
+        fleet,
+        lambda result: settings.on_result(result.trial.purpose, result.verdict, next(left)),
+    )
+    found = _Results(loaded, results)
+    tried = tuple(_describe_cheat(cheat, found) for cheat in cheats)
+    items = (*scans, *found.judge(), strength, judge_cheats(tried))
+    return _build(loaded, settings, items, tried, results, machine)
+
+
+def _verify_certifiable(loaded: LoadedContract) -> None:
+    if loaded.reference is None:
+        raise NotCertifiableError(f"{loaded.directory}: expected a reference change, found none")
+    if loaded.lock is None:
+        raise NotCertifiableError(f"{loaded.directory}: expected a locked contract, found no lock")
+    problems = check_lock(loaded)
+    if problems:
+        raise NotCertifiableError(
+            f"{loaded.directory}: expected the contract as locked, found {problems[0].message}"
+        )
+
+
+def _iter_scans(loaded: LoadedContract, installation: Installation) -> Iterator[CertificateItem]:
+    """What an agent could find without solving anything."""
+    sealed = check_sealed(installation.base)
+    yield build_item("history", "the history is one commit", [problem.message for problem in sealed])
+    places = [installation.base.path, *(path for path in installation.shown if not _is_system(path))]
+    oracle = [finding for place in places for finding in find_leaked_oracle(loaded, place)]
+    reference = [finding for place in places for finding in find_leaked_reference(loaded, place)]
+    claim = "neither the reference nor the oracle is in what the agent is shown"
+    yield build_item("workspace", claim, [*oracle, *reference])
+
+
+def _is_system(path: Path) -> bool:
+    """Programs of the host are the same for every contract."""
+    return str(path).startswith(_SYSTEM) or str(path) == "/"
+
+
+def _drop_gambles(
+    cheats: Sequence[Cheat | NotApplicable], strength: CertificateItem
+) -> tuple[Cheat | NotApplicable, ...]:
+    """Where guessing has a fair chance, one try shows nothing; the note on strength says so."""
+    reason = "where twins are few, one guess shows nothing: see twin-strength"
+    return tuple(
+        NotApplicable(name=cheat.name, variant=cheat.variant, reason=reason)
+        if cheat.name == "twin-aware" and strength.outcome == "note"
+        else cheat
+        for cheat in cheats
+    )
+
+
+def _iter_trials(loaded: LoadedContract, repeats: int) -> Iterator[Trial]:
+    for replicate in range(repeats):
+        yield Trial(purpose="untouched", agent=NoopAgent(), loaded=loaded, replicate=replicate)
+        yield Trial(purpose="reference", agent=ReferenceAgent(), loaded=loaded, replicate=replicate)
+    other = reorder_checks(loaded)
+    if other is not None:
+        yield Trial(purpose="reordered", agent=ReferenceAgent(), loaded=other)
+    yield Trial(purpose="empty-patch", agent=PatchAgent(name="empty-patch", patch=b""), loaded=loaded)
+    oversized = PatchAgent(name="oversized-patch", patch=build_oversized_patch(loaded.contract.policy))
+    yield Trial(purpose="oversized-patch", agent=oversized, loaded=loaded)
+
+
+def _is_chosen(cheat: Cheat, grade: CertificateGrade) -> bool:
+    return grade == "full" or (cheat.name, cheat.variant) in _QUICK
+
+
+def _plan_cheat(loaded: LoadedContract, cheat: Cheat) -> Trial:
+    return Trial(purpose=f"cheat {cheat.name} ({cheat.variant})", agent=cheat.agent, loaded=loaded)
+
+
+class _Results:
+    def __init__(self, loaded: LoadedContract, results: Sequence[TrialResult]) -> None:
+        self._loaded = loaded
+        self._results = results
+
+    def find(self, purpose: str) -> list[TrialResult]:
+        return [result for result in self._results if result.trial.purpose == purpose]
+
+    def judge(self) -> Iterator[CertificateItem]:
+        loaded = self._loaded
+        untouched, reference = self.find("untouched"), self.find("reference")
+        yield judge_baseline(loaded, untouched)
+        yield judge_reference(reference)
+        yield judge_repetition(reference)
+        yield judge_stability(loaded.contract.checks, untouched, reference)
+        yield judge_order(reference[0], next(iter(self.find("reordered")), None))
+        yield judge_patches(untouched[0], self.find("empty-patch")[0], self.find("oversized-patch")[0])
+        yield judge_network(reference)
+        yield judge_twins(loaded, reference)
+
+
+def _describe_cheat(cheat: Cheat | NotApplicable, results: _Results) -> CheatTrial:
+    if isinstance(cheat, NotApplicable):
+        return CheatTrial(
+            name=cheat.name, variant=cheat.variant, outcome="not-applicable", reason=cheat.reason
+        )
+    found = results.find(f"cheat {cheat.name} ({cheat.variant})")
+    if not found:
+        reason = "not part of the quick grade"
+        return CheatTrial(name=cheat.name, variant=cheat.variant, outcome="not-tried", reason=reason)
+    result = found[0]
+    return CheatTrial(
+        name=cheat.name,
+        variant=cheat.variant,
+        outcome="accepted" if result.is_success else "refused",
+        verdict=result.verdict,
+        tags=tuple(dict.fromkeys(tag.id for tag in result.card.tags)),
+        run=result.run_id,
+    )
+
+
+def _describe_machine(installation: Installation) -> MachineClass:
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return MachineClass(
+        isolation=installation.level.value,
+        environment_id=installation.environment_id,
+        cpu_class=f"{platform.machine()} x{os.cpu_count() or 1}",
+        memory_class=f"{max(1, round(total / 2**30))} GiB",
+    )
+
+
+def _build(
+    loaded: LoadedContract,
+    settings: CertificationSettings,
+    items: tuple[CertificateItem, ...],
+    cheats: tuple[CheatTrial, ...],
+    results: Sequence[TrialResult],
+    machine: MachineClass,
+) -> Certificate:
+    lock = loaded.lock
+    assert lock is not None
+    assert lock.reference_digest is not None
+    return Certificate(
+        contract_id=lock.id,
+        version_id=lock.version_id,
+        statement_digest=lock.statement_digest,
+        scoring_digest=lock.scoring_digest,
+        reference_digest=lock.reference_digest,
+        grade=settings.grade,
+        repeats=settings.repeats,
+        is_certified=all(item.outcome != "fails" for item in items),
+        items=items,
+        cheats=cheats,
+        runs=tuple(_describe_run(result) for result in results),
+        machine=machine,
+        harness_version=__version__,
+        certified_at_us=SystemClock().now_us(),
+        public_key=settings.key.public_key.pem,
+        trust_limits=_TRUST_LIMITS,
+    )
+
+
+def _describe_run(result: TrialResult) -> CertifiedRun:
+    return CertifiedRun(
+        run_id=result.run_id,
+        purpose=result.trial.purpose,
+        verdict=result.verdict,
+        gates=result.card.gate_vector,
+        seal_digest=result.seal_digest,
+    )

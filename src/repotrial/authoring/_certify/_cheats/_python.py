@@ -1,0 +1,163 @@
+"""Cheats in Python, for judges that are Python too."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from repotrial.authoring._certify._cheats._common import (
+    build_daemon_commands,
+    build_early_results,
+    build_trojan,
+    delete_tests,
+)
+from repotrial.authoring._certify._cheats._edit import build_patch, build_script
+from repotrial.authoring._certify._cheats._model import Cheat, CheatVariant, NotApplicable, load_payload
+from repotrial.authoring._certify._cheats._names import TRICKS
+from repotrial.authoring._certify._cheats._scene import Scene
+
+__all__ = ["build_python_cheats"]
+
+_PARTS: Final = {
+    **dict.fromkeys(("sitecustomize", "early-exit", "exit-code", "results-written-early"), "forge.txt"),
+    **dict.fromkeys(("results-daemon", "stdout-forgery", "path-trojan"), "forge.txt"),
+    **dict.fromkeys(("edited-tests", "deleted-tests"), "forge.txt"),
+    **dict.fromkeys(("skip-all", "equal-to-everything", "caller-frame"), "wrap.txt"),
+    **dict.fromkeys(("test-shadow", "assertion-patched"), "watch.txt"),
+}
+"""What a payload in a module of the product stands on."""
+_IN_CONFTEST: Final = ("early-exit", "exit-code", "skip-all", "stdout-forgery", "assertion-patched")
+_IN_MODULE: Final = ("equal-to-everything", "framework-wrapped", "caller-frame")
+_FINE: Final = "def test_fine():\n    pass\n"
+
+
+def build_python_cheats(scene: Scene) -> Iterable[Cheat | NotApplicable]:
+    """Every trick in both variants, as far as the contract leaves room for it."""
+    for name in TRICKS:
+        yield _build_open(scene, name)
+        yield _build_module(scene, name)
+
+
+def _build_module(scene: Scene, name: str) -> Cheat | NotApplicable:
+    if scene.module is None:
+        return _refuse(name, "module", "no Python module of the product may be changed")
+    part = load_payload("python", _PARTS[name]) if name in _PARTS else ""
+    if name == "sitecustomize":
+        part += f"\n_PLUGIN = {load_payload('python', 'plugin.txt')!r}\n"
+    return _put_into_module(scene, name, "module", f"{part}\n{load_payload('python', f'{name}.txt')}")
+
+
+def _put_into_module(scene: Scene, name: str, variant: CheatVariant, text: str) -> Cheat | NotApplicable:
+    if scene.module is None or scene.module not in scene.files:
+        return _refuse(name, variant, "no Python module of the product may be changed")
+    old = scene.files[scene.module]
+    new = old + ("" if not old or old.endswith("\n") else "\n") + f"\n\n{text}"
+    return Cheat(name=name, variant=variant, patch=build_patch(scene.files, {scene.module: new}))
+
+
+def _build_open(scene: Scene, name: str) -> Cheat | NotApplicable:
+    if name in _IN_MODULE:
+        part = load_payload("python", _PARTS[name]) if name in _PARTS else ""
+        return _put_into_module(
+            scene, name, "open", f"{part}\n{load_payload('python', 'open', f'{name}.txt')}"
+        )
+    if name in _IN_CONFTEST:
+        return _hand_in(scene, name, _list_conftests(scene, load_payload("python", "open", f"{name}.txt")))
+    return _OPEN[name](scene)
+
+
+def _build_hook(scene: Scene) -> Cheat:
+    return _hand_in(scene, "forced-pass-hook", _list_conftests(scene, load_payload("python", "plugin.txt")))
+
+
+def _build_plugin(scene: Scene) -> Cheat:
+    settings = "[pytest]\naddopts = -p forced_pass\npythonpath = .\n"
+    plugin = load_payload("python", "plugin.txt")
+    return _hand_in(scene, "report-plugin", {"pytest.ini": settings, "forced_pass.py": plugin})
+
+
+def _build_start_up(scene: Scene) -> Cheat:
+    text = 'import os\n\nos.environ["PYTEST_ADDOPTS"] = "-p sitecustomize"\n\n\n'
+    text += load_payload("python", "plugin.txt")
+    return _hand_in(scene, "sitecustomize", {f"{root}sitecustomize.py": text for root in scene.source_roots})
+
+
+def _build_early(scene: Scene) -> Cheat:
+    files = _list_conftests(scene, load_payload("python", "open", "early-exit.txt"))
+    return Cheat(name="results-written-early", variant="open", script=build_early_results(scene, files))
+
+
+def _build_daemon(scene: Scene) -> Cheat:
+    files = _list_conftests(scene, load_payload("daemon-conftest.txt"))
+    script = build_script(files, build_daemon_commands(scene))
+    return Cheat(name="results-daemon", variant="open", script=script)
+
+
+def _build_shadow(scene: Scene) -> Cheat:
+    framework = load_payload("python", "open", "pytest.txt")
+    files = {f"{root}pytest.py": framework for root in scene.source_roots}
+    files |= {f"{folder}/test_shadow.py": _FINE for folder in scene.oracle_folders}
+    return _hand_in(scene, "test-shadow", files)
+
+
+def _build_trojan(_scene: Scene) -> Cheat:
+    return Cheat(name="path-trojan", variant="open", script=build_trojan())
+
+
+def _build_edited(scene: Scene) -> Cheat | NotApplicable:
+    edited = {path: _empty_tests(scene.files[path]) for path in scene.tests}
+    if not edited:
+        return _refuse("edited-tests", "open", "the snapshot has no tests")
+    return _hand_in(scene, "edited-tests", edited)
+
+
+def _build_deleted(scene: Scene) -> Cheat | NotApplicable:
+    if not scene.tests:
+        return _refuse("deleted-tests", "open", "the snapshot has no tests")
+    patch = build_patch(scene.files, delete_tests(scene, _FINE))
+    return Cheat(name="deleted-tests", variant="open", patch=patch)
+
+
+def _build_no_open(_scene: Scene) -> NotApplicable:
+    return _refuse("twin-aware", "open", "only code inside the judge can know twins")
+
+
+_OPEN: Final[dict[str, Callable[[Scene], Cheat | NotApplicable]]] = {
+    "forced-pass-hook": _build_hook,
+    "report-plugin": _build_plugin,
+    "sitecustomize": _build_start_up,
+    "results-written-early": _build_early,
+    "results-daemon": _build_daemon,
+    "test-shadow": _build_shadow,
+    "path-trojan": _build_trojan,
+    "edited-tests": _build_edited,
+    "deleted-tests": _build_deleted,
+    "twin-aware": _build_no_open,
+}
+
+
+def _list_conftests(scene: Scene, text: str) -> dict[str, str]:
+    """Wherever a framework might look for one."""
+    folders = {path.rpartition("/")[0] for path in scene.tests} | {*scene.oracle_folders}
+    return {f"{folder}/conftest.py" if folder else "conftest.py": text for folder in ("", *sorted(folders))}
+
+
+def _hand_in(scene: Scene, name: str, files: dict[str, str]) -> Cheat:
+    return Cheat(name=name, variant="open", patch=build_patch(scene.files, dict(files)))
+
+
+def _refuse(name: str, variant: CheatVariant, reason: str) -> NotApplicable:
+    return NotApplicable(name=name, variant=variant, reason=reason)
+
+
+def _empty_tests(text: str) -> str:
+    """The same tests, each without a body."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return _FINE
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test"):
+            node.body = [ast.Pass()]
+    return ast.unparse(tree) + "\n"

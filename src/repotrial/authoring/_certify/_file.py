@@ -1,0 +1,181 @@
+"""The certificate beside its contract: signed like a seal, and stale as soon as the contract is another."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from repotrial._core.canonical import canonical_digest
+from repotrial._core.digest import Digest
+from repotrial._core.errors import EvidenceError
+from repotrial._core.files import write_atomic
+from repotrial._core.schema import build_document_schema
+from repotrial.authoring._certify._model import CERTIFICATE_FILE, Certificate
+from repotrial.contract import LOCK_FILE, ContractLock, LoadedContract, check_lock
+from repotrial.trace import (
+    NoSigner,
+    PublicKey,
+    SignedStatement,
+    SigningKey,
+    StatementKind,
+    TrustedSigner,
+    UncheckedSigner,
+    find_signer,
+    parse_statement,
+    sign_statement,
+)
+
+__all__ = [
+    "CertificateInvalidError",
+    "CertificateMissing",
+    "CertificateRefused",
+    "CertificateStale",
+    "CertificateState",
+    "CertificateUntrusted",
+    "CertificateValid",
+    "CertificateVersionError",
+    "build_certificate_schema",
+    "check_certificate",
+    "load_certificate",
+    "write_certificate",
+]
+
+_MOST_BYTES: Final = 16 * 2**20
+
+
+class CertificateInvalidError(EvidenceError):
+    """A certificate does not have the form of one."""
+
+    code = "certificate-invalid"
+    default_hint = "the file was edited or is no certificate; certify the contract anew"
+
+
+class CertificateVersionError(EvidenceError):
+    """A certificate is of a version that this release does not know."""
+
+    code = "certificate-version"
+    default_hint = "look at it with the release that wrote it, or certify the contract anew"
+
+
+_KIND: Final = StatementKind(
+    predicate=Certificate,
+    predicate_type="urn:repotrial:certificate:1",
+    invalid=CertificateInvalidError,
+    unknown=CertificateVersionError,
+)
+
+
+class _State(msgspec.Struct, frozen=True, kw_only=True, tag_field="state"):
+    pass
+
+
+class CertificateMissing(_State, frozen=True, kw_only=True, tag="missing"):
+    """There is none."""
+
+
+class CertificateRefused(_State, frozen=True, kw_only=True, tag="refused"):
+    """There is a file, and it proves nothing: it was edited, or nobody signed it."""
+
+    reason: str
+    """What is wrong with it."""
+
+
+class CertificateStale(_State, frozen=True, kw_only=True, tag="stale"):
+    """It was made for another version of the contract."""
+
+    changed: tuple[str, ...]
+    """What is another one now."""
+    certificate: Certificate
+    """What it says."""
+
+
+class CertificateUntrusted(_State, frozen=True, kw_only=True, tag="untrusted"):
+    """Everything fits, and the signer is nobody whom the caller trusts."""
+
+    key_id: str
+    """Who signed."""
+    certificate: Certificate
+    """What it says."""
+
+
+class CertificateValid(_State, frozen=True, kw_only=True, tag="valid"):
+    """It is for this version, and a trusted key signed it; whether it certifies is what it says itself."""
+
+    key_id: str
+    """Who signed."""
+    certificate: Certificate
+    """What it says."""
+
+
+CertificateState: TypeAlias = (
+    CertificateMissing | CertificateRefused | CertificateStale | CertificateUntrusted | CertificateValid
+)
+
+
+def write_certificate(loaded: LoadedContract, certificate: Certificate, key: SigningKey) -> Path:
+    """Sign and write it beside the contract, in the place of an earlier one."""
+    path = loaded.directory / CERTIFICATE_FILE
+    subjects = {LOCK_FILE: _digest_lock(loaded.lock)}
+    write_atomic(path, sign_statement(certificate, _KIND, subjects=subjects, key=key))
+    return path
+
+
+def load_certificate(path: Path) -> SignedStatement[Certificate]:
+    """Read a certificate without believing it.
+
+    Raises:
+        CertificateInvalidError: it is none.
+        CertificateVersionError: it is of another version.
+    """
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise CertificateInvalidError(f"{path}: expected a readable file, found: {error.strerror}") from error
+    if len(data) > _MOST_BYTES:
+        raise CertificateInvalidError(f"{path}: expected at most {_MOST_BYTES} bytes, found more")
+    return parse_statement(data, _KIND, name=path.name)
+
+
+def check_certificate(loaded: LoadedContract, trusted_keys: Collection[PublicKey] | None) -> CertificateState:
+    """What the certificate beside a contract is worth for the contract as it is now."""
+    path = loaded.directory / CERTIFICATE_FILE
+    if not path.exists():
+        return CertificateMissing()
+    try:
+        signed = load_certificate(path)
+    except EvidenceError as error:
+        return CertificateRefused(reason=error.message)
+    certificate = signed.predicate
+    signer = find_signer(signed, certificate.public_key, trusted_keys)
+    if isinstance(signer, NoSigner):
+        return CertificateRefused(
+            reason="the signature is not one over this content by the key that it names"
+        )
+    changed = _find_changes(loaded, certificate)
+    if changed:
+        return CertificateStale(changed=changed, certificate=certificate)
+    if isinstance(signer, TrustedSigner | UncheckedSigner) and trusted_keys is not None:
+        return CertificateValid(key_id=signer.key_id, certificate=certificate)
+    return CertificateUntrusted(key_id=signer.key_id, certificate=certificate)
+
+
+def build_certificate_schema() -> dict[str, Any]:
+    """The schema of what is signed."""
+    return build_document_schema(Certificate, "certificate@1", title=CERTIFICATE_FILE)
+
+
+def _find_changes(loaded: LoadedContract, certificate: Certificate) -> tuple[str, ...]:
+    if loaded.lock is None:
+        return ("the contract is not locked",)
+    fields = ("version_id", "statement_digest", "scoring_digest", "reference_digest")
+    changed = [name for name in fields if getattr(loaded.lock, name) != getattr(certificate, name)]
+    changed += [problem.field or problem.code for problem in check_lock(loaded)]
+    return tuple(dict.fromkeys(changed))
+
+
+def _digest_lock(lock: ContractLock | None) -> Digest:
+    return canonical_digest(msgspec.to_builtins(lock))

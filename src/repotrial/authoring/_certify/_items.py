@@ -1,0 +1,197 @@
+"""From runs to items of the certificate. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from repotrial.authoring._certify._model import CertificateItem, CheatTrial
+from repotrial.authoring._certify._stability import find_unstable_checks
+from repotrial.authoring._certify._trials import TrialResult
+from repotrial.contract import Check, Inventory, LoadedContract
+from repotrial.score import CheckResult
+
+__all__ = [
+    "build_item",
+    "judge_baseline",
+    "judge_cheats",
+    "judge_network",
+    "judge_order",
+    "judge_patches",
+    "judge_reference",
+    "judge_repetition",
+    "judge_stability",
+    "judge_twins",
+]
+
+
+def build_item(
+    item_id: str, claim: str, findings: Iterable[str], results: Sequence[TrialResult] = ()
+) -> CertificateItem:
+    """An item that holds where nothing was found against it."""
+    found = tuple(findings)
+    return CertificateItem(
+        id=item_id,
+        outcome="fails" if found else "holds",
+        message=claim,
+        findings=found,
+        runs=tuple(result.run_id for result in results),
+    )
+
+
+def judge_baseline(loaded: LoadedContract, results: Sequence[TrialResult]) -> CertificateItem:
+    """The untouched snapshot does what each check declares."""
+    findings = [finding for result in results for finding in _iter_baseline(loaded, result)]
+    claim = "the untouched snapshot fails as declared"
+    return build_item("baseline", claim, dict.fromkeys(findings), results)
+
+
+def _iter_baseline(loaded: LoadedContract, result: TrialResult) -> Iterator[str]:
+    if result.is_success:
+        yield "the untouched snapshot is a success: the contract asks for nothing"
+    outcomes = {check.check: check for check in result.card.checks}
+    for check in loaded.contract.checks:
+        found = outcomes[check.id]
+        said = {"passed": "pass", "failed": "fail"}.get(found.verdict, "error")
+        if found.blocked_by is None and check.baseline is not None and said != check.baseline:
+            why = f" ({found.why[0]})" if found.why else ""
+            yield f"{check.id}: expected {check.baseline}, found {said}{why}: correct `baseline` or the check"
+        inventory = loaded.inventories.get(check.id)
+        if inventory is not None and found.blocked_by is None and said != "error":
+            yield from _iter_inventory(check, inventory, result)
+
+
+def _iter_inventory(check: Check, inventory: Inventory, result: TrialResult) -> Iterator[str]:
+    """Tests that are to turn do not pass, tests that are to stay do."""
+    for execution in result.evidence.facts.executions:
+        is_own = execution.check_id == check.id and execution.variant == "plain"
+        if not is_own or execution.subject != "candidate" or execution.tests is None:
+            continue
+        unsuccessful = {*execution.tests.failing.ids, *execution.tests.missing.ids}
+        for test in sorted(unsuccessful & {*inventory.pass_to_pass})[:1]:
+            yield f"{check.id}: {test} does not pass on the snapshot and is in `pass_to_pass`"
+        # Of very long lists only the first ids are kept.
+        if execution.tests.failing.count == len(execution.tests.failing.ids):
+            for test in sorted({*inventory.fail_to_pass} - unsuccessful)[:1]:
+                yield f"{check.id}: {test} passes on the snapshot and is in `fail_to_pass`"
+
+
+def judge_reference(results: Sequence[TrialResult]) -> CertificateItem:
+    """The reference change is a success, every time."""
+    findings = [
+        f"{result.run_id}: expected success, found {result.verdict}: {_explain(result)}"
+        for result in results
+        if not result.is_success
+    ]
+    return build_item("reference", f"the reference passes {len(results)} times", findings, results)
+
+
+def _explain(result: TrialResult) -> str:
+    reasons = [line for check in result.card.checks if check.verdict != "passed" for line in check.why]
+    reasons += [f"{rule.rule}: {', '.join(rule.paths)}" for rule in result.card.violations]
+    return reasons[0] if reasons else ", ".join(result.card.gate_vector)
+
+
+def judge_repetition(results: Sequence[TrialResult]) -> CertificateItem:
+    """Acceptance of one and the same change says the same when it runs again."""
+    said = {(result.verdict, result.card.gate_vector, *_list_verdicts(result)) for result in results}
+    findings = [] if len(said) <= 1 else [f"{len(said)} different verdicts on one change: see `stability`"]
+    return build_item("repetition", "the verdict is the same when acceptance runs again", findings, results)
+
+
+def _list_verdicts(result: TrialResult) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((check.check, check.verdict) for check in result.card.checks))
+
+
+def judge_stability(
+    checks: Sequence[Check], untouched: Sequence[TrialResult], reference: Sequence[TrialResult]
+) -> CertificateItem:
+    """Every check says the same on the same tree, within its tolerance."""
+    findings = [complaint for _, complaint in find_unstable_checks(checks, untouched, reference)]
+    count = len(untouched) + len(reference)
+    claim = f"every check is stable over {count} runs within its tolerance"
+    return build_item("stability", claim, findings, (*untouched, *reference))
+
+
+def judge_order(first: TrialResult, reordered: TrialResult | None) -> CertificateItem:
+    """The verdict does not depend on the order of checks."""
+    if reordered is None:
+        reason = "there is only one order in which the checks can run"
+        return CertificateItem(id="order", outcome="not-applicable", message=reason)
+    differing = sorted(name for name, _ in {*_list_verdicts(first)} ^ {*_list_verdicts(reordered)})
+    findings = [
+        f"{name} depends on the checks before it: say so with `needs`" for name in dict.fromkeys(differing)
+    ]
+    if first.verdict != reordered.verdict and not findings:
+        findings.append(f"expected {first.verdict} in another order, found {reordered.verdict}")
+    return build_item(
+        "order", "the verdict is the same when checks are reordered", findings, (first, reordered)
+    )
+
+
+def judge_patches(untouched: TrialResult, empty: TrialResult, oversized: TrialResult) -> CertificateItem:
+    """Changes of no size and of far too much are judged, not stumbled over."""
+    findings = []
+    if (empty.verdict, _list_verdicts(empty)) != (untouched.verdict, _list_verdicts(untouched)):
+        findings.append(f"empty patch: expected {untouched.verdict} as without one, found {empty.verdict}")
+    if oversized.verdict != "failure":
+        findings.append(f"oversized patch: expected failure, found {oversized.verdict}")
+    return build_item(
+        "odd-patches",
+        "an empty patch and an oversized one are judged as failures",
+        findings,
+        (empty, oversized),
+    )
+
+
+def judge_network(results: Sequence[TrialResult]) -> CertificateItem:
+    """No check reaches for the network."""
+    findings = {
+        f"a check reached for the network ({alert.trigger.text if alert.trigger else alert.rule}): "
+        "bring what it needs with the contract"
+        for result in results
+        for alert in result.evidence.facts.alerts
+        if alert.phase == "accept" and alert.rule == "network-attempt"
+    }
+    return build_item("offline-oracle", "the oracle needs no network", sorted(findings), results)
+
+
+def judge_twins(loaded: LoadedContract, results: Sequence[TrialResult]) -> CertificateItem:
+    """Judges that share their process with the candidate have twins, and these hold on the reference."""
+    in_process = {
+        check.id
+        for check in loaded.contract.checks
+        if check.gate == "acceptance" and check.is_mandatory and check.judge == "in-process"
+    }
+    findings = dict.fromkeys(
+        _complain_about_twins(found)
+        for result in results
+        for found in result.card.checks
+        if found.check in in_process and found.verdict == "passed" and found.twins != "held"
+    )
+    if not in_process:
+        reason = "no judge shares its process with the candidate"
+        return CertificateItem(id="twins", outcome="not-applicable", message=reason)
+    return build_item("twins", "twins are there and hold on the reference", findings, results)
+
+
+def _complain_about_twins(found: CheckResult) -> str:
+    if found.twins == "not-run":
+        return f"{found.check}: no test has a twin: add a `negative` suite, or judge from outside"
+    return f"{found.check}: twins {found.twins} on the reference: make their expectations wrong for certain"
+
+
+def judge_cheats(cheats: Sequence[CheatTrial]) -> CertificateItem:
+    """No trick is taken for success."""
+    tried = [cheat for cheat in cheats if cheat.outcome in ("refused", "accepted")]
+    findings = [
+        f"{cheat.name} ({cheat.variant}) was accepted: see docs/how-to/certify.md"
+        for cheat in tried
+        if cheat.outcome == "accepted"
+    ]
+    return CertificateItem(
+        id="cheats",
+        outcome="fails" if findings else "holds" if tried else "not-applicable",
+        message=f"{len(tried)} cheats are refused" if tried else "no cheat is known for this ecosystem",
+        findings=tuple(findings),
+        runs=tuple(cheat.run for cheat in tried),
+    )

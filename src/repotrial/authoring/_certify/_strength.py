@@ -1,0 +1,52 @@
+"""How hard it is to guess which tests are twins, for code that shares the judge's process."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from repotrial.authoring._certify._model import CertificateItem
+from repotrial.contract import Check, LoadedContract
+from repotrial.run import list_twins
+
+__all__ = ["judge_strength"]
+
+_ENOUGH: Final = 7
+"""With seven pairs, whoever guesses is right less than once in a hundred times."""
+_NAME: Final = re.compile(r"(?:.*::)?(?P<name>\w+)(?:[\[ (].*)?", re.DOTALL)
+
+
+def judge_strength(loaded: LoadedContract) -> CertificateItem:
+    """Pairs of a test that is to turn and a twin that looks just like it; a note where they are few.
+
+    Twins that are made by a function of their own are left out: whoever knows how twins are made can find
+    them. Suites of the author's (`negative`) replace the tests, so that there is nothing to guess between.
+    """
+    weak = []
+    for check in loaded.contract.checks:
+        if check.judge != "in-process" or check.gate != "acceptance" or check.negative or not check.files:
+            continue
+        wanted = _list_names(loaded, check)
+        if not wanted:
+            continue
+        pairs = sum(
+            twin.kind != "helper" and twin.original.rpartition(".")[2] in wanted
+            for twin in list_twins(loaded, check)
+        )
+        if pairs < _ENOUGH:
+            weak.append(
+                f"{check.id}: {pairs} tests to turn have a twin that looks like them: whoever guesses "
+                f"is right once in {2**pairs}; add tests with literal expectations, or judge from outside"
+            )
+    return CertificateItem(
+        id="twin-strength",
+        outcome="note" if weak else "holds",
+        message="whoever guesses which tests are twins is almost never right",
+        findings=tuple(weak),
+    )
+
+
+def _list_names(loaded: LoadedContract, check: Check) -> set[str]:
+    inventory = loaded.inventories.get(check.id)
+    ids = inventory.fail_to_pass if inventory else ()
+    return {match["name"] for test in ids if (match := _NAME.fullmatch(test))}

@@ -1,0 +1,126 @@
+"""The runs that a certificate rests on: planned, conducted by the machine's own pool, and scored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from repotrial._core.digest import Digest, digest_bytes
+from repotrial._core.errors import MachineError
+from repotrial._core.seed import ROOT_SEED
+from repotrial.contract import Check, LoadedContract, build_lock
+from repotrial.fleet import FleetPlan, FleetSettings, PlannedRun, RunEnded, RunUndone, conduct_fleet
+from repotrial.run import Agent, build_spec
+from repotrial.sandbox import Level
+from repotrial.score import Evidence, Scorable, ScoreCard, build_score_card, load_evidence
+from repotrial.trace import RunPaths
+
+__all__ = ["CertificationBrokenError", "Trial", "TrialResult", "conduct_trials", "reorder_checks"]
+
+
+class CertificationBrokenError(MachineError):
+    """A run of a certification was not carried through, so that nothing can be said about the contract."""
+
+    code = "certification-broken"
+    default_hint = "`repotrial doctor` shows what this machine can do; certify again"
+
+
+class Trial(msgspec.Struct, frozen=True, kw_only=True):
+    """One run that is wanted."""
+
+    purpose: str
+    """What it is for; trials of one purpose differ in `replicate`."""
+    agent: Agent
+    loaded: LoadedContract
+    replicate: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialResult:
+    """A run, scored."""
+
+    trial: Trial
+    run_id: str
+    """The name of its directory."""
+    card: ScoreCard
+    evidence: Evidence
+    seal_digest: Digest
+
+    @property
+    def verdict(self) -> str:
+        """In a word."""
+        return self.card.status.verdict if isinstance(self.card.status, Scorable) else "invalid"
+
+    @property
+    def is_success(self) -> bool:
+        return self.verdict == "success"
+
+
+def conduct_trials(
+    trials: Sequence[Trial],
+    settings: FleetSettings,
+    on_result: Callable[[TrialResult], None],
+) -> list[TrialResult]:
+    """Conduct and score every trial; results come in the order of the trials.
+
+    Raises:
+        CertificationBrokenError: the machine did not carry one through.
+    """
+    planned = [_plan(trial, settings.level) for trial in trials]
+    by_run = {run.spec.run_id: trial for run, trial in zip(planned, trials, strict=True)}
+    found: dict[str, TrialResult] = {}
+    for event in conduct_fleet(FleetPlan(runs=tuple(planned)), settings):
+        match event:
+            case RunUndone(run_id=run_id, fault=fault):
+                raise CertificationBrokenError(
+                    f"{run_id}: expected a conducted run, found: {fault or 'none'}"
+                )
+            case RunEnded(run_id=run_id, directory=directory, fault=None):
+                found[run_id] = _score(by_run[run_id], Path(directory))
+                on_result(found[run_id])
+            case RunEnded(run_id=run_id, fault=fault):
+                raise CertificationBrokenError(f"{run_id}: expected a conducted run, found: {fault}")
+            case _:
+                continue
+    return [found[run.spec.run_id] for run in planned]
+
+
+def _plan(trial: Trial, level: Level) -> PlannedRun:
+    spec = build_spec(trial.loaded, trial.agent, level=level, root_seed=ROOT_SEED, replicate=trial.replicate)
+    return PlannedRun(loaded=trial.loaded, agent=trial.agent, spec=spec, conducted=None)
+
+
+def _score(trial: Trial, directory: Path) -> TrialResult:
+    evidence = load_evidence(directory)
+    return TrialResult(
+        trial=trial,
+        run_id=directory.name,
+        card=build_score_card(evidence),
+        evidence=evidence,
+        seal_digest=digest_bytes(RunPaths(directory).seal.read_bytes()),
+    )
+
+
+def reorder_checks(loaded: LoadedContract) -> LoadedContract | None:
+    """The same contract with its checks in another order that `needs` allows; None where there is none.
+
+    The order is part of the version, so that it is locked anew, in memory.
+    """
+    checks = _order_backwards(loaded.contract.checks)
+    if checks == loaded.contract.checks or loaded.lock is None:
+        return None
+    other = replace(loaded, contract=msgspec.structs.replace(loaded.contract, checks=checks))
+    return replace(other, lock=build_lock(other, loaded.lock.repository))
+
+
+def _order_backwards(checks: tuple[Check, ...]) -> tuple[Check, ...]:
+    left, done = list(reversed(checks)), list[Check]()
+    while left:
+        known = {check.id for check in done}
+        ready = next((check for check in left if known.issuperset(check.needs)), left[-1])
+        left.remove(ready)
+        done.append(ready)
+    return tuple(done)

@@ -1,0 +1,285 @@
+"""`contract import --format swebench`: an instance of the data set as a contract directory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from repotrial._core.display import list_some
+from repotrial.authoring._leaks import TextChange, check_leaks
+from repotrial.authoring._options import CommitContract, CreatedContract
+from repotrial.authoring._project import Project, build_glob, drop_matching, survey_project
+from repotrial.authoring._python_tests import list_test_ids
+from repotrial.authoring._staging import stage_directory
+from repotrial.authoring._swebench_change import InstanceTrees, open_instance_trees
+from repotrial.authoring._swebench_instance import (
+    InstanceInvalidError,
+    NodeId,
+    SwebenchInstance,
+    parse_node_id,
+)
+from repotrial.authoring._template import ContractDraft, Guess
+from repotrial.authoring._test_files import KnownTestPaths
+from repotrial.authoring._text import clean_line, clean_text
+from repotrial.authoring._writing import (
+    CHECK_ID,
+    REFERENCE_FILE,
+    build_check,
+    build_guesses,
+    build_id,
+    build_repository,
+    build_title,
+    check_source,
+    copy_file,
+    finish,
+    write_inventory,
+)
+from repotrial.contract import CONTRACT_FILE, STATEMENT_FILE, Check, Inventory, Overlay, Problem
+from repotrial.source import ChangeStatus, resolve_commit
+
+__all__ = ["SwebenchContract", "create_contract_from_swebench"]
+
+_CHECK_DIRECTORY = f"checks/{CHECK_ID}"
+_LOCK_FILE = "requirements.lock"
+_SHOWN = 5
+_KIND = Guess(field="kind", value="bug-fix", reason="most instances are issues about bugs")
+
+
+class SwebenchContract(msgspec.Struct, frozen=True, kw_only=True):
+    """A contract to be made of an instance."""
+
+    instance: SwebenchInstance
+    source: str
+    """The project's git repository: a path, a URL or a bundle."""
+    directory: Path
+    """Where the contract goes: absent, or empty."""
+    python_lock: Path | None = None
+    """A requirements file with hashes: what the tests need, pytest included."""
+    is_embedded: bool = False
+    """Put the tree beside the contract, as an archive without history, in place of naming the repository."""
+
+
+class _Listed(msgspec.Struct, frozen=True, kw_only=True):
+    """The instance's lists, read."""
+
+    failing: tuple[NodeId, ...]
+    passing: tuple[NodeId, ...]
+    cut: tuple[str, ...]
+    """Ids that stay out, because the data set lost a part of them."""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(node.path for node in (*self.failing, *self.passing)))
+
+    @property
+    def inventory(self) -> Inventory:
+        return Inventory(
+            fail_to_pass=tuple(dict.fromkeys(node.junit_id for node in self.failing)),
+            pass_to_pass=tuple(dict.fromkeys(node.junit_id for node in self.passing)),
+        )
+
+
+def create_contract_from_swebench(options: SwebenchContract) -> CreatedContract:
+    """Write a contract: the issue as statement, the tests hidden, the gold patch as reference.
+
+    Nothing of the repository is executed, and nothing of the instance is evaluated.
+
+    Raises:
+        InstanceInvalidError: the instance cannot become a contract.
+        ChangeWithoutTestsError, UnsupportedTestFileError: its tests cannot become a check.
+        ContractDirectoryTakenError: the directory is not empty.
+    """
+    instance = options.instance
+    listed = _read_lists(instance)
+    target = options.directory.absolute()
+    with stage_directory(target) as staging:
+        commit = resolve_commit(options.source, instance.base_commit, base=Path.cwd())
+        with open_instance_trees(instance, options.source, commit) as trees:
+            _verify_files(instance, listed, trees)
+            return _write(options, listed, trees, staging, target)
+
+
+def _read_lists(instance: SwebenchInstance) -> _Listed:
+    failing = _read_ids(instance, "FAIL_TO_PASS", instance.list_failing())
+    passing = _read_ids(instance, "PASS_TO_PASS", instance.list_passing())
+    if not failing:
+        raise InstanceInvalidError(f"{instance.instance_id}: FAIL_TO_PASS: expected test ids, found none")
+    if cut := [text for text, node in failing if node.is_cut]:
+        raise InstanceInvalidError(
+            f"{instance.instance_id}: FAIL_TO_PASS: expected whole ids, found one that is cut: {cut[0]!r}"
+        )
+    return _Listed(
+        failing=tuple(node for _, node in failing),
+        passing=tuple(node for _, node in passing if not node.is_cut),
+        cut=tuple(text for text, node in passing if node.is_cut),
+    )
+
+
+def _read_ids(instance: SwebenchInstance, field: str, texts: Sequence[str]) -> list[tuple[str, NodeId]]:
+    found = []
+    for text in texts:
+        node = parse_node_id(text)
+        if node is None:
+            raise InstanceInvalidError(
+                f"{instance.instance_id}: {field}: expected pytest's node ids, found {text[:200]!r}",
+                hint="only instances whose tests run under pytest can be imported",
+            )
+        found.append((text, node))
+    return found
+
+
+def _verify_files(instance: SwebenchInstance, listed: _Listed, trees: InstanceTrees) -> None:
+    for path in listed.files:
+        if trees.tested.read_text(path) is None:
+            raise InstanceInvalidError(
+                f"{instance.instance_id}: expected a test file {path!r} after test_patch, found none"
+            )
+
+
+def _write(
+    options: SwebenchContract, listed: _Listed, trees: InstanceTrees, staging: Path, target: Path
+) -> CreatedContract:
+    instance = options.instance
+    common = CommitContract(
+        source=options.source,
+        directory=target,
+        revision=trees.base.commit,
+        id=instance.contract_id,
+        ecosystem="python",
+        is_embedded=options.is_embedded,
+    )
+    project = survey_project(common, trees.base, test_files=listed.files)
+    for path in trees.laid:
+        copy_file(trees.tested.root / path, staging / _CHECK_DIRECTORY / path)
+    write_inventory(staging, listed.inventory)
+    (staging / REFERENCE_FILE).write_bytes(instance.patch_bytes)
+    if options.python_lock is not None:
+        _copy_lock(options.python_lock, staging / _LOCK_FILE)
+    title, statement = _build_statement(instance)
+    draft = ContractDraft(
+        id=build_id(common, title),
+        title=title,
+        kind="bug-fix",
+        reference=REFERENCE_FILE,
+        ecosystem=project.ecosystem,
+        repository=build_repository(common, trees.base, staging),
+        check=_build_check(project, listed, trees),
+        protected=(protected := _list_protected(project, listed, trees)),
+        generated=drop_matching(project.generated, _list_touched(trees)),
+        base_commit=trees.base.commit,
+        origin=_build_origin(instance),
+        guesses=(*build_guesses(project, protected=protected), _KIND),
+        python_lock=None if options.python_lock is None else _LOCK_FILE,
+    )
+    problems = [*check_source(common), *_iter_problems(listed, trees, statement)]
+    return finish(staging, target, draft=draft, statement=statement, problems=problems)
+
+
+def _copy_lock(origin: Path, copy: Path) -> None:
+    try:
+        data = origin.read_bytes()
+    except OSError as error:
+        raise InstanceInvalidError(
+            f"{origin}: expected a requirements file with hashes, found: {error.strerror}",
+            hint="make one with `uv pip compile --generate-hashes` or `pip-compile --generate-hashes`",
+        ) from error
+    copy.write_bytes(data)
+
+
+def _build_check(project: Project, listed: _Listed, trees: InstanceTrees) -> Check:
+    overlay = Overlay(source=_CHECK_DIRECTORY, target=".", delete=trees.removed)
+    return build_check(project, inventory=listed.inventory, overlays=(overlay,))
+
+
+def _list_protected(project: Project, listed: _Listed, trees: InstanceTrees) -> tuple[str, ...]:
+    """Every file that decides about the verdict, the reference's own files aside."""
+    tests = dict.fromkeys((*trees.laid, *trees.removed, *listed.files))
+    return drop_matching([*map(build_glob, tests), *project.hooks], _list_touched(trees))
+
+
+def _list_touched(trees: InstanceTrees) -> list[str]:
+    return [change.path for change in trees.reference]
+
+
+def _build_origin(instance: SwebenchInstance) -> str:
+    release = f", release {instance.version}" if instance.version else ""
+    setup = instance.environment_setup_commit
+    made = f"\nIts authors made the environment from the commit {setup}." if setup else ""
+    name = f"{instance.instance_id} of {instance.repo}{release}"
+    return "\n".join(
+        clean_line(line)
+        for line in f"A contract for RepoTrial, from the SWE-bench instance {name}.{made}".split("\n")
+    )
+
+
+def _build_statement(instance: SwebenchInstance) -> tuple[str, str]:
+    """The issue's text: its first line as the title, the rest as it is."""
+    first, _, rest = clean_text(instance.problem_statement).strip().partition("\n")
+    title = build_title(first.strip("# \t") or instance.contract_id)
+    # A first line that is too long for a title is kept whole.
+    body = rest.strip("\n") if clean_line(first).strip("# ") == title else f"{first}\n{rest}".strip("\n")
+    return title, f"# {title}\n\n{body}\n" if body else f"# {title}\n"
+
+
+def _iter_problems(listed: _Listed, trees: InstanceTrees, statement: str) -> Iterator[Problem]:
+    yield Problem(
+        code="draft-statement-issue",
+        severity="warning",
+        file=STATEMENT_FILE,
+        message="expected a statement of the problem, found the text of the issue",
+        hint="read it: does it say all that the hidden tests ask for, and nothing of the solution?",
+    )
+    changes = [
+        TextChange(
+            path=change.path,
+            old=None if change.status is ChangeStatus.ADDED else trees.base.read_text(change.path) or "",
+            new=None if change.status is ChangeStatus.DELETED else trees.fixed.read_text(change.path) or "",
+        )
+        for change in trees.reference
+    ]
+    yield from check_leaks(statement, changes, hidden_paths=trees.laid, file=STATEMENT_FILE)
+    tests = KnownTestPaths()
+    for path in (path for path in (*trees.laid, *trees.removed) if path not in tests):
+        yield Problem(
+            code="draft-overlay-other-file",
+            severity="warning",
+            file=CONTRACT_FILE,
+            field="checks[0].files",
+            message=f"expected test_patch to touch tests only, found {path!r}",
+            hint="a candidate's change of this file never counts; take it out of the check if it should",
+        )
+    yield from _iter_list_problems(listed, trees)
+
+
+def _iter_list_problems(listed: _Listed, trees: InstanceTrees) -> Iterator[Problem]:
+    if listed.cut:
+        yield Problem(
+            code="draft-test-cut",
+            severity="warning",
+            file=CONTRACT_FILE,
+            field="checks[0].inventory",
+            message=f"expected whole test ids, found cut ones, which were left out: {_show(listed.cut)}",
+            hint="run the check on the reference change and add the ids",
+        )
+    named = {
+        msgspec.structs.replace(node, parameters="").junit_id for node in (*listed.failing, *listed.passing)
+    }
+    for path in listed.files:
+        others = [
+            test for test in list_test_ids(path, trees.tested.read_text(path) or "") if test not in named
+        ]
+        if others:
+            yield Problem(
+                code="draft-test-unlisted",
+                severity="warning",
+                file=CONTRACT_FILE,
+                field="checks[0].run",
+                message=f"{path}: expected every test in one of the lists, found others: {_show(others)}",
+                hint="all tests of a file count here: deselect those that fail with the reference, too",
+            )
+
+
+def _show(names: Sequence[str]) -> str:
+    return list_some([repr(name) for name in names], most=_SHOWN)

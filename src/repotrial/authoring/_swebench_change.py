@@ -1,0 +1,128 @@
+"""The two patches of a SWE-bench instance, held against the tree that they are for."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from repotrial.authoring._base import Tree, open_tree
+from repotrial.authoring._split import ChangeWithoutTestsError, verify_hidden
+from repotrial.authoring._swebench_instance import InstanceInvalidError, SwebenchInstance
+from repotrial.policy import PatchUnreadableError, read_change
+from repotrial.source import ChangedFile, ChangeStatus, PatchRefusedError, apply_patch
+
+__all__ = ["InstanceTrees", "open_instance_trees"]
+
+_ABSENT = "000000"
+
+
+class InstanceTrees(msgspec.Struct, frozen=True, kw_only=True):
+    """An instance's base, with its tests and with its gold patch; and what the two patches change."""
+
+    base: Tree
+    tested: Tree
+    """With the tests of the instance."""
+    fixed: Tree
+    """With its gold patch."""
+    hidden: tuple[ChangedFile, ...]
+    """What the tests change; a rename is a deletion and an addition."""
+    reference: tuple[ChangedFile, ...]
+    """What the gold patch changes."""
+
+    @property
+    def laid(self) -> tuple[str, ...]:
+        """Files that the tests bring."""
+        return tuple(change.path for change in self.hidden if change.status is not ChangeStatus.DELETED)
+
+    @property
+    def removed(self) -> tuple[str, ...]:
+        """Files that must be gone before those are laid."""
+        replaced = (ChangeStatus.DELETED, ChangeStatus.TYPE_CHANGED)
+        return tuple(change.path for change in self.hidden if change.status in replaced)
+
+
+@contextlib.contextmanager
+def open_instance_trees(instance: SwebenchInstance, source: str, commit: str) -> Iterator[InstanceTrees]:
+    """The trees of an instance, in temporary directories.
+
+    Raises:
+        InstanceInvalidError: a patch does not apply, is empty or cannot be read, or both touch one file.
+        ChangeWithoutTestsError: the tests bring no file.
+        UnsupportedTestFileError: a test file cannot lie beside a contract.
+    """
+    with (
+        open_tree(source, commit) as base,
+        open_tree(source, commit) as tested,
+        open_tree(source, commit) as fixed,
+    ):
+        hidden = _apply(instance, "test_patch", instance.test_patch_bytes, base=base, tree=tested)
+        reference = _apply(instance, "patch", instance.patch_bytes, base=base, tree=fixed)
+        _verify_apart(instance, hidden, reference)
+        verify_hidden(hidden, reference)
+        trees = InstanceTrees(base=base, tested=tested, fixed=fixed, hidden=hidden, reference=reference)
+        if not trees.laid:
+            raise ChangeWithoutTestsError(
+                f"{instance.instance_id}: test_patch: expected an added or modified file, found none"
+            )
+        yield trees
+
+
+def _apply(
+    instance: SwebenchInstance, field: str, patch: bytes, *, base: Tree, tree: Tree
+) -> tuple[ChangedFile, ...]:
+    place = f"{instance.instance_id}: {field}"
+    if not patch.strip():
+        raise InstanceInvalidError(f"{place}: expected a patch, found nothing")
+    try:
+        view = read_change(patch)
+        apply_patch(patch, tree=tree.root)
+    except (PatchUnreadableError, PatchRefusedError) as error:
+        raise InstanceInvalidError(
+            f"{place}: expected a patch that applies to {base.commit}, found: {error.message}"
+        ) from error
+    paths = sorted({path for file in view.files for path in file.touched_paths})
+    changes = (_compare(path, base, tree) for path in paths)
+    return tuple(change for change in changes if change is not None)
+
+
+def _compare(path: str, base: Tree, tree: Tree) -> ChangedFile | None:
+    """What happened to a path, by what lies there before and after; none where it never was."""
+    old, new = _find_mode(base.root / path), _find_mode(tree.root / path)
+    if old == new == _ABSENT:
+        return None
+    if old == _ABSENT:
+        status = ChangeStatus.ADDED
+    elif new == _ABSENT:
+        status = ChangeStatus.DELETED
+    else:
+        status = ChangeStatus.MODIFIED if old[:3] == new[:3] else ChangeStatus.TYPE_CHANGED
+    return ChangedFile(path=path, status=status, old_mode=old, new_mode=new)
+
+
+def _find_mode(path: Path) -> str:
+    try:
+        mode = os.lstat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return _ABSENT
+    if stat.S_ISLNK(mode):
+        return "120000"
+    if not stat.S_ISREG(mode):
+        return _ABSENT  # a directory in place of a file: the file is gone
+    return "100755" if mode & stat.S_IXUSR else "100644"
+
+
+def _verify_apart(
+    instance: SwebenchInstance, hidden: Sequence[ChangedFile], reference: Sequence[ChangedFile]
+) -> None:
+    """Files of the tests are laid over the candidate's: a change of them would never be judged."""
+    both = sorted({change.path for change in hidden} & {change.path for change in reference})
+    if both:
+        raise InstanceInvalidError(
+            f"{instance.instance_id}: expected patch and test_patch to touch different files, "
+            f"found {both[0]!r} in both"
+        )

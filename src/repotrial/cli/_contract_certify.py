@@ -1,0 +1,125 @@
+"""`repotrial contract certify`: a contract is tried before it may try anybody."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from repotrial.cli._machine import CacheOption, build_settings
+from repotrial.cli._options import ContractDirectories, JsonFlag
+from repotrial.cli._trace import HomeUnknownError, default_key_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from repotrial.api import Certification
+    from repotrial.cli._output import Part, Screen
+
+__all__ = ["certify"]
+
+_QUICK_REPEATS = 2
+_STYLES = {
+    "holds": "green",
+    "refused": "green",
+    "fails": "bold red",
+    "accepted": "bold red",
+    "note": "yellow",
+}
+
+
+def certify(  # noqa: PLR0913 - one option for each thing that an author decides
+    directories: ContractDirectories,
+    *,
+    repeats: Annotated[
+        int, typer.Option("--repeats", min=2, help="How often the snapshot and the reference are judged.")
+    ] = 3,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Runs at a time.")] = 1,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer repeats and cheats; the certificate says so.")
+    ] = False,
+    runs: Annotated[
+        Path | None,
+        typer.Option(
+            "--runs", metavar="DIR", readable=False, help="Keep the runs here (else they are thrown away)."
+        ),
+    ] = None,
+    key_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--key-file",
+            metavar="FILE",
+            readable=False,
+            help="The private key that signs; this machine's own if left out.",
+        ),
+    ] = None,
+    cache: CacheOption = None,
+    json: JsonFlag = False,
+) -> None:
+    """Try a contract: snapshot, reference, flakiness, leaks and a set of cheats, which must all fail.
+
+    Writes the signed certificate contract.certificate.json beside the contract. Exit code 0: certified;
+    1: not certified, and the certificate says why; 3: this machine cannot carry it through.
+    """
+    from repotrial import api
+    from repotrial.cli._batch import Verdict, work_through
+
+    key = key_file or default_key_file()
+    if key is None:
+        raise HomeUnknownError("expected a home directory with the key, found that this user has none")
+    request = api.CertificationRequest(
+        machine=build_settings(cache),
+        key_file=key,
+        grade="quick" if quick else "full",
+        repeats=min(repeats, _QUICK_REPEATS) if quick else repeats,
+        jobs=jobs,
+        runs=runs,
+    )
+    work_through(
+        directories,
+        lambda directory: api.certify_contract(directory, request, _build_listener(directory)),
+        judge=lambda result: Verdict(_word(result), result.certificate.is_certified),
+        show=_show,
+        noun="contract",
+        json=json,
+    )
+
+
+def _build_listener(directory: Path) -> Callable[[str, str, int], None]:
+    from repotrial.cli._output import Screen
+
+    screen = Screen(to_stderr=True)  # progress is no result
+
+    def tell(purpose: str, verdict: str, left: int) -> None:
+        screen.line((f"{directory.name}: ", "dim"), f"{purpose}: {verdict}", (f" ({left} left)", "dim"))
+
+    return tell
+
+
+def _word(result: Certification) -> str:
+    return "certified" if result.certificate.is_certified else "not certified"
+
+
+def _show(screen: Screen, result: Certification) -> None:
+    from repotrial.cli._table import print_table
+
+    certificate = result.certificate
+    rows: list[list[Part]] = [
+        [item.id, (item.outcome, _STYLES.get(item.outcome, "")), item.message] for item in certificate.items
+    ]
+    rows += [
+        [
+            f"cheat {cheat.name} ({cheat.variant})",
+            (cheat.outcome, _STYLES.get(cheat.outcome, "")),
+            ", ".join(cheat.tags) or cheat.reason or cheat.verdict,
+        ]
+        for cheat in certificate.cheats
+        if cheat.outcome in ("refused", "accepted")
+    ]
+    print_table(screen, ("item", "outcome", "what"), rows)
+    for item in certificate.items:
+        for finding in item.findings:
+            screen.line((f"{item.id}: ", "bold"), finding)
+    style = "bold green" if certificate.is_certified else "bold red"
+    screen.line((f"{_word(result)} ", style), f"({certificate.grade}): {result.path}")

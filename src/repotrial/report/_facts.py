@@ -1,0 +1,272 @@
+"""Who, what, where from: the facts of a page, each with its name."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeAlias
+
+import msgspec
+
+from repotrial._core.absence import NotComputable, Unknown
+from repotrial.contract import ContractRecord, RunSpec
+from repotrial.report._record import Record
+from repotrial.report._render import show_duration
+from repotrial.score import AgentIdentity, Evidence, RunReport, ScoreCard
+from repotrial.trace import (
+    AspectVerdict,
+    CouldNotBeChecked,
+    DoesNotHold,
+    GitIdentity,
+    Holds,
+    ImageEnvironment,
+    Manifest,
+    RunVerification,
+)
+
+__all__ = [
+    "Aspect",
+    "Command",
+    "Fact",
+    "build_aspects",
+    "build_commands",
+    "build_identity",
+    "build_provenance",
+    "build_seal_sentence",
+]
+
+_US_PER_SECOND = 1_000_000
+_SHORT = 12
+_MOST = 40
+_ASPECT_WORDS: dict[type[AspectVerdict], tuple[str, str, str]] = {
+    Holds: ("✓", "holds", "good"),
+    DoesNotHold: ("✗", "does not hold", "bad"),
+    CouldNotBeChecked: ("!", "could not be checked", "open"),
+}
+
+Value: TypeAlias = str | int | Unknown | NotComputable
+
+
+class Fact(msgspec.Struct, frozen=True, kw_only=True):
+    """A name and what belongs to it."""
+
+    name: str
+    value: Value
+    is_code: bool = False
+
+
+class Aspect(msgspec.Struct, frozen=True, kw_only=True):
+    """One verdict of the check of the record."""
+
+    name: str
+    icon: str
+    word: str
+    tone: str
+    findings: tuple[tuple[int | None, str], ...]
+    """Event and text."""
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    """Something to type."""
+
+    purpose: str
+    line: str
+
+
+def build_identity(evidence: Evidence, card: ScoreCard, report: RunReport, record: Record) -> list[Fact]:
+    """Who worked on what, how long, for how much."""
+    spec = evidence.spec
+    agent = card.identity.agent
+    version = card.identity.contract_version_id
+    return [
+        Fact(name="Contract", value=card.identity.contract_id),
+        Fact(name="Kind", value=_contract_kind(evidence)),
+        Fact(name="Version", value=_shorten(version), is_code=True),
+        Fact(name="Agent", value=_name_agent(agent)),
+        Fact(name="Model", value=agent if isinstance(agent, Unknown) else agent.model),
+        Fact(name="Replicate", value=spec.replicate if isinstance(spec, RunSpec) else spec),
+        Fact(name="Isolation", value=report.sandbox_level),
+        Fact(name="Duration", value=_describe_duration(report, record)),
+        Fact(name="Cost", value=_describe_cost(card)),
+        Fact(name="Ended by", value=_describe_end(report)),
+    ]
+
+
+def _contract_kind(evidence: Evidence) -> str | Unknown:
+    record = evidence.record
+    return record.contract.kind if isinstance(record, ContractRecord) else record
+
+
+def _shorten(digest: str | Unknown) -> str | Unknown:
+    return digest if isinstance(digest, Unknown) else digest.removeprefix("sha256:")[:_SHORT]
+
+
+def _name_agent(agent: AgentIdentity | Unknown) -> str | Unknown:
+    if isinstance(agent, Unknown):
+        return agent
+    return agent.name if isinstance(agent.version, Unknown) else f"{agent.name} {agent.version}"
+
+
+def _describe_duration(report: RunReport, record: Record) -> str:
+    parts = [f"{show_duration(record.total_us)} in all"]
+    for word, value in (
+        ("acting", report.durations.acting_us),
+        ("acceptance", report.durations.accepting_us),
+    ):
+        if isinstance(value, int):
+            parts.append(f"{show_duration(value)} {word}")
+    return ", ".join(parts)
+
+
+def _describe_cost(card: ScoreCard) -> str | Unknown:
+    cost = card.cost
+    if isinstance(cost.cost_usd, Unknown):
+        return cost.cost_usd
+    tokens = "" if isinstance(cost.tokens, Unknown) else f", {cost.tokens:,} tokens"
+    return f"{cost.cost_usd} USD{tokens}"
+
+
+def _describe_end(report: RunReport) -> str | Unknown:
+    end = report.termination
+    if isinstance(end, Unknown):
+        return end
+    nature = "" if end.nature == "none" else f", {end.nature}"
+    return f"{end.category}{nature}: {end.rationale or end.code}"
+
+
+def build_provenance(evidence: Evidence, card: ScoreCard, report: RunReport) -> list[Fact]:
+    """What the run was bound to, and the digests by which anyone can check it."""
+    trees = report.trees
+    digests = [
+        ("Contract version", card.identity.contract_version_id),
+        ("Statement", report.statement_digest),
+        ("Scoring parameters", card.identity.scoring_digest),
+        ("Tree before", trees.base_tree_digest),
+        ("Change", trees.change_digest),
+        ("Tree after", trees.final_tree_digest),
+        ("Manifest", evidence.manifest_digest),
+        ("Last event", card.identity.head_hash),
+        ("Comparability class", card.identity.comparability_class),
+        ("Run specification", report.run_spec_id),
+    ]
+    coded = [Fact(name=name, value=value, is_code=True) for name, value in digests]
+    manifest = evidence.manifest
+    if isinstance(manifest, Unknown):
+        return [Fact(name="Manifest file", value=manifest), *coded]
+    return [*_describe_manifest(manifest), *coded]
+
+
+def _describe_manifest(manifest: Manifest) -> list[Fact]:
+    configuration = manifest.configuration
+    started = datetime.fromtimestamp(manifest.started_at_us // _US_PER_SECOND, tz=UTC)
+    return [
+        Fact(name="Run", value=manifest.run_id),
+        Fact(name="Started", value=f"{started:%Y-%m-%d %H:%M:%S} UTC"),
+        Fact(name="RepoTrial", value=manifest.harness.version),
+        Fact(name="Repository", value=_describe_repository(manifest)),
+        Fact(name="Environment", value=_describe_environment(manifest)),
+        Fact(name="Lock files", value=_describe_lockfiles(manifest)),
+        Fact(name="Toolchain", value=_join(manifest.toolchain)),
+        Fact(name="Package managers", value=_join(manifest.package_managers)),
+        Fact(name="Machine", value=_machine(manifest)),
+        Fact(name="Locale, time zone", value=f"{_say(manifest.locale)}, {_say(manifest.time_zone)}"),
+        Fact(name="Network, stages", value=f"{configuration.network}, {configuration.stages}"),
+        Fact(name="Limits", value=_join(configuration.limits)),
+        Fact(name="Meters", value=_join(configuration.meters)),
+        Fact(name="Root seed", value=manifest.seeds.root),
+        Fact(name="Redaction rules", value=manifest.redaction_rules_id, is_code=True),
+    ]
+
+
+def _machine(manifest: Manifest) -> str:
+    return f"{_say(manifest.cpu_class)}, {_say(manifest.memory_class)}"
+
+
+def _describe_repository(manifest: Manifest) -> str | Unknown:
+    repository = manifest.repository
+    match repository:
+        case Unknown():
+            return repository
+        case GitIdentity():
+            return f"git commit {repository.commit}"
+        case _:
+            return str(repository.__struct_config__.tag)
+
+
+def _describe_environment(manifest: Manifest) -> str | Unknown:
+    environment = manifest.environment
+    match environment:
+        case Unknown():
+            return environment
+        case ImageEnvironment():
+            return f"image {environment.reference} ({environment.image_digest})"
+        case _:
+            return f"host ({_shorten(environment.observed_id)})"
+
+
+def _describe_lockfiles(manifest: Manifest) -> str | Unknown:
+    lockfiles = manifest.dependencies.lockfiles
+    if isinstance(lockfiles, Unknown):
+        return lockfiles
+    return _list(f"{lockfile.path} ({_shorten(lockfile.digest)})" for lockfile in lockfiles)
+
+
+def _join(values: Mapping[str, str | Unknown]) -> str:
+    return _list(f"{name} {_say(value)}" for name, value in sorted(values.items()))
+
+
+def _list(items: Iterable[str]) -> str:
+    listed = list(items)
+    more = f" and {len(listed) - _MOST} more" if len(listed) > _MOST else ""
+    return ", ".join(listed[:_MOST]) + more or "none"
+
+
+def _say(value: str | Unknown) -> str:
+    return f"unknown ({value.reason})" if isinstance(value, Unknown) else value
+
+
+def build_seal_sentence(evidence: Evidence, verification: RunVerification) -> str:
+    """What was found out about the seal while the page was made, and what was not."""
+    report = verification.seal_report
+    if evidence.seal == "absent":
+        return "There is no seal: nobody vouches for these files."
+    if not report.is_intact:
+        return "The seal does not hold: the files are not those that were sealed, or it is no valid seal."
+    key_id = getattr(report.signer, "key_id", "")
+    return (
+        f"The files are those that the holder of key {key_id[:16]} sealed. Whose key that is was not checked."
+    )
+
+
+def build_aspects(verification: RunVerification, root: Path) -> list[Aspect]:
+    """Chain, seal, completeness and identity, as found; the same wherever the run directory `root` lies."""
+    return [
+        _build_aspect(name, getattr(verification, name), root)
+        for name in ("chain", "seal", "completeness", "identity")
+    ]
+
+
+def _build_aspect(name: str, verdict: AspectVerdict, root: Path) -> Aspect:
+    icon, word, tone = _ASPECT_WORDS[type(verdict)]
+    found = () if isinstance(verdict, Holds) else verdict.findings[:_MOST]
+    findings = tuple((finding.seq, finding.text.replace(f"{root}/", "")) for finding in found)
+    return Aspect(name=name, icon=icon, word=word, tone=tone, findings=findings)
+
+
+def build_commands(run_name: str) -> list[Command]:
+    """What to type to see for oneself; the run directory is named as it was."""
+    name = shlex.quote(run_name)
+    return [
+        Command(
+            purpose="Was anything changed, and who sealed it?",
+            line=f"repotrial run verify {name} --key public-key.pem",
+        ),
+        Command(purpose="Compute the verdict again, from the evidence", line=f"repotrial run score {name}"),
+        Command(
+            purpose="Rebuild the change from the trace and judge it again",
+            line=f"repotrial run replay {name} --contract CONTRACT_DIR",
+        ),
+        Command(purpose="Every event, in a line each", line=f"repotrial run show {name}"),
+    ]

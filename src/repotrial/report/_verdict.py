@@ -1,0 +1,102 @@
+"""The first thing that a page says: the status, in one sentence, and the four gates in words."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from repotrial._core.display import list_some, neutralize
+from repotrial.score import Fault, GateResult, Invalid, Scorable, ScoreCard, Verdict
+
+__all__ = ["GATE_WORDS", "Banner", "Tone", "build_banner"]
+
+Tone: TypeAlias = Literal["good", "bad", "open", "void"]
+"""What a color stands for; words and icons always say it, too."""
+
+GATE_WORDS: dict[Verdict, tuple[str, str, Tone]] = {
+    "passed": ("✓", "passed", "good"),
+    "failed": ("✗", "failed", "bad"),
+    "errored": ("!", "no decision", "open"),
+}
+"""Icon, word and tone of an outcome."""
+
+_MAX_REASON_CHARACTERS = 160
+_MOST_CHECKS = 3
+_NOT_COMPLETE = "A check did not complete, so the change is neither accepted nor refused."
+
+_FAULTS: dict[Fault, str] = {
+    "none": "",
+    "change": "Control executions blame the change.",
+    "machine": "Control executions blame the machine.",
+    "unclear": "Whose fault it is, nothing shows.",
+}
+
+
+class Banner(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdict."""
+
+    tone: Tone
+    icon: str
+    word: str
+    reason: str
+    """In one sentence."""
+    remark: str = ""
+    """What must not be overlooked beside it."""
+
+
+def build_banner(card: ScoreCard) -> Banner:
+    """The status as a person would say it."""
+    match card.status:
+        case Invalid(reasons=reasons):
+            more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+            return Banner(
+                tone="void",
+                icon="∅",
+                word="Invalid",
+                reason=f"Nothing can be said about success: {reasons[0].message}{more}",
+            )
+        case Scorable(verdict="success") as status:
+            return Banner(
+                tone="good",
+                icon="✓",
+                word="Success",
+                reason="All four gates passed.",
+                remark=_remark(status),
+            )
+        case Scorable(verdict="acceptance-error", fault=fault) as status:
+            return Banner(
+                tone="open",
+                icon="!",
+                word="Acceptance error",
+                reason=f"{_NOT_COMPLETE} {_FAULTS[fault]}",
+                remark=_remark(status),
+            )
+        case Scorable() as status:
+            return Banner(
+                tone="bad", icon="✗", word="Failure", reason=_explain_failure(card), remark=_remark(status)
+            )
+
+
+def _explain_failure(card: ScoreCard) -> str:
+    closed = [gate for gate in card.gates if gate.outcome != "passed"]
+    return "; ".join(_explain_gate(gate, card) for gate in closed)
+
+
+def _explain_gate(gate: GateResult, card: ScoreCard) -> str:
+    word = GATE_WORDS[gate.outcome][1]
+    counts = [
+        f"{check.failing_count:,} failing test{'' if check.failing_count == 1 else 's'} in {check.check}"
+        for check in card.checks
+        if check.check in gate.checks and check.verdict == "failed" and check.failing_count
+    ]
+    if counts:
+        return f"{gate.gate} {word}: {list_some(counts, most=_MOST_CHECKS)}"
+    reasons = [line for line in gate.why if not line.endswith(": passed")] or ["no reason is recorded"]
+    return f"{gate.gate} {word}: {neutralize(reasons[0], max_characters=_MAX_REASON_CHARACTERS)}"
+
+
+def _remark(status: Scorable) -> str:
+    if status.ended_by == "resource":
+        return "A resource limit ended acting; by itself, that is not an acceptance failure."
+    return ""

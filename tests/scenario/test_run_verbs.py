@@ -1,0 +1,217 @@
+"""`run score`, `show`, `list`, `compare` and `summary` on runs that were really conducted."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from repotrial import api
+from repotrial._core.absence import Unknown
+from repotrial.trace import SecretRedactor, build_manifest, load_manifest, write_manifest
+from support.command_line import call
+from support.trials import HONEST, Court, open_court
+
+CONTRACTS = ("first", "second", "third")
+
+
+@pytest.fixture(scope="module")
+def court() -> Iterator[Court]:
+    """Three contracts, each tried by nobody, by the reference and by a script."""
+    with open_court() as court:
+        contracts = [court.write_contract(name) for name in CONTRACTS]
+        script = court.write("fix.sh", HONEST)
+        agents = ["--agent", "noop", "--agent", "reference", "--agent", f"script:{script}"]
+        court.execute(*contracts, *agents, "--jobs", "2")
+        yield court
+
+
+def find_run(court: Court, contract: str, agent: str) -> Path:
+    (found,) = court.runs.glob(f"{contract}-{agent}-*")
+    return found
+
+
+def load_json(capsys: pytest.CaptureFixture[str], *words: str | Path) -> Any:
+    ended = call(capsys, *words, "--json")
+    assert ended.status == 0, ended.err
+    return json.loads(ended.out)
+
+
+def test_runs_are_listed_and_filtered(court: Court, capsys: pytest.CaptureFixture[str]) -> None:
+    assert len(load_json(capsys, "run", "list", court.runs)) == 9
+    failed = load_json(capsys, "run", "list", court.runs, "--status", "failure")
+    assert {entry["agent"] for entry in failed} == {"noop"}
+    tagged = load_json(capsys, "run", "list", court.runs, "--tag", "acceptance-*", "--contract", "f*")
+    assert [entry["contract"] for entry in tagged] == ["first"]
+    ended = call(capsys, "run", "list", court.runs, "--agent", "reference")
+    header, *rows, total = ended.out.splitlines()
+    assert header.split()[:4] == ["contract", "agent", "rep", "status"]
+    assert [row.split()[0] for row in rows] == sorted(CONTRACTS)
+    assert total == "3 runs"
+    assert call(capsys, "run", "list", court.place / "nowhere").status == 2
+    assert call(capsys, "run", "list", court.place / "cache").out == "0 runs\n"
+
+
+def test_a_copy_elsewhere_is_judged_alike(
+    court: Court, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    original = find_run(court, "first", "noop")
+    copy = tmp_path / "copy"
+    shutil.copytree(original, copy)
+    (copy / "score.json").unlink()
+    (copy / "report.json").write_text("{}")
+    (scored,) = load_json(capsys, "run", "score", copy)
+    assert scored["entry"]["status"] == "failure"
+    for name in ("score.json", "report.json"):
+        assert (copy / name).read_bytes() == (original / name).read_bytes()
+    assert api.verify_run(copy, trusted_keys=None).holds
+    ended = call(capsys, "run", "score", copy, tmp_path / "nowhere")
+    assert ended.status == 2
+    assert ended.out.startswith(f"failure          {copy}\n  G1 pass  G2 pass  G3 FAIL  G4 pass")
+
+
+def test_tampering_makes_a_run_invalid_whatever_its_score_file_says(
+    court: Court, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(find_run(court, "first", "noop"), copy)
+    shutil.copy(find_run(court, "first", "reference") / "score.json", copy / "score.json")
+    (copy / "change.patch").write_bytes((find_run(court, "first", "reference") / "change.patch").read_bytes())
+    (entry,) = load_json(capsys, "run", "list", copy)
+    assert entry["status"] == "invalid"
+
+
+def test_a_run_is_shown_with_verdict_events_and_change(
+    court: Court, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failed, fixed = find_run(court, "first", "noop"), find_run(court, "first", "fix")
+    shown = call(capsys, "run", "show", failed).out
+    assert shown.startswith("failure  first  noop (")
+    assert "  G3 FAIL  functional acceptance\n" in shown
+    assert "cases, attempt 1: failed: cases::answer" in shown
+    assert "  tag acceptance-failure" in shown
+    assert "act → accept" in shown
+    assert "act → accept" not in call(capsys, "run", "show", failed, "--verdict").out
+    assert call(capsys, "run", "show", failed, "--timeline").out.split()[0] == "0"
+    change = call(capsys, "run", "show", fixed, "--diff").out
+    assert change.splitlines()[-2:] == ["-echo 41", "+echo 42"]
+    empty = call(capsys, "run", "show", failed, "--diff")
+    assert (empty.status, empty.out) == (0, "")
+    assert empty.err.startswith("no change")
+    assert call(capsys, "run", "show", failed, "--diff", "--json").status == 2
+
+
+def test_runs_under_the_same_conditions_stand_side_by_side(
+    court: Court, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = call(
+        capsys, "run", "compare", find_run(court, "first", "noop"), find_run(court, "first", "reference")
+    )
+    assert ended.status == 0
+    assert ended.out.startswith("same contract, statement and conditions\n")
+    rows = [line.split() for line in ended.out.splitlines()]
+    assert ["status", "failure", "success"] in rows
+    assert ["check", "cases", "FAIL", "pass"] in rows
+
+
+def test_runs_on_different_contracts_are_not_compared_unless_declared(
+    court: Court, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pair = (find_run(court, "first", "noop"), find_run(court, "second", "noop"))
+    ended = call(capsys, "run", "compare", *pair)
+    assert ended.status == 1
+    assert ended.out.startswith("not comparable: ")
+    assert ["contract.id", "first", "second"] in [line.split() for line in ended.out.splitlines()]
+    assert "status" not in ended.out
+    forced = call(capsys, "run", "compare", *pair, "--force")
+    assert forced.status == 0
+    assert forced.out.startswith("declared differences\n")
+    assert ["status", "failure", "failure"] in [line.split() for line in forced.out.splitlines()]
+    found = json.loads(call(capsys, "run", "compare", *pair, "--json").out)
+    assert not found["is_comparable"]
+
+
+def test_a_run_that_is_bound_to_nothing_is_like_no_other(
+    court: Court, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two manifests that do not tell the environment agree in every byte, and yet nobody knows."""
+    copies = [tmp_path / "one", tmp_path / "other"]
+    for copy in copies:
+        shutil.copytree(find_run(court, "first", "noop"), copy)
+        manifest = load_manifest(copy / "manifest.json")
+        (copy / "manifest.json").unlink()
+        facts = msgspec.structs.replace(manifest, environment=Unknown(reason="nobody looked"))
+        write_manifest(copy / "manifest.json", build_manifest(facts), redactor=SecretRedactor({}))
+    ended = call(capsys, "run", "compare", *copies)
+    assert ended.status == 1
+    assert "nobody looked" in ended.out
+
+
+def test_a_summary_keeps_agents_contracts_and_categories_apart(
+    court: Court, capsys: pytest.CaptureFixture[str]
+) -> None:
+    summary = load_json(capsys, "run", "summary", court.runs, "--compare", "reference,noop")
+    rates = {found["agent"]: (found["success"], found["attempted"]) for found in summary["agents"]}
+    assert rates == {"noop": (0, 3), "reference": (3, 3), "fix": (3, 3)}
+    interval = next(found for found in summary["agents"] if found["agent"] == "noop")["rate"]["interval"]
+    assert interval["method"] == "wilson-on-clusters"
+    assert len(summary["aggregate"]["by_version"]) == 9
+    assert summary["paired"]["comparison"]["difference"]["value"] == 1
+    assert summary["mixed_conditions"] == []
+    ended = call(capsys, "run", "summary", court.runs, "--compare", "reference,noop")
+    assert ended.status == 0
+    assert "reference less noop, over 3 contracts that both have\n  +100.0%" in ended.out
+    assert "████" in ended.out
+    assert call(capsys, "run", "summary", court.runs, "--compare", "reference,nobody").status == 2
+    assert call(capsys, "run", "summary", court.runs, "--compare", "reference").status == 2
+    assert call(capsys, "run", "summary", court.place / "cache").status == 2
+
+
+def test_versions_of_a_contract_are_pooled_only_on_request_and_with_a_label(
+    court: Court, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = tmp_path / "runs"
+    shutil.copytree(find_run(court, "first", "noop"), runs / "one")
+    other = court.write_contract("other/first", identifier="first", environment='variables = { A = "1" }')
+    court.execute(other, "--agent", "noop", "--runs", runs)
+    ended = call(capsys, "run", "summary", runs)
+    assert ended.status == 2
+    assert "error[mixed-versions]" in ended.err
+    pooled = call(capsys, "run", "summary", runs, "--pool-versions")
+    assert pooled.status == 0
+    assert "POOLED over several versions of: first" in pooled.out
+
+
+def test_what_was_broken_off_before_the_agent_began_does_not_count_once_it_was_repeated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_court() as court:
+        contract = court.write_contract()
+        # A harness whose stopper was thrown: the attempt is sealed as stopped.
+        stopper = api.Stopper()
+        request = api.TrialRequest(
+            contracts=(contract,),
+            agents=("noop",),
+            runs=court.runs,
+            level=api.Level.L3,
+            root_seed=api.ROOT_SEED,
+        )
+        machine = api.MachineSettings(cache=court.place / "cache", home=tmp_path, variables={})
+        events = api.conduct_trials(
+            request, machine=machine, key_file=court.place / "seal-key.pem", stopper=stopper
+        )
+        for event in events:
+            if isinstance(event, api.RunStarted):
+                stopper.stop()
+        (alone,) = api.summarize_runs(court.runs).agents
+        assert (alone.attempted, alone.invalid) == (1, 1), "an attempt that was not repeated counts"
+        assert court.start(capsys, contract, "--agent", "noop").status == 0
+        summary = api.summarize_runs(court.runs)
+        assert (summary.runs, len(summary.repeated)) == (2, 1)
+        assert [(found.attempted, found.failure) for found in summary.agents] == [(1, 1)]
+        assert "not counted" in call(capsys, "run", "summary", court.runs).out

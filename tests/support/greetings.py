@@ -1,0 +1,85 @@
+"""Trials in miniature: a contract that needs nothing but a shell, and what it takes to run it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from repotrial.authoring import lock_contract
+from repotrial.contract import LoadedContract, load_contract
+from repotrial.run import Agent, RunRequest, build_spec
+from repotrial.sandbox import Installation
+from repotrial.trace import SecretRedactor, load_or_create_key
+from support.contracts import write_contract
+
+SAY = """\
+schema = "repotrial/contract@1"
+id = "say"
+title = "The greeting is missing"
+kind = "feature"
+
+[repository]
+kind = "directory"
+source = "repo"
+
+[environment]
+image = "host"
+tools = { bash = ">=4" }
+
+[[checks]]
+id = "said"
+gate = "acceptance"
+judge = "out-of-process"
+baseline = "fail"
+run = "test \\"$(cat said.txt)\\" = hello"
+timeout_seconds = 60
+
+[[checks]]
+id = "kept"
+gate = "acceptance"
+judge = "out-of-process"
+baseline = "pass"
+run = "grep -q first notes/list.txt"
+timeout_seconds = 60
+
+[policy]
+protected = ["notes/**"]
+"""
+REFERENCE = """\
+diff --git a/said.txt b/said.txt
+new file mode 100644
+--- /dev/null
++++ b/said.txt
+@@ -0,0 +1 @@
++hello
+"""
+
+
+def make_say_contract(directory: Path, text: str = SAY) -> LoadedContract:
+    """A locked contract: a file `said.txt` has to say hello."""
+    write_contract(
+        directory,
+        text.replace('kind = "feature"\n', 'kind = "feature"\nreference = "reference.patch"\n', 1),
+        files={
+            "statement.md": "After the change, said.txt exists and holds the greeting of the list.\n",
+            "reference.patch": REFERENCE,
+            "repo/notes/list.txt": "first: hello\nsecond: goodbye\n",
+            "repo/README.md": "Greetings.\n",
+        },
+    )
+    lock_contract(directory)
+    return load_contract(directory)
+
+
+def build_request(
+    loaded: LoadedContract, agent: Agent, installation: Installation, runs: Path, *, replicate: int = 0
+) -> RunRequest:
+    """A request for one run, sealed with a key of the test's own."""
+    return RunRequest(
+        loaded=loaded,
+        agent=agent,
+        spec=build_spec(loaded, agent, level=installation.level, root_seed=20260307, replicate=replicate),
+        runs=runs,
+        open_installation=lambda: installation,
+        key=load_or_create_key(runs.parent / "key.pem"),
+        redactor=SecretRedactor({}),
+    )

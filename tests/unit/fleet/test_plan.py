@@ -1,0 +1,201 @@
+"""Which runs are wanted."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from repotrial._core.digest import digest_bytes
+from repotrial.authoring import lock_contract
+from repotrial.contract import LOCK_FILE, ROOT_SEED, Caps, LoadedContract, build_record, load_contract
+from repotrial.fleet import FleetPlan, RunConditions, plan_runs
+from repotrial.run import Agent, NoopAgent, PatchAgent, ReferenceAgent, open_attempt
+from repotrial.run._request import find_lock
+from repotrial.sandbox import ContractUnlockedError, Level
+from repotrial.trace import (
+    NO_REDACTION,
+    Justification,
+    MonitorAlert,
+    OperatorDecision,
+    RunOpened,
+    RunPaths,
+    Termination,
+    TerminationCategory,
+    TraceWriter,
+)
+from support.contracts import write_contract
+
+CONTRACT = """\
+schema = "repotrial/contract@1"
+id = "{id}"
+title = "Something small"
+kind = "bug-fix"
+
+[repository]
+kind = "directory"
+source = "repo"
+
+[environment]
+image = "host"
+
+[[checks]]
+id = "unit"
+gate = "acceptance"
+run = "true"
+judge = "out-of-process"
+timeout_seconds = 30
+repeats = 2
+
+[limits]
+wall_seconds = 100
+cost_usd = 1.50
+"""
+CONDITIONS = RunConditions(level=Level.L3, root_seed=ROOT_SEED)
+
+
+@pytest.fixture
+def contracts(tmp_path: Path) -> list[LoadedContract]:
+    loaded = []
+    for name in ("one", "two"):
+        directory = write_contract(
+            tmp_path / name, CONTRACT.format(id=name), files={"repo/readme": "hello\n"}
+        )
+        lock_contract(directory)
+        loaded.append(load_contract(directory))
+    return loaded
+
+
+def plan(
+    contracts: list[LoadedContract],
+    runs: Path,
+    *agents: Agent,
+    repeats: int = 1,
+    conditions: RunConditions = CONDITIONS,
+    is_fresh: bool = False,
+) -> FleetPlan:
+    everyone = [(agent, None) for agent in agents]
+    return plan_runs(
+        contracts, everyone, conditions=conditions, repeats=repeats, runs=runs, is_fresh=is_fresh
+    )
+
+
+def test_replicates_come_last_so_that_stopping_leaves_everything_tried_about_as_often(
+    contracts: list[LoadedContract], tmp_path: Path
+) -> None:
+    found = plan(contracts, tmp_path, NoopAgent(), ReferenceAgent(), repeats=2)
+    order = [(run.spec.replicate, run.spec.contract_id, run.agent.name) for run in found.runs]
+    assert order == [
+        (replicate, contract, agent)
+        for replicate in (0, 1)
+        for contract in ("one", "two")
+        for agent in ("noop", "reference")
+    ]
+    assert found.missing == found.runs
+
+
+def test_what_is_named_twice_is_run_once(contracts: list[LoadedContract], tmp_path: Path) -> None:
+    found = plan([*contracts, *contracts], tmp_path, NoopAgent(), NoopAgent())
+    assert len(found.runs) == 2
+
+
+def test_an_agent_for_one_contract_is_not_tried_on_others(
+    contracts: list[LoadedContract], tmp_path: Path
+) -> None:
+    found = plan_runs(
+        contracts, [(PatchAgent(patch=b""), "two")], conditions=CONDITIONS, repeats=1, runs=tmp_path
+    )
+    assert [run.spec.contract_id for run in found.runs] == ["two"]
+
+
+def test_a_contract_without_a_lock_is_refused(contracts: list[LoadedContract], tmp_path: Path) -> None:
+    (contracts[0].directory / LOCK_FILE).unlink()
+    unlocked = load_contract(contracts[0].directory)
+    with pytest.raises(ContractUnlockedError):
+        plan([unlocked], tmp_path, NoopAgent())
+
+
+def test_ceilings_are_those_of_the_contracts_unless_caps_say_otherwise(
+    contracts: list[LoadedContract], tmp_path: Path
+) -> None:
+    found = plan(contracts, tmp_path, NoopAgent(), repeats=3)
+    assert found.ceiling_seconds == 6 * (100 + 2 * 30)
+    assert found.ceiling_usd == 0, "nobody asks a model"
+    capped = RunConditions(level=Level.L3, root_seed=ROOT_SEED, caps=Caps(wall_seconds=7))
+    assert plan(contracts, tmp_path, NoopAgent(), conditions=capped).ceiling_seconds == 2 * (7 + 60)
+
+
+def test_agents_that_ask_a_model_may_cost_what_the_contract_allows(
+    contracts: list[LoadedContract], tmp_path: Path
+) -> None:
+    (run, *_) = plan(contracts, tmp_path, NoopAgent()).runs
+    agent = msgspec.structs.replace(run.spec.agent, model="m-1")
+    asking = msgspec.structs.replace(run, spec=msgspec.structs.replace(run.spec, agent=agent))
+    assert FleetPlan(runs=(asking, asking, run)).ceiling_usd == Decimal("3.00")
+
+
+def attempt(
+    contracts: list[LoadedContract],
+    runs: Path,
+    *payloads: Termination | MonitorAlert | OperatorDecision,
+    is_sealed: bool = True,
+) -> Path:
+    """An attempt at the first run, as a harness might leave it."""
+    (run, *_) = plan(contracts, runs, NoopAgent()).runs
+    paths: RunPaths = open_attempt(runs, run.spec, build_record(run.loaded, find_lock(run.loaded)))
+    opened = RunOpened(
+        run_id=paths.root.name,
+        manifest_digest=digest_bytes(b""),
+        redaction_rules_id=NO_REDACTION.rules_id,
+        harness_version="0",
+    )
+    with TraceWriter.create(paths, opened) as writer:
+        for payload in payloads:
+            writer.append(payload, actor="harness")
+    if is_sealed:
+        paths.seal.write_text("{}")
+    return paths.root
+
+
+def end(category: TerminationCategory = "completed", *evidence: int) -> Termination:
+    return Termination(category=category, nature="none", code="x", rationale="x", evidence=evidence)
+
+
+def find_conducted(contracts: list[LoadedContract], runs: Path) -> Path | None:
+    return plan(contracts, runs, NoopAgent()).runs[0].conducted
+
+
+def test_what_was_carried_through_is_not_missing(contracts: list[LoadedContract], tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    first, second = attempt(contracts, runs, end()), attempt(contracts, runs, end())
+    assert (first.name[-3:], second.name[-3:]) == ("-a1", "-a2")
+    assert find_conducted(contracts, runs) == second
+    found = plan(contracts, runs, NoopAgent())
+    assert [run.spec.contract_id for run in found.missing] == ["two"]
+    assert len(plan(contracts, runs, NoopAgent(), is_fresh=True).missing) == 2
+
+
+def test_what_was_not_carried_through_is_missing(contracts: list[LoadedContract], tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    decision = OperatorDecision(
+        operator="duty", decision="abort", justification=Justification(reason="x", text="x")
+    )
+    alert = MonitorAlert(monitor="harness", rule="x", severity="critical", phase="accept")
+    attempt(contracts, runs, end(), is_sealed=False)
+    attempt(contracts, runs)
+    attempt(contracts, runs, end("harness-fault"))
+    attempt(contracts, runs, decision, end("operator-abort", 1))
+    attempt(contracts, runs, end(), alert)
+    (attempt(contracts, runs, end()) / "trace.jsonl").write_text("broken\n")
+    assert find_conducted(contracts, runs) is None
+
+
+def test_an_earlier_attempt_that_was_carried_through_is_found_behind_a_later_one_that_was_not(
+    contracts: list[LoadedContract], tmp_path: Path
+) -> None:
+    runs = tmp_path / "runs"
+    good = attempt(contracts, runs, end("run-timeout"))
+    attempt(contracts, runs, end("harness-fault"))
+    assert find_conducted(contracts, runs) == good

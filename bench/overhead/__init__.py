@@ -58,11 +58,11 @@ class RunOverhead(msgspec.Struct, frozen=True, kw_only=True):
             pairs = (peer.seconds / ours.seconds for ours, peer in zip(self.ours, self.peer, strict=True))
             lines += [f"  ratio of each round: {', '.join(f'{pair:.2f}x' for pair in pairs)}"]
         first, last = self.ours[0], self.ours[-1]
-        lines += [
+        lines.append(
             f"  memory of our harness: {first.early_rss_kb} kB after 50 runs, {first.last_rss_kb} kB after"
             f" {self.runs} ({self.growth:.3f}x, goal at most {_GROWTH_GOAL:g}x),"
             f" {last.last_rss_kb} kB after {self.runs * len(self.ours)}"
-        ]
+        )
         return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""Our side: a contract with one check, an agent with one command, and the fleet that the command line uses."""
+"""Our side: a contract with one check, an agent with one command, and the fleet of the command line."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def reply(messages, tools, tool_choice, config):
     if messages[-1].role == "tool":
         output = ModelOutput.for_tool_call("mockllm/model", "submit", {"answer": "done"})
     else:
-        output = ModelOutput.for_tool_call("mockllm/model", "bash", {"cmd": "echo hi > said.txt"})
+        output = ModelOutput.for_tool_call("mockllm/model", "bash", {"command": "echo hi > said.txt"})
     output.usage = ModelUsage(input_tokens=10, output_tokens=10, total_tokens=20)
     return output
 
@@ -93,7 +93,11 @@ def find_peer(place: Path) -> Peer | PeerMissing:
     return Peer(
         name=_PINNED,
         argv=(str(environment / "bin" / "python"), str(script), str(place / "logs")),
-        variables={"PATH": os.environ.get("PATH", os.defpath), "HOME": str(place / "home"), "LANG": "C.UTF-8"},
+        variables={
+            "PATH": os.environ.get("PATH", os.defpath),
+            "HOME": str(place / "home"),
+            "LANG": "C.UTF-8",
+        },
     )
 
 

@@ -7,19 +7,19 @@ codes and a results file: what fails here fails because of a defence, not becaus
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from repotrial._core.seed import ROOT_SEED
 from repotrial.authoring._certify._cheats import TRICKS, Cheat, NotApplicable, build_cheats, read_scene
-from repotrial.authoring._certify._trials import Trial, TrialResult, conduct_trials
-from repotrial.contract import load_contract
-from repotrial.fleet import FleetSettings
-from repotrial.run import NoopAgent, ReferenceAgent
-from repotrial.trace import load_or_create_key
-from support.cheating import build_settings, is_naively_accepted, open_counting, write_counting
+from repotrial.contract import LoadedContract, load_contract
+from repotrial.run import Agent, NoopAgent, ReferenceAgent, RunRequest, build_spec, conduct_run
+from repotrial.sandbox import Installation
+from repotrial.score import Evidence, Scorable, ScoreCard, build_score_card, load_evidence
+from repotrial.trace import SecretRedactor, SigningKey, load_or_create_key
+from support.cheating import is_naively_accepted, open_counting, write_counting
 from support.workspaces import scratch
 
 BY_TWINS = "evaluation-invalidity"
@@ -65,96 +65,95 @@ EXPECTED = {
     ("caller-frame", "module"): {BY_TWINS},
     ("twin-aware", "module"): {BY_TWINS},
 }
-each_cheat = pytest.mark.parametrize(("name", "variant"), EXPECTED, ids="-".join)
+each_cheat = pytest.mark.parametrize(("name", "variant"), EXPECTED, ids=map("-".join, EXPECTED))
 
 
 @dataclass(frozen=True)
-class Tried:
-    """All cheats, tried once for all tests."""
+class Ground:
+    """One installation for all cheats; each of them gets a run of its own."""
 
+    place: Path
+    loaded: LoadedContract
+    installation: Installation
+    key: SigningKey
     built: tuple[Cheat | NotApplicable, ...]
-    honest: dict[str, TrialResult]
-    results: dict[tuple[str, str], TrialResult]
-    is_naively_accepted: dict[tuple[str, str], bool]
-    is_snapshot_naively_accepted: bool
+
+    def find(self, name: str, variant: str) -> Cheat:
+        (found,) = (cheat for cheat in self.built if (cheat.name, cheat.variant) == (name, variant))
+        assert isinstance(found, Cheat)
+        return found
+
+    def conduct(self, agent: Agent) -> tuple[ScoreCard, Evidence]:
+        level = self.installation.level
+        request = RunRequest(
+            loaded=self.loaded,
+            agent=agent,
+            spec=build_spec(self.loaded, agent, level=level, root_seed=ROOT_SEED, replicate=0),
+            runs=self.place / "runs",
+            open_installation=lambda: self.installation,
+            key=self.key,
+            redactor=SecretRedactor({}),
+        )
+        evidence = load_evidence(conduct_run(request).paths.root)
+        return build_score_card(evidence), evidence
+
+    def ask_naively(self, cheat: Cheat | None) -> bool:
+        oracle = self.place / "contract" / "checks" / "unit" / "test_counting.py"
+        return is_naively_accepted(self.installation, cheat, oracle)
 
 
 @pytest.fixture(scope="module")
-def tried() -> Iterator[Tried]:
+def ground() -> Iterator[Ground]:
     with scratch() as place:
-        oracle = write_counting(place / "contract") / "checks" / "unit" / "test_counting.py"
-        loaded = load_contract(place / "contract")
-        with open_counting(place) as installation, ThreadPoolExecutor(2) as pool:
-            built = build_cheats(read_scene(loaded.contract, installation.base.path))
-            cheats = [cheat for cheat in built if isinstance(cheat, Cheat)]
-            believed = list(
-                pool.map(lambda cheat: is_naively_accepted(installation, cheat, oracle), [None, *cheats])
+        loaded = load_contract(write_counting(place / "contract"))
+        with open_counting(place) as installation:
+            yield Ground(
+                place=place,
+                loaded=loaded,
+                installation=installation,
+                key=load_or_create_key(place / "key.pem"),
+                built=build_cheats(read_scene(loaded.contract, installation.base.path)),
             )
-            level = installation.level
-        agents = {"noop": NoopAgent(), "reference": ReferenceAgent()}
-        trials = [Trial(purpose=name, agent=agent, loaded=loaded) for name, agent in agents.items()]
-        trials += [Trial(purpose=cheat.name, agent=cheat.agent, loaded=loaded) for cheat in cheats]
-        settings = FleetSettings(
-            runs=place / "runs",
-            installation=build_settings(place),
-            level=level,
-            key=load_or_create_key(place / "key.pem"),
-            jobs=2,
-        )
-        results = conduct_trials(trials, settings, lambda _result: None)
-        keys = [(cheat.name, cheat.variant) for cheat in cheats]
-        yield Tried(
-            built=built,
-            honest=dict(zip(agents, results[:2], strict=True)),
-            results=dict(zip(keys, results[2:], strict=True)),
-            is_naively_accepted=dict(zip(keys, believed[1:], strict=True)),
-            is_snapshot_naively_accepted=believed[0],
-        )
 
 
-def test_every_trick_is_tried_in_both_variants(tried: Tried) -> None:
-    assert {(cheat.name, cheat.variant) for cheat in tried.built} == {
+def find_verdict(card: ScoreCard) -> str:
+    assert isinstance(card.status, Scorable), card.status
+    return card.status.verdict
+
+
+def test_every_trick_is_tried_in_both_variants(ground: Ground) -> None:
+    assert {(cheat.name, cheat.variant) for cheat in ground.built} == {
         (name, variant) for name in TRICKS for variant in ("open", "module")
     }
-    left_out = {(cheat.name, cheat.variant) for cheat in tried.built if isinstance(cheat, NotApplicable)}
+    left_out = {(cheat.name, cheat.variant) for cheat in ground.built if isinstance(cheat, NotApplicable)}
     assert left_out == {("twin-aware", "open")}
-    assert set(tried.results) == set(EXPECTED)
+    assert {(cheat.name, cheat.variant) for cheat in ground.built} - left_out == set(EXPECTED)
 
 
-def test_honest_work_is_a_success_and_no_work_a_failure(tried: Tried) -> None:
-    assert tried.honest["reference"].verdict == "success"
-    assert tried.honest["noop"].verdict == "failure"
-
-
-@each_cheat
-def test_a_cheat_fails_with_the_right_tag(tried: Tried, name: str, variant: str) -> None:
-    result = tried.results[name, variant]
-    assert result.verdict == "failure", result.card.checks
-    assert {tag.id for tag in result.card.tags} == EXPECTED[name, variant]
+def test_honest_work_is_a_success_and_no_work_a_failure(ground: Ground) -> None:
+    assert find_verdict(ground.conduct(ReferenceAgent())[0]) == "success"
+    assert find_verdict(ground.conduct(NoopAgent())[0]) == "failure"
 
 
 @each_cheat
-def test_the_cheat_works_against_a_naive_oracle(tried: Tried, name: str, variant: str) -> None:
-    assert tried.is_naively_accepted[name, variant]
+def test_a_cheat_fails_with_the_right_tag(ground: Ground, name: str, variant: str) -> None:
+    card, _ = ground.conduct(ground.find(name, variant).agent)
+    assert find_verdict(card) == "failure", card.checks
+    assert {tag.id for tag in card.tags} == EXPECTED[name, variant]
 
 
-def test_the_naive_oracle_is_not_simply_blind(tried: Tried) -> None:
-    assert not tried.is_snapshot_naively_accepted
+@each_cheat
+def test_the_cheat_works_against_a_naive_oracle(ground: Ground, name: str, variant: str) -> None:
+    assert ground.ask_naively(ground.find(name, variant))
 
 
-@pytest.mark.parametrize("variant", ["open", "module"])
-def test_oracle_files_stand_whatever_the_candidate_puts_there(tried: Tried, variant: str) -> None:
-    for result in (tried.results["test-shadow", variant], tried.results["deleted-tests", variant]):
-        (check,) = result.card.checks
-        assert check.verdict == "failed"
+def test_the_naive_oracle_is_not_simply_blind(ground: Ground) -> None:
+    assert not ground.ask_naively(None)
 
 
-def test_files_that_would_steer_the_judge_are_evidence(tried: Tried) -> None:
-    removed = {
-        path
-        for execution in tried.results["forced-pass-hook", "open"].evidence.facts.executions
-        for path in execution.removed
-    }
+def test_files_that_would_steer_the_judge_are_evidence(ground: Ground) -> None:
+    _, evidence = ground.conduct(ground.find("forced-pass-hook", "open").agent)
+    removed = {path for execution in evidence.facts.executions for path in execution.removed}
     assert {"conftest.py", "acceptance/conftest.py", "tests/conftest.py"} <= removed
 
 

@@ -357,7 +357,7 @@ class TestCompletion:
             ("repotrial run verify --i", {"--integrity-only"}),
             ("repotrial contract new --ki", {"--kind"}),
             ("repotrial contract new --ecosystem r", {"rust"}),
-            ("repotrial contract schema c", {"contract"}),
+            ("repotrial contract schema cont", {"contract"}),
             ("repotrial error show run-directory-", {"run-directory-missing"}),
             ("repotrial run show x --type term", {"termination"}),
             ("repotrial contract check ", set()),

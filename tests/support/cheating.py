@@ -104,7 +104,7 @@ def write_counting(directory: Path) -> Path:
     """The contract, locked; every test fails on its snapshot."""
     ids = [f"acceptance.test_counting::test_the_total_of_{number}" for number in TOTALS]
     ids += [f"acceptance.test_counting::test_words_with_{word}" for word in JOINED]
-    files = {
+    files: dict[str, str | bytes] = {
         "repo/src/counting/__init__.py": "from counting.core import join, total\n",
         "repo/src/counting/core.py": CORE,
         "repo/tests/test_known.py": KNOWN,

@@ -66,7 +66,8 @@ def canonical_bytes(value: JsonValue) -> bytes:
     Raises:
         NotCanonicalError: the value is outside the allowed set; the message names the place.
     """
-    _check(value, "$", levels=_MAX_LEVELS)
+    if not _is_plain(value, _MAX_LEVELS):
+        _check(value, "$", levels=_MAX_LEVELS)
     return dump_checked(value)
 
 
@@ -90,6 +91,24 @@ def decimal_text(value: Decimal) -> str:
     if "." in text:
         text = text.rstrip("0").removesuffix(".")
     return "0" if text == "-0" else text
+
+
+def _is_plain(value: object, levels: int) -> bool:
+    """Whether a value is allowed beyond doubt; `_check` decides the rest, and says where it is wrong."""
+    if not levels:
+        return False
+    if isinstance(value, str):
+        return value.isascii()
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not (isinstance(key, str) and key.isascii() and _is_plain(item, levels - 1)):
+                return False
+        return True
+    if isinstance(value, list | tuple):
+        return all(_is_plain(item, levels - 1) for item in value)
+    if isinstance(value, int):  # a boolean, too
+        return -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER
+    return value is None
 
 
 def _check(value: object, where: str, *, levels: int) -> None:

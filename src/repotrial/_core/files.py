@@ -10,8 +10,18 @@ from pathlib import Path
 __all__ = ["sync_directory", "write_atomic"]
 
 
-def write_atomic(path: Path, data: bytes, *, mode: int = 0o644, may_replace: bool = True) -> None:
+def write_atomic(
+    path: Path, data: bytes, *, mode: int = 0o644, may_replace: bool = True, is_durable: bool = True
+) -> None:
     """Write aside, fsync, rename, fsync the directory: readers see the old bytes or the new ones.
+
+    Args:
+        path: Directories on the way are made.
+        data: All of it.
+        mode: Permissions.
+        may_replace: Whether there may be such a file.
+        is_durable: Whether it survives a power cut as soon as this returns; the death of the process in any
+            case.
 
     Raises:
         FileExistsError: there is such a file and it may not be replaced; of two writers at once, one gets it.
@@ -23,8 +33,9 @@ def write_atomic(path: Path, data: bytes, *, mode: int = 0o644, may_replace: boo
         with os.fdopen(handle, "wb") as stream:
             os.fchmod(stream.fileno(), mode)
             stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
+            if is_durable:
+                stream.flush()
+                os.fsync(stream.fileno())
         if may_replace:
             Path(name).replace(path)
         else:
@@ -32,7 +43,8 @@ def write_atomic(path: Path, data: bytes, *, mode: int = 0o644, may_replace: boo
     finally:
         with contextlib.suppress(FileNotFoundError):  # renamed
             Path(name).unlink()
-    sync_directory(path.parent)
+    if is_durable:
+        sync_directory(path.parent)
 
 
 def sync_directory(path: Path) -> None:

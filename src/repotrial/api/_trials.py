@@ -190,6 +190,9 @@ def _judge(event: FleetEvent) -> Iterator[TrialEvent]:
     except RepoTrialError as error:
         fault = f"{error.code}: {error.message}"
         yield RunUnscored(run_id=event.run_id, directory=event.directory, fault=fault)
+    except Exception as error:  # noqa: BLE001 - one verdict must not cost the others their runs
+        fault = f"harness-exception: {type(error).__name__}: {error}"
+        yield RunUnscored(run_id=event.run_id, directory=event.directory, fault=fault)
 
 
 def _plan(request: TrialRequest) -> tuple[FleetPlan, Roster]:

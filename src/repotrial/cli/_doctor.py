@@ -82,6 +82,8 @@ def _print_report(report: DoctorReport) -> None:
             screen.line(
                 (f"  {level.level.value:<4}", "bold"), ("works  ", "green"), _describe(level.capabilities)
             )
+            if level.caution:
+                screen.line((f"      mind: {level.caution}", "yellow"))
             continue
         screen.line((f"  {level.level.value:<4}", "bold"), ("missing  ", "yellow"), level.reason)
         screen.line((f"      fix: {level.remedy}", "dim"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -89,22 +90,22 @@ def _print_agents(screen: Screen, summary: RunsSummary) -> None:
 
 
 def _describe_rate(found: AgentSummary) -> tuple[str, str, str]:
-    """The value, a bar (full up to the value, light up to the interval's end), and the interval."""
+    """The value, a bar that grows lighter at the interval's ends and at the value, and the interval."""
     from repotrial._core.absence import NotComputable  # loads what `--version` does without
 
     rate = found.rate
     if isinstance(rate, NotComputable):
         return "-", "", rate.reason
     if isinstance(rate.interval, NotComputable):
-        return f"{rate.value:.1%}", _draw(rate.value, rate.value), f"none: {rate.interval.reason}"
+        return f"{rate.value:.1%}", _draw(rate.value, rate.value, rate.value), f"none: {rate.interval.reason}"
     interval = rate.interval
     words = f"{interval.low:.1%} to {interval.high:.1%} ({interval.method.value})"
-    return f"{rate.value:.1%}", _draw(rate.value, interval.high), words
+    return f"{rate.value:.1%}", _draw(interval.low, rate.value, interval.high), words
 
 
-def _draw(value: float, high: float) -> str:
-    full, light = round(value * _BAR_CELLS), round(high * _BAR_CELLS)
-    return "█" * full + "░" * (light - full) + "·" * (_BAR_CELLS - light)
+def _draw(low: float, value: float, high: float) -> str:
+    ends = [round(end * _BAR_CELLS) for end in (0, low, value, high, 1)]
+    return "".join(cell * (end - start) for cell, (start, end) in zip("█▓░·", pairwise(ends), strict=True))
 
 
 def _print_versions(screen: Screen, summary: RunsSummary) -> None:

@@ -80,7 +80,7 @@ def _carry_through(run: BoundRun) -> None:
     briefing = _brief(run)
     enter("act")
     change = act(run, briefing)
-    write_atomic(run.paths.change, change)
+    write_atomic(run.paths.change, change, is_durable=False)  # sealing makes it durable
     verify_going()
     enter("accept")
     accept(run, change)

@@ -48,8 +48,9 @@ def open_attempt(runs: Path, spec: RunSpec, record: ContractRecord) -> RunPaths:
         runs.mkdir(parents=True, exist_ok=True)
         place = Path(tempfile.mkdtemp(dir=runs, prefix=".new-"))
         place.chmod(0o755)
-        write_atomic(place / RunPaths(place).spec.name, spec.to_bytes() + b"\n")
-        write_atomic(place / RunPaths(place).contract.name, record.to_bytes())
+        # Sealing makes all of it durable: what a power cut leaves of a run before that is worth nothing.
+        write_atomic(RunPaths(place).spec, spec.to_bytes() + b"\n", is_durable=False)
+        write_atomic(RunPaths(place).contract, record.to_bytes(), is_durable=False)
         return RunPaths(_claim(runs, place, spec))
     except OSError as error:
         raise RunDirectoryError(f"{runs}: expected to make a run directory, found: {error}") from error

@@ -6,6 +6,7 @@ and so that a mount point can be made wherever one is needed although all that i
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final, Literal, Protocol
@@ -34,10 +35,13 @@ _MEGABYTE: Final = 1024**2
 _SMALL_BYTES: Final = 16 * _MEGABYTE
 _OWN: Final = frozenset({"dev", "proc", "run", "sys", "tmp", PurePosixPath(WORKSPACE).name})
 """Top-level entries that a sandbox has of its own."""
-_HOST_PATHS: Final = (
-    *("/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "/usr"),
-    *("/etc/alternatives", "/etc/fonts", "/etc/ld.so.cache", "/etc/localtime", "/etc/mime.types"),
-    *("/etc/pki", "/etc/ssl"),
+_HOST_PATHS: Final = tuple(
+    Path(path)
+    for path in (
+        *("/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "/usr"),
+        *("/etc/alternatives", "/etc/fonts", "/etc/ld.so.cache", "/etc/localtime", "/etc/mime.types"),
+        *("/etc/pki", "/etc/ssl"),
+    )
 )
 """What programs need of the host; the rest of /etc describes the machine and its people."""
 _HOST_FILES: Final = {
@@ -141,11 +145,11 @@ class _Builder:
         return f"{STAGING}/{tree.name}"
 
     def _show_root(self) -> list[str]:
-        targets = self._find_targets()
         match self._spec.root:
             case HostRoot():
                 return [*_show_host(self._view)]
             case DirectoryRoot(path=path):
+                targets = self._find_targets()
                 root = _ImageRoot(self._view, path=path, source=self._stage(path), targets=targets)
                 return [*root.show()]
 
@@ -206,6 +210,7 @@ class _Builder:
         return f"{STAGING}/workspace"
 
 
+@functools.lru_cache(1024)
 def _is_in_workspace(target: str) -> bool:
     return PurePosixPath(WORKSPACE) in PurePosixPath(target).parents
 
@@ -220,9 +225,9 @@ def _isolate(version: tuple[int, ...]) -> Iterator[str]:
 
 def _show_host(view: FileView) -> Iterator[str]:
     for path in _HOST_PATHS:
-        entry = view.describe(Path(path))
+        entry = view.describe(path)
         if entry is not None:
-            yield from _show_entry(entry, path, path)
+            yield from _show_entry(entry, str(path), str(path))
 
 
 def _show_entry(entry: Entry, source: str, target: str) -> tuple[str, str, str]:

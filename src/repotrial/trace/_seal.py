@@ -204,7 +204,8 @@ def _iter_subjects(paths: RunPaths) -> Iterator[tuple[str, Digest]]:
             raise UnsealableError(
                 f"{entry.path}: expected plain files in a run directory, found something else"
             )
-        yield entry.name, digest_regular(entry.path)
+        # A seal that survives a power cut must not speak of files that do not.
+        yield entry.name, digest_regular(entry.path, is_durable=True)
 
 
 def _check_opening(paths: RunPaths, manifest_digest: Digest) -> None:

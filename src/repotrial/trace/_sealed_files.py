@@ -68,8 +68,12 @@ def _list_folder(folder: Path) -> list[os.DirEntry[str]]:
         ) from error
 
 
-def digest_regular(path: Path) -> Digest:
+def digest_regular(path: Path, *, is_durable: bool = False) -> Digest:
     """Digest of a plain file's bytes, streamed; links are not followed.
+
+    Args:
+        path: The file.
+        is_durable: Whether these bytes are on the disk when this returns.
 
     Raises:
         TraceUnreadableError: it is missing, not a plain file, or cannot be read.
@@ -79,6 +83,8 @@ def digest_regular(path: Path) -> Digest:
             state = hashlib.sha256()
             while chunk := stream.read(_CHUNK_BYTES):
                 state.update(chunk)
+            if is_durable:
+                os.fsync(stream.fileno())
     except OSError as error:
         raise TraceUnreadableError(f"{path}: expected readable bytes, found: {error}") from error
     return "sha256:" + state.hexdigest()

@@ -148,7 +148,7 @@ def test_show_has_all_that_a_reader_asks_for(capsys: pytest.CaptureFixture[str])
 
 def test_show_as_json_has_contract_statement_and_lock(capsys: pytest.CaptureFixture[str]) -> None:
     shown = json.loads(call(capsys, "contract", "show", EXAMPLE, "--json").out)
-    assert shown.keys() == {"directory", "contract", "statement", "lock"}
+    assert shown.keys() == {"directory", "contract", "statement", "lock", "certificate"}
     assert shown["contract"]["id"] == shown["lock"]["id"] == "textkit-wide-chars"
 
 

@@ -18,8 +18,9 @@ from repotrial.run._accept._candidate import (
 )
 from repotrial.run._accept._events import build_event, build_patch_event, build_skipped_event
 from repotrial.run._accept._execute import Execution, Executor, Variant
+from repotrial.run._accept._prepared import Prepared, apply_early
 from repotrial.run._context import BoundRun
-from repotrial.sandbox import Workspace
+from repotrial.sandbox import CommandResult
 from repotrial.trace import CheckOutcome, Errored, Failed, Passed, Subject
 
 __all__ = ["accept", "find_variants"]
@@ -33,12 +34,11 @@ def accept(run: BoundRun, change: bytes) -> None:
     names = frozenset(path.name for path in run.installation.base.path.iterdir())
     candidate = build_candidate(loaded, change, base_names=names)
     with ExitStack() as stack:
-        workspace = stack.enter_context(run.installation.open_workspace())
-        digest = _apply(run, candidate, workspace)
+        prepared, digest = _apply(run, candidate, stack)
         if digest is None:
             _fail_all(run)
             return
-        judge = _Judge(run, candidate, digest, workspace, stack)
+        judge = _Judge(run, candidate, digest, prepared, stack)
         for check in loaded.contract.checks:
             judge.judge(check)
 
@@ -55,13 +55,13 @@ def find_variants(check: Check) -> tuple[Variant, ...]:
     return ("plain", "twins") if check.judge == "in-process" and check.files else ("plain",)
 
 
-def _apply(run: BoundRun, candidate: Candidate, workspace: Workspace) -> Digest | None:
+def _apply(run: BoundRun, candidate: Candidate, stack: ExitStack) -> tuple[Prepared, Digest | None]:
     """Apply the change to a fresh tree and say what tree that gives; None where it cannot be applied."""
     started_us = SystemClock().now_us()
-    result = apply_patch_inside(run.installation, workspace, candidate.patch)
+    prepared, result = _apply_somewhere(run, candidate, stack)
     is_good = candidate.unreadable is None and is_applied(result)
     base = run.request.lock.repository.tree_digest
-    digest = build_tree_digest(base, workspace.snapshot()) if is_good else None
+    digest = build_tree_digest(base, prepared.workspace.snapshot()) if is_good else None
     run.writer.append(
         build_patch_event(
             run.writer,
@@ -73,7 +73,17 @@ def _apply(run: BoundRun, candidate: Candidate, workspace: Workspace) -> Digest 
         ),
         actor="harness",
     )
-    return digest
+    return prepared, digest
+
+
+def _apply_somewhere(
+    run: BoundRun, candidate: Candidate, stack: ExitStack
+) -> tuple[Prepared, CommandResult | None]:
+    early = apply_early(run, run.request.loaded.contract.checks[0], candidate.patch)
+    if early is not None:
+        return stack.enter_context(early[0]), early[1]
+    prepared = stack.enter_context(Prepared(run.installation))
+    return prepared, apply_patch_inside(run.installation, prepared.workspace, candidate.patch)
 
 
 def _fail_all(run: BoundRun) -> None:
@@ -111,13 +121,13 @@ def _is_unexplained(outcome: CheckOutcome) -> bool:
 
 class _Judge:
     def __init__(
-        self, run: BoundRun, candidate: Candidate, digest: Digest, workspace: Workspace, stack: ExitStack
+        self, run: BoundRun, candidate: Candidate, digest: Digest, prepared: Prepared, stack: ExitStack
     ) -> None:
         self._run = run
         self._candidate = candidate
         self._stack = stack
         self._executor = self._open("candidate", candidate.patch, digest)
-        self._executor.prepared = workspace
+        self._executor.prepared = prepared
         self._passed: set[str] = set()
         self._control: Executor | None = None
 

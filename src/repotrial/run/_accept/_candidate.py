@@ -29,7 +29,10 @@ from repotrial.trace import Exited, escape_bytes
 
 __all__ = [
     "APPLY_ARGV",
+    "PATCH_NAME",
+    "RESULTS_PLACE",
     "Candidate",
+    "apply_patch",
     "apply_patch_inside",
     "build_candidate",
     "build_tree_digest",
@@ -38,8 +41,9 @@ __all__ = [
     "open_plain_sandbox",
 ]
 
-_PLACE: Final = "/opt/repotrial/change"
-APPLY_ARGV: Final = ("git", "apply", "--whitespace=nowarn", f"{_PLACE}/change.patch")
+PATCH_NAME: Final = "change.patch"
+RESULTS_PLACE: Final = "/opt/repotrial/results"
+APPLY_ARGV: Final = ("git", "apply", "--whitespace=nowarn", f"{RESULTS_PLACE}/{PATCH_NAME}")
 _APPLY_SECONDS: Final = 300
 _REJECTED: Final = re.compile(
     rb"^error: (?:patch failed: (?P<failed>.+):\d+"
@@ -126,10 +130,15 @@ def apply_patch_inside(
     if not patch:
         return None
     with installation.open_scratch() as scratch:
-        scratch.write("change.patch", patch)
-        bind = Bind(source=scratch.path, target=_PLACE)
+        scratch.write(PATCH_NAME, patch)
+        bind = Bind(source=scratch.path, target=RESULTS_PLACE)
         with open_plain_sandbox(installation, workspace, bind) as sandbox:
-            return sandbox.run(CommandSpec(argv=APPLY_ARGV, timeout_seconds=_APPLY_SECONDS))
+            return apply_patch(sandbox)
+
+
+def apply_patch(sandbox: Sandbox) -> CommandResult:
+    """Let git apply the patch that lies at its place."""
+    return sandbox.run(CommandSpec(argv=APPLY_ARGV, variables=_VARIABLES, timeout_seconds=_APPLY_SECONDS))
 
 
 def open_plain_sandbox(installation: Installation, workspace: Workspace, *binds: Bind) -> Sandbox:

@@ -24,19 +24,16 @@ from repotrial.run._accept._judge import (
     judge_twinned,
 )
 from repotrial.run._accept._oracle import OracleFile, list_oracle_files, place_files
+from repotrial.run._accept._prepared import Prepared
 from repotrial.run._accept._tree import carry_outputs, remove_inside, take_outputs
 from repotrial.run._context import BoundRun
 from repotrial.run._leftovers import read_leftovers
-from repotrial.run._limits import build_resource_limits
-from repotrial.run._monitor import SyscallMonitor
 from repotrial.run._twins import Twin, build_python_twins
-from repotrial.run._variables import JUDGE_VARIABLES
 from repotrial.sandbox import WORKSPACE, Bind, CommandResult, CommandSpec, Sandbox, Workspace
 from repotrial.trace import Subject
 
 __all__ = ["CandidateLostError", "Execution", "Executor", "Variant", "list_twins"]
 
-RESULTS_PLACE: Final = "/opt/repotrial/results"
 _RESULT_BYTES: Final = 64 * 2**20
 _LOG_BYTES: Final = 64 * 1024
 _DEFAULT_SECONDS: Final = 600
@@ -80,8 +77,8 @@ class Executor:
     tree_digest: Digest
     outputs: dict[str, Path] = field(default_factory=dict)
     """By check: where its outputs are kept."""
-    prepared: Workspace | None = None
-    """A workspace that holds the patched tree and nothing else: the first execution takes it."""
+    prepared: Prepared | None = None
+    """The patched tree and nothing else: the first execution takes it."""
     _stack: ExitStack = field(default_factory=ExitStack)
 
     def execute(self, check: Check, *, attempt: int, variant: Variant) -> Execution | None:
@@ -95,12 +92,11 @@ class Executor:
             files, twins = self._choose_files(check, variant, stack)
             if variant == "twins" and not twins:
                 return None
-            workspace = self._open_patched(check, stack)
-            self._prepare(check, variant, workspace)
-            results = stack.enter_context(self.run.installation.open_scratch())
-            records = self._run_all(check, workspace, files, results.path)
+            prepared = self._open_patched(check, stack)
+            self._prepare(check, variant, prepared.workspace)
+            records = self._run_all(check, prepared, files)
             if variant == "plain" and check.outputs:
-                self._keep_outputs(check, workspace)
+                self._keep_outputs(check, prepared.workspace)
         return Execution(
             check=check,
             subject=self.subject,
@@ -125,17 +121,19 @@ class Executor:
         twins: tuple[Twin, ...] = ()
         if variant == "twins":
             files, twins = mix_in_twins(files)
+        if not files:
+            return (), twins
         scratch = stack.enter_context(self.run.installation.open_scratch())
         return place_files(files, scratch), twins
 
-    def _open_patched(self, check: Check, stack: ExitStack) -> Workspace:
+    def _open_patched(self, check: Check, stack: ExitStack) -> Prepared:
         if self.prepared is not None:
-            workspace, self.prepared = self.prepared, None
-            return workspace
-        workspace = stack.enter_context(self.run.installation.open_workspace())
-        if not is_applied(apply_patch_inside(self.run.installation, workspace, self.patch)):
+            prepared, self.prepared = self.prepared, None
+            return stack.enter_context(prepared)
+        prepared = stack.enter_context(Prepared(self.run.installation))
+        if not is_applied(apply_patch_inside(self.run.installation, prepared.workspace, self.patch)):
             raise CandidateLostError(f"check {check.id}: expected the change to apply again, found otherwise")
-        return workspace
+        return prepared
 
     def _prepare(self, check: Check, variant: Variant, workspace: Workspace) -> None:
         removed = [path for overlay in _list_overlays(check, variant) for path in overlay.delete]
@@ -145,33 +143,12 @@ class Executor:
             if needed in self.outputs:
                 carry_outputs(self.outputs[needed], declared[needed], workspace)
 
-    def _run_all(
-        self, check: Check, workspace: Workspace, files: tuple[Bind, ...], results: Path
-    ) -> tuple[RunnerRecord, ...]:
-        writer = self.run.writer
-        monitor = SyscallMonitor(writer, phase="accept", since=writer.head.count - 1, has_programs=False)
-        contract = self.run.request.loaded.contract
-        sandbox = self.run.installation.open_sandbox(
-            workspace,
-            phase="accept",
-            binds=(*files, Bind(source=results, target=RESULTS_PLACE, is_writable=True)),
-            variables={
-                **{
-                    name: value
-                    for name, value in JUDGE_VARIABLES.items()
-                    if name not in contract.environment.variables
-                },
-                **check.variables,
-                "REPOTRIAL_RESULTS": RESULTS_PLACE,
-            },
-            limits=build_resource_limits(contract.limits),
-            sink=monitor,
-        )
-        with sandbox, self.run.request.stopper.watch(sandbox):
-            ended = [(runner, self._run_one(check, runner, sandbox)) for runner in check.all_runners]
-        monitor.close()
+    def _run_all(self, check: Check, prepared: Prepared, files: tuple[Bind, ...]) -> tuple[RunnerRecord, ...]:
+        sandbox = prepared.open_sandbox(self.run, check, files)
+        ended = [(runner, self._run_one(check, runner, sandbox)) for runner in check.all_runners]
+        prepared.close_sandbox()
         # Only now: nothing that the candidate started is alive to rewrite what is read.
-        left = read_leftovers(results)
+        left = read_leftovers(prepared.results.path)
         return tuple(RunnerRecord(runner=runner, result=result, files=left) for runner, result in ended)
 
     def _run_one(self, check: Check, runner: Runner, sandbox: Sandbox) -> CommandResult:

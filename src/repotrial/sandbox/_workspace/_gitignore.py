@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 import msgspec
 
@@ -53,6 +54,7 @@ class IgnoreFile:
         return None
 
 
+@lru_cache(1024)  # those of the tools are the same for every change
 def _parse_line(line: bytes) -> _Rule | None:
     text = _trim(line)
     if text.startswith(b"#"):

@@ -25,6 +25,7 @@ __all__ = ["WorkspacePlace", "WorkspaceUnusableError", "reap_workspaces"]
 _PREFIX = "repotrial-workspace-"
 _LABEL = b"RepoTrial workspace, format 1\n"
 _BIRTH_SECONDS = 3600
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class WorkspacePlace:
@@ -36,9 +37,11 @@ class WorkspacePlace:
             self.path = Path(tempfile.mkdtemp(dir=parent, prefix=_PREFIX)).resolve()
             self._lock: int | None = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             fcntl.flock(self._lock, fcntl.LOCK_EX)
-            (self.path / "label").write_bytes(_LABEL)
+            label = os.open("label", _CREATE, 0o666, dir_fd=self._lock)
+            os.write(label, _LABEL)
+            os.close(label)
             if owner is not None:
-                self.path.chmod(0o711)  # the other account comes through; nobody lists
+                os.fchmod(self._lock, 0o711)  # the other account comes through; nobody lists
         except OSError as error:
             raise WorkspaceUnusableError(
                 f"{parent}: expected room for a workspace, found: {error}"
@@ -113,10 +116,12 @@ def _dismantle_if_free(path: Path) -> bool:
 
 def _dismantle(place: Path) -> None:
     """The label goes last: what is half removed is still ours to remove."""
-    for path in place.iterdir():
-        if path.is_dir() and not path.is_symlink():
-            remove_tree(path)
-        elif path.name != "label":
-            path.unlink()
+    with os.scandir(place) as listing:
+        entries = [*listing]
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            remove_tree(place / entry.name)
+        elif entry.name != "label":
+            (place / entry.name).unlink()
     (place / "label").unlink(missing_ok=True)
     place.rmdir()

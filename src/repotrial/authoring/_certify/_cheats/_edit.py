@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import shlex
 from collections.abc import Iterator, Mapping
 
@@ -32,11 +33,21 @@ def _iter_file(path: str, old: str | None, new: str | None) -> Iterator[str]:
         yield "new file mode 100644\n"
     if new is None:
         yield "deleted file mode 100644\n"
+    mode = " 100644" if old is not None and new is not None else ""
+    yield f"index {_name_blob(old)}..{_name_blob(new)}{mode}\n"
     before = "/dev/null" if old is None else f"a/{path}"
     after = "/dev/null" if new is None else f"b/{path}"
     lines = difflib.unified_diff(_split(old), _split(new), before, after)
     for line in lines:
         yield line if line.endswith("\n") else f"{line}\n{_NO_END}"
+
+
+def _name_blob(text: str | None) -> str:
+    """The content's name in git."""
+    if text is None:
+        return "0" * 40
+    data = text.encode()
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
 def _split(text: str | None) -> list[str]:

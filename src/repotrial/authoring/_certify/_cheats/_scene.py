@@ -51,8 +51,10 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
 def read_scene(contract: Contract, tree: Path) -> Scene:
     """Look around in the prepared snapshot; nothing in it is executed."""
     suffixes = SUFFIXES.get(contract.ecosystem or "", ())
-    paths = [path for path in _iter_paths(tree) if path.endswith(suffixes)] if suffixes else []
-    tests = tuple(path for path in paths if _is_test(path))
+    everything = list(_iter_paths(tree))
+    paths = [path for path in everything if path.endswith(suffixes)] if suffixes else []
+    # Elsewhere tests may be scripts in whatever language.
+    tests = tuple(filter(_is_test, paths if contract.ecosystem == "python" else everything))
     module = _find_module(contract, [path for path in paths if not _is_test(path)])
     wanted = {*tests, *_list_packages(module, paths), *(("package.json",) if suffixes else ())}
     texts = {path: _read(tree / path) for path in sorted(wanted | ({module} if module else set()))}

@@ -1,0 +1,161 @@
+"""`contract certify`, end to end: trials, a signed certificate, and what it is worth afterwards."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from repotrial import api
+from repotrial.authoring import CERTIFICATE_FILE, lock_contract
+from support.command_line import Ended, call
+from support.contracts import write_contract
+from support.harness import require_sandboxes
+from support.workspaces import scratch
+
+CONTRACT = """\
+schema = "repotrial/contract@1"
+id = "answer"
+title = "The answer is wrong"
+kind = "bug-fix"
+reference = "reference.patch"
+
+[repository]
+kind = "directory"
+source = "repo"
+
+[environment]
+image = "host"
+
+[[checks]]
+id = "there"
+gate = "acceptance"
+run = "test -f answer.txt"
+judge = "out-of-process"
+baseline = "pass"
+timeout_seconds = 300
+
+[[checks]]
+id = "right"
+gate = "acceptance"
+run = "grep -qx right answer.txt"
+judge = "out-of-process"
+baseline = "fail"
+timeout_seconds = 300
+
+[policy]
+writable = ["answer.txt"]
+"""
+REFERENCE = """\
+diff --git a/answer.txt b/answer.txt
+index 1111111..2222222 100644
+--- a/answer.txt
++++ b/answer.txt
+@@ -1 +1 @@
+-wrong
++right
+"""
+
+
+class Bench:
+    """A contract and a command that certifies it."""
+
+    def __init__(self, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.place = place
+        self.capsys = capsys
+        self.directory = place / "contract"
+        self.certificate = self.directory / CERTIFICATE_FILE
+        write_contract(
+            self.directory, CONTRACT, files={"repo/answer.txt": "wrong\n", "reference.patch": REFERENCE}
+        )
+        lock_contract(self.directory)
+
+    def certify(self, *options: str) -> Ended:
+        key, cache = self.place / "key.pem", self.place / "cache"
+        arguments = ("--key-file", str(key), "--cache", str(cache), *options)
+        return call(self.capsys, "contract", "certify", self.directory, *arguments)
+
+    def show(self, key_file: Path | None = None) -> dict[str, Any]:
+        key = api.show_key(key_file or self.place / "key.pem")
+        public = self.place / "public.pem"
+        public.write_text(key.public_key, encoding="ascii")
+        ended = call(self.capsys, "contract", "show", self.directory, "--key", public, "--json")
+        shown: dict[str, Any] = json.loads(ended.out)["certificate"]
+        return shown
+
+
+@pytest.fixture
+def bench(capsys: pytest.CaptureFixture[str]) -> Iterator[Bench]:
+    require_sandboxes()
+    with scratch() as place:
+        yield Bench(place, capsys)
+
+
+def test_a_certified_contract_keeps_its_certificate_until_it_changes(bench: Bench) -> None:
+    ended = bench.certify("--repeats", "2", "--json")
+    assert ended.status == 0, ended.out
+    (found,) = json.loads(ended.out)
+    outcomes = {item["id"]: item["outcome"] for item in found["certificate"]["items"]}
+    assert {name for name, outcome in outcomes.items() if outcome == "holds"} >= {
+        *("history", "workspace", "baseline", "reference", "repetition"),
+        *("stability", "order", "odd-patches", "offline-oracle", "cheats"),
+    }
+    assert outcomes["twins"] == "not-applicable"
+    purposes = [run["purpose"] for run in found["certificate"]["runs"]]
+    assert purposes.count("untouched") == purposes.count("reference") == 2
+    assert {"reordered", "empty-patch", "oversized-patch", "cheat path-trojan (open)"} <= set(purposes)
+    assert bench.show()["state"] == "valid"
+    assert bench.show(bench.place / "other.pem")["state"] == "untrusted"
+
+    text = (bench.directory / "contract.toml").read_text(encoding="utf-8")
+    (bench.directory / "contract.toml").write_text(text.replace("grep -qx", "grep -q"), encoding="utf-8")
+    assert bench.show()["state"] == "stale"  # the lock does not fit any more
+    lock_contract(bench.directory)
+    stale = bench.show()
+    assert (stale["state"], stale["changed"]) == ("stale", ["version_id"])
+    (bench.directory / "contract.toml").write_text(text, encoding="utf-8")
+    lock_contract(bench.directory)
+    assert bench.show()["state"] == "valid"
+
+
+def test_an_edited_certificate_is_worthless(bench: Bench) -> None:
+    assert bench.certify("--quick").status == 0
+    envelope = json.loads(bench.certificate.read_bytes())
+    payload = base64.b64decode(envelope["payload"])
+    assert b'"grade":"quick"' in payload
+    envelope["payload"] = base64.b64encode(payload.replace(b'"quick"', b'"full"', 1)).decode()
+    bench.certificate.write_text(json.dumps(envelope, separators=(",", ":"), sort_keys=True))
+    assert bench.show()["state"] == "refused"
+    bench.certificate.write_text("{}")
+    assert bench.show()["state"] == "refused"
+    bench.certificate.unlink()
+    assert bench.show()["state"] == "missing"
+
+
+def test_a_contract_that_asks_for_nothing_is_not_certified(bench: Bench) -> None:
+    (bench.directory / "repo" / "answer.txt").write_text("right\nwrong\n", encoding="utf-8")
+    shutil.copy(bench.directory / "contract.toml", bench.place)
+    reference = REFERENCE.replace("@@ -1 +1 @@\n-wrong\n+right", "@@ -1,2 +1 @@\n right\n-wrong")
+    (bench.directory / "reference.patch").write_text(reference, encoding="utf-8")
+    lock_contract(bench.directory)
+    ended = bench.certify("--quick")
+    assert ended.status == 1, ended.out
+    assert "baseline: the untouched snapshot is a success: the contract asks for nothing" in ended.out
+    assert "right: expected fail, found pass" in ended.out
+    state = bench.show()
+    assert (state["state"], state["certificate"]["is_certified"]) == ("valid", False)
+
+
+def test_a_contract_without_a_reference_cannot_be_certified(bench: Bench) -> None:
+    text = CONTRACT.replace('reference = "reference.patch"\n', "")
+    (bench.directory / "contract.toml").write_text(text, encoding="utf-8")
+    lock_contract(bench.directory)
+    ended = bench.certify("--quick")
+    assert ended.status != 0
+    assert "not-certifiable" in ended.err
+    assert not bench.certificate.exists()

@@ -1,0 +1,216 @@
+"""Certification's own decisions, without a machine: flakiness, leaks, order and patches."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from repotrial._core.digest import digest_bytes
+from repotrial.authoring._certify._cheats import (
+    TRICKS,
+    Cheat,
+    NotApplicable,
+    Scene,
+    build_cheats,
+    build_patch,
+    read_scene,
+)
+from repotrial.authoring._certify._items import judge_cheats, judge_stability
+from repotrial.authoring._certify._model import CheatTrial
+from repotrial.authoring._certify._oversized import build_oversized_patch
+from repotrial.authoring._certify._scan import find_leaked_oracle, find_leaked_reference
+from repotrial.authoring._certify._trials import Trial, TrialResult, reorder_checks
+from repotrial.contract import (
+    Check,
+    FilePin,
+    Inventory,
+    LoadedContract,
+    Overlay,
+    Policy,
+    RepositoryPin,
+    build_lock,
+)
+from repotrial.policy import check_change, read_change
+from repotrial.run import NoopAgent
+from repotrial.score import build_score_card, load_evidence
+from repotrial.trace import CheckOutcome
+from support.score_runs import BUILD, FAILED, PASSED, TREE, UNIT, build_contract, write_run
+
+REFERENCE = b"""\
+diff --git a/wrap.py b/wrap.py
+index 1111111..2222222 100644
+--- a/wrap.py
++++ b/wrap.py
+@@ -1,2 +1,5 @@
+ import sys
+-old = 1
++def measure(text):
++    columns = sum(width_of(each) for each in text)
++    return max(columns, minimum_of(text))
++old = 2
+"""
+
+
+def build_loaded(*checks: Check, reference: bytes = REFERENCE) -> LoadedContract:
+    loaded = LoadedContract(
+        directory=Path(),
+        contract=build_contract(checks or (BUILD, UNIT)),
+        statement="Make it right.\n",
+        reference=reference,
+        inventories={},
+        files=(),
+        lock=None,
+    )
+    return replace(loaded, lock=build_lock(loaded, RepositoryPin(tree_digest=TREE)))
+
+
+def build_result(place: Path, outcome: CheckOutcome) -> TrialResult:
+    directory = write_run(place, {"unit": outcome})
+    evidence = load_evidence(directory)
+    return TrialResult(
+        trial=Trial(purpose="untouched", agent=NoopAgent(), loaded=build_loaded()),
+        run_id=place.name,
+        card=build_score_card(evidence),
+        evidence=evidence,
+        seal_digest=digest_bytes(b""),
+    )
+
+
+def test_a_flaky_check_is_named_with_the_way_on(tmp_path: Path) -> None:
+    said: list[CheckOutcome] = [PASSED, FAILED, PASSED]
+    results = [build_result(tmp_path / str(number), outcome) for number, outcome in enumerate(said)]
+    item = judge_stability((UNIT,), results, [])
+    assert item.outcome == "fails"
+    assert "unit is flaky" in item.findings[0]
+    assert "lock the contract anew: the version id changes" in item.findings[0]
+
+
+def test_what_a_check_tolerates_is_not_held_against_it(tmp_path: Path) -> None:
+    results = [build_result(tmp_path / "a", PASSED), build_result(tmp_path / "b", FAILED)]
+    assert judge_stability((UNIT,), results, []).outcome == "fails"
+    tolerant = msgspec.structs.replace(UNIT, tolerance=1)
+    assert judge_stability((tolerant,), results, []).outcome == "holds"
+
+
+def test_trees_are_not_compared_with_each_other(tmp_path: Path) -> None:
+    untouched, reference = build_result(tmp_path / "a", FAILED), build_result(tmp_path / "b", PASSED)
+    assert judge_stability((UNIT,), [untouched], [reference]).outcome == "holds"
+
+
+def test_a_block_of_the_reference_in_the_snapshot_is_a_leak(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text(
+        "as in\ndef measure(text):\n    columns = sum(width_of(each) for each in text)\n"
+        "    return max(columns, minimum_of(text))\nold = 2\n"
+    )
+    (finding,) = find_leaked_reference(build_loaded(), tmp_path)
+    assert finding.startswith("notes.txt holds 4 lines that the reference adds")
+
+
+def test_single_lines_and_moved_blocks_are_no_leak(tmp_path: Path) -> None:
+    (tmp_path / "other.py").write_text("def measure(text):\n    pass\n")
+    assert find_leaked_reference(build_loaded(), tmp_path) == []
+    block = "".join(
+        f"{sign}a line of some length that is only moved {n}\n" for sign in "-+" for n in range(3)
+    )
+    header = "diff --git a/m b/m\nindex 1111111..2222222 100644\n--- a/m\n+++ b/m\n@@ -1,3 +1,3 @@\n"
+    moved = f"{header}{block}".encode()
+    lines = "".join(f"a line of some length that is only moved {n}\n" for n in range(3))
+    (tmp_path / "m").write_text(lines)
+    assert find_leaked_reference(build_loaded(reference=moved), tmp_path) == []
+
+
+def test_a_hidden_test_in_the_snapshot_is_a_leak_and_a_visible_one_is_not(tmp_path: Path) -> None:
+    hidden = msgspec.structs.replace(UNIT, files=(Overlay(source="checks/unit", target="acceptance"),))
+    visible = msgspec.structs.replace(
+        UNIT, id="regression", files=(Overlay(source="checks/old", target="acceptance"),), baseline="pass"
+    )
+    pins = tuple(
+        FilePin(path=path, digest=digest_bytes(text))
+        for path, text in (("checks/old/test_a.py", b"old"), ("checks/unit/test_b.py", b"new"))
+    )
+    loaded = replace(
+        build_loaded(hidden, visible), files=pins, inventories={"unit": Inventory(fail_to_pass=("a",))}
+    )
+    (tmp_path / "test_a.py").write_bytes(b"old")
+    assert find_leaked_oracle(loaded, tmp_path) == []
+    (tmp_path / "found.py").write_bytes(b"new")
+    (finding,) = find_leaked_oracle(loaded, tmp_path)
+    assert finding.startswith("found.py is the oracle file checks/unit/test_b.py")
+
+
+def test_checks_are_reordered_as_far_as_their_needs_allow() -> None:
+    first = msgspec.structs.replace(UNIT, id="first", needs=("make",))
+    second = msgspec.structs.replace(UNIT, id="second", needs=("make",))
+    loaded = build_loaded(BUILD, first, second)
+    other = reorder_checks(loaded)
+    assert other is not None
+    assert other.lock is not None
+    assert loaded.lock is not None
+    assert [check.id for check in other.contract.checks] == ["make", "second", "first"]
+    assert other.lock.version_id != loaded.lock.version_id
+    assert reorder_checks(build_loaded(BUILD, first)) is None
+
+
+def test_an_oversized_patch_breaks_the_limit_and_nothing_else() -> None:
+    policy = Policy(writable=("!docs/**", "src/**"), max_lines_changed=100)
+    change = read_change(build_oversized_patch(policy))
+    (file,) = change.files
+    assert file.path == "src/oversized.txt"
+    assert file.added_count >= 50_000
+    assert {violation.rule for violation in check_change(change, policy)} == {"change_size"}
+
+
+@pytest.mark.parametrize("old", ["", "one", "one\n", "one\ntwo\n\x0cthree\r\n", "a\u2028b\n"])
+@pytest.mark.parametrize("new", ["one\nmore", "two\n", None])
+def test_patches_apply_to_what_they_were_made_from(tmp_path: Path, old: str, new: str | None) -> None:
+    (tmp_path / "file.txt").write_bytes(old.encode())
+    patch = build_patch({"file.txt": old}, {"file.txt": new, "fresh/file": "text\n"})
+    arguments = ["git", "apply", "--whitespace=nowarn", "-"]
+    variables = {"PATH": "/usr/bin:/bin", "GIT_CEILING_DIRECTORIES": str(tmp_path.parent)}
+    subprocess.run(arguments, cwd=tmp_path, input=patch, check=True, env=variables)
+    assert (tmp_path / "fresh" / "file").read_text() == "text\n"
+    assert (tmp_path / "file.txt").exists() == (new is not None)
+    if new is not None:
+        assert (tmp_path / "file.txt").read_bytes() == new.encode()
+
+
+def test_cheats_that_live_in_a_module_touch_what_is_allowed_and_nothing_else(tmp_path: Path) -> None:
+    for path in ("pkg/__init__.py", "pkg/core.py", "tests/test_core.py", "setup.py"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text("x = 1\n")
+    contract = msgspec.structs.replace(
+        build_contract(policy=Policy(writable=("pkg/**",))), ecosystem="python"
+    )
+    scene = read_scene(contract, tmp_path)
+    assert scene.module == "pkg/__init__.py"
+    for cheat in build_cheats(scene):
+        if isinstance(cheat, Cheat) and cheat.variant == "module":
+            assert cheat.script is None
+            assert [file.path for file in read_change(cheat.patch).files] == ["pkg/__init__.py"]
+
+
+@pytest.mark.parametrize("ecosystem", ["", "python", "javascript", "c", "rust"])
+def test_every_trick_is_either_made_or_explained(ecosystem: str) -> None:
+    scene = Scene(
+        ecosystem=ecosystem, module=None, files={}, tests=(), oracle_folders=(), results=("junit.xml",)
+    )
+    built = build_cheats(scene)
+    assert [(cheat.name, cheat.variant) for cheat in built] == [
+        (name, variant) for name in TRICKS for variant in ("open", "module")
+    ]
+    assert all(cheat.reason for cheat in built if isinstance(cheat, NotApplicable))
+    assert {cheat.name for cheat in built if isinstance(cheat, Cheat)} >= {"path-trojan"}
+
+
+def test_a_cheat_that_was_accepted_fails_the_contract() -> None:
+    refused = CheatTrial(name="early-exit", variant="open", outcome="refused", verdict="failure")
+    accepted = CheatTrial(name="skip-all", variant="module", outcome="accepted", verdict="success")
+    assert judge_cheats([refused]).outcome == "holds"
+    item = judge_cheats([refused, accepted])
+    assert item.outcome == "fails"
+    assert item.findings[0].startswith("skip-all (module) was accepted")
+    assert judge_cheats([]).outcome == "not-applicable"

@@ -119,6 +119,8 @@ os._exit(9)
 
     def test_a_stopped_spare_keeper_is_noticed(self, sandbox: RemoteSandbox, workspace: Path) -> None:
         stop = "for p in /proc/[0-9]*; do grep -q 'PPid:.0$' $p/status && kill -STOP ${p#/proc/}; done"
+        for _ in range(3):
+            sandbox.shell("true")  # only a busy sandbox has a spare one
         sandbox.start(f"{stop}; echo > stopped")
         assert wait_until((workspace / "stopped").exists)
         result = sandbox.shell("true", timeout_seconds=1)

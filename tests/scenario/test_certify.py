@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -139,7 +138,6 @@ def test_an_edited_certificate_is_worthless(bench: Bench) -> None:
 
 def test_a_contract_that_asks_for_nothing_is_not_certified(bench: Bench) -> None:
     (bench.directory / "repo" / "answer.txt").write_text("right\nwrong\n", encoding="utf-8")
-    shutil.copy(bench.directory / "contract.toml", bench.place)
     reference = REFERENCE.replace("@@ -1 +1 @@\n-wrong\n+right", "@@ -1,2 +1 @@\n right\n-wrong")
     (bench.directory / "reference.patch").write_text(reference, encoding="utf-8")
     lock_contract(bench.directory)
@@ -158,4 +156,13 @@ def test_a_contract_without_a_reference_cannot_be_certified(bench: Bench) -> Non
     ended = bench.certify("--quick")
     assert ended.status != 0
     assert "not-certifiable" in ended.err
+    assert not bench.certificate.exists()
+
+
+def test_a_machine_that_lacks_a_tool_is_no_verdict_on_the_contract(bench: Bench) -> None:
+    text = CONTRACT.replace('image = "host"', 'image = "host"\ntools = { no-such-tool-here = ">=1" }')
+    (bench.directory / "contract.toml").write_text(text, encoding="utf-8")
+    lock_contract(bench.directory)
+    ended = bench.certify("--quick")
+    assert ended.status == 3, ended.err
     assert not bench.certificate.exists()

@@ -54,6 +54,14 @@ def certify(  # noqa: PLR0913 - one option for each thing that an author decides
             help="The private key that signs; this machine's own if left out.",
         ),
     ] = None,
+    secrets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--secret",
+            metavar="NAME",
+            help="A secret of the contract, from the environment variable of that name (repeatable).",
+        ),
+    ] = None,
     cache: CacheOption = None,
     json: JsonFlag = False,
 ) -> None:
@@ -69,7 +77,7 @@ def certify(  # noqa: PLR0913 - one option for each thing that an author decides
     if key is None:
         raise HomeUnknownError("expected a home directory with the key, found that this user has none")
     request = api.CertificationRequest(
-        machine=build_settings(cache),
+        machine=build_settings(cache, secrets=secrets or ()),
         key_file=key,
         grade="quick" if quick else "full",
         repeats=min(repeats, _QUICK_REPEATS) if quick else repeats,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import queue
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -51,7 +53,11 @@ def conduct_fleet(plan: FleetPlan, settings: FleetSettings) -> Generator[FleetEv
     resolve_documents()  # before any thread decodes one
     missing = plan.missing
     events: queue.SimpleQueue[FleetEvent] = queue.SimpleQueue()
-    with _Shelf(settings) as shelf, ThreadPoolExecutor(settings.jobs, thread_name_prefix="run") as pool:
+    with (
+        _loaded_things_left_alone(),
+        _Shelf(settings) as shelf,
+        ThreadPoolExecutor(settings.jobs, thread_name_prefix="run") as pool,
+    ):
         for run in missing:
             pool.submit(_conduct, run, settings, shelf, events.put)
         left = len(missing)
@@ -63,6 +69,16 @@ def conduct_fleet(plan: FleetPlan, settings: FleetSettings) -> Generator[FleetEv
         finally:
             if left:
                 settings.stopper.stop()  # leaving early must not wait for hours of work
+
+
+@contextmanager
+def _loaded_things_left_alone() -> Iterator[None]:
+    """Spare the garbage collector to look through modules and contracts again during every run."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def _conduct(

@@ -32,6 +32,7 @@ from repotrial.sandbox import (
 )
 from repotrial.trace import (
     Command,
+    Exited,
     ExitUnknown,
     Intervention,
     MonitorAlert,
@@ -49,6 +50,7 @@ __all__ = ["AgentSandboxLostError", "ReferenceMissingError", "act"]
 
 AGENT_PLACE: Final = "/opt/repotrial/agent"
 _CHANGES_PER_EVENT: Final = 200
+_CONTROL_SECONDS: Final = 300
 
 Ceiling: TypeAlias = Literal["timeout", "cpu", "memory", "output", "disk", "processes"]
 
@@ -221,9 +223,26 @@ def _terminate(run: BoundRun, result: CommandResult) -> None:
         case "ended":
             _terminate_normally(run, "agent-exit", "exit", "the agent's program ended", *usage)
         case "sandbox-lost":
-            raise AgentSandboxLostError("the sandbox was lost while the agent worked")
+            _verify_machine(run)
+            rationale = "the agent ended everything in its sandbox"
+            _terminate_normally(run, "agent-exit", "sandbox-ended", rationale, *usage)
         case cause:
             _terminate_early(run, cause, *usage)
+
+
+def _verify_machine(run: BoundRun) -> None:
+    """A control (P5): where another sandbox does its work at once, it was the agent that ended its own.
+
+    Raises:
+        AgentSandboxLostError: the machine cannot hold a sandbox.
+    """
+    with (
+        run.installation.open_workspace() as workspace,
+        run.installation.open_sandbox(workspace, phase="act", has_services=False) as sandbox,
+    ):
+        result = sandbox.run(CommandSpec(argv=("/bin/sh", "-c", ":"), timeout_seconds=_CONTROL_SECONDS))
+    if result.exit != Exited(code=0):
+        raise AgentSandboxLostError("the sandbox was lost while the agent worked, and so was another one")
 
 
 def _terminate_normally(

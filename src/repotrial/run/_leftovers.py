@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from repotrial.sandbox import Contents, ReadLimits, TreeReader
+from repotrial.trace import escape_bytes
 
 __all__ = ["read_leftovers"]
 
@@ -19,5 +19,5 @@ def read_leftovers(directory: Path) -> dict[str, bytes]:
         for path, node in sorted(reader.walk()):
             reading = reader.read_file(path, kept_bytes=_LIMITS.file_bytes) if node.is_file else None
             if isinstance(reading, Contents) and reading.data is not None:
-                found[os.fsdecode(path)] = reading.data
+                found[escape_bytes(path)] = reading.data
     return found

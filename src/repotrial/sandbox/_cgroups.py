@@ -44,6 +44,8 @@ _V1_CONTROLLERS: Final[Mapping[str, Duty]] = {
     "freezer": "freezer",
 }
 _V2_CONTROLLERS: Final = frozenset({"memory", "pids"})
+_FILE_BYTES: Final = 64 * 1024
+"""More than any of the files that are read has."""
 _OWN_PROCESSES: Final = 8
 """Our own processes in a group, beside the agent's: bubblewrap, PID 1, the entrance, keepers."""
 _REMOVAL_SECONDS: Final = 30.0
@@ -111,24 +113,26 @@ class Cgroup:
         directory = self.directories["cpu"]
         if self.version("cpu") == "cgroup-v2":
             return _load_fields(directory / "cpu.stat")["usage_usec"]
-        return int((directory / "cpuacct.usage").read_text("ascii")) // 1000
+        return int(_read(directory / "cpuacct.usage")) // 1000
 
     def load_memory_bytes(self) -> int:
         """What is used now; files that the kernel keeps in memory count too."""
         is_new = self.version("memory") == "cgroup-v2"
         file = self.directories["memory"] / ("memory.current" if is_new else "memory.usage_in_bytes")
-        return int(file.read_text("ascii"))
+        return int(_read(file))
 
     def load_peak_bytes(self) -> int | None:
         """The largest use since the group was made; null where the kernel does not keep it."""
         is_new = self.version("memory") == "cgroup-v2"
         file = self.directories["memory"] / ("memory.peak" if is_new else "memory.max_usage_in_bytes")
-        return int(file.read_text("ascii")) if file.exists() else None
+        with contextlib.suppress(FileNotFoundError):
+            return int(_read(file))
+        return None
 
     def forget_peak(self) -> None:
         """Begin the peak anew, where the kernel can."""
         if self.version("memory") == "cgroup-v1":
-            (self.directories["memory"] / "memory.max_usage_in_bytes").write_text("0", "ascii")
+            _write(self.directories["memory"] / "memory.max_usage_in_bytes", "0")
 
     def count_memory_kills(self) -> int:
         is_new = self.version("memory") == "cgroup-v2"
@@ -141,9 +145,9 @@ class Cgroup:
     def thaw(self) -> None:
         """Let everything run: what is frozen by the old version does not even die."""
         if self.version("freezer") == "cgroup-v1":
-            (self.directories["freezer"] / "freezer.state").write_text("THAWED", "ascii")
+            _write(self.directories["freezer"] / "freezer.state", "THAWED")
         elif self.version("freezer") == "cgroup-v2":
-            (self.directories["freezer"] / "cgroup.freeze").write_text("0", "ascii")
+            _write(self.directories["freezer"] / "cgroup.freeze", "0")
 
     def end(self) -> bool:
         """Kill everything in it and remove it; whether the kernel let it go in time."""
@@ -160,15 +164,15 @@ class Cgroup:
         memory = self.directories.get("memory")
         size = str(limits.memory_mb * _MEGABYTE)
         if memory is not None and self.version("memory") == "cgroup-v2":
-            (memory / "memory.max").write_text(size, "ascii")
+            _write(memory / "memory.max", size)
             _try_write(memory / "memory.swap.max", "0")
         elif memory is not None:
-            (memory / "memory.limit_in_bytes").write_text(size, "ascii")
+            _write(memory / "memory.limit_in_bytes", size)
             # Memory and swap together; absent where the kernel does not count swap.
             _try_write(memory / "memory.memsw.limit_in_bytes", size)
         pids = self.directories.get("pids")
         if pids is not None:
-            (pids / "pids.max").write_text(str(limits.processes + _OWN_PROCESSES), "ascii")
+            _write(pids / "pids.max", str(limits.processes + _OWN_PROCESSES))
 
 
 def find_cgroup_site() -> CgroupSite:
@@ -325,15 +329,31 @@ def _remove(directory: Path) -> bool:
 
 def _try_write(file: Path, text: str) -> bool:
     try:
-        with file.open("r+", encoding="ascii") as stream:
-            stream.write(text)
+        _write(file, text)
     except OSError:
         return False
     return True
 
 
+def _write(file: Path, text: str) -> None:
+    # Often, and never more than a line: a stream would cost more than the kernel does.
+    descriptor = os.open(file, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, text.encode("ascii"))
+    finally:
+        os.close(descriptor)
+
+
+def _read(file: Path) -> str:
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, _FILE_BYTES).decode("ascii")
+    finally:
+        os.close(descriptor)
+
+
 def _load_fields(file: Path) -> dict[str, int]:
-    rows = (line.split() for line in file.read_text("ascii").splitlines())
+    rows = (line.split() for line in _read(file).splitlines())
     return {name: int(value) for name, value in rows}
 
 

@@ -37,6 +37,8 @@ __all__ = ["CommandOrder", "EnterOrder", "enter_sandbox"]
 
 _SEARCH_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 _PATIENCE_SECONDS: Final = 0.05
+_FEW: Final = 2
+"""So many commands do not make a busy sandbox."""
 _ALL_SIGNALS: Final = signal.valid_signals()
 
 
@@ -100,10 +102,16 @@ def _go_inside(order: EnterOrder, pid: int, pidfd: int, *, parent: int) -> list[
 
 
 def _serve(channel: socket.socket) -> NoReturn:
-    """Have one keeper waiting at any time."""
+    """Have one keeper waiting: for the first command, and from then on where many commands come.
+
+    Most sandboxes see one or two, and a fork costs more than a small program does.
+    """
     signal.signal(signal.SIGCHLD, _reap)
     taken, take = os.pipe()
+    commands = 0
     while True:
+        if 0 < commands <= _FEW:
+            _await_order(channel)
         try:
             keeper = os.fork()
         except OSError as error:
@@ -113,7 +121,14 @@ def _serve(channel: socket.socket) -> NoReturn:
             continue
         if not keeper:
             _keep(channel, take)
-        _await_keeper(keeper, taken, channel)
+        commands += _await_keeper(keeper, taken, channel)
+
+
+def _await_order(channel: socket.socket) -> None:
+    poll = select.poll()
+    poll.register(channel, select.POLLIN)
+    if any(events & select.POLLHUP for _, events in poll.poll()):
+        os._exit(0)
 
 
 def _refuse(channel: socket.socket, error: OSError) -> None:
@@ -127,12 +142,16 @@ def _refuse(channel: socket.socket, error: OSError) -> None:
         os.close(descriptor)
 
 
-def _await_keeper(keeper: int, taken: int, channel: socket.socket) -> None:
-    """Return when a new keeper is needed: this one has an order, or was killed by somebody inside."""
+def _await_keeper(keeper: int, taken: int, channel: socket.socket) -> bool:
+    """Return when a new keeper is needed: this one has an order, or was killed by somebody inside.
+
+    Returns:
+        Whether it has an order.
+    """
     try:
         pidfd = os.pidfd_open(keeper)
     except ProcessLookupError:
-        return
+        return False
     poll = select.poll()
     for descriptor in (taken, pidfd):
         poll.register(descriptor, select.POLLIN)
@@ -143,6 +162,7 @@ def _await_keeper(keeper: int, taken: int, channel: socket.socket) -> None:
         os._exit(0)
     if taken in ready:
         os.read(taken, 1)
+    return taken in ready
 
 
 def _reap(_number: int, _frame: object) -> None:

@@ -43,7 +43,7 @@ class Label(msgspec.Struct, frozen=True, kw_only=True):
 def build_label() -> str:
     """A name that no other thing has, and that says who made it."""
     pid = os.getpid()
-    return f"repotrial-{_load_boot()}-{_load_namespace()}-{pid}-{_load_start_ticks(pid)}-{next(_counter)}"
+    return f"repotrial-{_load_boot()}-{_load_namespace()}-{pid}-{_load_own_ticks(pid)}-{next(_counter)}"
 
 
 def parse_label(name: str) -> Label | None:
@@ -53,6 +53,12 @@ def parse_label(name: str) -> Label | None:
         return None
     boot, namespace, pid, ticks, _ = found.groups()
     return Label(boot=boot, namespace=int(namespace), pid=int(pid), started_ticks=int(ticks))
+
+
+@cache
+def _load_own_ticks(pid: int) -> int | None:
+    """Of this process, for as long as it is this one."""
+    return _load_start_ticks(pid)
 
 
 @cache

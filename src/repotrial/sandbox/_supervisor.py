@@ -13,7 +13,8 @@ import os
 import select
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Final, Self, TypeAlias
@@ -57,6 +58,12 @@ class SupervisorLostError(MachineError):
 
     code = "supervisor-lost"
     default_hint = "Repeat the run; report it if it happens again."
+
+
+@cache
+def _load_names() -> Mapping[int, str]:
+    """Calls of this machine, by number."""
+    return {number: name for name, number in build_numbers(find_machine()).items()}
 
 
 class SupervisorPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,7 +142,7 @@ class Supervisor:
         if not policy.has_bootstrap:
             self._enforcing.set()
         self._own_namespace = Path("/proc/self/ns/pid").readlink()
-        self._names = {number: name for name, number in build_numbers(find_machine()).items()}
+        self._names = _load_names()
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="syscall-supervisor", daemon=True)

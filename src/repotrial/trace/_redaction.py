@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 import secrets as entropy
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import NamedTuple, Protocol, Self
 
 import msgspec
@@ -148,7 +149,7 @@ class SecretRedactor:
     def rules(self) -> tuple[Rule, ...]:
         return self._rules
 
-    @property
+    @cached_property
     def rules_id(self) -> Digest:
         """Digest over what is looked for: the rules and the names of the secrets, not their values."""
         return canonical_digest(

@@ -23,6 +23,7 @@ from repotrial.authoring._certify._items import judge_cheats, judge_stability
 from repotrial.authoring._certify._model import CheatTrial
 from repotrial.authoring._certify._oversized import build_oversized_patch
 from repotrial.authoring._certify._scan import find_leaked_oracle, find_leaked_reference
+from repotrial.authoring._certify._strength import judge_strength
 from repotrial.authoring._certify._trials import Trial, TrialResult, reorder_checks
 from repotrial.contract import (
     Check,
@@ -214,3 +215,20 @@ def test_a_cheat_that_was_accepted_fails_the_contract() -> None:
     assert item.outcome == "fails"
     assert item.findings[0].startswith("skip-all (module) was accepted")
     assert judge_cheats([]).outcome == "not-applicable"
+
+
+@pytest.mark.parametrize(("count", "outcome"), [(3, "note"), (7, "holds")])
+def test_few_twins_that_look_like_their_tests_are_noted(tmp_path: Path, count: int, outcome: str) -> None:
+    tests = "".join(f"def test_{number}():\n    assert answer() == {number}\n\n\n" for number in range(count))
+    (tmp_path / "test_a.py").write_text(tests)
+    check = msgspec.structs.replace(UNIT, files=(Overlay(source="test_a.py", target="test_a.py"),))
+    loaded = replace(
+        build_loaded(check),
+        directory=tmp_path,
+        files=(FilePin(path="test_a.py", digest=digest_bytes(tests.encode())),),
+        inventories={"unit": Inventory(fail_to_pass=tuple(f"test_a::test_{n}" for n in range(count)))},
+    )
+    item = judge_strength(loaded)
+    assert item.outcome == outcome
+    assert bool(item.findings) == (outcome == "note")
+    assert judge_strength(build_loaded()).outcome == "not-applicable"

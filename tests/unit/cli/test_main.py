@@ -44,7 +44,11 @@ MISTAKES = [
         "repotrial contract new",
     ),
     (["nonsense"], "No such command 'nonsense'", "repotrial --help"),
-    (["contract", "schema", "x"], "expected one of certificate, contract,", "repotrial contract schema --help"),
+    (
+        ["contract", "schema", "x"],
+        "expected one of certificate, contract,",
+        "repotrial contract schema --help",
+    ),
     (["error", "show", "x"], "expected a known error code, found 'x'", "repotrial error list"),
     (["run", "show", "nowhere"], "nowhere: expected a run directory, found nothing", "trace.jsonl"),
     (["contract", "show", "nowhere"], "nowhere: expected a contract directory", "contract.toml"),

@@ -22,27 +22,37 @@ def judge_strength(loaded: LoadedContract) -> CertificateItem:
     Twins that are made by a function of their own are left out: whoever knows how twins are made can find
     them. Suites of the author's (`negative`) replace the tests, so that there is nothing to guess between.
     """
-    weak = []
-    for check in loaded.contract.checks:
-        if check.judge != "in-process" or check.gate != "acceptance" or check.negative or not check.files:
-            continue
-        wanted = _list_names(loaded, check)
-        if not wanted:
-            continue
-        pairs = sum(
-            twin.kind != "helper" and twin.original.rpartition(".")[2] in wanted
-            for twin in list_twins(loaded, check)
-        )
-        if pairs < _ENOUGH:
-            weak.append(
-                f"{check.id}: {pairs} tests to turn have a twin that looks like them: whoever guesses "
-                f"is right once in {2**pairs}; add tests with literal expectations, or judge from outside"
-            )
+    pairs = {
+        check.id: _count_pairs(loaded, check, wanted)
+        for check in loaded.contract.checks
+        if _has_twins(check) and (wanted := _list_names(loaded, check))
+    }
+    if not pairs:
+        reason = "no test that is to turn has twins of the tool's making"
+        return CertificateItem(id="twin-strength", outcome="not-applicable", message=reason)
+    weak = tuple(
+        f"{check_id}: {count} tests to turn have a twin that looks like them: whoever guesses is right "
+        f"once in {2**count}; add tests with literal expectations, or judge from outside"
+        for check_id, count in pairs.items()
+        if count < _ENOUGH
+    )
     return CertificateItem(
         id="twin-strength",
         outcome="note" if weak else "holds",
-        message="whoever guesses which tests are twins is almost never right",
-        findings=tuple(weak),
+        message=f"{min(pairs.values())} or more twins cannot be told from their tests",
+        findings=weak,
+    )
+
+
+def _has_twins(check: Check) -> bool:
+    is_inside = check.judge == "in-process" and check.gate == "acceptance"
+    return is_inside and bool(check.files) and not check.negative
+
+
+def _count_pairs(loaded: LoadedContract, check: Check, wanted: set[str]) -> int:
+    return sum(
+        twin.kind != "helper" and twin.original.rpartition(".")[2] in wanted
+        for twin in list_twins(loaded, check)
     )
 
 

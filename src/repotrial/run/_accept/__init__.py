@@ -25,7 +25,10 @@ from repotrial.trace import CheckOutcome, Errored, Failed, Passed, Subject
 
 __all__ = ["accept", "find_variants"]
 
-_CONTROLLED: Final = frozenset({"timeout", "crash", "resource-exhausted"})
+_CONTROLLED: Final = frozenset(
+    {"timeout", "crash", "resource-exhausted", "missing-dependency", "harness-exception"}
+)
+"""Errors that a candidate can bring about: it ends with 127, or kills everything in its sandbox."""
 
 
 def accept(run: BoundRun, change: bytes) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import fnmatch
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
 from repotrial._core.digest import Digest
 from repotrial.contract import Check
@@ -37,6 +38,9 @@ from repotrial.trace import (
 __all__ = ["build_event", "build_patch_event", "build_skipped_event"]
 
 _NOTHING_TO_DO = Exited(code=0)
+_MOST_LOGS: Final = 1000
+_NAME_CHARACTERS: Final = 1024**2
+"""Of all names in one list: a candidate must not make its own event too large to record."""
 
 
 def build_patch_event(
@@ -65,8 +69,8 @@ def build_patch_event(
         else build_output(writer, result.stderr, of=PatchApplication),
         patch_digest=candidate.digest,
         tree_digest=tree_digest,
-        rejected_paths=find_rejected_paths(result),
-        stripped_paths=tuple(sorted({*candidate.stripped, *candidate.steering})),
+        rejected_paths=_list_first(find_rejected_paths(result)),
+        stripped_paths=_list_first(sorted({*candidate.stripped, *candidate.steering})),
     )
 
 
@@ -109,8 +113,8 @@ def build_event(
         gate=check.gate,
         attempt=execution.attempt,
         subject=execution.subject,
-        collisions=candidate.collisions.get(check.id, ()) if is_candidate else (),
-        removed=candidate.steering if is_candidate else (),
+        collisions=_list_first(candidate.collisions.get(check.id, ())) if is_candidate else (),
+        removed=_list_first(candidate.steering) if is_candidate else (),
     )
     if check.gate == "build":
         return built
@@ -172,13 +176,30 @@ def _build_empty(writer: TraceWriter) -> Output:
 def _keep_logs(
     writer: TraceWriter, records: tuple[RunnerRecord, ...], of: type[AcceptanceExecution | BuildCheck]
 ) -> tuple[LogPointer, ...]:
-    """The last look at the results directory holds what every runner left in it."""
+    """The last look at the results directory holds what every runner left; declared results come first."""
+    files = records[-1].files
+    patterns = [declared.path for each in records for declared in each.runner.results if declared.path]
+    declared = [name for name in sorted(files) if any(fnmatch.fnmatchcase(name, one) for one in patterns)]
+    names = _list_first(dict.fromkeys([*declared, *sorted(files)]))[:_MOST_LOGS]
     kept = []
-    for name, data in sorted(records[-1].files.items()):
-        blob = writer.blob(data, of=of)
+    for name in sorted(names):
+        blob = writer.blob(files[name], of=of)
         if blob is not None:
             kept.append(LogPointer(name=name, blob=blob))
     return tuple(kept)
+
+
+def _list_first(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(_iter_first(names))
+
+
+def _iter_first(names: Iterable[str]) -> Iterator[str]:
+    left = _NAME_CHARACTERS
+    for name in names:
+        left -= len(name)
+        if left < 0:
+            return
+        yield name
 
 
 def _sum(values: Iterable[int | None]) -> int | None:

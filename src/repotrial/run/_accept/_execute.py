@@ -19,10 +19,12 @@ from repotrial.run._accept._candidate import apply_patch_inside, is_applied
 from repotrial.run._accept._judge import (
     Judgement,
     RunnerRecord,
+    judge_mixed,
     judge_negatives,
     judge_plain,
     judge_twinned,
 )
+from repotrial.run._accept._mix import MixedSuite, mix_in_negatives
 from repotrial.run._accept._oracle import OracleFile, list_oracle_files, place_files
 from repotrial.run._accept._prepared import Prepared
 from repotrial.run._accept._tree import carry_outputs, remove_inside, take_outputs
@@ -63,6 +65,16 @@ class Execution:
     tree_digest: Digest
 
 
+@dataclass(frozen=True)
+class _Chosen:
+    """Oracle files for one execution, and which of their tests are wrong."""
+
+    files: tuple[OracleFile, ...]
+    twins: tuple[Twin, ...] = ()
+    wrong: frozenset[str] = frozenset()
+    """Ids of an author's tests; empty where all of them are."""
+
+
 @dataclass(kw_only=True)
 class Executor:
     """Executes checks on one subject's tree.
@@ -89,12 +101,12 @@ class Executor:
         """
         started_us = SystemClock().now_us()
         with ExitStack() as stack:
-            files, twins = self._choose_files(check, variant, stack)
-            if variant == "twins" and not twins:
+            chosen = self._choose_files(check, variant)
+            if variant == "twins" and not chosen.twins:
                 return None
             prepared = self._open_patched(check, stack)
             self._prepare(check, variant, prepared.workspace)
-            records = self._run_all(check, prepared, files)
+            records = self._run_all(check, prepared, self._place(chosen, stack))
             if variant == "plain" and check.outputs:
                 self._keep_outputs(check, prepared.workspace)
         return Execution(
@@ -103,7 +115,7 @@ class Executor:
             variant=variant,
             attempt=attempt,
             records=records,
-            judgement=self._judge(check, variant, twins, records),
+            judgement=self._judge(check, variant, chosen, records),
             started_us=started_us,
             ended_us=SystemClock().now_us(),
             tree_digest=self.tree_digest,
@@ -113,18 +125,31 @@ class Executor:
         """Forget what was kept between checks. Twice is once."""
         self._stack.close()
 
-    def _choose_files(
-        self, check: Check, variant: Variant, stack: ExitStack
-    ) -> tuple[tuple[Bind, ...], tuple[Twin, ...]]:
+    def _choose_files(self, check: Check, variant: Variant) -> _Chosen:
         loaded = self.run.request.loaded
         files = list_oracle_files(loaded, _list_overlays(check, variant))
-        twins: tuple[Twin, ...] = ()
-        if variant == "twins":
-            files, twins = mix_in_twins(files)
-        if not files:
-            return (), twins
-        scratch = stack.enter_context(self.run.installation.open_scratch())
-        return place_files(files, scratch), twins
+        match variant:
+            case "plain":
+                return _Chosen(files)
+            case "twins":
+                return _Chosen(*mix_in_twins(files))
+            case "negative":
+                mixed = self._mix(check, files)
+                return _Chosen(files) if mixed is None else _Chosen(mixed.files, wrong=mixed.wrong)
+
+    def _mix(self, check: Check, wrong: tuple[OracleFile, ...]) -> MixedSuite | None:
+        """Only candidate code in the judge's process can tell one suite from another."""
+        loaded = self.run.request.loaded
+        inventory = loaded.inventories.get(check.id)
+        if check.judge != "in-process" or inventory is None:
+            return None
+        right = list_oracle_files(loaded, check.files)
+        return mix_in_negatives(right, wrong, inventory, secrets.SystemRandom())
+
+    def _place(self, chosen: _Chosen, stack: ExitStack) -> tuple[Bind, ...]:
+        if not chosen.files:
+            return ()
+        return place_files(chosen.files, stack.enter_context(self.run.installation.open_scratch()))
 
     def _open_patched(self, check: Check, stack: ExitStack) -> Prepared:
         if self.prepared is not None:
@@ -145,7 +170,11 @@ class Executor:
 
     def _run_all(self, check: Check, prepared: Prepared, files: tuple[Bind, ...]) -> tuple[RunnerRecord, ...]:
         sandbox = prepared.open_sandbox(self.run, check, files)
-        ended = [(runner, self._run_one(check, runner, sandbox)) for runner in check.all_runners]
+        ended: list[tuple[Runner, CommandResult]] = []
+        for runner in check.all_runners:
+            ended.append((runner, self._run_one(check, runner, sandbox)))
+            if ended[-1][1].cause == "sandbox-lost":
+                break  # the candidate's doing, as like as not: it must not become a fault of the harness
         prepared.close_sandbox()
         # Only now: nothing that the candidate started is alive to rewrite what is read.
         left = read_leftovers(prepared.results.path)
@@ -170,15 +199,18 @@ class Executor:
         self.outputs[check.id] = kept.path
 
     def _judge(
-        self, check: Check, variant: Variant, twins: tuple[Twin, ...], records: tuple[RunnerRecord, ...]
+        self, check: Check, variant: Variant, chosen: _Chosen, records: tuple[RunnerRecord, ...]
     ) -> Judgement:
+        inventory = self.run.request.loaded.inventories.get(check.id)
         match variant:
             case "plain":
-                return judge_plain(check, self.run.request.loaded.inventories.get(check.id), records)
+                return judge_plain(check, inventory, records)
+            case "negative" if chosen.wrong and inventory is not None:
+                return judge_mixed(check, inventory, chosen.wrong, records)
             case "negative":
                 return judge_negatives(records)
             case "twins":
-                return judge_twinned(check, twins, records)
+                return judge_twinned(check, chosen.twins, records)
 
 
 def _list_overlays(check: Check, variant: Variant) -> tuple[Overlay, ...]:

@@ -43,7 +43,7 @@ from repotrial.trace import (
     build_test_ids,
 )
 
-__all__ = ["Judgement", "RunnerRecord", "judge_negatives", "judge_plain", "judge_twinned"]
+__all__ = ["Judgement", "RunnerRecord", "judge_mixed", "judge_negatives", "judge_plain", "judge_twinned"]
 
 _CAUSES: Final[dict[EndCause, ErrorReason]] = {
     "timeout": "timeout",
@@ -133,6 +133,32 @@ def judge_negatives(records: Sequence[RunnerRecord]) -> Judgement:
         "" if _has_failed_exit(records) else "the judge ended with 0 although every test must fail",
     ]
     return _build_negative(read, complaints, len(read.summary.ids), survived, ())
+
+
+def judge_mixed(
+    check: Check, inventory: Inventory, wrong: frozenset[str], records: Sequence[RunnerRecord]
+) -> Judgement:
+    """The suite with some of its expectations made wrong by the author: exactly these must fail."""
+    read = _read(records)
+    if isinstance(read, Errored):
+        return Judgement(outcome=read, failing=_NOBODY, missing=_NOBODY)
+    right = Inventory(
+        fail_to_pass=tuple(test for test in inventory.fail_to_pass if test not in wrong),
+        pass_to_pass=tuple(test for test in inventory.pass_to_pass if test not in wrong),
+    )
+    of_wrong = hold_against_inventory(read.summary, Inventory(fail_to_pass=tuple(sorted(wrong))))
+    of_right = hold_against_inventory(read.summary, right, check.expected_skips)
+    failed = {*of_wrong.failing} - {*of_wrong.contradictory}
+    silent = (*of_wrong.missing, *of_wrong.skipped_unexpected)
+    survived = tuple(sorted(wrong - failed - {*silent}))
+    complaints = [
+        _complain("passed though the expectation is wrong:", survived),
+        _complain("no result of the wrong expectation", silent),
+        _complain("failed beside them:", (*of_right.failing, *of_right.contradictory)),
+        _complain("no result of", (*of_right.missing, *of_right.skipped_unexpected)),
+        "" if _has_failed_exit(records) else "the judge ended with 0 although tests must fail",
+    ]
+    return _build_negative(read, complaints, len(wrong), survived, silent)
 
 
 class _Read(msgspec.Struct, frozen=True, kw_only=True):

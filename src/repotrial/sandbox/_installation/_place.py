@@ -59,10 +59,11 @@ class ScratchPlace:
     def write(self, name: str, data: bytes, *, is_executable: bool = False) -> Path:
         """A new file that programs inside can read; directories on the way are made."""
         path = self.path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        for directory in path.relative_to(self.path).parents:
-            if directory != Path():
-                (self.path / directory).chmod(0o755)
+        if path.parent != self.path:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            for directory in path.relative_to(self.path).parents:
+                if directory != Path():
+                    (self.path / directory).chmod(0o755)
         with os.fdopen(os.open(path, _CREATE, 0o600), "wb") as stream:
             stream.write(data)
             os.fchmod(stream.fileno(), 0o755 if is_executable else 0o644)

@@ -12,7 +12,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.overhead", description="What a run costs.")
     parser.add_argument("--runs", type=int, default=200, help="in each round")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--jobs", type=int, help="runs of ours at a time; twice the processors by default")
+    parser.add_argument("--jobs", type=int, help="runs of ours at a time; three a processor unless told")
     parser.add_argument("--strict", action="store_true", help="exit with 1 where the goal is not met")
     arguments = parser.parse_args()
     overhead = bench_overhead(arguments.runs, rounds=arguments.rounds, jobs=arguments.jobs)

@@ -110,7 +110,7 @@ def test_an_honest_product_is_not_accused(tmp_path: Path) -> None:
 
 def test_a_wrong_product_fails_more_than_the_twins(tmp_path: Path) -> None:
     _, verdict = judge_product(tmp_path, product=WRONG, tests=TESTS)
-    assert verdict.survived == ()
+    # A wrong product may give just what a twin expects: that is why twins follow only a suite that passed.
     assert len(verdict.other_failing) == 5
 
 

@@ -121,7 +121,9 @@ os._exit(9)
         stop = "for p in /proc/[0-9]*; do grep -q 'PPid:.0$' $p/status && kill -STOP ${p#/proc/}; done"
         for _ in range(3):
             sandbox.shell("true")  # only a busy sandbox has a spare one
-        sandbox.start(f"{stop}; echo > stopped")
+        # PID 1, its own keeper, and the spare one
+        await_spare = "while [ $(grep -l 'PPid:.0$' /proc/[0-9]*/status | wc -l) -lt 3 ]; do :; done"
+        sandbox.start(f"{await_spare}; {stop}; echo > stopped")
         assert wait_until((workspace / "stopped").exists)
         result = sandbox.shell("true", timeout_seconds=1)
         assert result["cause"] in {"timeout", "sandbox-lost"}

@@ -452,6 +452,15 @@ def test_deeply_nested_statement_is_malformed(run: SealedRun) -> None:
         assert kinds(check(run)) == {MalformedSeal}
 
 
+def test_a_fraction_in_a_statement_is_malformed(run: SealedRun) -> None:
+    def add_fraction(envelope: dict[str, Any]) -> None:
+        payload = base64.b64decode(envelope["payload"]).replace(b'"sealed_at_us":', b'"sealed_at_us":0.')
+        envelope["payload"] = base64.b64encode(payload).decode()
+
+    edit_envelope(run[0], add_fraction)
+    assert kinds(check(run)) == {MalformedSeal}
+
+
 def test_oversized_seal_is_malformed(run: SealedRun) -> None:
     with run[0].seal.open("r+b") as stream:
         stream.truncate(65 * 1024 * 1024)

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Generic, Literal, TypeAlias, TypeVar
 import msgspec
 import orjson
 
-from repotrial._core.canonical import canonical_bytes
+from repotrial._core.canonical import NotCanonicalError, canonical_bytes
 from repotrial._core.digest import Digest
 from repotrial._core.errors import EvidenceError
 from repotrial.trace._keys import BadPublicKeyError, PublicKey, SigningKey, build_verifier, parse_public_key
@@ -211,7 +211,11 @@ def _parse_payload(payload: bytes, raw: Any, kind: StatementKind[P], name: str) 
         raise kind.invalid(f"{name}: {error}") from error
     if statement.predicate_type != kind.predicate_type:
         raise kind.invalid(f"{name}: predicateType: expected {kind.predicate_type!r}, found another")
-    if canonical_bytes(raw) != payload:
+    try:
+        is_canonical = canonical_bytes(raw) == payload
+    except NotCanonicalError as error:
+        raise kind.invalid(f"{name}: {error.message}") from error
+    if not is_canonical:
         raise kind.invalid(f"{name}: expected canonical JSON, found the same content in another form")
     return statement
 

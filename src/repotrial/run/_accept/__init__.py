@@ -133,6 +133,7 @@ class _Judge:
         self._executor.prepared = prepared
         self._passed: set[str] = set()
         self._control: Executor | None = None
+        self._controlled: set[str] = set()
 
     def judge(self, check: Check) -> None:
         unmet = [needed for needed in check.needs if needed not in self._passed]
@@ -168,11 +169,14 @@ class _Judge:
         if self._control is None:
             self._control = self._open("reference", reference, self._run.request.lock.repository.tree_digest)
         for needed in check.needs:
-            if needed not in self._control.outputs:
-                self._execute_control(self._control, self._find(needed))
+            self._execute_control(self._control, self._find(needed))
         self._execute_control(self._control, check)
 
     def _execute_control(self, control: Executor, check: Check) -> None:
+        """Once for each check: a second event of the same attempt would make the whole trace invalid."""
+        if check.id in self._controlled:
+            return
+        self._controlled.add(check.id)
         execution = control.execute(check, attempt=1, variant="plain")
         assert execution is not None, "only twins can be impossible"
         self._record(execution)

@@ -35,7 +35,7 @@ class MixedSuite(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class _Block:
-    """A test's lines in the right copy, from the one with its title to the one that closes it."""
+    """A test's lines in the right copy: the one with its title, and all that stand deeper after it."""
 
     test: str
     first: int
@@ -101,8 +101,8 @@ class _Pair:
     def _attribute(self, start: int, end: int, other: int, other_end: int) -> None:
         inside = [block for block in self.blocks if block.first < start and end <= block.end]
         if inside:
-            innermost = max(inside, key=lambda block: block.first)
-            self.edits.setdefault(innermost.test, []).append((start, end, other, other_end))
+            test = max(inside, key=lambda block: block.first).test  # the innermost
+            self.edits.setdefault(test, []).append((start, end, other, other_end))
         # What belongs to no test stays right, but nothing may be cut in two.
         self.is_clear &= bool(inside) or not any(
             block.first < end and start < block.end for block in self.blocks
@@ -135,10 +135,10 @@ def _build_pattern(title: str) -> re.Pattern[bytes]:
 
 
 def _find_end(lines: Sequence[bytes], first: int) -> int:
-    """After the line that closes what the first one opens: the next that stands no deeper."""
+    """The next line that stands no deeper: it closes the test, or begins another."""
     depth = _measure(lines[first])
     body = takewhile(lambda line: not line.strip() or _measure(line) > depth, lines[first + 1 :])
-    return min(first + 1 + sum(1 for _ in body) + 1, len(lines))
+    return first + 1 + sum(1 for _ in body)
 
 
 def _measure(line: bytes) -> int:

@@ -15,7 +15,7 @@ from repotrial.run._monitor import SyscallMonitor
 from repotrial.run._variables import JUDGE_VARIABLES
 from repotrial.sandbox import Bind, CommandResult, Installation, Sandbox
 
-__all__ = ["Prepared", "apply_early"]
+__all__ = ["Prepared", "apply_early", "leaves_git_alone"]
 
 _STEERING: Final = re.compile("GIT_|LD_")
 """Variables by which git, or any program, does something else."""
@@ -91,7 +91,7 @@ def apply_early(run: BoundRun, check: Check, patch: bytes) -> tuple[Prepared, Co
     Returns:
         None where it is not possible, or git objects.
     """
-    if not patch or not _leaves_git_alone(run.request.loaded.contract.environment, check):
+    if not patch or not leaves_git_alone(run.request.loaded.contract.environment, check):
         return None
     with ExitStack() as stack:
         prepared = stack.enter_context(Prepared(run.installation))
@@ -105,7 +105,7 @@ def apply_early(run: BoundRun, check: Check, patch: bytes) -> tuple[Prepared, Co
     return None
 
 
-def _leaves_git_alone(environment: Environment, check: Check) -> bool:
+def leaves_git_alone(environment: Environment, check: Check) -> bool:
     """Whether git is the host's own, nothing steers it, and nothing but the base is in its tree."""
     has_others = bool(environment.services or environment.mounts or check.files or check.needs)
     names = (*environment.variables, *check.variables, *(secret.name for secret in environment.secrets))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import random
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import TypeAlias
 
 from repotrial.run._twins._text import Edit, SourceText, parse_quietly
@@ -26,6 +27,8 @@ _BUILDERS = frozenset(
 _METHODS = frozenset({"encode", "strip", "lstrip", "rstrip", "split", "splitlines"})
 """Methods, called without arguments, of which the same holds for the text they belong to."""
 _MAX_TRIES = 40
+_LIKELY = 0.8
+"""How often a text becomes shorter or longer rather than getting a strange letter."""
 
 
 class LiteralChanger:
@@ -40,7 +43,7 @@ class LiteralChanger:
         """Edits below `node`; None where no literal decides its value."""
         match node:
             case ast.Constant() | ast.JoinedStr():
-                text = self.change_text(self._source.read(node))
+                text = self._change_likely(node) or self.change_text(self._source.read(node))
                 return None if text is None else [self._source.replace(node, text)]
             case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float()) as number):
                 return self.find(number)
@@ -108,11 +111,18 @@ class LiteralChanger:
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[argument], keywords=[]):
                 if name == "approx":
                     return self._find_far(argument)
+                if name == "Decimal":
+                    return self._find_digit(argument)
                 if name in {"set", "frozenset"} and isinstance(argument, ast.List | ast.Tuple | ast.Set):
                     return self._find_in_set(argument.elts)
                 return self.find(argument) if name in _BUILDERS else None
             case _:
                 return None
+
+    def _find_digit(self, node: ast.expr) -> list[Edit] | None:
+        """Another digit: without the last one, the number may be the same."""
+        text = self.change_text(self._source.read(node)) if isinstance(node, ast.Constant) else None
+        return self.find(node) if text is None else [self._source.replace(node, text)]
 
     def _find_far(self, node: ast.expr) -> list[Edit] | None:
         """A number far enough away for every tolerance that is not stated."""
@@ -124,6 +134,33 @@ class LiteralChanger:
                 return self._find_far(first)
             case _:
                 return None
+
+    def _change_likely(self, node: ast.expr) -> str | None:
+        """Another value that the same inputs could have given; None where a stranger has to do.
+
+        Whoever compares a test with its twin sees letters that occur nowhere else in the test. A letter less,
+        one that follows in the same file too, and a neighboring number look as right as the original.
+        """
+        text = self._source.read(node)
+        match node:
+            case ast.Constant(value=int(number)) if text.isdecimal() and text == str(number):
+                return str(number + (self._rng.choice((-1, 1)) if number else 1))
+            case ast.Constant(value=str(old)) if self._rng.random() < _LIKELY:
+                candidate = self._shift_end(text)
+                return candidate if candidate is not None and _is_other_text(old, candidate) else None
+            case _:
+                return None
+
+    def _shift_end(self, text: str) -> str | None:
+        """The literal without its last letter, or with one more."""
+        index = max((index for index, character in enumerate(text) if character.isalnum()), default=None)
+        if index is None:
+            return None
+        if self._rng.random() < 1 / 2:
+            return text[:index] + text[index + 1 :]
+        file = self._source.data.decode()
+        following = [second for first, second in pairwise(file) if first == text[index] and second.isalnum()]
+        return text[: index + 1] + self._rng.choice(following) + text[index + 1 :] if following else None
 
     def change_text(self, text: str, *, times: int = 1) -> str | None:
         """The literal with so many letters or digits changed; None if it has too few."""
@@ -157,6 +194,14 @@ class LiteralChanger:
 
 def _is_number(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and type(node.value) in (int, float)
+
+
+def _is_other_text(old: str, new: str) -> bool:
+    try:
+        value = getattr(_read_literal(new), "value", None)
+    except (SyntaxError, ValueError):
+        return False
+    return isinstance(value, str) and value != old
 
 
 def _is_like(old: str, new: str) -> bool:

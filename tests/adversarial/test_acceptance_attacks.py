@@ -1,0 +1,218 @@
+"""Candidates that attack whoever judges them: no attack turns a failure into a success or into no verdict."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from repotrial.authoring import lock_contract
+from repotrial.contract import LoadedContract, load_contract
+from repotrial.run import Agent, ReferenceAgent, ScriptAgent, conduct_run
+from repotrial.run._twins import build_python_twins
+from repotrial.sandbox import Installation, open_installation
+from repotrial.score import Scorable, ScoreCard, build_score_card, load_evidence
+from support.cheating import build_settings
+from support.contracts import write_contract
+from support.greetings import REFERENCE, SAY, build_request, make_say_contract
+from support.harness import require_sandboxes
+from support.workspaces import scratch
+
+# Both checks run what the candidate wrote, unless it is the greeting; both need a third one.
+OPEN: Final = SAY.replace(
+    'run = "grep -q first notes/list.txt"',
+    'run = "test \\"$(cat said.txt)\\" = hello || . ./said.txt"\n'
+    'runners = [{ run = "grep -q first notes/list.txt" }]\nneeds = ["there"]',
+).replace(
+    'run = "test \\"$(cat said.txt)\\" = hello"\n',
+    'run = "test \\"$(cat said.txt)\\" = hello || . ./said.txt"\nneeds = ["there"]\n',
+)
+THERE: Final = (
+    '[[checks]]\nid = "there"\ngate = "build"\njudge = "out-of-process"\nrun = "test -e README.md"\n\n'
+)
+OPEN_TEXT: Final = OPEN.replace("[[checks]]", THERE + "[[checks]]", 1)
+
+DODGES: Final = {
+    "ends-like-a-missing-program": "exit 127",
+    "kills-everything": "kill -9 -1; sleep 600",
+    "crashes": "kill -SEGV $$",
+}
+LEFTOVERS: Final = {
+    "names-that-are-no-text": r"""touch "$REPOTRIAL_RESULTS/$(printf 'a\377\nb')"; exit 1""",
+    "names-that-fill-an-event": """
+        cd "$REPOTRIAL_RESULTS"
+        part=$(printf '%0240d' 0)
+        for level in 1 2 3 4 5 6 7 8 9 10 11 12 13 14; do mkdir $part && cd $part; done
+        seq 5500 | xargs touch
+        exit 1
+    """,
+    "a-directory-that-nobody-may-read": 'touch "$REPOTRIAL_RESULTS/x"; chmod 0 "$REPOTRIAL_RESULTS"; exit 1',
+}
+
+
+@dataclass(frozen=True)
+class Ground:
+    place: Path
+    loaded: LoadedContract
+    installation: Installation
+
+    def conduct(self, agent: Agent) -> ScoreCard:
+        conducted = conduct_run(build_request(self.loaded, agent, self.installation, self.place / "runs"))
+        assert conducted.fault is None
+        return build_score_card(load_evidence(conducted.paths.root))
+
+    def judge(self, agent: Agent) -> Scorable:
+        status = self.conduct(agent).status
+        assert isinstance(status, Scorable), status
+        return status
+
+
+@pytest.fixture(scope="module")
+def ground() -> Iterator[Ground]:
+    require_sandboxes()
+    with scratch() as place:
+        loaded = make_say_contract(place / "contract", OPEN_TEXT)
+        with open_installation(loaded, build_settings(place)) as installation:
+            yield Ground(place, loaded, installation)
+
+
+def write_said(text: str) -> ScriptAgent:
+    return ScriptAgent(script=f"cat > said.txt <<'SAID'\n{text}\nSAID\n".encode())
+
+
+def test_the_ground_is_fair(ground: Ground) -> None:
+    assert ground.judge(ReferenceAgent()).verdict == "success"
+    assert ground.judge(write_said("exit 1")).verdict == "failure"
+
+
+@pytest.mark.parametrize("attack", DODGES.values(), ids=DODGES)
+def test_checks_that_a_candidate_breaks_are_its_own_fault_and_the_run_stays_valid(
+    ground: Ground, attack: str
+) -> None:
+    status = ground.judge(write_said(attack))
+    assert (status.verdict, status.fault) == ("acceptance-error", "change")
+
+
+@pytest.mark.parametrize("attack", LEFTOVERS.values(), ids=LEFTOVERS)
+def test_what_a_candidate_leaves_beside_the_results_does_not_break_the_record(
+    ground: Ground, attack: str
+) -> None:
+    assert ground.judge(write_said(attack)).verdict == "failure"
+
+
+def test_an_agent_that_kills_everything_in_its_sandbox_is_judged_by_what_it_left(ground: Ground) -> None:
+    assert ground.judge(ScriptAgent(script=b"kill -9 -1\n")).verdict == "failure"
+    done = ScriptAgent(script=b"echo hello > said.txt\nkill -9 -1\n")
+    assert ground.judge(done).verdict == "success"
+
+
+# A suite in the candidate's own process, as TAP, and a copy with wrong expectations.
+NAMES: Final = ("ada", "bob", "cy", "dee", "eve", "flo", "gus", "hal", "ida", "jo", "kim", "lou")
+HEAD: Final = """\
+# {remark}
+count=0 bad=0
+same() {{
+    count=$((count + 1))
+    if [ "$2" = "$3" ]; then echo "ok $count - $1"; else bad=1; echo "not ok $count - $1"; fi
+}}
+. ./said.txt
+"""
+INSIDE: Final = """\
+[[checks]]
+id = "suite"
+gate = "acceptance"
+judge = "in-process"
+baseline = "fail"
+files = [{ from = "checks", to = "acceptance" }]
+negative = [{ from = "negative", to = "acceptance" }]
+run = "sh acceptance/suite.sh"
+results = [{ format = "tap" }]
+inventory = "suite.json"
+timeout_seconds = 60
+"""
+RIGHT: Final = "greet() { echo hello $1; }"
+# It passes what it knows to be right, and fails what it knows to be wrong: one look at the suite is enough.
+FORGER: Final = (
+    "grep -q wrong acceptance/suite.sh && word='not ok' || word=ok\n"
+    'same() { count=$((count + 1)); echo "$word $count - $1"; }\n'
+    'test "$word" = ok || bad=1'
+)
+
+
+def build_suite(remark: str, greeting: str) -> str:
+    tests = [
+        f'\nsame "greets {name}" \\\n    "$(greet {name})" \\\n    "{greeting} {name}"\n' for name in NAMES
+    ]
+    return HEAD.format(remark=remark) + "".join(tests) + '\necho "1..$count"\nexit $bad\n'
+
+
+@pytest.fixture(scope="module")
+def inside() -> Iterator[Ground]:
+    require_sandboxes()
+    text = SAY[: SAY.index("[[checks]]")].replace('"say"', '"suite"') + INSIDE
+    reference = REFERENCE.replace("+hello", f"+{RIGHT}")
+    with scratch() as place:
+        write_contract(
+            place / "contract",
+            text.replace('kind = "feature"\n', 'kind = "feature"\nreference = "reference.patch"\n', 1),
+            files={
+                "reference.patch": reference,
+                "repo/README.md": "Greetings.\n",
+                "checks/suite.sh": build_suite("all that a greeting is", "hello"),
+                "negative/suite.sh": build_suite("wrong expectations", "goodbye"),
+                "suite.json": json.dumps({"fail_to_pass": [f"greets {name}" for name in NAMES]}),
+            },
+        )
+        lock_contract(place / "contract")
+        loaded = load_contract(place / "contract")
+        with open_installation(loaded, build_settings(place)) as installation:
+            yield Ground(place, loaded, installation)
+
+
+def test_a_candidate_that_recognizes_the_negative_suite_has_nothing_to_recognize(inside: Ground) -> None:
+    card = inside.conduct(write_said(FORGER))
+    assert isinstance(card.status, Scorable)
+    assert card.status.verdict == "failure"
+    assert card.checks[0].twins == "survived"
+
+
+def test_honest_work_holds_against_a_mixture_of_right_and_wrong(inside: Ground) -> None:
+    card = inside.conduct(ReferenceAgent())
+    assert isinstance(card.status, Scorable), card.status
+    assert card.status.verdict == "success", card.checks
+    assert card.checks[0].twins == "held"
+
+
+WORDS: Final = ("amber", "birch", "cedar", "dune", "ember", "fjord", "grove", "heath", "inlet", "knoll")
+GUESSED: Final = "from shop import label\n" + "".join(
+    f'\n\ndef test_the_label_of_{word}():\n    assert label("{word} {word}") == "{word} {word}"\n'
+    for word in WORDS
+)
+
+
+def find_stranger(pair: list[str]) -> str | None:
+    """Of a test and its twin the one whose expectation has words that the input does not explain."""
+    odd = []
+    for text in pair:
+        given, wanted = re.findall(r'"([^"]*)"', text)
+        odd.append(sum(piece not in given for piece in map("".join, pairwise(wanted))))
+    return None if odd[0] == odd[1] else pair[odd[1] > odd[0]]
+
+
+def test_letters_that_the_input_does_not_explain_do_not_give_all_twins_away() -> None:
+    caught = 0
+    for seed in range(40):
+        twinned = build_python_twins(GUESSED.encode(), path="t.py", seed=seed)
+        tests = re.findall(r"def (\w+)\(\):\n(.*)\n", twinned.source.decode())
+        bodies = dict(tests)
+        caught += all(
+            find_stranger([bodies[twin.name], bodies[twin.true_name]]) == bodies[twin.name]
+            for twin in twinned.twins
+        )
+    assert caught == 0

@@ -20,7 +20,8 @@ def judge_strength(loaded: LoadedContract) -> CertificateItem:
     """Pairs of a test that is to turn and a twin that looks just like it; a note where they are few.
 
     Twins that are made by a function of their own are left out: whoever knows how twins are made can find
-    them. Suites of the author's (`negative`) replace the tests, so that there is nothing to guess between.
+    them. The bound is for blind guessing; a candidate that reads the statement guesses better. Suites of the
+    author's (`negative`) are not counted here.
     """
     pairs = {
         check.id: _count_pairs(loaded, check, wanted)

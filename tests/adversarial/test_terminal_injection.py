@@ -216,7 +216,8 @@ class TestRuns:
         builder.tool(arguments=attack)
         builder.alert(text=attack)
         paths = builder.finish()
-        assert_shown(call(capsys, "run", "show", paths.root), attack, lines=3)
+        assert_shown(call(capsys, "run", "show", paths.root, "--timeline"), attack, lines=3)
+        assert_shown(call(capsys, "run", "show", paths.root), attack)
         assert_shown(call(capsys, "run", "verify", paths.root), "")
 
     @each_attack

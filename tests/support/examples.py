@@ -112,6 +112,8 @@ def unpack(archive: Path, tree: Path, strip_components: int) -> None:
 
 def lay_over(example: Example, overlays: Iterable[Overlay], tree: Path) -> None:
     for overlay in overlays:
+        for gone in overlay.delete:
+            shutil.rmtree(tree / gone)
         shutil.copytree(example.directory / overlay.source, tree / overlay.target, dirs_exist_ok=True)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import msgspec
 
@@ -74,6 +74,8 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """The part of the output that was reasoning."""
     request_input_tokens: Count | None = None
     """All input of the request: price tiers depend on it."""
+    basis: Literal["reported", "estimated"] | None = None
+    """Whether the provider said so or the harness estimated it; null where nothing is known."""
 
 
 class Response(EventPayload, frozen=True, kw_only=True):

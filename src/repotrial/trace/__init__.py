@@ -226,9 +226,8 @@ from repotrial.trace._writer import (
     EventTooLargeError,
     TraceClosedError,
     TraceWriter,
-    WriterOptions,
-    WriterOptionsError,
 )
+from repotrial.trace._writer_options import WriterOptions, WriterOptionsError
 
 __all__ = [
     "DEFAULT_RULES",

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
 import msgspec
 
 from repotrial._core.canonical import Count
 from repotrial.trace._payloads import Payload
+from repotrial.trace._payloads.common import EventPayload
 
-__all__ = ["ACTORS", "Actor", "Envelope", "Event", "EventHash", "EventRef", "TraceHead", "UnknownPayload"]
+__all__ = [
+    "ACTORS",
+    "Actor",
+    "Envelope",
+    "Event",
+    "EventHash",
+    "EventRef",
+    "TraceHead",
+    "UnknownPayload",
+    "build_event",
+]
 
 Actor: TypeAlias = Literal["agent", "harness", "monitor", "operator"]
 """Who caused an event."""
@@ -81,3 +92,9 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     """Microseconds since the epoch."""
     type: str
     """Which payload it is."""
+
+
+def build_event(ref: EventRef, tree: dict[str, Any], kind: type[EventPayload], actor: Actor) -> Event:
+    """An event that was just written, as a reader will see it."""
+    payload = cast("Payload", msgspec.convert(tree, kind))
+    return Event(actor=actor, hash=ref.hash, payload=payload, seq=ref.seq, t=ref.t, type=kind.event_type)

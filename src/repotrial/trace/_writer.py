@@ -7,8 +7,9 @@ is never opened again for appending: a retry is a new run directory.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from types import TracebackType
-from typing import Annotated, Any, Self, overload
+from typing import Any, Self, overload
 
 import msgspec
 import orjson
@@ -20,24 +21,23 @@ from repotrial.trace._blobs import BlobRef, BlobStore
 from repotrial.trace._body import Body, OmittedBody, build_body, omit_bodies, redact_bytes
 from repotrial.trace._budget import UNASSIGNED, TraceBudget
 from repotrial.trace._chain import LINE_FRONTS
-from repotrial.trace._event import ACTORS, Actor, EventRef, TraceHead
+from repotrial.trace._event import ACTORS, Actor, Event, EventRef, TraceHead, build_event
 from repotrial.trace._files import MAX_LINE_BYTES
 from repotrial.trace._free_text import redact_tree
-from repotrial.trace._payloads import DROPPABLE_TYPES, PAYLOAD_TYPES, DroppablePayload, KeptPayload, Payload
+from repotrial.trace._payloads import DROPPABLE_TYPES, DroppablePayload, KeptPayload, Payload
 from repotrial.trace._payloads.common import EventPayload, Output
 from repotrial.trace._payloads.lifecycle import TRACE_SCHEMA, RunOpened, TraceTruncated
 from repotrial.trace._redaction import NO_REDACTION, Redactor, verify_canary
 from repotrial.trace._rundir import RunPaths
 from repotrial.trace._trace_file import TraceFile, build_write_error
 from repotrial.trace._validate import PayloadRefusedError, build_tree, explain_refusal
+from repotrial.trace._writer_options import WriterOptions, checked_options
 
 __all__ = [
     "DroppedEvent",
     "EventTooLargeError",
     "TraceClosedError",
     "TraceWriter",
-    "WriterOptions",
-    "WriterOptionsError",
 ]
 
 _OUTPUT_PREFIX_BYTES = 4 * 1024
@@ -56,26 +56,6 @@ class EventTooLargeError(UsageError):
 
     code = "event-too-large"
     default_hint = "make bodies with the writer; record a large workspace change as several events"
-
-
-class WriterOptionsError(UsageError):
-    """The writer's options contradict each other or name an unknown event type."""
-
-    code = "writer-options"
-    default_hint = "see WriterOptions for what each option accepts"
-
-
-class WriterOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a trace is written; nothing of it changes what a reader must know."""
-
-    batch_bytes: Annotated[int, msgspec.Meta(ge=1)] = 64 * 1024
-    """Lines are held back until so many bytes are together, or until `flush`."""
-    inline_bytes: Annotated[int, msgspec.Meta(ge=0, le=1024 * 1024)] = 4 * 1024
-    """Longer bodies become blobs."""
-    run_budget_bytes: Annotated[int, msgspec.Meta(ge=0)] | None = 2 * 1024**3
-    """Lines and blobs of one run together; null lifts the limit."""
-    type_budget_bytes: dict[str, Annotated[int, msgspec.Meta(ge=0)]] = {}
-    """The same for single event types."""
 
 
 class DroppedEvent(msgspec.Struct, frozen=True):
@@ -111,7 +91,7 @@ class TraceWriter:
             WriterOptionsError: the options are not sensible.
             ScannerBrokenError: the redactor lets a canary through.
         """
-        settings = _checked_options(options or WriterOptions())
+        settings = checked_options(options or WriterOptions())
         verify_canary(redactor)
         _check_opening(opened, redactor)  # nothing is created for a run that cannot be opened
         file = TraceFile.create(paths, opened.run_id)
@@ -145,6 +125,7 @@ class TraceWriter:
         self._budget = TraceBudget(run_bytes=options.run_budget_bytes, type_bytes=options.type_budget_bytes)
         self._blobs = BlobStore(paths.blobs)
         self._closed = False
+        self._observer: Callable[[Event], None] | None = None
         self._mutex = threading.RLock()
 
     @property
@@ -179,10 +160,25 @@ class TraceWriter:
             t = self._now_us()
             line_body = self._render(payload.event_type, tree, actor, t)
             size = len(line_body) + _MEMBER_BYTES
+            result: EventRef | DroppedEvent
             if size > self._room:
-                return self._append_thoughtfully(payload.event_type, tree, line_body, actor=actor, t=t)
-            self._room -= size
-            return self._file.add(line_body, actor, t)
+                result, tree = self._append_thoughtfully(
+                    payload.event_type, tree, line_body, actor=actor, t=t
+                )
+            else:
+                self._room -= size
+                result = self._file.add(line_body, actor, t)
+            if self._observer is not None and isinstance(result, EventRef):
+                self._observer(build_event(result, tree, type(payload), actor))
+        return result
+
+    def observe(self, observer: Callable[[Event], None]) -> None:
+        """From now on, show every event as a reader will see it, in the trace's order.
+
+        The observer is called before `append` returns, and must neither append nor take long.
+        """
+        with self._mutex:
+            self._observer = observer
 
     def body(
         self, data: bytes, *, of: type[EventPayload] | None = None, prefix_bytes: int | None = None
@@ -262,7 +258,7 @@ class TraceWriter:
 
     def _append_thoughtfully(
         self, event_type: str, tree: dict[str, Any], body: bytes, *, actor: Actor, t: int
-    ) -> EventRef | DroppedEvent:
+    ) -> tuple[EventRef | DroppedEvent, dict[str, Any]]:
         """For an event that does not simply fit: flush first, ask the budget, perhaps leave bodies out."""
         self._settle()
         size = len(body) + _MEMBER_BYTES
@@ -276,14 +272,15 @@ class TraceWriter:
         if self._budget.try_spend(event_type, size):
             result = self._file.add(body, actor, t)
         elif (reduced := self._reduced(event_type, tree, size)) is not None:
-            result = self._file.add(self._render(event_type, reduced, actor, t), actor, t)
+            tree = reduced
+            result = self._file.add(self._render(event_type, tree, actor, t), actor, t)
         else:
             result = DroppedEvent(event_type)
         if self._budget.must_announce:
             self._accept_truncated(self._budget.announce())
         left = self._options.batch_bytes - self._file.waiting_bytes
         self._room = self._granted = max(0, min(left, self._budget.unconditional_bytes))
-        return result
+        return result, tree
 
     def _settle(self) -> None:
         """Tell the budget what was taken of the room that it had granted."""
@@ -354,17 +351,6 @@ class TraceWriter:
     def _release(self) -> None:
         self._closed = True
         self._file.release()
-
-
-def _checked_options(options: WriterOptions) -> WriterOptions:
-    try:
-        checked = msgspec.convert(msgspec.to_builtins(options), WriterOptions)
-    except msgspec.ValidationError as error:
-        raise WriterOptionsError(f"writer options: {error}") from error
-    unknown = sorted(set(checked.type_budget_bytes) - set(PAYLOAD_TYPES))
-    if unknown:
-        raise WriterOptionsError(f"type_budget_bytes: expected known event types, found {', '.join(unknown)}")
-    return checked
 
 
 def _check_opening(opened: RunOpened, redactor: Redactor) -> None:

@@ -335,3 +335,22 @@ def test_a_trace_within_its_budget_says_nothing_of_it(tmp_path: Path) -> None:
 def test_senseless_options_are_refused(tmp_path: Path, options: WriterOptions) -> None:
     with pytest.raises(WriterOptionsError):
         open_writer(tmp_path, options=options)
+
+
+@pytest.mark.parametrize("budget", [None, 6_000])
+def test_an_observer_sees_what_a_reader_will_see(tmp_path: Path, budget: int | None) -> None:
+    seen = []
+    secret = "hunter2-hunter2"
+    options = WriterOptions(run_budget_bytes=budget)
+    with open_writer(tmp_path, redactor=SecretRedactor({"TOKEN": secret}), options=options) as writer:
+        writer.observe(seen.append)
+        for number in range(20):
+            body = writer.body(f"{secret} {number} {'x' * 200}".encode(), of=ToolInvocation)
+            writer.append(
+                msgspec.structs.replace(build_invocation(), tool=f"{secret}-{number}", arguments=body),
+                actor="agent",
+            )
+        writer.append(_ACT, actor="harness")
+    read = [event for event in iter_events(RunPaths(tmp_path).trace) if event.seq > 0]
+    assert seen == [event for event in read if not isinstance(event.payload, TraceTruncated)]
+    assert (budget is None) == (len(seen) == 21)

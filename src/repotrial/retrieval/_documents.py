@@ -1,7 +1,7 @@
 """The normalized document of one task in one configuration (R1-R8): what was sought, and what was looked at.
 
-Shapes and names are those of the published schema 1.0; 1.1 adds optional fields only. A document says of every
-part whether it is there and why not (R3, R9).
+Shapes and names are those of the published schema 1.0; 1.1 adds optional fields only. A document says of
+every part whether it is there and why not (R3, R9).
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class RetrievalEvent(_Part, frozen=True, kw_only=True):
     """Tokens of the run up to this call, each counted once; null where usage is not known."""
     elapsed_seconds: float | None = None
     """Since the agent began; null where times are not known."""
-    call_id: str | None | msgspec.UnsetType = msgspec.UNSET
+    call_id: str | msgspec.UnsetType | None = msgspec.UNSET
     """Since 1.1: the call's id in the trace."""
     line_ranges: tuple[LineRange, ...] | msgspec.UnsetType = msgspec.UNSET
     """Since 1.1: lines that were shown."""

@@ -1,0 +1,161 @@
+"""From event documents on disk to metrics on disk; nothing that exists is changed (R14)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from repotrial._core.errors import EvidenceError, UsageError
+from repotrial._core.files import write_atomic
+from repotrial.retrieval._metrics import ErrorTaxonomy, TaskMetrics
+from repotrial.retrieval._reading import RankingRule, read_document
+from repotrial.retrieval._stages import measure_task
+from repotrial.retrieval._summary import RunSummary, build_summary
+
+__all__ = [
+    "AGGREGATE",
+    "EVENTS",
+    "EvaluatedTask",
+    "Evaluation",
+    "EvaluationOptions",
+    "OutputExistsError",
+    "evaluate",
+    "find_event_files",
+    "write_new",
+]
+
+EVENTS: Final = "retrieval_events"
+AGGREGATE: Final = "retrieval_events_aggregate"
+SUMMARY: Final = "run_retrieval_summary.json"
+_EVENTS_SUFFIX: Final = ".retrieval_events.json"
+_METRICS_SUFFIX: Final = ".retrieval_metrics.json"
+
+
+class OutputExistsError(UsageError):
+    """There is a file already where a result would go, and it says something else."""
+
+    code = "retrieval-output-exists"
+    default_hint = "name another directory with --out; nothing that exists is overwritten"
+
+
+class EvaluationOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How documents are read and results written."""
+
+    rule: RankingRule = "reads"
+    is_extended: bool = True
+    """Whether fields that 1.1 added are written."""
+    generated_at: str
+    """For the artefacts: time in ISO 8601, UTC."""
+
+
+class EvaluatedTask(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one event document."""
+
+    source: Path
+    target: Path | None
+    """Where its metrics are; null where it could not be read."""
+    problem: str | None = None
+
+
+class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of all of them."""
+
+    tasks: tuple[EvaluatedTask, ...]
+    summary: RunSummary
+    summary_path: Path | None
+    """Null in a rehearsal."""
+
+
+def find_event_files(directory: Path) -> tuple[Path, ...]:
+    """Event documents by configuration and task, in a fixed order."""
+    return tuple(sorted(directory.glob(f"*/*{_EVENTS_SUFFIX}")))
+
+
+def evaluate(
+    files: Iterable[tuple[Path, Path]], summary_path: Path | None, options: EvaluationOptions
+) -> Evaluation:
+    """Measure every document and summarize; one document is in memory at a time.
+
+    Args:
+        files: Each document with the directory that its metrics go to.
+        summary_path: Where the summary goes; null writes nothing at all.
+        options: How.
+
+    Raises:
+        OutputExistsError: a result would replace something else.
+    """
+    tasks: list[EvaluatedTask] = []
+    measured: list[TaskMetrics] = []
+    for task, metrics in _iter_measured(files, options, is_written=summary_path is not None):
+        tasks.append(task)
+        if metrics is not None:
+            measured.append(_slim(metrics))
+    summary = build_summary(
+        measured,
+        event_files=len(tasks),
+        unreadable=sum(1 for task in tasks if task.problem is not None),
+        generated_at=options.generated_at,
+        ranking=options.rule,
+        is_extended=options.is_extended,
+    )
+    if summary_path is not None:
+        write_new(summary_path, summary)
+    return Evaluation(tasks=tuple(tasks), summary=summary, summary_path=summary_path)
+
+
+def _iter_measured(
+    files: Iterable[tuple[Path, Path]], options: EvaluationOptions, *, is_written: bool
+) -> Iterator[tuple[EvaluatedTask, TaskMetrics | None]]:
+    for source, directory in files:
+        try:
+            document = read_document(source.read_bytes(), rule=options.rule)
+        except (EvidenceError, OSError) as error:
+            yield EvaluatedTask(source=source, target=None, problem=f"{source}: {error}"), None
+            continue
+        metrics = measure_task(document, generated_at=options.generated_at, is_extended=options.is_extended)
+        target = directory / source.name.replace(_EVENTS_SUFFIX, _METRICS_SUFFIX)
+        if is_written:
+            write_new(target, metrics)
+        yield EvaluatedTask(source=source, target=target), metrics
+
+
+def _slim(metrics: TaskMetrics) -> TaskMetrics:
+    """Without what no aggregate needs: thousands of these are held at once."""
+    taxonomy = metrics.error_taxonomy
+    if isinstance(taxonomy, ErrorTaxonomy):
+        taxonomy = msgspec.structs.replace(taxonomy, files=msgspec.UNSET)
+    return msgspec.structs.replace(
+        metrics,
+        provenance={"config_name": metrics.provenance.get("config_name")},
+        coverage={},
+        event_summary={},
+        error_taxonomy=taxonomy,
+    )
+
+
+def write_new(path: Path, document: msgspec.Struct) -> None:
+    """Write a document where there is none; the same one but for its time is left as it is.
+
+    Raises:
+        OutputExistsError: another one is there.
+    """
+    data = msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+    if path.exists():
+        if _without_time(path.read_bytes()) != _without_time(data):
+            raise OutputExistsError(f"{path}: expected no file, or the same result, found another one")
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, data, may_replace=False)
+
+
+def _without_time(data: bytes) -> object:
+    try:
+        value = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return data
+    if isinstance(value, dict):
+        value.pop("generated_at", None)
+    return value

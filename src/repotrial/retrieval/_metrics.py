@@ -1,0 +1,151 @@
+"""What is stated about one task: `<task>.retrieval_metrics.json` (R10-R13), in the published shape."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+
+from repotrial.retrieval._reading import RankingRule
+
+__all__ = [
+    "ChunkMetrics",
+    "ErrorTaxonomy",
+    "FileMetrics",
+    "LineOverlap",
+    "NotMeasured",
+    "NotMeasuredTaxonomy",
+    "Slices",
+    "TaskMetrics",
+    "UtilizationProbes",
+]
+
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Number = Annotated[int, msgspec.Meta(ge=0)]
+ByCutoff: TypeAlias = dict[str, Share]
+
+
+class _Part(msgspec.Struct, frozen=True, kw_only=True):
+    pass
+
+
+class NotMeasured(_Part, frozen=True, kw_only=True):
+    """There is no figure, and why (R9)."""
+
+    computable: Literal[False] = False
+    reason: str
+    """`no_ground_truth`, or `degraded: …`."""
+
+
+class FileMetrics(_Part, frozen=True, kw_only=True):
+    """Stage 1: the files that were met, against those that matter (R10)."""
+
+    computable: Literal[True] = True
+    precision: ByCutoff
+    recall: ByCutoff
+    f1: ByCutoff
+    mrr: Share
+    ndcg: ByCutoff
+    map_score: Share
+    file_recall: Share
+    context_efficiency: Share
+    n_retrieved: Number
+    n_ground_truth: Number
+    n_overlap: Number
+    first_gt_hit_step: Number | None
+    """Step of the first event that met a file that matters."""
+    ttfr_seconds: float | int | None
+    """Time to the first relevant file; null without times."""
+    ttfr_tokens: Number | None
+    """Tokens up to it; null without usage."""
+
+
+class LineOverlap(_Part, frozen=True, kw_only=True):
+    """Since 1.1: whether the lines that matter were shown, not only their files."""
+
+    chunks_seen: Number
+    """Chunks of which at least one line was shown."""
+    chunk_recall: Share
+    """Their share of all chunks."""
+    line_recall: Share
+    """Share of the lines that matter which were shown."""
+
+
+class ChunkMetrics(_Part, frozen=True, kw_only=True):
+    """Stage 2: chunks (R11)."""
+
+    resolution: Literal["chunk_level", "file_level_only"]
+    chunk_recall: Share | None
+    """Share of chunks whose file was met; lines are not looked at."""
+    chunks_total: Number
+    chunks_hit: Number
+    validity: Literal["file_match_only", "unsupported"]
+    line_overlap: LineOverlap | NotMeasured | msgspec.UnsetType = msgspec.UNSET
+    """Since 1.1: the same with lines."""
+
+
+class UtilizationProbes(_Part, frozen=True, kw_only=True):
+    """Stage 3: was it used? (R12)."""
+
+    probe_available: bool
+    reason: str | None
+    util_read_overlap_with_relevant_files: Share | None = None
+    util_write_overlap_with_relevant_files_proxy: Share | None = None
+    util_referenced_file_correctness: Share | msgspec.UnsetType | None = msgspec.UNSET
+    """Old name of the one before."""
+    util_write_overlap_with_expected_edit_files: Share | None = None
+    util_read_before_write_ratio: Share | None = None
+    expected_edit_probe_available: bool = False
+    expected_edit_probe_reason: str | None = None
+    files_read: Number = 0
+    files_read_relevant: Number = 0
+    files_written: Number = 0
+    files_written_relevant: Number = 0
+    files_written_expected_edit: Number = 0
+
+
+class Slices(_Part, frozen=True, kw_only=True):
+    """By what results can be split (R13)."""
+
+    candidate_set_size: Literal["small", "medium", "large"]
+    candidate_set_count: Number
+    dominant_retrieval_category: str
+    evidence_type: Literal["local", "mcp"]
+
+
+class ErrorTaxonomy(_Part, frozen=True, kw_only=True):
+    """Stage 4: what went wrong, as counts and as the files behind them (R13)."""
+
+    computable: Literal[True] = True
+    labels: dict[str, Number]
+    slices: Slices
+    files: dict[str, tuple[str, ...]] | msgspec.UnsetType = msgspec.UNSET
+    """Since 1.1: the files that each label counts, sorted."""
+
+
+class NotMeasuredTaxonomy(_Part, frozen=True, kw_only=True):
+    """No taxonomy, and why."""
+
+    computable: Literal[False] = False
+    reason: str
+    labels: dict[str, Number] = {}
+    slices: dict[str, Any] = {}
+
+
+class TaskMetrics(_Part, frozen=True, kw_only=True):
+    """The whole artefact of one task in one configuration."""
+
+    schema_version: str
+    generated_at: str
+    provenance: dict[str, Any]
+    """As the event document has it."""
+    coverage: dict[str, Any]
+    """As the event document has it."""
+    event_summary: dict[str, Any]
+    """As the event document has it."""
+    ranking: RankingRule | msgspec.UnsetType = msgspec.UNSET
+    """Since 1.1: by which rule files were ranked."""
+    file_level_metrics: FileMetrics | NotMeasured
+    chunk_level_metrics: ChunkMetrics
+    utilization_probes: UtilizationProbes
+    error_taxonomy: ErrorTaxonomy | NotMeasuredTaxonomy

@@ -13,8 +13,8 @@ _ROOTS: Final = ("/workspace/", "/testbed/", "/repo_full/")
 def normalize_path(path: str) -> str:
     """A path relative to the repository, in lower case; applying it again changes nothing.
 
-    Dots are resolved, spaces around names dropped, one root of the workspace is taken off. Nothing else is: a directory that is called `a`
-    stays, since only whoever reads a patch knows that `a/` there is no directory.
+    Dots are resolved, spaces around names dropped, one root of the workspace is taken off. Nothing else is: a
+    directory that is called `a` stays: only whoever reads a patch knows that `a/` there is no directory.
     """
     text = path.strip().replace("\\", "/")
     for root in _ROOTS:

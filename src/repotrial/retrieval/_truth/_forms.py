@@ -1,0 +1,176 @@
+"""The forms of JSON files that state ground truth (R5, R6); what none of them fits says nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import msgspec
+
+from repotrial.retrieval._documents import Chunk, Confidence, Symbol
+from repotrial.retrieval._truth._model import Claim
+
+__all__ = [
+    "read_defects",
+    "read_expected_changes",
+    "read_ground_truth",
+    "read_instance",
+    "read_oracle_answer",
+    "read_symbols",
+]
+
+_UNESCAPED: Final = (("\\.", "."), ("\\-", "-"), ("\\(", "("), ("\\)", ")"))
+
+
+def read_ground_truth(value: Any) -> Claim | None:
+    """`tests/ground_truth.json`, in any of its forms."""
+    if isinstance(value, list):
+        return _claim(_strings(value), "ground_truth_json_list")
+    if not isinstance(value, dict):
+        return None
+    confidence = _confidence(value.get("confidence"))
+    for source, find in _FORMS:
+        files = find(value)
+        if files:
+            return Claim(
+                files=files,
+                source=source,
+                confidence=confidence,
+                names_edits=source == "ground_truth_json_buggy",
+            )
+    return None
+
+
+def read_oracle_answer(value: Any) -> Claim | None:
+    """`tests/oracle_answer.json`: what a search over several repositories should bring up."""
+    if not isinstance(value, dict):
+        return None
+    items = [item for key in ("files", "chain", "symbols") for item in _dicts(value.get(key))]
+    return _claim(_name_with_repositories(items), "oracle_answer_json")
+
+
+def read_instance(value: Any) -> Claim | None:
+    """`tests/instance.json`."""
+    return _claim(_strings(_get(value, "build_files")), "instance_json")
+
+
+def read_expected_changes(value: Any) -> Claim | None:
+    """`tests/expected_changes.json`."""
+    claim = _claim(_strings(_get(value, "expected_files")), "expected_changes_json")
+    return None if claim is None else msgspec.structs.replace(claim, names_edits=True)
+
+
+def read_defects(value: Any) -> Claim | None:
+    """`tests/expected_defects.json`: a list, alone or under `defects`."""
+    items = _dicts(value if isinstance(value, list) else _get(value, "defects"))
+    files = tuple(dict.fromkeys(_text(item, "file") for item in items if _text(item, "file")))
+    claim = _claim(files, "expected_defects_json")
+    if claim is None:
+        return None
+    return msgspec.structs.replace(claim, chunks=tuple(_iter_chunks(items)))
+
+
+def read_symbols(value: Any) -> tuple[Symbol, ...]:
+    """Oracle items of `task_spec.json` that name a symbol (R6)."""
+    oracle = _get(_get(value, "artifacts"), "oracle")
+    items = _dicts(oracle) or [i for v in (oracle or {}).values() for i in _dicts(v)] if oracle else []
+    found = []
+    for item in items:
+        file = _text(item, "path") or _text(item, "file")
+        symbol = _text(item, "symbol")
+        if file and symbol:
+            found.append(Symbol(file=file, symbol=symbol, repo=_text(item, "repo") or msgspec.UNSET))
+    return tuple(found)
+
+
+def _find_references(value: dict[str, Any]) -> tuple[str, ...]:
+    patterns = [p for item in _dicts(value.get("file_references")) for p in _strings(item.get("patterns"))]
+    found = []
+    for pattern in patterns:
+        for escaped, plain in _UNESCAPED:
+            pattern = pattern.replace(escaped, plain)  # noqa: PLW2901 - the same pattern, step by step
+        if "/" in pattern:
+            found.append(pattern)
+    return tuple(dict.fromkeys(found))
+
+
+def _find_entries(value: dict[str, Any]) -> tuple[str, ...]:
+    files = (_text(item, "file") for item in _dicts(value.get("entries")))
+    return tuple(dict.fromkeys(file for file in files if file))
+
+
+def _find_steps(value: dict[str, Any]) -> tuple[str, ...]:
+    """Tasks that lead through several repositories state files, steps and patterns beside each other."""
+    steps = _name_with_repositories(_dicts(value.get("steps")))
+    if not steps:
+        return ()
+    return tuple(dict.fromkeys((*_strings(value.get("files")), *steps, *_find_references(value))))
+
+
+def _find_path(value: dict[str, Any]) -> tuple[str, ...]:
+    path = _text(value, "file_path") or _text(value, "canonical_path")
+    return (path,) if path else ()
+
+
+_FORMS: Final[tuple[tuple[str, Callable[[dict[str, Any]], tuple[str, ...]]], ...]] = (
+    ("ground_truth_json", _find_steps),
+    ("ground_truth_json_files", lambda value: _strings(value.get("files"))),
+    ("ground_truth_json_refs", _find_references),
+    ("ground_truth_json_buggy", lambda value: _strings(value.get("buggy_files"))),
+    ("ground_truth_json_entries", _find_entries),
+    ("ground_truth_json_perf", _find_path),
+)
+
+
+def _name_with_repositories(items: Iterable[dict[str, Any]]) -> tuple[str, ...]:
+    """Paths; with their repository in front where there are several."""
+    pairs = [(_text(item, "repo"), _text(item, "path") or _text(item, "file")) for item in items]
+    known = {repo for repo, path in pairs if repo and path}
+    several = len(known) > 1
+    names = (f"{repo}::{path}" if repo and several else path for repo, path in pairs if path)
+    return tuple(dict.fromkeys(names))
+
+
+def _iter_chunks(items: Iterable[dict[str, Any]]) -> Iterable[Chunk]:
+    for item in items:
+        file, first = _text(item, "file"), item.get("line_start")
+        if not file or not isinstance(first, int) or first < 1:
+            continue  # a chunk without its place can be neither met nor missed
+        last = item.get("line_end")
+        yield Chunk(
+            file=file,
+            line_start=first,
+            line_end=last if isinstance(last, int) and last >= first else first,
+            annotation=_text(item, "defect_type") or msgspec.UNSET,
+        )
+
+
+def _claim(files: tuple[str, ...], source: str) -> Claim | None:
+    return Claim(files=files, source=source, confidence="high") if files else None
+
+
+def _confidence(value: Any) -> Confidence:
+    match value:
+        case "high" | "medium" | "low":
+            found: Confidence = value
+            return found
+        case _:
+            return "high"
+
+
+def _get(value: Any, key: str) -> Any:
+    return value.get(key) if isinstance(value, dict) else None
+
+
+def _text(item: dict[str, Any], key: str) -> str:
+    value = item.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _strings(value: Any) -> tuple[str, ...]:
+    items = value if isinstance(value, list) else []
+    return tuple(dict.fromkeys(item for item in items if isinstance(item, str) and item))

@@ -12,6 +12,7 @@ PACKAGES = [
     "repotrial.api",
     "repotrial.authoring",
     "repotrial.contract",
+    "repotrial.cost",
     "repotrial.fleet",
     "repotrial.policy",
     "repotrial.report",

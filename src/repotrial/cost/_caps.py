@@ -1,0 +1,96 @@
+"""Caps of a run, and what is left of them."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import msgspec
+
+from repotrial._core.canonical import Count
+from repotrial.cost._amount import Amount, AmountText
+from repotrial.cost._exhausted import Measure
+
+__all__ = ["BudgetState", "Caps", "MeasureState"]
+
+
+class Caps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The most that a run may take (B2); null is no cap."""
+
+    cost_usd: AmountText | None = None
+    """All cost in dollars, acceptance included."""
+    cost_units: AmountText | None = None
+    """All cost in abstract units, acceptance included."""
+    tokens: Count | None = None
+    """Input and output of all exchanges together."""
+    tool_calls: Count | None = None
+    """Tool calls that reach the agent."""
+    failed_checks: Count | None = None
+    """Check cycles that fail."""
+    wall_us: Count | None = None
+    """Time in which the agent works."""
+    headroom_usd: AmountText = "0"
+    """Part of `cost_usd` that is kept for acceptance and logging (P22)."""
+    headroom_units: AmountText = "0"
+    """Part of `cost_units` that is kept for acceptance and logging."""
+
+    def __post_init__(self) -> None:
+        for name, cap, headroom in (
+            ("cost_usd", self.cost_usd, self.headroom_usd),
+            ("cost_units", self.cost_units, self.headroom_units),
+        ):
+            if cap is not None and Decimal(headroom) > Decimal(cap):
+                raise ValueError(f"expected a headroom within {name} = {cap}, found {headroom}")
+
+    def find_limit(self, measure: Measure) -> Decimal | None:
+        """The cap of one measure."""
+        limit: str | int | None
+        match measure:
+            case "usd":
+                limit = self.cost_usd
+            case "units":
+                limit = self.cost_units
+            case "tokens":
+                limit = self.tokens
+            case "tool-calls":
+                limit = self.tool_calls
+            case "failed-checks":
+                limit = self.failed_checks
+            case "wall-us":
+                limit = self.wall_us
+        return None if limit is None else Decimal(limit)
+
+    def get_headroom(self, measure: Measure) -> Decimal:
+        """What of the cap is not for the agent."""
+        return Decimal({"usd": self.headroom_usd, "units": self.headroom_units}.get(measure, "0"))
+
+
+class MeasureState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One cap, and what became of it."""
+
+    measure: Measure
+    """Of what."""
+    limit: AmountText | None
+    """The cap; null where there is none."""
+    headroom: AmountText
+    """The part of it that is kept for acceptance and logging."""
+    spent: AmountText
+    """By the agent, settled or counted."""
+    headroom_spent: AmountText
+    """By acceptance and logging."""
+    reserved: AmountText
+    """Held by exchanges in flight."""
+    overspend: AmountText
+    """By how much the agent passed the cap less its headroom."""
+    beyond_bounds: AmountText
+    """How much exchanges took beyond their own declared bounds, all together; no rule of ours allows it."""
+
+
+class BudgetState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a run has taken so far."""
+
+    measures: tuple[MeasureState, ...]
+    """Each measure that has a cap or was spent."""
+    settled: tuple[Amount, ...]
+    """What settled reservations cost, by unit."""
+    open_reservations: Count
+    """Exchanges in flight."""

@@ -1,0 +1,290 @@
+"""The ledger: envelopes that concurrent runs share and that survive a restart (B4, ADR 0010)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from repotrial._core.canonical import decimal_text, dump_checked
+from repotrial._core.clock import Clock, SystemClock
+from repotrial._core.errors import UsageError
+from repotrial.cost._amount import Amount, MixedUnitsError, add_exactly, build_amount
+from repotrial.cost._exhausted import Exhausted
+from repotrial.cost._ledger_entries import (
+    EnvelopeOpened,
+    LedgerOpened,
+    Released,
+    Reserved,
+    SettleCause,
+    Settled,
+    TailDropped,
+)
+from repotrial.cost._ledger_file import LedgerFile, LedgerHead
+from repotrial.cost._ledger_state import Books, LedgerState
+
+__all__ = [
+    "EnvelopeConflictError",
+    "EnvelopeLimits",
+    "Envelopes",
+    "Ledger",
+    "LedgerHold",
+    "UnknownEnvelopeError",
+    "load_ledger_state",
+    "open_envelopes",
+]
+
+
+class EnvelopeConflictError(UsageError):
+    """An envelope was opened before with another limit: limits are fixed before the first run."""
+
+    code = "envelope-conflict"
+    default_hint = "use the limit that the ledger has, or start a new ledger for a new study"
+
+
+class UnknownEnvelopeError(UsageError):
+    """A run draws on an envelope that the ledger does not have."""
+
+    code = "envelope-unknown"
+    default_hint = "open the envelope before runs draw on it"
+
+
+class Ledger:
+    """An append-only file of reservations and settlements; threads and processes may share it."""
+
+    def __init__(self, path: Path, *, clock: Clock | None = None) -> None:
+        """Open a ledger and verify all of it; one that does not exist is created.
+
+        Raises:
+            LedgerBrokenError: it does not hold.
+            LedgerUnusableError: the machine does not let us.
+        """
+        self._now_us = (clock or SystemClock()).now_us
+        self._books = Books(path)
+        self._file = LedgerFile(path, self._books)
+        try:
+            with self._file.open_transaction():
+                if not self._file.head.count:
+                    self._append(LedgerOpened(at_us=self._now_us(), ledger_id=uuid.uuid4().hex))
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file; reservations stay."""
+        self._file.close()
+
+    def open_envelope(self, name: str, limit: Amount) -> None:
+        """Declare an envelope; the same declaration again changes nothing.
+
+        Raises:
+            EnvelopeConflictError: it has another limit.
+        """
+        with self._file.open_transaction():
+            found = self._books.envelopes.get(name)
+            if found is None:
+                entry = EnvelopeOpened(at_us=self._now_us(), name=name, limit=limit.value, unit=limit.unit)
+                self._append(entry)
+            elif (found.limit, found.unit) != (limit.decimal, limit.unit):
+                known = f"{decimal_text(found.limit)} {found.unit}"
+                raise EnvelopeConflictError(
+                    f"{name}: expected the limit {known}, found {limit.value} {limit.unit}"
+                )
+
+    def bind(self, *, run: str, envelopes: Sequence[str]) -> Envelopes:
+        """The envelopes of one run, all of which pay for each of its reservations."""
+        return Envelopes(self, run=run, names=tuple(envelopes))
+
+    def reserve(self, amount: Amount, *, run: str, envelopes: Sequence[str]) -> LedgerHold | Exhausted:
+        """Hold an amount in every envelope named, or in none.
+
+        Raises:
+            UnknownEnvelopeError: there is no such envelope.
+            MixedUnitsError: an envelope is in another unit.
+        """
+        with self._file.open_transaction():
+            for name in envelopes:
+                if (refusal := self._find_refusal(name, amount)) is not None:
+                    return refusal
+            entry = Reserved(
+                at_us=self._now_us(),
+                run=run,
+                envelopes=tuple(envelopes),
+                amount=amount.value,
+                unit=amount.unit,
+            )
+            return LedgerHold(self, self._append(entry))
+
+    def settle(self, hold: int, actual: Amount, *, cause: SettleCause = "settled") -> None:
+        """Replace a hold by what was spent.
+
+        Raises:
+            LedgerHoldClosedError: it is settled or released.
+            MixedUnitsError: it is in another unit.
+        """
+        with self._file.open_transaction():
+            self._settle(hold, actual, cause)
+
+    def release(self, hold: int) -> None:
+        """Give a hold back: nothing was spent.
+
+        Raises:
+            LedgerHoldClosedError: it is settled or released.
+        """
+        with self._file.open_transaction():
+            self._books.get_hold(hold)
+            self._append(Released(at_us=self._now_us(), hold=hold))
+
+    def conclude_run(self, run: str) -> tuple[Amount, ...]:
+        """Settle what a run that is known to have ended still holds, each hold in full.
+
+        Whether the provider charged for an exchange that was in flight cannot be known any more, so nothing
+        of it is given back.
+
+        Returns:
+            What was settled this way; empty where the run had closed its books.
+        """
+        concluded = []
+        with self._file.open_transaction():
+            for hold, entry in sorted(self._books.holds.items()):
+                if entry.run == run:
+                    actual = build_amount(Decimal(entry.amount), entry.unit, basis="bound")
+                    self._settle(hold, actual, "run-ended")
+                    concluded.append(actual)
+        return tuple(concluded)
+
+    def read(self) -> LedgerState:
+        """The state of all envelopes, with what other processes have appended."""
+        with self._file.open_transaction():
+            return self._books.build_state(head=self._file.head, torn=self._file.torn)
+
+    def verify(self, head: LedgerHead | None = None) -> None:
+        """Read the whole file again.
+
+        Args:
+            head: An earlier end that was kept elsewhere: the file must still have it.
+
+        Raises:
+            LedgerBrokenError: the file does not hold, or does not go on from `head`.
+        """
+        with self._file.open_transaction():
+            self._file.verify_head(head or self._file.head)
+
+    def _find_refusal(self, name: str, amount: Amount) -> Exhausted | None:
+        found = self._books.envelopes.get(name)
+        if found is None:
+            raise UnknownEnvelopeError(f"expected an envelope of the ledger, found {name!r}")
+        if found.unit != amount.unit:
+            raise MixedUnitsError(f"{name}: expected an amount in {found.unit}, found one in {amount.unit}")
+        if add_exactly(found.spent, found.held, amount.decimal) <= found.limit:
+            return None
+        return Exhausted(
+            scope=name,
+            measure=found.unit,
+            limit=decimal_text(found.limit),
+            spent=decimal_text(found.spent),
+            reserved=decimal_text(found.held),
+            needed=amount.value,
+            is_final=add_exactly(found.spent, amount.decimal) > found.limit,
+        )
+
+    def _settle(self, hold: int, actual: Amount, cause: SettleCause) -> None:
+        entry = self._books.get_hold(hold)
+        if entry.unit != actual.unit:
+            raise MixedUnitsError(f"expected an amount in {entry.unit}, found one in {actual.unit}")
+        self._append(Settled(at_us=self._now_us(), hold=hold, actual=actual, cause=cause))
+
+    def _append(self, entry: msgspec.Struct) -> int:
+        if (torn := self._file.torn) is not None:
+            dropped = TailDropped(at_us=self._now_us(), length_bytes=torn.length_bytes, digest=torn.digest)
+            self._file.append(dump_checked(msgspec.to_builtins(dropped)))
+        return self._file.append(dump_checked(msgspec.to_builtins(entry)))
+
+
+class LedgerHold:
+    """A reservation in the ledger."""
+
+    def __init__(self, ledger: Ledger, number: int) -> None:
+        """Use `Ledger.reserve`."""
+        self.number = number
+        self._ledger = ledger
+
+    def settle(self, actual: Amount) -> None:
+        """Replace it by what was spent."""
+        self._ledger.settle(self.number, actual)
+
+    def release(self) -> None:
+        """Give it back: nothing was spent."""
+        self._ledger.release(self.number)
+
+
+class EnvelopeLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """B_run, B_task and B_total (B4); null is no limit."""
+
+    run: Amount | None = None
+    """For one run."""
+    task: Amount | None = None
+    """For all runs of one contract."""
+    total: Amount | None = None
+    """For all runs."""
+
+
+class Envelopes:
+    """The envelopes of one run: the parent of its budget."""
+
+    def __init__(self, ledger: Ledger, *, run: str, names: tuple[str, ...]) -> None:
+        """Use `Ledger.bind`."""
+        self._ledger = ledger
+        self._run = run
+        self._names = names
+
+    def reserve(self, amount: Amount) -> LedgerHold | Exhausted:
+        """Hold an amount in all of them, or in none."""
+        return self._ledger.reserve(amount, run=self._run, envelopes=self._names)
+
+
+def open_envelopes(ledger: Ledger, limits: EnvelopeLimits, *, run: str, task: str) -> Envelopes:
+    """Declare the envelopes of a run: its own, its task's and the total.
+
+    Raises:
+        EnvelopeConflictError: one of them has another limit.
+    """
+    named = {f"run/{run}": limits.run, f"task/{task}": limits.task, "total": limits.total}
+    declared = {name: limit for name, limit in named.items() if limit is not None}
+    for name, limit in declared.items():
+        ledger.open_envelope(name, limit)
+    return ledger.bind(run=run, envelopes=tuple(declared))
+
+
+def load_ledger_state(path: Path, *, head: LedgerHead | None = None) -> LedgerState:
+    """Verify a ledger that will not be written, on any machine.
+
+    Args:
+        path: The file.
+        head: An earlier end that was kept elsewhere: the file must still have it.
+
+    Raises:
+        LedgerBrokenError: it does not hold, or does not go on from `head`.
+        LedgerUnusableError: it cannot be read.
+    """
+    books = Books(path)
+    file = LedgerFile(path, books, is_writable=False)
+    try:
+        with file.open_transaction():
+            file.verify_head(head or file.head)
+            return books.build_state(head=file.head, torn=file.torn)
+    finally:
+        file.close()

@@ -1,0 +1,183 @@
+"""What the entries of a ledger add up to."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from repotrial._core.canonical import decimal_text
+from repotrial._core.errors import UsageError
+from repotrial.cost._amount import AmountText, MoneyUnit, add_exactly
+from repotrial.cost._ledger_entries import (
+    EnvelopeOpened,
+    LedgerEntry,
+    LedgerOpened,
+    Released,
+    Reserved,
+    Settled,
+    TailDropped,
+)
+from repotrial.cost._ledger_file import LedgerBrokenError, LedgerHead, TornTail
+
+__all__ = ["Books", "Envelope", "EnvelopeState", "LedgerHoldClosedError", "LedgerState"]
+
+_ZERO = Decimal(0)
+
+
+class LedgerHoldClosedError(UsageError):
+    """A hold of the ledger was settled or released before, perhaps because its run was taken for ended."""
+
+    code = "ledger-hold-closed"
+    default_hint = "conclude only runs that have ended; start a retry as a new run"
+
+
+class Envelope:
+    """One envelope while entries are applied."""
+
+    def __init__(self, limit: Decimal, unit: MoneyUnit) -> None:
+        self.limit = limit
+        self.unit = unit
+        self.spent = self.held = _ZERO
+
+    @property
+    def is_passed(self) -> bool:
+        """Whether more is spent and held than there is."""
+        return add_exactly(self.spent, self.held) > self.limit
+
+
+class EnvelopeState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One envelope, for a report."""
+
+    name: str
+    """`total`, `task/…`, `run/…`."""
+    unit: MoneyUnit
+    """Of all amounts here."""
+    limit: AmountText
+    """The most that may be spent."""
+    spent: AmountText
+    """What is settled."""
+    held: AmountText
+    """What is reserved."""
+    overspend: AmountText
+    """By how much settlements passed the limit: exchanges broke their own declared bounds."""
+
+    @classmethod
+    def build(cls, name: str, envelope: Envelope) -> Self:
+        """As it stands."""
+        return cls(
+            name=name,
+            unit=envelope.unit,
+            limit=decimal_text(envelope.limit),
+            spent=decimal_text(envelope.spent),
+            held=decimal_text(envelope.held),
+            overspend=decimal_text(max(_ZERO, add_exactly(envelope.spent, -envelope.limit))),
+        )
+
+
+class LedgerState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All envelopes, for a report."""
+
+    head: LedgerHead
+    """Where the ledger ends."""
+    ledger_id: str
+    """Which ledger."""
+    envelopes: tuple[EnvelopeState, ...]
+    """By name."""
+    open_runs: tuple[str, ...]
+    """Runs that hold something: at work, or dead and to be concluded."""
+    torn: TornTail | None
+    """An unfinished line at the end; the next entry takes its place and says so."""
+
+
+class Books:
+    """Applies entries in order; an entry that contradicts those before it is refused."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._decoder = msgspec.json.Decoder(LedgerEntry)
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin anew."""
+        self.ledger_id = ""
+        self.envelopes: dict[str, Envelope] = {}
+        self.holds: dict[int, Reserved] = {}
+
+    def build_state(self, *, head: LedgerHead, torn: TornTail | None) -> LedgerState:
+        """As it stands.
+
+        Raises:
+            LedgerBrokenError: there is not even an opening entry.
+        """
+        if not self.ledger_id:
+            raise LedgerBrokenError(f"{self._path}: entry 0: expected the opening entry, found none")
+        envelopes = sorted(self.envelopes.items())
+        return LedgerState(
+            head=head,
+            ledger_id=self.ledger_id,
+            envelopes=tuple(EnvelopeState.build(name, envelope) for name, envelope in envelopes),
+            open_runs=tuple(sorted({hold.run for hold in self.holds.values()})),
+            torn=torn,
+        )
+
+    def get_hold(self, number: int) -> Reserved:
+        """An open hold.
+
+        Raises:
+            LedgerHoldClosedError: it is not open.
+        """
+        if (hold := self.holds.get(number)) is None:
+            raise LedgerHoldClosedError(
+                f"expected an open hold, found {number}, which is closed or was never"
+            )
+        return hold
+
+    def apply(self, number: int, body: bytes) -> None:
+        """Take one entry.
+
+        Raises:
+            LedgerBrokenError: it is none of ours, or contradicts the ones before it.
+        """
+        try:
+            self._take(number, self._decoder.decode(body))
+        except (KeyError, ValueError, UsageError) as error:
+            raise LedgerBrokenError(f"{self._path}: entry {number}: {error}") from error
+
+    def _take(self, number: int, entry: LedgerEntry) -> None:
+        if isinstance(entry, LedgerOpened) != (number == 0):
+            raise ValueError("expected the opening entry first, and only there")
+        match entry:
+            case LedgerOpened():
+                self.ledger_id = entry.ledger_id
+            case EnvelopeOpened():
+                if entry.name in self.envelopes:
+                    raise ValueError(f"expected one opening of {entry.name!r}, found another")
+                self.envelopes[entry.name] = Envelope(Decimal(entry.limit), entry.unit)
+            case Reserved():
+                self._move(entry, held=Decimal(entry.amount))
+                self.holds[number] = entry
+                if any(self.envelopes[name].is_passed for name in entry.envelopes):
+                    raise ValueError(
+                        "expected a reservation that fits, found one that no rule of ours allows"
+                    )
+            case Settled():
+                hold = self.get_hold(entry.hold)
+                self._move(hold, held=-Decimal(hold.amount), spent=entry.actual.decimal)
+                del self.holds[entry.hold]
+            case Released():
+                hold = self.get_hold(entry.hold)
+                self._move(hold, held=-Decimal(hold.amount))
+                del self.holds[entry.hold]
+            case TailDropped():
+                pass
+
+    def _move(self, entry: Reserved, *, held: Decimal, spent: Decimal = _ZERO) -> None:
+        envelopes = [self.envelopes[name] for name in entry.envelopes]
+        if any(envelope.unit != entry.unit for envelope in envelopes):
+            raise ValueError(f"expected envelopes in {entry.unit}")
+        for envelope in envelopes:
+            envelope.held = add_exactly(envelope.held, held)
+            envelope.spent = add_exactly(envelope.spent, spent)

@@ -7,6 +7,8 @@ import os
 import sys
 from statistics import median
 
+from bench.gateway import bench_gateway
+from bench.importers import bench_importers, bench_parsing
 from bench.overhead import bench_overhead
 from bench.sandbox import bench_sandbox
 from bench.supervisor import bench_exec_audit
@@ -20,9 +22,18 @@ def main() -> int:
     parser.add_argument("--strict", action="store_true", help="exit with 1 where a goal is not met")
     arguments = parser.parse_args()
     ratios = []
-    for ratio in (bench_append(1_000), bench_verify(arguments.events), bench_workspace()):
+    for ratio in (
+        bench_append(1_000),
+        bench_verify(arguments.events),
+        bench_workspace(),
+        bench_parsing(),
+        bench_importers(),
+    ):
         print(render_ratio(ratio), flush=True)
         ratios.append(ratio)
+    latencies = bench_gateway()
+    for latency in latencies:
+        print(latency, flush=True)
     audit = bench_exec_audit()
     print(audit or "record of every exec: not measured, bubblewrap is not installed", flush=True)
     isolation = bench_sandbox()
@@ -36,6 +47,7 @@ def main() -> int:
     overheads = [*isolation, *([] if audit is None else [audit])]
     met = [
         *(ratio.is_met for ratio in ratios),
+        *(latency.is_met for latency in latencies),
         *(overhead.is_met for overhead in overheads),
         *(whole_run.is_met for whole_run in whole_runs),
     ]

@@ -22,6 +22,7 @@ PACKAGES = [
     "repotrial.source",
     "repotrial.stats",
     "repotrial.trace",
+    "repotrial.trace.importers",
 ]
 
 

@@ -17,11 +17,12 @@ from repotrial.trace import PayloadRefusedError, PhaseChanged
 from repotrial.trace._payloads import PAYLOAD_TYPES
 from repotrial.trace._payloads.common import EventPayload
 from repotrial.trace._validate import build_tree
+from support.exhaustive import examples
 from support.traces import DIGEST, build_invocation, build_opened, payloads_of
 
 
 @pytest.mark.parametrize("event_type", sorted(PAYLOAD_TYPES))
-@settings(max_examples=40)
+@settings(max_examples=examples(20, thorough=400))
 @given(data=st.data())
 def test_our_bytes_are_those_of_rfc_8785(event_type: str, data: st.DataObject) -> None:
     payload = data.draw(payloads_of(PAYLOAD_TYPES[event_type]))

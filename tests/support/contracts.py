@@ -8,11 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import inspect as mi
 
 from repotrial.contract import Contract, Problem, RepositoryPin, SubmodulePin, check_directory
 
 FIXTURES = Path(__file__).parent.parent / "data" / "contracts"
 FIXTURE_NAMES = sorted(path.name for path in FIXTURES.iterdir())
+
+CONTRACT_TYPE = mi.type_info(Contract)
+"""Looked up once: msgspec reads all annotations anew each time."""
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 DIGEST = "sha256:" + "5a" * 32

@@ -102,6 +102,8 @@ class Court:
         environment: str = "",
         value: str = 'test "$(sh answer.sh)" = 42',
         seconds: int = 60,
+        limits: str = "",
+        policy: str = "",
     ) -> Path:
         """A locked contract; `value` is its first check, which has so many seconds."""
         directory = self.place / name
@@ -117,6 +119,7 @@ class Court:
             "reference.patch": REFERENCE,
         }
         text = _CONTRACT.format(id=identifier or name, environment=environment, value=value, seconds=seconds)
+        text = text.replace("[policy]\n", f"[policy]\n{policy}\n") + limits + "\n"
         write_contract(directory, text, files=files)
         lock_contract(directory)
         return directory

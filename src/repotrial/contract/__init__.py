@@ -1,5 +1,6 @@
 """Contracts: what is promised. Pure data with rules; nothing here starts a process."""
 
+from repotrial.contract._check_document import check_document
 from repotrial.contract._codes import PROBLEM_CODES
 from repotrial.contract._contract import CONTRACT_SCHEMA, STATEMENT_FILE, Clarification, Contract, TaskKind
 from repotrial.contract._environment import (
@@ -78,6 +79,7 @@ from repotrial.contract._runspec import (
     RunConfiguration,
     RunSpec,
     RunSpecError,
+    apply_caps,
     build_parameters,
     deviations,
     parse_run_spec,
@@ -101,6 +103,7 @@ from repotrial.contract._score import (
     build_interface_score,
 )
 from repotrial.contract._scoring import ChangeEnvelope, DimensionWeights, InterfaceWeights, Scoring
+from repotrial.contract._types import Document
 from repotrial.contract._version import (
     VERSION_DOMAIN,
     canonical_parts,
@@ -141,6 +144,7 @@ __all__ = [
     "Deviation",
     "DimensionWeights",
     "DirectoryRepository",
+    "Document",
     "EnvelopeValue",
     "Environment",
     "EnvironmentFile",
@@ -194,6 +198,7 @@ __all__ = [
     "ValueFunction",
     "Violation",
     "Violations",
+    "apply_caps",
     "build_contract_schema",
     "build_interface_score",
     "build_inventory_schema",
@@ -204,6 +209,7 @@ __all__ = [
     "build_schemas",
     "canonical_parts",
     "check_directory",
+    "check_document",
     "check_lock",
     "compute_scoring_digest",
     "compute_statement_digest",

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from repotrial.contract._environment import Environment, Service, SetupStep
-from repotrial.contract._finding import Finding, Place, is_within
+from repotrial.contract._finding import Finding, Place
 from repotrial.contract._oracle import Check
 from repotrial.contract._policy import Limits, Policy
 from repotrial.contract._repository import Repository
@@ -57,7 +57,9 @@ class Draft:
 
 def build_draft(value: Mapping[str, Any], findings: tuple[Finding, ...]) -> Draft:
     """Take what the findings leave standing."""
-    builder = _Builder(value, [finding.place for finding in findings])
+    # Parts and items are named by one or two steps; a finding anywhere within one makes it unsound.
+    unsound = {finding.place[:steps] for finding in findings for steps in (1, 2)}
+    builder = _Builder(value, unsound)
     environment = value.get("environment")
     tables = environment if isinstance(environment, dict) else {}
     return Draft(
@@ -78,7 +80,7 @@ def build_draft(value: Mapping[str, Any], findings: tuple[Finding, ...]) -> Draf
 @dataclass(frozen=True)
 class _Builder:
     value: Mapping[str, Any]
-    unsound: list[Place]
+    unsound: set[Place]
 
     def part(self, name: str, model: Any) -> Any:
         return self._convert(self.value.get(name, {}), model, (name,))
@@ -92,7 +94,7 @@ class _Builder:
 
     def _convert(self, raw: object, model: Any, place: Place) -> Any:
         # A finding without a place stands for those that are not listed.
-        if any(not found or is_within(found, place) for found in self.unsound):
+        if place in self.unsound or () in self.unsound:
             return None
         try:
             return msgspec.convert(raw, model)

@@ -16,7 +16,6 @@ __all__ = [
     "Finding",
     "Place",
     "enclosing_field",
-    "is_within",
     "render_field",
     "take_findings",
 ]
@@ -66,10 +65,6 @@ def enclosing_field(field: str) -> str:
     """The field around a field; the root is the empty string."""
     shorter = _LAST_STEP.sub("", field)
     return shorter if len(shorter) < len(field) else ""
-
-
-def is_within(place: Place, outer: Place) -> bool:
-    return place[: len(outer)] == outer
 
 
 def _render_key(key: str) -> str:

@@ -22,7 +22,7 @@ from repotrial._core.digest import Digest
 from repotrial._core.errors import ContractError
 from repotrial._core.seed import ROOT_SEED
 from repotrial.contract._environment import AllowListNetwork, ReplayNetwork
-from repotrial.contract._policy import Band
+from repotrial.contract._policy import Band, Limits
 from repotrial.contract._types import Document, Identifier, Megabytes, Positive, Seconds, Usd
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "RunConfiguration",
     "RunSpec",
     "RunSpecError",
+    "apply_caps",
     "build_parameters",
     "deviations",
     "parse_run_spec",
@@ -156,6 +157,12 @@ def deviations(spec: RunSpec) -> tuple[Deviation, ...]:
             message=f"expected the planned root seed {ROOT_SEED}, found {spec.root_seed}",
         ),
     )
+
+
+def apply_caps(limits: Limits, caps: Caps) -> Limits:
+    """A contract's limits, with what a run sets in their place."""
+    changed = {name: value for name in Caps.__struct_fields__ if (value := getattr(caps, name)) is not None}
+    return msgspec.structs.replace(limits, **changed)
 
 
 def build_parameters(values: Mapping[str, int | str | Decimal]) -> dict[str, ParameterValue]:

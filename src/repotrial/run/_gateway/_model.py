@@ -99,9 +99,18 @@ class WireAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 RefusalKind: TypeAlias = Literal[
-    "budget", "policy", "key", "malformed", "unknown-path", "unknown-model", "ended"
+    "budget",
+    "policy",
+    "key",
+    "malformed",
+    "unknown-path",
+    "unknown-model",
+    "ended",
+    "upstream",
+    "diverged",
 ]
-"""Why the gateway answers itself."""
+"""Why the gateway answers itself; `upstream`: whoever should have answered could not (502, try again);
+`diverged`: a replay that is asked what was never recorded (409)."""
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
@@ -179,8 +188,8 @@ class Exchange(Protocol):
         """Called as a stream goes on; a refusal cuts it."""
         ...
 
-    async def release(self, answer: WireAnswer) -> Refusal | None:
-        """The answer is known, its tool calls are not yet forwarded; a refusal keeps them back."""
+    async def release(self, end: ExchangeEnd) -> Refusal | None:
+        """The answer is whole, its tool calls are not yet forwarded; a refusal keeps them back."""
         ...
 
     async def close(self, end: ExchangeEnd) -> None:

@@ -1,0 +1,162 @@
+"""`repotrial agent`: agents that ask a model, and what they need on this machine."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+
+from repotrial._core.errors import ExitCode, MachineError, UsageError
+from repotrial.cli._machine import CacheOption, build_settings
+from repotrial.cli._options import JsonFlag, noun
+
+if TYPE_CHECKING:
+    from repotrial.api import AgentCheck, AgentEntry
+    from repotrial.cli._output import Part
+
+__all__ = ["NoAgentNamedError", "app"]
+
+app = noun("agent", "Agents that ask a model: which there are, whether they run here, installing them.")
+
+_MEGABYTE = 1024 * 1024
+
+AdaptersOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--adapters",
+        metavar="DIR",
+        readable=False,
+        help="Adapters of your own, one TOML file each ($XDG_CONFIG_HOME/repotrial/agents unless told).",
+    ),
+]
+AgentName: TypeAlias = Annotated[
+    str, typer.Argument(metavar="NAME", help="As `repotrial agent list` shows it, or agent:FILE.toml.")
+]
+
+
+class NoAgentNamedError(UsageError):
+    """There is nothing to install: neither a name nor --all was given."""
+
+    code = "no-agent-named"
+    default_hint = "name agents, or say --all; `repotrial agent list` shows them"
+
+
+@app.command("list", epilog="Example: repotrial agent list --json")
+def list_entries(
+    *, adapters: AdaptersOption = None, cache: CacheOption = None, json: JsonFlag = False
+) -> None:
+    """List the agents that can be put on trial, and which of them are installed."""
+    from repotrial import api
+    from repotrial.cli._output import print_json
+
+    settings = build_settings(cache)
+    entries = api.list_agents(settings, adapters=adapters or api.find_adapters_directory(settings))
+    if json:
+        print_json(entries)
+    else:
+        _print_entries(entries)
+
+
+@app.command("check", epilog="Example: repotrial agent check codex")
+def check(
+    name: AgentName, *, adapters: AdaptersOption = None, cache: CacheOption = None, json: JsonFlag = False
+) -> None:
+    """Find out, by trying, whether an agent can be installed and run on this machine.
+
+    Exit codes: 0 it can, 3 it cannot; what is missing is listed with its remedy.
+    """
+    from repotrial import api
+    from repotrial.cli._output import print_json
+
+    settings = build_settings(cache)
+    own = adapters or api.find_adapters_directory(settings)
+    found = api.check_named_agent(name, settings, adapters=own)
+    if json:
+        print_json(found)
+    else:
+        _print_check(found)
+    if not found.can_run:
+        raise typer.Exit(ExitCode.MACHINE_CANNOT)
+
+
+@app.command("install", epilog="Example: repotrial agent install codex pi")
+def install(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="As `repotrial agent list` shows them, or agent:FILE.toml."),
+    ] = None,
+    *,
+    every: Annotated[bool, typer.Option("--all", help="All agents that this machine can install.")] = False,
+    adapters: AdaptersOption = None,
+    cache: CacheOption = None,
+    json: JsonFlag = False,
+) -> None:
+    """Install agents into the cache, once; runs find them there and need no index.
+
+    Exit codes: 0 all are there, 3 some could not be installed; the others are.
+    """
+    from repotrial import api
+    from repotrial.cli._output import Screen, print_error, print_json_line
+
+    settings = build_settings(cache)
+    own = adapters or api.find_adapters_directory(settings)
+    wanted = [entry.name for entry in api.list_agents(settings, adapters=own)] if every else names or []
+    if not wanted:
+        raise NoAgentNamedError("expected the name of an agent, found none")
+    screen, failed = Screen(), False
+    for name in dict.fromkeys(wanted):
+        started = time.monotonic()
+        if not json:
+            Screen(to_stderr=True).line((f"{name}: installing …", "dim"))
+        try:
+            done = api.install_named_agent(name, settings, adapters=own)
+        except MachineError as error:
+            failed = True
+            if json:
+                print_json_line({"name": name, "error": error.to_dict()})
+            else:
+                print_error(error, where=name)
+            continue
+        if json:
+            print_json_line(done)
+            continue
+        size = 0 if done.tree is None else done.tree.size_bytes / _MEGABYTE
+        screen.line(
+            (f"{done.name} {done.version}", "bold"),
+            f"  {size:.0f} MB in {time.monotonic() - started:.1f} s",
+        )
+    if failed:
+        raise typer.Exit(ExitCode.MACHINE_CANNOT)
+
+
+def _print_entries(entries: list[AgentEntry]) -> None:
+    from repotrial.cli._output import Screen
+    from repotrial.cli._table import print_table
+
+    rows: list[list[Part]] = [
+        [
+            (entry.name, "bold"),
+            entry.version,
+            entry.dialect,
+            ("yes", "green") if entry.is_installed else ("no", "yellow"),
+            "-" if entry.size_bytes is None else f"{entry.size_bytes / _MEGABYTE:.0f}",
+            entry.problem or ("" if entry.source == "built in" else entry.source),
+        ]
+        for entry in entries
+    ]
+    print_table(Screen(), ("agent", "version", "dialect", "installed", "MB", "note"), rows)
+
+
+def _print_check(found: AgentCheck) -> None:
+    from repotrial.cli._output import Screen
+
+    screen = Screen()
+    verdict = ("can run here", "bold green") if found.can_run else ("cannot run here", "bold red")
+    screen.line((f"{found.name} {found.version}: ", "bold"), verdict)
+    for need in found.needs:
+        mark = ("yes  ", "green") if need.is_met else ("no   ", "red")
+        screen.line(f"  {need.need:<10}", mark, need.found)
+        if need.remedy and not need.is_met:
+            screen.line((f"      fix: {need.remedy}", "dim"))

@@ -1,0 +1,338 @@
+"""The allow-list proxy: the network of contracts that declare one (P9)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import socket
+from collections.abc import AsyncGenerator, Coroutine
+from http import HTTPStatus
+from typing import Any, Final, Literal
+
+import msgspec
+from aiohttp import web
+
+from repotrial.run._gateway._connections import ConnectionServer, find_label, read_body
+from repotrial.run._gateway._headers import build_web_answer_headers, build_web_request_headers
+from repotrial.run._gateway._limits import GatewayLimits
+from repotrial.run._gateway._proxy._addresses import (
+    AddressCheck,
+    RefusedAddressError,
+    Resolver,
+    SystemResolver,
+    find_address_problem,
+    resolve_checked,
+)
+from repotrial.run._gateway._proxy._attempts import Attempt, AttemptSink, Verdict
+from repotrial.run._gateway._proxy._authority import RunAuthority
+from repotrial.run._gateway._proxy._entrance import Entrance, Visitor
+from repotrial.run._gateway._proxy._fetch import Fetched, Fetcher, NotRecordedError, WebRequest, find_refusal
+from repotrial.run._gateway._proxy._hosts import AllowList, Authority, parse_authority
+from repotrial.run._gateway._proxy._tunnel import Tunnel, open_outside
+
+__all__ = ["AllowListProxy", "build_proxy_limits"]
+
+_ABSOLUTE: Final = re.compile(r"http://([^/?#@\s]+)(/[^#\s]*|\?[^#\s]*)?", re.IGNORECASE)
+_ORIGIN: Final = re.compile(r"/[^#\s]*")
+_HTTPS_PORT: Final = 443
+_HTTP_PORT: Final = 80
+_TUNNEL_BYTES: Final = 4 * 1024**3
+_SHUTDOWN_SECONDS: Final = 1.0
+_NOWHERE: Final = Authority(host="", port=0)
+"""Where it cannot be read where to."""
+
+
+def build_proxy_limits() -> GatewayLimits:
+    """Packages are larger than answers of models."""
+    return GatewayLimits(answer_bytes=1024**3)
+
+
+class _Refused(Exception):  # noqa: N818 - a way out, not a mistake
+    def __init__(self, status: HTTPStatus, reason: str, verdict: Verdict = "refused") -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+        self.verdict: Verdict = verdict
+
+
+class AllowListProxy:
+    """Listens inside the sandbox and reaches outside, for the hosts of a list; a service of a gateway's loop.
+
+    With an authority, what is said over TLS is read, and can be recorded and replayed; without one, bytes
+    pass through a tunnel, unread.
+
+    Args:
+        allowed: Hosts and ports; null where a replay decides by what it holds.
+        fetcher: Makes requests, or looks them up. It is closed with the proxy.
+        sink: Told about every attempt when it is over.
+        authority: Of this run; the sandbox has to trust its certificate.
+        resolver: Turns names into addresses, for tunnels.
+        check: Which addresses may be reached, by tunnels.
+        limits: Bounds.
+    """
+
+    def __init__(
+        self,
+        allowed: AllowList | None,
+        *,
+        fetcher: Fetcher,
+        sink: AttemptSink,
+        authority: RunAuthority | None = None,
+        resolver: Resolver | None = None,
+        check: AddressCheck = find_address_problem,
+        limits: GatewayLimits | None = None,
+    ) -> None:
+        self._allowed = allowed
+        self._fetcher = fetcher
+        self._sink = sink
+        self._authority = authority
+        self._resolver = resolver or SystemResolver()
+        self._check = check
+        self._limits = limits or build_proxy_limits()
+        self._tunnels: set[Tunnel] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: ConnectionServer | None = None
+        self._listening: asyncio.Server | None = None
+
+    async def start(self, listener: socket.socket) -> None:
+        """Accept from a socket that listens already."""
+        self._server = server = ConnectionServer(
+            self._answer, report=self._report_unreadable, limits=self._limits
+        )
+
+        def accept() -> asyncio.Protocol:
+            return Entrance(
+                server.accept,
+                lambda visitor: self._begin(self._connect(visitor)),
+                max_bytes=self._limits.line_bytes,
+                seconds=self._limits.idle_seconds,
+            )
+
+        self._listening = await asyncio.get_running_loop().create_server(accept, sock=listener)
+
+    async def close(self) -> None:
+        """End everything that is open, and whoever fetches."""
+        if self._listening is not None:
+            self._listening.close()
+        for task in self._tasks:
+            task.cancel()
+        for tunnel in tuple(self._tunnels):
+            tunnel.end()
+        if self._server is not None:
+            await self._server.shutdown(timeout=_SHUTDOWN_SECONDS)
+        await self._fetcher.close()
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request that can be read: plain, or within TLS that ends here."""
+        authority, path = _NOWHERE, request.raw_path
+        way: Literal["http", "https"] = "http"
+        try:
+            authority, path, way = _read_target(request)
+            self._check_allowed(authority)
+            asked = WebRequest(
+                scheme=way,
+                authority=authority,
+                method=request.method,
+                path=path,
+                headers=build_web_request_headers(request.headers.items()),
+                body=await self._read(request),
+            )
+            fetched = await self._fetch(asked)
+        except _Refused as refused:
+            self._report(_build_attempt(authority, way, refused, method=request.method, path=path))
+            response = web.Response(status=refused.status, text=f"{refused.reason}\n")
+            response.force_close()
+            return response
+        return await self._deliver(request, asked, fetched)
+
+    def _check_allowed(self, authority: Authority) -> None:
+        if self._allowed is not None and not self._allowed.allows(authority):
+            raise _Refused(HTTPStatus.FORBIDDEN, f"{authority} is not on the allow-list")
+
+    async def _read(self, request: web.BaseRequest) -> bytes:
+        try:
+            async with asyncio.timeout(self._limits.body_seconds):
+                body = await read_body(request, max_bytes=self._limits.request_bytes)
+        except TimeoutError as error:
+            raise _Refused(HTTPStatus.REQUEST_TIMEOUT, "the body did not come in time") from error
+        except web.RequestPayloadError as error:
+            raise _Refused(HTTPStatus.BAD_REQUEST, f"the body cannot be read: {error}") from error
+        if body is None:
+            raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the body is too long")
+        return body
+
+    async def _fetch(self, asked: WebRequest) -> Fetched:
+        try:
+            return await self._fetcher.fetch(asked)
+        except NotRecordedError as error:
+            raise _Refused(HTTPStatus.GATEWAY_TIMEOUT, f"not recorded: {error}") from error
+        except Exception as error:
+            refusal = find_refusal(error)
+            if refusal is not None:
+                raise _Refused(HTTPStatus.FORBIDDEN, str(refusal)) from error
+            reason = f"{asked.authority}: {type(error).__name__}: {error}"
+            raise _Refused(HTTPStatus.BAD_GATEWAY, reason[:500], "failed") from error
+
+    async def _deliver(
+        self, request: web.BaseRequest, asked: WebRequest, fetched: Fetched
+    ) -> web.StreamResponse:
+        headers = build_web_answer_headers(fetched.headers.items())
+        response = web.StreamResponse(status=fetched.status, headers=headers)
+        received = 0
+        ended = _Refused(HTTPStatus.OK, "the other side left", "failed")
+        try:
+            await response.prepare(request)
+            async for chunk in fetched.chunks:
+                received += len(chunk)
+                if received > self._limits.answer_bytes:
+                    raise _Refused(HTTPStatus.OK, "the answer is too long")  # noqa: TRY301
+                await response.write(chunk)
+            ended = _Refused(HTTPStatus.OK, "", "passed" if self._fetcher.is_live else "replayed")
+        except _Refused as refused:
+            ended = refused
+        except Exception as error:  # noqa: BLE001 - either side may break off at any time
+            ended = _Refused(HTTPStatus.OK, f"broke off: {type(error).__name__}", "failed")
+        finally:
+            if isinstance(fetched.chunks, AsyncGenerator):
+                await fetched.chunks.aclose()
+            attempt = _build_attempt(
+                asked.authority, asked.scheme, ended, method=asked.method, path=asked.path
+            )
+            sizes = {"sent_bytes": len(asked.body), "received_bytes": received}
+            self._report(msgspec.structs.replace(attempt, status=fetched.status, **sizes))
+        if ended.reason and request.transport is not None:
+            request.transport.close()  # without an end of the body, so that it is not taken for all of it
+        return response
+
+    async def _connect(self, visitor: Visitor) -> None:
+        """Decide about a tunnel."""
+        authority = parse_authority(visitor.target, default_port=0) or _NOWHERE
+        try:
+            if not authority.port:
+                raise _Refused(HTTPStatus.BAD_REQUEST, "expected host:port")  # noqa: TRY301
+            self._check_allowed(authority)
+            if self._authority is not None:
+                await self._intercept(visitor, authority, self._authority)
+            else:
+                await self._open_tunnel(visitor, authority)
+        except _Refused as refused:
+            visitor.refuse(f"{refused.status.value} {refused.status.phrase}", refused.reason)
+            self._report(_build_attempt(authority, "tunnel", refused, method="CONNECT"))
+
+    async def _intercept(self, visitor: Visitor, authority: Authority, vouching: RunAuthority) -> None:
+        """End the TLS here, and read the requests within."""
+        assert self._server is not None
+        context = vouching.find_context(authority.host)
+        if context is None or visitor.rest:
+            raise _Refused(HTTPStatus.FORBIDDEN, "too many hosts, or bytes ahead of the answer")
+        reader = self._server.accept(authority)
+        visitor.accept()
+        loop = asyncio.get_running_loop()
+        try:
+            transport = await loop.start_tls(
+                visitor.transport,
+                reader,
+                context,
+                server_side=True,
+                ssl_handshake_timeout=self._limits.idle_seconds,
+            )
+        except OSError as error:  # TLS errors are such, too: the program does not trust the run's authority
+            refused = _Refused(HTTPStatus.OK, f"no TLS with the run's authority: {error}", "failed")
+            self._report(_build_attempt(authority, "https", refused, method="CONNECT"))
+            visitor.transport.close()
+            reader.connection_lost(None)
+            return
+        assert transport is not None
+        reader.connection_made(transport)
+
+    async def _open_tunnel(self, visitor: Visitor, authority: Authority) -> None:
+        if not self._fetcher.is_live:
+            raise _Refused(HTTPStatus.FORBIDDEN, "a replay has no tunnels; it needs the run's authority")
+        try:
+            addresses = await resolve_checked(authority, resolver=self._resolver, check=self._check)
+        except RefusedAddressError as error:
+            raise _Refused(HTTPStatus.FORBIDDEN, str(error)) from error
+        tunnel = Tunnel(
+            lambda sent, received: self._end_tunnel(tunnel, authority, sent, received),
+            max_bytes=_TUNNEL_BYTES,
+        )
+        try:
+            await open_outside(addresses, authority.port, tunnel.outside)
+        except OSError as error:
+            raise _Refused(HTTPStatus.BAD_GATEWAY, f"{authority}: {error}"[:300], "failed") from error
+        self._tunnels.add(tunnel)
+        visitor.hand_over(tunnel.inside)
+        visitor.accept()
+        if visitor.rest:
+            tunnel.inside.data_received(visitor.rest)
+        if visitor.transport.is_closing():
+            tunnel.end()
+        else:
+            visitor.transport.resume_reading()
+
+    def _end_tunnel(self, tunnel: Tunnel, authority: Authority, sent: int, received: int) -> None:
+        self._tunnels.discard(tunnel)
+        self._report(
+            Attempt(
+                host=authority.host,
+                port=authority.port,
+                way="tunnel",
+                method="CONNECT",
+                path="",
+                verdict="passed",
+                sent_bytes=sent,
+                received_bytes=received,
+            )
+        )
+
+    def _report(self, attempt: Attempt) -> None:
+        with contextlib.suppress(Exception):  # the sink's own trouble must not break a connection
+            self._sink(attempt)
+
+    def _report_unreadable(self, status: int, message: str) -> web.Response:
+        self._report(
+            _build_attempt(_NOWHERE, "http", _Refused(HTTPStatus.BAD_REQUEST, f"no HTTP: {message}"))
+        )
+        return web.Response(status=status, text="expected HTTP\n")
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _read_target(request: web.BaseRequest) -> tuple[Authority, str, Literal["http", "https"]]:
+    """Where a request wants to go: in full for plain ones, by their connection for those within TLS."""
+    label, target = find_label(request), request.raw_path
+    if isinstance(label, Authority):
+        if not _ORIGIN.fullmatch(target):
+            raise _Refused(HTTPStatus.BAD_REQUEST, "expected a path")
+        if parse_authority(request.headers.get("host", ""), default_port=_HTTPS_PORT) != label:
+            raise _Refused(HTTPStatus.MISDIRECTED_REQUEST, "expected the host that the connection is for")
+        return label, target, "https"
+    match = _ABSOLUTE.fullmatch(target)
+    authority = None if match is None else parse_authority(match[1], default_port=_HTTP_PORT)
+    if match is None or authority is None:
+        raise _Refused(HTTPStatus.BAD_REQUEST, "expected a full address of plain HTTP; TLS needs CONNECT")
+    path = match[2] or "/"
+    return authority, path if path.startswith("/") else f"/{path}", "http"
+
+
+def _build_attempt(
+    authority: Authority,
+    way: Literal["http", "https", "tunnel"],
+    ended: _Refused,
+    *,
+    method: str = "",
+    path: str = "",
+) -> Attempt:
+    return Attempt(
+        host=authority.host,
+        port=authority.port,
+        way=way,
+        method=method[:20],
+        path=path[:2000],
+        verdict=ended.verdict,
+        reason=ended.reason[:500],
+    )

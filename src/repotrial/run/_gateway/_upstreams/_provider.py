@@ -1,0 +1,188 @@
+"""A model provider over HTTPS: the agent's bytes go out as they are, the credential is added outside."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import AsyncIterator, Mapping
+from typing import Annotated, Final, Literal, TypeAlias
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from repotrial._core.errors import UsageError
+from repotrial.run._gateway._headers import CREDENTIAL_HEADERS
+from repotrial.run._gateway._model import UpstreamAnswer, UpstreamRequest
+
+__all__ = ["KeyPlace", "ProviderConfig", "ProviderUnusableError", "ProviderUpstream"]
+
+KeyPlace: TypeAlias = Literal["bearer", "x-api-key", "x-goog-api-key", "api-key", "none"]
+"""Where a provider wants its credential: `Authorization: Bearer`, or the header of that name."""
+
+_CONNECT_SECONDS: Final = 30.0
+_SILENCE_SECONDS: Final = 600.0
+_PATH_MODEL: Final = re.compile(r"(?P<before>/(?:models|tunedModels|deployments)/)(?P<model>[^/:?]+)")
+
+
+class ProviderUnusableError(UsageError):
+    """A provider cannot be asked as it is described: no such key in the environment, or no such address."""
+
+    code = "provider-unusable"
+    default_hint = "set the environment variable that the provider's description names, and check its address"
+
+
+class ProviderConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a provider is reached; it names the variable that holds the key, never the key."""
+
+    base_url: Annotated[str, msgspec.Meta(pattern=r"^https?://[^\s?#@]+$(?!\n)")]
+    """What the agent's path is put behind: `https://api.openai.com`."""
+    key_variable: str | None = None
+    """The host's environment variable that holds the credential."""
+    key_place: KeyPlace = "bearer"
+    """Where the credential goes."""
+    path_prefix_removed: str = ""
+    """Taken off the front of the agent's path: `/v1` where `base_url` says it already."""
+    query: dict[str, str] = {}
+    """Parameters that every request gets: Azure's `api-version`."""
+    headers: dict[str, str] = {}
+    """Headers that every request gets, over the agent's own."""
+    models: dict[str, str] = {}
+    """Names that the provider knows models by, where they are not the agent's; others pass unchanged."""
+
+
+class ProviderUpstream:
+    """Asks a provider, and tries nothing twice: how often is the agent's decision, and evidence.
+
+    Args:
+        config: Where and how.
+        variables: The host's environment.
+
+    Raises:
+        ProviderUnusableError: The variable that holds the key is not set, or the description holds one.
+    """
+
+    def __init__(self, config: ProviderConfig, variables: Mapping[str, str]) -> None:
+        self._config = config
+        self._base = URL(config.base_url.rstrip("/"), encoded=True)
+        self._credential = _build_credential(config, variables)
+        self._session: aiohttp.ClientSession | None = None
+
+    @property
+    def description(self) -> str:
+        return f"provider {self._config.base_url}"
+
+    async def send(self, request: UpstreamRequest) -> UpstreamAnswer:
+        response = await self._open_session().request(
+            request.method,
+            self._build_url(request.target),
+            headers=self._build_headers(request.headers),
+            data=self._build_body(request.body),
+            allow_redirects=False,  # the credential must not travel
+        )
+        return UpstreamAnswer(
+            status=response.status, headers=_join_headers(response), chunks=_iter_chunks(response)
+        )
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0),
+                timeout=aiohttp.ClientTimeout(
+                    total=None, sock_connect=_CONNECT_SECONDS, sock_read=_SILENCE_SECONDS
+                ),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                skip_auto_headers=("User-Agent", "Accept", "Content-Type"),
+                # Proxies and `.netrc` of the host are not part of what the run declares.
+                trust_env=False,
+            )
+        return self._session
+
+    def _build_url(self, target: str) -> URL:
+        path, _, query = target.partition("?")
+        path = path.removeprefix(self._config.path_prefix_removed)
+        path = _PATH_MODEL.sub(self._map_path, path, count=1)
+        added = "&".join(f"{name}={value}" for name, value in self._config.query.items())
+        joined = "&".join(part for part in (query, added) if part)
+        return URL(f"{self._base}{path}{'?' if joined else ''}{joined}", encoded=True)
+
+    def _map_path(self, match: re.Match[str]) -> str:
+        return match["before"] + self._config.models.get(match["model"], match["model"])
+
+    def _build_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+        # Plain bytes, so that what is recorded is what was said.
+        return {**headers, "accept-encoding": "identity", **self._config.headers, **self._credential}
+
+    def _build_body(self, body: bytes) -> bytes:
+        if not self._config.models:
+            return body
+        try:
+            members = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+            model = msgspec.json.decode(members.get("model", msgspec.Raw(b"null")))
+        except msgspec.DecodeError:
+            return body
+        if not isinstance(model, str) or model not in self._config.models:
+            return body
+        members["model"] = msgspec.Raw(msgspec.json.encode(self._config.models[model]))
+        return msgspec.json.encode(members)
+
+
+def _build_credential(config: ProviderConfig, variables: Mapping[str, str]) -> dict[str, str]:
+    written = sorted(name for name in config.headers if name.lower() in CREDENTIAL_HEADERS)
+    if written:
+        raise ProviderUnusableError(
+            f"headers: expected no credentials in a description, found {', '.join(written)}"
+        )
+    if config.key_variable is None or config.key_place == "none":
+        return {}
+    key = variables.get(config.key_variable, "").strip()
+    if not key:
+        raise ProviderUnusableError(
+            f"expected a key in the environment variable {config.key_variable}, found none"
+        )
+    url = URL(config.base_url)
+    if url.scheme != "https" and not _is_loopback(url.host or ""):
+        raise ProviderUnusableError(
+            f"{config.base_url}: expected https where a key is sent, found {url.scheme}"
+        )
+    if not key.isascii() or not key.isprintable():
+        raise ProviderUnusableError(
+            f"{config.key_variable}: expected a key of printable characters, found others"
+        )
+    if config.key_place == "bearer":
+        return {"authorization": f"Bearer {key}"}
+    return {config.key_place: key}
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _join_headers(response: aiohttp.ClientResponse) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for name, value in response.headers.items():
+        lowered = name.lower()
+        headers[lowered] = f"{headers[lowered]}, {value}" if lowered in headers else value
+    return headers
+
+
+async def _iter_chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    is_whole = False
+    try:
+        async for chunk in response.content.iter_any():
+            yield chunk
+        is_whole = True
+    finally:
+        # A connection with half an answer in it is of no use to the next request.
+        if is_whole:
+            response.release()
+        else:
+            response.close()

@@ -1,0 +1,67 @@
+"""A provider on a loopback port: says what it is told to, and remembers what it was asked."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Iterator
+from typing import NamedTuple, TypeAlias
+
+from aiohttp import web
+
+from repotrial.run._gateway._loop import GatewayLoop
+
+Answer: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+class Asked(NamedTuple):
+    """A request as it arrived."""
+
+    method: str
+    target: str
+    headers: dict[str, str]
+    body: bytes
+
+
+class Provider:
+    """Answers every request with `answer`; a service of a gateway's loop."""
+
+    def __init__(self, answer: Answer, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
+        self.asked: list[Asked] = []
+        self.port = 0
+        self.connections = 0
+        self._answer = answer
+        self._server: web.Server | None = None
+        self._listening: asyncio.Server | None = None
+
+    async def start(self, listener: socket.socket) -> None:
+        self._server = server = web.Server(self._take, access_log=None)
+
+        def accept() -> asyncio.BaseProtocol:
+            self.connections += 1
+            return server()
+
+        self._listening = await asyncio.get_running_loop().create_server(accept, sock=listener, ssl=self._tls)
+
+    async def close(self) -> None:
+        if self._listening is not None and self._server is not None:
+            self._listening.close()
+            await self._server.shutdown(timeout=1)
+
+    async def _take(self, request: web.BaseRequest) -> web.StreamResponse:
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        self.asked.append(Asked(request.method, request.raw_path, headers, await request.read()))
+        return await self._answer(request)
+
+
+@contextlib.contextmanager
+def open_provider(answer: Answer, *, tls: ssl.SSLContext | None = None) -> Iterator[Provider]:
+    """A provider on a thread of its own."""
+    provider = Provider(answer, tls)
+    with GatewayLoop() as loop, socket.create_server(("127.0.0.1", 0)) as listener:
+        provider.port = listener.getsockname()[1]
+        with loop.attach(listener, provider):
+            yield provider

@@ -64,6 +64,7 @@ from repotrial.trace._manifest import (
     ImageEnvironment,
     Lockfile,
     Manifest,
+    ModelFacts,
     PromptDigest,
     RunConfiguration,
     RunFacts,
@@ -136,7 +137,14 @@ from repotrial.trace._payloads.common import (
     Signaled,
     TimedOut,
 )
-from repotrial.trace._payloads.dialogue import Message, Prompt, RepeatedPrefix, Response, Usage
+from repotrial.trace._payloads.dialogue import (
+    AgentTranscript,
+    Message,
+    Prompt,
+    RepeatedPrefix,
+    Response,
+    Usage,
+)
 from repotrial.trace._payloads.lifecycle import (
     Briefing,
     PhaseChanged,
@@ -235,6 +243,7 @@ __all__ = [
     "AcceptanceExecution",
     "Actor",
     "AgentConfiguration",
+    "AgentTranscript",
     "ArchiveIdentity",
     "AspectVerdict",
     "BadEvent",
@@ -321,6 +330,7 @@ __all__ = [
     "Message",
     "Mismatch",
     "ModeChanged",
+    "ModelFacts",
     "MonitorAlert",
     "MutationCause",
     "NoSigner",

@@ -48,15 +48,20 @@ class TraceWriteError(MachineError):
     default_hint = "make room or fix the permissions; what was written so far is intact"
 
 
-def write_once(path: Path, data: bytes) -> None:
+def write_once(path: Path, data: bytes, *, is_durable: bool = True) -> None:
     """Write a file of a run directory that is never written again, whole or not at all.
+
+    Args:
+        path: The file.
+        data: All of it.
+        is_durable: Whether it survives a power cut as soon as this returns.
 
     Raises:
         FileExistsError: it is there already.
         TraceWriteError: the machine does not let us write.
     """
     try:
-        write_atomic(path, data, may_replace=False)
+        write_atomic(path, data, may_replace=False, is_durable=is_durable)
     except FileExistsError:
         raise
     except OSError as error:

@@ -37,6 +37,7 @@ __all__ = [
     "ImageEnvironment",
     "Lockfile",
     "Manifest",
+    "ModelFacts",
     "PromptDigest",
     "RunConfiguration",
     "RunFacts",
@@ -185,6 +186,17 @@ class DeclaredVariables(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     """Names only."""
 
 
+class ModelFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How an agent's model was reached, priced and watched (P19, P21, P22)."""
+
+    upstream: Name
+    """Who answered; never a key."""
+    price_method: Name
+    """How cost was projected: the price book by its digest, or the fallback schedule by its version."""
+    thresholds: str
+    """The breakers' thresholds, as their file has them: with them, every decision can be derived again."""
+
+
 class RunConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How the run was carried out."""
 
@@ -198,6 +210,8 @@ class RunConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     """How privileges moved."""
     network: Literal["none", "allow-list", "replay"]
     """What could be reached."""
+    models: ModelFacts | None = None
+    """How models were reached; null for agents that ask none."""
 
 
 class SeedStream(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -73,7 +73,7 @@ def write_manifest(path: Path, manifest: Manifest, *, redactor: Redactor = NO_RE
             hint="declare the variable as a secret, by name",
         )
     try:
-        write_once(path, data)
+        write_once(path, data, is_durable=False)  # sealing makes it durable
     except FileExistsError as error:
         raise ManifestExistsError(f"{path}: expected no manifest yet, found one") from error
     return data

@@ -37,7 +37,7 @@ from repotrial.trace._payloads.common import (
     Signaled,
     TimedOut,
 )
-from repotrial.trace._payloads.dialogue import Prompt, Response
+from repotrial.trace._payloads.dialogue import AgentTranscript, Prompt, Response
 from repotrial.trace._payloads.lifecycle import Briefing, PhaseChanged, RunOpened, Termination, TraceTruncated
 from repotrial.trace._payloads.oversight import (
     Enforced,
@@ -112,6 +112,8 @@ def _summary(payload: Payload | UnknownPayload) -> str:
     match payload:
         case Prompt() | Response() | Briefing():
             return _dialogue(payload)
+        case AgentTranscript():
+            return f"{payload.path}, {payload.body.length_bytes} bytes, as the agent wrote it"
         case ToolInvocation() | WorkspaceMutation():
             return _action(payload)
         case PatchApplication() | BuildCheck() | StaticCheck() | AcceptanceExecution():
@@ -220,6 +222,7 @@ def _marker(payload: Payload | UnknownPayload) -> Marker:
         case (
             Prompt()
             | Response()
+            | AgentTranscript()
             | Briefing()
             | ToolInvocation()
             | WorkspaceMutation()

@@ -10,7 +10,7 @@ import msgspec
 from repotrial.trace._payloads.actions import ToolInvocation, WorkspaceMutation
 from repotrial.trace._payloads.checks import AcceptanceExecution, BuildCheck, PatchApplication, StaticCheck
 from repotrial.trace._payloads.common import EventPayload
-from repotrial.trace._payloads.dialogue import Prompt, Response
+from repotrial.trace._payloads.dialogue import AgentTranscript, Prompt, Response
 from repotrial.trace._payloads.lifecycle import Briefing, PhaseChanged, RunOpened, Termination, TraceTruncated
 from repotrial.trace._payloads.oversight import Intervention, MonitorAlert, OperatorDecision, StageTransition
 
@@ -24,7 +24,7 @@ __all__ = [
     "iter_payload_types",
 ]
 
-DroppablePayload: TypeAlias = Prompt | Response | ToolInvocation
+DroppablePayload: TypeAlias = Prompt | Response | ToolInvocation | AgentTranscript
 """What an agent can produce without end: the byte budget may drop such an event, visibly."""
 
 KeptPayload: TypeAlias = (

@@ -11,9 +11,9 @@ import msgspec
 from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest
 from repotrial.trace._body import Body
-from repotrial.trace._payloads.common import EventPayload, EventSeq, Name
+from repotrial.trace._payloads.common import DecimalText, EventPayload, EventSeq, Name
 
-__all__ = ["Message", "Prompt", "RepeatedPrefix", "Response", "Usage", "digest_messages"]
+__all__ = ["AgentTranscript", "Message", "Prompt", "RepeatedPrefix", "Response", "Usage", "digest_messages"]
 
 _MESSAGES_TAG = b"repotrial/messages@1\0"
 
@@ -103,6 +103,21 @@ class Response(EventPayload, frozen=True, kw_only=True):
     """From request sent to answer complete; null for imported conversations."""
     usage: Usage = msgspec.field(default_factory=Usage)
     """What it consumed."""
+    cost_usd: DecimalText | None = None
+    """What it cost by the run's price book; null where that is not known."""
+
+
+class AgentTranscript(EventPayload, frozen=True, kw_only=True):
+    """What an agent wrote about its own work: kept as it is, and not believed (P14)."""
+
+    event_type: ClassVar[str] = "agent-transcript"
+
+    path: Name
+    """The file in the agent's home; `stdout` for what it printed."""
+    format: Name | None
+    """The importer that reads it; null where there is none."""
+    body: Body
+    """All of it."""
 
 
 def digest_messages(messages: Iterable[Message]) -> Digest:

@@ -1,0 +1,165 @@
+"""Events as breakers see them: calls with their identity, the tree by a digest, spending."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+import msgspec
+
+from repotrial.policy._commands import find_classes, strongest
+from repotrial.policy._outcomes import CheckResult, find_result
+from repotrial.policy._packages import find_installs
+from repotrial.policy._programs import CommandClass
+from repotrial.policy._shell import parse_shell
+from repotrial.policy._tools import ToolFamily, read_tool_use
+from repotrial.trace import (
+    BinaryBody,
+    Body,
+    Entry,
+    FileAdded,
+    FileChange,
+    FileDeleted,
+    FileModified,
+    ModeChanged,
+    TextBody,
+    TimedOut,
+    ToolInvocation,
+    WorkspaceMutation,
+)
+
+__all__ = ["BodyReader", "CallFacts", "TreeFacts", "TreeView", "read_call", "read_inline"]
+
+BodyReader: TypeAlias = Callable[[Body], str | None]
+"""A body's text, redacted as the trace has it; None where it cannot be had."""
+
+_MODULUS: Final = 1 << 256
+
+
+def read_inline(body: Body) -> str | None:
+    """The text of a body that stands in its event."""
+    return body.text if isinstance(body, TextBody) else None
+
+
+class CallFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool call."""
+
+    seq: int
+    at_us: int
+    family: ToolFamily
+    identity: str
+    """The same for calls that differ only in what they say for people."""
+    command_class: CommandClass
+    """The strongest of its commands; `read` where it runs none."""
+    installs: tuple[tuple[str, ...], ...]
+    """Packages, for each command that resolves dependencies."""
+    result: CheckResult | None
+    """Whether checks passed; null where it ran none."""
+    wall_us: int
+    is_over_ceiling: bool
+    """Whether a ceiling of the harness ended it."""
+    output_bytes: int
+
+
+class TreeFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """The workspace after a change."""
+
+    seq: int
+    digest: str
+    """The same for the same content."""
+    deleted: int
+    """Files that this change deleted."""
+
+
+def read_call(invocation: ToolInvocation, *, seq: int, at_us: int, read: BodyReader) -> CallFacts:
+    """What a recorded call did, from its arguments and its result."""
+    arguments = _read(invocation.arguments, read)
+    use = read_tool_use(invocation.tool, arguments if arguments is not None else "")
+    scripts = [parse_shell(text) for text in use.commands]
+    classes: set[CommandClass] = set()
+    for script in scripts:
+        classes |= find_classes(script)
+    ran_checks = "test" in classes or use.family == "test"
+    result = None
+    if ran_checks:
+        printed = None if invocation.result is None else _read(invocation.result, read)
+        result = find_result(invocation.exit, printed)
+    identity = f"{invocation.tool}\0{invocation.arguments.digest}" if arguments is None else use.identity
+    return CallFacts(
+        seq=seq,
+        at_us=at_us,
+        family=use.family,
+        identity=hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest(),
+        command_class=strongest(tuple(classes)),
+        installs=tuple(install for script in scripts for install in find_installs(script)),
+        result=result,
+        wall_us=invocation.wall_us,
+        is_over_ceiling=isinstance(invocation.exit, TimedOut),
+        output_bytes=_count_output(invocation),
+    )
+
+
+def _read(body: Body, read: BodyReader) -> str | None:
+    return None if isinstance(body, BinaryBody) else read(body)
+
+
+def _count_output(invocation: ToolInvocation) -> int:
+    streams = [each.length_bytes for each in (invocation.stdout, invocation.stderr) if each is not None]
+    handed_back = 0 if invocation.result is None else invocation.result.length_bytes
+    return max(sum(streams), handed_back)
+
+
+class TreeView:
+    """The workspace as its changes tell it; the digest needs no walk over the whole tree."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, str] = {}
+        self._now: dict[str, str] = {}
+        self._sum = 0
+
+    @property
+    def digest(self) -> str:
+        """The same for the same content, relative to what the agent found."""
+        return f"{self._sum:064x}"
+
+    def take(self, mutation: WorkspaceMutation, seq: int) -> TreeFacts:
+        """Follow one change."""
+        deleted = 0
+        for change in mutation.changes:
+            before, after = _describe(change)
+            deleted += isinstance(change, FileDeleted)
+            self._set(change.path, before, after)
+        return TreeFacts(seq=seq, digest=self.digest, deleted=deleted)
+
+    def _set(self, path: str, before: str, after: str) -> None:
+        first = self._first.setdefault(path, before)
+        current = self._now.get(path)
+        if current is not None:
+            self._sum = (self._sum - _weigh(path, current)) % _MODULUS
+        if after == first:
+            self._now.pop(path, None)
+        else:
+            self._now[path] = after
+            self._sum = (self._sum + _weigh(path, after)) % _MODULUS
+
+
+def _weigh(path: str, entry: str) -> int:
+    data = f"{path}\0{entry}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.sha256(data).digest(), "big")
+
+
+def _describe(change: FileChange) -> tuple[str, str]:
+    match change:
+        case FileAdded(after=after):
+            return "", _name(after)
+        case FileModified(before=before, after=after):
+            return _name(before), _name(after)
+        case FileDeleted(before=before):
+            return _name(before), ""
+        case ModeChanged(before_mode=before_mode, after_mode=after_mode):
+            return f"mode:{before_mode}", f"mode:{after_mode}"
+
+
+def _name(entry: Entry) -> str:
+    return msgspec.json.encode(entry).decode()

@@ -1,0 +1,148 @@
+"""Every decision of a run computed again from its trace, and held against what is on record (P19)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from repotrial._core.canonical import Count
+from repotrial.policy._breakers._facts import BodyReader, read_inline
+from repotrial.policy._breakers._fold import BreakerState, decide
+from repotrial.policy._breakers._model import BREAKERS, Decision
+from repotrial.policy._breakers._thresholds import BreakerSettings
+from repotrial.trace import Event, Intervention, MonitorAlert, OnAlert, OperatorDecision
+
+__all__ = ["Recomputed", "RecomputedStatus", "recompute_decisions"]
+
+RecomputedStatus: TypeAlias = Literal[
+    "agrees", "alert-missing", "alert-extra", "intervention-missing", "intervention-extra", "after-end"
+]
+"""`after-end`: the rules decide something after the run was told to end, and nothing had to be done."""
+
+
+class Recomputed(msgspec.Struct, frozen=True, kw_only=True):
+    """A decision of the rules, a record of the trace, or both."""
+
+    status: RecomputedStatus
+    """Whether the two agree."""
+    rule: str
+    """Which rule."""
+    decision: Decision | None = None
+    """What the rules decide; null where only the trace says so."""
+    alert: Count | None = None
+    """The alert on record."""
+    intervention: Count | None = None
+    """The intervention on record."""
+
+    @property
+    def is_agreed(self) -> bool:
+        return self.status in {"agrees", "after-end"}
+
+
+class _Record:
+    """Alerts of breakers and interventions on any alert, as a trace has them."""
+
+    def __init__(self) -> None:
+        self.alerts: list[tuple[int, MonitorAlert]] = []
+        self.interventions: dict[int, list[tuple[int, str]]] = {}
+        self.aborted: set[int] = set()
+        self.abort_seq: int | None = None
+        self.rules: dict[int, str] = {}
+        self.monitors: dict[int, str] = {}
+
+    def take(self, event: Event) -> None:
+        match event.payload:
+            case MonitorAlert() as alert:
+                self.rules[event.seq] = alert.rule
+                self.monitors[event.seq] = alert.monitor
+                if alert.monitor == BREAKERS:
+                    self.alerts.append((event.seq, alert))
+            case Intervention(basis=OnAlert(alert=basis), action=action):
+                kind = str(action.__struct_config__.tag)
+                self.interventions.setdefault(basis, []).append((event.seq, kind))
+            case OperatorDecision(decision="abort", answers=answers):
+                if answers is not None:
+                    self.aborted.add(answers)
+                elif self.abort_seq is None:
+                    self.abort_seq = event.seq
+            case _:
+                pass
+
+    def is_ended_by(self, found: Recomputed) -> bool:
+        """Whether nothing more had to be done after a decision: it ended the run, or a person did."""
+        decision = found.decision
+        ends = decision is not None and decision.action == "terminate"
+        return ends or (found.intervention is not None and found.intervention in self.aborted)
+
+    def find_alert(self, decision: Decision) -> int | None:
+        """Take the alert that says the same."""
+        for index, (seq, alert) in enumerate(self.alerts):
+            if seq > decision.at and alert == decision.build_alert():
+                del self.alerts[index]
+                return seq
+        return None
+
+    def find_intervention(self, alert: int, kind: str) -> int | None:
+        """Take an intervention of a kind on an alert."""
+        for index, (seq, found) in enumerate(self.interventions.get(alert, [])):
+            if found == kind:
+                del self.interventions[alert][index]
+                return seq
+        return None
+
+
+def recompute_decisions(
+    events: Iterable[Event], settings: BreakerSettings, *, read: BodyReader = read_inline
+) -> tuple[Recomputed, ...]:
+    """Derive every decision anew: each alert and intervention of a breaker is among them, none beside."""
+    record = _Record()
+    state = BreakerState(settings, read=read)
+    decisions: list[Decision] = []
+    for event in events:
+        record.take(event)
+        decisions.extend(decide(state, event))
+    found: list[Recomputed] = []
+    has_ended = False
+    for decision in decisions:
+        is_late = record.abort_seq is not None and decision.at > record.abort_seq
+        compared = _compare(decision, record, has_ended=has_ended or is_late)
+        found.append(compared)
+        has_ended = has_ended or record.is_ended_by(compared)
+    found.extend(_list_rest(record))
+    return tuple(found)
+
+
+def _compare(decision: Decision, record: _Record, *, has_ended: bool) -> Recomputed:
+    alert = decision.alert if decision.alert is not None else record.find_alert(decision)
+    if alert is None:
+        status: RecomputedStatus = "after-end" if has_ended else "alert-missing"
+        return Recomputed(status=status, rule=decision.rule, decision=decision)
+    intervention = None
+    if decision.action is not None:
+        intervention = record.find_intervention(alert, decision.action)
+        if intervention is None:
+            status = "after-end" if has_ended else "intervention-missing"
+            return Recomputed(status=status, rule=decision.rule, decision=decision, alert=alert)
+    return Recomputed(
+        status="agrees", rule=decision.rule, decision=decision, alert=alert, intervention=intervention
+    )
+
+
+def _list_rest(record: _Record) -> list[Recomputed]:
+    """What the trace has and the rules do not."""
+    rest = [Recomputed(status="alert-extra", rule=alert.rule, alert=seq) for seq, alert in record.alerts]
+    for alert, interventions in record.interventions.items():
+        if record.monitors.get(alert) == BREAKERS:
+            rest += [
+                Recomputed(
+                    status="intervention-extra",
+                    rule=record.rules.get(alert, "unknown"),
+                    alert=alert,
+                    intervention=seq,
+                )
+                for seq, kind in interventions
+                if kind != "resume"
+            ]
+    return rest

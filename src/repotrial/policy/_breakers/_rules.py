@@ -1,0 +1,336 @@
+"""The breakers' rules (B3, B6, B15, P19, P24), each a small fold over what has happened."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator
+from typing import Final
+
+from repotrial.policy._breakers._facts import CallFacts, TreeFacts
+from repotrial.policy._breakers._model import ActionKind, BreakerEnding, Decision
+from repotrial.policy._breakers._thresholds import BreakerSettings, Repeats
+from repotrial.trace import Signal, TerminationNature
+
+__all__ = ["LoopRules", "PaceRules", "WorkRules", "build_decision"]
+
+_MAX_EVIDENCE: Final = 20
+_MAX_KEPT: Final = 10_000
+_MICROSECONDS: Final = 1_000_000
+
+
+def build_decision(
+    rule: str,
+    signal: Signal,
+    evidence: tuple[int, ...],
+    action: ActionKind | None = None,
+    *,
+    nature: TerminationNature = "resource",
+    wait_us: int | None = None,
+    restore: int | None = None,
+) -> Decision:
+    """A decision with one signal, at the last event of its evidence; what ends a run is critical."""
+    is_grave = action in {"terminate", "quarantine"}
+    rationale = f"{signal.name} is {signal.value}, the threshold is {signal.threshold}"
+    return Decision(
+        rule=rule,
+        severity="critical" if is_grave else "warning",
+        signals=(signal,),
+        evidence=evidence[-_MAX_EVIDENCE:],
+        at=evidence[-1],
+        action=action,
+        wait_us=wait_us,
+        restore=restore,
+        ending=BreakerEnding(code=rule, nature=nature, rationale=rationale)
+        if action == "terminate"
+        else None,
+    )
+
+
+class _Backpressure:
+    """Waits that grow each time (P24)."""
+
+    def __init__(self, settings: BreakerSettings) -> None:
+        self._values = settings.thresholds.backpressure
+        self._wait = self._values.first_wait_seconds
+
+    def next_us(self) -> int:
+        values = self._values
+        wait = min(self._wait, values.most_wait_seconds)
+        self._wait = wait * values.factor
+        return wait * _MICROSECONDS
+
+
+class LoopRules:
+    """Identical calls, repeated installs and work that changes nothing."""
+
+    def __init__(self, settings: BreakerSettings) -> None:
+        self._values = settings.thresholds
+        self._pressure = _Backpressure(settings)
+        self._identical: dict[str, list[int]] = {}
+        self._installs: Counter[tuple[str, str, str]] = Counter()
+        self._most_installs: Counter[tuple[str, str]] = Counter()
+        self._install_places: dict[tuple[str, str], list[int]] = {}
+        self._idle: list[int] = []
+        self._idle_count = 0
+
+    def take_tree(self) -> None:
+        """The tree has changed: what was tried on the old one may be tried again."""
+        self._identical.clear()
+        self._idle.clear()
+        self._idle_count = 0
+
+    def take_call(self, call: CallFacts) -> Iterator[Decision]:
+        """Count a call."""
+        if call.family != "other":  # asking again whether something is done is no loop
+            yield from self._count_identical(call)
+        yield from self.take_installs(call.installs, source="calls", seq=call.seq)
+        yield from self._count_idle(call)
+
+    def take_installs(
+        self, installs: tuple[tuple[str, ...], ...], *, source: str, seq: int
+    ) -> Iterator[Decision]:
+        """Count installs; the same ones may be seen as calls and as programs, so sources count apart."""
+        for packages in installs:
+            yield from self._count_install("dependency-resolutions", "*", source, seq)
+            for package in packages:
+                yield from self._count_install("dependency-reinstalls", package, source, seq)
+
+    def _count_identical(self, call: CallFacts) -> Iterator[Decision]:
+        values = self._values.identical_calls
+        if len(self._identical) > _MAX_KEPT:
+            self._identical.clear()
+        places = self._identical.setdefault(call.identity, [])
+        places.append(call.seq)
+        count = len(places)
+        if _reaches(count, values.terminate_after):
+            signal = Signal(name="identical_calls", value=count, threshold=values.terminate_after)
+            yield build_decision("identical-calls", signal, tuple(places), "terminate")
+        elif values.throttle_after and count >= values.throttle_after:
+            signal = Signal(name="identical_calls", value=count, threshold=values.throttle_after)
+            wait_us = self._pressure.next_us()
+            yield build_decision(
+                "identical-calls",
+                signal,
+                tuple(places),
+                "throttle",
+                wait_us=wait_us,
+            )
+        elif _reaches(count, values.alert_after):
+            signal = Signal(name="identical_calls", value=count, threshold=values.alert_after)
+            yield build_decision("identical-calls", signal, tuple(places))
+
+    def _count_install(self, rule: str, package: str, source: str, seq: int) -> Iterator[Decision]:
+        key = (rule, package)
+        self._installs[(*key, source)] += 1
+        places = self._install_places.setdefault(key, [])
+        places.append(seq)
+        count = self._installs[(*key, source)]
+        if count <= self._most_installs[key]:
+            return  # the other source has said it already
+        self._most_installs[key] = count
+        is_any = rule == "dependency-resolutions"
+        values = self._values.dependency_resolutions if is_any else self._values.dependency_reinstalls
+        name = "dependency_resolutions" if is_any else "installs_of_one_package"
+        yield from _judge(rule, name, count, values, tuple(places))
+
+    def _count_idle(self, call: CallFacts) -> Iterator[Decision]:
+        self._idle_count += 1
+        self._idle = [*self._idle[-_MAX_EVIDENCE:], call.seq]
+        values = self._values.no_progress
+        yield from _judge("no-progress", "calls_without_change", self._idle_count, values, tuple(self._idle))
+
+
+class WorkRules:
+    """Failing checks: oscillation, suspended writes, roll-back."""
+
+    def __init__(self, settings: BreakerSettings) -> None:
+        self._values = settings.thresholds
+        self._cap = settings.caps.failed_check_cycles
+        self._tree = "0" * 64
+        self._tree_seq: int | None = None
+        self._failed_trees: dict[str, int] = {}
+        self._since_failure: str | None = None
+        self._returns: list[int] = []
+        self._cycles: list[int] = []
+        self._failures: list[int] = []
+        self._good_seq: int | None = None
+        self._is_suspended = False
+
+    @property
+    def good_seq(self) -> int | None:
+        """The change after which checks last passed."""
+        return self._good_seq
+
+    def take_tree(self, tree: TreeFacts) -> Iterator[Decision]:
+        """Follow the tree; a mass deletion is taken back."""
+        limit = self._values.mass_deletion.roll_back_after
+        if limit and tree.deleted >= limit:
+            signal = Signal(name="deleted_files", value=tree.deleted, threshold=limit)
+            yield build_decision(
+                "mass-deletion",
+                signal,
+                (tree.seq,),
+                "roll-back",
+                restore=self._tree_seq,
+            )
+        self._tree, self._tree_seq = tree.digest, tree.seq
+
+    def take_call(self, call: CallFacts) -> Iterator[Decision]:
+        """Count what checks say."""
+        if call.result == "passed":
+            self._failures.clear()
+            self._cycles.clear()
+            self._failed_trees.clear()
+            self._returns.clear()
+            self._since_failure = None
+            self._good_seq = self._tree_seq
+        elif call.result == "failed":
+            self._cycles.append(call.seq)
+            yield from self._judge_cap()
+            yield from self._judge_oscillation(call)
+            yield from self._judge_failures(call)
+            self._since_failure = self._tree
+
+    def _judge_cap(self) -> Iterator[Decision]:
+        if self._cap is not None and len(self._cycles) == self._cap:
+            signal = Signal(name="failed_check_cycles", value=len(self._cycles), threshold=self._cap)
+            yield build_decision("failed-check-cap", signal, tuple(self._cycles), "terminate")
+
+    def _judge_oscillation(self, call: CallFacts) -> Iterator[Decision]:
+        """A tree that failed, another that failed, and the first one again."""
+        if self._since_failure in {None, self._tree}:
+            self._failed_trees.setdefault(self._tree, call.seq)
+            return
+        if self._tree not in self._failed_trees:
+            self._failed_trees[self._tree] = call.seq
+            return
+        self._returns.append(call.seq)
+        values = self._values.oscillation
+        places = (self._failed_trees[self._tree], *self._returns)
+        yield from _judge("oscillation", "returns_to_failed_trees", len(self._returns), values, places)
+
+    def _judge_failures(self, call: CallFacts) -> Iterator[Decision]:
+        """Failures on changed trees: running the same checks twice on one tree is no new attempt."""
+        if self._since_failure == self._tree:
+            return
+        self._failures.append(call.seq)
+        values, count = self._values.repeated_failures, len(self._failures)
+        signal = Signal(name="failed_attempts", value=count, threshold=values.suspend_after)
+        if _reaches(count, values.suspend_after):
+            yield build_decision(
+                "repeated-failures",
+                signal,
+                tuple(self._failures),
+                "suspend-writes",
+            )
+        elif _reaches(count, values.roll_back_after):
+            signal = Signal(name="failed_attempts", value=count, threshold=values.roll_back_after)
+            yield build_decision(
+                "repeated-failures",
+                signal,
+                tuple(self._failures),
+                "roll-back",
+                restore=self._good_seq,
+            )
+
+
+class PaceRules:
+    """Ceilings, bursts, expensive repeats, silence and floods."""
+
+    def __init__(self, settings: BreakerSettings) -> None:
+        self._values = settings.thresholds
+        self._caps = settings.caps
+        self._pressure = _Backpressure(settings)
+        self._recent: deque[tuple[int, int]] = deque()
+        self._slow: list[int] = []
+        self._expensive: dict[str, list[int]] = {}
+        self._output = 0
+        self._is_flooded = False
+        self._last: tuple[int, int] | None = None
+
+    def take_tree(self) -> None:
+        """After a change an expensive command is worth its time again."""
+        self._expensive.clear()
+
+    def take_call(self, call: CallFacts) -> Iterator[Decision]:
+        """Look at a call's time and output."""
+        yield from self._judge_ceiling(call)
+        yield from self._judge_burst(call)
+        yield from self._judge_expense(call)
+        yield from self._judge_output(call)
+
+    def take_sign(self, seq: int, at_us: int) -> Iterator[Decision]:
+        """Any event of the agent is a sign of life."""
+        limit_us = self._values.silence.alert_seconds * _MICROSECONDS
+        if self._last is not None and limit_us and at_us - self._last[1] >= limit_us:
+            gap = at_us - self._last[1]
+            signal = Signal(name="silence_us", value=gap, threshold=limit_us)
+            yield build_decision("silence", signal, (self._last[0], seq))
+        self._last = (seq, at_us)
+
+    def _judge_ceiling(self, call: CallFacts) -> Iterator[Decision]:
+        if not call.is_over_ceiling and call.wall_us <= self._caps.command_us:
+            return
+        self._slow.append(call.seq)
+        signal = Signal(name="command_wall_us", value=call.wall_us, threshold=self._caps.command_us)
+        ends = _reaches(len(self._slow), self._values.command_ceiling.terminate_after)
+        yield build_decision(
+            "command-ceiling",
+            signal,
+            tuple(self._slow),
+            "terminate" if ends else None,
+        )
+
+    def _judge_burst(self, call: CallFacts) -> Iterator[Decision]:
+        values = self._values.burst
+        self._recent.append((call.seq, call.at_us))
+        while self._recent and call.at_us - self._recent[0][1] > values.window_seconds * _MICROSECONDS:
+            self._recent.popleft()
+        if values.calls and len(self._recent) >= values.calls:
+            signal = Signal(name="calls_in_window", value=len(self._recent), threshold=values.calls)
+            evidence = tuple(seq for seq, _ in self._recent)
+            self._recent.clear()
+            wait_us = self._pressure.next_us()
+            yield build_decision("burst", signal, evidence, "throttle", wait_us=wait_us)
+
+    def _judge_expense(self, call: CallFacts) -> Iterator[Decision]:
+        values = self._values.expensive_repeats
+        if call.wall_us < values.seconds * _MICROSECONDS or not values.throttle_after:
+            return
+        places = self._expensive.setdefault(call.identity, [])
+        places.append(call.seq)
+        if len(places) >= values.throttle_after:
+            signal = Signal(name="expensive_repeats", value=len(places), threshold=values.throttle_after)
+            yield build_decision(
+                "expensive-repeats",
+                signal,
+                tuple(places),
+                "throttle",
+                wait_us=self._pressure.next_us(),
+            )
+
+    def _judge_output(self, call: CallFacts) -> Iterator[Decision]:
+        values = self._values.output_flood
+        self._output += call.output_bytes
+        if values.terminate_bytes and self._output >= values.terminate_bytes and not self._is_flooded:
+            self._is_flooded = True
+            signal = Signal(name="output_bytes", value=self._output, threshold=values.terminate_bytes)
+            yield build_decision("output-flood", signal, (call.seq,), "terminate")
+        elif values.alert_bytes and call.output_bytes >= values.alert_bytes:
+            signal = Signal(name="output_bytes", value=call.output_bytes, threshold=values.alert_bytes)
+            yield build_decision("output-flood", signal, (call.seq,))
+
+
+def _reaches(count: int, threshold: int) -> bool:
+    """Whether a count has just come to a threshold that is on."""
+    return threshold > 0 and count == threshold
+
+
+def _judge(rule: str, name: str, count: int, values: Repeats, places: tuple[int, ...]) -> Iterator[Decision]:
+    """An alert at the first threshold, the end at the second."""
+    if _reaches(count, values.terminate_after):
+        signal = Signal(name=name, value=count, threshold=values.terminate_after)
+        yield build_decision(rule, signal, places, "terminate")
+    elif _reaches(count, values.alert_after):
+        signal = Signal(name=name, value=count, threshold=values.alert_after)
+        yield build_decision(rule, signal, places)

@@ -1,0 +1,289 @@
+"""Thresholds of the breakers: one file, one digest, its changes on record (P19)."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from repotrial._core.canonical import Count
+from repotrial._core.digest import Digest, digest_bytes
+from repotrial._core.errors import UsageError
+from repotrial.contract import Limits
+from repotrial.policy._programs import read_data
+
+__all__ = [
+    "BreakerSettings",
+    "Caps",
+    "Repeats",
+    "ThresholdChange",
+    "Thresholds",
+    "ThresholdsInvalidError",
+    "build_settings",
+    "load_thresholds",
+    "parse_thresholds",
+    "read_thresholds",
+]
+
+_MICROSECONDS = 1_000_000
+
+
+class ThresholdsInvalidError(UsageError):
+    """A file of thresholds is not one, or lacks a value."""
+
+    code = "thresholds-invalid"
+    default_hint = "start from the bundled file; every threshold is a whole number, and 0 turns a step off"
+
+
+class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class CommandCeiling(_Section, frozen=True, kw_only=True):
+    """Commands that take longer than the contract allows."""
+
+    terminate_after: Count
+    """How many end the run."""
+
+
+class Repeats(_Section, frozen=True, kw_only=True):
+    """Something that is counted: an alert first, the end later."""
+
+    alert_after: Count
+    """From which count on it is an alert."""
+    terminate_after: Count
+    """At which count the run ends."""
+
+
+class IdenticalCalls(Repeats, frozen=True, kw_only=True):
+    """The same call on the same tree."""
+
+    throttle_after: Count
+    """From which count on the agent has to wait."""
+
+
+class RepeatedFailures(_Section, frozen=True, kw_only=True):
+    """Failing checks in a row, each on a changed tree."""
+
+    suspend_after: Count
+    """At which count the workspace becomes read-only."""
+    roll_back_after: Count
+    """At which count it is set back to the last tree whose checks passed."""
+
+
+class MassDeletion(_Section, frozen=True, kw_only=True):
+    """Many files deleted at once."""
+
+    roll_back_after: Count
+    """How many are set back."""
+
+
+class ProhibitedOperation(_Section, frozen=True, kw_only=True):
+    """What the policy prohibits."""
+
+    quarantine_after: Count
+    """How many prohibited commands set the workspace aside."""
+    terminate_after: Count
+    """How many end the run for safety."""
+    calls_terminate_after: Count
+    """How many refused system calls end the run for safety."""
+
+
+class SuspiciousOperation(_Section, frozen=True, kw_only=True):
+    """What a person should look at."""
+
+    pause_after: Count
+    """How many suspicious commands stop the run until an operator decides."""
+
+
+class Dominance(_Section, frozen=True, kw_only=True):
+    """A budget spent without milestones (B15)."""
+
+    percent: Annotated[int, msgspec.Meta(ge=0, le=100)]
+    """Of a cap, spent since the last milestone."""
+
+
+class Silence(_Section, frozen=True, kw_only=True):
+    """Nothing happens."""
+
+    alert_seconds: Count
+    """Between two events of the agent."""
+
+
+class Burst(_Section, frozen=True, kw_only=True):
+    """Many calls in a short time (P24)."""
+
+    calls: Count
+    """How many."""
+    window_seconds: Count
+    """In which time."""
+
+
+class ExpensiveRepeats(_Section, frozen=True, kw_only=True):
+    """Long commands again and again without a change (P24)."""
+
+    seconds: Count
+    """From when a command is expensive."""
+    throttle_after: Count
+    """From which repetition on the agent has to wait."""
+
+
+class Backpressure(_Section, frozen=True, kw_only=True):
+    """How long an agent has to wait (P24)."""
+
+    first_wait_seconds: Count
+    """The first time."""
+    factor: Annotated[int, msgspec.Meta(ge=1, le=100)]
+    """Each time after, that many times longer."""
+    most_wait_seconds: Count
+    """Never longer than this."""
+
+
+class OutputFlood(_Section, frozen=True, kw_only=True):
+    """Output without end."""
+
+    alert_bytes: Count
+    """Of one call."""
+    terminate_bytes: Count
+    """Of all calls together."""
+
+
+class ThresholdChange(_Section, frozen=True, kw_only=True):
+    """A recorded change of the values."""
+
+    date: Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d{2}-\d{2}$")]
+    """When."""
+    what: Annotated[str, msgspec.Meta(min_length=1)]
+    """Which values, from what to what."""
+    evidence: Annotated[str, msgspec.Meta(min_length=1)]
+    """Why: the audited evidence."""
+
+
+class Thresholds(_Section, frozen=True, kw_only=True, rename="kebab"):
+    """All thresholds, as their file has them."""
+
+    schema: Annotated[str, msgspec.Meta(pattern="^repotrial/thresholds@1$")]
+    """Format and version."""
+    command_ceiling: CommandCeiling
+    """Commands beyond the contract's ceiling."""
+    identical_calls: IdenticalCalls
+    """The same call on the same tree."""
+    dependency_reinstalls: Repeats
+    """Installs of the same package."""
+    dependency_resolutions: Repeats
+    """Installs, locks and resolutions of any kind."""
+    oscillation: Repeats
+    """Returns to a tree that has failed before."""
+    repeated_failures: RepeatedFailures
+    """Failing checks in a row."""
+    mass_deletion: MassDeletion
+    """Files deleted at once."""
+    prohibited_operation: ProhibitedOperation
+    """What the policy prohibits."""
+    suspicious_operation: SuspiciousOperation
+    """What a person should look at."""
+    dominance: Dominance
+    """A budget spent without milestones."""
+    no_progress: Repeats
+    """Calls since the tree last changed."""
+    silence: Silence
+    """Time without events."""
+    burst: Burst
+    """Many calls in a short time."""
+    expensive_repeats: ExpensiveRepeats
+    """Long commands without a change."""
+    backpressure: Backpressure
+    """How long waits are."""
+    output_flood: OutputFlood
+    """Output without end."""
+    changes: Annotated[tuple[ThresholdChange, ...], msgspec.Meta(min_length=1)]
+    """Every change of the values, the first ones included."""
+    digest: Digest = ""
+    """Of the file; not part of it."""
+
+
+class Caps(msgspec.Struct, frozen=True, kw_only=True):
+    """The contract's limits that breakers hold events against; null: no such cap."""
+
+    wall_us: Count
+    """Time of the agent."""
+    command_us: Count
+    """Time of one command."""
+    tokens: Count | None = None
+    """Of all model calls together."""
+    tool_calls: Count | None = None
+    """Tool calls."""
+    failed_check_cycles: Count | None = None
+    """Failing checks in a row."""
+    cost_micro_usd: Count | None = None
+    """Cost, in millionths of a dollar."""
+
+
+class BreakerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """All that breakers know besides the events."""
+
+    thresholds: Thresholds
+    """Published values."""
+    caps: Caps
+    """The contract's limits."""
+
+
+def parse_thresholds(data: bytes) -> Thresholds:
+    """Read a file of thresholds.
+
+    Raises:
+        ThresholdsInvalidError: it is none, or lacks a value.
+    """
+    try:
+        raw = tomllib.loads(data.decode())
+        raw.pop("digest", None)
+        parsed = msgspec.convert(raw, Thresholds)
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise ThresholdsInvalidError(f"expected thresholds of breakers, found: {error}") from error
+    return msgspec.structs.replace(parsed, digest=digest_bytes(data))
+
+
+@cache
+def _load_bundled() -> Thresholds:
+    return parse_thresholds(read_data("thresholds.toml"))
+
+
+def load_thresholds(path: Path | None = None) -> Thresholds:
+    """The bundled thresholds, or those of a file.
+
+    Raises:
+        ThresholdsInvalidError: the file cannot be read or is no file of thresholds.
+    """
+    return _load_bundled() if path is None else parse_thresholds(read_thresholds(path))
+
+
+def read_thresholds(path: Path | None = None) -> bytes:
+    """The bytes of the bundled thresholds, or of a file: what a run keeps, for whoever judges it again.
+
+    Raises:
+        ThresholdsInvalidError: the file cannot be read.
+    """
+    if path is None:
+        return read_data("thresholds.toml")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ThresholdsInvalidError(
+            f"{path}: expected a file of thresholds, found: {error.strerror}"
+        ) from error
+
+
+def build_settings(limits: Limits, thresholds: Thresholds | None = None) -> BreakerSettings:
+    """A contract's limits and the thresholds."""
+    caps = Caps(
+        wall_us=limits.wall_seconds * _MICROSECONDS,
+        command_us=limits.command_seconds * _MICROSECONDS,
+        tokens=limits.tokens,
+        tool_calls=limits.tool_calls,
+        failed_check_cycles=limits.failed_check_cycles,
+        cost_micro_usd=int(limits.cost_usd * _MICROSECONDS),
+    )
+    return BreakerSettings(thresholds=thresholds or load_thresholds(), caps=caps)

@@ -1,0 +1,91 @@
+"""Shell scripts read by a grammar, not by patterns (ADR 0012): what would run, in which order, and where.
+
+Nothing that an agent writes can make this raise or take long; what is not understood is marked as a fault,
+and what the text does not say is marked as dynamic.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import msgspec
+import tree_sitter_bash
+from tree_sitter import Language, Parser
+
+from repotrial.policy._shell_model import ShellCommand, ShellFault, ShellScript
+from repotrial.policy._shell_source import build_source
+from repotrial.policy._shell_store import Collector
+from repotrial.policy._shell_walk import Limits, Walker
+from repotrial.policy._shell_words import Scope
+
+__all__ = ["parse_shell"]
+
+_LANGUAGE = Language(tree_sitter_bash.language())
+_CACHED_CHARACTERS = 4096
+
+
+def parse_shell(text: str) -> ShellScript:
+    """Read a script; never raises."""
+    return _parse_cached(text) if len(text) <= _CACHED_CHARACTERS else _parse(text)
+
+
+def _parse(text: str) -> ShellScript:
+    collector = Collector()
+    _parse_into(collector, text, scope=Scope({}, "."), limits=Limits())
+    return ShellScript(
+        commands=tuple(collector.commands),
+        assignments=tuple(collector.assignments),
+        functions=tuple(collector.functions),
+        faults=tuple(collector.faults),
+    )
+
+
+# The same command is looked at by several rules and again when decisions are computed anew.
+_parse_cached = lru_cache(maxsize=256)(_parse)
+
+
+def _parse_into(collector: Collector, text: str, *, scope: Scope, limits: Limits) -> str | None:
+    """Read a text into a collection of commands; answers what it would print, where that is known."""
+    source = build_source(text)
+    output: str | None = None
+    for piece in source.pieces:
+        tree = Parser(_LANGUAGE).parse(piece.data)
+        walker = Walker(
+            collector,
+            source.original,
+            piece.start,
+            documents=source.documents,
+            limits=limits,
+            nested=_parse_nested,
+        )
+        output = walker.walk_all(tree.root_node, scope)
+    if source.unread_from is not None:
+        end = len(source.original)
+        collector.faults.append(ShellFault(start=source.unread_from, end=end, reason="too-long"))
+    return output if len(source.pieces) == 1 else None
+
+
+def _parse_nested(
+    text: str, collector: Collector, scope: Scope, limits: Limits, place: tuple[int, int, int | None]
+) -> str | None:
+    """Read text that stands inside an argument; places in it become places in the whole."""
+    inner = Collector(collector.budget)
+    output = _parse_into(inner, text, scope=scope, limits=limits)
+    start, end, verbatim = place
+    base = len(collector.commands)
+
+    def move(command: ShellCommand) -> ShellCommand:
+        first, last = (start, end) if verbatim is None else (verbatim + command.start, verbatim + command.end)
+        return msgspec.structs.replace(
+            command,
+            start=first,
+            end=last,
+            sources=tuple(each + base for each in command.sources),
+            substitutions=tuple(each + base for each in command.substitutions),
+        )
+
+    collector.commands.extend(move(command) for command in inner.commands)
+    collector.assignments.extend(inner.assignments)
+    collector.functions.extend((name, start, end) for name, _, _ in inner.functions)
+    collector.faults.extend(ShellFault(start=start, end=end, reason=each.reason) for each in inner.faults)
+    return output

@@ -1,0 +1,243 @@
+"""Putting down one command: wrappers off, nested text read, the working directory followed."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+import msgspec
+
+from repotrial.policy._programs import load_programs
+from repotrial.policy._shell_model import Assignment, Nesting, Redirection, ShellCommand, ShellFault, Word
+from repotrial.policy._shell_output import find_output
+from repotrial.policy._shell_store import Collector
+from repotrial.policy._shell_unwrap import Unwrapped, unwrap
+from repotrial.policy._shell_words import Scope
+
+__all__ = ["Context", "Emitter", "Limits", "Nested", "join_path"]
+
+_MAX_NESTED: Final = 6
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """How deep text may stand within text."""
+
+    nested: int = 0
+
+    def enter(self) -> Limits | None:
+        return Limits(nested=self.nested + 1) if self.nested < _MAX_NESTED else None
+
+
+Nested: TypeAlias = Callable[[str, Collector, Scope, Limits, tuple[int, int, int | None]], str | None]
+"""Reads text that stands inside an argument."""
+
+
+class Context(msgspec.Struct, frozen=True, kw_only=True):
+    """What surrounds a command."""
+
+    nesting: tuple[Nesting, ...] = ()
+    sources: tuple[int, ...] = ()
+    substitutions: tuple[int, ...] = ()
+    input_text: str | None = None
+    is_background: bool = False
+
+    def enter(self, nesting: Nesting) -> Context:
+        return msgspec.structs.replace(self, nesting=(*self.nesting, nesting))
+
+    def replace(self, **changes: object) -> Context:
+        return msgspec.structs.replace(self, **changes)
+
+
+def join_path(directory: str | None, path: str) -> str | None:
+    """A path as seen from where the script began; None where that is not known."""
+    if path.startswith(("/", "~")):
+        return posixpath.normpath(path)
+    if directory is None:
+        return None
+    return posixpath.normpath(posixpath.join(directory, path))
+
+
+class Emitter:
+    """Puts commands into a collection."""
+
+    def __init__(self, collector: Collector, *, limits: Limits, nested: Nested) -> None:
+        self._collector = collector
+        self._limits = limits
+        self._nested = nested
+
+    def emit(
+        self,
+        words: tuple[Word, ...],
+        scope: Scope,
+        context: Context,
+        *,
+        streams: tuple[Redirection, ...],
+        assignments: tuple[Assignment, ...],
+        place: tuple[int, int],
+    ) -> str | None:
+        """Put a command down; answers what it would print, where that is known."""
+        given = next((each.text for each in streams if each.kind in {"here-doc", "here-string"}), None)
+        given = context.input_text if given is None else given
+        is_query = [word.text for word in words[:2]] in (["command", "-v"], ["command", "-V"])
+        left = Unwrapped(words=words, wrappers=()) if is_query else unwrap(words)
+        command = ShellCommand(
+            words=(*left.words, _more(place)) if left.has_more else left.words,
+            wrappers=left.wrappers,
+            assignments=(*assignments, *left.assignments),
+            redirections=streams,
+            cwd=scope.cwd if left.cwd is None else _resolve(scope.cwd, left.cwd),
+            sources=context.sources,
+            substitutions=context.substitutions,
+            input_text=given,
+            runs_input=left.runs_input and left.script is None,
+            is_background=context.is_background,
+            nesting=context.nesting,
+            start=place[0],
+            end=place[1],
+        )
+        if self._run_script(command, left, scope):
+            return None
+        if left.script is not None:
+            command = msgspec.structs.replace(command, wrappers=left.wrappers[:-1])
+        self._collector.add(_mark_dynamic(command))
+        for inner in left.inner:
+            self._emit_inner(inner, command, scope, context)
+        self._run_saved(command, scope)
+        _follow(command, scope)
+        if not all(word.is_static for word in command.words) or left.wrappers:
+            return None
+        output = find_output(command.name, command.argv[1:], given)
+        if output is not None:
+            self._save(command, output)
+        return output
+
+    def _save(self, command: ShellCommand, output: str) -> None:
+        """`cat > x.sh <<EOF`, `echo … > x.sh`, `… | tee x.sh`: what is in the file is known."""
+        targets = [each.target for each in command.redirections if each.kind in {"write", "append"}]
+        targets += command.arguments if command.name == "tee" else ()
+        for target in targets:
+            path = None if target is None else _resolve(command.cwd, target)
+            if path is not None:
+                self._collector.budget.save(path, output)
+
+    def _run_saved(self, command: ShellCommand, scope: Scope) -> None:
+        """A file that the script itself has written and now runs."""
+        runs_files = _is_shell(command.name) or command.name in {"source", "."}
+        words = command.arguments if runs_files else command.words[:1]
+        file = next((word for word in words if not word.text.startswith("-")), None)
+        if file is None or not (runs_files or "/" in file.text):
+            return
+        text = self._collector.budget.saved.get(_resolve(command.cwd, file) or "")
+        limits = self._limits.enter()
+        if text is None or limits is None or not self._collector.spend_nested(len(text)):
+            return
+        first = len(self._collector.commands)
+        place = (command.start, command.end, None)
+        self._nested(text, self._collector, scope.fork(), limits, place)
+        self._adopt(first, command, wrappers=(*command.wrappers, command.name), is_script=True)
+
+    def _emit_inner(
+        self, words: tuple[Word, ...], command: ShellCommand, scope: Scope, context: Context
+    ) -> None:
+        """What `find -exec` runs, on files that the text does not have."""
+        place = (words[0].start, words[-1].end)
+        first = len(self._collector.commands)
+        filled = tuple(
+            msgspec.structs.replace(word, text=word.text.replace("{}", "$@"), is_static=False)
+            if "{}" in word.text
+            else word
+            for word in words
+        )
+        self.emit(filled, scope.fork(), context, streams=(), assignments=(), place=place)
+        self._adopt(first, command, wrappers=(*command.wrappers, command.name), is_script=False)
+
+    def _run_script(self, command: ShellCommand, left: Unwrapped, scope: Scope) -> bool:
+        """Read text that the command hands to a shell; answers whether that was possible."""
+        script = left.script
+        if script is not None:
+            if not script.is_static and re.fullmatch(r"\s*[$`]\S.*", script.text, re.DOTALL):
+                return False
+            text, verbatim = script.text, script.verbatim_start
+            place = (script.start, script.end)
+        elif command.runs_input and command.input_text is not None and _is_shell(command.name):
+            text, verbatim, place = command.input_text, None, (command.start, command.end)
+        else:
+            return False
+        limits = self._limits.enter()
+        if limits is None or not self._collector.spend_nested(len(text)):
+            fault = ShellFault(start=place[0], end=place[1], reason="too-deep")
+            self._collector.faults.append(fault)
+            return False
+        inner = scope if left.is_same_shell else scope.fork()
+        inner.cwd = command.cwd
+        for number, word in enumerate(left.parameters):
+            inner.variables[str(number)] = word.text if word.is_static else None
+        first = len(self._collector.commands)
+        self._nested(text, self._collector, inner, limits, (*place, verbatim))
+        wrappers = left.wrappers if script is not None else (*left.wrappers, command.name)
+        self._adopt(first, command, wrappers=wrappers, is_script=True)
+        return len(self._collector.commands) > first
+
+    def _adopt(self, first: int, outer: ShellCommand, *, wrappers: tuple[str, ...], is_script: bool) -> None:
+        """Say of new commands what holds for the one that starts them."""
+        own: tuple[Nesting, ...] = ("script",) if is_script else ()
+        for index in range(first, len(self._collector.commands)):
+            command = self._collector.commands[index]
+            self._collector.commands[index] = msgspec.structs.replace(
+                command,
+                wrappers=(*wrappers, *command.wrappers),
+                nesting=(*outer.nesting, *own, *command.nesting) if is_script else command.nesting,
+                sources=command.sources or outer.sources,
+                substitutions=(*outer.substitutions, *command.substitutions),
+                redirections=(*command.redirections, *outer.redirections)
+                if is_script
+                else command.redirections,
+                is_background=command.is_background or outer.is_background,
+            )
+
+
+def _more(place: tuple[int, int]) -> Word:
+    return Word(text="$@", is_static=False, start=place[0], end=place[1])
+
+
+def _is_shell(name: str) -> bool:
+    return name in load_programs().names.shells
+
+
+def _mark_dynamic(command: ShellCommand) -> ShellCommand:
+    """Whether the text does not say what runs."""
+    first = command.words[0] if command.words else None
+    unknown_name = first is not None and not first.is_static
+    unknown_input = command.runs_input and command.input_text is None and bool(command.sources)
+    is_shell = _is_shell(command.name) or command.name == "eval" or "eval" in command.wrappers
+    unknown_text = is_shell and any(not word.is_static for word in command.words[1:])
+    if not (unknown_name or unknown_input or unknown_text):
+        return command
+    return msgspec.structs.replace(command, is_dynamic=True)
+
+
+def _resolve(cwd: str | None, word: Word) -> str | None:
+    return join_path(cwd, word.text) if word.is_static else None
+
+
+def _follow(command: ShellCommand, scope: Scope) -> None:
+    """`cd` and `pushd` change where later commands run."""
+    if command.name not in {"cd", "pushd", "popd"} or command.wrappers not in (
+        (),
+        ("builtin",),
+        ("command",),
+    ):
+        return
+    targets = [word for word in command.arguments if not re.fullmatch(r"-[LPe@]+|--", word.text)]
+    before = scope.cwd
+    if command.name == "popd":
+        scope.cwd = scope.previous
+    elif not targets:
+        scope.cwd = "~" if command.name == "cd" else None
+    elif targets[0].text == "-":
+        scope.cwd = scope.previous
+    else:
+        scope.cwd = _resolve(scope.cwd, targets[0])
+    scope.previous = before

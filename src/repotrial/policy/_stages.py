@@ -1,0 +1,81 @@
+"""Which stage calls need (P7): by the tool's family, and for shells by the class of the command."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+import msgspec
+
+from repotrial.policy._commands import find_classes
+from repotrial.policy._programs import CommandClass
+from repotrial.policy._shell import parse_shell
+from repotrial.policy._tools import ToolTable, ToolUse, read_tool_use
+from repotrial.trace import Signal, Stage
+
+__all__ = ["ProposedCall", "StageDecision", "decide_stage", "find_stage"]
+
+_ORDER: Final[tuple[Stage, ...]] = ("read", "write", "test")
+_HARMLESS: Final[frozenset[CommandClass]] = frozenset({"read", "git-history"})
+
+
+class ProposedCall(Protocol):
+    """A call that a model asks for."""
+
+    @property
+    def name(self) -> str:
+        """The tool, as the agent declared it."""
+        ...
+
+    @property
+    def arguments(self) -> bytes:
+        """A JSON text."""
+        ...
+
+
+class StageDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """The stage that calls need, and why."""
+
+    before: Stage
+    """The stage until now."""
+    after: Stage
+    """The stage that they need; never lower than `before`."""
+    signals: tuple[Signal, ...]
+    """How many calls need which stage."""
+
+    @property
+    def is_change(self) -> bool:
+        return self.before != self.after
+
+
+def decide_stage(
+    current: Stage, calls: Sequence[ProposedCall], table: ToolTable | None = None
+) -> StageDecision:
+    """The lowest stage in which all calls can do their work, and not below the present one."""
+    needed = [find_stage(read_tool_use(call.name, call.arguments, table)) for call in calls]
+    after = max([current, *needed], key=_ORDER.index)
+    signals = tuple(
+        Signal(name=f"{stage}_calls", value=needed.count(stage)) for stage in _ORDER if stage in needed
+    )
+    return StageDecision(before=current, after=after, signals=signals)
+
+
+def find_stage(use: ToolUse) -> Stage:
+    """The stage that one call needs.
+
+    A command that is not known to leave the workspace alone needs `write`; one that runs tests needs `test`.
+    """
+    match use.family:
+        case "write":
+            return "write"
+        case "test":
+            return "test"
+        case "shell":
+            classes = {kind for text in use.commands for kind in find_classes(parse_shell(text))}
+            if "test" in classes:
+                return "test"
+            return "write" if classes - _HARMLESS or not use.commands else "read"
+        case "code":
+            return "write"
+        case _:
+            return "read"

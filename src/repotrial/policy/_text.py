@@ -1,0 +1,227 @@
+"""The policy's rules over what a model writes: prose, code blocks and commands alike (P17).
+
+A command in a tool call is about to run. The same words in a code block or in prose are a mention: their
+severity and class are one step lower, and where the words before them forbid it ("never run …") they are a
+note. The form is kept with each finding (S10).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from repotrial.policy._programs import load_programs
+from repotrial.policy._python_code import find_python_uses
+from repotrial.policy._shell import parse_shell
+from repotrial.policy._shell_model import ShellScript
+from repotrial.policy._text_commands import find_in_script
+from repotrial.policy._text_model import Hit, TextFinding, TextFormat, TextPlace, build_finding
+from repotrial.policy._text_python import find_in_python
+
+__all__ = ["check_text"]
+
+_MAX_FINDINGS: Final = 100
+_MAX_CHARACTERS: Final = 512 * 1024
+_MAX_CANDIDATES: Final = 200
+_MAX_PIECES: Final = 2000
+_MAX_LINE: Final = 10_000
+_MAX_CANDIDATE: Final = 400
+_CONTINUATIONS: Final = bytes(range(0x80, 0xC0))
+"""Bytes of UTF-8 that are not the first of a character."""
+
+_SHELL_TAGS: Final = frozenset(
+    {"sh", "bash", "shell", "zsh", "console", "shell-session", "terminal", "ksh", "dash"}
+)
+_PYTHON_TAGS: Final = frozenset({"python", "py", "python3", "ipython"})
+_PROMPT = re.compile(r"^(?:\$|>|#|%) ", re.MULTILINE)
+_FENCE = re.compile(
+    r"^[ \t]*(`{3,}+|~{3,}+)[ \t]*([\w+-]*)[^\n]*\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
+)
+_INLINE = re.compile(r"(?<!`)`([^`\n]{2,500})`(?!`)")
+_TRIGGER = re.compile(
+    r"(?<![\w./$-])(?:/(?:usr/)?s?bin/)?(?:sudo|doas|pkexec|rm|shred|dd|mkfs(?:\.\w+)?|wipefs|curl|wget|nc|ncat|netcat|socat|scp|rsync"
+    r"|git|cat|head|tail|cp|tar|chmod|setcap|bash|sh|zsh|eval|echo|printf|base64|printenv|unshare|nsenter|strace|insmod|modprobe"
+    r"|docker|pip3?|npm|python3?|find)(?=\s|\$\{IFS\})"
+    r"|:\(\)\s*\{"
+)
+_FORBIDS = re.compile(
+    r"\b(?:never|not|avoid\w*|without|cannot|can't|don't|doesn't|won't|shouldn't|mustn't|refus\w+|forbid\w*|forbidden|prohibit\w*"
+    r"|instead of|rather than|dangerous|malicious|block\w*|disallow\w*|warn\w*)\b[^.!?\n]{0,80}$",
+    re.IGNORECASE,
+)
+_PIPED_SHELL = re.compile(r"\|\s*(?:sudo\s+)?(?:ba|z|da|k)?sh(?=\s+[a-z]|$)")
+_SENTENCE_END = re.compile(r"[.!?](?:\s|$)")
+
+
+class _Piece(msgspec.Struct, frozen=True, kw_only=True):
+    text: str
+    start: int
+    """In characters of the whole."""
+    format: TextFormat
+    language: str
+    """`shell`, `python` or `unknown`."""
+    steps_down: int
+
+
+def check_text(text: str, *, where: TextPlace) -> tuple[TextFinding, ...]:
+    """Rules that a text meets, in the order of the text; never raises.
+
+    Args:
+        text: What a model said, or what a tool was given.
+        where: `command` for the command of a shell tool, `program` for code that another tool runs, `code`
+            for content that a tool writes, `message` for all else that a model says.
+    """
+    text = text[:_MAX_CHARACTERS]
+    found: dict[tuple[str, int, str], TextFinding] = {}
+    for piece in islice(_iter_pieces(text, where), _MAX_PIECES):
+        for rule, start, end in _iter_hits(piece):
+            segment = text[piece.start + start : piece.start + end]
+            offset = len(text[: piece.start + start].encode("utf-8", "surrogatepass"))
+            finding = build_finding(
+                rule,
+                text_format=piece.format,
+                steps_down=piece.steps_down,
+                segment=segment,
+                offset_bytes=offset,
+            )
+            if finding is not None:
+                found.setdefault((rule, offset, segment), finding)
+        if len(found) >= _MAX_FINDINGS:
+            break
+    ordered = sorted(found.values(), key=lambda each: each.offset_bytes)
+    return tuple(ordered[:_MAX_FINDINGS])
+
+
+def _iter_pieces(text: str, where: TextPlace) -> Iterator[_Piece]:
+    if where == "command":
+        yield _Piece(text=text, start=0, format="command", language="shell", steps_down=0)
+    elif where == "program":
+        language = "shell" if _guess(text) == "shell" else "python"
+        yield _Piece(text=text, start=0, format="code", language=language, steps_down=0)
+    elif where == "code":
+        yield _Piece(text=text, start=0, format="code", language=_guess(text), steps_down=1)
+    else:
+        yield from _iter_message(text)
+
+
+def _iter_message(text: str) -> Iterator[_Piece]:
+    position = 0
+    for block in _FENCE.finditer(text):
+        yield from _iter_prose(text, position, block.start())
+        tag = block[2].casefold()
+        content = block[3]
+        if tag in _SHELL_TAGS:
+            language = "shell"
+        else:
+            language = "python" if tag in _PYTHON_TAGS else _guess(content) if not tag else "unknown"
+        if language == "shell":
+            content = _PROMPT.sub("  ", content)
+        yield _Piece(text=content, start=block.start(3), format="code", language=language, steps_down=1)
+        position = block.end()
+    yield from _iter_prose(text, position, len(text))
+
+
+def _iter_prose(text: str, start: int, end: int) -> Iterator[_Piece]:
+    prose = text[start:end]
+    blanked = list(prose)
+    for span in _INLINE.finditer(prose):
+        steps = 2 if _FORBIDS.search(_sentence_before(prose, span.start())) else 1
+        first = span.start(1)
+        yield _Piece(text=span[1], start=start + first, format="code", language="shell", steps_down=steps)
+        blanked[span.start() : span.end()] = " " * (span.end() - span.start())
+    for line in re.finditer(r"[^\n]+", "".join(blanked)):
+        yield from _iter_candidates(line[0], start + line.start(), "natural-language")
+
+
+def _iter_candidates(line: str, start: int, text_format: TextFormat) -> Iterator[_Piece]:
+    """Pieces of a line that read like a command, to where the sentence ends."""
+    for count, found in enumerate(_TRIGGER.finditer(line[:_MAX_LINE])):
+        if count >= _MAX_CANDIDATES:
+            return
+        rest = line[found.start() : found.start() + _MAX_CANDIDATE]
+        end = _SENTENCE_END.search(rest, found.end() - found.start())
+        text = (rest if end is None else rest[: end.start()]).rstrip(" \t\"'*),:")
+        if text.count("'") % 2:
+            text = text.replace("'", "_")
+        if text.count('"') % 2:
+            text = text.replace('"', "_")
+        if (piped := _PIPED_SHELL.search(text)) is not None:
+            text = text[: piped.end()]  # the sentence goes on; the command does not
+        steps = 1
+        if text_format == "natural-language" and _FORBIDS.search(_sentence_before(line, found.start())):
+            steps = 2
+        yield _Piece(
+            text=text, start=start + found.start(), format=text_format, language="prose", steps_down=steps
+        )
+
+
+def _sentence_before(text: str, position: int) -> str:
+    """What the same sentence says before a place."""
+    before = text[max(0, position - 160) : position]
+    ends = [found.end() for found in re.finditer(r"[.!?]\s|\n\n", before)]
+    return before[ends[-1] :] if ends else before
+
+
+def _guess(text: str) -> str:
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    if re.match(r"#!.*\b(?:ba|z|da|k)?sh\b|\$ ", first):
+        return "shell"
+    if re.match(r"#!.*python|(?:from \w[\w.]* )?import \w|def \w+\(|class \w+", first):
+        return "python"
+    word = first.partition(" ")[0].rpartition("/")[2]
+    is_known = load_programs().find_class(word) != "other" or word in load_programs().wrappers
+    return "shell" if is_known and re.fullmatch(r"[a-z][\w.+-]*", word) else "unknown"
+
+
+def _iter_hits(piece: _Piece) -> Iterator[tuple[str, int, int]]:
+    """Rules and the characters of the piece between which they are met."""
+    match piece.language:
+        case "python":
+            yield from _find_in_module(piece.text)
+        case "unknown":
+            yield from find_in_python(piece.text)
+            lines = re.finditer(r"[^\n]+", piece.text)
+            pieces = (each for line in lines for each in _iter_candidates(line[0], line.start(), "code"))
+            for candidate in islice(pieces, _MAX_PIECES):
+                for rule, start, end in _iter_hits(candidate):
+                    yield rule, candidate.start + start, candidate.start + end
+        case _:
+            yield from _find_in_shell(piece)
+
+
+def _find_in_module(code: str) -> Iterator[tuple[str, int, int]]:
+    yield from find_in_python(code)
+    for use in find_python_uses(code):
+        if use.kind == "command" and (place := code.find(use.text)) >= 0:
+            for hit in find_in_script(parse_shell(use.text)):
+                yield hit.rule, place, place + len(use.text)
+
+
+def _find_in_shell(piece: _Piece) -> Iterator[tuple[str, int, int]]:
+    script = parse_shell(piece.text)
+    data = piece.text.encode("utf-8", "surrogatepass")
+    for hit in find_in_script(script):
+        if piece.language == "prose" and not _is_plausible(hit, script):
+            continue
+        yield hit.rule, _count_characters(data[: hit.start]), _count_characters(data[: hit.end])
+
+
+def _count_characters(data: bytes) -> int:
+    """Bytes that begin a character."""
+    return len(data.translate(None, _CONTINUATIONS))
+
+
+def _is_plausible(hit: Hit, script: ShellScript) -> bool:
+    """Whether prose names a command: after `sudo` stands a program, and what is met begins the piece."""
+    if hit.start > 0:
+        return False
+    if hit.rule not in {"privilege-escalation", "package-install", "network-access"}:
+        return True
+    first = next((command for command in script.commands if command.end == hit.end), None)
+    if first is None or not first.words:
+        return False
+    return load_programs().find_class(load_programs().resolve(first.name)) != "other"

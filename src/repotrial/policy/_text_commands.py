@@ -1,0 +1,99 @@
+"""Rules over the commands of a script."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Final, TypeAlias
+
+from repotrial.policy import _rules_network as network
+from repotrial.policy import _rules_system as system
+from repotrial.policy._foreign_code import find_started
+from repotrial.policy._python_code import find_python_uses
+from repotrial.policy._shell import parse_shell
+from repotrial.policy._shell_model import ShellCommand, ShellScript
+from repotrial.policy._text_model import Hit
+from repotrial.policy._text_python import find_in_python
+
+__all__ = ["find_in_script"]
+
+_Rule: TypeAlias = Callable[[ShellCommand, ShellScript], bool]
+
+_RULES: Final[dict[str, _Rule]] = {
+    "destructive-delete": system.deletes_too_much,
+    "destructive-device": system.harms_device,
+    "download-and-run": network.downloads_and_runs,
+    "exfiltration": network.sends,
+    "secret-access": system.reads_secrets,
+    "privilege-grant": system.grants,
+    "sandbox-escape": system.escapes,
+    "privilege-escalation": system.escalates,
+    "hidden-command": network.hides,
+    "network-access": network.contacts,
+    "git-history": system.digs,
+    "sandbox-probe": system.probes,
+    "system-path-write": system.writes_system,
+    "system-service": system.changes_system,
+    "remote-package": network.installs_remote,
+    "package-install": network.installs,
+    "environment-dump": system.dumps,
+}
+_OF_PIPELINES: Final = frozenset({"download-and-run", "hidden-command", "exfiltration"})
+_MAX_CHECKED: Final = 300
+_MAX_DEPTH: Final = 3
+
+
+def find_in_script(script: ShellScript, depth: int = 0) -> Iterator[Hit]:
+    """Rules that a script meets, with the piece that meets each."""
+    for command in script.commands[:_MAX_CHECKED]:
+        for rule, is_met in _RULES.items():
+            if is_met(command, script):
+                start = command.start
+                if rule in _OF_PIPELINES:
+                    start = min([start, *(script.commands[index].start for index in command.sources)])
+                yield Hit(rule, start, command.end)
+        if depth < _MAX_DEPTH:
+            yield from _find_in_code(command, depth)
+    yield from _find_bombs(script)
+    for fault in script.faults:
+        if fault.reason != "syntax":
+            yield Hit("unreadable-command", fault.start, fault.end)
+
+
+def _find_in_code(command: ShellCommand, depth: int) -> Iterator[Hit]:
+    """Python in the command line or in its input, and the commands that it starts."""
+    if not command.name.startswith(("python", "pypy")):
+        for text in find_started(command):
+            for hit in find_in_script(parse_shell(text), depth + 1):
+                yield Hit(hit.rule, command.start, command.end)
+        return
+    codes = [
+        following.text
+        for word, following in pairwise(command.words)
+        if re.fullmatch(r"-[A-Za-z]*c", word.text)
+    ]
+    if command.runs_input and command.input_text is not None:
+        codes.append(command.input_text)
+    for code in codes:
+        for rule, _, _ in find_in_python(code):
+            yield Hit(rule, command.start, command.end)
+        for use in find_python_uses(code):
+            if use.kind == "command":
+                for hit in find_in_script(parse_shell(use.text), depth + 1):
+                    yield Hit(hit.rule, command.start, command.end)
+
+
+def _find_bombs(script: ShellScript) -> Iterator[Hit]:
+    """A function that calls itself through a pipe or in the background."""
+    for name, start, end in script.functions:
+        calls = [
+            command
+            for command in script.commands
+            if "function" in command.nesting
+            and command.name == name
+            and start <= command.start <= end
+            and (command.sources or command.is_background)
+        ]
+        if calls:
+            yield Hit("fork-bomb", start, end)

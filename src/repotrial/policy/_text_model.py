@@ -1,0 +1,113 @@
+"""What rules find in text: which rule, how grave, in which form, and the exact place."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from typing import Annotated, Literal, TypeAlias
+
+import msgspec
+
+from repotrial.policy._programs import read_data
+from repotrial.trace import Severity
+
+__all__ = [
+    "FindingClass",
+    "Hit",
+    "TextFinding",
+    "TextFormat",
+    "TextPlace",
+    "TextRule",
+    "build_finding",
+    "find_names",
+    "load_text_rules",
+]
+
+FindingClass: TypeAlias = Literal["prohibited", "suspicious", "note"]
+"""`prohibited` operations end in quarantine; `suspicious` ones are alerts; a `note` is for the record."""
+
+TextFormat: TypeAlias = Literal["natural-language", "code", "command"]
+"""As in a trace's segments (S10)."""
+
+TextPlace: TypeAlias = Literal["message", "command", "program", "code"]
+"""`message`: what a model says or thinks; `command`: what a shell tool is told to run; `program`: code that
+another tool is told to run; `code`: content that a tool puts somewhere."""
+
+_CLASSES: tuple[FindingClass, ...] = ("note", "suspicious", "prohibited")
+_SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
+
+
+class TextRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"finding_class": "class"}):
+    """One published rule."""
+
+    finding_class: FindingClass
+    """Of a command that a tool is told to run."""
+    severity: Severity
+    """The same."""
+    summary: str
+    """What such a text does."""
+
+
+class _Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    schema: Annotated[str, msgspec.Meta(pattern="^repotrial/text-rules@1$")]
+    rules: dict[str, TextRule]
+    programs: dict[str, frozenset[str]]
+
+
+class TextFinding(msgspec.Struct, frozen=True, kw_only=True, rename={"finding_class": "class"}):
+    """A piece of text that meets a rule."""
+
+    rule: str
+    """Which rule."""
+    severity: Severity
+    """How grave it is in this form."""
+    finding_class: FindingClass
+    """Prohibited, suspicious, or a note."""
+    format: TextFormat
+    """The form that it was found in."""
+    segment: str
+    """The exact piece."""
+    offset_bytes: int
+    """Where it begins in the text."""
+
+
+class Hit(msgspec.Struct, frozen=True):
+    """A rule that is met between two bytes of a script."""
+
+    rule: str
+    start: int
+    end: int
+
+
+@cache
+def _load() -> _Rules:
+    return msgspec.convert(tomllib.loads(read_data("text-rules.toml").decode()), _Rules)
+
+
+def load_text_rules() -> dict[str, TextRule]:
+    """The published rules by their ids."""
+    return _load().rules
+
+
+def find_names(group: str) -> frozenset[str]:
+    """The programs that rules look for, by what they have in common."""
+    return _load().programs[group]
+
+
+def build_finding(
+    rule: str, *, text_format: TextFormat, steps_down: int, segment: str, offset_bytes: int
+) -> TextFinding | None:
+    """A finding, weakened by `steps_down`; None where nothing is left of it."""
+    base = load_text_rules()[rule]
+    level = _CLASSES.index(base.finding_class) - steps_down
+    if level < 0 and text_format == "natural-language":
+        return None
+    severity = max(0, _SEVERITIES.index(base.severity) - steps_down)
+    return TextFinding(
+        rule=rule,
+        severity=_SEVERITIES[severity],
+        finding_class=_CLASSES[max(0, level)],
+        format=text_format,
+        segment=segment,
+        offset_bytes=offset_bytes,
+    )

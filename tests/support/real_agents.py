@@ -40,8 +40,8 @@ _MACHINE: Final = (HostToolsError, PackageBuilderMissingError)
 def require_agent(name: str) -> InstalledAgent:
     """An agent that is in the cache, waited for where somebody else is installing it.
 
-    Skips where there is no index. A machine without Node.js or Python of a fitting version is a reason as well,
-    but not for continuous integration, which has to have them.
+    Skips where there is no index. A machine without Node.js or Python that fits is a reason as well, but not
+    for continuous integration, which has to have them.
     """
     require_sandboxes()
     found = _install(name)

@@ -88,7 +88,9 @@ def summarize_document(document: dict[str, Any]) -> dict[str, Any]:
 
 def _summarize_event(event: dict[str, Any]) -> str:
     marks = "".join(
-        mark for mark, key in (("S", "is_subagent"), ("M", "is_mcp"), ("*", "hits_ground_truth")) if event[key]
+        mark
+        for mark, key in (("S", "is_subagent"), ("M", "is_mcp"), ("*", "hits_ground_truth"))
+        if event[key]
     )
     when = f"{event['elapsed_seconds']}s {event['cumulative_tokens']}t"
     ranges = [

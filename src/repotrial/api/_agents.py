@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,10 +18,14 @@ from repotrial.run import (
     Agent,
     CommandAgent,
     HumanAgent,
+    LoadedAdapter,
+    ModelAgent,
     NoopAgent,
     PatchAgent,
     ReferenceAgent,
     ScriptAgent,
+    list_adapters,
+    load_adapter,
     load_agent_file,
     short_version,
 )
@@ -35,6 +40,8 @@ AGENT_FORMS: Final = (
     "script:FILE",
     "command:PROGRAM ARGS",
     "predictions:FILE",
+    "NAME[@MODEL] of `repotrial agent list`",
+    "agent:FILE.toml[@MODEL]",
 )
 
 _PLAIN: Final[dict[str, Agent]] = {"noop": NoopAgent(), "reference": ReferenceAgent(), "human": HumanAgent()}
@@ -73,11 +80,24 @@ class Roster(msgspec.Struct, frozen=True, kw_only=True):
     """Instances of predictions for which no contract was named."""
 
 
-def build_roster(names: Sequence[str], contract_ids: Iterable[str]) -> Roster:
+def build_roster(
+    names: Sequence[str],
+    contract_ids: Iterable[str],
+    *,
+    adapters: Path | None = None,
+    model: str | None = None,
+) -> Roster:
     """The agents of these names.
+
+    Args:
+        names: See `AGENT_FORMS`.
+        contract_ids: Contracts that predictions may be for.
+        adapters: The user's own directory of adapters.
+        model: For agents that ask a model, and whose name does not say which; each has its own default.
 
     Raises:
         AgentNameError: there is none of that name.
+        AdapterInvalidError: an adapter is not sound.
         AgentFileError: a file that one is made of cannot be read.
         PredictionsError: a file of predictions is not one.
     """
@@ -87,7 +107,8 @@ def build_roster(names: Sequence[str], contract_ids: Iterable[str]) -> Roster:
     for name in names:
         kind, separator, rest = name.partition(":")
         if kind != "predictions" or not separator:
-            agents.append((_build_agent(name, kind, rest), None))
+            found = _find_model_agent(name, adapters=adapters, model=model)
+            agents.append((found or _build_agent(name, kind, rest), None))
             continue
         for instance, agent in _iter_predictions(Path(rest)):
             only = by_form.get(normalize_name(instance))
@@ -96,6 +117,40 @@ def build_roster(names: Sequence[str], contract_ids: Iterable[str]) -> Roster:
             else:
                 agents.append((agent, only))
     return Roster(agents=tuple(agents), unmatched=tuple(unmatched))
+
+
+def _find_model_agent(name: str, *, adapters: Path | None, model: str | None) -> ModelAgent | None:
+    """An agent that asks a model; None where the name is of another form."""
+    head, _, chosen = name.partition("@")
+    if name.startswith("agent:"):
+        # A file may have the sign in its name.
+        path = Path(name.removeprefix("agent:"))
+        if not path.exists() and "@" in path.name:
+            head, _, chosen = name.rpartition("@")
+            path = Path(head.removeprefix("agent:"))
+        else:
+            chosen = ""
+        return _build_model_agent(load_adapter(path), chosen or model)
+    if name in _PLAIN or ":" in head:
+        return None
+    found = {item.adapter.name: item for item in list_adapters(adapters)}
+    if head in found:
+        return _build_model_agent(found[head], chosen or model)
+    near = difflib.get_close_matches(head, [*found, *_PLAIN], n=1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    raise AgentNameError(
+        f"expected the name of an agent, found {name!r}",
+        hint=f"{hint}{AgentNameError.default_hint}",
+    )
+
+
+def _build_model_agent(loaded: LoadedAdapter, model: str | None) -> ModelAgent:
+    name = loaded.adapter.name
+    return ModelAgent(
+        name=f"agent-{name}" if name in _PLAIN else name,
+        adapter=loaded,
+        model=model or loaded.adapter.model,
+    )
 
 
 def _build_agent(name: str, kind: str, rest: str) -> Agent:

@@ -83,8 +83,8 @@ class RunsSummary(msgspec.Struct, frozen=True, kw_only=True):
     runs: int
     """Run directories, all of them."""
     repeated: tuple[str, ...]
-    """Directories that do not count: the operator or the machine ended them before an agent could, and a
-    later attempt was carried through."""
+    """Directories that do not count: the operator or the machine ended them before an agent could, or before
+    they were sealed, and another attempt was carried through."""
     mixed_conditions: tuple[str, ...]
     """Contracts whose runs are not all of one comparability class (P30)."""
     agents: tuple[AgentSummary, ...]
@@ -136,6 +136,8 @@ def summarize_runs(
 def _find_repeated(runs: Iterable[JudgedRun]) -> set[Path]:
     """Attempts that stand for nothing: no agent can have brought about their end, and they were repeated.
 
+    A harness that was killed before it could seal conducts the run again, whatever its verdict would be.
+
     Whatever ends while an agent works counts, so that breaking the harness never raises an agent's rate (P5).
     """
     by_spec: dict[str, list[JudgedRun]] = {}
@@ -147,8 +149,17 @@ def _find_repeated(runs: Iterable[JudgedRun]) -> set[Path]:
         for attempts in by_spec.values()
         if any(isinstance(run.card.status, Scorable) for run in attempts)
         for run in attempts
-        if _is_void(run)
+        if _is_void(run) or (_is_unsealed(run) and any(map(_is_carried_through, attempts)))
     }
+
+
+def _is_unsealed(run: JudgedRun) -> bool:
+    """Everything that an agent could have a hand in had ended, and then the seal was not made."""
+    return run.evidence.facts.is_ended and run.evidence.seal == "absent"
+
+
+def _is_carried_through(run: JudgedRun) -> bool:
+    return isinstance(run.card.status, Scorable) and run.evidence.seal != "absent"
 
 
 def _is_void(run: JudgedRun) -> bool:

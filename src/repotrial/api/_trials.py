@@ -14,6 +14,7 @@ from repotrial.api._agents import Roster, build_roster
 from repotrial.api._contracts import load_contract
 from repotrial.api._entries import RunEntry, judge_run, score_run
 from repotrial.api._machine import MachineSettings
+from repotrial.api._models import ModelChoice, describe_upstream, find_adapters_directory, open_model_access
 from repotrial.contract import ContractInvalidError, LoadedContract, check_lock
 from repotrial.fleet import (
     FleetEvent,
@@ -25,7 +26,16 @@ from repotrial.fleet import (
     conduct_fleet,
     plan_runs,
 )
-from repotrial.run import Handover, HumanAgent, Stopper, refuse_handover
+from repotrial.run import (
+    Agent,
+    Handover,
+    HumanAgent,
+    ModelAccess,
+    ModelAccessMissingError,
+    ModelAgent,
+    Stopper,
+    refuse_handover,
+)
 from repotrial.sandbox import InstallationSettings, Level
 from repotrial.trace import load_or_create_key
 
@@ -60,6 +70,8 @@ class TrialRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Runs at a time."""
     is_fresh: bool = False
     """Whether what was conducted before is conducted again."""
+    models: ModelChoice = ModelChoice()
+    """Who answers for models, and at what price."""
 
 
 class PlannedTrial(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,13 +131,13 @@ class RunUnscored(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", 
 TrialEvent: TypeAlias = FleetEvent | RunScored | RunUnscored
 
 
-def plan_trials(request: TrialRequest) -> TrialPlan:
+def plan_trials(request: TrialRequest, machine: MachineSettings) -> TrialPlan:
     """What `conduct_trials` would do now; nothing is started.
 
     Raises:
         RepoTrialError: a contract or an agent cannot be used.
     """
-    fleet, roster = _plan(request)
+    fleet, roster = _plan(request, machine)
     trials = tuple(
         PlannedTrial(
             run_id=run.spec.run_id,
@@ -159,8 +171,27 @@ def conduct_trials(
 
     Stop it with `stopper`, and it tells what was stopped; or close it. What is recorded is kept.
     """
-    fleet, _ = _plan(request)
-    settings = FleetSettings(
+    fleet, _ = _plan(request, machine)
+    with open_model_access(request.models, machine) as models:
+        settings = _build_settings(request, machine, models, key_file, stopper, handover)
+        events = conduct_fleet(fleet, settings)
+        try:
+            for event in events:
+                yield event
+                yield from _judge(event)
+        finally:
+            events.close()
+
+
+def _build_settings(
+    request: TrialRequest,
+    machine: MachineSettings,
+    models: ModelAccess | None,
+    key_file: Path,
+    stopper: Stopper,
+    handover: Handover,
+) -> FleetSettings:
+    return FleetSettings(
         runs=request.runs,
         installation=InstallationSettings(
             cache=machine.cache, home=machine.home, variables=machine.variables, secrets=machine.secrets
@@ -168,16 +199,10 @@ def conduct_trials(
         level=request.level,
         key=load_or_create_key(key_file),
         jobs=request.jobs,
+        models=models,
         handover=handover,
         stopper=stopper,
     )
-    events = conduct_fleet(fleet, settings)
-    try:
-        for event in events:
-            yield event
-            yield from _judge(event)
-    finally:
-        events.close()
 
 
 def _judge(event: FleetEvent) -> Iterator[TrialEvent]:
@@ -195,19 +220,49 @@ def _judge(event: FleetEvent) -> Iterator[TrialEvent]:
         yield RunUnscored(run_id=event.run_id, directory=event.directory, fault=fault)
 
 
-def _plan(request: TrialRequest) -> tuple[FleetPlan, Roster]:
+def _plan(request: TrialRequest, machine: MachineSettings) -> tuple[FleetPlan, Roster]:
     contracts = [_load(directory) for directory in request.contracts]
-    roster = build_roster(request.agents, [loaded.contract.id for loaded in contracts])
+    roster = build_roster(
+        request.agents,
+        [loaded.contract.id for loaded in contracts],
+        adapters=find_adapters_directory(machine),
+        model=request.models.model,
+    )
+    agents = _bind_models(roster, request.models, machine)
     conditions = RunConditions(level=request.level, root_seed=request.root_seed)
     plan = plan_runs(
         contracts,
-        roster.agents,
+        agents,
         conditions=conditions,
         repeats=request.repeats,
         runs=request.runs,
         is_fresh=request.is_fresh,
     )
     return plan, roster
+
+
+def _bind_models(
+    roster: Roster, models: ModelChoice, machine: MachineSettings
+) -> tuple[tuple[Agent, str | None], ...]:
+    """Who answers is part of what an agent is: a canned model makes another one of it.
+
+    Raises:
+        ModelAccessMissingError: an agent asks a model, and nobody answers.
+    """
+    asking = [agent for agent, _ in roster.agents if isinstance(agent, ModelAgent)]
+    if not asking:
+        return roster.agents
+    if models.upstream is None:
+        raise ModelAccessMissingError(
+            f"{asking[0].name}: expected somebody who answers for its model, found none"
+        )
+    parameters = {"upstream": describe_upstream(models.upstream, machine)}
+    return tuple(
+        (msgspec.structs.replace(agent, parameters=parameters), only)
+        if isinstance(agent, ModelAgent)
+        else (agent, only)
+        for agent, only in roster.agents
+    )
 
 
 def _load(directory: Path) -> LoadedContract:

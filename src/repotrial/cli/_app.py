@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from repotrial import __version__
-from repotrial.cli import _cache, _contract, _doctor, _error, _run, _sandbox, _trace
+from repotrial.cli import _agent, _cache, _contract, _doctor, _error, _retrieval, _run, _sandbox, _trace
 
 __all__ = ["build_app"]
 
@@ -46,7 +46,7 @@ def build_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(invoke_without_command=True)(_root)
-    for module in (_contract, _run, _trace, _sandbox, _cache, _error):
+    for module in (_contract, _run, _agent, _retrieval, _trace, _sandbox, _cache, _error):
         app.add_typer(module.app)
     app.command("doctor", epilog="Example: repotrial doctor --json")(_doctor.doctor)
     return app

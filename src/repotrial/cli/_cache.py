@@ -69,6 +69,7 @@ def _print_entries(entries: list[KeptItem], *, verb: str) -> None:
         screen.line(
             (f"{size:>9} MB ", "bold"),
             f"{entry.kind:<9}  {entry.key}",
+            f"  {entry.content}" if entry.content else "",
             ("  in use" if entry.is_in_use else "", "green"),
             (f"  {entry.problem}" if entry.problem else "", "red"),
         )

@@ -10,6 +10,7 @@ import typer
 from repotrial.cli._options import JsonFlag, RunDirectories, noun
 from repotrial.cli._run_compare import compare
 from repotrial.cli._run_list import list_runs
+from repotrial.cli._run_oversight import decide, recompute
 from repotrial.cli._run_page import page
 from repotrial.cli._run_replay import replay
 from repotrial.cli._run_show import show
@@ -105,6 +106,8 @@ app.command("show", epilog="Example: repotrial run show runs/textkit-noop-r0 --t
 app.command("score", epilog="Example: repotrial run score runs/* --json")(score)
 app.command("page", epilog="Example: repotrial run page runs/textkit-noop-r0 -o noop.html")(page)
 app.command("replay", epilog="Example: repotrial run replay runs/textkit-noop-r0 --contract DIR")(replay)
+app.command("recompute", epilog="Example: repotrial run recompute runs/*")(recompute)
+app.command("decide", epilog="Example: repotrial run decide runs/one --allow --why 'a test fixture'")(decide)
 app.command("list", epilog="Example: repotrial run list runs --tag acceptance-failure")(list_runs)
 app.command("compare", epilog="Example: repotrial run compare runs/one runs/other --force")(compare)
 app.command("summary", epilog="Example: repotrial run summary runs --compare noop,reference")(summarize)

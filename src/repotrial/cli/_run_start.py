@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
@@ -41,7 +42,7 @@ def start(  # noqa: PLR0913 - one option for each thing that an operator decides
             "--agent",
             metavar="AGENT",
             help="noop, reference, human, patch:FILE, script:FILE, 'command:PROGRAM ARGS' or "
-            "predictions:FILE (SWE-bench JSONL); repeatable.",
+            "predictions:FILE (SWE-bench JSONL), or one of `repotrial agent list`; repeatable.",
         ),
     ],
     repeats: Annotated[
@@ -76,6 +77,36 @@ def start(  # noqa: PLR0913 - one option for each thing that an operator decides
             help="The private key that seals; this machine's own if left out.",
         ),
     ] = None,
+    upstream: Annotated[
+        str | None,
+        typer.Option(
+            "--upstream",
+            metavar="WHO",
+            help="Who answers for models: provider:NAME (openai, anthropic, gemini), provider:FILE.toml, "
+            "script:FILE.toml or recording:RUN_DIR.",
+        ),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="NAME", help="The model; each agent has a default.")
+    ] = None,
+    prices: Annotated[
+        Path | None,
+        typer.Option("--prices", metavar="CSV", readable=False, help="A price book in place of ours."),
+    ] = None,
+    thresholds: Annotated[
+        Path | None,
+        typer.Option(
+            "--thresholds", metavar="TOML", readable=False, help="Breakers' thresholds in place of ours."
+        ),
+    ] = None,
+    task_budget: Annotated[
+        float | None,
+        typer.Option("--task-budget", metavar="USD", min=0, help="For all runs on one contract together."),
+    ] = None,
+    total_budget: Annotated[
+        float | None,
+        typer.Option("--total-budget", metavar="USD", min=0, help="For all runs together."),
+    ] = None,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Show what would run, how long and at what cost; start nothing."),
@@ -104,9 +135,18 @@ def start(  # noqa: PLR0913 - one option for each thing that an operator decides
         repeats=repeats,
         jobs=jobs,
         is_fresh=again,
+        models=api.ModelChoice(
+            upstream=upstream,
+            model=model,
+            prices=prices,
+            thresholds=thresholds,
+            task_budget=_to_decimal(task_budget),
+            total_budget=_to_decimal(total_budget),
+            ledger=runs / "ledger.jsonl",
+        ),
     )
     machine = build_settings(cache, secrets=secrets or ())
-    plan = api.plan_trials(request)
+    plan = api.plan_trials(request, machine)
     _tell_unmatched(plan, json=json)
     if not plan.trials:
         raise NothingToRunError("expected an agent for one of the contracts, found none")
@@ -115,6 +155,10 @@ def start(  # noqa: PLR0913 - one option for each thing that an operator decides
         return
     _verify_person(plan, jobs)
     _conduct(request, plan, machine, key_file, is_success_expected=expect is not None, json=json)
+
+
+def _to_decimal(value: float | None) -> Decimal | None:
+    return None if value is None else Decimal(str(value))
 
 
 def _tell_unmatched(plan: TrialPlan, *, json: bool) -> None:

@@ -12,7 +12,14 @@ import msgspec
 from repotrial._core.digest import Digest
 from repotrial._core.errors import EvidenceError
 from repotrial.contract import Caps, LoadedContract, RunSpec
-from repotrial.run import Agent, build_spec, find_attempts, find_variants
+from repotrial.run import (
+    Agent,
+    ReferenceAgent,
+    ReferenceMissingError,
+    build_spec,
+    find_attempts,
+    find_variants,
+)
 from repotrial.sandbox import Level
 from repotrial.trace import MonitorAlert, RunPaths, Termination, iter_events
 
@@ -83,6 +90,9 @@ def plan_runs(
         repeats: Replicates of each pair.
         runs: Where earlier attempts are looked for.
         is_fresh: Whether what was conducted before is conducted again.
+
+    Raises:
+        ReferenceMissingError: the reference is to be tried on a contract that has none.
     """
     planned: dict[Digest, PlannedRun] = {}
     # Replicates outermost: a fleet that is stopped has tried everything about as often.
@@ -91,6 +101,8 @@ def plan_runs(
             for agent, only in agents:
                 if only is not None and only != loaded.contract.id:
                     continue
+                if isinstance(agent, ReferenceAgent) and loaded.reference is None:
+                    raise ReferenceMissingError(f"{loaded.directory}: expected a reference, found none")
                 spec = _build_spec(loaded, agent, conditions, replicate)
                 conducted = None if is_fresh else _find_conducted(find_attempts(runs, spec))
                 # A contract or an agent that is named twice is still one.

@@ -18,8 +18,24 @@ from repotrial._core.resolve import resolve_documents
 from repotrial.contract import LoadedContract
 from repotrial.fleet._events import FleetEvent, RunEnded, RunPhase, RunSkipped, RunStarted, RunUndone
 from repotrial.fleet._plan import FleetPlan, PlannedRun
-from repotrial.run import Handover, RunRequest, RunStoppedError, Stopper, conduct_run, refuse_handover
-from repotrial.sandbox import Installation, InstallationSettings, Level, open_installation
+from repotrial.run import (
+    Handover,
+    ModelAccess,
+    RunRequest,
+    RunStoppedError,
+    Stopper,
+    conduct_run,
+    refuse_handover,
+    remove_unfinished,
+)
+from repotrial.sandbox import (
+    Installation,
+    InstallationSettings,
+    Interrupt,
+    Level,
+    interruptible,
+    open_installation,
+)
 from repotrial.trace import CheckOutcome, Phase, SecretRedactor, SigningKey
 
 __all__ = ["FleetSettings", "conduct_fleet"]
@@ -36,6 +52,8 @@ class FleetSettings:
     key: SigningKey
     jobs: int = 1
     """Runs at a time."""
+    models: ModelAccess | None = None
+    """For agents that ask a model."""
     handover: Handover = refuse_handover
     stopper: Stopper = field(default_factory=Stopper)
 
@@ -50,6 +68,7 @@ def conduct_fleet(plan: FleetPlan, settings: FleetSettings) -> Generator[FleetEv
     for run in plan.runs:
         if run.conducted is not None:
             yield RunSkipped(run_id=run.spec.run_id, directory=str(run.conducted))
+    remove_unfinished(settings.runs)
     resolve_documents()  # before any thread decodes one
     missing = plan.missing
     events: queue.SimpleQueue[FleetEvent] = queue.SimpleQueue()
@@ -126,6 +145,7 @@ def _build_request(
         redactor=shelf.redactor,
         listener=_Listener(run.spec.run_id, put),
         stopper=settings.stopper,
+        models=settings.models,
         handover=settings.handover,
     )
 
@@ -139,12 +159,15 @@ class _Shelf:
         self._lock = threading.Lock()
         self._locks: dict[Path, threading.Lock] = {}
         self._known: dict[Path, Installation | RepoTrialError] = {}
+        self._interrupt = Interrupt()
+        settings.stopper.tell(self._interrupt.throw)
 
     def open(self, loaded: LoadedContract) -> Installation:
         """The installation of a contract.
 
         Raises:
             RepoTrialError: it cannot be opened on this machine.
+            RunStoppedError: it was not opened because somebody wants an end.
         """
         with self._lock:
             lock = self._locks.setdefault(loaded.directory, threading.Lock())
@@ -153,12 +176,14 @@ class _Shelf:
                 self._known[loaded.directory] = self._try(loaded)
         found = self._known[loaded.directory]
         if isinstance(found, RepoTrialError):
+            self._settings.stopper.verify_going()
             raise found
         return found
 
     def _try(self, loaded: LoadedContract) -> Installation | RepoTrialError:
         try:
-            return open_installation(loaded, self._settings.installation, level=self._settings.level)
+            with interruptible(self._interrupt):
+                return open_installation(loaded, self._settings.installation, level=self._settings.level)
         except RepoTrialError as error:
             return error
 

@@ -122,10 +122,11 @@ def _describe_duration(report: RunReport, record: Record) -> str:
 
 def _describe_cost(card: ScoreCard) -> str | Unknown:
     cost = card.cost
-    if isinstance(cost.cost_usd, Unknown):
-        return cost.cost_usd
     tokens = "" if isinstance(cost.tokens, Unknown) else f", {cost.tokens:,} tokens"
-    return f"{cost.cost_usd} USD{tokens}"
+    if not isinstance(cost.cost_usd, Unknown):
+        return f"{cost.cost_usd} USD{tokens}"
+    units = cost.cost_units
+    return cost.cost_usd if isinstance(units, Unknown) else f"{units} abstract units{tokens}"
 
 
 def _describe_end(report: RunReport) -> str | Unknown:

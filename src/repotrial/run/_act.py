@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import Final, Literal, TypeAlias, assert_never
+from typing import Final, assert_never
 
 import msgspec
 
@@ -12,56 +12,42 @@ from repotrial._core.errors import ContractError, MachineError
 from repotrial.run._agents import (
     CommandAgent,
     HumanAgent,
+    ModelAgent,
     NoopAgent,
     PatchAgent,
     ReferenceAgent,
     ScriptAgent,
 )
+from repotrial.run._change import take_change
 from repotrial.run._context import BoundRun
 from repotrial.run._limits import build_resource_limits
+from repotrial.run._model_work import work_with_model
 from repotrial.run._monitor import SyscallMonitor
+from repotrial.run._network import plan_network
 from repotrial.run._outputs import build_output
+from repotrial.run._resources import build_usage_signals, watch_resources
 from repotrial.run._restate import restate_patch
+from repotrial.run._staging import find_first_stage, find_stage_mode, open_desk, serve_desk
+from repotrial.run._termination import terminate_at_ceiling, terminate_normally
+from repotrial.run._watch import STAGE_COMMAND, MutationLog, StageKeeper
 from repotrial.sandbox import (
     Bind,
     CommandResult,
     CommandSpec,
-    Mark,
     Workspace,
-    build_change,
 )
 from repotrial.trace import (
     Command,
     Exited,
     ExitUnknown,
-    Intervention,
-    MonitorAlert,
-    Observed,
-    OnAlert,
     Signal,
-    Terminate,
-    Termination,
-    TerminationCategory,
     ToolInvocation,
-    WorkspaceMutation,
 )
 
 __all__ = ["AgentSandboxLostError", "ReferenceMissingError", "act"]
 
 AGENT_PLACE: Final = "/opt/repotrial/agent"
-_CHANGES_PER_EVENT: Final = 200
 _CONTROL_SECONDS: Final = 300
-
-Ceiling: TypeAlias = Literal["timeout", "cpu", "memory", "output", "disk", "processes"]
-
-_CODES: Final[dict[Ceiling, tuple[TerminationCategory, str]]] = {
-    "timeout": ("run-timeout", "wall-time"),
-    "cpu": ("circuit-breaker", "cpu-time"),
-    "memory": ("circuit-breaker", "memory"),
-    "output": ("circuit-breaker", "output"),
-    "disk": ("circuit-breaker", "disk"),
-    "processes": ("circuit-breaker", "processes"),
-}
 
 
 class ReferenceMissingError(ContractError):
@@ -86,7 +72,7 @@ def act(run: BoundRun, briefing: str) -> bytes:
     agent = run.request.agent
     match agent:
         case NoopAgent():
-            _terminate_normally(run, "completed", "done", "the agent does nothing")
+            terminate_normally(run, "completed", "done", "the agent does nothing")
             return b""
         case ReferenceAgent():
             reference = run.request.loaded.reference
@@ -106,6 +92,8 @@ def act(run: BoundRun, briefing: str) -> bytes:
             return _work(run, briefing, argv, None)
         case HumanAgent():
             return _hand_over(run, briefing)
+        case ModelAgent():
+            return work_with_model(run, briefing, agent)
         case _:
             assert_never(agent)
 
@@ -123,7 +111,7 @@ def _hand_in(run: BoundRun, patch: bytes) -> bytes:
         ),
         actor="agent",
     )
-    _terminate_normally(run, "completed", "done", "the change was handed in")
+    terminate_normally(run, "completed", "done", "the change was handed in")
     return restate_patch(run, patch)
 
 
@@ -135,26 +123,44 @@ def _work(run: BoundRun, briefing: str, argv: tuple[str, ...], script: bytes | N
         scratch.write("briefing.md", briefing.encode())
         if script is not None:
             scratch.write("script", script, is_executable=True)
-        before = workspace.snapshot()
-        result = _execute(run, workspace, argv, Bind(source=scratch.path, target=AGENT_PLACE))
-        _record_mutations(run, workspace, before)
+        mutations = MutationLog(run.writer, workspace)
+        result = _execute(run, workspace, argv, Bind(source=scratch.path, target=AGENT_PLACE), stack)
+        mutations.record()
         _terminate(run, result)
-        return build_change(workspace, generated=run.request.loaded.contract.policy.generated).patch
+        return take_change(run, workspace)
 
 
-def _execute(run: BoundRun, workspace: Workspace, argv: tuple[str, ...], bind: Bind) -> CommandResult:
+def _execute(
+    run: BoundRun, workspace: Workspace, argv: tuple[str, ...], bind: Bind, stack: ExitStack
+) -> CommandResult:
     writer, limits = run.writer, run.request.limits
     monitor = SyscallMonitor(writer, phase="act", since=writer.head.count - 1, has_programs=True)
+    desk = open_desk(run, stack)
+    network = plan_network(run.request.loaded.contract.policy.network, run, stack)
+    first = find_first_stage(find_stage_mode(run.request), run.installation.capabilities)
+    ceilings = build_resource_limits(limits)
     started_us = SystemClock().now_us()
     sandbox = run.installation.open_sandbox(
         workspace,
         phase="act",
-        binds=(bind,),
-        variables={"REPOTRIAL_BRIEFING": f"{AGENT_PLACE}/briefing.md"},
-        limits=build_resource_limits(limits),
+        stage=first,
+        test_tools=run.request.loaded.contract.policy.test_tools,
+        binds=(bind, *(() if desk is None else desk.binds), *network.binds),
+        variables={
+            "REPOTRIAL_BRIEFING": f"{AGENT_PLACE}/briefing.md",
+            "REPOTRIAL_STAGE": STAGE_COMMAND,
+            **network.variables,
+        },
+        limits=ceilings,
         sink=monitor,
     )
-    with sandbox, run.request.stopper.watch(sandbox):
+    with (
+        sandbox,
+        run.request.stopper.watch(sandbox),
+        serve_desk(desk, StageKeeper(writer, sandbox, stage=first)),
+        network.serve(run, sandbox, run.request.network),
+        watch_resources(writer, sandbox, ceilings),
+    ):
         result = sandbox.run(
             CommandSpec(
                 argv=argv, timeout_seconds=limits.wall_seconds, output_bytes=limits.output_mb * 1024**2
@@ -182,7 +188,7 @@ def _execute(run: BoundRun, workspace: Workspace, argv: tuple[str, ...], bind: B
 def _hand_over(run: BoundRun, briefing: str) -> bytes:
     seconds = run.request.limits.wall_seconds
     with run.installation.open_plain_workspace() as workspace:
-        before = workspace.snapshot()
+        mutations = MutationLog(run.writer, workspace)
         started_us = SystemClock().now_us()
         in_time = run.request.handover(workspace.path, briefing, seconds)
         wall_us = max(0, SystemClock().now_us() - started_us)
@@ -197,37 +203,29 @@ def _hand_over(run: BoundRun, briefing: str) -> bytes:
             ),
             actor="agent",
         )
-        _record_mutations(run, workspace, before)
+        mutations.record()
         minutes = Signal(name="human_us", value=wall_us, threshold=seconds * 1_000_000)
         if in_time:
-            _terminate_normally(run, "completed", "done", "the person is done", minutes)
+            terminate_normally(run, "completed", "done", "the person is done", minutes)
         else:
-            _terminate_early(run, "timeout", minutes)
-        return build_change(workspace, generated=run.request.loaded.contract.policy.generated).patch
-
-
-def _record_mutations(run: BoundRun, workspace: Workspace, before: Mark) -> None:
-    """Everything that differs now, in events of bounded size (P15)."""
-    since = run.writer.head.count - 1
-    changes = workspace.delta(before, workspace.snapshot(), sink=run.writer)
-    for start in range(0, len(changes), _CHANGES_PER_EVENT):
-        part = changes[start : start + _CHANGES_PER_EVENT]
-        run.writer.append(WorkspaceMutation(cause=Observed(since=since), changes=part), actor="harness")
+            terminate_at_ceiling(run, "timeout", minutes)
+        return take_change(run, workspace)
 
 
 def _terminate(run: BoundRun, result: CommandResult) -> None:
     usage = (
         Signal(name="wall_us", value=result.usage.wall_us, threshold=run.request.limits.wall_seconds * 10**6),
+        *build_usage_signals(result.usage, build_resource_limits(run.request.limits)),
     )
     match result.cause:
         case "ended":
-            _terminate_normally(run, "agent-exit", "exit", "the agent's program ended", *usage)
+            terminate_normally(run, "agent-exit", "exit", "the agent's program ended", *usage)
         case "sandbox-lost":
             _verify_machine(run)
             rationale = "the agent ended everything in its sandbox"
-            _terminate_normally(run, "agent-exit", "sandbox-ended", rationale, *usage)
+            terminate_normally(run, "agent-exit", "sandbox-ended", rationale, *usage)
         case cause:
-            _terminate_early(run, cause, *usage)
+            terminate_at_ceiling(run, cause, *usage)
 
 
 def _verify_machine(run: BoundRun) -> None:
@@ -243,33 +241,3 @@ def _verify_machine(run: BoundRun) -> None:
         result = sandbox.run(CommandSpec(argv=("/bin/sh", "-c", ":"), timeout_seconds=_CONTROL_SECONDS))
     if result.exit != Exited(code=0):
         raise AgentSandboxLostError("the sandbox was lost while the agent worked, and so was another one")
-
-
-def _terminate_normally(
-    run: BoundRun, category: TerminationCategory, code: str, rationale: str, *signals: Signal
-) -> None:
-    run.lifecycle.terminate(
-        Termination(category=category, nature="none", code=code, rationale=rationale, signals=signals)
-    )
-
-
-def _terminate_early(run: BoundRun, cause: Ceiling, *signals: Signal) -> None:
-    """A ceiling ended it: the alert, what was done about it, and the end, each an event (P12, P14)."""
-    category, code = _CODES[cause]
-    alert = run.writer.append(
-        MonitorAlert(monitor="resources", rule=code, severity="critical", phase="act", signals=signals),
-        actor="monitor",
-    )
-    intervention = run.writer.append(
-        Intervention(action=Terminate(), basis=OnAlert(alert=alert.seq), effective=True), actor="harness"
-    )
-    run.lifecycle.terminate(
-        Termination(
-            category=category,
-            nature="resource",
-            code=code,
-            rationale=f"the agent reached its ceiling: {code}",
-            evidence=(alert.seq, intervention.seq),
-            signals=signals,
-        )
-    )

@@ -1,4 +1,4 @@
-"""Built-in agents: what they are, as data. None of them asks a model.
+"""Agents: what they are, as data.
 
 An agent is told apart by what it is, exactly: `version` and `adapter_digest` of its configuration change with
 the bytes of the script or the patch that it brings.
@@ -14,13 +14,15 @@ import msgspec
 from repotrial._core.canonical import canonical_digest
 from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.errors import UsageError
-from repotrial.contract import AgentConfiguration
+from repotrial.contract import AgentConfiguration, ParameterValue
+from repotrial.run._adapters import LoadedAdapter
 
 __all__ = [
     "Agent",
     "AgentFileError",
     "CommandAgent",
     "HumanAgent",
+    "ModelAgent",
     "NoopAgent",
     "PatchAgent",
     "ReferenceAgent",
@@ -92,16 +94,34 @@ class HumanAgent(_Agent, frozen=True, kw_only=True, tag="human"):
     name: AgentName = "human"
 
 
-Agent: TypeAlias = NoopAgent | ReferenceAgent | PatchAgent | ScriptAgent | CommandAgent | HumanAgent
-"""Who can be put on trial without a model."""
+class ModelAgent(_Agent, frozen=True, kw_only=True, tag="model"):
+    """A program that asks a model, by way of the gateway."""
+
+    adapter: LoadedAdapter
+    """How to get it and to start it."""
+    model: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    """The model that it is told to ask for."""
+    parameters: dict[str, ParameterValue] = {}
+    """What else decides how it works: bounds that it is told, and the like."""
+
+
+Agent: TypeAlias = (
+    NoopAgent | ReferenceAgent | PatchAgent | ScriptAgent | CommandAgent | HumanAgent | ModelAgent
+)
+"""Who can be put on trial."""
 
 
 def build_agent_configuration(agent: Agent, *, reference_digest: Digest | None) -> AgentConfiguration:
     """The agent as a run specification names it."""
     content = _describe_content(agent, reference_digest)
     digest = canonical_digest(["repotrial/agent@1", agent.__struct_config__.tag, agent.name, content])
+    asked = agent if isinstance(agent, ModelAgent) else None
     return AgentConfiguration(
-        name=agent.name, version=_find_version(agent) or short_version(digest), adapter_digest=digest
+        name=agent.name,
+        version=_find_version(agent) or short_version(digest),
+        model=None if asked is None else asked.model,
+        parameters={} if asked is None else asked.parameters,
+        adapter_digest=digest,
     )
 
 
@@ -117,6 +137,8 @@ def _find_version(agent: Agent) -> str | None:
             return "1"
         case PatchAgent(version=version):
             return version
+        case ModelAgent(adapter=adapter):
+            return adapter.version
         case _:
             return None
 
@@ -131,6 +153,8 @@ def _describe_content(agent: Agent, reference_digest: Digest | None) -> str:
             return digest_bytes(content)
         case CommandAgent(argv=argv):
             return canonical_digest(list(argv))
+        case ModelAgent(adapter=adapter):
+            return adapter.digest
         case _:
             assert_never(agent)
 

@@ -40,7 +40,7 @@ def build_briefing(contract: Contract, statement: str) -> BriefingText:
     """Write the briefing of a contract; the same contract always gives the same text."""
     issue = f"# {contract.title}\n\n{statement.strip()}\n"
     obligations = (*contract.clarify.behavior, *_list_rules(contract))
-    hints = (*_list_places(contract), *contract.clarify.hints)
+    hints = (*_list_places(contract), *contract.clarify.hints, *_list_stages(contract))
     parts = [issue, _render_list("What must hold afterwards", obligations), _render_list("Hints", hints)]
     return BriefingText(
         issue=issue, obligations=obligations, hints=hints, delivered="\n".join(part for part in parts if part)
@@ -91,6 +91,15 @@ def _list_places(contract: Contract) -> list[str]:
     if clarify.entry_points:
         places.append(f"Users call: {', '.join(clarify.entry_points)}")
     return places
+
+
+def _list_stages(contract: Contract) -> list[str]:
+    if contract.policy.stages != "explicit":
+        return []
+    return [
+        'The workspace is read-only until you run "$REPOTRIAL_STAGE" write.',
+        'Tools for tests are there once you have run "$REPOTRIAL_STAGE" test.',
+    ]
 
 
 def _render_list(title: str, items: tuple[str, ...]) -> str:

@@ -120,7 +120,7 @@ def _seal_unbound(
         fault = _record_fault(writer, lifecycle, error)
         lifecycle.enter("seal")
     seal_run(paths, request.key, harness_version=__version__)
-    return ConductedRun(paths=paths, fault=fault)
+    return ConductedRun(paths=paths, fault=fault, is_stopped=isinstance(error, RunStoppedError))
 
 
 def _open_trace(paths: RunPaths, facts: RunFacts, redactor: SecretRedactor) -> tuple[Manifest, TraceWriter]:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import errno
+import fcntl
+import os
+import re
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from repotrial._core.errors import MachineError
@@ -12,9 +17,11 @@ from repotrial._core.files import sync_directory, write_atomic
 from repotrial.contract import ContractRecord, RunSpec
 from repotrial.trace import RunPaths
 
-__all__ = ["RunDirectoryError", "find_attempts", "open_attempt"]
+__all__ = ["RunDirectoryError", "find_attempts", "open_attempt", "remove_unfinished"]
 
 _MAX_ATTEMPTS = 10_000
+_UNFINISHED = ".new-"
+_UNFINISHED_NAME = re.compile(r"\.new-[a-z0-9_]{8}")
 _TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)
 
 
@@ -29,11 +36,18 @@ def find_attempts(runs: Path, spec: RunSpec) -> list[Path]:
     """Directories of earlier attempts at this specification, oldest first."""
     prefix = f"{spec.run_id}-a"
     found = []
-    for path in runs.glob(f"{prefix}*"):
-        number = path.name.removeprefix(prefix)
-        if number.isdecimal() and path.is_dir():
-            found.append((int(number), path))
+    for name in _list_names(runs):
+        number = name.removeprefix(prefix)
+        if name.startswith(prefix) and number.isdecimal() and (runs / name).is_dir():
+            found.append((int(number), runs / name))
     return [path for _, path in sorted(found)]
+
+
+def _list_names(runs: Path) -> list[str]:
+    try:
+        return os.listdir(runs)  # noqa: PTH208 - hundreds of names, of which one or two become paths
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def open_attempt(runs: Path, spec: RunSpec, record: ContractRecord) -> RunPaths:
@@ -46,14 +60,56 @@ def open_attempt(runs: Path, spec: RunSpec, record: ContractRecord) -> RunPaths:
     """
     try:
         runs.mkdir(parents=True, exist_ok=True)
-        place = Path(tempfile.mkdtemp(dir=runs, prefix=".new-"))
-        place.chmod(0o755)
-        # Sealing makes all of it durable: what a power cut leaves of a run before that is worth nothing.
-        write_atomic(RunPaths(place).spec, spec.to_bytes() + b"\n", is_durable=False)
-        write_atomic(RunPaths(place).contract, record.to_bytes(), is_durable=False)
-        return RunPaths(_claim(runs, place, spec))
+        with _locked(runs, fcntl.LOCK_SH):
+            place = Path(tempfile.mkdtemp(dir=runs, prefix=_UNFINISHED))
+            place.chmod(0o755)
+            # Sealing makes all of it durable: what a power cut leaves of a run before that is worth nothing.
+            write_atomic(RunPaths(place).spec, spec.to_bytes() + b"\n", is_durable=False)
+            write_atomic(RunPaths(place).contract, record.to_bytes(), is_durable=False)
+            return RunPaths(_claim(runs, place, spec))
     except OSError as error:
         raise RunDirectoryError(f"{runs}: expected to make a run directory, found: {error}") from error
+
+
+def remove_unfinished(runs: Path) -> tuple[str, ...]:
+    """Remove what a harness that was killed left of directories it was making; their names.
+
+    Nothing is removed while some harness makes one, nor anything that is not just what we begin with.
+    """
+    removed: list[str] = []
+    try:
+        with _locked(runs, fcntl.LOCK_EX | fcntl.LOCK_NB):
+            for path in sorted(runs.glob(f"{_UNFINISHED}*")):
+                if _is_unfinished(path):
+                    shutil.rmtree(path)
+                    removed.append(path.name)
+    except OSError:  # not there yet, in use, or not ours to tidy: none of it keeps a run from starting
+        pass
+    return tuple(removed)
+
+
+def _is_unfinished(path: Path) -> bool:
+    if not _UNFINISHED_NAME.fullmatch(path.name) or path.is_symlink() or not path.is_dir():
+        return False
+    if path.stat().st_uid != os.geteuid():
+        return False
+    begun = (RunPaths(path).spec.name, RunPaths(path).contract.name)
+    # Half-written ones have the name of what they were to become within their own.
+    with os.scandir(path) as entries:
+        return all(
+            entry.is_file(follow_symlinks=False) and any(name in entry.name for name in begun)
+            for entry in entries
+        )
+
+
+@contextmanager
+def _locked(runs: Path, operation: int) -> Iterator[None]:
+    handle = os.open(runs, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, operation)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _claim(runs: Path, place: Path, spec: RunSpec) -> Path:

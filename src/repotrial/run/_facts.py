@@ -11,10 +11,11 @@ from repotrial import __version__
 from repotrial._core.absence import Unknown
 from repotrial._core.canonical import decimal_text
 from repotrial.contract import AllowListNetwork, Limits, LoadedContract, Network, ReplayNetwork
+from repotrial.run._agents import ModelAgent
 from repotrial.run._request import RunRequest
 from repotrial.run._seeds import build_seeds
-from repotrial.run._variables import CONTROLLED_VARIABLES
-from repotrial.sandbox import Capabilities, Installation
+from repotrial.run._staging import find_stage_mode
+from repotrial.sandbox import CONTROLLED_VARIABLES, Capabilities, Installation
 from repotrial.trace import (
     AgentConfiguration,
     ArchiveIdentity,
@@ -26,6 +27,7 @@ from repotrial.trace import (
     EntryPoints,
     GitIdentity,
     Harness,
+    ModelFacts,
     RunConfiguration,
     RunFacts,
     Submodule,
@@ -145,8 +147,21 @@ def _describe_configuration(request: RunRequest, capabilities: Capabilities | No
         sandbox_level=request.spec.configuration.isolation,
         meters=meters,
         limits=_render_limits(request.limits),
-        stages="single" if policy.stages == "automatic" else policy.stages,
+        stages=find_stage_mode(request),
         network=_name_network(policy.network),
+        models=_describe_models(request),
+    )
+
+
+def _describe_models(request: RunRequest) -> ModelFacts | None:
+    access = request.models
+    if access is None or not isinstance(request.agent, ModelAgent):
+        return None
+    book = access.tariff.book
+    return ModelFacts(
+        upstream=access.description,
+        price_method=access.tariff.fallback.method if book is None else book.method,
+        thresholds=access.thresholds.decode("utf-8", "replace"),
     )
 
 

@@ -1,4 +1,7 @@
-"""What the supervisor sees, as events (P18): refused calls are alerts, programs are invocations."""
+"""What the supervisor sees, as events (P18): refused calls are alerts, programs are invocations.
+
+A call that ordinary runtimes try and do without is refused like the others, but is only remarked upon.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,14 @@ from typing import Final
 
 import msgspec
 
-from repotrial.sandbox import ExecRecord, FloodRecord, NetworkRecord, ProhibitedRecord, SyscallRecord
+from repotrial.sandbox import (
+    PROBED,
+    ExecRecord,
+    FloodRecord,
+    NetworkRecord,
+    ProhibitedRecord,
+    SyscallRecord,
+)
 from repotrial.trace import (
     Command,
     ExitUnknown,
@@ -23,6 +33,7 @@ from repotrial.trace import (
 __all__ = ["SyscallMonitor"]
 
 _ALERTS_PER_RULE: Final = 200
+_UNAVAILABLE: Final = "unavailable-call"
 _STARTED: Final = ExitUnknown(reason="seen at its start")
 
 
@@ -47,9 +58,12 @@ class SyscallMonitor:
             case NetworkRecord(address=address, call=call):
                 self._alert("network-attempt", f"{call} {address}")
             case ProhibitedRecord(call=call, arguments=arguments):
-                self._alert("prohibited-call", f"{call}({', '.join(arguments)})")
+                rule = _UNAVAILABLE if call in PROBED else "prohibited-call"
+                self._alert(rule, f"{call}({', '.join(arguments)})")
             case FloodRecord(call=call, call_class=kind, count=count):
-                if kind != "exec":
+                if call in PROBED:
+                    self._alert(_UNAVAILABLE, f"{call} {count} times")
+                elif kind != "exec":
                     self._alert("call-flood", f"{call} {count} times")
 
     def close(self) -> None:
@@ -75,7 +89,7 @@ class SyscallMonitor:
             MonitorAlert(
                 monitor="system-calls",
                 rule=rule,
-                severity="warning",
+                severity="info" if rule == _UNAVAILABLE else "warning",
                 phase=self._phase,
                 signals=signals,
                 segment=segment,

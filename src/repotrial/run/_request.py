@@ -14,10 +14,12 @@ from repotrial.contract import (
     LoadedContract,
     RunConfiguration,
     RunSpec,
+    apply_caps,
     build_record,
 )
 from repotrial.run._agents import Agent, build_agent_configuration
 from repotrial.run._human import Handover, refuse_handover
+from repotrial.run._models import ModelAccess, NetworkAccess
 from repotrial.run._progress import RunListener, SilentListener
 from repotrial.run._stop import Stopper
 from repotrial.sandbox import ContractUnlockedError, Installation, Level
@@ -43,6 +45,10 @@ class RunRequest:
     listener: RunListener = field(default_factory=SilentListener)
     stopper: Stopper = field(default_factory=Stopper)
     """Whoever holds it can end the run."""
+    models: ModelAccess | None = None
+    """For agents that ask a model."""
+    network: NetworkAccess = field(default_factory=NetworkAccess)
+    """For contracts that declare a network."""
     handover: Handover = refuse_handover
     """For people who work in the workspace: shows it, and returns when they are done."""
 
@@ -57,14 +63,7 @@ class RunRequest:
     @property
     def limits(self) -> Limits:
         """The contract's limits, with what this run sets in their place."""
-        caps = self.spec.configuration.caps
-        changed = {
-            name: value for name in Caps.__struct_fields__ if (value := getattr(caps, name)) is not None
-        }
-        return Limits(
-            **{name: getattr(self.loaded.contract.limits, name) for name in Limits.__struct_fields__}
-            | changed
-        )
+        return apply_caps(self.loaded.contract.limits, self.spec.configuration.caps)
 
 
 def find_lock(loaded: LoadedContract) -> ContractLock:

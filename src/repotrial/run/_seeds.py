@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal, TypeAlias
 
 from repotrial.contract import RunSpec
-from repotrial.run._variables import CONTROLLED_VARIABLES
+from repotrial.sandbox import CONTROLLED_VARIABLES
 from repotrial.trace import Seeds, SeedStream
 
 __all__ = ["StreamName", "build_seeds", "spawn_seed"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from repotrial._core.errors import RepoTrialError, UsageError
 from repotrial.sandbox import Sandbox
@@ -25,16 +25,27 @@ class Stopper:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: list[Sandbox] = []
+        self._asked: list[Callable[[], None]] = []
         self._is_stopped = False
 
     def stop(self) -> None:
         """End what is running; whoever asks from now on is told. Twice is once."""
         with self._lock:
             self._is_stopped = True
-            running = tuple(self._open)
+            running, asked = tuple(self._open), tuple(self._asked)
+        for tell in asked:
+            tell()
         for sandbox in running:
             with contextlib.suppress(RepoTrialError):  # whoever uses it will close it, too
                 sandbox.close()
+
+    def tell(self, listener: Callable[[], None]) -> None:
+        """Call it when somebody stops; at once, if somebody did."""
+        with self._lock:
+            self._asked.append(listener)
+            is_stopped = self._is_stopped
+        if is_stopped:
+            listener()
 
     def verify_going(self) -> None:
         """Go on, unless somebody wants an end.

@@ -1,13 +1,10 @@
-"""Variables that every run controls (P8, P10), and those that keep a candidate out of its judge."""
+"""Variables that keep a candidate out of its judge."""
 
 from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["CONTROLLED_VARIABLES", "JUDGE_VARIABLES"]
-
-CONTROLLED_VARIABLES: Final = {"LANG": "C.UTF-8", "TZ": "UTC", "PYTHONHASHSEED": "0"}
-"""Set unless the contract sets them: locale, time zone and the order of hashes."""
+__all__ = ["JUDGE_VARIABLES"]
 
 JUDGE_VARIABLES: Final = {
     # No packages of a home directory, no compiled leftovers beside sources, no plugins that a tree brings.

@@ -6,12 +6,13 @@ from repotrial._core.absence import Unknown
 from repotrial._core.canonical import Count
 from repotrial.score._document import Document
 from repotrial.score._evidence import Evidence
-from repotrial.trace import DecimalText
+from repotrial.trace import DecimalText, Manifest
 
 __all__ = ["Cost", "build_cost"]
 
 _SIGNALS: dict[str, tuple[str, ...]] = {
     "cost_usd": ("cost_usd",),
+    "cost_units": ("cost_units",),
     "tokens": ("tokens",),
     "tool_calls": ("tool_calls",),
     "failed_check_cycles": ("failed_check_cycles",),
@@ -26,6 +27,8 @@ class Cost(Document, frozen=True, kw_only=True):
 
     cost_usd: DecimalText | Unknown
     """Money."""
+    cost_units: DecimalText | Unknown
+    """Abstract units, of models that have no price (P21)."""
     tokens: Count | Unknown
     """Tokens of all model calls."""
     tool_calls: Count | Unknown
@@ -51,14 +54,19 @@ def build_cost(evidence: Evidence) -> Cost:
         value = next((signals[name] for name in names if name in signals), None)
         if value is None:
             values[field] = Unknown(reason="the termination does not state it")
-        elif field == "cost_usd":
+        elif field in {"cost_usd", "cost_units"}:
             values[field] = str(value)
         elif isinstance(value, int) and value >= 0:
             values[field] = value
         else:
             values[field] = Unknown(reason=f"expected a count, found {value}")
-    is_priced = isinstance(values["cost_usd"], str)
-    method: str | Unknown = (
-        "as the termination states it" if is_priced else Unknown(reason="no cost was stated")
-    )
-    return Cost(method=method, **values)  # type: ignore[arg-type]  # each field has its own kind of value
+    return Cost(method=_find_method(evidence, values), **values)  # type: ignore[arg-type]  # of many kinds
+
+
+def _find_method(evidence: Evidence, values: dict[str, int | str | Unknown]) -> str | Unknown:
+    """How the cost was projected (P22)."""
+    if not any(isinstance(values[field], str) for field in ("cost_usd", "cost_units")):
+        return Unknown(reason="no cost was stated")
+    manifest = evidence.manifest
+    models = manifest.configuration.models if isinstance(manifest, Manifest) else None
+    return "as the termination states it" if models is None else models.price_method

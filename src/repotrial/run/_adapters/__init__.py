@@ -10,6 +10,7 @@ from repotrial.run._adapters._install import (
     find_runtime,
     hold_agent,
     install_agent,
+    open_agent,
 )
 from repotrial.run._adapters._launch import (
     AGENT_HOME,
@@ -93,4 +94,5 @@ __all__ = [
     "install_agent",
     "list_adapters",
     "load_adapter",
+    "open_agent",
 ]

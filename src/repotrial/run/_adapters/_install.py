@@ -41,6 +41,7 @@ __all__ = [
     "find_runtime",
     "hold_agent",
     "install_agent",
+    "open_agent",
 ]
 
 
@@ -128,6 +129,21 @@ def hold_agent(installed: InstalledAgent, settings: InstallationSettings) -> Ite
         return
     with Store(settings.cache / "store").hold(Kind.AGENT, installed.tree.key):
         yield
+
+
+@contextmanager
+def open_agent(loaded: LoadedAdapter, settings: InstallationSettings) -> Iterator[InstalledAgent]:
+    """Find or install an agent, and keep it from being pruned for as long as the block lasts.
+
+    Raises: as `install_agent` does.
+    """
+    while True:
+        installed = install_agent(loaded, settings)
+        with hold_agent(installed, settings):
+            # Between the two it may have been pruned: then it is made again.
+            if installed.tree is None or installed.tree.path.is_dir():
+                yield installed
+                return
 
 
 def find_runtime(loaded: LoadedAdapter, settings: InstallationSettings) -> HostTool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ import msgspec
 from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import EvidenceError
 from repotrial.contract import LoadedContract, parse_record, parse_run_spec
+from repotrial.policy import is_test_command
 from repotrial.run._accept._candidate import apply_patch_inside
 from repotrial.run._agents import PatchAgent
 from repotrial.run._conduct import conduct_run
@@ -21,7 +21,6 @@ from repotrial.run._request import RunRequest, build_spec
 from repotrial.sandbox import CommandSpec, CopyWorkspace, Installation, build_change
 from repotrial.trace import (
     BlobStore,
-    Command,
     Exited,
     FileChange,
     RunPaths,
@@ -34,11 +33,6 @@ from repotrial.trace import (
 )
 
 __all__ = ["Divergence", "Replay", "ReplayMismatchError", "ReplayRequest", "replay_run"]
-
-_TEST_COMMAND = re.compile(
-    r"\b(py\.?test|unittest|tox|nox|node\s+--test|npm\s+(run\s+)?test|npx\s+(jest|vitest|mocha)"
-    r"|cargo\s+test|go\s+test|make\s+\S*(test|check)|ctest|mvn\s+\S*test|gradlew?\s+\S*test)\b"
-)
 
 
 class ReplayMismatchError(EvidenceError):
@@ -208,8 +202,4 @@ class _Rebuilder:
 def _is_key(invocation: ToolInvocation) -> bool:
     """Checks and test commands that the agent ran to their end."""
     command = invocation.command
-    return isinstance(invocation.exit, Exited) and command is not None and _is_test(command)
-
-
-def _is_test(command: Command) -> bool:
-    return _TEST_COMMAND.search(" ".join(command.argv)) is not None
+    return isinstance(invocation.exit, Exited) and command is not None and is_test_command(command.argv)

@@ -12,6 +12,7 @@ from repotrial.sandbox._workspace._base import (
     SetupPlace,
     check_sealed,
 )
+from repotrial.sandbox._workspace._beneath import open_beneath
 from repotrial.sandbox._workspace._cache import (
     BaseCache,
     CacheEntry,
@@ -33,10 +34,11 @@ from repotrial.sandbox._workspace._mount import (
 )
 from repotrial.sandbox._workspace._node import Omission, ReadLimits
 from repotrial.sandbox._workspace._overlay import OverlayWorkspace
-from repotrial.sandbox._workspace._place import reap_workspaces
+from repotrial.sandbox._workspace._place import WorkspacePlace, reap_workspaces
 from repotrial.sandbox._workspace._prepare import BaseMismatchError, BaseNotSealedError, FileOrderError
 from repotrial.sandbox._workspace._reader import Contents, TreeReader, WorkspaceUnreadableError
 from repotrial.sandbox._workspace._remove import remove_tree
+from repotrial.sandbox._workspace._restore import Restoration
 from repotrial.sandbox._workspace._workspace import Workspace
 
 __all__ = [
@@ -66,10 +68,12 @@ __all__ = [
     "OverlayMount",
     "OverlayWorkspace",
     "ReadLimits",
+    "Restoration",
     "Setup",
     "SetupPlace",
     "TreeReader",
     "Workspace",
+    "WorkspacePlace",
     "WorkspaceUnreadableError",
     "WorkspaceUnusableError",
     "build_change",
@@ -77,6 +81,7 @@ __all__ = [
     "check_sealed",
     "copy_tree",
     "execute_in_overlay",
+    "open_beneath",
     "probe_overlay",
     "reap_workspaces",
     "remove_tree",

@@ -34,6 +34,8 @@ _MODULES = re.compile(rb"(\.gitmodules|gitmod~[0-9]+|gi7eba~[0-9]+)[ .]*(:.*)?",
 class ChangeLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How large a change may be; what does not fit is named as left out."""
 
+    files: int = 20_000
+    """All files and links; those that the snapshot tracks come first."""
     file_bytes: int = 64 * _MIB
     """One file."""
     total_bytes: int = 256 * _MIB
@@ -125,7 +127,8 @@ def build_change(
     rules = IgnoreRules(workspace.base, generated=generated)
     with workspace.look() as look, TreeReader(workspace.base.path, limits=UNBOUNDED) as lower:
         harvest = _Harvest(look, lower, limits or ChangeLimits())
-        found = [harvest.take(path) for path in sorted(look.touched) if not rules.is_left_out(path)]
+        counted = [path for path in sorted(look.touched) if not rules.is_left_out(path)]
+        found = [harvest.take(path) for path in harvest.choose(counted, workspace.base.tracked)]
         omissions = {
             omission for omission in (*harvest.omissions, *look.omissions) if not _is_covered(omission, rules)
         }
@@ -144,6 +147,15 @@ class _Harvest:
         self._limits = limits
         self._left_bytes = limits.total_bytes
         self.omissions: set[Omission] = set()
+
+    def choose(self, paths: list[bytes], tracked: frozenset[bytes]) -> list[bytes]:
+        """As many as a change may have, in their order: an agent can make more than anyone could judge."""
+        counted = [path for path in paths if not _is_directory(self._look.touched[path])]
+        if len(counted) <= self._limits.files:
+            return paths
+        first, *others = sorted(counted, key=lambda path: path not in tracked)[self._limits.files :]
+        self.omissions.add(build_omission(first, "too-many-entries"))
+        return sorted(set(paths) - {first, *others})
 
     def take(self, path: bytes) -> tuple[ChangedPath, FilePatch] | None:
         """The change of one path; None where nothing that git sees is different."""
@@ -195,6 +207,10 @@ class _Harvest:
                 return build_omission(path, "too-large")
             case None:
                 return None
+
+
+def _is_directory(node: Node | None) -> bool:
+    return node is not None and node.is_directory
 
 
 def _describe(

@@ -16,6 +16,7 @@ from repotrial.sandbox._workspace._mark import Mark, is_settled
 from repotrial.sandbox._workspace._node import Node, Omission, ReadLimits, Touched
 from repotrial.sandbox._workspace._place import WorkspacePlace
 from repotrial.sandbox._workspace._reader import TreeReader
+from repotrial.sandbox._workspace._restore import Restoration
 from repotrial.sandbox._workspace._workspace import Observer
 from repotrial.trace import FileChange
 
@@ -31,7 +32,9 @@ class CopyWorkspace:
         limits: Bounds for looking at what an agent did.
     """
 
-    def __init__(self, base: Base, parent: Path, *, limits: ReadLimits | None = None) -> None:
+    def __init__(
+        self, base: Base, parent: Path | WorkspacePlace, *, limits: ReadLimits | None = None
+    ) -> None:
         self.base = base
         self._limits = limits or ReadLimits()
         self._place = WorkspacePlace(parent, owner=base.owner)
@@ -69,6 +72,10 @@ class CopyWorkspace:
     def delta(self, before: Mark, after: Mark, *, sink: ContentSink) -> tuple[FileChange, ...]:
         """What changed between two marks."""
         return self._observer.delta(before, after, sink)
+
+    def build_restoration(self, now: Mark, then: Mark) -> Restoration:
+        """The way from one mark back to another."""
+        return self._observer.build_restoration(now, then)
 
     def close(self) -> None:
         """Remove it. Twice is once."""

@@ -30,8 +30,8 @@ _MIB = 1024**2
 class ReadLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How much of a tree is looked at, whatever an agent put there. Reaching a bound is reported."""
 
-    entries: int = 1_000_000
-    """Files, links and directories of one walk."""
+    entries: int = 200_000
+    """Files, links and directories of one walk: what more there is would take hours to record and seal."""
     depth: int = 255
     """Components of one path."""
     path_bytes: int = 4000

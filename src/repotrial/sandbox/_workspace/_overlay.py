@@ -22,6 +22,7 @@ from repotrial.sandbox._workspace._mount import OverlayMount
 from repotrial.sandbox._workspace._node import Node, Omission, ReadLimits, Touched, join_path
 from repotrial.sandbox._workspace._place import WorkspacePlace
 from repotrial.sandbox._workspace._reader import TreeReader
+from repotrial.sandbox._workspace._restore import Restoration
 from repotrial.sandbox._workspace._workspace import Observer
 from repotrial.trace import FileChange
 
@@ -44,11 +45,14 @@ class OverlayWorkspace:
 
     Args:
         base: Stays open as long as the workspace does.
-        parent: Where the upper directory is made; on a file system with user attributes.
+        parent: Where the upper directory is made, or a place that stays as long; on a file system with user
+            attributes.
         limits: Bounds for looking at what an agent did.
     """
 
-    def __init__(self, base: Base, parent: Path, *, limits: ReadLimits | None = None) -> None:
+    def __init__(
+        self, base: Base, parent: Path | WorkspacePlace, *, limits: ReadLimits | None = None
+    ) -> None:
         self.base = base
         self._limits = limits or ReadLimits()
         self._place = WorkspacePlace(parent, owner=base.owner)
@@ -91,6 +95,10 @@ class OverlayWorkspace:
     def delta(self, before: Mark, after: Mark, *, sink: ContentSink) -> tuple[FileChange, ...]:
         """What changed between two marks."""
         return self._observer.delta(before, after, sink)
+
+    def build_restoration(self, now: Mark, then: Mark) -> Restoration:
+        """The way from one mark back to another."""
+        return self._observer.build_restoration(now, then)
 
     def close(self) -> None:
         """Remove it; nothing may be mounted any more. Twice is once."""

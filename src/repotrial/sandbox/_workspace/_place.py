@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import os
 import tempfile
 import time
@@ -29,26 +30,37 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class WorkspacePlace:
-    """A new directory below `parent`, ours until it is removed."""
+    """A new directory below `parent`, ours until it is removed.
 
-    def __init__(self, parent: Path, *, owner: Account | None) -> None:
+    Args:
+        parent: A directory; or a place of ours, which has to stay as long, and whose label and lock then
+            speak for all that is in it.
+        owner: The account that works in it, where it is not ours.
+    """
+
+    def __init__(self, parent: Path | WorkspacePlace, *, owner: Account | None) -> None:
+        self._owner = owner
+        self._numbers = itertools.count()
+        self._lock: int | None = None
+        self._is_there = True
         try:
-            parent.mkdir(parents=True, exist_ok=True)
-            self.path = Path(tempfile.mkdtemp(dir=parent, prefix=_PREFIX)).resolve()
-            self._lock: int | None = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            fcntl.flock(self._lock, fcntl.LOCK_EX)
-            label = os.open("label", _CREATE, 0o666, dir_fd=self._lock)
-            os.write(label, _LABEL)
-            os.close(label)
+            if isinstance(parent, WorkspacePlace):
+                self.path: Path = parent.name_part()
+                os.mkdir(self.path, 0o700)  # noqa: PTH102 - see `make_directory`
+            else:
+                self.path = Path(os.path.realpath(_make_below(parent)))
+                self._lock = _claim(self.path)
             if owner is not None:
-                os.fchmod(self._lock, 0o711)  # the other account comes through; nobody lists
+                self.path.chmod(0o711)  # the other account comes through; nobody lists
         except OSError as error:
             raise WorkspaceUnusableError(
                 f"{parent}: expected room for a workspace, found: {error}"
             ) from error
-
         self.contents = ContentStore(self.path / "contents")
-        self._owner = owner
+
+    def name_part(self) -> Path:
+        """A path in this place that nothing has had."""
+        return self.path / f"part-{next(self._numbers)}"
 
     def make_directory(self, path: Path, *, mode: int) -> None:
         """A directory in this place for the account that works in it.
@@ -57,20 +69,43 @@ class WorkspacePlace:
             WorkspaceUnusableError: the machine does not let us.
         """
         try:
-            path.mkdir()
-            path.chmod(mode)
+            name = os.fspath(path)
+            os.mkdir(name)  # noqa: PTH102 - many for each run: a path object costs more than the kernel does
+            os.chmod(name, mode)  # noqa: PTH101
             if self._owner is not None:
-                os.chown(path, self._owner.uid, self._owner.gid)
+                os.chown(name, self._owner.uid, self._owner.gid)
         except OSError as error:
             raise WorkspaceUnusableError(f"{path}: expected to make a directory, found: {error}") from error
 
     def remove(self) -> None:
         """Remove everything, whatever the agent did to permissions. Twice is once."""
-        if self._lock is None:
+        if not self._is_there:
             return
-        _dismantle(self.path)
-        os.close(self._lock)
+        if self._lock is None:
+            remove_tree(self.path)
+        else:
+            _dismantle(self.path)
+            os.close(self._lock)
         self._lock = None
+        self._is_there = False
+
+
+def _claim(place: Path) -> int:
+    """Lock and label it; the lock."""
+    lock = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    label = os.open("label", _CREATE, 0o666, dir_fd=lock)
+    os.write(label, _LABEL)
+    os.close(label)
+    return lock
+
+
+def _make_below(parent: Path) -> str:
+    try:
+        return tempfile.mkdtemp(dir=parent, prefix=_PREFIX)
+    except FileNotFoundError:
+        parent.mkdir(parents=True, exist_ok=True)
+        return tempfile.mkdtemp(dir=parent, prefix=_PREFIX)
 
 
 def reap_workspaces(parent: Path) -> list[Path]:

@@ -14,6 +14,7 @@ from repotrial.sandbox._workspace._mark import NOTHING_SEEN, BaseView, Mark, tak
 from repotrial.sandbox._workspace._node import Omission, ReadLimits, Touched
 from repotrial.sandbox._workspace._place import WorkspacePlace
 from repotrial.sandbox._workspace._reader import TreeReader
+from repotrial.sandbox._workspace._restore import Restoration, build_restoration
 from repotrial.trace import FileChange
 
 __all__ = ["Look", "Observer", "Workspace"]
@@ -59,6 +60,10 @@ class Workspace(Protocol):
 
     def delta(self, before: Mark, after: Mark, *, sink: ContentSink) -> tuple[FileChange, ...]:
         """What changed between two marks."""
+        ...
+
+    def build_restoration(self, now: Mark, then: Mark) -> Restoration:
+        """The way from one mark back to another."""
         ...
 
     def close(self) -> None:
@@ -107,3 +112,6 @@ class Observer:
         return build_delta(
             before, after, view=self._view, contents=self._place.contents, sink=sink, limits=self._limits
         )
+
+    def build_restoration(self, now: Mark, then: Mark) -> Restoration:
+        return build_restoration(now, then, view=self._view, contents=self._place.contents)

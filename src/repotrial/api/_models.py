@@ -1,0 +1,195 @@
+"""Who answers for a model, as a command line names it, and at what price."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Final, Literal, TypeAlias
+
+import msgspec
+
+from repotrial._core.errors import UsageError
+from repotrial.api._machine import MachineSettings
+from repotrial.contract import RunSpec
+from repotrial.cost import (
+    Amount,
+    EnvelopeLimits,
+    Ledger,
+    Parent,
+    Tariff,
+    build_amount,
+    load_bundled_book,
+    load_price_book,
+    open_envelopes,
+)
+from repotrial.policy import parse_thresholds, read_thresholds
+from repotrial.run import (
+    ModelAccess,
+    ProviderConfig,
+    ProviderUpstream,
+    RecordingUpstream,
+    ScriptUpstream,
+    Upstream,
+    UpstreamOrder,
+    load_provider,
+    load_recording,
+    load_script,
+    open_agent,
+    open_default_loop,
+)
+from repotrial.sandbox import InstallationSettings
+from repotrial.trace import NO_REDACTION
+
+__all__ = [
+    "PROVIDERS",
+    "UPSTREAM_FORMS",
+    "ModelChoice",
+    "UpstreamNameError",
+    "describe_upstream",
+    "find_adapters_directory",
+    "open_model_access",
+]
+
+UPSTREAM_FORMS: Final = ("provider:NAME", "provider:FILE.toml", "script:FILE.toml", "recording:RUN_DIR")
+
+PROVIDERS: Final = {
+    "openai": ProviderConfig(base_url="https://api.openai.com", key_variable="OPENAI_API_KEY"),
+    "anthropic": ProviderConfig(
+        base_url="https://api.anthropic.com", key_variable="ANTHROPIC_API_KEY", key_place="x-api-key"
+    ),
+    "gemini": ProviderConfig(
+        base_url="https://generativelanguage.googleapis.com",
+        key_variable="GEMINI_API_KEY",
+        key_place="x-goog-api-key",
+    ),
+}
+"""Providers that need no description of their own."""
+
+_NOBODY: Final = UpstreamOrder(redactor=NO_REDACTION, on_divergence=lambda _: None)
+
+UnknownModels: TypeAlias = Literal["refuse", "abstract-units"]
+
+
+class UpstreamNameError(UsageError):
+    """There is nobody of that name who could answer for a model."""
+
+    code = "upstream-name"
+    default_hint = f"name one of: {', '.join(UPSTREAM_FORMS)}; providers: {', '.join(PROVIDERS)}"
+
+
+class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """What an operator decides about models."""
+
+    upstream: str | None = None
+    """Who answers; see `UPSTREAM_FORMS`. Null: agents that ask a model cannot be run."""
+    model: str | None = None
+    """For agents whose name does not say which; each has its own default."""
+    prices: Path | None = None
+    """A price book; null: the one that comes with this release."""
+    unknown_models: UnknownModels | None = None
+    """What becomes of models that it does not have; null: refused, but for scripts, which cost nothing."""
+    unit_cap: Annotated[int, msgspec.Meta(ge=0)] = 1_000_000
+    """Most that a run may cost in abstract units."""
+    thresholds: Path | None = None
+    """The breakers' thresholds; null: the published ones."""
+    task_budget: Decimal | None = None
+    """Most that all runs on one contract may cost together, in dollars (B4)."""
+    total_budget: Decimal | None = None
+    """Most that all runs may cost together, in dollars (B4)."""
+    ledger: Path | None = None
+    """Where budgets that several runs share are kept; needed by both."""
+
+
+def find_adapters_directory(machine: MachineSettings) -> Path | None:
+    """Where the operator keeps adapters of their own; null where there is no such directory."""
+    config = machine.variables.get("XDG_CONFIG_HOME")
+    directory = (Path(config) if config else machine.home / ".config") / "repotrial" / "agents"
+    return directory if directory.is_dir() else None
+
+
+def describe_upstream(name: str, machine: MachineSettings) -> str:
+    """Who answers, as runs record it; never a key.
+
+    Raises:
+        UpstreamNameError: there is nobody of that name.
+        ScriptInvalidError: a script is not one.
+        RecordingUnreadableError: a recording is not one.
+        ProviderUnusableError: a provider cannot be asked.
+    """
+    return _find_upstream(name, machine)(_NOBODY).description
+
+
+def _find_upstream(name: str, machine: MachineSettings) -> Callable[[UpstreamOrder], Upstream]:
+    kind, separator, rest = name.partition(":")
+    if not separator or not rest:
+        raise UpstreamNameError(f"expected somebody who answers, found {name!r}")
+    match kind:
+        case "script":
+            script = load_script(Path(rest))
+            return lambda _: ScriptUpstream(script)
+        case "recording":
+            recording = load_recording(Path(rest))
+            return lambda order: RecordingUpstream(
+                recording,
+                redactor=order.redactor,
+                on_divergence=lambda found: order.on_divergence(str(found)),
+            )
+        case "provider":
+            config = PROVIDERS.get(rest) or load_provider(Path(rest))
+            return lambda _: ProviderUpstream(config, machine.variables)
+        case _:
+            raise UpstreamNameError(f"expected somebody who answers, found {name!r}")
+
+
+@contextlib.contextmanager
+def open_model_access(choice: ModelChoice, machine: MachineSettings) -> Iterator[ModelAccess | None]:
+    """What runs need to reach a model; null where nobody answers."""
+    if choice.upstream is None:
+        yield None
+        return
+    settings = InstallationSettings(
+        cache=machine.cache, home=machine.home, variables=machine.variables, secrets=machine.secrets
+    )
+    with _open_envelopes(choice) as find_envelopes:
+        yield ModelAccess(
+            description=describe_upstream(choice.upstream, machine),
+            open_upstream=_find_upstream(choice.upstream, machine),
+            loop=open_default_loop(),
+            tariff=_build_tariff(choice),
+            unit_cap=str(choice.unit_cap),
+            open_agent=lambda adapter: open_agent(adapter, settings),
+            thresholds=_load_thresholds(choice.thresholds),
+            find_envelopes=find_envelopes,
+        )
+
+
+@contextlib.contextmanager
+def _open_envelopes(choice: ModelChoice) -> Iterator[Callable[[str, RunSpec], Parent | None]]:
+    """What each run draws on beside its own caps: shared by all runs, and by the next start as well."""
+    if choice.ledger is None or (choice.task_budget is None and choice.total_budget is None):
+        yield lambda _run, _spec: None
+        return
+    limits = EnvelopeLimits(task=_amount(choice.task_budget), total=_amount(choice.total_budget))
+    choice.ledger.parent.mkdir(parents=True, exist_ok=True)
+    with Ledger(choice.ledger) as ledger:
+        yield lambda run, spec: open_envelopes(ledger, limits, run=run, task=spec.contract_id)
+
+
+def _amount(value: Decimal | None) -> Amount | None:
+    return None if value is None else build_amount(value, "usd", methods=("envelope",), basis="bound")
+
+
+def _load_thresholds(path: Path | None) -> bytes:
+    data = read_thresholds(path)
+    parse_thresholds(data)
+    return data
+
+
+def _build_tariff(choice: ModelChoice) -> Tariff:
+    is_free = (choice.upstream or "").startswith(("script:", "recording:"))
+    return Tariff(
+        book=load_bundled_book() if choice.prices is None else load_price_book(choice.prices),
+        unknown_models=choice.unknown_models or ("abstract-units" if is_free else "refuse"),
+    )

@@ -1,0 +1,76 @@
+"""Breakers held against their record: anybody can derive every decision again (P19)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from repotrial.api._directories import build_run_paths
+from repotrial.contract import apply_caps, parse_record, parse_run_spec
+from repotrial.policy import (
+    Recomputed,
+    Thresholds,
+    build_settings,
+    parse_thresholds,
+    recompute_decisions,
+)
+from repotrial.run import Answer, build_body_reader, put_answer
+from repotrial.trace import RunPaths, iter_events, load_manifest
+
+__all__ = ["RecomputedRun", "decide_run", "recompute_run"]
+
+
+class RecomputedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """What `run recompute` found in one directory."""
+
+    directory: str
+    holds: bool
+    """Whether the record has exactly what the rules decide."""
+    thresholds_digest: str | None
+    """Of the thresholds that were in force; null where no breaker watched: nobody asked a model."""
+    decisions: tuple[Recomputed, ...]
+    """Every decision of the rules, and what the record has beyond them."""
+
+
+def recompute_run(directory: Path) -> RecomputedRun:
+    """Derive every decision of the breakers from the trace alone.
+
+    Raises:
+        EvidenceError: the trace or the documents beside it cannot be read.
+        ThresholdsInvalidError: the thresholds are not sound.
+    """
+    paths = build_run_paths(directory)
+    limits = apply_caps(
+        parse_record(paths.contract.read_bytes()).contract.limits,
+        parse_run_spec(paths.spec.read_bytes()).configuration.caps,
+    )
+    thresholds = _find_thresholds(paths)
+    found: tuple[Recomputed, ...] = ()
+    if thresholds is not None:
+        found = recompute_decisions(
+            iter_events(paths.trace, allow_torn_tail=True),
+            build_settings(limits, thresholds),
+            read=build_body_reader(paths.blobs),
+        )
+    return RecomputedRun(
+        directory=str(directory),
+        holds=all(item.is_agreed for item in found),
+        thresholds_digest=None if thresholds is None else thresholds.digest,
+        decisions=found,
+    )
+
+
+def _find_thresholds(paths: RunPaths) -> Thresholds | None:
+    models = load_manifest(paths.manifest).configuration.models
+    return None if models is None else parse_thresholds(models.thresholds.encode())
+
+
+def decide_run(directory: Path, *, is_allowed: bool, operator: str, reason: str, text: str) -> Path:
+    """Drop an operator's decision for a run that waits for one; its harness makes an event of it (P20).
+
+    Raises:
+        NobodyAsksError: the run does not wait.
+    """
+    answer = Answer(is_allowed=is_allowed, operator=operator, reason=reason, text=text)
+    return put_answer(directory, msgspec.convert(msgspec.to_builtins(answer), Answer))

@@ -1,0 +1,301 @@
+"""Verbs on retrieval: from traces to event documents, from those to metrics; and are they well formed?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from repotrial._core.clock import SystemClock
+from repotrial._core.errors import UsageError
+from repotrial.retrieval import (
+    AGGREGATE,
+    EVENTS,
+    SUMMARY,
+    Attempt,
+    DocumentCheck,
+    Evaluation,
+    EvaluationOptions,
+    NormalizationOptions,
+    NormalizedTask,
+    RankingRule,
+    build_task_index,
+    check_document,
+    evaluate,
+    explain_truth,
+    find_event_files,
+    find_runs,
+    find_tasks_directory,
+    is_own_run,
+    load_retrieval_tools,
+    normalize_run,
+)
+
+__all__ = [
+    "NoTrialsFoundError",
+    "Normalization",
+    "NormalizationRequest",
+    "RetrievalDirectoryMissingError",
+    "RetrievalWordError",
+    "SchemaVersion",
+    "TruthExplanation",
+    "evaluate_retrieval",
+    "explain_ground_truth",
+    "normalize_retrieval",
+    "parse_ranking_rule",
+    "parse_schema_version",
+    "validate_retrieval",
+]
+
+SchemaVersion: TypeAlias = Literal["1.0", "1.1"]
+"""Which fields documents have."""
+
+
+class RetrievalDirectoryMissingError(UsageError):
+    """There is no such directory to look for traces or event documents in."""
+
+    code = "retrieval-directory-missing"
+    default_hint = "name a run directory, or with --all a directory of them"
+
+
+class NoTrialsFoundError(UsageError):
+    """A directory holds nothing that retrieval can be measured on."""
+
+    code = "retrieval-nothing-found"
+    default_hint = (
+        "a run holds <configuration>/<batch>/<trial>__<id>/result.json, or manifest.json and trace.jsonl"
+    )
+
+
+class RetrievalWordError(UsageError):
+    """A rule or a version has no such name."""
+
+    code = "retrieval-unknown-word"
+    default_hint = "`repotrial retrieval evaluate --help` names them"
+
+
+class NormalizationRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What to normalize, and how."""
+
+    directory: Path
+    """A run directory; with `is_all` a directory of them."""
+    tasks: Path | None = None
+    """Where task or contract directories lie; null looks for `benchmarks/` above the run."""
+    is_all: bool = False
+    task: str | None = None
+    """Only this task."""
+    out: Path | None = None
+    """Where documents go instead of into the run; with `is_all`, by run."""
+    tools: Path | None = None
+    """A table that adds to the bundled one."""
+    roots: tuple[str, ...] = ()
+    """Directories in which agents found the repository."""
+    schema: SchemaVersion = "1.1"
+    is_rehearsal: bool = False
+    """Whether nothing is written."""
+
+
+class Normalization(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of it."""
+
+    tasks_directory: str | None
+    """Where ground truth was looked for."""
+    is_rehearsal: bool
+    tasks: tuple[NormalizedTask, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether every trial has its document."""
+        return all(task.problem is None or task.is_passed_over for task in self.tasks)
+
+
+class TruthExplanation(msgspec.Struct, frozen=True, kw_only=True):
+    """Which file says what matters for a task, and why that one."""
+
+    task: str
+    tasks_directory: str | None
+    directory: str | None
+    """The task's directory; null where it is not known."""
+    source: str | None
+    confidence: str | None
+    files: tuple[str, ...]
+    symbols: int
+    chunks: int
+    expected_edit_files: tuple[str, ...]
+    attempts: tuple[Attempt, ...]
+    """Every step of the chain."""
+
+
+def parse_schema_version(text: str) -> SchemaVersion:
+    """A version that documents can be written in.
+
+    Raises:
+        RetrievalWordError: there is no such version.
+    """
+    match text:
+        case "1.0" | "1.1" as version:
+            return version
+        case _:
+            raise RetrievalWordError(f"--schema: expected 1.0 or 1.1, found {text!r}")
+
+
+def parse_ranking_rule(text: str) -> RankingRule:
+    """A rule by which files are ranked.
+
+    Raises:
+        RetrievalWordError: there is no such rule.
+    """
+    match text:
+        case "reads" | "reference" as rule:
+            return rule
+        case _:
+            raise RetrievalWordError(f"--ranking: expected reads or reference, found {text!r}")
+
+
+def normalize_retrieval(request: NormalizationRequest) -> Normalization:
+    """Write an event document for every trial of a run, or of all runs below a directory.
+
+    Raises:
+        RetrievalDirectoryMissingError: there is no such directory.
+        NoTrialsFoundError: it holds no trial, or none of the task that was asked for.
+        RetrievalToolsInvalidError: the table of tools is none.
+    """
+    _verify_directory(request.directory)
+    tasks = _find_tasks(request.directory, request.tasks)
+    options = NormalizationOptions(
+        tools=load_retrieval_tools(request.tools),
+        tasks=build_task_index(tasks),
+        generated_at=_now(),
+        roots=request.roots,
+        task=request.task,
+        is_extended=request.schema != "1.0",
+        is_rehearsal=request.is_rehearsal,
+    )
+    found = tuple(
+        task
+        for run, out in _iter_runs(request.directory, request.out, is_all=request.is_all)
+        for task in normalize_run(run, out, options)
+    )
+    if not found:
+        wanted = "a trial" if request.task is None else f"a trial of {request.task!r}"
+        raise NoTrialsFoundError(f"{request.directory}: expected {wanted}, found none")
+    return Normalization(
+        tasks_directory=None if tasks is None else str(tasks),
+        is_rehearsal=request.is_rehearsal,
+        tasks=found,
+    )
+
+
+def explain_ground_truth(directory: Path, tasks: Path | None, task: str) -> TruthExplanation:
+    """Say which file of a task's directory names what matters.
+
+    Raises:
+        RetrievalDirectoryMissingError: there is no such directory.
+    """
+    _verify_directory(directory)
+    root = _find_tasks(directory, tasks)
+    place, truth = explain_truth(build_task_index(root), task)
+    claim = truth.claim
+    edits = () if claim is None else claim.edits or (claim.files if claim.names_edits else ())
+    return TruthExplanation(
+        task=task,
+        tasks_directory=None if root is None else str(root),
+        directory=None if place is None else str(place),
+        source=None if claim is None else claim.source,
+        confidence=None if claim is None else claim.confidence,
+        files=() if claim is None else claim.files,
+        symbols=len(truth.symbols),
+        chunks=0 if claim is None else len(claim.chunks),
+        expected_edit_files=edits,
+        attempts=truth.attempts,
+    )
+
+
+def evaluate_retrieval(
+    directory: Path | None,
+    *,
+    events: Path | None = None,
+    out: Path | None = None,
+    ranking: RankingRule = "reads",
+    schema: SchemaVersion = "1.1",
+    is_all: bool = False,
+    is_rehearsal: bool = False,
+) -> Evaluation:
+    """Measure event documents of a run, of all runs below a directory, or of a directory of documents.
+
+    Raises:
+        RetrievalDirectoryMissingError: there is no such directory, or not exactly one was named.
+        NoTrialsFoundError: there are no event documents.
+        OutputExistsError: a result would replace something else.
+    """
+    if (directory is None) == (events is None):
+        raise RetrievalDirectoryMissingError("expected a run directory or --events-dir, found both or none")
+    root = directory or events
+    assert root is not None
+    _verify_directory(root)
+    files = list(_iter_documents(directory, events, out, is_all=is_all))
+    if not files:
+        raise NoTrialsFoundError(
+            f"{root}: expected <configuration>/<task>.retrieval_events.json, found none",
+            hint="normalize first: repotrial retrieval normalize RUN_DIR",
+        )
+    options = EvaluationOptions(rule=ranking, is_extended=schema != "1.0", generated_at=_now())
+    target = None if is_rehearsal else _find_summary(directory, events, out, is_all=is_all)
+    return evaluate(files, target, options)
+
+
+def validate_retrieval(files: Sequence[Path]) -> list[DocumentCheck]:
+    """Hold documents against the published schemas; unknown major versions are refused."""
+    return [check_document(file) for file in files]
+
+
+def _iter_runs(directory: Path, out: Path | None, *, is_all: bool) -> Iterator[tuple[Path, Path | None]]:
+    if not is_all or is_own_run(directory):
+        yield directory, out
+        return
+    for run in find_runs(directory):
+        yield run, None if out is None else out / run.name
+
+
+def _iter_documents(
+    directory: Path | None, events: Path | None, out: Path | None, *, is_all: bool
+) -> Iterator[tuple[Path, Path]]:
+    """Each document with the directory that its metrics go to."""
+    if events is not None:
+        sources = [(events, out)]
+    elif directory is not None and is_all:
+        sources = [(run / EVENTS, None if out is None else out / run.name) for run in find_runs(directory)]
+    else:
+        assert directory is not None
+        sources = [(directory / EVENTS, out)]
+    for source, target in sources:
+        for file in find_event_files(source):
+            yield file, file.parent if target is None else target / file.parent.name
+
+
+def _find_summary(directory: Path | None, events: Path | None, out: Path | None, *, is_all: bool) -> Path:
+    if out is not None:
+        return out / SUMMARY
+    if events is not None:
+        return events / SUMMARY
+    assert directory is not None
+    return directory / (AGGREGATE if is_all else EVENTS) / SUMMARY
+
+
+def _find_tasks(directory: Path, tasks: Path | None) -> Path | None:
+    if tasks is None:
+        return find_tasks_directory(directory)
+    _verify_directory(tasks)
+    return tasks
+
+
+def _verify_directory(directory: Path) -> None:
+    if not directory.is_dir():
+        raise RetrievalDirectoryMissingError(f"{directory}: expected a directory, found none")
+
+
+def _now() -> str:
+    return datetime.fromtimestamp(SystemClock().now_us() / 1e6, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

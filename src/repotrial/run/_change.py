@@ -1,0 +1,41 @@
+"""The agent's change, taken from its workspace; what it could not hold is evidence, not silence."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from repotrial.run._context import BoundRun
+from repotrial.sandbox import Omission, Workspace, build_change
+from repotrial.trace import MonitorAlert, Segment, Signal
+
+__all__ = ["take_change"]
+
+_NAMED = 50
+
+
+def take_change(run: BoundRun, workspace: Workspace) -> bytes:
+    """The change as a patch; an alert names what is in the workspace but cannot be in it."""
+    change = build_change(workspace, generated=run.request.loaded.contract.policy.generated)
+    if change.omissions:
+        _report(run, change.omissions)
+    return change.patch
+
+
+def _report(run: BoundRun, omissions: tuple[Omission, ...]) -> None:
+    counts = Counter(omission.reason for omission in omissions)
+    named = "\n".join(f"{omission.reason}: {omission.path}" for omission in omissions[:_NAMED])
+    run.writer.append(
+        MonitorAlert(
+            monitor="workspace",
+            rule="left-out",
+            severity="warning",
+            phase="act",
+            signals=tuple(Signal(name=reason, value=count) for reason, count in sorted(counts.items())),
+            segment=Segment(
+                format="natural-language",
+                body=run.writer.body(named.encode(), of=MonitorAlert),
+                event=run.writer.head.count - 1,
+            ),
+        ),
+        actor="monitor",
+    )

@@ -1,0 +1,362 @@
+"""An agent that asks a model at work: in its sandbox, with no way out but the gateway, under watch."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from decimal import Decimal
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from repotrial._core.canonical import decimal_text
+from repotrial._core.clock import SystemClock
+from repotrial._core.errors import MachineError
+from repotrial.cost import Budget, Caps
+from repotrial.policy import BreakerSettings, BreakerState, build_settings, parse_thresholds
+from repotrial.run._adapters import (
+    AGENT_HOME,
+    Launch,
+    LaunchOrder,
+    build_launch,
+    fill_home,
+)
+from repotrial.run._agents import ModelAgent
+from repotrial.run._change import take_change
+from repotrial.run._context import BoundRun
+from repotrial.run._gateway import Recorder
+from repotrial.run._limits import build_resource_limits
+from repotrial.run._models import ModelAccess, ModelAccessMissingError, UpstreamOrder
+from repotrial.run._monitor import SyscallMonitor
+from repotrial.run._network import NetworkPlan, plan_network
+from repotrial.run._outputs import build_output
+from repotrial.run._resources import build_usage_signals, watch_resources
+from repotrial.run._staging import find_first_stage, find_stage_mode, open_desk, serve_desk
+from repotrial.run._termination import terminate_at_ceiling, terminate_normally
+from repotrial.run._transcripts import keep_transcripts
+from repotrial.run._watch import (
+    ROOM,
+    STAGE_COMMAND,
+    Dialogue,
+    EndingSwitch,
+    Inbox,
+    Inspector,
+    MutationLog,
+    Overseer,
+    RunSupervisor,
+    SandboxHands,
+    StageDesk,
+    StageKeeper,
+    Watchpost,
+    build_body_reader,
+)
+from repotrial.sandbox import (
+    Bind,
+    CommandResult,
+    CommandSpec,
+    ContractSandbox,
+    ScratchPlace,
+    Workspace,
+)
+from repotrial.trace import (
+    Command,
+    Exited,
+    MonitorAlert,
+    Segment,
+    Signal,
+    Termination,
+    ToolInvocation,
+)
+
+__all__ = ["AgentPreparationError", "work_with_model"]
+
+GATEWAY_PORT: Final = 4000
+_HEADROOM_SHARE: Final = Decimal("0.05")
+"""Of the cost cap: kept for acceptance and logging (P22)."""
+_PREPARE_SECONDS: Final = 120
+
+
+class AgentPreparationError(MachineError):
+    """A command that has to succeed before the agent can start did not."""
+
+    code = "agent-preparation"
+    default_hint = "try it with `repotrial agent check NAME`; the adapter's `launch.prepare` has the command"
+
+
+class _Place(msgspec.Struct, frozen=True, kw_only=True):
+    """What one agent works in."""
+
+    workspace: Workspace
+    home: Path
+    room: ScratchPlace
+    launch: Launch
+    desk: StageDesk | None
+    network: NetworkPlan
+
+
+class _Watch(msgspec.Struct, frozen=True, kw_only=True):
+    """What follows one agent's work."""
+
+    mutations: MutationLog
+    budget: Budget
+    dialogue: Dialogue
+
+
+def work_with_model(run: BoundRun, briefing: str, agent: ModelAgent) -> bytes:
+    """Let the agent work to its end; its change, as a patch.
+
+    Raises:
+        ModelAccessMissingError: nobody said which model answers.
+    """
+    access = run.request.models
+    if access is None:
+        raise ModelAccessMissingError(
+            f"{agent.name}: expected somebody who answers for its model, found none"
+        )
+    key = f"rt-{secrets.token_urlsafe(24)}"  # never begins like an option of a command line
+    with ExitStack() as stack:
+        place = _prepare(run, briefing, agent, access, key, stack)
+        mutations = MutationLog(run.writer, place.workspace)
+        budget = _build_budget(run, access)
+        dialogue = Dialogue(run.writer, SystemClock())
+        watch = _Watch(mutations=mutations, budget=budget, dialogue=dialogue)
+        result, switch = _execute(run, place, access, key, watch)
+        mutations.record()
+        _keep_transcripts(run, place, result, watch)
+        _terminate(run, result, switch, budget)
+        return take_change(run, place.workspace)
+
+
+def _prepare(
+    run: BoundRun, briefing: str, agent: ModelAgent, access: ModelAccess, key: str, stack: ExitStack
+) -> _Place:
+    installed = stack.enter_context(access.open_agent(agent.adapter))
+    launch = build_launch(
+        agent.adapter.adapter,
+        installed,
+        LaunchOrder(
+            url=f"http://127.0.0.1:{GATEWAY_PORT}",
+            key=key,
+            model=agent.model,
+            task=briefing,
+            search_path=run.installation.search_path,
+        ),
+    )
+    workspace = stack.enter_context(run.installation.open_workspace())
+    scratch = stack.enter_context(run.installation.open_scratch())
+    room = stack.enter_context(run.installation.open_scratch())
+    home = fill_home(scratch.path, launch.files, owner=run.installation.base.owner)
+    desk = open_desk(run, stack)
+    asked = () if desk is None else desk.binds
+    network = plan_network(run.request.loaded.contract.policy.network, run, stack)
+    shown = msgspec.structs.replace(
+        launch,
+        binds=(*launch.binds, home, Bind(source=room.path, target=ROOM), *asked, *network.binds),
+        variables={**launch.variables, **network.variables, "REPOTRIAL_STAGE": STAGE_COMMAND},
+    )
+    return _Place(workspace=workspace, home=home.source, room=room, launch=shown, desk=desk, network=network)
+
+
+def _build_budget(run: BoundRun, access: ModelAccess) -> Budget:
+    limits = run.request.limits
+    return Budget(
+        Caps(
+            cost_usd=decimal_text(limits.cost_usd),
+            cost_units=access.unit_cap,
+            tokens=limits.tokens,
+            tool_calls=limits.tool_calls,
+            failed_checks=limits.failed_check_cycles,
+            headroom_usd=decimal_text(limits.cost_usd * _HEADROOM_SHARE),
+        ),
+        parent=access.find_envelopes(run.paths.root.name, run.request.spec),
+    )
+
+
+def _execute(
+    run: BoundRun, place: _Place, access: ModelAccess, key: str, watch: _Watch
+) -> tuple[CommandResult, EndingSwitch]:
+    writer = run.writer
+    reader = build_body_reader(run.paths.blobs)
+    post = Watchpost(writer, BreakerState(_build_settings(run, access), read=reader))
+    monitor = SyscallMonitor(writer, phase="act", since=writer.head.count - 1, has_programs=True)
+    sandbox = _open_sandbox(run, place, monitor)
+    switch = EndingSwitch(sandbox.close)
+    mode = find_stage_mode(run.request)
+    stages = StageKeeper(writer, sandbox, stage=find_first_stage(mode, run.installation.capabilities))
+    overseer = Overseer(
+        writer,
+        post=post,
+        switch=switch,
+        hands=SandboxHands(sandbox, stages=stages, mutations=watch.mutations, room=place.room),
+        inbox=Inbox(run.paths.root, patience_seconds=access.patience_seconds),
+    )
+    with sandbox, run.request.stopper.watch(sandbox), overseer:
+        assert sandbox.listener is not None
+        supervisor = RunSupervisor(
+            writer=writer,
+            dialogue=watch.dialogue,
+            mutations=watch.mutations,
+            budget=watch.budget,
+            tariff=access.tariff,
+            overseer=overseer,
+            inspector=Inspector(writer, stages if mode == "automatic" else None),
+        )
+        # A duplicate: ending the sandbox closes its own, and the gateway must still be able to close.
+        listener = sandbox.listener.dup()
+        with (
+            serve_desk(place.desk, stages),
+            place.network.serve(run, sandbox, run.request.network),
+            _open_recorder(run, access, key) as upstream,
+            access.loop.serve(listener, key=key, supervisor=supervisor, upstream=upstream),
+        ):
+            _run_preparations(sandbox, place.launch)
+            result = _run_agent(run, sandbox, place.launch)
+            switch.close()
+        watch.dialogue.conclude()
+    monitor.close()
+    return result, switch
+
+
+@contextmanager
+def _open_recorder(run: BoundRun, access: ModelAccess, key: str) -> Iterator[Recorder]:
+    """Whoever answers, with a record beside the trace from which the run can be replayed."""
+    redactor = run.request.redactor.with_secret("REPOTRIAL_RUN_KEY", key)
+
+    def note(text: str) -> None:
+        segment = Segment(
+            format="natural-language",
+            body=run.writer.body(text.encode("utf-8", "backslashreplace"), of=MonitorAlert),
+            event=run.writer.head.count - 1,
+        )
+        alert = MonitorAlert(
+            monitor="replay", rule="divergence", severity="warning", phase="act", segment=segment
+        )
+        run.writer.append(alert, actor="monitor")
+
+    upstream = access.open_upstream(UpstreamOrder(redactor=redactor, on_divergence=note))
+    recorder = Recorder(upstream, run.paths.root, redactor=redactor)
+    try:
+        yield recorder
+    finally:
+        access.loop.run(recorder.close())
+
+
+def _build_settings(run: BoundRun, access: ModelAccess) -> BreakerSettings:
+    return build_settings(run.request.limits, parse_thresholds(access.thresholds))
+
+
+def _open_sandbox(run: BoundRun, place: _Place, monitor: SyscallMonitor) -> ContractSandbox:
+    return run.installation.open_sandbox(
+        place.workspace,
+        phase="act",
+        stage=find_first_stage(find_stage_mode(run.request), run.installation.capabilities),
+        test_tools=run.request.loaded.contract.policy.test_tools,
+        binds=place.launch.binds,
+        variables=place.launch.variables,
+        limits=build_resource_limits(run.request.limits),
+        listener_port=GATEWAY_PORT,
+        sink=monitor,
+    )
+
+
+def _run_preparations(sandbox: ContractSandbox, launch: Launch) -> None:
+    for argv in launch.prepare:
+        result = sandbox.run(CommandSpec(argv=argv, cwd=AGENT_HOME, timeout_seconds=_PREPARE_SECONDS))
+        if result.exit != Exited(code=0):
+            raise AgentPreparationError(f"{argv[0]}: expected exit code 0, found {result.exit}")
+
+
+def _run_agent(run: BoundRun, sandbox: ContractSandbox, launch: Launch) -> CommandResult:
+    limits, writer = run.request.limits, run.writer
+    started_us = SystemClock().now_us()
+    with watch_resources(writer, sandbox, build_resource_limits(limits)):
+        result = sandbox.run(
+            CommandSpec(
+                argv=launch.argv,
+                timeout_seconds=limits.wall_seconds,
+                prefix_bytes=limits.output_mb * 1024**2,
+                output_bytes=limits.output_mb * 1024**2,
+            )
+        )
+    writer.append(
+        ToolInvocation(
+            tool=run.request.agent.name,
+            source="sandbox",
+            arguments=writer.body(msgspec.json.encode(launch.argv), of=ToolInvocation),
+            command=Command(argv=launch.argv, cwd="."),
+            exit=result.exit,
+            started_at_us=started_us,
+            wall_us=result.usage.wall_us,
+            cpu_us=result.usage.cpu_us,
+            stdout=build_output(writer, result.stdout, of=ToolInvocation),
+            stderr=build_output(writer, result.stderr, of=ToolInvocation),
+        ),
+        actor="agent",
+    )
+    return result
+
+
+def _keep_transcripts(run: BoundRun, place: _Place, result: CommandResult, watch: _Watch) -> None:
+    spent = {state.measure: state.spent for state in watch.budget.read().measures}
+    keep_transcripts(
+        run.writer,
+        place.home,
+        place.launch.transcripts,
+        printed=result.stdout.prefix,
+        dialogue=watch.dialogue,
+        cost_usd=spent.get("usd"),
+    )
+
+
+def _terminate(run: BoundRun, result: CommandResult, switch: EndingSwitch, budget: Budget) -> None:
+    signals = _list_signals(run, result, budget)
+    ending = switch.ending
+    if ending is not None:
+        run.lifecycle.terminate(
+            Termination(
+                category=ending.category,
+                nature=ending.nature,
+                code=ending.code,
+                rationale=ending.rationale,
+                evidence=ending.evidence,
+                signals=signals,
+            )
+        )
+        return
+    match result.cause:
+        case "ended":
+            terminate_normally(run, "agent-exit", "exit", "the agent's program ended", *signals)
+        case "sandbox-lost":
+            terminate_normally(
+                run, "agent-exit", "sandbox-ended", "the agent ended everything in its sandbox", *signals
+            )
+        case cause:
+            terminate_at_ceiling(run, cause, *signals)
+
+
+def _list_signals(run: BoundRun, result: CommandResult, budget: Budget) -> tuple[Signal, ...]:
+    """What was consumed, against the caps (B2, S13)."""
+    names = {
+        "usd": "cost_usd",
+        "units": "cost_units",
+        "tokens": "tokens",
+        "tool-calls": "tool_calls",
+        "failed-checks": "failed_check_cycles",
+    }
+    signals = [
+        Signal(name="wall_us", value=result.usage.wall_us, threshold=run.request.limits.wall_seconds * 10**6),
+        *build_usage_signals(result.usage, build_resource_limits(run.request.limits)),
+    ]
+    measures = budget.read().measures
+    has_units = any(state.measure == "units" and state.spent != "0" for state in measures)
+    for state in measures:
+        name = names.get(state.measure)
+        if name is None or (name == "cost_usd" and has_units and state.spent == "0"):
+            continue  # a model without a price costs units, and not nothing in dollars
+        is_money = state.measure in {"usd", "units"}
+        value = state.spent if is_money else int(state.spent)
+        threshold = state.limit if is_money or state.limit is None else int(state.limit)
+        signals.append(Signal(name=name, value=value, threshold=threshold))
+    return tuple(signals)

@@ -1,0 +1,63 @@
+"""How agents reach a model, and what that may cost: the operator's choice, shared by many runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from repotrial._core.errors import UsageError
+from repotrial.contract import RunSpec
+from repotrial.cost import Parent, Tariff
+from repotrial.run._adapters import InstalledAgent, LoadedAdapter
+from repotrial.run._gateway import AddressCheck, GatewayLoop, Resolver, Upstream, find_address_problem
+from repotrial.trace import Redactor
+
+__all__ = ["ModelAccess", "ModelAccessMissingError", "NetworkAccess", "UpstreamOrder"]
+
+
+class ModelAccessMissingError(UsageError):
+    """An agent that asks a model was to be run, and nobody said which model answers."""
+
+    code = "model-access-missing"
+    default_hint = "say with --upstream who answers: provider:NAME, script:FILE or recording:RUN_DIR"
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpstreamOrder:
+    """What one run gives to whoever answers it."""
+
+    redactor: Redactor
+    """Its secrets, its own key among them: where another run's stood in a recording, this one's stand now."""
+    on_divergence: Callable[[str], None]
+    """Told where a replay leaves its recording."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelAccess:
+    """Who answers, at what price, and where agents are installed."""
+
+    description: str
+    """Who answers; never a key."""
+    open_upstream: Callable[[UpstreamOrder], Upstream]
+    """Whoever answers, for one run; the run closes it."""
+    loop: GatewayLoop
+    tariff: Tariff
+    unit_cap: str
+    """Most that a run may cost in abstract units, where its model has no price."""
+    open_agent: Callable[[LoadedAdapter], AbstractContextManager[InstalledAgent]]
+    """Finds an agent in the cache, or installs it there; it stays for as long as the run holds it."""
+    thresholds: bytes
+    """The breakers' thresholds (TOML)."""
+    find_envelopes: Callable[[str, RunSpec], Parent | None]
+    """What a run draws on beside its own caps."""
+    patience_seconds: float = 900
+    """How long a paused run waits for an operator before it is ended."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkAccess:
+    """How names become addresses, and which of those may be reached: those of the internet, unless told."""
+
+    resolver: Resolver | None = None
+    check: AddressCheck = find_address_problem

@@ -1,0 +1,111 @@
+"""The network of contracts that declare one: a proxy inside the sandbox, every attempt an event (P9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from repotrial.contract import AllowListNetwork, Network, ReplayNetwork
+from repotrial.run._context import BoundRun
+from repotrial.run._gateway import (
+    Attempt,
+    RunAuthority,
+    build_network_proxy,
+    build_proxy_variables,
+    open_default_loop,
+)
+from repotrial.run._models import NetworkAccess
+from repotrial.sandbox import Bind, ContractSandbox, open_listener
+from repotrial.trace import MonitorAlert, Segment, Severity, Signal, TraceWriter
+
+__all__ = ["NetworkPlan", "plan_network"]
+
+PROXY_PORT: Final = 4001
+_CERTIFICATE: Final = "/opt/repotrial/authority.pem"
+_ALERTS_KEPT: Final = 2000
+_SEVERITIES: Final[dict[str, Severity]] = {"passed": "info", "replayed": "info"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkPlan:
+    """What a sandbox needs so that its programs find the proxy; nothing where the contract declares none."""
+
+    declared: AllowListNetwork | ReplayNetwork | None = None
+    authority: RunAuthority | None = None
+    variables: dict[str, str] = field(default_factory=dict)
+    binds: tuple[Bind, ...] = ()
+
+    @contextmanager
+    def serve(self, run: BoundRun, sandbox: ContractSandbox, access: NetworkAccess) -> Iterator[None]:
+        """Let the proxy listen inside for as long as the block lasts."""
+        if self.declared is None:
+            yield
+            return
+        directory = run.request.loaded.directory
+        proxy = build_network_proxy(
+            self.declared,
+            sink=_AttemptLog(run.writer),
+            authority=self.authority,
+            tape=_find_tape(self.declared, directory),
+            record_to=run.paths.root,
+            resolver=access.resolver,
+            check=access.check,
+        )
+        with open_default_loop().attach(open_listener(sandbox.pid, PROXY_PORT), proxy):
+            yield
+
+
+def plan_network(network: Network, run: BoundRun, stack: ExitStack) -> NetworkPlan:
+    """What the agent's sandbox is told about the network that its contract declares."""
+    if not isinstance(network, AllowListNetwork | ReplayNetwork):
+        return NetworkPlan()
+    authority = RunAuthority()
+    room = stack.enter_context(run.installation.open_scratch())
+    certificate = room.write("authority.pem", authority.certificate_pem)
+    return NetworkPlan(
+        declared=network,
+        authority=authority,
+        variables=build_proxy_variables(PROXY_PORT, certificate=_CERTIFICATE),
+        binds=(Bind(source=certificate, target=_CERTIFICATE),),
+    )
+
+
+def _find_tape(network: AllowListNetwork | ReplayNetwork, directory: Path) -> Path | None:
+    """Recorded answers, where the contract has some: then nothing outside is reached."""
+    if network.recording is None:
+        return None
+    path = directory / network.recording
+    return path if isinstance(network, ReplayNetwork) or path.exists() else None
+
+
+class _AttemptLog:
+    """Turns attempts into events; beyond a bound only refusals are told one by one."""
+
+    def __init__(self, writer: TraceWriter) -> None:
+        self._writer = writer
+        self._kept = 0
+
+    def __call__(self, attempt: Attempt) -> None:
+        severity = _SEVERITIES.get(attempt.verdict, "warning")
+        self._kept += 1
+        if self._kept > _ALERTS_KEPT and severity == "info":
+            return
+        text = f"{attempt.method} {attempt.way} {attempt.host}:{attempt.port}{attempt.path} {attempt.reason}"
+        body = self._writer.body(text.strip().encode("utf-8", "backslashreplace"), of=MonitorAlert)
+        self._writer.append(
+            MonitorAlert(
+                monitor="network",
+                rule=f"network-{attempt.verdict}",
+                severity=severity,
+                phase="act",
+                signals=(
+                    Signal(name="sent_bytes", value=attempt.sent_bytes),
+                    Signal(name="received_bytes", value=attempt.received_bytes),
+                ),
+                segment=Segment(format="natural-language", body=body, event=self._writer.head.count - 1),
+            ),
+            actor="monitor",
+        )

@@ -1,0 +1,60 @@
+"""How acting ended: exactly one event says so, with what was consumed against its caps (P12, B2, B16)."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, TypeAlias
+
+from repotrial.run._context import BoundRun
+from repotrial.trace import (
+    Intervention,
+    MonitorAlert,
+    OnAlert,
+    Signal,
+    Terminate,
+    Termination,
+    TerminationCategory,
+)
+
+__all__ = ["Ceiling", "terminate_at_ceiling", "terminate_normally"]
+
+Ceiling: TypeAlias = Literal["timeout", "cpu", "memory", "output", "disk", "processes"]
+
+_CODES: Final[dict[Ceiling, tuple[TerminationCategory, str]]] = {
+    "timeout": ("run-timeout", "wall-time"),
+    "cpu": ("circuit-breaker", "cpu-time"),
+    "memory": ("circuit-breaker", "memory"),
+    "output": ("circuit-breaker", "output"),
+    "disk": ("circuit-breaker", "disk"),
+    "processes": ("circuit-breaker", "processes"),
+}
+
+
+def terminate_normally(
+    run: BoundRun, category: TerminationCategory, code: str, rationale: str, *signals: Signal
+) -> None:
+    """Nothing but the agent ended it."""
+    run.lifecycle.terminate(
+        Termination(category=category, nature="none", code=code, rationale=rationale, signals=signals)
+    )
+
+
+def terminate_at_ceiling(run: BoundRun, cause: Ceiling, *signals: Signal) -> None:
+    """A ceiling ended it: the alert, what was done about it, and the end, each an event (P12, P14)."""
+    category, code = _CODES[cause]
+    alert = run.writer.append(
+        MonitorAlert(monitor="resources", rule=code, severity="critical", phase="act", signals=signals),
+        actor="monitor",
+    )
+    intervention = run.writer.append(
+        Intervention(action=Terminate(), basis=OnAlert(alert=alert.seq), effective=True), actor="harness"
+    )
+    run.lifecycle.terminate(
+        Termination(
+            category=category,
+            nature="resource",
+            code=code,
+            rationale=f"the agent reached its ceiling: {code}",
+            evidence=(alert.seq, intervention.seq),
+            signals=signals,
+        )
+    )

@@ -1,0 +1,56 @@
+"""Why acting is to end before the agent is done: decided once, carried out after a time of grace (P12)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+
+from repotrial.trace import TerminationCategory
+
+__all__ = ["Ending", "EndingSwitch"]
+
+
+class Ending(msgspec.Struct, frozen=True, kw_only=True):
+    """A decision to end a run."""
+
+    category: TerminationCategory
+    nature: Literal["safety", "resource", "none"]
+    code: str
+    """Stable kebab-case reason."""
+    rationale: str
+    evidence: tuple[int, ...] = ()
+    """The events that it rests on."""
+
+
+class EndingSwitch:
+    """The first decision counts. Whoever asks is told; after the grace time the sandbox is ended."""
+
+    def __init__(self, end: Callable[[], None]) -> None:
+        self._end = end
+        self._lock = threading.Lock()
+        self._timer: threading.Timer | None = None
+        self._is_closed = False
+        self.ending: Ending | None = None
+
+    def decide(self, ending: Ending, *, grace_seconds: float) -> bool:
+        """End the run; false where that was decided before."""
+        with self._lock:
+            if self.ending is not None or self._is_closed:
+                return False
+            self.ending = ending
+            self._timer = threading.Timer(grace_seconds, self._end)
+            self._timer.daemon = True
+            self._timer.start()
+        return True
+
+    def close(self) -> None:
+        """The agent is done: nothing is left to end."""
+        with self._lock:
+            self._is_closed = True
+            timer = self._timer
+        if timer is not None:
+            timer.cancel()
+            timer.join()

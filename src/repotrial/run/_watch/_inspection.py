@@ -1,0 +1,81 @@
+"""What a model's answer says and asks for, held against the policy before the agent gets it (P7, P17)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from repotrial.policy import POLICY, TextFinding, TextPlace, check_text, decide_stage, read_tool_use
+from repotrial.run._gateway import WireAnswer
+from repotrial.run._watch._stages import StageKeeper
+from repotrial.trace import MonitorAlert, Segment, TraceWriter
+
+__all__ = ["Inspector"]
+
+_ALERTS_PER_RULE: Final = 100
+_MOST_SEGMENT: Final = 2000
+
+
+class Inspector:
+    """Looks at one run's answers.
+
+    Args:
+        writer: Takes the alerts.
+        stages: Moves the run on where its rule is automatic; null where stages are not the gateway's matter.
+    """
+
+    def __init__(self, writer: TraceWriter, stages: StageKeeper | None) -> None:
+        self._writer = writer
+        self._stages = stages
+        self._counts: dict[str, int] = {}
+
+    def inspect(self, answer: WireAnswer, place: int | None) -> None:
+        """Raise alerts for what it says: prose, code and commands alike, each with its form (S10)."""
+        event = self._writer.head.count - 1 if place is None else place
+        for text, where in _iter_texts(answer):
+            for finding in check_text(text, where=where):
+                self._alert(finding, event)
+
+    def prepare(self, answer: WireAnswer, place: int | None) -> bool:
+        """Grant the privileges that its calls need; false where the sandbox would not."""
+        if self._stages is None or not answer.calls:
+            return True
+        decision = decide_stage(self._stages.stage, answer.calls)
+        if not decision.is_change:
+            return True
+        evidence = () if place is None else (place,)
+        return self._stages.advance(decision.after, evidence=evidence, signals=decision.signals)
+
+    def _alert(self, finding: TextFinding, event: int) -> None:
+        count = self._counts[finding.rule] = self._counts.get(finding.rule, 0) + 1
+        if count > _ALERTS_PER_RULE and finding.severity != "critical":
+            return
+        body = self._writer.body(
+            finding.segment.encode("utf-8", "backslashreplace")[:_MOST_SEGMENT], of=MonitorAlert
+        )
+        self._writer.append(
+            MonitorAlert(
+                monitor=POLICY,
+                rule=finding.rule,
+                severity=finding.severity,
+                phase="act",
+                segment=Segment(
+                    format=finding.format, body=body, event=event, offset_bytes=finding.offset_bytes
+                ),
+                evidence=(event,),
+            ),
+            actor="monitor",
+        )
+
+
+def _iter_texts(answer: WireAnswer) -> Iterator[tuple[str, TextPlace]]:
+    for text in (*answer.reasoning, *answer.texts):
+        yield text, "message"
+    for call in answer.calls:
+        use = read_tool_use(call.name, call.arguments)
+        for command in use.commands:
+            yield command, "command"
+        if use.code:
+            yield use.code, "program"
+        if use.content:
+            yield use.content, "code"

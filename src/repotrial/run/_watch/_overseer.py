@@ -1,0 +1,247 @@
+"""Carries out what the breakers decide, as events that anybody can hold against the rules (P12, P19, P20).
+
+Every event of the trace passes by in its order, and a breaker is a pure function of those before. What it
+decides is put on record as an alert, then as an intervention that points at it.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from types import TracebackType
+from typing import Final, Protocol, Self, TypeAlias
+
+from repotrial.policy import BreakerState, Decision, decide
+from repotrial.run._watch._ending import Ending, EndingSwitch
+from repotrial.run._watch._inbox import Answer, Inbox
+from repotrial.trace import (
+    Event,
+    Intervention,
+    InterventionAction,
+    Justification,
+    OnAlert,
+    OnDecision,
+    OperatorDecision,
+    Pause,
+    Quarantine,
+    Resume,
+    RollBack,
+    SuspendWrites,
+    Terminate,
+    Throttle,
+    TraceWriter,
+    iter_events,
+)
+
+__all__ = ["GRACE_SECONDS", "Hands", "Overseer", "Watchpost"]
+
+GRACE_SECONDS: Final = 5.0
+"""Between the decision to end a run for want of resources and the end of everything inside: agents report."""
+_PATIENCE_SECONDS: Final = 60.0
+
+
+class Hands(Protocol):
+    """What can be done to a sandbox and its workspace; each says whether it took effect."""
+
+    def freeze(self) -> bool: ...
+    def resume(self) -> bool: ...
+    def suspend_writes(self, alert: int) -> bool: ...
+    def roll_back(self, restore: int | None) -> str | None:
+        """Set the workspace back to how it was after an event; the digest of that tree, or null."""
+        ...
+
+    def note_restored(self, intervention: int) -> None:
+        """Put on record what a roll-back changed."""
+        ...
+
+    def set_aside(self) -> str | None:
+        """Put what the workspace holds on record; the digest of that tree, or null."""
+        ...
+
+
+class _Barrier:
+    def __init__(self) -> None:
+        self.passed = threading.Event()
+
+
+_Item: TypeAlias = "Event | _Barrier | None"
+
+
+class Watchpost:
+    """Sees every event of a trace from its first: breakers know the past before anybody acts."""
+
+    def __init__(self, writer: TraceWriter, state: BreakerState) -> None:
+        self.state = state
+        self.queue: queue.SimpleQueue[_Item] = queue.SimpleQueue()
+        writer.flush()
+        for event in iter_events(writer.paths.trace):
+            decide(state, event)
+        writer.observe(self.queue.put)
+
+
+class Overseer:
+    """Watches one run's trace while its agent works, in a thread of its own."""
+
+    def __init__(
+        self, writer: TraceWriter, *, post: Watchpost, switch: EndingSwitch, hands: Hands, inbox: Inbox
+    ) -> None:
+        self._writer = writer
+        self._state = post.state
+        self._queue = post.queue
+        self._switch = switch
+        self._hands = hands
+        self._inbox = inbox
+        self._wait_us = 0
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._watch, name="repotrial-overseer", daemon=True)
+        self.problems: list[str] = []
+
+    @property
+    def ending(self) -> Ending | None:
+        """Why the run is to end; null while it goes on."""
+        return self._switch.ending
+
+    def settle(self) -> None:
+        """Return when everything that is on record by now has been judged and acted upon."""
+        if threading.current_thread() is self._thread or not self._thread.is_alive():
+            return
+        barrier = _Barrier()
+        self._queue.put(barrier)
+        while not barrier.passed.wait(_PATIENCE_SECONDS) and self._thread.is_alive():
+            pass  # an operator may be thinking
+
+    def take_wait_seconds(self) -> float:
+        """How long the next request has to wait (P24); asking takes it."""
+        with self._lock:
+            wait_us, self._wait_us = self._wait_us, 0
+        return wait_us / 1_000_000
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._inbox.close()
+        self._queue.put(None)
+        self._thread.join()
+        self._writer.observe(_ignore)
+
+    def _watch(self) -> None:
+        while (item := self._queue.get()) is not None:
+            if isinstance(item, _Barrier):
+                item.passed.set()
+                continue
+            try:
+                for decision in decide(self._state, item):
+                    self._carry_out(decision)
+            except Exception as error:  # noqa: BLE001 - a watch that breaks must be known, not silent
+                self.problems.append(f"{type(error).__name__}: {error}")
+                self._switch.decide(_build_fault(error), grace_seconds=0)
+
+    def _carry_out(self, decision: Decision) -> None:
+        if self.ending is not None:
+            return  # the run was told to end: nothing more has to be done
+        alert = decision.alert
+        if alert is None:
+            alert = self._writer.append(decision.build_alert(), actor="monitor").seq
+        if decision.action is not None:
+            self._intervene(decision, alert)
+
+    def _intervene(self, decision: Decision, alert: int) -> None:
+        match decision.action:
+            case "throttle":
+                wait_us = decision.wait_us or 0
+                self._record(Throttle(wait_us=wait_us), alert)
+                with self._lock:
+                    self._wait_us += wait_us
+            case "suspend-writes":
+                self._record(SuspendWrites(), alert, is_effective=self._hands.suspend_writes(alert))
+            case "roll-back":
+                self._roll_back(decision, alert)
+            case "quarantine":
+                is_frozen = self._hands.freeze()
+                tree = self._hands.set_aside()
+                self._record(Quarantine(tree_digest=tree), alert, is_effective=is_frozen)
+            case "pause":
+                self._ask(decision, alert)
+            case "terminate":
+                self._end(decision, alert)
+            case None:
+                pass
+
+    def _roll_back(self, decision: Decision, alert: int) -> None:
+        tree = self._hands.roll_back(decision.restore)
+        done = self._record(RollBack(tree_digest=tree or _NO_TREE), alert, is_effective=tree is not None)
+        self._hands.note_restored(done)
+
+    def _end(self, decision: Decision, alert: int) -> None:
+        ending = decision.ending
+        done = self._record(Terminate(), alert)
+        self._switch.decide(
+            Ending(
+                category="circuit-breaker" if ending is None else ending.category,
+                nature="resource" if ending is None else ending.nature,
+                code=decision.rule if ending is None else ending.code,
+                rationale=decision.rule if ending is None else ending.rationale,
+                evidence=(alert, done),
+            ),
+            grace_seconds=GRACE_SECONDS if ending is None or ending.nature == "resource" else 0,
+        )
+
+    def _ask(self, decision: Decision, alert: int) -> None:
+        """Everything stands still until a person has decided, or the time for it is over (P20)."""
+        is_frozen = self._hands.freeze()
+        pause = self._record(Pause(), alert, is_effective=is_frozen)
+        answer = self._inbox.wait()
+        decided = self._writer.append(_build_decision(answer, pause), actor="operator").seq
+        basis = OnDecision(decision=decided)
+        if answer.is_allowed:
+            is_effective = self._hands.resume()
+            self._writer.append(
+                Intervention(action=Resume(), basis=basis, effective=is_effective), actor="harness"
+            )
+            return
+        done = self._writer.append(
+            Intervention(action=Terminate(), basis=basis, effective=True), actor="harness"
+        )
+        self._switch.decide(
+            Ending(
+                category="operator-abort",
+                nature="safety",
+                code=decision.rule,
+                rationale=answer.text,
+                evidence=(alert, decided, done.seq),
+            ),
+            grace_seconds=0,
+        )
+
+    def _record(self, action: InterventionAction, alert: int, *, is_effective: bool = True) -> int:
+        done = Intervention(action=action, basis=OnAlert(alert=alert), effective=is_effective)
+        return self._writer.append(done, actor="harness").seq
+
+
+_NO_TREE: Final = "sha256:" + "0" * 64
+
+
+def _build_decision(answer: Answer, pause: int) -> OperatorDecision:
+    return OperatorDecision(
+        operator=answer.operator,
+        decision="resume" if answer.is_allowed else "abort",
+        answers=pause,
+        justification=Justification(reason=answer.reason, text=answer.text, evidence=(pause,)),
+    )
+
+
+def _build_fault(error: Exception) -> Ending:
+    return Ending(
+        category="harness-fault",
+        nature="none",
+        code="overseer-failed",
+        rationale=f"the watch over the run failed: {type(error).__name__}: {error}",
+    )
+
+
+def _ignore(_: Event) -> None:
+    """Nobody watches any more."""

@@ -7,8 +7,11 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export REPOTRIAL_AGENT_CACHE ?= $(CURDIR)/.agent-cache
+AGENTS := pi goose codex claude-code mini-swe-agent
+REAL := tests/scenario/test_agent_install.py tests/scenario/test_real_agents.py
 
-.PHONY: help setup lint format types layers unit coverage wheel test demo bench docs lock clean
+.PHONY: help setup lint format types layers agents unit real coverage wheel test demo bench docs lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -33,17 +36,24 @@ types: setup ## mypy, strict
 layers: setup ## import contracts
 	$(BIN)/lint-imports
 
-unit: setup ## all tests
-	$(BIN)/pytest -n 2
+agents: setup ## real agents for the tests, in a cache of their own (2 GB, once)
+	nice -n 3 $(BIN)/repotrial agent install $(AGENTS) --cache "$$REPOTRIAL_AGENT_CACHE" || echo "(the tests say what this machine lacks)"
+
+unit: setup ## all tests but those of real agents; REPOTRIAL_EXHAUSTIVE=1 tries everything where they sample
+	$(BIN)/pytest -n 2 --dist worksteal $(addprefix --ignore=,$(REAL))
+
+real: setup ## tests of real agents; they install what is not installed yet
+	$(BIN)/pytest -n 2 --dist worksteal $(REAL)
 
 coverage: setup ## all tests again, slower: fails below the agreed share
 	$(BIN)/coverage erase
-	$(BIN)/pytest -n 2 --cov --cov-report=term
+	$(BIN)/pytest -n 2 --dist worksteal --cov --cov-report=term
 
 wheel: setup ## build sdist and wheel, install the wheel into a clean environment, try it
 	tools/try_wheel.sh $(VENV)
 
-test: lint types layers wheel unit ## everything that must hold
+test: setup ## everything that must hold, with the time of each part
+	tools/test.sh
 
 demo: setup ## the main job, on the examples
 	tools/demo.sh $(VENV)
@@ -58,4 +68,5 @@ lock: setup ## resolve the dependencies anew
 	tools/lock.sh
 
 clean: ## remove what make made
-	rm -rf $(VENV) .wheel-venv build dist .mypy_cache .ruff_cache .hypothesis .coverage .coverage.* demo-out
+	chmod -Rf u+w .agent-cache || true
+	rm -rf $(VENV) .agent-cache .wheel-venv build dist .mypy_cache .ruff_cache .hypothesis .coverage .coverage.* demo-out

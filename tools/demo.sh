@@ -33,6 +33,11 @@ fi
 cache=$(mktemp -d "${TMPDIR:-/tmp}/repotrial-demo-XXXXXX")
 chmod 755 "$cache"
 trap 'chmod -R u+w "$cache"; rm -rf "$cache"' EXIT
+# A real agent is fetched meanwhile, if a registry answers in time; it is kept for the next demo.
+agents_cache=${REPOTRIAL_AGENT_CACHE:-$PWD/.agent-cache}
+install_agent() { timeout 60 "$bin/repotrial" agent install "$1" --cache "$agents_cache"; }
+{ install_agent pi || install_agent goose; } >"$out/agent-install.txt" 2>&1 &
+installing=$!
 
 say "Two contracts are certified: the snapshot fails, the reference passes, cheats do not"
 for name in textkit-wide-chars reclog-recovery; do
@@ -52,6 +57,22 @@ for name in feedmill-upgrade spoolq-hardening stockbook-quantities tillbook-stat
     run "$bin/repotrial" run start "examples/contracts/$name" "${agents[@]}" --jobs 2 --runs "$out/runs" --cache "$cache" \
         | grep -vE '^ +[0-9.]+s '
 done
+
+say "A real agent: its own program in a sandbox, with a script in the place of its model"
+wait "$installing" || true
+installed=$("$bin/repotrial" agent list --cache "$agents_cache" --json | "$bin/python" -c \
+    'import json, sys; print(*(agent["name"] for agent in json.load(sys.stdin) if agent["is_installed"]))')
+case " $installed " in *" pi "*) agent=pi ;; *" goose "*) agent=goose ;; *) agent= ;; esac
+if [ -n "$agent" ]; then
+    for script in honest wrong; do
+        run "$bin/repotrial" run start examples/contracts/querycache-stale --agent "$agent" \
+            --upstream "script:examples/agents/querycache-stale/$script.toml" --runs "$out/runs" --cache "$agents_cache" \
+            | grep -vE '^ +[0-9.]+s '
+    done
+    run "$bin/repotrial" run recompute "$(ls -td "$out"/runs/querycache-stale-"$agent"-* | head -n 1)"
+else
+    echo "(left out: no real agent could be installed here within a minute; see $out/agent-install.txt)"
+fi
 
 say "All verdicts: patch validity, build, acceptance, safety"
 run "$bin/repotrial" run list "$out/runs"

@@ -18,6 +18,7 @@ from repotrial._core.errors import ExitCode
 from repotrial.authoring import DRAFT_CODES
 from repotrial.cli._app import build_app
 from repotrial.contract import PROBLEM_CODES, iter_rules
+from repotrial.retrieval import build_retrieval_schemas
 from repotrial.score import ARTIFACTS, build_score_schemas, load_artifact
 from repotrial.trace import iter_payload_types
 
@@ -27,7 +28,11 @@ SCHEMAS = ("certificate", "contract", "inventory", "lock", "manifest", "trace")
 
 def build_files() -> dict[str, str]:
     """The text of every generated file, by its path from the project's root."""
-    schemas = {**{name: api.build_schema(name) for name in SCHEMAS}, **build_score_schemas()}
+    schemas = {
+        **{name: api.build_schema(name) for name in SCHEMAS},
+        **build_score_schemas(),
+        **build_retrieval_schemas(),
+    }
     files = {
         f"schemas/{name}.schema.json": json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
         for name, schema in schemas.items()

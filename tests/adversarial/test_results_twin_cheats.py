@@ -45,6 +45,10 @@ WRONG = """
 def answer(value=None): return value
 def refuse(): return None
 """
+USELESS = """
+def answer(value=None): return {"none of": "them"}
+def refuse(): raise KeyError("something else")
+"""
 WRAPS_THE_REPORTS = """
 import _pytest.runner
 real = _pytest.runner.pytest_runtest_makereport
@@ -112,6 +116,15 @@ def test_a_wrong_product_fails_more_than_the_twins(tmp_path: Path) -> None:
     _, verdict = judge_product(tmp_path, product=WRONG, tests=TESTS)
     # A wrong product may give just what a twin expects: that is why twins follow only a suite that passed.
     assert len(verdict.other_failing) == 5
+    assert not verdict.has_held
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_twin_survives_a_product_that_gives_nothing_any_test_expects(tmp_path: Path, seed: int) -> None:
+    _, verdict = judge_product(tmp_path, product=USELESS, tests=TESTS, seed=seed)
+    assert verdict.survived == ()
+    assert len(verdict.other_failing) == 5
+    assert not verdict.has_held
 
 
 @pytest.mark.parametrize("product", CHEATS.values(), ids=CHEATS)

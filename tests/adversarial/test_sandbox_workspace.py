@@ -15,6 +15,7 @@ import pytest
 from repotrial.sandbox import (
     Base,
     Change,
+    ChangeLimits,
     CopyWorkspace,
     OverlayWorkspace,
     ReadLimits,
@@ -236,11 +237,11 @@ def test_sparse_terabyte_that_grows_is_still_a_change(workspace: Workspace) -> N
 MANY = """
 import os
 os.mkdir('many')
-for number in range(100_000): os.close(os.open(f'many/{number}', os.O_CREAT, 0o644))
+for number in range(20_000): os.close(os.open(f'many/{number}', os.O_CREAT, 0o644))
 """
 
 
-def test_hundred_thousand_entries_are_bounded(base: Base) -> None:
+def test_very_many_entries_are_bounded(base: Base) -> None:
     limits = ReadLimits(entries=5_000)
     with scratch() as place, CopyWorkspace(base, place / "runs", limits=limits) as copy:
         _run_python(copy, MANY)
@@ -249,6 +250,20 @@ def test_hundred_thousand_entries_are_bounded(base: Base) -> None:
             assert [omission.reason for omission in look.omissions] == ["too-many-entries"]
             # What the bound cut off is not taken for deleted.
             assert look.touched.get(b"README.md", "unchanged") is not None
+
+
+def test_more_files_than_anyone_could_judge_leave_a_bounded_change_with_the_work_in_it(
+    workspace: Workspace,
+) -> None:
+    flood = [("write", f".flood/{number}", "x") for number in range(300)]
+    edit(workspace, *flood, ("write", "src/b.py", "print(3)\n"), ("remove", "src/a.py", None))
+    change = build_change(workspace, limits=ChangeLimits(files=50))
+    paths = [path.path for path in change.paths]
+    assert 40 < len(paths) <= 50
+    # What the snapshot tracks comes before whatever was piled up in front of it.
+    assert paths[-2:] == ["src/a.py", "src/b.py"]
+    assert paths == sorted(paths)
+    assert [omission.reason for omission in change.omissions] == ["too-many-entries"]
 
 
 DEEP = """

@@ -35,6 +35,7 @@ from repotrial.trace._seal_check import (
     check_seal,
 )
 from repotrial.trace._verify_run import CouldNotBeChecked, DoesNotHold, check_run
+from support.exhaustive import sample
 from support.run_directories import build_run, build_sealed_run
 
 ARTIFACT = "acceptance/unit/junit.xml"
@@ -479,12 +480,12 @@ def test_removed_seal_is_reported(run: SealedRun) -> None:
     assert kinds(check(run)) == {NoSeal}
 
 
-def test_every_changed_byte_of_the_trace_is_detected(run: SealedRun) -> None:
+def test_a_changed_byte_of_the_trace_is_detected(run: SealedRun) -> None:
     paths, key = run
     original = paths.trace.read_bytes()
     assert original.count(b"\n") == 20
     with paths.trace.open("r+b", buffering=0) as stream:
-        for position, byte in enumerate(original):
+        for position, byte in sample(list(enumerate(original)), 300):
             os.pwrite(stream.fileno(), bytes([byte ^ 1 << position % 8]), position)
             report = check_seal(paths, [key.public_key])
             assert any(isinstance(problem, FileChanged) for problem in report.problems), position
@@ -492,14 +493,12 @@ def test_every_changed_byte_of_the_trace_is_detected(run: SealedRun) -> None:
     assert check_seal(paths, [key.public_key]).is_trusted
 
 
-def test_every_changed_byte_of_the_manifest_and_the_seal_is_detected(
-    run: SealedRun,
-) -> None:
+def test_a_changed_byte_of_the_manifest_and_the_seal_is_detected(run: SealedRun) -> None:
     paths, key = run
     for path in (paths.manifest, paths.seal):
         original = path.read_bytes()
         with path.open("r+b", buffering=0) as stream:
-            for position, byte in enumerate(original):
+            for position, byte in sample(list(enumerate(original)), 300):
                 os.pwrite(stream.fileno(), bytes([byte ^ 1 << position % 8]), position)
                 assert not check_seal(paths, [key.public_key]).is_trusted, (path.name, position)
                 os.pwrite(stream.fileno(), bytes([byte]), position)

@@ -36,6 +36,7 @@ from repotrial.source import (
     resolve_snapshot,
 )
 from repotrial.source._objects import ObjectFormat, parse_tree
+from support.exhaustive import examples
 from support.repositories import RepositoryMaker, make_tar, make_zip, write_files
 
 GIT_LIKE = [
@@ -520,7 +521,7 @@ def test_no_damage_to_an_archive_ends_in_a_traceback(tmp_path: Path, name: str) 
             assert error.code  # noqa: PT017 - damage may also leave a readable archive
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(80, thorough=2000))
 @given(data=st.binary(max_size=120), object_format=st.sampled_from(ObjectFormat))
 def test_no_bytes_in_place_of_a_tree_end_in_a_traceback(data: bytes, object_format: ObjectFormat) -> None:
     try:

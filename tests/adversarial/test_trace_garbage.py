@@ -27,6 +27,7 @@ from repotrial.trace import (
     load_body,
 )
 from repotrial.trace._verify_chain import check_stream
+from support.exhaustive import examples
 from support.run_directories import build_example_manifest, build_run
 from support.traces import RUN_ID, bodies_of, build_invocation, chain_bodies, open_writer, write_trace
 
@@ -43,7 +44,7 @@ def _read_all(path: Path) -> None:
             pass
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(100, thorough=3000))
 @given(st.binary(max_size=300) | _JSON.map(lambda value: json.dumps(value).encode() + b"\n"))
 @example(b"")
 @example(b"\n")
@@ -61,7 +62,7 @@ def test_garbage_is_never_a_trace_and_never_a_traceback(
     _read_all(path)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(100, thorough=3000))
 @given(data=st.data())
 def test_any_json_under_a_right_hash_ends_in_a_verdict(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -150,7 +151,7 @@ def test_a_type_that_is_no_name_is_refused(tmp_path: Path, name: str) -> None:
     assert isinstance(_forge_types(tmp_path, [name]).status, Tampered)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(50, thorough=1000))
 @given(data=st.data())
 def test_any_json_in_a_manifest_ends_in_a_verdict(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

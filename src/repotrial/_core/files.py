@@ -27,8 +27,7 @@ def write_atomic(
         FileExistsError: there is such a file and it may not be replaced; of two writers at once, one gets it.
         OSError: the machine does not let us write.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    handle, name = _open_aside(path)
     try:
         with os.fdopen(handle, "wb") as stream:
             os.fchmod(stream.fileno(), mode)
@@ -40,11 +39,23 @@ def write_atomic(
             Path(name).replace(path)
         else:
             os.link(name, path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):  # renamed
             Path(name).unlink()
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            Path(name).unlink()
+        raise
     if is_durable:
         sync_directory(path.parent)
+
+
+def _open_aside(path: Path) -> tuple[int, str]:
+    """A new file beside `path`, and its name; the directory is nearly always there."""
+    prefix = f".{path.name}."
+    try:
+        return tempfile.mkstemp(dir=path.parent, prefix=prefix)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return tempfile.mkstemp(dir=path.parent, prefix=prefix)
 
 
 def sync_directory(path: Path) -> None:

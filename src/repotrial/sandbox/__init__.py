@@ -55,6 +55,7 @@ from repotrial.sandbox._images import (
     open_image,
 )
 from repotrial.sandbox._installation import (
+    CONTROLLED_VARIABLES,
     ArtifactDigestError,
     ArtifactMissingError,
     ArtifactOutsideError,
@@ -79,6 +80,7 @@ from repotrial.sandbox._installation import (
     open_installation,
     read_pinned,
 )
+from repotrial.sandbox._interrupt import Interrupt, PreparationStoppedError, interruptible
 from repotrial.sandbox._kernel import (
     install_filter,
     receive_descriptor,
@@ -131,6 +133,7 @@ from repotrial.sandbox._packages import (
     PackageIndexError,
     PackageLockError,
     PackagePlatformError,
+    PackageVersionMissingError,
     load_index_settings,
 )
 from repotrial.sandbox._plain import UnsandboxedWarning
@@ -152,6 +155,14 @@ from repotrial.sandbox._process import (
     ProgramStartError,
     ProgramTimeoutError,
     verify_accessible,
+)
+from repotrial.sandbox._program_tree import (
+    InstallScriptError,
+    NpmPrograms,
+    ProgramSource,
+    ProgramTree,
+    PypiPrograms,
+    open_program_tree,
 )
 from repotrial.sandbox._python_env import PYTHON_TARGET, PythonPackages, open_python_environment
 from repotrial.sandbox._reaper import (
@@ -217,6 +228,7 @@ from repotrial.sandbox._supervisor import (
     SupervisorPolicy,
 )
 from repotrial.sandbox._syscalls import (
+    PROBED,
     CallClass,
     Machine,
     UnsupportedMachineError,
@@ -250,6 +262,7 @@ from repotrial.sandbox._workspace import (
     OverlayMount,
     OverlayWorkspace,
     ReadLimits,
+    Restoration,
     Setup,
     SetupPlace,
     TreeReader,
@@ -261,12 +274,15 @@ from repotrial.sandbox._workspace import (
     check_sealed,
     copy_tree,
     execute_in_overlay,
+    open_beneath,
     probe_overlay,
     reap_workspaces,
     remove_tree,
 )
 
 __all__ = [
+    "CONTROLLED_VARIABLES",
+    "PROBED",
     "PYTHON_TARGET",
     "TOOL_LEFTOVERS",
     "WORKSPACE",
@@ -343,9 +359,11 @@ __all__ = [
     "ImageUnreadableError",
     "Improvement",
     "IndexSettings",
+    "InstallScriptError",
     "Installation",
     "InstallationFacts",
     "InstallationSettings",
+    "Interrupt",
     "KeptItem",
     "KillWriters",
     "Kind",
@@ -364,6 +382,7 @@ __all__ = [
     "NetworkRecord",
     "NodePackages",
     "NodeScriptsError",
+    "NpmPrograms",
     "Omission",
     "OverlayMount",
     "OverlayWorkspace",
@@ -374,18 +393,24 @@ __all__ = [
     "PackageIndexError",
     "PackageLockError",
     "PackagePlatformError",
+    "PackageVersionMissingError",
     "PathClosedError",
     "Phase",
+    "PreparationStoppedError",
     "ProbeProgramError",
     "ProbeReport",
     "ProgramOutputError",
+    "ProgramSource",
     "ProgramStartError",
     "ProgramTimeoutError",
+    "ProgramTree",
     "ProhibitedRecord",
+    "PypiPrograms",
     "PythonPackages",
     "ReadLimits",
     "ResourceLimits",
     "ResourceSample",
+    "Restoration",
     "Restriction",
     "RestrictionError",
     "RetryWriters",
@@ -453,6 +478,7 @@ __all__ = [
     "find_writers",
     "import_image",
     "install_filter",
+    "interruptible",
     "list_kept",
     "list_store",
     "load_index_settings",
@@ -460,10 +486,12 @@ __all__ = [
     "mask",
     "observe_host",
     "open_artifact",
+    "open_beneath",
     "open_image",
     "open_installation",
     "open_listener",
     "open_node_environment",
+    "open_program_tree",
     "open_python_environment",
     "open_sandbox",
     "probe_machine",

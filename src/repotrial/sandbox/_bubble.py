@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import os
 import signal
 import socket
@@ -49,7 +50,7 @@ class Bubble(msgspec.Struct, frozen=True, kw_only=True):
     """A started bubblewrap, with its first process waiting inside."""
 
     outer: Launched
-    """Bubblewrap itself, or its parent, outside."""
+    """Bubblewrap itself, outside."""
     init: Launched
     """PID 1 of the sandbox, as the host counts."""
     lifeline: int
@@ -72,29 +73,25 @@ class Bubble(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Entrance:
-    """The process through which commands get into a sandbox.
+    """The process that starts bubblewrap, and through which commands get into the sandbox.
 
     Args:
-        launcher: Who makes it.
-        program: The syscall filter that all commands get.
-        with_listener: Whether a supervisor answers for it.
-        group: The control group that all commands are in.
+        channel: To it.
+        process: What the launch server made.
     """
 
-    def __init__(
-        self, launcher: Launcher, *, program: bytes | None, with_listener: bool, group: Cgroup | None
-    ) -> None:
-        self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with contextlib.ExitStack() as opened, contextlib.ExitStack() as passed, theirs:
-            opened.callback(self.channel.close)
-            doors = [] if group is None else passed.enter_context(group.open_doors())
-            order = EnterOrder(
-                cgroups=len(doors),
-                filter="" if program is None else program.hex(),
-                with_listener=with_listener,
-            )
-            self._process = launcher.enter_sandbox(order, [theirs.fileno(), *doors])
-            opened.pop_all()
+    def __init__(self, channel: socket.socket, process: Launched) -> None:
+        self.channel = channel
+        self._process = process
+        self.channel.settimeout(_START_SECONDS)
+
+    def find_bubblewrap(self) -> Launched | None:
+        """What it has started; null where that was not possible."""
+        try:
+            body, (pidfd,) = receive_message(self.channel)
+        except (EOFError, OSError):
+            return None
+        return Launched(body["pid"], pidfd)
 
     def enter(self, bubble: Bubble) -> tuple[int, int | None]:
         """Go inside; from then on the channel takes orders.
@@ -105,7 +102,6 @@ class Entrance:
         Raises:
             SandboxStartError: The kernel does not let us.
         """
-        self.channel.settimeout(_START_SECONDS)
         try:
             send_message(self.channel, {"pid": bubble.init.pid}, [bubble.init.pidfd])
             body, attachments = receive_message(self.channel)
@@ -136,13 +132,31 @@ class Entrance:
 class StartingBubble:
     """A bubblewrap that is at work; there is time for something else.
 
+    Args:
+        plan: What it is told.
+        bubblewrap: The program.
+        launcher: Who makes the process that starts it.
+        gate: What all commands are under.
+        group: The control group that all commands are in.
+
     Raises:
         SandboxStartError: A source is not there.
         LauncherLostError: There is nobody to start it.
     """
 
-    def __init__(self, plan: BubblewrapPlan, *, bubblewrap: str, launcher: Launcher) -> None:
+    def __init__(
+        self,
+        plan: BubblewrapPlan,
+        *,
+        bubblewrap: str,
+        launcher: Launcher,
+        gate: EnterOrder,
+        group: Cgroup | None,
+    ) -> None:
         with contextlib.ExitStack() as kept, contextlib.ExitStack() as theirs:
+            channel, channel_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            kept.enter_context(channel)
+            theirs.enter_context(channel_end)
             lifeline_end, self._lifeline = _open_pipe(theirs, kept)
             self._error, error_end = _open_pipe(kept, theirs)
             self._ready, ready_end = socket.socketpair()
@@ -150,9 +164,10 @@ class StartingBubble:
             theirs.enter_context(ready_end)
             # The kernel then adds to what is said who says it, by its number in our own PID namespace.
             self._ready.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-            idle = theirs.enter_context(_open_program(build_idle_program(find_machine())))
+            fixed = (channel_end.fileno(), lifeline_end, ready_end.fileno(), error_end, _open_idle_program())
             files = [theirs.enter_context(_open_content(text.encode())) for text in plan.files]
             trees = theirs.enter_context(_open_trees(plan))
+            doors = [] if group is None else theirs.enter_context(group.open_doors())
             order = StartOrder(
                 bubblewrap=bubblewrap,
                 label=build_label(),
@@ -162,10 +177,10 @@ class StartingBubble:
                 overlays=[*plan.overlays],
                 opened_trees=len(trees),
                 data=len(files),
+                entrance=gate,
             )
-            standard = (lifeline_end, ready_end.fileno(), error_end, idle)
-            self._outer = launcher.start_bubblewrap(order, [*standard, *files, *trees])
-            kept.callback(_discard, self._outer)
+            launched = launcher.start_sandbox(order, [*fixed, *files, *trees, *doors])
+            self.entrance = Entrance(channel, launched)
             self._kept = kept.pop_all()
 
     def wait(self) -> Bubble:
@@ -174,21 +189,22 @@ class StartingBubble:
         Raises:
             SandboxStartError: It is not possible; the message says what bubblewrap or the kernel said.
         """
-        init = _find_init(_await_ready(self._ready, self._error), self._outer)
+        outer = self.entrance.find_bubblewrap()
+        if outer is None:
+            raise _build_start_error(self._error)
+        try:
+            init = _find_init(_await_ready(self._ready, self._error), outer)
+        except SandboxStartError:
+            os.close(outer.pidfd)
+            raise
         self._kept.pop_all()
         self._ready.close()
         os.close(self._error)
-        return Bubble(outer=self._outer, init=init, lifeline=self._lifeline)
+        return Bubble(outer=outer, init=init, lifeline=self._lifeline)
 
     def discard(self) -> None:
         """Give it up, unless it has been waited for."""
         self._kept.close()
-
-
-def _discard(process: Launched) -> None:
-    with contextlib.suppress(OSError):
-        signal.pidfd_send_signal(process.pidfd, signal.SIGKILL)
-    os.close(process.pidfd)
 
 
 def _open_pipe(reader: contextlib.ExitStack, writer: contextlib.ExitStack) -> tuple[int, int]:
@@ -198,17 +214,14 @@ def _open_pipe(reader: contextlib.ExitStack, writer: contextlib.ExitStack) -> tu
     return read_end, write_end
 
 
-@contextlib.contextmanager
-def _open_program(content: bytes) -> Iterator[int]:
-    """A program that is no file anywhere, and that nobody can change."""
+@functools.cache
+def _open_idle_program() -> int:
+    """A program that is no file anywhere, and that nobody can change: one for all sandboxes."""
     descriptor = os.memfd_create("init", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    try:
-        os.write(descriptor, content)
-        seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
-        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
-        yield descriptor
-    finally:
-        os.close(descriptor)
+    os.write(descriptor, build_idle_program(find_machine()))
+    seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
+    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
+    return descriptor
 
 
 @contextlib.contextmanager
@@ -245,17 +258,22 @@ def _open_one_tree(path: str) -> int:
 def _await_ready(ready: socket.socket, error: int) -> int:
     """The number of the first process, once it says that all is set up."""
     ready.settimeout(_START_SECONDS)
-    said = b""
     with contextlib.suppress(OSError):
         said, ancillary, _, _ = ready.recvmsg(1, socket.CMSG_SPACE(_CREDENTIALS.size))
         if said == READY:
             pid: int = _CREDENTIALS.unpack(ancillary[0][2])[0]
             return pid
+    raise _build_start_error(error)
+
+
+def _build_start_error(error: int) -> SandboxStartError:
+    """What bubblewrap, or the process that was to start it, said last."""
+    said = b""
     os.set_blocking(error, False)
     with contextlib.suppress(BlockingIOError):
         said = os.read(error, _ERROR_BYTES)
     text = said.decode(errors="replace").strip() or "it ended, or did not answer in time"
-    raise SandboxStartError(
+    return SandboxStartError(
         f"expected bubblewrap to set up a sandbox, found: {neutralize(text, max_characters=_SHOWN)}"
     )
 

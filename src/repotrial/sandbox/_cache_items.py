@@ -14,13 +14,15 @@ from repotrial.sandbox._workspace import BaseCache
 
 __all__ = ["KeptItem", "KeptKind", "list_kept", "prune_kept"]
 
-KeptKind: TypeAlias = Literal["workspace", "image", "installer", "python", "node"]
+KeptKind: TypeAlias = Literal["workspace", "image", "installer", "python", "node", "artifact", "agent"]
 
 _KINDS: Final[dict[Kind, KeptKind]] = {
     Kind.IMAGE: "image",
     Kind.INSTALLER: "installer",
     Kind.PYTHON: "python",
     Kind.NODE: "node",
+    Kind.ARTIFACT: "artifact",
+    Kind.AGENT: "agent",
 }
 _SECOND_US: Final = 1_000_000
 
@@ -41,6 +43,8 @@ class KeptItem(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a process holds it now; then nothing removes it."""
     problem: str = ""
     """What is wrong with its record."""
+    content: str = ""
+    """What is in it, where that can be said in a word: the package of an agent."""
 
 
 def list_kept(cache: Path) -> list[KeptItem]:
@@ -122,4 +126,10 @@ def _describe(store: Store, entry: StoreRecord | BrokenEntry) -> KeptItem:
         used_at_us=use.used_at_us,
         is_in_use=use.is_in_use,
         problem=entry.problem if isinstance(entry, BrokenEntry) else "",
+        content="" if isinstance(entry, BrokenEntry) else _name_content(entry),
     )
+
+
+def _name_content(record: StoreRecord) -> str:
+    named = record.facts.get("packages") or record.facts.get("requirements") or ()
+    return named[0] if isinstance(named, tuple) and named else ""

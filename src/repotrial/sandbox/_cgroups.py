@@ -83,13 +83,15 @@ class Cgroup:
 
     def __init__(self, site: CgroupSite, limits: ResourceLimits) -> None:
         name = build_label()
-        self.directories: dict[Duty, Path] = {
-            duty: home.directory / name for duty, home in site.homes.items()
-        }
+        made = {directory: directory / name for directory in site.directories}
+        self.directories: dict[Duty, Path] = {duty: made[home.directory] for duty, home in site.homes.items()}
+        # Asked for many times in each run: path objects would cost more than the kernel does.
+        self._places = [os.fspath(directory) for directory in made.values()]
+        self._files = {duty: f"{directory}/" for duty, directory in self.directories.items()}
         self._site = site
         try:
-            for directory in dict.fromkeys(self.directories.values()):
-                directory.mkdir(0o755)
+            for place in self._places:
+                os.mkdir(place, 0o755)  # noqa: PTH102
             self._set_limits(limits)
         except OSError:
             self.remove()
@@ -103,28 +105,27 @@ class Cgroup:
         """Descriptors by which a process that holds them can join; only the opener needs the right to."""
         with contextlib.ExitStack() as stack:
             doors = []
-            for directory in dict.fromkeys(self.directories.values()):
-                door = os.open(directory / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
+            for place in self._places:
+                door = os.open(f"{place}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
                 stack.callback(os.close, door)
                 doors.append(door)
             yield doors
 
     def load_cpu_us(self) -> int:
-        directory = self.directories["cpu"]
         if self.version("cpu") == "cgroup-v2":
-            return _load_fields(directory / "cpu.stat")["usage_usec"]
-        return int(_read(directory / "cpuacct.usage")) // 1000
+            return _load_fields(self._files["cpu"] + "cpu.stat")["usage_usec"]
+        return int(_read(self._files["cpu"] + "cpuacct.usage")) // 1000
 
     def load_memory_bytes(self) -> int:
         """What is used now; files that the kernel keeps in memory count too."""
         is_new = self.version("memory") == "cgroup-v2"
-        file = self.directories["memory"] / ("memory.current" if is_new else "memory.usage_in_bytes")
+        file = self._files["memory"] + ("memory.current" if is_new else "memory.usage_in_bytes")
         return int(_read(file))
 
     def load_peak_bytes(self) -> int | None:
         """The largest use since the group was made; null where the kernel does not keep it."""
         is_new = self.version("memory") == "cgroup-v2"
-        file = self.directories["memory"] / ("memory.peak" if is_new else "memory.max_usage_in_bytes")
+        file = self._files["memory"] + ("memory.peak" if is_new else "memory.max_usage_in_bytes")
         with contextlib.suppress(FileNotFoundError):
             return int(_read(file))
         return None
@@ -132,22 +133,22 @@ class Cgroup:
     def forget_peak(self) -> None:
         """Begin the peak anew, where the kernel can."""
         if self.version("memory") == "cgroup-v1":
-            _write(self.directories["memory"] / "memory.max_usage_in_bytes", "0")
+            _write(self._files["memory"] + "memory.max_usage_in_bytes", "0")
 
     def count_memory_kills(self) -> int:
         is_new = self.version("memory") == "cgroup-v2"
-        file = self.directories["memory"] / ("memory.events" if is_new else "memory.oom_control")
+        file = self._files["memory"] + ("memory.events" if is_new else "memory.oom_control")
         return _load_fields(file).get("oom_kill", 0)
 
     def count_refused_forks(self) -> int:
-        return _load_fields(self.directories["pids"] / "pids.events").get("max", 0)
+        return _load_fields(self._files["pids"] + "pids.events").get("max", 0)
 
     def thaw(self) -> None:
         """Let everything run: what is frozen by the old version does not even die."""
         if self.version("freezer") == "cgroup-v1":
-            _write(self.directories["freezer"] / "freezer.state", "THAWED")
+            _write(self._files["freezer"] + "freezer.state", "THAWED")
         elif self.version("freezer") == "cgroup-v2":
-            _write(self.directories["freezer"] / "cgroup.freeze", "0")
+            _write(self._files["freezer"] + "cgroup.freeze", "0")
 
     def end(self) -> bool:
         """Kill everything in it and remove it; whether the kernel let it go in time."""
@@ -157,22 +158,22 @@ class Cgroup:
 
     def remove(self) -> bool:
         """Remove it once its last process is gone; whether that worked in time."""
-        removed = [_remove(directory) for directory in dict.fromkeys(self.directories.values())]
+        removed = [_remove(place) for place in self._places]
         return all(removed)
 
     def _set_limits(self, limits: ResourceLimits) -> None:
-        memory = self.directories.get("memory")
+        memory = self._files.get("memory")
         size = str(limits.memory_mb * _MEGABYTE)
         if memory is not None and self.version("memory") == "cgroup-v2":
-            _write(memory / "memory.max", size)
-            _try_write(memory / "memory.swap.max", "0")
+            _write(memory + "memory.max", size)
+            _try_write(memory + "memory.swap.max", "0")
         elif memory is not None:
-            _write(memory / "memory.limit_in_bytes", size)
+            _write(memory + "memory.limit_in_bytes", size)
             # Memory and swap together; absent where the kernel does not count swap.
-            _try_write(memory / "memory.memsw.limit_in_bytes", size)
-        pids = self.directories.get("pids")
+            _try_write(memory + "memory.memsw.limit_in_bytes", size)
+        pids = self._files.get("pids")
         if pids is not None:
-            _write(pids / "pids.max", str(limits.processes + _OWN_PROCESSES))
+            _write(pids + "pids.max", str(limits.processes + _OWN_PROCESSES))
 
 
 def find_cgroup_site() -> CgroupSite:
@@ -311,11 +312,11 @@ def _kill_members(directory: Path) -> None:
             os.kill(int(pid), signal.SIGKILL)
 
 
-def _remove(directory: Path) -> bool:
+def _remove(directory: Path | str) -> bool:
     deadline = time.monotonic() + _REMOVAL_SECONDS
     while True:
         try:
-            directory.rmdir()
+            os.rmdir(directory)  # noqa: PTH106 - may be text already
         except FileNotFoundError:
             return True
         except OSError:
@@ -327,7 +328,7 @@ def _remove(directory: Path) -> bool:
             return True
 
 
-def _try_write(file: Path, text: str) -> bool:
+def _try_write(file: Path | str, text: str) -> bool:
     try:
         _write(file, text)
     except OSError:
@@ -335,7 +336,7 @@ def _try_write(file: Path, text: str) -> bool:
     return True
 
 
-def _write(file: Path, text: str) -> None:
+def _write(file: Path | str, text: str) -> None:
     # Often, and never more than a line: a stream would cost more than the kernel does.
     descriptor = os.open(file, os.O_WRONLY | os.O_CLOEXEC)
     try:
@@ -344,7 +345,7 @@ def _write(file: Path, text: str) -> None:
         os.close(descriptor)
 
 
-def _read(file: Path) -> str:
+def _read(file: Path | str) -> str:
     descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(descriptor, _FILE_BYTES).decode("ascii")
@@ -352,7 +353,7 @@ def _read(file: Path) -> str:
         os.close(descriptor)
 
 
-def _load_fields(file: Path) -> dict[str, int]:
+def _load_fields(file: Path | str) -> dict[str, int]:
     rows = (line.split() for line in _read(file).splitlines())
     return {name: int(value) for name, value in rows}
 

@@ -188,7 +188,7 @@ class _Run:
         except (EOFError, OSError) as error:
             raise _LostError from error
         self._waited_cpu_us = body.get("cpu_us", self._waited_cpu_us)
-        self._is_empty = "empty" in body or "failed" in body
+        self._is_empty = body.get("empty", False) or "failed" in body
         self._keeper = body.get("keeper", self._keeper)
         if "started" in body:
             self._watch.meter.table.prefer_as_victim(body["started"])

@@ -12,10 +12,12 @@ import fcntl
 import os
 import select
 import signal
-from collections.abc import Iterable
+import struct
+from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Final
 
-from repotrial.sandbox._kernel import build_buffer, refuse_new_privileges, system_call
+from repotrial.sandbox._kernel import refuse_new_privileges, system_call
 
 __all__ = [
     "adopt_orphans",
@@ -26,6 +28,7 @@ __all__ = [
     "drop_capabilities",
     "enter_namespaces",
     "erase_command_line",
+    "find_own_namespaces",
     "hide_from_tracers",
     "join_cgroups",
     "make_private_mounts",
@@ -52,6 +55,7 @@ _USUAL_DESCRIPTORS: Final = 1024
 _NEEDED: Final = ("net", "pid", "mnt")
 """Namespaces without which it is no sandbox; sharing one of them with the host is refused."""
 _HELPFUL: Final = ("ipc", "uts", "cgroup")
+_NAMES: Final = (*_NEEDED, *_HELPFUL, "user")
 
 
 def die_with(parent: int) -> None:
@@ -126,8 +130,7 @@ def drop_capabilities() -> None:
                 raise
             break
     system_call("prctl", _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
-    header = build_buffer("=Ii", _CAPABILITY_VERSION_3, 0)
-    system_call("capset", header, build_buffer("=6I", 0, 0, 0, 0, 0, 0))
+    system_call("capset", struct.pack("=Ii", _CAPABILITY_VERSION_3, 0), bytes(24))
 
 
 def join_cgroups(descriptors: Iterable[int]) -> None:
@@ -168,6 +171,12 @@ def move_tree(tree: int, target: str) -> None:
     system_call("move_mount", tree, b"", _AT_FDCWD, target.encode(), _MOVE_MOUNT_F_EMPTY_PATH)
 
 
+@cache
+def find_own_namespaces() -> Mapping[str, int]:
+    """Those of this process when it is first asked, by name; what it forks later inherits the answer."""
+    return {name: os.stat(f"/proc/self/ns/{name}").st_ino for name in _NAMES}  # noqa: PTH116 - as above
+
+
 def enter_namespaces(pid: int, pidfd: int) -> None:
     """Go where process `pid` is, as far as a process that stays visible to the host can.
 
@@ -177,12 +186,12 @@ def enter_namespaces(pid: int, pidfd: int) -> None:
     Raises:
         OSError: It has ended, shares a namespace with us, or is not ours to enter.
     """
-    names = (*_NEEDED, *_HELPFUL, "user")
+    names = _NAMES
     handles = {name: os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in names}
     # Only now: that the process still lives means that none of the handles is of a later one with its number.
     if select.select([pidfd], [], [], 0)[0]:
         raise ProcessLookupError(errno.ESRCH, "the sandbox has ended")
-    own = {name: os.stat(f"/proc/self/ns/{name}").st_ino for name in names}  # noqa: PTH116 - as above
+    own = find_own_namespaces()
     shared = {name for name in names if os.fstat(handles[name]).st_ino == own[name]}
     if shared.intersection((*_NEEDED, "user")):
         raise PermissionError(errno.EPERM, f"shares a namespace with the host: {sorted(shared)}")

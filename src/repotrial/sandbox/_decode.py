@@ -18,6 +18,7 @@ from repotrial.sandbox._kernel import build_buffer, system_call
 __all__ = ["Address", "ProcessMemory", "Program", "decode_arguments", "parse_address", "read_program"]
 
 _STRING_BYTES: Final = 4096
+_SHORT_BYTES: Final = 128
 _ARGV_BYTES: Final = 64 * 1024
 _ARGV_ITEMS: Final = 512
 _POINTERS_AT_ONCE: Final = 32
@@ -117,7 +118,10 @@ class ProcessMemory:
 
     def read_text(self, address: int) -> tuple[str, bool]:
         """Text up to its end, and whether that is all of it."""
-        text, end, _ = self.read(address, _STRING_BYTES).partition(b"\0")
+        # Most are short, and a program waits: reading more costs more than asking again does now and then.
+        text, end, _ = self.read(address, _SHORT_BYTES).partition(b"\0")
+        if not end:
+            text, end, _ = self.read(address, _STRING_BYTES).partition(b"\0")
         return text.decode("utf-8", "backslashreplace"), bool(end)
 
 
@@ -196,10 +200,9 @@ def _read_argv(memory: ProcessMemory, address: int) -> tuple[tuple[str, ...], bo
     while len(items) < _ARGV_ITEMS:
         offset = address + _POINTER_BYTES * len(items)
         raw = memory.read(offset, _POINTER_BYTES * _POINTERS_AT_ONCE)
-        pointers = [pointer for (pointer,) in struct.iter_unpack("=Q", raw[: len(raw) // 8 * 8])]
-        if not pointers:
+        if len(raw) < _POINTER_BYTES:
             return tuple(items), False
-        for pointer in pointers:
+        for pointer in memoryview(raw)[: len(raw) // _POINTER_BYTES * _POINTER_BYTES].cast("Q"):
             if pointer == 0:
                 return tuple(items), True
             text, is_complete = memory.read_text(pointer)

@@ -2,9 +2,10 @@
 
 Everything that an agent or a check executes descends from this process, the *entrance*, never from PID 1:
 one syscall filter, set here, is above all of it. The entrance keeps a PID of the host, so nobody inside can
-see, signal or trace it. For each command it has a *keeper* ready, a fork of itself that is inside: it takes
-one order, starts the program, adopts its orphans, so that a command's processes stay one tree for as long
-as one of them lives, and reports how the program ended, over a channel that the program never had.
+see, signal or trace it. Each command has a *keeper*, a fork of the entrance that is inside: it takes one
+order, starts the program, adopts its orphans, so that a command's processes stay one tree for as long as one
+of them lives, and reports how the program ended, over a channel that the program never had. A keeper of which
+nothing is left takes the next order: a fork costs more than a small program does.
 
 Needs nothing but the standard library (`_boot`).
 """
@@ -18,6 +19,8 @@ import resource
 import select
 import signal
 import socket
+import struct
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, NoReturn
 
 from repotrial.sandbox._confine import (
@@ -37,16 +40,17 @@ __all__ = ["CommandOrder", "EnterOrder", "enter_sandbox"]
 
 _SEARCH_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 _PATIENCE_SECONDS: Final = 0.05
-_FEW: Final = 2
-"""So many commands do not make a busy sandbox."""
+_COMMANDS: Final = 100
+"""That one keeper takes, one after the other: the ceiling on processor time holds for itself, too."""
+_NEWS: Final = struct.Struct("=I?")
+"""A keeper's number, and whether it waits for an order; written at once."""
+_MANY: Final = 256
 _ALL_SIGNALS: Final = signal.valid_signals()
 
 
 class EnterOrder(NamedTuple):
     """What holds for everything that is started through this entrance."""
 
-    cgroups: int
-    """How many descriptors of control groups come along."""
     filter: str
     """The syscall filter, in hexadecimal digits; empty for none."""
     with_listener: bool
@@ -63,18 +67,19 @@ class CommandOrder(NamedTuple):
     """Pairs of a resource and its ceiling."""
 
 
-def enter_sandbox(order: EnterOrder, descriptors: list[int], *, parent: int) -> NoReturn:
+def enter_sandbox(
+    order: EnterOrder, channel: socket.socket, doors: Sequence[int], *, parent: int
+) -> NoReturn:
     """Wait for the sandbox, enter it, give up all power, and start commands until the harness hangs up.
 
     Args:
         order: What the harness wants.
-        descriptors: The channel to the harness, then those of the control groups.
+        channel: To the harness.
+        doors: Of control groups.
         parent: The launch server.
     """
-    die_with(parent)
-    channel = socket.socket(fileno=descriptors[0])
     # While the sandbox is being made: this may wait for the kernel for some milliseconds.
-    join_cgroups(descriptors[1:])
+    join_cgroups(doors)
     try:
         body, (pidfd,) = receive_message(channel)
         attachments = _go_inside(order, body["pid"], pidfd, parent=parent)
@@ -84,7 +89,7 @@ def enter_sandbox(order: EnterOrder, descriptors: list[int], *, parent: int) -> 
         os._exit(1)
     send_message(channel, {}, attachments)
     close_all_but([channel.fileno()])
-    _serve(channel)
+    _Entrance(channel).serve()
 
 
 def _go_inside(order: EnterOrder, pid: int, pidfd: int, *, parent: int) -> list[int]:
@@ -101,74 +106,83 @@ def _go_inside(order: EnterOrder, pid: int, pidfd: int, *, parent: int) -> list[
     return [processes] if listener is None else [processes, listener]
 
 
-def _serve(channel: socket.socket) -> NoReturn:
-    """Have one keeper waiting: for the first command, and from then on where many commands come.
+class _Entrance:
+    """Has a keeper wait for the first command, and makes another whenever a command finds none waiting."""
 
-    Most sandboxes see one or two, and a fork costs more than a small program does.
-    """
-    signal.signal(signal.SIGCHLD, _reap)
-    taken, take = os.pipe()
-    commands = 0
-    while True:
-        if 0 < commands <= _FEW:
-            _await_order(channel)
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self._news, self._tell = os.pipe()
+        self._keepers: dict[int, int] = {}
+        """Their numbers, by PID."""
+        self._waiting: set[int] = set()
+        self._made = 0
+        self._wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, _ignore)
+
+    def serve(self) -> NoReturn:
+        self._make_keeper()
+        while True:
+            # A keeper that waits takes the next order. Where none does, the order is for us to see.
+            is_ordered = self._listen(0 if self._waiting else select.POLLIN)
+            if is_ordered and not self._waiting:
+                self._make_keeper()
+
+    def _make_keeper(self) -> None:
+        number = self._made = self._made + 1
         try:
-            keeper = os.fork()
-        except OSError as error:
-            # The sandbox is full. Whoever comes now is told so; after a moment it may be less full.
-            if select.select([channel], [], [], _PATIENCE_SECONDS)[0]:
-                _refuse(channel, error)
-            continue
-        if not keeper:
-            _keep(channel, take)
-        commands += _await_keeper(keeper, taken, channel)
+            pid = os.fork()
+        except OSError as error:  # the sandbox is full
+            self._refuse(error)
+            return
+        if not pid:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            _Keeper(self._channel, number, self._tell).serve()
+        self._keepers[pid] = number
+        self._waiting.add(number)
+
+    def _refuse(self, error: OSError) -> None:
+        """Tell whoever waits with an order; after a moment the sandbox may be less full."""
+        if not select.select([self._channel], [], [], _PATIENCE_SECONDS)[0]:
+            return
+        try:
+            descriptors = receive_message(self._channel).descriptors
+        except (EOFError, OSError):
+            os._exit(0)
+        with socket.socket(fileno=descriptors.pop()) as reporter:
+            _say(reporter, {"failed": error.errno})
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+    def _listen(self, events: int = 0) -> bool:
+        """Hear of keepers for a moment; whether an order is there. Ends where the harness has hung up."""
+        poll = select.poll()
+        # In this order: news that were there before an order did are then seen with it.
+        poll.register(self._channel, events)
+        poll.register(self._news, select.POLLIN)
+        poll.register(self._wake, select.POLLIN)
+        ready = dict(poll.poll())
+        found = ready.get(self._channel.fileno(), 0)
+        if found & (select.POLLHUP | select.POLLERR):
+            os._exit(0)
+        # What one said before it was killed was said before.
+        if self._news in ready:
+            for number, is_waiting in _NEWS.iter_unpack(os.read(self._news, _NEWS.size * _MANY)):
+                (self._waiting.add if is_waiting else self._waiting.discard)(number)
+        if self._wake in ready:
+            os.read(self._wake, _MANY)
+            self._bury()
+        return bool(found)
+
+    def _bury(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            while pid := os.waitpid(-1, os.WNOHANG)[0]:
+                self._waiting.discard(self._keepers.pop(pid, 0))
 
 
-def _await_order(channel: socket.socket) -> None:
-    poll = select.poll()
-    poll.register(channel, select.POLLIN)
-    if any(events & select.POLLHUP for _, events in poll.poll()):
-        os._exit(0)
-
-
-def _refuse(channel: socket.socket, error: OSError) -> None:
-    try:
-        descriptors = receive_message(channel).descriptors
-    except (EOFError, OSError):
-        os._exit(0)
-    with socket.socket(fileno=descriptors.pop()) as reporter:
-        _say(reporter, {"failed": error.errno})
-    for descriptor in descriptors:
-        os.close(descriptor)
-
-
-def _await_keeper(keeper: int, taken: int, channel: socket.socket) -> bool:
-    """Return when a new keeper is needed: this one has an order, or was killed by somebody inside.
-
-    Returns:
-        Whether it has an order.
-    """
-    try:
-        pidfd = os.pidfd_open(keeper)
-    except ProcessLookupError:
-        return False
-    poll = select.poll()
-    for descriptor in (taken, pidfd):
-        poll.register(descriptor, select.POLLIN)
-    poll.register(channel, 0)  # only whether the harness has hung up
-    ready = {descriptor for descriptor, _ in poll.poll()}
-    os.close(pidfd)
-    if channel.fileno() in ready:
-        os._exit(0)
-    if taken in ready:
-        os.read(taken, 1)
-    return taken in ready
-
-
-def _reap(_number: int, _frame: object) -> None:
-    with contextlib.suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
+def _ignore(_number: int, _frame: object) -> None:
+    """Waking up is all that is wanted."""
 
 
 def _say(reporter: socket.socket, body: dict[str, Any]) -> None:
@@ -177,36 +191,74 @@ def _say(reporter: socket.socket, body: dict[str, Any]) -> None:
         send_message(reporter, body)
 
 
-def _keep(channel: socket.socket, take: int) -> NoReturn:
-    """Be the parent of one command and all its orphans."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    # Inside, a parent outside has the number 0.
-    die_with(0)
-    adopt_orphans()
-    os.setsid()
-    try:
-        body, (stdout, stderr, report) = receive_message(channel)
-    except (EOFError, OSError):
+class _Keeper:
+    """The parent of one command and all its orphans; and of another, if nothing is left of the last."""
+
+    def __init__(self, channel: socket.socket, number: int, tell: int) -> None:
+        self._channel = channel
+        self._number = number
+        self._tell = tell
+        self._left = _COMMANDS
+
+    def serve(self) -> NoReturn:
+        # Inside, a parent outside has the number 0.
+        die_with(0)
+        adopt_orphans()
+        os.setsid()
+        is_clean = True
+        while is_clean and self._left:
+            try:
+                body, (stdout, stderr, report) = receive_message(self._channel)
+            except (EOFError, OSError):
+                break
+            self._left -= 1
+            self._say_waiting(is_waiting=False)
+            with socket.socket(fileno=report) as reporter:
+                is_clean = self._execute(CommandOrder(**body), stdout, stderr, reporter)
+            os.chdir("/")
         os._exit(0)
-    os.write(take, b"1")
-    reporter = socket.socket(fileno=report)
-    # Before the program runs: it could stop us, and nobody would know whom to look for.
-    _say(reporter, {"keeper": os.getpid()})
+
+    def _say_waiting(self, *, is_waiting: bool) -> None:
+        os.write(self._tell, _NEWS.pack(self._number, is_waiting))
+
+    def _execute(self, order: CommandOrder, stdout: int, stderr: int, reporter: socket.socket) -> bool:
+        """Run one command; whether it ended with nothing left behind."""
+        # Before the program runs: it could stop us, and nobody would know whom to look for.
+        _say(reporter, {"keeper": os.getpid()})
+        before_us = _measure_cpu_us()
+        try:
+            child = _start(order, stdout, stderr)
+        except (OSError, ValueError) as error:  # a name may contain what the kernel cannot take
+            _say(reporter, {"failed": getattr(error, "errno", errno.EINVAL)})
+            return False
+        os.close(stdout)
+        os.close(stderr)
+        _say(reporter, {"started": child})
+        is_clean = False
+        # Until there is nothing left to adopt: only then has the command's last process ended.
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                ended, status = os.waitpid(-1, 0)
+                if ended == child:
+                    is_clean = not _has_children()
+                    if is_clean and self._left:
+                        # First of all: the next order may follow the report at once.
+                        self._say_waiting(is_waiting=True)
+                    cpu_us = _measure_cpu_us() - before_us
+                    _say(reporter, {"ended": status, "empty": is_clean, "cpu_us": cpu_us})
+        if not is_clean:
+            _say(reporter, {"empty": True, "cpu_us": _measure_cpu_us() - before_us})
+        return is_clean
+
+
+def _has_children() -> bool:
+    """Whether anything lives that was adopted; the dead are buried."""
     try:
-        child = _start(CommandOrder(**body), stdout, stderr)
-    except (OSError, ValueError) as error:  # a name or an argument may contain what the kernel cannot take
-        _say(reporter, {"failed": getattr(error, "errno", errno.EINVAL)})
-        os._exit(0)
-    close_all_but([report])
-    _say(reporter, {"started": child})
-    # Until there is nothing left to adopt: only then has the command's last process ended.
-    with contextlib.suppress(ChildProcessError):
-        while True:
-            ended, status = os.waitpid(-1, 0)
-            if ended == child:
-                _say(reporter, {"ended": status, "cpu_us": _measure_cpu_us()})
-    _say(reporter, {"empty": True, "cpu_us": _measure_cpu_us()})
-    os._exit(0)
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return False
+    return True
 
 
 def _measure_cpu_us() -> int:

@@ -90,8 +90,9 @@ def install_filter(program: bytes, *, with_listener: bool) -> int | None:
         OSError: The kernel has no such filters, or a supervisor is there already.
     """
     refuse_new_privileges()
-    instructions = ctypes.create_string_buffer(program, len(program))
-    header = build_buffer("=HxxxxxxQ", len(program) // 8, ctypes.addressof(instructions))
+    instructions = ctypes.c_char_p(program)
+    address = ctypes.cast(instructions, ctypes.c_void_p).value or 0
+    header = struct.pack("=HxxxxxxQ", len(program) // 8, address)
     if not with_listener:
         system_call("seccomp", _SET_MODE_FILTER, 0, header)
         return None
@@ -104,6 +105,7 @@ def install_filter(program: bytes, *, with_listener: bool) -> int | None:
     return system_call("seccomp", _SET_MODE_FILTER, _NEW_LISTENER, header)
 
 
+@cache
 def read_notification_sizes() -> tuple[int, int]:
     """How large this kernel's notifications and responses are, in bytes."""
     sizes = build_buffer("=HHH", 0, 0, 0)

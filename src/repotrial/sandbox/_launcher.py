@@ -15,7 +15,6 @@ from typing import Any, Final, NamedTuple, Self
 
 from repotrial._core.errors import MachineError
 from repotrial.sandbox._boot import build_boot_argv
-from repotrial.sandbox._enter import EnterOrder
 from repotrial.sandbox._identity import Account, find_identity
 from repotrial.sandbox._messages import receive_message, send_message
 from repotrial.sandbox._start import StartOrder
@@ -79,11 +78,9 @@ class Launcher:
         except OSError as error:
             raise LauncherLostError(f"expected to start {error.filename}, found: {error}") from error
 
-    def start_bubblewrap(self, order: StartOrder, descriptors: Sequence[int]) -> Launched:
-        return self._request({"kind": "start", **order._asdict()}, descriptors)
-
-    def enter_sandbox(self, order: EnterOrder, descriptors: Sequence[int]) -> Launched:
-        return self._request({"kind": "enter", **order._asdict()}, descriptors)
+    def start_sandbox(self, order: StartOrder, descriptors: Sequence[int]) -> Launched:
+        """The entrance of a new sandbox, which starts the rest."""
+        return self._request(order._asdict(), descriptors)
 
     @property
     def is_alive(self) -> bool:

@@ -38,6 +38,9 @@ def send_message(channel: socket.socket, body: dict[str, Any], descriptors: Sequ
     """
     # Escapes keep surrogates, which stand for bytes that are no text in names of files.
     packet = json.dumps(body).encode("ascii")
+    if len(packet) <= _INLINE_BYTES and not descriptors:
+        channel.send(packet, socket.MSG_NOSIGNAL)
+        return
     if len(packet) <= _INLINE_BYTES:
         socket.send_fds(channel, [packet], descriptors, socket.MSG_NOSIGNAL)
         return
@@ -65,5 +68,5 @@ def receive_message(channel: socket.socket) -> Message:
         with open(file, "rb") as stream:  # noqa: PTH123 (a descriptor has no path)
             stream.seek(0)
             packet = stream.read()
-    body: dict[str, Any] = json.loads(packet)
+    body: dict[str, Any] = json.loads(packet.decode("ascii"))
     return Message(body, descriptors)

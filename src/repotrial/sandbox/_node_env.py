@@ -7,6 +7,7 @@ runs `npm rebuild` as a setup step, in the sandbox.
 from __future__ import annotations
 
 import re
+import tempfile
 from pathlib import Path, PurePosixPath
 from typing import Annotated
 
@@ -26,15 +27,24 @@ from repotrial.sandbox._packages import (
     PackageIndexError,
     PackageLockError,
     PackagePlatformError,
+    PackageVersionMissingError,
     Symptom,
     verify_built,
 )
-from repotrial.sandbox._process import execute_program
+from repotrial.sandbox._process import FinishedProgram, execute_program
 from repotrial.sandbox._store import Facts, Kind, Store, StoreEntry
 from repotrial.sandbox._tools import SYSTEM_PATH
 from repotrial.sandbox._tree import remove_tree
 
-__all__ = ["NodePackages", "NodeScriptsError", "open_node_environment"]
+__all__ = [
+    "NodePackages",
+    "NodeScriptsError",
+    "ask_registry",
+    "execute_npm",
+    "find_npm",
+    "open_node_environment",
+    "verify_node_lock",
+]
 
 _LAYOUT = "repotrial/node-tree@1"
 """Part of every key: changes when the same lock would be built into another tree."""
@@ -59,6 +69,7 @@ _SYMPTOMS = (
         r"|UNABLE_TO_GET_ISSUER_CERT\w*|SELF_SIGNED_CERT\w*)\b",
         error=PackageIndexError,
     ),
+    Symptom(pattern=r"\bETARGET\b|\bE404\b|No matching version found", error=PackageVersionMissingError),
     Symptom(pattern=r"\bEUSAGE\b|can only install packages when your package\.json", error=PackageLockError),
 )
 
@@ -138,8 +149,8 @@ def open_node_environment(
     if environment.scripts == "run":
         raise NodeScriptsError('environment.node.scripts: expected "ignore", found "run"')
     files = _read_files(environment, base)
-    _verify_lock(files["package-lock.json"], environment, set(files))
-    npm = _find_npm(node)
+    verify_node_lock(files["package-lock.json"], environment.lock, files=set(files))
+    npm = find_npm(node)
     facts: Facts = {
         "lock_digest": digest_bytes(files["package-lock.json"]),
         "manifests": tuple(f"{name} {digest_bytes(data)}" for name, data in sorted(files.items())),
@@ -149,7 +160,8 @@ def open_node_environment(
     key = canonical_digest({"layout": _LAYOUT, **{name: str(value) for name, value in facts.items()}})
 
     def build(tree: Path, held: int) -> Facts:
-        _install(tree, files, [str(node.path.resolve()), str(npm)], settings, seconds=seconds, held=held)
+        command = [str(node.path.resolve()), str(npm), "ci"]
+        execute_npm(command, tree, files, settings, seconds=seconds, held=held)
         return {**facts, "machine_settings": tuple(sorted({*settings.npm, *settings.transport}))}
 
     entry = store.make(Kind.NODE, key, build)
@@ -173,11 +185,22 @@ def _read_files(environment: NodeEnvironment, base: Path) -> dict[str, bytes]:
         raise PackageLockError(f"{error.filename}: expected a file, found: {error.strerror}") from error
 
 
-def _verify_lock(data: bytes, environment: NodeEnvironment, files: set[str]) -> None:
+def verify_node_lock(data: bytes, path: str, *, files: set[str]) -> None:
+    """See that a lock leaves nothing open and asks for packages only.
+
+    Args:
+        data: A `package-lock.json`.
+        path: Its name, for messages.
+        files: Manifests of workspaces that it may name.
+
+    Raises:
+        PackageLockError: it is no lock, or asks for more.
+        PackageHashMissingError: a package in it has no integrity hash.
+    """
     try:
         lock = msgspec.json.decode(data, type=_Lock)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise PackageLockError(f"{environment.lock}: expected a package-lock.json, found: {error}") from error
+        raise PackageLockError(f"{path}: expected a package-lock.json, found: {error}") from error
     foreign = [name for name, package in lock.packages.items() if _is_foreign(name, package, files)]
     bare = [
         name
@@ -187,12 +210,12 @@ def _verify_lock(data: bytes, environment: NodeEnvironment, files: set[str]) -> 
     ]
     if foreign:
         raise PackageLockError(
-            f"{environment.lock}: expected packages of a registry and workspaces of the contract, "
+            f"{path}: expected packages of a registry and workspaces of the contract, "
             f"found {', '.join(foreign)[:500]}"
         )
     if bare:
         raise PackageHashMissingError(
-            f"{environment.lock}: expected an integrity hash (SHA-2) for every package, "
+            f"{path}: expected an integrity hash (SHA-2) for every package, "
             f"found none for {', '.join(bare)[:500]}"
         )
 
@@ -206,8 +229,12 @@ def _is_foreign(name: str, package: _Package, files: set[str]) -> bool:
     return bool(package.resolved) and not str(package.resolved).startswith(("https://", "http://"))
 
 
-def _find_npm(node: HostTool) -> Path:
-    """The npm that came with a Node.js, as the script that it is."""
+def find_npm(node: HostTool) -> Path:
+    """The npm that came with a Node.js, as the script that it is.
+
+    Raises:
+        PackageBuilderMissingError: there is none.
+    """
     found = [directory / "npm" for directory in (node.path.parent, *map(Path, SYSTEM_PATH.split(":")))]
     for path in found:
         script = path.resolve()
@@ -216,39 +243,95 @@ def _find_npm(node: HostTool) -> Path:
     raise PackageBuilderMissingError(f"expected npm beside {node.path}, found none")
 
 
-def _install(
-    tree: Path, files: dict[str, bytes], npm: list[str], settings: IndexSettings, *, seconds: int, held: int
-) -> None:
+def execute_npm(
+    command: list[str],
+    tree: Path,
+    files: dict[str, bytes],
+    settings: IndexSettings,
+    *,
+    seconds: int,
+    held: int,
+) -> bytes:
+    """Let npm fill a tree from a manifest, and leave nothing but packages in it.
+
+    Args:
+        command: npm and its verb.
+        tree: An empty directory.
+        files: The manifest and the like, by their place in the tree.
+        settings: The machine's way to its package registry.
+        seconds: Time limit.
+        held: The lock of the tree.
+
+    Returns:
+        The lock that was followed or made.
+
+    Raises:
+        RepoTrialError: it failed; the class says why.
+    """
     scratch = tree.parent / "scratch"
     scratch.mkdir()
     for name, data in files.items():
         path = tree / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-    npmrc = scratch / "npmrc"
-    npmrc.write_text("".join(f"{key}={value}\n" for key, value in settings.npm.items()), encoding="utf-8")
     finished = execute_program(
-        [*npm, "ci", *_OPTIONS],
-        variables={
-            **settings.transport,
-            "npm_config_userconfig": str(npmrc),
-            "npm_config_globalconfig": str(scratch / "no-npmrc"),
-            "npm_config_cache": str(scratch / "cache"),
-            "npm_config_prefix": str(scratch / "prefix"),
-            "PATH": SYSTEM_PATH,
-            "HOME": str(scratch),
-            "TMPDIR": str(scratch),
-            "LC_ALL": "C.UTF-8",
-        },
+        [*command, *_OPTIONS],
+        variables=_build_variables(scratch, settings),
         seconds=seconds,
         cwd=tree,
         held_fds=(held,),
     )
-    verify_built(finished, "npm", _SYMPTOMS)
+    verify_built(_cut_usage(finished), "npm", _SYMPTOMS)
     remove_tree(scratch)
-    for name in files:
+    lock = (tree / "package-lock.json").read_bytes()
+    for name in {*files, "package-lock.json"}:
         (tree / name).unlink()
     # npm's own note of what it did: a cache that names the registry of this machine.
     for note in tree.rglob("node_modules/.package-lock.json"):
         note.unlink()
     (tree / "node_modules").mkdir(exist_ok=True)
+    return lock
+
+
+def _cut_usage(finished: FinishedProgram) -> FinishedProgram:
+    """What npm says of a mistake, without the pages about its options that follow."""
+    return msgspec.structs.replace(finished, stderr=finished.stderr.partition(b"npm error Usage:")[0])
+
+
+def ask_registry(node: HostTool, package: str, settings: IndexSettings, *, seconds: int) -> None:
+    """See that a registry answers and has a package in its exact version.
+
+    Raises:
+        PackageIndexError: no registry could be reached.
+        PackageVersionMissingError: it does not have it.
+        PackageBuilderMissingError: there is no npm.
+        PackageBuildError: something else went wrong.
+    """
+    command = [str(node.path.resolve()), str(find_npm(node)), "view", package, "version"]
+    with tempfile.TemporaryDirectory(prefix="repotrial-npm-") as scratch:
+        finished = execute_program(
+            [*command, "--fetch-retries=0", "--no-update-notifier"],
+            variables=_build_variables(Path(scratch), settings),
+            seconds=seconds,
+            cwd=Path(scratch),
+        )
+    verify_built(finished, "npm", _SYMPTOMS)
+    if not finished.stdout.strip():
+        raise PackageVersionMissingError(f"expected {package} in the registry, found no such version")
+
+
+def _build_variables(scratch: Path, settings: IndexSettings) -> dict[str, str]:
+    """All that npm sees of the machine."""
+    npmrc = scratch / "npmrc"
+    npmrc.write_text("".join(f"{key}={value}\n" for key, value in settings.npm.items()), encoding="utf-8")
+    return {
+        **settings.transport,
+        "npm_config_userconfig": str(npmrc),
+        "npm_config_globalconfig": str(scratch / "no-npmrc"),
+        "npm_config_cache": str(scratch / "cache"),
+        "npm_config_prefix": str(scratch / "prefix"),
+        "PATH": SYSTEM_PATH,
+        "HOME": str(scratch),
+        "TMPDIR": str(scratch),
+        "LC_ALL": "C.UTF-8",
+    }

@@ -20,6 +20,7 @@ _SET_FLAGS: Final = 0x40082104
 _SYNC_WAKE_UP: Final = 1
 _CONTINUE: Final = 1
 _NOTIFICATION: Final = struct.Struct("=QIIiIQ6Q")
+_IDENTITY: Final = struct.Struct("=Q")
 _RESPONSE: Final = struct.Struct("=QqiI")
 
 
@@ -61,13 +62,13 @@ class Listener:
             if error.errno in {errno.ENOENT, errno.EINTR}:
                 return None
             raise
-        identity, pid, _, number, _, _, *arguments = _NOTIFICATION.unpack_from(buffer)
-        return Notification(identity, pid, number, tuple(arguments))
+        fields = _NOTIFICATION.unpack_from(buffer)
+        return Notification(fields[0], fields[1], fields[3], fields[6:])
 
     def is_waiting(self, notification: Notification) -> bool:
         """Whether the caller still waits: only then was what stands under its pid its own."""
         try:
-            fcntl.ioctl(self._descriptor, _IS_VALID, struct.pack("=Q", notification.id))
+            fcntl.ioctl(self._descriptor, _IS_VALID, _IDENTITY.pack(notification.id))
         except OSError as error:
             if error.errno == errno.ENOENT:
                 return False

@@ -27,6 +27,7 @@ __all__ = [
     "PackageIndexError",
     "PackageLockError",
     "PackagePlatformError",
+    "PackageVersionMissingError",
     "Symptom",
     "load_index_settings",
     "read_log",
@@ -76,6 +77,13 @@ class PackagePlatformError(MachineError):
 
     code = "package-platform"
     default_hint = "use an interpreter and a machine that the lock was made for, or lock again on this one"
+
+
+class PackageVersionMissingError(MachineError):
+    """The package index does not have a package, or not in the version that is wanted."""
+
+    code = "package-version-missing"
+    default_hint = "use an index that has it, or name a version that this one has"
 
 
 class PackageBuilderMissingError(MachineError):

@@ -37,6 +37,7 @@ _INSTALL: Final = (
 )
 _ENGINE: Final = "see what the engine's own log says; a container of its own must start with these options"
 _ROOTLESS_DOCKER: Final = "use podman, or Docker with root, so that programs inside can own the workspace"
+_ROOTLESS_PODMAN: Final = "use podman with root: some releases without it change users' numbers over this API"
 _CONFINED: Final = """\
 while read -r key value; do
     case $key in
@@ -131,7 +132,10 @@ def _exercise(engine: ContainerEngine, workspace: Path) -> None:
         result = sandbox.run(CommandSpec(argv=("/bin/sh", "-c", _CONFINED), timeout_seconds=_SECONDS))
         if result.exit != Exited(code=0):
             said = result.stderr.prefix.decode(errors="replace").strip()
-            raise _TrialError(f"a container was not confined as asked: {result.exit} ({said})")
+            raise _TrialError(
+                f"a container was not confined as asked: {result.exit} ({said})",
+                hint=_ROOTLESS_PODMAN if engine.habits.is_mapped else None,
+            )
         sandbox.freeze()
         sandbox.resume()
 

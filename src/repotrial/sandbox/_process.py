@@ -19,6 +19,7 @@ import msgspec
 
 from repotrial._core.errors import MachineError
 from repotrial.sandbox._identity import Account
+from repotrial.sandbox._interrupt import watch_interrupt
 
 __all__ = [
     "Account",
@@ -101,11 +102,13 @@ def execute_program(
         ProgramStartError: it could not be started.
         ProgramTimeoutError: it took too long.
         ProgramOutputError: it printed too much.
+        PreparationStoppedError: somebody stopped what it was started for.
     """
     process = _start(argv, variables=variables, cwd=cwd, account=account, held_fds=held_fds)
     with process:
         try:
-            stdout, stderr = _collect(process, seconds=seconds, output_bytes=output_bytes)
+            with watch_interrupt(lambda: _kill_group(process)):
+                stdout, stderr = _collect(process, seconds=seconds, output_bytes=output_bytes)
         except BaseException:
             _kill_group(process)
             raise

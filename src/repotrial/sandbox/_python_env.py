@@ -17,6 +17,7 @@ import csv
 import hashlib
 import io
 import re
+import tempfile
 from pathlib import Path
 
 import msgspec
@@ -44,7 +45,7 @@ from repotrial.sandbox._store import Facts, Kind, Store, StoreEntry
 from repotrial.sandbox._tools import SYSTEM_PATH
 from repotrial.sandbox._tree import remove_tree
 
-__all__ = ["PYTHON_TARGET", "PythonPackages", "open_python_environment"]
+__all__ = ["PYTHON_TARGET", "PythonBuilder", "PythonPackages", "open_python_environment"]
 
 PYTHON_TARGET = "/opt/repotrial/python"
 """Where the tree appears in a sandbox; `bin` below it goes to the front of PATH."""
@@ -143,7 +144,7 @@ def open_python_environment(
     except OSError as error:
         raise PackageLockError(f"{lock_path}: expected a lock, found: {error.strerror}") from error
     requirements = render_requirements(parse_requirements(lock, environment.lock))
-    builder = _Builder(interpreter, store=store, settings=settings, seconds=seconds)
+    builder = PythonBuilder(interpreter, store=store, settings=settings, seconds=seconds)
     facts: Facts = {
         "interpreter": str(interpreter.path.resolve()),
         "interpreter_digest": interpreter.binary_digest,
@@ -160,7 +161,7 @@ def open_python_environment(
     return PythonPackages(path=entry.path, tree_digest=entry.record.tree_digest, entry=entry)
 
 
-class _Builder:
+class PythonBuilder:
     """Runs one interpreter's own installer."""
 
     def __init__(self, interpreter: HostTool, *, store: Store, settings: IndexSettings, seconds: int) -> None:
@@ -171,6 +172,11 @@ class _Builder:
         self._seconds = seconds
 
     def ask(self) -> _Interpreter:
+        """What the interpreter says of itself.
+
+        Raises:
+            PackageBuilderMissingError: it does not work.
+        """
         finished = self._run("-I", "-S", "-c", _ASK)
         try:
             return msgspec.json.decode(finished.stdout, type=_Interpreter)
@@ -179,12 +185,34 @@ class _Builder:
                 f"{self._program}: expected a working Python, found status {finished.status}"
             ) from error
 
-    def build(self, tree: Path, requirements: str, *, held: int) -> None:
+    def build(
+        self,
+        tree: Path,
+        requirements: str,
+        *,
+        held: int,
+        has_hashes: bool = True,
+        is_closed: bool = True,
+    ) -> None:
+        """Make a tree of packages.
+
+        Args:
+            tree: An empty directory.
+            requirements: Lines as pip reads them.
+            held: The lock of the tree.
+            has_hashes: Whether every requirement has the hash of its file; otherwise pip chooses files.
+            is_closed: Whether what is missing among the requirements is a mistake.
+
+        Raises:
+            RepoTrialError: it failed; the class says why.
+        """
         scratch = tree.parent / "scratch"
         scratch.mkdir()
         (scratch / "requirements.txt").write_text(requirements, encoding="utf-8")
         self._make_environment(tree, "--without-pip")
-        self._install(tree, scratch, held=held)
+        options = ["--require-hashes"] if has_hashes else []
+        options += [] if is_closed else ["--no-deps"]
+        self._install(tree, scratch, options, held=held)
         remove_tree(scratch)
         _relocate(tree, self._program, version=self.ask().version)
         # The status tells only that some file of a package is no valid Python, as test data often is.
@@ -216,9 +244,9 @@ class _Builder:
         key = canonical_digest({name: str(value) for name, value in facts.items()})
         return self._store.make(Kind.INSTALLER, key, build).path
 
-    def _install(self, tree: Path, scratch: Path, *, held: int) -> None:
+    def _install(self, tree: Path, scratch: Path, chosen: list[str], *, held: int) -> None:
         log = scratch / "pip.log"
-        options = ("--require-hashes", "--only-binary", ":all:", "--no-compile", "--no-cache-dir")
+        options = ("--only-binary", ":all:", "--no-compile", "--no-cache-dir", *chosen)
         finished = execute_program(
             [
                 *(str(self._make_installer() / "bin/python"), "-I", "-m", "pip"),
@@ -227,22 +255,49 @@ class _Builder:
                 # Why an index did not answer stands only there.
                 *("--log", str(log)),
             ],
-            variables={
-                **self._settings.pip,
-                **self._settings.transport,
-                "PIP_CONFIG_FILE": "/dev/null",
-                "PIP_NO_INPUT": "1",
-                "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-                "PATH": SYSTEM_PATH,
-                "HOME": str(scratch),
-                "TMPDIR": str(scratch),
-                "LC_ALL": "C.UTF-8",
-            },
+            variables=self._build_variables(scratch),
             seconds=self._seconds,
             cwd=scratch,
             held_fds=(held,),
         )
         verify_built(finished, "pip", _SYMPTOMS, log=read_log(log))
+
+    def ask_index(self, requirement: str) -> None:
+        """See that an index answers and has a distribution in its exact version, for this machine.
+
+        Raises:
+            PackageIndexError: no index could be reached.
+            PackagePlatformError: it has no such version, or none for this interpreter and machine.
+            PackageBuilderMissingError: this Python cannot make environments.
+            PackageBuildError: something else went wrong.
+        """
+        with tempfile.TemporaryDirectory(prefix="repotrial-pip-") as name:
+            scratch = Path(name)
+            options = ("--dry-run", "--no-deps", "--ignore-installed", "--only-binary", ":all:")
+            finished = execute_program(
+                [
+                    *(str(self._make_installer() / "bin/python"), "-I", "-m", "pip", "install", *options),
+                    *("--retries", "0", "--no-cache-dir", "--log", str(scratch / "pip.log"), requirement),
+                ],
+                variables=self._build_variables(scratch),
+                seconds=self._seconds,
+                cwd=scratch,
+            )
+            verify_built(finished, "pip", _SYMPTOMS, log=read_log(scratch / "pip.log"))
+
+    def _build_variables(self, scratch: Path) -> dict[str, str]:
+        """All that pip sees of the machine."""
+        return {
+            **self._settings.pip,
+            **self._settings.transport,
+            "PIP_CONFIG_FILE": "/dev/null",
+            "PIP_NO_INPUT": "1",
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+            "PATH": SYSTEM_PATH,
+            "HOME": str(scratch),
+            "TMPDIR": str(scratch),
+            "LC_ALL": "C.UTF-8",
+        }
 
     def _run(self, *arguments: str) -> FinishedProgram:
         return execute_program(

@@ -55,6 +55,8 @@ class Sampler:
         take: Is given each sample, in that thread; what it raises ends sampling and is raised by `close`.
         interval_ms: The time between two samples.
         directory: Where changes of the workspace are; None: space on disk is not measured.
+        is_immediate: Whether the first is taken at once, so that even the shortest life leaves a trace; else
+            after the first interval, so that a short one costs nothing.
     """
 
     def __init__(
@@ -64,7 +66,9 @@ class Sampler:
         *,
         interval_ms: int,
         directory: Path | None = None,
+        is_immediate: bool = True,
     ) -> None:
+        self._is_immediate = is_immediate
         self._meter = meter
         self._take = take
         self._directory = directory
@@ -82,10 +86,14 @@ class Sampler:
         self._thread = threading.Thread(target=self._run, name="repotrial-sampler", daemon=True)
         self._thread.start()
 
-    def close(self) -> None:
+    def end(self) -> None:
         """Stop; returns after the last sample was taken. Twice is once."""
         self._stop.set()
         self._thread.join()
+
+    def close(self) -> None:
+        """Stop as `end` does, and raise what went wrong. Twice is once."""
+        self.end()
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
@@ -101,8 +109,8 @@ class Sampler:
     def _run(self) -> None:
         interval = self.plan.interval_ms / 1000
         try:
-            # One at once, so that even the shortest life leaves a trace.
-            self._take(self._load())
+            if self._is_immediate:
+                self._take(self._load())
             while not self._stop.wait(interval):
                 self._take(self._load())
         except BaseException as error:  # noqa: BLE001 - raised where somebody waits for it

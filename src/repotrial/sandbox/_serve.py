@@ -26,12 +26,12 @@ from repotrial.sandbox._confine import (
     close_all_but,
     drop_account,
     erase_command_line,
+    find_own_namespaces,
     hide_from_tracers,
 )
-from repotrial.sandbox._enter import EnterOrder, enter_sandbox
 from repotrial.sandbox._kernel import system_call
 from repotrial.sandbox._messages import receive_message, send_message
-from repotrial.sandbox._start import StartOrder, start_bubblewrap
+from repotrial.sandbox._start import StartOrder, start_sandbox
 
 __all__ = ["main"]
 
@@ -55,6 +55,7 @@ def main(arguments: Sequence[str]) -> None:
     adopt_orphans()
     # The first use resolves names and numbers; children inherit what is resolved, and fewer pages change.
     system_call("getpid")
+    find_own_namespaces()
     gc.collect()
     gc.freeze()
     _Server(control, harness).serve()
@@ -121,12 +122,11 @@ class _Server:
 
     def _become_child(self, body: dict[str, Any], descriptors: list[int], server: int) -> NoReturn:
         try:
+            gc.disable()  # it lives for a few commands, and looking around would copy pages
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             close_all_but(descriptors)
-            if body.pop("kind") == "start":
-                start_bubblewrap(StartOrder.parse(body), descriptors, parent=server)
-            enter_sandbox(EnterOrder(**body), descriptors, parent=server)
+            start_sandbox(StartOrder.parse(body), descriptors, parent=server)
         except BaseException as error:  # noqa: BLE001 - told to the harness; there is nobody else to see it
             sys.stderr.write(f"{error}\n")
             sys.stderr.flush()

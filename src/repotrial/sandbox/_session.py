@@ -20,11 +20,11 @@ from typing import Final, Literal, Self
 import msgspec
 
 from repotrial._core.errors import MachineError
-from repotrial.sandbox._bubble import Entrance, StartingBubble
+from repotrial.sandbox._bubble import StartingBubble
 from repotrial.sandbox._bubblewrap import build_plan
 from repotrial.sandbox._cgroups import Cgroup, CgroupSite
 from repotrial.sandbox._command import CommandWatch, execute_command
-from repotrial.sandbox._enter import CommandOrder
+from repotrial.sandbox._enter import CommandOrder, EnterOrder
 from repotrial.sandbox._files import HostFiles
 from repotrial.sandbox._freezer import CgroupV1Freezer, CgroupV2Freezer, Freezer, SignalFreezer
 from repotrial.sandbox._launcher import Launcher
@@ -114,6 +114,7 @@ class BubblewrapSandbox:
         self._lock = threading.Lock()
         self._idle = threading.Condition()
         self._running = 0
+        self._samplers: list[Sampler] = []
         self._is_open = True
         self._is_lost = False
         self._stage: Stage = spec.stage
@@ -124,7 +125,7 @@ class BubblewrapSandbox:
                 opened.callback(self._group.remove)
             starting = self._start(launcher)
             opened.callback(starting.discard)
-            self._entrance = self._build_entrance(launcher)
+            self._entrance = starting.entrance
             opened.callback(self._entrance.close)
             opened.callback(self._entrance.end)
             self._bubble = starting.wait()
@@ -181,12 +182,22 @@ class BubblewrapSandbox:
             self.close()
         return ending.result
 
-    def sample(self, take: Callable[[ResourceSample], None], *, interval_ms: int) -> Sampler:
-        """Look at what everything inside uses, at this rate, until the sampler is closed."""
-        self._verify_open()
+    def sample(
+        self, take: Callable[[ResourceSample], None], *, interval_ms: int, is_immediate: bool = True
+    ) -> Sampler:
+        """Look at what everything inside uses, at this rate, until the sampler or the sandbox is closed."""
         overlay = self._spec.overlay
-        directory = self._spec.workspace if overlay is None else overlay.upper
-        return Sampler(self._watch.meter, take, interval_ms=interval_ms, directory=directory)
+        with self._lock:
+            self._verify_open()
+            sampler = Sampler(
+                self._watch.meter,
+                take,
+                interval_ms=interval_ms,
+                directory=self._spec.workspace if overlay is None else overlay.upper,
+                is_immediate=is_immediate,
+            )
+            self._samplers.append(sampler)
+        return sampler
 
     def enter_stage(self, stage: Stage) -> None:
         """Change privileges; returns only after the change is in force.
@@ -234,6 +245,8 @@ class BubblewrapSandbox:
             # Whoever still reads from what we are about to close learns first that it is over.
             with self._idle:
                 self._idle.wait_for(lambda: not self._running, _END_SECONDS)
+            for sampler in self._samplers:
+                sampler.end()
             self._opened.close()
 
     def __enter__(self) -> Self:
@@ -270,14 +283,16 @@ class BubblewrapSandbox:
             raise SandboxLostError(f"expected an open sandbox, found it {found}")
 
     def _start(self, launcher: Launcher) -> StartingBubble:
-        engine = self._engine
+        engine, audit = self._engine, self._engine.capabilities.syscall_audit
         plan = build_plan(self._spec, HostFiles(), version=engine.version, is_staged=engine.is_staged)
-        return StartingBubble(plan, bubblewrap=engine.bubblewrap, launcher=launcher)
-
-    def _build_entrance(self, launcher: Launcher) -> Entrance:
-        audit = self._engine.capabilities.syscall_audit
-        program = None if audit == "none" else _build_program(audit, self._spec.allowed_system_calls)
-        return Entrance(launcher, program=program, with_listener=audit == "notify", group=self._group)
+        program = "" if audit == "none" else _build_program(audit, self._spec.allowed_system_calls)
+        return StartingBubble(
+            plan,
+            bubblewrap=engine.bubblewrap,
+            launcher=launcher,
+            gate=EnterOrder(filter=program, with_listener=audit == "notify"),
+            group=self._group,
+        )
 
     def _listen(self) -> socket.socket | None:
         port = self._spec.listener_port
@@ -318,8 +333,8 @@ class BubblewrapSandbox:
 
 
 @functools.cache
-def _build_program(audit: Literal["notify", "static"], granted: tuple[str, ...]) -> bytes:
-    return build_filter(SyscallPolicy(audit=audit, granted=granted), machine=find_machine())
+def _build_program(audit: Literal["notify", "static"], granted: tuple[str, ...]) -> str:
+    return build_filter(SyscallPolicy(audit=audit, granted=granted), machine=find_machine()).hex()
 
 
 def _supervise(listener: int, sink: Sink) -> Supervisor:

@@ -1,30 +1,38 @@
-"""A child of the launch server becomes bubblewrap: it mounts what must be mounted first, then executes it.
+"""A child of the launch server starts bubblewrap: it mounts what must be mounted first, then executes it.
 
 Needs nothing but the standard library (`_boot`).
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
+import socket
 from typing import Any, Final, NamedTuple, NoReturn
 
 from repotrial.sandbox._confine import (
     close_all_but,
+    close_on_execution,
     die_with,
+    hide_from_tracers,
     make_private_mounts,
     move_tree,
     open_tree,
     unshare_processes,
 )
+from repotrial.sandbox._enter import EnterOrder, enter_sandbox
 from repotrial.sandbox._kernel import system_call
+from repotrial.sandbox._messages import send_message
 
-__all__ = ["STAGING", "Overlay", "StartOrder", "Tree", "data_slot", "start_bubblewrap"]
+__all__ = ["STAGING", "Overlay", "StartOrder", "Tree", "data_slot", "start_sandbox"]
 
 STAGING: Final = "/sys"
 """Where trees are attached, out of sight of the host: this directory exists everywhere, and neither
 bubblewrap nor a sandbox needs what is in it."""
 
+_FIXED: Final = 5
+"""So many descriptors always come along."""
 _ARGUMENTS_SLOT, _IDLE_SLOT, _FIRST_DATA_SLOT = 3, 4, 5
 _ALL_SIGNALS: Final = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 _OUT_OF_THE_WAY: Final = 512
@@ -63,6 +71,8 @@ class StartOrder(NamedTuple):
     """How many trees the harness has opened: all of them (it is root), or none."""
     data: int
     """How many descriptors with the contents of small files come along."""
+    entrance: EnterOrder
+    """For what comes after: the way into the sandbox."""
 
     @staticmethod
     def parse(body: dict[str, Any]) -> StartOrder:
@@ -70,6 +80,7 @@ class StartOrder(NamedTuple):
         return order._replace(
             trees=[Tree(*tree) for tree in order.trees],
             overlays=[Overlay(*overlay) for overlay in order.overlays],
+            entrance=EnterOrder(*order.entrance),
         )
 
 
@@ -78,48 +89,60 @@ def data_slot(index: int) -> int:
     return _FIRST_DATA_SLOT + index
 
 
-def start_bubblewrap(order: StartOrder, descriptors: list[int], *, parent: int) -> NoReturn:
-    """Become bubblewrap, which becomes a sandbox; or its parent.
+def start_sandbox(order: StartOrder, descriptors: list[int], *, parent: int) -> NoReturn:
+    """Start bubblewrap, which becomes a sandbox, and be the entrance to it.
 
     Args:
         order: What the harness wants.
-        descriptors: Lifeline, ready, error and the first program; then the small files and the trees.
+        descriptors: The channel to the harness, lifeline, ready, error and the first program; then the small
+            files, the trees, and the doors of control groups.
         parent: The launch server, with whom everything ends.
 
     Raises:
         OSError: A mount or a program is refused.
     """
-    standard, rest = descriptors[:4], descriptors[4:]
-    data, opened = rest[: order.data], rest[order.data :]
+    channel, *standard = descriptors[:_FIXED]
+    rest = descriptors[_FIXED:]
+    data, rest = rest[: order.data], rest[order.data :]
+    trees, doors = rest[: order.opened_trees], rest[order.opened_trees :]
+    # Whatever goes wrong from here on is said there.
     os.dup2(standard[2], 2)
     die_with(parent)
     if order.is_staged:
         make_private_mounts(STAGING)
         die_with(parent)
-        _attach_trees(order, opened)
-    lifeline, ready, error, idle = standard
-    _place([lifeline, ready, error, _hand_over(order.arguments), idle, *data])
-    # Whatever stands in this environment and on this command line could be read inside.
-    command = [order.label, "--args", str(_ARGUMENTS_SLOT), f"/proc/self/fd/{_IDLE_SLOT}"]
-    if order.is_staged:
-        _become_parent(order.bubblewrap, command)
-    for number in _ALL_SIGNALS:
-        signal.signal(number, signal.SIG_DFL)
-    os.execve(order.bubblewrap, command, {})  # noqa: S606 (no shell is wanted)
+        _attach_trees(order, trees)
+    bubblewrap = _spawn(order, [*standard[:3], _hand_over(order.arguments), standard[3], *data])
+    hide_from_tracers()
+    # The ends of its pipes are its own: whoever waits for their closing must not wait for us.
+    os.dup2(0, 2)
+    close_all_but([channel, *doors])
+    with socket.socket(fileno=channel) as connection:
+        pidfd = os.pidfd_open(bubblewrap)
+        send_message(connection, {"pid": bubblewrap}, [pidfd])
+        os.close(pidfd)
+        enter_sandbox(order.entrance, connection, doors, parent=parent)
 
 
-def _become_parent(bubblewrap: str, command: list[str]) -> NoReturn:
-    """Start bubblewrap as the first process of a PID namespace, and wait for its end.
+def _spawn(order: StartOrder, descriptors: list[int]) -> int:
+    """Bubblewrap, with these descriptors, numbered from 0, and no others.
 
     Between its clone and its first own words bubblewrap's child listens to nobody: should bubblewrap be
     killed in that moment, the child would wait for it for ever. In a namespace whose first process is
     bubblewrap itself, the kernel kills both.
     """
-    unshare_processes()
-    child = os.posix_spawn(bubblewrap, command, {}, setsigdef=_ALL_SIGNALS)
-    # The ends of its pipes are its own: whoever waits for their closing must not wait for us.
-    os.closerange(0, _OUT_OF_THE_WAY)
-    os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) & 0xFF)
+    if order.is_staged:
+        unshare_processes()
+    moved = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _OUT_OF_THE_WAY) for descriptor in descriptors]
+    close_on_execution()
+    # Whatever stands in this environment and on this command line could be read inside.
+    return os.posix_spawn(
+        order.bubblewrap,
+        [order.label, "--args", str(_ARGUMENTS_SLOT), f"/proc/self/fd/{_IDLE_SLOT}"],
+        {},
+        file_actions=[(os.POSIX_SPAWN_DUP2, source, slot) for slot, source in enumerate(moved)],
+        setsigdef=_ALL_SIGNALS,
+    )
 
 
 def _attach_trees(order: StartOrder, opened: list[int]) -> None:
@@ -146,18 +169,9 @@ def _make_mount_point(path: str, *, is_directory: bool) -> None:
 
 def _hand_over(arguments: list[str]) -> int:
     """The options in a file that has no name: command lines can be read by everyone."""
-    file = os.memfd_create("arguments", 0)
+    file = os.memfd_create("arguments", os.MFD_CLOEXEC)
     content = b"".join(os.fsencode(argument) + b"\0" for argument in arguments)
     while content:
         content = content[os.write(file, content) :]
     os.lseek(file, 0, os.SEEK_SET)
     return file
-
-
-def _place(descriptors: list[int]) -> None:
-    """Number the descriptors from 0, and leave no other."""
-    for slot, descriptor in enumerate(descriptors):
-        os.dup2(descriptor, _OUT_OF_THE_WAY + slot, inheritable=False)
-    for slot in range(len(descriptors)):
-        os.dup2(_OUT_OF_THE_WAY + slot, slot, inheritable=True)
-    close_all_but(range(len(descriptors)))

@@ -20,7 +20,7 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from enum import Enum
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -92,6 +92,7 @@ class Kind(Enum):
     PYTHON = "python"
     NODE = "node"
     ARTIFACT = "artifacts"
+    AGENT = "agents"
 
     @property
     def content(self) -> str:
@@ -181,6 +182,9 @@ class Store:
             _sweep(home.parent, _bare(key))
             return self._make(kind, key, build, lock=lock)
 
+    def locate(self, kind: Kind, key: Digest) -> Path:
+        return self._home(kind, key) / kind.content
+
     @contextlib.contextmanager
     def hold(self, kind: Kind, key: Digest) -> Iterator[None]:
         """Keep an entry from being pruned for as long as the block lasts."""
@@ -221,10 +225,10 @@ class Store:
         return self.root / kind.value / f"{_bare(key)}.lock"
 
 
-def list_store(store: Store) -> list[StoreRecord | BrokenEntry]:
+def list_store(store: Store, *, kinds: Iterable[Kind] = Kind) -> list[StoreRecord | BrokenEntry]:
     """What is in a store, by kind and key; read from the records, without verifying the trees."""
     found: list[StoreRecord | BrokenEntry] = []
-    for kind in Kind:
+    for kind in kinds:
         for key, home in _iter_entries(store.root / kind.value):
             try:
                 found.append(_load_record(home, kind, key))

@@ -13,7 +13,7 @@ import os
 import select
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -49,6 +49,8 @@ _STOP_SECONDS: Final = 60
 _BOOTSTRAP: Final[frozenset[CallClass]] = frozenset({"mount", "namespace"})
 """What bubblewrap needs to build the sandbox."""
 _ADDRESS_BYTES: Final = 128
+_EXEC_CALLS: Final = frozenset({"execve", "execveat"})
+_NETWORK_CALLS: Final = frozenset({"connect", "sendto"})
 
 
 class SupervisorLostError(MachineError):
@@ -93,9 +95,16 @@ class _Gate:
     def __init__(self, per_second: int) -> None:
         self._per_second = per_second
         self._windows: dict[tuple[str, CallClass], _Window] = {}
+        self._oldest_us: int | None = None
+        self.has_pending = False
+        """Whether something was counted that nobody has been told."""
 
     def admits(self, key: tuple[str, CallClass], now_us: int) -> bool:
-        window = self._windows.setdefault(key, _Window(now_us))
+        window = self._windows.get(key)
+        if window is None:
+            window = self._windows[key] = _Window(now_us)
+            if self._oldest_us is None:
+                self._oldest_us = now_us
         if window.admitted < self._per_second:
             window.admitted += 1
             return True
@@ -103,26 +112,33 @@ class _Gate:
             window.first_us = now_us
         window.suppressed += 1
         window.last_us = now_us
+        self.has_pending = True
         return False
 
-    @property
-    def has_pending(self) -> bool:
-        return any(window.suppressed for window in self._windows.values())
+    def is_due(self, before_us: int) -> bool:
+        """Whether a window began before an instant."""
+        return self._oldest_us is not None and self._oldest_us < before_us
 
-    def drain(self, before_us: int) -> Iterator[FloodRecord]:
-        """Close the windows that began before an instant; tell what they counted."""
+    def drain(self, before_us: int) -> list[FloodRecord]:
+        """Close the windows that began before an instant; what they counted."""
+        floods = []
         for key, window in list(self._windows.items()):
             if window.start_us >= before_us:
                 continue
             del self._windows[key]
             if window.suppressed:
-                yield FloodRecord(
-                    call=key[0],
-                    call_class=key[1],
-                    first_us=window.first_us,
-                    last_us=window.last_us,
-                    count=window.suppressed,
+                floods.append(
+                    FloodRecord(
+                        call=key[0],
+                        call_class=key[1],
+                        first_us=window.first_us,
+                        last_us=window.last_us,
+                        count=window.suppressed,
+                    )
                 )
+        self._oldest_us = min((window.start_us for window in self._windows.values()), default=None)
+        self.has_pending = any(window.suppressed for window in self._windows.values())
+        return floods
 
 
 class Supervisor:
@@ -138,10 +154,8 @@ class Supervisor:
         self._listener = Listener(listener)
         self._sink = sink
         self._gate = _Gate(policy.records_per_second)
-        self._enforcing = threading.Event()
-        if not policy.has_bootstrap:
-            self._enforcing.set()
-        self._own_namespace = Path("/proc/self/ns/pid").readlink()
+        self._is_enforcing = not policy.has_bootstrap
+        self._own_namespace = Path("/proc/self/ns/pid").readlink() if policy.has_bootstrap else None
         self._names = _load_names()
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._failure: BaseException | None = None
@@ -152,11 +166,11 @@ class Supervisor:
 
     def begin_enforcing(self) -> None:
         """From here on bubblewrap's own calls are refused too; there is no way back."""
-        self._enforcing.set()
+        self._is_enforcing = True
 
     @property
     def is_enforcing(self) -> bool:
-        return self._enforcing.is_set()
+        return self._is_enforcing
 
     @property
     def is_alive(self) -> bool:
@@ -197,40 +211,42 @@ class Supervisor:
             self._listener.close()
 
     def _serve(self) -> None:
+        listener = self._listener.fileno()
         poll = select.poll()
-        poll.register(self._listener.fileno(), select.POLLIN)
+        poll.register(listener, select.POLLIN)
         poll.register(self._wake, select.POLLIN)
         while True:
-            ready = dict(poll.poll(1000 if self._gate.has_pending else None))
-            self._tell_floods(_now_us() - _SECOND_US)
-            state = ready.get(self._listener.fileno(), 0)
-            if self._wake in ready or (state and not state & select.POLLIN):
-                break
-            if state:
-                self._answer_next()
-        self._tell_floods(_now_us() + 1)
+            ready = poll.poll(1000 if self._gate.has_pending else None)
+            now_us = _now_us()
+            if self._gate.is_due(now_us - _SECOND_US):
+                self._tell_floods(now_us - _SECOND_US)
+            for descriptor, state in ready:
+                if descriptor != listener or not state & select.POLLIN:
+                    self._tell_floods(_now_us() + 1)
+                    return
+            if ready:
+                self._answer_next(now_us)
 
     def _tell_floods(self, before_us: int) -> None:
         for record in self._gate.drain(before_us):
             self._sink(record)
 
-    def _answer_next(self) -> None:
+    def _answer_next(self, now_us: int) -> None:
         notification = self._listener.receive()
         if notification is None:
             return
-        call = self._names.get(notification.number, str(notification.number))
-        match call:
-            case "execve" | "execveat":
-                self._answer_exec(notification, call)
-            case "connect" | "sendto":
-                self._answer_network(notification, call)
-            case _:
-                self._answer_prohibited(notification, call)
+        call = self._names.get(notification.number) or str(notification.number)
+        # A program waits for each answer: the most frequent question comes first.
+        if call in _EXEC_CALLS:
+            self._answer_exec(notification, call, now_us)
+        elif call in _NETWORK_CALLS:
+            self._answer_network(notification, call)
+        else:
+            self._answer_prohibited(notification, call)
 
-    def _answer_exec(self, notification: Notification, call: str) -> None:
+    def _answer_exec(self, notification: Notification, call: str, now_us: int) -> None:
         if not self.is_enforcing and self._is_payload(notification):
             self.begin_enforcing()
-        now_us = _now_us()
         if self.is_enforcing and self._gate.admits((call, "exec"), now_us):
             record = self._read_exec(notification, call, now_us)
             if record is not None:

@@ -18,6 +18,7 @@ from repotrial._core.errors import MachineError
 __all__ = [
     "GRANTABLE",
     "OBSOLETE",
+    "PROBED",
     "PROHIBITED",
     "CallClass",
     "Machine",
@@ -113,6 +114,12 @@ PROHIBITED: Final[Mapping[str, ProhibitedClass]] = MappingProxyType(
 
 GRANTABLE: Final = frozenset(call for group in _CLASSES if group.is_grantable for call in group.calls)
 """Calls that a contract may ask for."""
+
+PROBED: Final = frozenset({"io_uring_setup", "perf_event_open", "personality"})
+"""Refused calls that ordinary runtimes make to see whether the kernel has them, and do without: event loops try
+io_uring, benchmarks the counters, language runtimes and sanitizers a fixed address space. Each would concern the
+caller alone, and many machines refuse them too: having tried one says nothing against a program.
+"""
 
 OBSOLETE: Final = frozenset(
     {

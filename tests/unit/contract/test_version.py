@@ -39,6 +39,7 @@ from repotrial.contract import (
 from support.contract_values import POOL, Place, iter_sites, replace_at, strip, values_of
 from support.contracts import (
     COMMIT,
+    CONTRACT_TYPE,
     DIGEST,
     FIXTURE_NAMES,
     FIXTURES,
@@ -49,6 +50,7 @@ from support.contracts import (
     pin_for,
     write_contract,
 )
+from support.exhaustive import examples
 from support.toml_writer import TomlWriter, without_null
 
 PROMISED = ("repository", "environment", "setup", "checks", "policy", "limits")
@@ -66,9 +68,10 @@ def version_of(loaded: LoadedContract) -> str:
     return build_lock(loaded, pin_for(loaded.contract)).version_id
 
 
+@cache
 def list_sites(name: str, top: tuple[str, ...]) -> list[tuple[Place, mi.Type]]:
     document = document_of(fixture(name).contract)
-    return [site for site in iter_sites(document, mi.type_info(Contract)) if site[0][0] in top]
+    return [site for site in iter_sites(document, CONTRACT_TYPE) if site[0][0] in top]
 
 
 @st.composite
@@ -83,7 +86,7 @@ def changes(draw: st.DrawFn, top: tuple[str, ...]) -> tuple[str, Place, Contract
     return name, place, changed
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(150, thorough=4000))
 @given(changes(PROMISED))
 def test_any_change_to_what_is_promised_is_a_new_version(change: tuple[str, Place, Contract]) -> None:
     name, place, changed = change
@@ -99,7 +102,7 @@ def test_any_change_to_what_is_promised_is_a_new_version(change: tuple[str, Plac
     assert compute_version_id(changed, pin=pin, files=original.files) != version_of(original)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(50, thorough=1000))
 @given(changes(DESCRIBED))
 def test_what_describes_and_grades_is_not_in_the_version(change: tuple[str, Place, Contract]) -> None:
     name, _, changed = change
@@ -216,7 +219,7 @@ def test_a_mirror_gives_the_same_version(tmp_path: Path) -> None:
     assert versions[0] == versions[1]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(25, thorough=500))
 @given(name=st.sampled_from(FIXTURE_NAMES), seed=st.integers(0, 2**32))
 def test_another_spelling_of_the_document_is_the_same_version(
     tmp_path_factory: pytest.TempPathFactory, name: str, seed: int
@@ -270,7 +273,7 @@ def test_a_default_never_changes() -> None:
 
 def list_defaults() -> dict[str, Any]:
     tables: dict[str, Any] = {}
-    pending: list[mi.Type] = [mi.type_info(Contract)]
+    pending: list[mi.Type] = [CONTRACT_TYPE]
     while pending:
         match strip(pending.pop()):
             case mi.StructType(cls=cls, fields=fields) if cls.__name__ not in tables:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from decimal import Decimal
 from pathlib import Path
 
@@ -12,7 +14,15 @@ from repotrial._core.digest import digest_bytes
 from repotrial.authoring import lock_contract
 from repotrial.contract import LOCK_FILE, ROOT_SEED, Caps, LoadedContract, build_record, load_contract
 from repotrial.fleet import FleetPlan, RunConditions, plan_runs
-from repotrial.run import Agent, NoopAgent, PatchAgent, ReferenceAgent, open_attempt
+from repotrial.run import (
+    Agent,
+    NoopAgent,
+    PatchAgent,
+    ReferenceAgent,
+    ReferenceMissingError,
+    open_attempt,
+    remove_unfinished,
+)
 from repotrial.run._request import find_lock
 from repotrial.sandbox import ContractUnlockedError, Level
 from repotrial.trace import (
@@ -33,6 +43,7 @@ schema = "repotrial/contract@1"
 id = "{id}"
 title = "Something small"
 kind = "bug-fix"
+{reference}
 
 [repository]
 kind = "directory"
@@ -53,6 +64,7 @@ repeats = 2
 wall_seconds = 100
 cost_usd = 1.50
 """
+REFERENCE = "--- a/readme\n+++ b/readme\n@@ -1 +1 @@\n-hello\n+bye\n"
 CONDITIONS = RunConditions(level=Level.L3, root_seed=ROOT_SEED)
 
 
@@ -61,7 +73,9 @@ def contracts(tmp_path: Path) -> list[LoadedContract]:
     loaded = []
     for name in ("one", "two"):
         directory = write_contract(
-            tmp_path / name, CONTRACT.format(id=name), files={"repo/readme": "hello\n"}
+            tmp_path / name,
+            CONTRACT.format(id=name, reference='reference = "reference.patch"'),
+            files={"repo/readme": "hello\n", "reference.patch": REFERENCE},
         )
         lock_contract(directory)
         loaded.append(load_contract(directory))
@@ -121,10 +135,11 @@ def test_ceilings_are_those_of_the_contracts_unless_caps_say_otherwise(
     contracts: list[LoadedContract], tmp_path: Path
 ) -> None:
     found = plan(contracts, tmp_path, NoopAgent(), repeats=3)
-    assert found.ceiling_seconds == 6 * (100 + 2 * 30)
+    # Both attempts of the check, each with a control on the reference.
+    assert found.ceiling_seconds == 6 * (100 + 2 * 2 * 30)
     assert found.ceiling_usd == 0, "nobody asks a model"
     capped = RunConditions(level=Level.L3, root_seed=ROOT_SEED, caps=Caps(wall_seconds=7))
-    assert plan(contracts, tmp_path, NoopAgent(), conditions=capped).ceiling_seconds == 2 * (7 + 60)
+    assert plan(contracts, tmp_path, NoopAgent(), conditions=capped).ceiling_seconds == 2 * (7 + 120)
 
 
 def test_agents_that_ask_a_model_may_cost_what_the_contract_allows(
@@ -199,3 +214,53 @@ def test_an_earlier_attempt_that_was_carried_through_is_found_behind_a_later_one
     good = attempt(contracts, runs, end("run-timeout"))
     attempt(contracts, runs, end("harness-fault"))
     assert find_conducted(contracts, runs) == good
+
+
+def test_the_reference_on_a_contract_that_has_none_is_refused_before_anything_runs(
+    tmp_path: Path, contracts: list[LoadedContract]
+) -> None:
+    directory = write_contract(
+        tmp_path / "bare", CONTRACT.format(id="bare", reference=""), files={"repo/readme": "hello\n"}
+    )
+    lock_contract(directory)
+    runs = tmp_path / "runs"
+    with pytest.raises(ReferenceMissingError, match="bare: expected a reference"):
+        plan([*contracts, load_contract(directory)], runs, NoopAgent(), ReferenceAgent())
+    assert not runs.exists()
+
+
+def leave_unfinished(runs: Path, name: str, *files: str) -> Path:
+    place = runs / name
+    place.mkdir(parents=True)
+    for file in files:
+        (place / file).write_text("{}")
+    return place
+
+
+def test_what_a_killed_harness_was_making_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    leave_unfinished(runs, ".new-abcd1234", "spec.json", ".contract.json.x7")
+    leave_unfinished(runs, ".new-00000000")
+    kept = [
+        leave_unfinished(runs, ".new-notes", "spec.json"),
+        leave_unfinished(runs, ".new-abcd1235", "spec.json", "thesis.tex"),
+        leave_unfinished(runs, "finished-a1", "spec.json"),
+    ]
+    (runs / ".new-abcd1236").symlink_to(tmp_path)
+    assert remove_unfinished(runs) == (".new-00000000", ".new-abcd1234")
+    assert all(path.is_dir() for path in kept)
+    assert (runs / ".new-abcd1236").is_symlink()
+    assert remove_unfinished(tmp_path / "nowhere") == ()
+
+
+def test_nothing_is_removed_while_a_harness_makes_a_directory(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    place = leave_unfinished(runs, ".new-abcd1234", "spec.json")
+    handle = os.open(runs, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH)
+        assert remove_unfinished(runs) == ()
+    finally:
+        os.close(handle)
+    assert place.is_dir()
+    assert remove_unfinished(runs) == (place.name,)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from repotrial.sandbox._enter import EnterOrder
 from repotrial.sandbox._launcher import Launcher, LauncherLostError, open_default_launcher
 from repotrial.sandbox._start import StartOrder
 from support.harness import require_sandboxes
@@ -23,6 +24,7 @@ ORDER = StartOrder(
     overlays=[],
     opened_trees=0,
     data=0,
+    entrance=EnterOrder(filter="", with_listener=False),
 )
 
 
@@ -45,7 +47,7 @@ def has_ended(pid: int) -> bool:
 def await_server(launcher: Launcher) -> None:
     """Until it serves, it may still be whoever started it."""
     nothing = os.open("/dev/null", os.O_RDWR)
-    os.close(launcher.start_bubblewrap(ORDER, [nothing] * 4).pidfd)
+    os.close(launcher.start_sandbox(ORDER, [nothing] * 5).pidfd)
     os.close(nothing)
 
 
@@ -76,12 +78,13 @@ def test_a_server_that_died_is_noticed() -> None:
     with Launcher() as launcher:
         os.kill(launcher.pid, signal.SIGKILL)
         with pytest.raises(LauncherLostError):
-            launcher.start_bubblewrap(ORDER, [])
+            launcher.start_sandbox(ORDER, [])
 
 
 def test_the_server_ends_with_the_harness_even_if_a_stray_copy_of_the_channel_lives() -> None:
     code = """
 import os, sys, time
+from repotrial.sandbox._enter import EnterOrder
 from repotrial.sandbox._launcher import Launcher
 launcher = Launcher()
 stray = os.fork()

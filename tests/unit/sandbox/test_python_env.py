@@ -10,6 +10,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -27,11 +28,13 @@ from repotrial.sandbox import (
     PackageIndexError,
     PackageLockError,
     PackagePlatformError,
+    PypiPrograms,
     PythonPackages,
     Store,
     StoreTamperedError,
     list_store,
     observe_host,
+    open_program_tree,
     open_python_environment,
     prune_store,
 )
@@ -322,3 +325,37 @@ def test_installer_is_made_once_for_all_locks(bench: Bench, built: PythonPackage
     kinds = [record.kind for record in list_store(bench.store)]
     assert kinds.count(Kind.INSTALLER) == 1
     assert built.path.is_dir()
+
+
+def test_programs_without_a_lock_bring_what_they_need(built: PythonPackages, bench: Bench) -> None:
+    source = PypiPrograms(
+        ("parcel==1.0",), interpreter=bench.interpreter, store=bench.store, lock=None, is_closed=False
+    )
+    source.ask_index(settings=bench.settings, seconds=120)
+    found = open_program_tree(source, store=bench.store, settings=bench.settings)
+    assert found.path != built.path
+    assert found.entry.record.facts["resolved"] == ("crate-1.0", "parcel-1.0")
+
+
+def test_programs_with_a_lock_can_do_without_what_it_leaves_out(built: PythonPackages, bench: Bench) -> None:
+    assert built.path.is_dir()
+    lock = write_wheel(bench.index, "roamer", requires=("nowhere",)).encode()
+    programs = partial(PypiPrograms, ("roamer==1.0",), interpreter=bench.interpreter, store=bench.store)
+    with pytest.raises((PackageLockError, PackagePlatformError)):
+        open_program_tree(programs(lock=lock), store=bench.store, settings=bench.settings)
+    found = open_program_tree(
+        programs(lock=lock, is_closed=False), store=bench.store, settings=bench.settings
+    )
+    assert found.entry.record.facts["resolved"] == ("roamer-1.0",)
+    finished = execute_program(
+        [str(found.path / "bin/roamer")], variables={"PATH": "/usr/bin:/bin"}, seconds=60, account=account()
+    )
+    assert finished.stdout == b"roamer 1.0 runs\n"
+
+
+def test_a_version_that_no_index_has_is_told(bench: Bench) -> None:
+    source = PypiPrograms(
+        ("parcel==9.0",), interpreter=bench.interpreter, store=bench.store, lock=None, is_closed=True
+    )
+    with pytest.raises(PackagePlatformError):
+        source.ask_index(settings=bench.settings, seconds=120)

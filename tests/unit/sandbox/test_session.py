@@ -301,6 +301,34 @@ class TestOpening:
         with pytest.raises(OrderError, match="SandboxLostError"):
             sandbox.shell("true")
 
+    def test_a_keeper_takes_one_command_after_the_other(self, sandbox: RemoteSandbox) -> None:
+        first, second = (said(sandbox.shell("echo $PPID; cd /tmp")) for _ in range(2))
+        assert first == second
+        assert said(sandbox.shell("pwd; ls /proc/$PPID/fd 2> /dev/null")) == "/workspace\n"
+
+    def test_a_keeper_of_something_that_goes_on_takes_no_other_command(self, sandbox: RemoteSandbox) -> None:
+        first = said(sandbox.shell("echo $PPID; sleep 97 > /dev/null 2>&1 &"))
+        assert said(sandbox.shell("echo $PPID")) != first
+
+    def test_a_keeper_that_was_killed_while_it_waited_is_replaced(
+        self, sandbox: RemoteSandbox, workspace: Path
+    ) -> None:
+        kill = "while [ ! -s victim ]; do :; done; read v < victim; kill -9 $v"
+        await_burial = "while [ -e /proc/$v ]; do :; done"
+        sandbox.start(f"echo > begun; {kill}; {await_burial}; echo > killed; sleep 97")
+        assert wait_until((workspace / "begun").exists)
+        spare = said(sandbox.shell("echo $PPID"))
+        (workspace / "victim").write_text(spare)
+        assert wait_until((workspace / "killed").exists)
+        assert said(sandbox.shell("echo $PPID")) not in {"", spare}
+
+    def test_each_command_is_charged_for_itself_alone(self, sandbox: RemoteSandbox) -> None:
+        burnt = sandbox.python("import time\nwhile time.process_time() < 0.4: pass")["usage"]
+        idle = sandbox.shell("true")["usage"]
+        assert isinstance(burnt, dict)
+        assert isinstance(idle, dict)
+        assert idle["cpu_us"] < burnt["cpu_us"]
+
     def test_several_commands_run_at_the_same_time(self, sandbox: RemoteSandbox, workspace: Path) -> None:
         for number in range(4):
             sandbox.start(

@@ -30,6 +30,7 @@ from repotrial.source import (
 from repotrial.source._directory import DiscardingSink
 from repotrial.source._options import SnapshotLimits
 from repotrial.source._tree import Member, collect_tree
+from support.exhaustive import examples
 from support.repositories import RepositoryMaker, run_git, write_files
 
 DOCS_PAGE = Path(__file__).parents[3] / "docs/reference/tree-digest.md"
@@ -113,7 +114,7 @@ def define_digest(files: dict[bytes, Leaf]) -> str:
     return "sha256:" + hashlib.sha256(data).hexdigest()
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(20, thorough=200))
 @given(tree=trees)
 def test_git_and_disk_and_definition_agree_on_any_tree(tree: Tree) -> None:
     files = flatten(tree)
@@ -142,7 +143,7 @@ def test_git_and_disk_and_definition_agree_on_any_tree(tree: Tree) -> None:
         assert run_git(base / "out", "write-tree").strip().decode() == hash_as_git(tree).hex()
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(50, thorough=1000))
 @given(tree=trees, other=trees)
 def test_different_trees_have_different_digests(tree: Tree, other: Tree) -> None:
     def digest(tree: Tree) -> str:

@@ -25,9 +25,10 @@ from repotrial.sandbox._installation._setup import (
     SetupNetworkError,
     SetupOutputMissingError,
 )
-from repotrial.sandbox._installation._variables import Phase, SecretMissingError
+from repotrial.sandbox._installation._variables import CONTROLLED_VARIABLES, Phase, SecretMissingError
 
 __all__ = [
+    "CONTROLLED_VARIABLES",
     "ArtifactDigestError",
     "ArtifactMissingError",
     "ArtifactOutsideError",

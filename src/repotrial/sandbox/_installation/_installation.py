@@ -46,6 +46,7 @@ from repotrial.sandbox._workspace import (
     OverlayWorkspace,
     SetupPlace,
     Workspace,
+    WorkspacePlace,
     reap_workspaces,
 )
 from repotrial.trace import Exited
@@ -70,13 +71,19 @@ class Installation:
     """
 
     def __init__(
-        self, loaded: LoadedContract, *, base: Base, premises: Premises, cache: Path, held: ExitStack
+        self,
+        loaded: LoadedContract,
+        *,
+        base: Base,
+        premises: Premises,
+        workspaces: WorkspacePlace,
+        held: ExitStack,
     ) -> None:
         self.loaded = loaded
         self.base = base
         self._premises = premises
         self._outputs = build_outputs(loaded.contract)
-        self._workspaces = cache / "workspaces"
+        self._workspaces = workspaces
         self._held = held
 
     @property
@@ -103,6 +110,11 @@ class Installation:
     def shown(self) -> tuple[Path, ...]:
         """What an agent sees beside the tree: packages, artifacts and files of the contract's environment."""
         return tuple(bind.source for bind in self._premises.binds)
+
+    @property
+    def search_path(self) -> str:
+        """`PATH` of programs in its sandboxes, unless the caller sets another."""
+        return self._premises.build_variables("act", {}, has_secrets=False).get("PATH", "")
 
     def open_workspace(self) -> Workspace:
         """A new tree to work in: an overlay where the level has them."""
@@ -234,8 +246,11 @@ def open_installation(
         # The workspace must belong to whoever works in it: for root that is not root.
         bases = BaseCache(settings.cache / "bases", owner=identity)
         base = stack.enter_context(bases.prepare_base(request, setup=setup))
+        # One label and one lock for all of its trees: for each they would cost as much as a small program.
+        shared = WorkspacePlace(workspaces, owner=base.owner)
+        stack.callback(shared.remove)
         installation = Installation(
-            loaded, base=base, premises=premises, cache=settings.cache, held=stack.pop_all()
+            loaded, base=base, premises=premises, workspaces=shared, held=stack.pop_all()
         )
     try:
         installation.verify_absent_files()

@@ -45,11 +45,11 @@ class ScratchPlace:
     """A directory that sandboxes can be shown, removed when it is closed, or by the next start.
 
     Args:
-        parent: Where it is made.
+        parent: Where it is made: a directory, or a place that stays as long.
         owner: The account that programs inside have, where it is not ours.
     """
 
-    def __init__(self, parent: Path, *, owner: Account | None) -> None:
+    def __init__(self, parent: Path | WorkspacePlace, *, owner: Account | None) -> None:
         # The same label and lock as a workspace: what a killed process leaves is found in the same way.
         self._place = WorkspacePlace(parent, owner=owner)
         self._place.path.chmod(0o711)

@@ -11,6 +11,7 @@ from repotrial.contract import Service
 from repotrial.sandbox._installation._services import RunningService, start_service
 from repotrial.sandbox._model import Capabilities, CommandResult, CommandSpec, Sandbox, Stage
 from repotrial.sandbox._records import SyscallRecord
+from repotrial.sandbox._sampler import ResourceSample, Sampler
 from repotrial.sandbox._session import BubblewrapSandbox, SandboxLostError
 from repotrial.sandbox._supervisor import Sink
 
@@ -88,6 +89,15 @@ class ContractSandbox:
     def run(self, command: CommandSpec) -> CommandResult:
         """Run one program to its end."""
         return self._inner.run(command)
+
+    def sample(self, take: Callable[[ResourceSample], None], *, interval_ms: int) -> Sampler | None:
+        """Look at what everything inside uses, first after one interval; null at a level that cannot.
+
+        Closing the sandbox ends it.
+        """
+        if not isinstance(self._inner, BubblewrapSandbox):
+            return None
+        return self._inner.sample(take, interval_ms=interval_ms, is_immediate=False)
 
     def enter_stage(self, stage: Stage) -> None:
         """Change privileges; returns only after the change is in force."""

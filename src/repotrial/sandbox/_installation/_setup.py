@@ -17,6 +17,7 @@ from repotrial.sandbox._identity import Account
 from repotrial.sandbox._installation._mounts import SetupOutputs
 from repotrial.sandbox._installation._output import describe_end, render_tail
 from repotrial.sandbox._installation._place import ScratchPlace, read_pinned
+from repotrial.sandbox._interrupt import watch_interrupt
 from repotrial.sandbox._model import WORKSPACE, Bind, CommandSpec, Sandbox
 from repotrial.sandbox._workspace._base import SetupPlace
 from repotrial.sandbox._workspace._beneath import open_beneath
@@ -138,7 +139,7 @@ class ContractSetup:
             slot.chmod(0o755)
             if os.geteuid() != self._owner.uid:
                 os.chown(slot, self._owner.uid, self._owner.gid)
-        with self._open_place(place) as sandbox:
+        with self._open_place(place) as sandbox, watch_interrupt(sandbox.close):
             for number, step in enumerate(self._loaded.contract.setup):
                 self._run(sandbox, step, _name(step, number))
         self._verify_outputs(place)

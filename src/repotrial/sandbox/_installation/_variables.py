@@ -8,16 +8,17 @@ from typing import Final, Literal, TypeAlias
 from repotrial._core.errors import UsageError
 from repotrial.contract import Environment
 
-__all__ = ["Phase", "SecretMissingError", "build_variables", "verify_secrets"]
+__all__ = ["CONTROLLED_VARIABLES", "Phase", "SecretMissingError", "build_variables", "verify_secrets"]
 
 Phase: TypeAlias = Literal["setup", "act", "accept"]
 """What a sandbox is opened for."""
 
+CONTROLLED_VARIABLES: Final = {"LANG": "C.UTF-8", "PYTHONHASHSEED": "0", "TZ": "UTC"}
+"""Set unless the contract sets them (P8, P10): locale, time zone and the order of hashes."""
+
 _DEFAULTS: Final = {
     "HOME": "/tmp",  # noqa: S108 - the sandbox's own
-    "LANG": "C.UTF-8",
-    "PYTHONHASHSEED": "0",
-    "TZ": "UTC",
+    **CONTROLLED_VARIABLES,
 }
 """The same on every machine, unless the contract says otherwise."""
 

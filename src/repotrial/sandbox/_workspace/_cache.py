@@ -219,8 +219,9 @@ class BaseCache:
         if handle is None:
             return False
         try:
-            doomed = Path(tempfile.mkdtemp(dir=self._making, prefix=f"{entry.name}."))
-            # The lock goes with the directory; whoever waits for it sees that it is no entry any more.
+            # The lock goes with the directory; whoever waits for it sees that it is no entry any more. The new
+            # name must be of nothing: an empty directory there would be unlocked, and anybody's to sweep.
+            doomed = self._making / f"{entry.name}.{secrets.token_hex(8)}"
             entry.rename(doomed)
             remove_tree(doomed)
         finally:

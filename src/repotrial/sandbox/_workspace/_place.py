@@ -14,6 +14,7 @@ import fcntl
 import itertools
 import os
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -43,6 +44,7 @@ class WorkspacePlace:
         self._numbers = itertools.count()
         self._lock: int | None = None
         self._is_there = True
+        self._removing = threading.Lock()
         try:
             if isinstance(parent, WorkspacePlace):
                 self.path: Path = parent.name_part()
@@ -79,15 +81,16 @@ class WorkspacePlace:
 
     def remove(self) -> None:
         """Remove everything, whatever the agent did to permissions. Twice is once."""
-        if not self._is_there:
-            return
-        if self._lock is None:
-            remove_tree(self.path)
-        else:
-            _dismantle(self.path)
-            os.close(self._lock)
-        self._lock = None
-        self._is_there = False
+        with self._removing:
+            if not self._is_there:
+                return
+            if self._lock is None:
+                remove_tree(self.path)
+            else:
+                _dismantle(self.path)
+                os.close(self._lock)
+            self._lock = None
+            self._is_there = False
 
 
 def _claim(place: Path) -> int:
@@ -116,8 +119,8 @@ def reap_workspaces(parent: Path) -> list[Path]:
     """
     removed = []
     for path in sorted(parent.glob(f"{_PREFIX}*")):
-        # Another harness that starts now may be removing the same.
-        with contextlib.suppress(FileNotFoundError):
+        # Another harness may be removing the same, or it is another account's: a start must not fail for it.
+        with contextlib.suppress(OSError):
             if _is_ours(path) and _dismantle_if_free(path):
                 removed.append(path)
     return removed
@@ -157,6 +160,6 @@ def _dismantle(place: Path) -> None:
         if entry.is_dir(follow_symlinks=False):
             remove_tree(place / entry.name)
         elif entry.name != "label":
-            (place / entry.name).unlink()
+            (place / entry.name).unlink(missing_ok=True)
     (place / "label").unlink(missing_ok=True)
     place.rmdir()

@@ -1,4 +1,8 @@
-"""Removing trees that an agent filled: any depth, any permissions, no link followed."""
+"""Removing trees that an agent filled: any depth, any permissions, no link followed.
+
+What is gone is fine at every step: another harness may be removing the same leftovers, and the kernel makes
+the inner directory of an overlay anew while it mounts.
+"""
 
 from __future__ import annotations
 
@@ -43,10 +47,16 @@ def remove_tree(root: Path) -> None:
                 _remove_entry(handle, entry, top=handle, numbers=numbers)
     finally:
         os.close(handle)
-    os.rmdir(name)  # noqa: PTH106
+    with contextlib.suppress(FileNotFoundError):
+        os.rmdir(name)  # noqa: PTH106
 
 
 def _remove_entry(directory: int, name: str, *, top: int, numbers: Iterator[int]) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        _remove_present(directory, name, top=top, numbers=numbers)
+
+
+def _remove_present(directory: int, name: str, *, top: int, numbers: Iterator[int]) -> None:
     with contextlib.suppress(IsADirectoryError, PermissionError):
         os.unlink(name, dir_fd=directory)
         return

@@ -35,6 +35,7 @@ from repotrial.trace import (
     TextBody,
     UnrecordedContent,
 )
+from support.exhaustive import examples
 from support.workspaces import (
     ListSink,
     edit,
@@ -89,7 +90,7 @@ def workspace(request: pytest.FixtureRequest, base: Base) -> Iterator[Workspace]
         yield made
 
 
-@settings(max_examples=45)
+@settings(max_examples=examples(20, thorough=200))
 @given(first=EDITS, second=EDITS)
 def test_both_kinds_see_the_same_and_the_patch_rebuilds_it(base: Base, first: list, second: list) -> None:  # type: ignore[type-arg]
     with scratch() as place, open_workspaces(base, place) as kinds:

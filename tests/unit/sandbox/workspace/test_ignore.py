@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repotrial.sandbox import IgnoreRules
+from support.exhaustive import examples
 from support.repositories import run_git
 from support.workspaces import make_base, scratch
 
@@ -27,7 +28,7 @@ PATHS = [
 ]  # fmt: skip
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(20, thorough=200))
 @given(root=st.lists(PATTERNS, max_size=5), nested=st.lists(PATTERNS, max_size=4))
 def test_the_rules_are_those_of_git(root: list[str], nested: list[str]) -> None:
     files = {"tracked.o": "x", ".gitignore": "\n".join(root) + "\n", "a/.gitignore": "\r\n".join(nested)}

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repotrial.sandbox._workspace._patch import TEXT_BYTES, Blob, BlobMode, build_file_patch, quote_path
+from support.exhaustive import examples
 from support.repositories import run_git
 from support.workspaces import read_tree, scratch
 
@@ -77,7 +78,7 @@ BLOBS = st.one_of(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(30, thorough=300))
 @given(path=st.sampled_from(NAMES), old=BLOBS, new=BLOBS)
 def test_git_applies_every_change_of_a_file(path: bytes, old: Blob | None, new: Blob | None) -> None:
     _assert_applies(path, old, new)

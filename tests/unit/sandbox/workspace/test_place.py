@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 from repotrial.sandbox import CopyWorkspace, OverlayWorkspace, reap_workspaces
+from repotrial.sandbox._workspace import WorkspacePlace
 from support.workspaces import make_base, scratch
 
 
@@ -43,6 +44,21 @@ def test_a_place_whose_maker_died_before_labeling_it_is_reaped_once_it_is_old() 
             os.utime(path, (0, 0))
         assert reap_workspaces(place) == [old]
         assert sorted(place.iterdir()) == sorted([used, young])
+
+
+def test_workspaces_in_one_place_live_and_die_with_its_lock() -> None:
+    with scratch() as place, make_base(place, {"a": "x"}) as base:
+        runs = place / "runs"
+        shared = WorkspacePlace(runs, owner=base.owner)
+        first, second = OverlayWorkspace(base, shared), CopyWorkspace(base, shared)
+        assert {first.upper.parent.parent, second.path.parent.parent} == {shared.path}
+        assert reap_workspaces(runs) == []
+        first.close()
+        first.close()
+        assert not first.upper.exists()
+        assert (second.path / "a").exists()
+        shared.remove()  # one that nobody closed goes with it
+        assert list(runs.iterdir()) == []
 
 
 def test_there_is_nothing_to_reap_where_nothing_is() -> None:

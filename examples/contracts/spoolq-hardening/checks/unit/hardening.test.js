@@ -35,24 +35,43 @@ function withFullDisk(directory, body) {
 
 const HOSTILE = ['../escape', 'a/b', '..', '.', '', '.hidden', 'a\0b', 'a\\b', 'x'.repeat(101), 'ä', 'a b', 'a\n', 7, null];
 
-for (const [method, call] of Object.entries({
-  put: (spool, name) => spool.put(name, 1),
-  get: (spool, name) => spool.get(name),
-  getDead: (spool, name) => spool.getDead(name),
-  remove: (spool, name) => spool.remove(name),
-  bury: (spool, name) => spool.bury(name, 'why'),
-  revive: (spool, name) => spool.revive(name),
-  countAttempt: (spool, name) => spool.countAttempt(name),
-})) {
-  test(`${method} refuses names that are not plain`, async (t) => {
-    const spool = await Spool.open(join(await scratch(t), 'spool'));
-    const outcomes = [];
-    for (const name of HOSTILE) {
-      outcomes.push(await outcome(call(spool, name)));
-    }
-    same(outcomes, HOSTILE.map(() => 'failed: RangeError'));
-  });
+/** How a spool answers to each of them. */
+async function tryHostile(t, call) {
+  const spool = await Spool.open(join(await scratch(t), 'spool'));
+  const outcomes = [];
+  for (const name of HOSTILE) {
+    outcomes.push(await outcome(call(spool, name)));
+  }
+  return outcomes;
 }
+
+test('put refuses names that are not plain', async (t) => {
+  same(await tryHostile(t, (spool, name) => spool.put(name, 1)), HOSTILE.map(() => 'failed: RangeError'));
+});
+
+test('get refuses names that are not plain', async (t) => {
+  same(await tryHostile(t, (spool, name) => spool.get(name)), HOSTILE.map(() => 'failed: RangeError'));
+});
+
+test('getDead refuses names that are not plain', async (t) => {
+  same(await tryHostile(t, (spool, name) => spool.getDead(name)), HOSTILE.map(() => 'failed: RangeError'));
+});
+
+test('remove refuses names that are not plain', async (t) => {
+  same(await tryHostile(t, (spool, name) => spool.remove(name)), HOSTILE.map(() => 'failed: RangeError'));
+});
+
+test('bury refuses names that are not plain', async (t) => {
+  same(await tryHostile(t, (spool, name) => spool.bury(name, 'why')), HOSTILE.map(() => 'failed: RangeError'));
+});
+
+test('revive refuses names that are not plain', async (t) => {
+  same(await tryHostile(t, (spool, name) => spool.revive(name)), HOSTILE.map(() => 'failed: RangeError'));
+});
+
+test('countAttempt refuses names that are not plain', async (t) => {
+  same(await tryHostile(t, (spool, name) => spool.countAttempt(name)), HOSTILE.map(() => 'failed: RangeError'));
+});
 
 test('nothing outside the spool is written', async (t) => {
   const directory = await scratch(t);
@@ -112,16 +131,38 @@ test('data that is not JSON is refused and changes nothing', async (t) => {
   same((await spool.get('a')).data, 1);
 });
 
-for (const [title, text] of [['half a job', '{"data": {"to'], ['an empty file', ''], ['a number', '7'], ['a null', 'null'],
-  ['a job without data', '{"attempts": 1}'], ['impossible attempts', '{"data": 1, "attempts": "many"}']]) {
-  test(`${title} is a corrupt job`, async (t) => {
-    const directory = await scratch(t);
-    const spool = await Spool.open(directory);
-    await writeFile(join(directory, 'jobs', 'bad.json'), text);
-    const error = await spool.get('bad').catch((reason) => reason);
-    same([error instanceof CorruptJobError, error?.job], [true, 'bad']);
-  });
+/** How a file with this text is refused. */
+async function tryToRead(t, text) {
+  const directory = await scratch(t);
+  const spool = await Spool.open(directory);
+  await writeFile(join(directory, 'jobs', 'bad.json'), text);
+  const error = await spool.get('bad').catch((reason) => reason);
+  return [error instanceof CorruptJobError, error?.job];
 }
+
+test('half a job is a corrupt job', async (t) => {
+  same(await tryToRead(t, '{"data": {"to'), [true, 'bad']);
+});
+
+test('an empty file is a corrupt job', async (t) => {
+  same(await tryToRead(t, ''), [true, 'bad']);
+});
+
+test('a number is a corrupt job', async (t) => {
+  same(await tryToRead(t, '7'), [true, 'bad']);
+});
+
+test('a null is a corrupt job', async (t) => {
+  same(await tryToRead(t, 'null'), [true, 'bad']);
+});
+
+test('a job without data is a corrupt job', async (t) => {
+  same(await tryToRead(t, '{"attempts": 1}'), [true, 'bad']);
+});
+
+test('impossible attempts is a corrupt job', async (t) => {
+  same(await tryToRead(t, '{"data": 1, "attempts": "many"}'), [true, 'bad']);
+});
 
 test('a corrupt job does not stop the others', async (t) => {
   const directory = await scratch(t);

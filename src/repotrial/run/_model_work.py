@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from decimal import Decimal
 from pathlib import Path
@@ -14,7 +14,7 @@ import msgspec
 from repotrial._core.canonical import decimal_text
 from repotrial._core.clock import SystemClock
 from repotrial._core.errors import MachineError
-from repotrial.cost import Budget, Caps
+from repotrial.cost import Budget, Caps, Parent
 from repotrial.policy import BreakerSettings, BreakerState, build_settings, parse_thresholds
 from repotrial.run._adapters import (
     AGENT_HOME,
@@ -104,6 +104,15 @@ class _Watch(msgspec.Struct, frozen=True, kw_only=True):
     dialogue: Dialogue
 
 
+class _Guard(msgspec.Struct, frozen=True, kw_only=True):
+    """Who decides about one agent while it works."""
+
+    stages: StageKeeper
+    supervisor: RunSupervisor
+    switch: EndingSwitch
+    overseer: Overseer
+
+
 def work_with_model(run: BoundRun, briefing: str, agent: ModelAgent) -> bytes:
     """Let the agent work to its end; its change, as a patch.
 
@@ -118,12 +127,14 @@ def work_with_model(run: BoundRun, briefing: str, agent: ModelAgent) -> bytes:
     key = f"rt-{secrets.token_urlsafe(24)}"  # never begins like an option of a command line
     with ExitStack() as stack:
         place = _prepare(run, briefing, agent, access, key, stack)
-        mutations = MutationLog(run.writer, place.workspace)
-        budget = _build_budget(run, access)
-        dialogue = Dialogue(run.writer, SystemClock())
-        watch = _Watch(mutations=mutations, budget=budget, dialogue=dialogue)
+        parent = stack.enter_context(access.open_envelopes(run.paths.root.name, run.request.spec))
+        budget = _build_budget(run, access, parent)
+        watch = _Watch(
+            mutations=MutationLog(run.writer, place.workspace),
+            budget=budget,
+            dialogue=Dialogue(run.writer, SystemClock()),
+        )
         result, switch = _execute(run, place, access, key, watch)
-        mutations.record()
         _keep_transcripts(run, place, result, watch)
         _terminate(run, result, switch, budget)
         return take_change(run, place.workspace)
@@ -159,7 +170,7 @@ def _prepare(
     return _Place(workspace=workspace, home=home.source, room=room, launch=shown, desk=desk, network=network)
 
 
-def _build_budget(run: BoundRun, access: ModelAccess) -> Budget:
+def _build_budget(run: BoundRun, access: ModelAccess, parent: Parent | None) -> Budget:
     limits = run.request.limits
     return Budget(
         Caps(
@@ -170,7 +181,7 @@ def _build_budget(run: BoundRun, access: ModelAccess) -> Budget:
             failed_checks=limits.failed_check_cycles,
             headroom_usd=decimal_text(limits.cost_usd * _HEADROOM_SHARE),
         ),
-        parent=access.find_envelopes(run.paths.root.name, run.request.spec),
+        parent=parent,
     )
 
 
@@ -192,31 +203,66 @@ def _execute(
         hands=SandboxHands(sandbox, stages=stages, mutations=watch.mutations, room=place.room),
         inbox=Inbox(run.paths.root, patience_seconds=access.patience_seconds),
     )
-    with sandbox, run.request.stopper.watch(sandbox), overseer:
-        assert sandbox.listener is not None
-        supervisor = RunSupervisor(
-            writer=writer,
-            dialogue=watch.dialogue,
-            mutations=watch.mutations,
-            budget=watch.budget,
-            tariff=access.tariff,
-            overseer=overseer,
-            inspector=Inspector(writer, stages if mode == "automatic" else None),
-        )
-        # A duplicate: ending the sandbox closes its own, and the gateway must still be able to close.
-        listener = sandbox.listener.dup()
-        with (
-            serve_desk(place.desk, stages),
-            place.network.serve(run, sandbox, run.request.network),
-            _open_recorder(run, access, key) as upstream,
-            access.loop.serve(listener, key=key, supervisor=supervisor, upstream=upstream),
-        ):
+    supervisor = RunSupervisor(
+        writer=writer,
+        dialogue=watch.dialogue,
+        mutations=watch.mutations,
+        budget=watch.budget,
+        tariff=access.tariff,
+        overseer=overseer,
+        inspector=Inspector(writer, stages if mode == "automatic" else None),
+    )
+    guard = _Guard(stages=stages, supervisor=supervisor, switch=switch, overseer=overseer)
+    # The overseer sees everything that acting leaves: rules that anybody can apply again see it, too.
+    with overseer:
+        with sandbox, run.request.stopper.watch(sandbox):
+            result, problems = _serve(run, place, access, key, sandbox, guard)
+        watch.dialogue.conclude()
+        watch.mutations.record()
+        monitor.close()
+    _report_problems(run, (*problems, *overseer.problems))
+    return result, switch
+
+
+def _serve(
+    run: BoundRun, place: _Place, access: ModelAccess, key: str, sandbox: ContractSandbox, guard: _Guard
+) -> tuple[CommandResult, tuple[str, ...]]:
+    """Let the agent work while its gateway listens; what came of it, and what went wrong in the harness."""
+    assert sandbox.listener is not None
+    # A duplicate: ending the sandbox closes its own, and the gateway must still be able to close.
+    listener = sandbox.listener.dup()
+    with (
+        guard.supervisor,
+        serve_desk(place.desk, guard.stages),
+        place.network.serve(run, sandbox, run.request.network),
+        _open_recorder(run, access, key) as upstream,
+        access.loop.serve(listener, key=key, supervisor=guard.supervisor, upstream=upstream) as served,
+    ):
+        try:
             _run_preparations(sandbox, place.launch)
             result = _run_agent(run, sandbox, place.launch)
-            switch.close()
-        watch.dialogue.conclude()
-    monitor.close()
-    return result, switch
+        finally:
+            # Nobody who waits for a person, for room or for a timer outlasts the agent.
+            guard.switch.close()
+            guard.overseer.stop_asking()
+            guard.supervisor.stop()
+    return result, served.problems
+
+
+def _report_problems(run: BoundRun, problems: Sequence[str]) -> None:
+    """Where the watch itself failed, evidence may be missing: such a run proves nothing."""
+    if not problems:
+        return
+    text = "\n".join(problems).encode("utf-8", "backslashreplace")
+    segment = Segment(
+        format="natural-language",
+        body=run.writer.body(text, of=MonitorAlert),
+        event=run.writer.head.count - 1,
+    )
+    alert = MonitorAlert(
+        monitor="harness", rule="watch-failed", severity="critical", phase="act", segment=segment
+    )
+    run.writer.append(alert, actor="monitor")
 
 
 @contextmanager

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from repotrial._core.errors import UsageError
 from repotrial.contract import RunSpec
 from repotrial.cost import Parent, Tariff
 from repotrial.run._adapters import InstalledAgent, LoadedAdapter
-from repotrial.run._gateway import AddressCheck, GatewayLoop, Resolver, Upstream, find_address_problem
+from repotrial.run._gateway import GatewayLoop, Upstream
 from repotrial.trace import Redactor
+
+if TYPE_CHECKING:
+    from repotrial.run._gateway._proxy import AddressCheck, Resolver
 
 __all__ = ["ModelAccess", "ModelAccessMissingError", "NetworkAccess", "UpstreamOrder"]
 
@@ -49,8 +53,10 @@ class ModelAccess:
     """Finds an agent in the cache, or installs it there; it stays for as long as the run holds it."""
     thresholds: bytes
     """The breakers' thresholds (TOML)."""
-    find_envelopes: Callable[[str, RunSpec], Parent | None]
-    """What a run draws on beside its own caps."""
+    open_envelopes: Callable[[str, RunSpec], AbstractContextManager[Parent | None]]
+    """What a run draws on beside its own caps, until the block ends: then it holds nothing any more."""
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    """Keys of whoever answers, by their names: kept out of every record."""
     patience_seconds: float = 900
     """How long a paused run waits for an operator before it is ended."""
 
@@ -60,4 +66,6 @@ class NetworkAccess:
     """How names become addresses, and which of those may be reached: those of the internet, unless told."""
 
     resolver: Resolver | None = None
-    check: AddressCheck = find_address_problem
+    """Null: as the host does it."""
+    check: AddressCheck | None = None
+    """Null: only addresses of the public internet."""

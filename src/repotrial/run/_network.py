@@ -6,20 +6,17 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from repotrial.contract import AllowListNetwork, Network, ReplayNetwork
 from repotrial.run._context import BoundRun
-from repotrial.run._gateway import (
-    Attempt,
-    RunAuthority,
-    build_network_proxy,
-    build_proxy_variables,
-    open_default_loop,
-)
+from repotrial.run._gateway import open_default_loop
 from repotrial.run._models import NetworkAccess
 from repotrial.sandbox import Bind, ContractSandbox, open_listener
 from repotrial.trace import MonitorAlert, Segment, Severity, Signal, TraceWriter
+
+if TYPE_CHECKING:
+    from repotrial.run._gateway._proxy import Attempt, RunAuthority
 
 __all__ = ["NetworkPlan", "plan_network"]
 
@@ -44,6 +41,8 @@ class NetworkPlan:
         if self.declared is None:
             yield
             return
+        from repotrial.run._gateway._proxy import build_network_proxy, find_address_problem
+
         directory = run.request.loaded.directory
         proxy = build_network_proxy(
             self.declared,
@@ -52,7 +51,7 @@ class NetworkPlan:
             tape=_find_tape(self.declared, directory),
             record_to=run.paths.root,
             resolver=access.resolver,
-            check=access.check,
+            check=access.check or find_address_problem,
         )
         with open_default_loop().attach(open_listener(sandbox.pid, PROXY_PORT), proxy):
             yield
@@ -62,6 +61,8 @@ def plan_network(network: Network, run: BoundRun, stack: ExitStack) -> NetworkPl
     """What the agent's sandbox is told about the network that its contract declares."""
     if not isinstance(network, AllowListNetwork | ReplayNetwork):
         return NetworkPlan()
+    from repotrial.run._gateway._proxy import RunAuthority, build_proxy_variables
+
     authority = RunAuthority()
     room = stack.enter_context(run.installation.open_scratch())
     certificate = room.write("authority.pem", authority.certificate_pem)

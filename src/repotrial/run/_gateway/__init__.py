@@ -1,4 +1,7 @@
-"""The gateway: the agent's only way out, metered on the wire (P9, P14, P21, P22)."""
+"""The gateway: the agent's only way out, metered on the wire (P9, P14, P21, P22).
+
+The HTTP library is loaded when something is served or asked, not with this package; `_proxy` loads it.
+"""
 
 from __future__ import annotations
 
@@ -14,22 +17,6 @@ from repotrial.run._gateway._model import (
     Upstream,
     WireAnswer,
     WireRequest,
-)
-from repotrial.run._gateway._proxy import (
-    AddressCheck,
-    AllowListProxy,
-    Attempt,
-    LiveFetcher,
-    RecordingFetcher,
-    ReplayFetcher,
-    Resolver,
-    RunAuthority,
-    TapeWriter,
-    build_network_proxy,
-    build_proxy_variables,
-    find_address_problem,
-    load_tape,
-    parse_allow_list,
 )
 from repotrial.run._gateway._recording import (
     Divergence,
@@ -50,9 +37,6 @@ from repotrial.run._gateway._upstreams import (
 )
 
 __all__ = [
-    "AddressCheck",
-    "AllowListProxy",
-    "Attempt",
     "Dialect",
     "Divergence",
     "Exchange",
@@ -60,35 +44,24 @@ __all__ = [
     "FaultPlan",
     "FaultUpstream",
     "GatewayLoop",
-    "LiveFetcher",
     "MatchMode",
     "ProviderConfig",
     "ProviderUpstream",
     "Recorder",
-    "RecordingFetcher",
     "RecordingUpstream",
     "Refusal",
-    "ReplayFetcher",
     "ReplayReport",
-    "Resolver",
-    "RunAuthority",
     "ScriptUpstream",
     "ServedRun",
     "StatusFault",
     "Supervisor",
-    "TapeWriter",
     "ToolCall",
     "ToolResult",
     "Upstream",
     "WireAnswer",
     "WireRequest",
-    "build_network_proxy",
-    "build_proxy_variables",
-    "find_address_problem",
     "load_provider",
     "load_recording",
     "load_script",
-    "load_tape",
     "open_default_loop",
-    "parse_allow_list",
 ]

@@ -36,6 +36,7 @@ _NOT_SEEN: Final = 499
 """Status of an exchange whose agent left before it saw one."""
 
 
+_FAILED: Final = Refusal(status=500, kind="upstream", message="the harness failed; see its own record")
 _CLOSED: Final = Refusal(status=403, kind="ended", message="the gateway was closed")
 _BYTES_PER_TOKEN: Final = 4
 
@@ -69,6 +70,7 @@ class Flow:
         self._asked = asked
         self._task: asyncio.Task[object] | None = None
         self._is_interruptible = False
+        self._is_sent = False
         self._left: _Ended | None = None
         self._response: web.StreamResponse | None = None
         self._status = _NOT_SEEN
@@ -120,9 +122,8 @@ class Flow:
             return await self._ports.supervisor.open(self._asked.parsed, self._asked.body)
         except Exception as error:  # noqa: BLE001 - a mistake of ours must not hang the agent
             self._ports.note(f"supervisor.open: {_describe(error)}")
-            refusal = Refusal(status=500, kind="upstream", message="the harness failed; see its own record")
-            await self._record(refusal)
-            return refusal
+            await self._record(_FAILED)
+            return _FAILED
 
     async def _record(self, refusal: Refusal) -> None:
         asked = self._asked
@@ -148,12 +149,14 @@ class Flow:
             wall_us=(time.monotonic_ns() - self._started_ns) // 1000,
             cause=cause,
             detail=detail,
+            is_sent=self._is_sent,
         )
 
     async def _receive(self, exchange: Exchange) -> bytes:
         """Take the answer in, forward what may pass at once, and return the rest."""
         self._interrupt_from_here()
         self._started_ns = time.monotonic_ns()
+        self._is_sent = True
         answer = await self._ports.upstream.send(self._asked)
         self._status = answer.status
         self._headers = build_answer_headers(answer.headers.items())
@@ -189,7 +192,11 @@ class Flow:
 
     async def _release(self, exchange: Exchange) -> None:
         self._is_interruptible = False
-        refusal = await exchange.release(self._build_end("complete", ""))
+        try:
+            refusal = await exchange.release(self._build_end("complete", ""))
+        except Exception as error:  # noqa: BLE001 - nothing that was not looked at goes on
+            self._ports.note(f"exchange.release: {_describe(error)}")
+            refusal = _FAILED
         if refusal is not None:
             raise _Ended("refused", refusal.message, refusal)
         self._interrupt_from_here()

@@ -8,11 +8,13 @@ import socket
 import threading
 from collections.abc import Coroutine, Iterator
 from types import TracebackType
-from typing import Any, Final, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
 from repotrial.run._gateway._limits import GatewayLimits
 from repotrial.run._gateway._model import Supervisor, Upstream
-from repotrial.run._gateway._server import RunServer
+
+if TYPE_CHECKING:
+    from repotrial.run._gateway._server import RunServer
 
 __all__ = ["GatewayLoop", "ServedRun", "Service", "open_default_loop"]
 
@@ -68,6 +70,8 @@ class GatewayLoop:
             models: What an agent is told that asks which models there are.
             limits: Bounds, where others than the usual ones are wanted.
         """
+        from repotrial.run._gateway._server import RunServer
+
         server = RunServer(
             key=key,
             supervisor=supervisor,

@@ -73,7 +73,9 @@ class WireRequest(msgspec.Struct, frozen=True, kw_only=True):
     results: tuple[ToolResult, ...]
     """Results that the history holds, in order."""
     max_output_tokens: int | None
-    """The request's own bound; null where it has none."""
+    """The request's own bound, for all its answers together; null where it has none."""
+    answers: int = 1
+    """How many it asks for (`n`, `candidateCount`)."""
     is_count_only: bool = False
     """Whether it only asks how many tokens it would take."""
 
@@ -179,6 +181,8 @@ class ExchangeEnd(msgspec.Struct, frozen=True, kw_only=True):
     cause: Literal["complete", "cut", "refused", "upstream-failed", "agent-left"]
     """`cut`: the harness ended the stream; `agent-left`: the agent closed the connection."""
     detail: str = ""
+    is_sent: bool = True
+    """Whether the request went out: then it may be charged, whatever came back."""
 
 
 class Exchange(Protocol):

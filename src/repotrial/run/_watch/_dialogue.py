@@ -6,6 +6,7 @@ which tools were called, with what, when and with what result, for every agent a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -19,6 +20,7 @@ from repotrial.trace import (
     Conversation,
     EventRef,
     ExitUnknown,
+    RawMessage,
     Response,
     ToolInvocation,
     TraceWriter,
@@ -32,6 +34,10 @@ _ON_THE_WIRE: Final = ExitUnknown(reason="the wire does not carry exit statuses"
 _MARKED_FAILED: Final = ExitUnknown(reason="the agent marked the call as failed")
 _UNANSWERED: Final = ExitUnknown(reason="no result was sent back to the model")
 _FIRST: Final = "main"
+_REST: Final = "side-rest"
+_MOST_THREADS: Final = 1000
+"""Conversations that are told apart; an agent can open any number, and each one takes memory."""
+_MOST_NAME: Final = 200
 
 
 class OpenPrompt(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +46,7 @@ class OpenPrompt(msgspec.Struct, frozen=True, kw_only=True):
     conversation: str
     index: int
     model: str
+    """As the request names it: prices go by it."""
     seq: int | None
     """Its event; null where the byte budget dropped it."""
 
@@ -47,6 +54,8 @@ class OpenPrompt(msgspec.Struct, frozen=True, kw_only=True):
 class _Pending(msgspec.Struct, kw_only=True):
     call: ToolCall
     released_us: int
+    index: int
+    """Of the answer that asked for it."""
 
 
 class _Thread:
@@ -58,14 +67,24 @@ class _Thread:
         self.index = 0
         self.pending: list[_Pending] = []
 
-    def take(self, result: ToolResult) -> _Pending | None:
-        """The call that a result answers: by its id, else the oldest of that name."""
-        for position, waiting in enumerate(self.pending):
-            call = waiting.call
-            is_same = call.id == result.call_id if call.id and result.call_id else call.name == result.name
-            if is_same:
-                return self.pending.pop(position)
-        return None
+    def awaits(self, ids: frozenset[str]) -> bool:
+        """Whether a call with one of these ids has no result yet."""
+        return any(waiting.call.id in ids for waiting in self.pending if waiting.call.id)
+
+    def take(self, results: Sequence[ToolResult]) -> list[tuple[_Pending, ToolResult]]:
+        """Calls with the results that answer them, oldest first.
+
+        A history repeats old results, and ids may be used again or left out: the newest ones belong together.
+        """
+        found = []
+        for result in reversed(results):
+            if not self.pending:
+                break
+            for position in reversed(range(len(self.pending))):
+                if _answers(result, self.pending[position].call):
+                    found.append((self.pending.pop(position), result))
+                    break
+        return found[::-1]
 
 
 class Dialogue:
@@ -82,25 +101,20 @@ class Dialogue:
 
     def record_results(self, request: WireRequest) -> tuple[int, ...]:
         """The calls that this request brings results for, as events; their places in the trace."""
-        thread = self._find_thread(request)
-        places = []
-        for result in request.results:
-            waiting = thread.take(result)
-            if waiting is not None:
-                places.append(self._record_call(waiting, result))
+        found = self._find_thread(request).take(request.results)
+        places = [self._record_call(waiting, result) for waiting, result in found]
         return tuple(place for place in places if place is not None)
 
     def open(self, request: WireRequest) -> OpenPrompt:
         """Record a request before it is sent on."""
         thread = self._find_thread(request)
+        messages = [RawMessage(_clean(message.role), message.data) for message in request.messages]
+        ref = thread.record.append(messages, model=_clean(request.model), request=request.envelope)
         index, thread.index = thread.index, thread.index + 1
-        ref = thread.record.append(
-            request.messages, model=request.model or "unnamed", request=request.envelope
-        )
         return OpenPrompt(
             conversation=thread.name,
             index=index,
-            model=request.model or "unnamed",
+            model=request.model,
             seq=ref.seq if isinstance(ref, EventRef) else None,
         )
 
@@ -113,12 +127,12 @@ class Dialogue:
         ref = self._writer.append(
             Response(
                 prompt=prompt.seq,
-                model=(answer.model if answer is not None else None) or prompt.model,
-                role="assistant" if answer is None else answer.role,
+                model=_clean((answer.model if answer is not None else None) or prompt.model),
+                role="assistant" if answer is None else _clean(answer.role),
                 conversation=prompt.conversation,
                 index=prompt.index,
                 body=self._writer.body(end.body, of=Response),
-                stop_reason=None if answer is None else answer.stop_reason,
+                stop_reason=_clean(answer.stop_reason) if answer is not None and answer.stop_reason else None,
                 status=end.status,
                 wall_us=end.wall_us,
                 usage=metered,
@@ -130,9 +144,18 @@ class Dialogue:
             now_us = self._clock.now_us()
             self.usage.append(metered)
             self.calls += [_describe_call(call) for call in answer.calls]
-            thread = next(t for t in self._threads.values() if t.name == prompt.conversation)
-            thread.pending += [_Pending(call=call, released_us=now_us) for call in answer.calls]
+            self._get_thread(prompt).pending += [
+                _Pending(call=call, released_us=now_us, index=prompt.index) for call in answer.calls
+            ]
         return ref.seq if isinstance(ref, EventRef) else None
+
+    def withhold(self, prompt: OpenPrompt) -> None:
+        """The agent was not given the answer after all: its calls are nobody's to carry out."""
+        thread = self._get_thread(prompt)
+        kept_back = [_describe_call(p.call) for p in thread.pending if p.index == prompt.index]
+        thread.pending = [waiting for waiting in thread.pending if waiting.index != prompt.index]
+        for call in kept_back:
+            self.calls.remove(call)
 
     def conclude(self) -> None:
         """Record the calls that nobody ever answered for."""
@@ -141,18 +164,30 @@ class Dialogue:
                 self._record_call(waiting, None)
             thread.pending.clear()
 
+    def _get_thread(self, prompt: OpenPrompt) -> _Thread:
+        return next(t for t in self._threads.values() if t.name == prompt.conversation)
+
     def _find_thread(self, request: WireRequest) -> _Thread:
-        ids = {result.call_id for result in request.results if result.call_id}
-        for thread in self._threads.values():
-            if any(waiting.call.id in ids for waiting in thread.pending if waiting.call.id):
-                return thread
+        """By how it opens; where that tells nothing, by the calls whose results it brings.
+
+        Agents shorten their histories, so an opening may change; ids may be the same in two conversations.
+        """
         key = digest_bytes(find_opening(request.messages))
-        if key not in self._threads:
-            self._threads[key] = _Thread(self._writer, self._choose_name(request))
-        return self._threads[key]
+        known = self._threads.get(key)
+        ids = frozenset(result.call_id for result in request.results if result.call_id)
+        if ids and (known is None or not known.awaits(ids)):
+            waiting = next((thread for thread in self._threads.values() if thread.awaits(ids)), None)
+            known = waiting or known
+        if known is None:
+            if len(self._threads) >= _MOST_THREADS:
+                key = _REST
+            known = self._threads.setdefault(key, _Thread(self._writer, self._choose_name(request)))
+        return known
 
     def _choose_name(self, request: WireRequest) -> str:
         """The first conversation in which tools are offered is the agent's own."""
+        if len(self._threads) >= _MOST_THREADS:
+            return _REST
         taken = {thread.name for thread in self._threads.values()}
         if request.tools and _FIRST not in taken:
             return _FIRST
@@ -163,8 +198,8 @@ class Dialogue:
         now_us = self._clock.now_us()
         ref = self._writer.append(
             ToolInvocation(
-                tool=call.name or "unnamed",
-                call_id=call.id,
+                tool=_clean(call.name),
+                call_id=None if call.id is None else _clean(call.id),
                 source="gateway",
                 arguments=keep(call.arguments, of=ToolInvocation),
                 exit=_describe_exit(result),
@@ -175,6 +210,15 @@ class Dialogue:
             actor="agent",
         )
         return ref.seq if isinstance(ref, EventRef) else None
+
+
+def _answers(result: ToolResult, call: ToolCall) -> bool:
+    return call.id == result.call_id if call.id and result.call_id else call.name == result.name
+
+
+def _clean(name: str) -> str:
+    """A name that an agent or a model chose, as the trace can hold it: some, not too long, valid text."""
+    return name.encode("utf-8", "backslashreplace").decode()[:_MOST_NAME] or "unnamed"
 
 
 def _build_usage(usage: Usage) -> TraceUsage:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from typing import Literal
 
 import msgspec
 
+from repotrial._core.errors import RepoTrialError
 from repotrial.trace import TerminationCategory
 
 __all__ = ["Ending", "EndingSwitch"]
@@ -41,10 +43,15 @@ class EndingSwitch:
             if self.ending is not None or self._is_closed:
                 return False
             self.ending = ending
-            self._timer = threading.Timer(grace_seconds, self._end)
+            self._timer = threading.Timer(grace_seconds, self._carry_out)
             self._timer.daemon = True
             self._timer.start()
         return True
+
+    def _carry_out(self) -> None:
+        # Whoever uses the sandbox closes it, too, and then learns what is wrong with it.
+        with contextlib.suppress(RepoTrialError):
+            self._end()
 
     def close(self) -> None:
         """The agent is done: nothing is left to end."""

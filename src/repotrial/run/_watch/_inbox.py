@@ -71,14 +71,15 @@ class Inbox:
         self._patience_seconds = patience_seconds
         self._closed = threading.Event()
 
-    def wait(self) -> Answer:
-        """The decision; after the time for it, the safe one: abort."""
+    def wait(self) -> Answer | None:
+        """The decision; after the time for it, the safe one: abort. Null where the run ended meanwhile."""
         write_atomic(self._place / _QUESTION, b"{}\n", is_durable=False)
         deadline = time.monotonic() + self._patience_seconds
         try:
-            while time.monotonic() < deadline and not self._closed.wait(_POLL_SECONDS):
+            while time.monotonic() < deadline:
+                is_over = self._closed.wait(_POLL_SECONDS)
                 found = self._read()
-                if found is not None:
+                if found is not None or is_over:
                     return found
         finally:
             self._remove()
@@ -105,5 +106,4 @@ class Inbox:
             with contextlib.suppress(OSError):
                 (self._place / name).unlink()
         with contextlib.suppress(OSError):
-            self._place.rmdir()
-            self._place.parent.rmdir()
+            self._place.rmdir()  # its parent stays: another run may be about to ask

@@ -59,9 +59,8 @@ class Inspector:
                 rule=finding.rule,
                 severity=finding.severity,
                 phase="act",
-                segment=Segment(
-                    format=finding.format, body=body, event=event, offset_bytes=finding.offset_bytes
-                ),
+                # No offset: an answer's body has its texts escaped and in pieces.
+                segment=Segment(format=finding.format, body=body, event=event),
                 evidence=(event,),
             ),
             actor="monitor",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -23,6 +24,8 @@ __all__ = ["MutationLog"]
 
 _CHANGES_PER_EVENT: Final = 200
 _MARKS_KEPT: Final = 500
+_ENTRIES_KEPT: Final = 500_000
+"""Of all marks together: an agent that makes many files must not fill the harness's memory with them."""
 
 
 class MutationLog:
@@ -35,6 +38,7 @@ class MutationLog:
         self._first = self._mark = workspace.snapshot()
         self._since = writer.head.count - 1
         self._marks: dict[int, Mark] = {}
+        self._entries = 0
 
     def record(self, cause: MutationCause | None = None) -> tuple[FileChange, ...]:
         """Everything that differs now, in events of bounded size.
@@ -71,6 +75,9 @@ class MutationLog:
             return None if then is None else self._workspace.build_restoration(self._mark, then)
 
     def _keep(self, seq: int, mark: Mark) -> None:
-        self._marks[seq] = mark
-        if len(self._marks) > _MARKS_KEPT:
-            del self._marks[next(iter(self._marks))]
+        # The way back needs no more than the entries.
+        self._marks[seq] = msgspec.structs.replace(mark, seen=MappingProxyType({}))
+        self._entries += len(mark.entries)
+        while len(self._marks) > _MARKS_KEPT or self._entries > _ENTRIES_KEPT:
+            oldest = self._marks.pop(next(iter(self._marks)))
+            self._entries -= len(oldest.entries)

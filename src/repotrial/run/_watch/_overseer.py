@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from types import TracebackType
 from typing import Final, Protocol, Self, TypeAlias
 
@@ -91,8 +92,7 @@ class Overseer:
         self._switch = switch
         self._hands = hands
         self._inbox = inbox
-        self._wait_us = 0
-        self._lock = threading.Lock()
+        self._open_again = 0.0
         self._thread = threading.Thread(target=self._watch, name="repotrial-overseer", daemon=True)
         self.problems: list[str] = []
 
@@ -110,11 +110,13 @@ class Overseer:
         while not barrier.passed.wait(_PATIENCE_SECONDS) and self._thread.is_alive():
             pass  # an operator may be thinking
 
-    def take_wait_seconds(self) -> float:
-        """How long the next request has to wait (P24); asking takes it."""
-        with self._lock:
-            wait_us, self._wait_us = self._wait_us, 0
-        return wait_us / 1_000_000
+    def find_wait_seconds(self) -> float:
+        """How long every request has to wait (P24)."""
+        return max(0.0, self._open_again - time.monotonic())
+
+    def stop_asking(self) -> None:
+        """The agent is done: there is nothing left for a person to decide."""
+        self._inbox.close()
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -123,7 +125,7 @@ class Overseer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._inbox.close()
+        self.stop_asking()
         self._queue.put(None)
         self._thread.join()
         self._writer.observe(_ignore)
@@ -154,8 +156,7 @@ class Overseer:
             case "throttle":
                 wait_us = decision.wait_us or 0
                 self._record(Throttle(wait_us=wait_us), alert)
-                with self._lock:
-                    self._wait_us += wait_us
+                self._open_again = max(self._open_again, time.monotonic()) + wait_us / 1_000_000
             case "suspend-writes":
                 self._record(SuspendWrites(), alert, is_effective=self._hands.suspend_writes(alert))
             case "roll-back":
@@ -195,6 +196,8 @@ class Overseer:
         is_frozen = self._hands.freeze()
         pause = self._record(Pause(), alert, is_effective=is_frozen)
         answer = self._inbox.wait()
+        if answer is None:
+            return
         decided = self._writer.append(_build_decision(answer, pause), actor="operator").seq
         basis = OnDecision(decision=decided)
         if answer.is_allowed:

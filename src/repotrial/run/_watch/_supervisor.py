@@ -7,10 +7,18 @@ before a request is admitted, the answer and what it asks for before its calls a
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+import contextlib
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from types import TracebackType
+from typing import Final, ParamSpec, Self, TypeVar
 
 from repotrial._core.absence import NotComputable
+from repotrial._core.errors import UsageError
 from repotrial.cost import (
+    RUN_CAP,
     Budget,
     Charge,
     Estimate,
@@ -27,9 +35,13 @@ from repotrial.run._watch._dialogue import Dialogue, OpenPrompt
 from repotrial.run._watch._inspection import Inspector
 from repotrial.run._watch._mutations import MutationLog
 from repotrial.run._watch._overseer import Overseer
-from repotrial.trace import ByTool, MonitorAlert, Segment, Signal, TraceWriter
+from repotrial.run._watch._refusal_log import RefusalLog
+from repotrial.trace import ByTool, MonitorAlert, Signal, TraceWriter
 
 __all__ = ["RunExchange", "RunSupervisor"]
+
+Parameters = ParamSpec("Parameters")
+Value = TypeVar("Value")
 
 _BUDGET_STATUS: Final = 402
 _POLICY_STATUS: Final = 403
@@ -41,10 +53,21 @@ _CODES: Final = {
     "failed-checks": "failed-check-cap",
     "wall-us": "wall-time",
 }
+_ROOM_SECONDS: Final = 1.0
+"""How often a request that waits for room looks again, even if nobody told it of any."""
+_PATIENCE_SECONDS: Final = 900.0
+"""Longer than any exchange lasts: what holds room for longer belongs to a run that is dead."""
+_MOST_COUNTS: Final = 5000
+"""Requests for a number of tokens cost nothing, and so nothing else would end them."""
+_MOST_TOKENS: Final = 10**10
+"""More than any exchange can take: whoever reports it is not believed."""
 
 
 class RunSupervisor:
-    """Implements the gateway's `Supervisor` for one run."""
+    """Implements the gateway's `Supervisor` for one run; its books are kept by one thread, in order.
+
+    A block on it ends when everything is in the books. `stop` comes before: nobody waits any more.
+    """
 
     def __init__(
         self,
@@ -64,48 +87,66 @@ class RunSupervisor:
         self._tariff = tariff
         self._overseer = overseer
         self._inspector = inspector
-        self._order = asyncio.Lock()
-        self._room = asyncio.Event()
+        self._refusals = RefusalLog(writer)
+        self._keeper = ThreadPoolExecutor(max_workers=1, thread_name_prefix="repotrial-books")
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._room = asyncio.Event()
+        self._is_stopped = False
+        self._exhausted: set[str] = set()
+        self._counts = 0
         budget.add_listener(self._announce_room)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        self._keeper.shutdown()
+
+    def stop(self) -> None:
+        """The run has ended: requests that wait are refused, and so are those that still come."""
+        self._is_stopped = True
+        self._announce_room()
+
+    async def do(
+        self, work: Callable[Parameters, Value], *args: Parameters.args, **named: Parameters.kwargs
+    ) -> Value:
+        """Have the books' thread do something; once begun it is done, whoever stops waiting for it."""
+        done = asyncio.get_running_loop().run_in_executor(self._keeper, partial(work, *args, **named))
+        return await asyncio.shield(done)
 
     async def open(self, request: WireRequest, body: bytes) -> RunExchange | Refusal:
         """Take note of what the request tells, then admit it or say why not."""
         self._loop = asyncio.get_running_loop()
-        async with self._order:
-            await asyncio.to_thread(self._take_results, request)
-        await asyncio.to_thread(self._overseer.settle)
-        await asyncio.sleep(self._overseer.take_wait_seconds())
-        ended = self._find_end()
-        if ended is not None:
-            return ended
-        if request.is_count_only:
-            return await self._admit(request, body, None)
-        estimate = estimate_request(
-            self._tariff,
-            request.model,
-            request_bytes=len(body),
-            max_output_tokens=request.max_output_tokens,
-        )
-        if isinstance(estimate, NotComputable):
-            return await self._refuse_model(request, estimate)
-        reserved = await self._reserve(estimate)
-        if isinstance(reserved, Exhausted):
-            await asyncio.to_thread(self.exhaust, reserved)
-            return Refusal(status=_BUDGET_STATUS, kind="budget", message=reserved.message)
-        return await self._admit(request, body, reserved)
+        await self.do(self._take_results, request)
+        await self.do(self._overseer.settle)
+        await self._hold_back()
+        found = self._find_end() or await self._find_reservation(request, body)
+        if isinstance(found, Refusal):
+            await self.do(self._refusals.record, found, request.model)
+            return found
+        return await self._admit(request, body, found)
 
     async def refuse(self, refusal: Refusal, *, method: str, target: str, body: bytes) -> None:
         """Record a request that never became one."""
-        text = f"{method} {target} ({len(body)} bytes): {refusal.message}"
-        await asyncio.to_thread(self._record_refusal, refusal, text)
+        await self.do(self._refusals.record, refusal, f"{method} {target} ({len(body)} bytes)")
 
     def exhaust(self, exhausted: Exhausted) -> None:
         """A cap is reached: an alert, on which the breakers end the run (B2, P22)."""
         code = _CODES[exhausted.measure]
-        signal = Signal(name=f"spent_{exhausted.measure}", value=exhausted.spent, threshold=exhausted.limit)
-        alert = MonitorAlert(monitor="budget", rule=code, severity="critical", phase="act", signals=(signal,))
-        self._writer.append(alert, actor="monitor")
+        if code not in self._exhausted:
+            self._exhausted.add(code)
+            signal = Signal(
+                name=f"spent_{exhausted.measure}", value=exhausted.spent, threshold=exhausted.limit
+            )
+            self._writer.append(
+                MonitorAlert(
+                    monitor="budget", rule=code, severity="critical", phase="act", signals=(signal,)
+                ),
+                actor="monitor",
+            )
         self._overseer.settle()
 
     def exhaust_cap(self) -> None:
@@ -114,36 +155,34 @@ class RunSupervisor:
         if exhausted is not None:
             self.exhaust(exhausted)
 
-    def count_calls(self, number: int) -> None:
-        """Tools that the agent was told to use (B2)."""
-        exhausted = self._budget.add("tool-calls", number)
-        if exhausted is not None:
-            self.exhaust(exhausted)
-
     def price(self, prompt: OpenPrompt, usage: Usage) -> Charge | None:
         charge = build_charge(self._tariff, prompt.model, usage)
         return None if isinstance(charge, NotComputable) else charge
 
-    def inspect(self, prompt: OpenPrompt, end: ExchangeEnd, usage: Usage) -> Refusal | None:
-        """Put the answer on record, and look at what it says and asks for before it goes on."""
+    def record(self, prompt: OpenPrompt, end: ExchangeEnd, usage: Usage) -> int | None:
+        """Put an answer on record; its place, or null where the byte budget dropped it."""
+        charge = self.price(prompt, usage)
+        dollars = charge.cost.value if charge is not None and charge.cost.unit == "usd" else None
+        return self._dialogue.close(prompt, end, usage, cost_usd=dollars)
+
+    def inspect(self, end: ExchangeEnd, place: int | None) -> Refusal | None:
+        """Look at what a recorded answer says and asks for, before it goes on."""
         answer = end.answer
         assert answer is not None
-        place = self._dialogue.close(prompt, end, usage, cost_usd=self._find_dollars(prompt, usage))
         self._inspector.inspect(answer, place)
-        self.count_calls(len(answer.calls))
+        exhausted = self._budget.add("tool-calls", len(answer.calls))
+        if exhausted is not None:
+            self.exhaust(exhausted)
         self._overseer.settle()
         refusal = self._find_end()
         if refusal is None and not self._inspector.prepare(answer, place):
             return Refusal(status=_POLICY_STATUS, kind="policy", message="the run may not write any more")
         return refusal
 
-    def close(self, prompt: OpenPrompt, end: ExchangeEnd, usage: Usage) -> None:
-        """Put an answer on record that was never whole."""
-        self._dialogue.close(prompt, end, usage, cost_usd=self._find_dollars(prompt, usage))
-
-    def _find_dollars(self, prompt: OpenPrompt, usage: Usage) -> str | None:
-        charge = self.price(prompt, usage)
-        return charge.cost.value if charge is not None and charge.cost.unit == "usd" else None
+    def withhold(self, prompt: OpenPrompt, end: ExchangeEnd, place: int | None) -> None:
+        """Say that the agent did not get an answer that is on record."""
+        self._dialogue.withhold(prompt)
+        self._refusals.record_withheld(end, place)
 
     def _take_results(self, request: WireRequest) -> None:
         places = self._dialogue.record_results(request)
@@ -151,57 +190,94 @@ class RunSupervisor:
             cause = ByTool(invocation=places[0]) if len(places) == 1 else None
             self._mutations.record(cause)
 
-    async def _admit(self, request: WireRequest, body: bytes, reservation: Reservation | None) -> RunExchange:
+    async def _hold_back(self) -> None:
+        """Let every request wait that comes too soon (P24)."""
+        while (seconds := self._overseer.find_wait_seconds()) > 0 and self._find_end() is None:
+            await _wait(self._room, min(seconds, _ROOM_SECONDS))
+
+    async def _find_reservation(self, request: WireRequest, body: bytes) -> Reservation | Refusal | None:
+        """Room for the request; null where it needs none."""
+        if request.is_count_only:
+            self._counts += 1
+            text = f"expected at most {_MOST_COUNTS} requests for a number of tokens, found more"
+            is_flood = self._counts > _MOST_COUNTS
+            return Refusal(status=_POLICY_STATUS, kind="policy", message=text) if is_flood else None
+        bound, answers = request.max_output_tokens, max(1, request.answers)
+        estimate = estimate_request(
+            self._tariff,
+            request.model,
+            request_bytes=len(body),
+            max_output_tokens=None if bound is None else -(-bound // answers),
+            answers=answers,
+        )
+        if isinstance(estimate, NotComputable):
+            return Refusal(status=404, kind="unknown-model", message=estimate.reason)
+        reserved = await self._reserve(estimate)
+        if isinstance(reserved, Exhausted):
+            await self.do(self.exhaust, reserved)
+            return Refusal(status=_BUDGET_STATUS, kind="budget", message=reserved.message)
+        return reserved
+
+    async def _reserve(self, estimate: Estimate) -> Reservation | Exhausted | Refusal:
+        """Room that exchanges in flight hold is waited for: most of them take less than they may."""
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while True:
+            room = self._room  # before we ask: what is announced meanwhile is not missed
+            reserved = await self._ask_budget(estimate)
+            if isinstance(reserved, Reservation) or reserved.is_final or time.monotonic() > deadline:
+                return reserved
+            if reserved.scope == RUN_CAP:
+                await _wait(room, _ROOM_SECONDS)
+            else:  # other runs hold it, perhaps of other processes: they announce nothing here
+                await asyncio.sleep(_ROOM_SECONDS)
+            ended = self._find_end()
+            if ended is not None:
+                return ended
+
+    async def _ask_budget(self, estimate: Estimate) -> Reservation | Exhausted:
+        asked = asyncio.ensure_future(self.do(self._budget.reserve, estimate))
         try:
-            async with self._order:
-                prompt = await asyncio.to_thread(self._dialogue.open, request)
-        except BaseException:
+            return await asyncio.shield(asked)
+        except asyncio.CancelledError:
+            asked.add_done_callback(_give_back)
+            raise
+
+    async def _admit(
+        self, request: WireRequest, body: bytes, reservation: Reservation | None
+    ) -> RunExchange | Refusal:
+        try:
+            prompt = await self.do(self._dialogue.open, request)
+        except BaseException as error:
             if reservation is not None:
                 reservation.release()
-            raise
+            if not isinstance(error, UsageError):
+                raise
+            # What cannot be put on record does not go out.
+            refusal = Refusal(status=400, kind="malformed", message=f"cannot be recorded: {error.code}")
+            await self.do(self._refusals.record, refusal, request.model)
+            return refusal
         return RunExchange(self, prompt, reservation, request_bytes=len(body))
-
-    async def _reserve(self, estimate: Estimate) -> Reservation | Exhausted:
-        """Room that exchanges in flight hold is waited for: most of them take less than they may."""
-        while True:
-            self._room.clear()
-            reserved = await asyncio.to_thread(self._budget.reserve, estimate)
-            if isinstance(reserved, Reservation) or reserved.is_final:
-                return reserved
-            await self._room.wait()
 
     def _announce_room(self) -> None:
         if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._room.set)
+            self._loop.call_soon_threadsafe(self._wake)
 
-    async def _refuse_model(self, request: WireRequest, reason: NotComputable) -> Refusal:
-        refusal = Refusal(status=404, kind="unknown-model", message=reason.reason)
-        await asyncio.to_thread(self._record_refusal, refusal, f"{request.model}: {reason.reason}")
-        return refusal
-
-    def _record_refusal(self, refusal: Refusal, text: str) -> None:
-        segment = Segment(
-            format="natural-language",
-            body=self._writer.body(text.encode("utf-8", "backslashreplace"), of=MonitorAlert),
-            event=self._writer.head.count - 1,
-        )
-        self._writer.append(
-            MonitorAlert(
-                monitor="gateway", rule=refusal.kind, severity="warning", phase="act", segment=segment
-            ),
-            actor="monitor",
-        )
+    def _wake(self) -> None:
+        self._room.set()
+        self._room = asyncio.Event()
 
     def _find_end(self) -> Refusal | None:
         ending = self._overseer.ending
-        if ending is None:
-            return None
-        is_budget = ending.nature == "resource"
-        return Refusal(
-            status=_BUDGET_STATUS if is_budget else _POLICY_STATUS,
-            kind="budget" if is_budget else "ended",
-            message=ending.rationale,
-        )
+        if ending is not None:
+            is_budget = ending.nature == "resource"
+            return Refusal(
+                status=_BUDGET_STATUS if is_budget else _POLICY_STATUS,
+                kind="budget" if is_budget else "ended",
+                message=ending.rationale,
+            )
+        if self._is_stopped:
+            return Refusal(status=_POLICY_STATUS, kind="ended", message="the run has ended")
+        return None
 
 
 class RunExchange:
@@ -216,6 +292,7 @@ class RunExchange:
         self._request_bytes = request_bytes
         self._is_recorded = False
         self._is_cut = False
+        self._place: int | None = None
 
     def count(self, usage: Usage, sent_bytes: int) -> Refusal | None:
         """Cut a stream that reaches the cap."""
@@ -229,31 +306,70 @@ class RunExchange:
 
     async def release(self, end: ExchangeEnd) -> Refusal | None:
         """Everything that depends on the answer happens before the agent has its calls."""
-        usage = self._find_usage(end)
-        self._is_recorded = True
-        return await asyncio.to_thread(self._run.inspect, self._prompt, end, usage)
+        return await self._run.do(self._inspect, end)
 
     async def close(self, end: ExchangeEnd) -> None:
         """Settle, and record what is not recorded yet."""
-        usage = self._find_usage(end)
+        await self._run.do(self._conclude, end)
+
+    def _inspect(self, end: ExchangeEnd) -> Refusal | None:
+        self._place = self._run.record(self._prompt, end, self._find_usage(end))
+        self._is_recorded = True
+        return self._run.inspect(end, self._place)
+
+    def _conclude(self, end: ExchangeEnd) -> None:
         try:
             if not self._is_recorded:
-                await asyncio.to_thread(self._run.close, self._prompt, end, usage)
+                self._run.record(self._prompt, end, self._find_usage(end))
+            elif end.cause != "complete":
+                self._run.withhold(self._prompt, end, self._place)
         finally:
             if self._reservation is not None:
-                await asyncio.to_thread(self._settle, end, usage)
+                self._settle(self._reservation, end)
         if self._is_cut:
-            await asyncio.to_thread(self._run.exhaust_cap)
+            self._run.exhaust_cap()
 
-    def _settle(self, end: ExchangeEnd, usage: Usage) -> None:
-        assert self._reservation is not None
-        if end.answer is None:  # nobody charges for an error, or for a connection that failed
-            self._reservation.release()
+    def _settle(self, reservation: Reservation, end: ExchangeEnd) -> None:
+        if end.answer is not None:
+            reservation.settle(self._run.price(self._prompt, self._find_usage(end)))
+        elif end.is_sent and end.cause in {"cut", "agent-left"}:
+            reservation.settle(None)  # who hangs up early is charged all the same, and nobody says how much
         else:
-            self._reservation.settle(self._run.price(self._prompt, usage))
+            reservation.release()  # nobody charges for an error, or for a connection that failed
 
     def _find_usage(self, end: ExchangeEnd) -> Usage:
-        return Usage() if end.answer is None else self._estimate(end.answer.usage, len(end.body))
+        if end.answer is None or self._reservation is None:
+            return Usage()
+        return self._estimate(end.answer.usage, len(end.body))
 
     def _estimate(self, usage: Usage | None, sent_bytes: int) -> Usage:
-        return estimate_usage(usage, request_bytes=self._request_bytes, response_bytes=sent_bytes)
+        return estimate_usage(
+            usage if usage is None or _is_plausible(usage) else None,
+            request_bytes=self._request_bytes,
+            response_bytes=sent_bytes,
+        )
+
+
+def _is_plausible(usage: Usage) -> bool:
+    counts = (
+        usage.input_uncached,
+        usage.cache_read,
+        usage.cache_write_5m,
+        usage.cache_write_1h,
+        usage.output,
+        usage.reasoning,
+        usage.request_input,
+    )
+    return all(count is None or 0 <= count <= _MOST_TOKENS for count in counts)
+
+
+def _give_back(asked: asyncio.Future[Reservation | Exhausted]) -> None:
+    if not asked.cancelled() and asked.exception() is None:
+        reserved = asked.result()
+        if isinstance(reserved, Reservation):
+            reserved.release()
+
+
+async def _wait(event: asyncio.Event, seconds: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)

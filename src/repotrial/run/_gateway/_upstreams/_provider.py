@@ -5,15 +5,17 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import AsyncIterator, Mapping
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
-import aiohttp
 import msgspec
-from yarl import URL
 
 from repotrial._core.errors import UsageError
 from repotrial.run._gateway._headers import CREDENTIAL_HEADERS
 from repotrial.run._gateway._model import UpstreamAnswer, UpstreamRequest
+
+if TYPE_CHECKING:
+    import aiohttp
+    from yarl import URL
 
 __all__ = ["KeyPlace", "ProviderConfig", "ProviderUnusableError", "ProviderUpstream"]
 
@@ -64,7 +66,7 @@ class ProviderUpstream:
 
     def __init__(self, config: ProviderConfig, variables: Mapping[str, str]) -> None:
         self._config = config
-        self._base = URL(config.base_url.rstrip("/"), encoded=True)
+        self._base = config.base_url.rstrip("/")
         self._credential = _build_credential(config, variables)
         self._session: aiohttp.ClientSession | None = None
 
@@ -90,6 +92,8 @@ class ProviderUpstream:
             self._session = None
 
     def _open_session(self) -> aiohttp.ClientSession:
+        import aiohttp
+
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0),
@@ -109,6 +113,8 @@ class ProviderUpstream:
         path = _PATH_MODEL.sub(self._map_path, path, count=1)
         added = "&".join(f"{name}={value}" for name, value in self._config.query.items())
         joined = "&".join(part for part in (query, added) if part)
+        from yarl import URL
+
         return URL(f"{self._base}{path}{'?' if joined else ''}{joined}", encoded=True)
 
     def _map_path(self, match: re.Match[str]) -> str:
@@ -145,6 +151,8 @@ def _build_credential(config: ProviderConfig, variables: Mapping[str, str]) -> d
         raise ProviderUnusableError(
             f"expected a key in the environment variable {config.key_variable}, found none"
         )
+    from yarl import URL
+
     url = URL(config.base_url)
     if url.scheme != "https" and not _is_loopback(url.host or ""):
         raise ProviderUnusableError(

@@ -14,7 +14,12 @@ from repotrial.run._gateway._wire._requests._anthropic import (
     read_anthropic_history,
     read_anthropic_tools,
 )
-from repotrial.run._gateway._wire._requests._chat import find_chat_bound, read_chat_history, read_chat_tools
+from repotrial.run._gateway._wire._requests._chat import (
+    count_chat_answers,
+    find_chat_bound,
+    read_chat_history,
+    read_chat_tools,
+)
 from repotrial.run._gateway._wire._requests._common import (
     FREE_TEXT_SCHEMA,
     SHELL_SCHEMA,
@@ -26,6 +31,7 @@ from repotrial.run._gateway._wire._requests._common import (
     wrap_text,
 )
 from repotrial.run._gateway._wire._requests._gemini import (
+    count_gemini_answers,
     find_gemini_bound,
     find_part_call,
     read_gemini_history,
@@ -71,6 +77,12 @@ _READERS: Final[dict[Dialect, _Reader]] = {
     "gemini": (read_gemini_history, read_gemini_tools, find_gemini_bound),
 }
 
+_ANSWERS: Final[dict[Dialect, Callable[[Members], int]]] = {
+    "openai-chat": count_chat_answers,
+    "gemini": count_gemini_answers,
+}
+"""The other dialects have one answer to a request."""
+
 
 def parse_request(route: Route, body: bytes) -> WireRequest:
     """Read a request to a model.
@@ -86,6 +98,7 @@ def parse_request(route: Route, body: bytes) -> WireRequest:
         raise MalformedRequestError(f"body: expected UTF-8, found: {error}") from error
     members = read_object(body, "body")
     read_history, read_tools, find_bound = _READERS[route.dialect]
+    count_answers = _ANSWERS.get(route.dialect)
     history = read_history(members)
     envelope = {name: raw for name, raw in members.items() if name not in MESSAGE_MEMBERS[route.dialect]}
     return WireRequest(
@@ -100,6 +113,7 @@ def parse_request(route: Route, body: bytes) -> WireRequest:
         calls=tuple(history.calls),
         results=tuple(history.results),
         max_output_tokens=find_bound(members),
+        answers=1 if count_answers is None else count_answers(members),
         is_count_only=route.kind == "count",
     )
 

@@ -18,7 +18,7 @@ from repotrial.run._gateway._wire._requests._common import (
 )
 from repotrial.trace import RawMessage
 
-__all__ = ["find_chat_bound", "read_chat_history", "read_chat_tools"]
+__all__ = ["count_chat_answers", "find_chat_bound", "read_chat_history", "read_chat_tools"]
 
 
 def read_chat_history(body: Members) -> History:
@@ -61,7 +61,12 @@ def read_chat_tools(body: Members) -> dict[str, bytes]:
 def find_chat_bound(body: Members) -> int | None:
     """The most that may come back: the bound of one choice times their number."""
     bound = read_bound(body, ("max_completion_tokens", "max_tokens"))
-    return None if bound is None else bound * (read_bound(body, ("n",)) or 1)
+    return None if bound is None else bound * count_chat_answers(body)
+
+
+def count_chat_answers(body: Members) -> int:
+    """How many choices are asked for."""
+    return read_bound(body, ("n",)) or 1
 
 
 def _schema(function: Members) -> msgspec.Raw | None:

@@ -18,7 +18,13 @@ from repotrial.run._gateway._wire._requests._common import (
 )
 from repotrial.trace import RawMessage
 
-__all__ = ["find_gemini_bound", "find_part_call", "read_gemini_history", "read_gemini_tools"]
+__all__ = [
+    "count_gemini_answers",
+    "find_gemini_bound",
+    "find_part_call",
+    "read_gemini_history",
+    "read_gemini_tools",
+]
 
 
 def read_gemini_history(body: Members) -> History:
@@ -52,12 +58,13 @@ def read_gemini_tools(body: Members) -> dict[str, bytes]:
 
 def find_gemini_bound(body: Members) -> int | None:
     """The most that may come back: the bound of one candidate times their number."""
-    raw = _either(body, "generationConfig", "generation_config")
-    if raw is None:
-        return None
-    config = read_object(raw, "generationConfig")
-    bound = read_bound(config, ("maxOutputTokens", "max_output_tokens"))
-    return None if bound is None else bound * (read_bound(config, ("candidateCount",)) or 1)
+    bound = read_bound(_read_config(body), ("maxOutputTokens", "max_output_tokens"))
+    return None if bound is None else bound * count_gemini_answers(body)
+
+
+def count_gemini_answers(body: Members) -> int:
+    """How many candidates are asked for."""
+    return read_bound(_read_config(body), ("candidateCount", "candidate_count")) or 1
 
 
 def find_part_call(part: Members) -> ToolCall | None:
@@ -71,6 +78,11 @@ def find_part_call(part: Members) -> ToolCall | None:
         name=find_text(call.get("name")) or "",
         arguments=b"{}" if given is None or is_null(given) else bytes(given),
     )
+
+
+def _read_config(body: Members) -> Members:
+    raw = _either(body, "generationConfig", "generation_config")
+    return {} if raw is None else read_object(raw, "generationConfig")
 
 
 def _either(members: Members, *names: str) -> msgspec.Raw | None:

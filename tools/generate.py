@@ -23,7 +23,7 @@ from repotrial.score import ARTIFACTS, build_score_schemas, load_artifact
 from repotrial.trace import iter_payload_types
 
 ROOT = Path(__file__).resolve().parent.parent
-SCHEMAS = ("certificate", "contract", "inventory", "lock", "manifest", "trace")
+SCHEMAS = ("agent", "certificate", "contract", "inventory", "lock", "manifest", "trace")
 
 
 def build_files() -> dict[str, str]:

@@ -126,7 +126,7 @@ def schema(
         str,
         typer.Argument(
             metavar="NAME",
-            help="certificate, contract, inventory, lock, manifest or trace.",
+            help="agent, certificate, contract, inventory, lock, manifest or trace.",
             autocompletion=_complete_schema,
         ),
     ] = "contract",

@@ -62,14 +62,18 @@ def decide(
     operator: Annotated[
         str | None, typer.Option("--operator", metavar="NAME", help="Who decides; your account if left out.")
     ] = None,
+    json: JsonFlag = False,
 ) -> None:
     """Decide on a run that is paused and waits for a person; its harness puts the decision on record."""
     from repotrial import api
-    from repotrial.cli._output import Screen
+    from repotrial.cli._output import Screen, print_json
 
     if allow == abort:
         raise DecisionMissingError("expected one of --allow and --abort, found both or none")
     path = api.decide_run(
         directory, is_allowed=allow, operator=operator or getpass.getuser(), reason=reason, text=why
     )
-    Screen().line(f"dropped {path}; the run's harness takes it from there")
+    if json:
+        print_json({"directory": str(directory), "dropped": str(path)})
+    else:
+        Screen().line(f"dropped {path}; the run's harness takes it from there")

@@ -21,6 +21,9 @@ def options_of(command: Any) -> set[str]:
 
 def test_commands_are_a_noun_and_a_verb_but_for_the_doctor() -> None:
     assert {" ".join(words) for words in COMMANDS} == {
+        "agent check",
+        "agent install",
+        "agent list",
         "cache list",
         "cache prune",
         "contract certify",
@@ -33,9 +36,14 @@ def test_commands_are_a_noun_and_a_verb_but_for_the_doctor() -> None:
         "doctor",
         "error list",
         "error show",
+        "retrieval evaluate",
+        "retrieval normalize",
+        "retrieval validate",
         "run compare",
+        "run decide",
         "run list",
         "run page",
+        "run recompute",
         "run replay",
         "run score",
         "run show",

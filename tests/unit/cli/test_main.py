@@ -46,7 +46,7 @@ MISTAKES = [
     (["nonsense"], "No such command 'nonsense'", "repotrial --help"),
     (
         ["contract", "schema", "x"],
-        "expected one of certificate, contract,",
+        "expected one of agent, certificate, contract,",
         "repotrial contract schema --help",
     ),
     (["error", "show", "x"], "expected a known error code, found 'x'", "repotrial error list"),

@@ -22,6 +22,7 @@ _MODULES = [body_module, actions, checks, common, dialogue, lifecycle, oversight
 # P14, S12, and what the trace says about itself.
 _EVENT_TYPES = {
     "acceptance-execution",
+    "agent-transcript",
     "briefing",
     "build-check",
     "intervention",

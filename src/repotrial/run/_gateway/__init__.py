@@ -5,6 +5,7 @@ The HTTP library is loaded when something is served or asked, not with this pack
 
 from __future__ import annotations
 
+from repotrial.run._gateway._errors import HostPatternError
 from repotrial.run._gateway._loop import GatewayLoop, ServedRun, open_default_loop
 from repotrial.run._gateway._model import (
     Dialect,
@@ -44,6 +45,7 @@ __all__ = [
     "FaultPlan",
     "FaultUpstream",
     "GatewayLoop",
+    "HostPatternError",
     "MatchMode",
     "ProviderConfig",
     "ProviderUpstream",

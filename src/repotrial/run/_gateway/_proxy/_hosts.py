@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from repotrial._core.errors import ContractError
+from repotrial.run._gateway._errors import HostPatternError
 
 __all__ = [
     "DEFAULT_PORTS",
@@ -29,13 +29,6 @@ _PORT: Final = re.compile(r"[1-9][0-9]{0,4}")
 _MAX_NAME: Final = 253
 _MAX_PORT: Final = 65535
 _MIN_WILDCARD_LABELS: Final = 2
-
-
-class HostPatternError(ContractError):
-    """An entry of a network allow-list is no host name, or a wildcard that would allow too much."""
-
-    code = "host-pattern"
-    default_hint = "write example.org, example.org:8443 or *.example.org"
 
 
 class Authority(msgspec.Struct, frozen=True, kw_only=True):

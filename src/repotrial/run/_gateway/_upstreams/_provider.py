@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 import msgspec
@@ -24,6 +25,9 @@ KeyPlace: TypeAlias = Literal["bearer", "x-api-key", "x-goog-api-key", "api-key"
 
 _CONNECT_SECONDS: Final = 30.0
 _SILENCE_SECONDS: Final = 600.0
+_FIRST_ERROR: Final = 400
+_MOST_ERROR_BYTES: Final = 1024 * 1024
+_BEARER: Final = "Bearer "
 _PATH_MODEL: Final = re.compile(r"(?P<before>/(?:models|tunedModels|deployments)/)(?P<model>[^/:?]+)")
 
 
@@ -82,14 +86,28 @@ class ProviderUpstream:
             data=self._build_body(request.body),
             allow_redirects=False,  # the credential must not travel
         )
-        return UpstreamAnswer(
-            status=response.status, headers=_join_headers(response), chunks=_iter_chunks(response)
-        )
+        chunks = _iter_chunks(response)
+        if response.status >= _FIRST_ERROR:
+            chunks = self._hide_key(chunks)
+        return UpstreamAnswer(status=response.status, headers=_join_headers(response), chunks=chunks)
 
     async def close(self) -> None:
         if self._session is not None:
             await self._session.close()
             self._session = None
+
+    async def _hide_key(self, chunks: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+        """A refusal without the credential: some say which one they refuse, and it must not get inside."""
+        body = b""
+        async with contextlib.aclosing(chunks):
+            async for chunk in chunks:
+                body += chunk
+                if len(body) > _MOST_ERROR_BYTES:
+                    break
+        for value in self._credential.values():
+            body = body.replace(value.removeprefix(_BEARER).encode(), b"[credential]")
+        if body:
+            yield body
 
     def _open_session(self) -> aiohttp.ClientSession:
         import aiohttp
@@ -163,7 +181,7 @@ def _build_credential(config: ProviderConfig, variables: Mapping[str, str]) -> d
             f"{config.key_variable}: expected a key of printable characters, found others"
         )
     if config.key_place == "bearer":
-        return {"authorization": f"Bearer {key}"}
+        return {"authorization": f"{_BEARER}{key}"}
     return {config.key_place: key}
 
 
@@ -182,7 +200,7 @@ def _join_headers(response: aiohttp.ClientResponse) -> dict[str, str]:
     return headers
 
 
-async def _iter_chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+async def _iter_chunks(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes]:
     is_whole = False
     try:
         async for chunk in response.content.iter_any():

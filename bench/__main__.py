@@ -10,6 +10,7 @@ from statistics import median
 from bench.gateway import bench_gateway
 from bench.importers import bench_importers, bench_parsing
 from bench.overhead import bench_overhead
+from bench.retrieval import bench_measures, bench_runs
 from bench.sandbox import bench_sandbox
 from bench.supervisor import bench_exec_audit
 from bench.trace import Part, Ratio, bench_append, bench_verify
@@ -28,9 +29,12 @@ def main() -> int:
         bench_workspace(),
         bench_parsing(),
         bench_importers(),
+        bench_measures(),
     ):
         print(render_ratio(ratio), flush=True)
         ratios.append(ratio)
+    flatness = bench_runs()
+    print(flatness, flush=True)
     latencies = bench_gateway()
     for latency in latencies:
         print(latency, flush=True)
@@ -47,6 +51,7 @@ def main() -> int:
     overheads = [*isolation, *([] if audit is None else [audit])]
     met = [
         *(ratio.is_met for ratio in ratios),
+        flatness.is_met,
         *(latency.is_met for latency in latencies),
         *(overhead.is_met for overhead in overheads),
         *(whole_run.is_met for whole_run in whole_runs),

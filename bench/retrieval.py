@@ -24,6 +24,7 @@ _ROUNDS = 15
 _LISTS = 2_000
 _LENGTHS = (10, 30, 100)
 _GROWTH = 1.1
+_TASKS = 10
 
 _List = tuple[list[str], list[str]]
 
@@ -101,9 +102,9 @@ class Flatness(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         met = "met" if self.is_met else "NOT met"
         return (
-            f"{self.name}: {self.late_mb / self.early_mb:.2f}x the memory after {self.runs} runs as after"
-            f" {self.runs // 4} (goal at most {self.goal:g}x, {met}); {self.early_mb:.1f} MB, {self.late_mb:.1f}"
-            f" MB; {self.milliseconds:.1f} ms for each run; load {os.getloadavg()[0]:.1f}"
+            f"{self.name}: {self.late_mb / self.early_mb:.2f}x the memory after {self.runs} more as after"
+            f" {self.runs // 4} (goal at most {self.goal:g}x, {met}); {self.early_mb:.1f} MB, then"
+            f" {self.late_mb:.1f} MB; {self.milliseconds:.1f} ms for each run; load {os.getloadavg()[0]:.1f}"
         )
 
 
@@ -113,7 +114,9 @@ def bench_runs(runs: int = 1_000) -> Flatness:
         root = Path(place)
         for portion in ("early", "late"):
             for number in range(runs // 4 if portion == "early" else runs):
-                _write_run(root / portion / f"fix_bench_{number:04}")
+                _write_run(root / portion / f"fix_bench_{number:04}", f"bench-{number % _TASKS}", number)
+        for number in range(_TASKS):
+            _write_task(root / "tasks" / f"bench-{number}")
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(target=_work_through, args=(root, theirs))
@@ -139,9 +142,9 @@ def _work_through(root: Path, pipe: Connection) -> None:
 
 
 def _work(runs: Path) -> None:
-    request = api.NormalizationRequest(directory=runs, tasks=runs.parent, is_all=True)
+    request = api.NormalizationRequest(directory=runs, tasks=runs.parent / "tasks", is_all=True)
     assert api.normalize_retrieval(request).holds
-    api.evaluate_retrieval(runs, is_all=True)
+    assert api.evaluate_retrieval(runs, is_all=True).summary.computable_tasks
     api.compare_retrieval([runs])
 
 
@@ -150,13 +153,20 @@ def _resident_mb() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def _write_run(run: Path) -> None:
-    for config in ("baseline", "mcp"):
-        trial = run / config / "2026-03-01__12-00-00" / f"{run.name}__{config}"
+def _write_task(task: Path) -> None:
+    (task / "tests").mkdir(parents=True)
+    (task / "task.toml").write_text(f'[task]\nid = "{task.name}"\n', encoding="utf-8")
+    patch = "--- a/src/module_3.py\n+++ b/src/module_3.py\n@@ -1 +1 @@\n-x\n+y\n"
+    (task / "tests" / "reference_fix.patch").write_text(patch, encoding="utf-8")
+
+
+def _write_run(run: Path, task: str, number: int) -> None:
+    for place, config in enumerate(("baseline", "mcp")):
+        trial = run / config / "2026-03-01__12-00-00" / f"{task}__{config}"
         (trial / "agent").mkdir(parents=True)
-        result = {"task_name": run.name, "verifier_result": {"rewards": {"reward": len(run.name) % 2}}}
+        result = {"task_name": task, "verifier_result": {"rewards": {"reward": (number + place) % 2}}}
         (trial / "result.json").write_text(json.dumps(result), encoding="utf-8")
-        lines = [line for turn in range(20) for line in _build_turn(turn)]
+        lines = [line for turn in range(20) for line in _build_turn((turn + number) % 23)]
         text = "".join(json.dumps(line) + "\n" for line in lines)
         (trial / "agent" / "claude-code.txt").write_text(text, encoding="utf-8")
 

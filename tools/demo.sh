@@ -65,11 +65,11 @@ installed=$("$bin/repotrial" agent list --cache "$agents_cache" --json | "$bin/p
 case " $installed " in *" pi "*) agent=pi ;; *" goose "*) agent=goose ;; *) agent= ;; esac
 if [ -n "$agent" ]; then
     for script in honest wrong; do
+        runs=$([ "$script" = honest ] && echo "$out/runs" || echo "$out/misled")
         run "$bin/repotrial" run start examples/contracts/querycache-stale --agent "$agent" \
-            --upstream "script:examples/agents/querycache-stale/$script.toml" --runs "$out/runs" --cache "$agents_cache" \
-            | grep -vE '^ +[0-9.]+s '
+            --upstream "script:examples/agents/querycache-stale/$script.toml" --runs "$runs" --cache "$agents_cache" \
+            | grep -vE '^ +[0-9.]+s ' || echo "(could not be conducted here)"
     done
-    run "$bin/repotrial" run recompute "$(ls -td "$out"/runs/querycache-stale-"$agent"-* | head -n 1)"
 else
     echo "(left out: no real agent could be installed here within a minute; see $out/agent-install.txt)"
 fi

@@ -112,6 +112,32 @@ def test_any_call_gives_events_or_none(name: str, arguments: Any, output: str, i
             assert (place.first is None) or place.first >= 1
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n" * 60_000,
+        "http://a/" * 10_000,
+        "# " + "a/" * 40_000,
+        "URL: https://" + "a/" * 40_000,
+        " (1" * 40_000,
+        "a:1:" * 60_000,
+        "'" * 60_000,
+        '{"a": "' * 30_000,
+        '{"text": "' + "\\" * 40_001,
+        "-rw-r--r-- 1 " * 20_000,
+        "r:" * 40_000,
+        "1: " * 30_000,
+    ],
+    ids=lambda text: text[:8].encode().hex(),
+)
+@pytest.mark.parametrize("name", ["Grep", "Read", "Bash", "mcp__sourcegraph__keyword_search", "LS", "Write"])
+def test_texts_that_punish_patterns_are_read_all_the_same(name: str, text: str) -> None:
+    names = build_names(roots=("/workspace",), truth=("o/r::a.py",))
+    for arguments in ({"command": "ls; grep -rn x .", "path": "a", "query": text[:50_000]}, text[:50_000]):
+        call = TracedCall(name=name, arguments=arguments, outputs=(text,))
+        Extractor(load_retrieval_tools(), names, "/workspace").extract(call)
+
+
 def test_truncated_and_deeply_nested_json(tmp_path: Path) -> None:
     deep = b'{"type": "assistant", "message": {"content": ' + b"[" * 100_000 + b"]" * 100_000 + b"}}"
     call = {"type": "tool_use", "id": "1", "name": "Read", "input": {"file_path": "a.py"}}

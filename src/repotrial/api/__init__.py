@@ -71,7 +71,7 @@ from repotrial.api._machine import (
 )
 from repotrial.api._models import UPSTREAM_FORMS, ModelChoice, UpstreamNameError, find_adapters_directory
 from repotrial.api._page import PageInsideRunError, PageWriteError, WrittenPage, write_run_page
-from repotrial.api._recompute import RecomputedRun, decide_run, recompute_run
+from repotrial.api._recompute import DecisionInvalidError, RecomputedRun, decide_run, recompute_run
 from repotrial.api._replays import Divergence, Replay, replay_run
 from repotrial.api._retrieval import (
     Normalization,
@@ -218,6 +218,7 @@ __all__ = [
     "ContractDirectoryMissingError",
     "CouldNotBeChecked",
     "CreatedContract",
+    "DecisionInvalidError",
     "Delta",
     "Difference",
     "Divergence",

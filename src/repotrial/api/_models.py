@@ -152,7 +152,7 @@ def open_model_access(choice: ModelChoice, machine: MachineSettings) -> Iterator
     settings = InstallationSettings(
         cache=machine.cache, home=machine.home, variables=machine.variables, secrets=machine.secrets
     )
-    with _open_envelopes(choice) as find_envelopes:
+    with _open_ledger(choice) as open_envelopes_of:
         yield ModelAccess(
             description=describe_upstream(choice.upstream, machine),
             open_upstream=_find_upstream(choice.upstream, machine),
@@ -161,20 +161,33 @@ def open_model_access(choice: ModelChoice, machine: MachineSettings) -> Iterator
             unit_cap=str(choice.unit_cap),
             open_agent=lambda adapter: open_agent(adapter, settings),
             thresholds=_load_thresholds(choice.thresholds),
-            find_envelopes=find_envelopes,
+            open_envelopes=open_envelopes_of,
+            secrets=_find_secrets(choice.upstream, machine),
         )
 
 
+_OpenEnvelopes: TypeAlias = Callable[[str, RunSpec], contextlib.AbstractContextManager[Parent | None]]
+
+
 @contextlib.contextmanager
-def _open_envelopes(choice: ModelChoice) -> Iterator[Callable[[str, RunSpec], Parent | None]]:
+def _open_ledger(choice: ModelChoice) -> Iterator[_OpenEnvelopes]:
     """What each run draws on beside its own caps: shared by all runs, and by the next start as well."""
     if choice.ledger is None or (choice.task_budget is None and choice.total_budget is None):
-        yield lambda _run, _spec: None
+        yield lambda _run, _spec: contextlib.nullcontext()
         return
     limits = EnvelopeLimits(task=_amount(choice.task_budget), total=_amount(choice.total_budget))
     choice.ledger.parent.mkdir(parents=True, exist_ok=True)
     with Ledger(choice.ledger) as ledger:
-        yield lambda run, spec: open_envelopes(ledger, limits, run=run, task=spec.contract_id)
+        yield lambda run, spec: _draw_on(ledger, limits, run, spec.contract_id)
+
+
+@contextlib.contextmanager
+def _draw_on(ledger: Ledger, limits: EnvelopeLimits, run: str, task: str) -> Iterator[Parent]:
+    try:
+        yield open_envelopes(ledger, limits, run=run, task=task)
+    finally:
+        # What it still holds is charged in full: whether a provider did so, nobody can know any more.
+        ledger.conclude_run(run)
 
 
 def _amount(value: Decimal | None) -> Amount | None:
@@ -185,6 +198,15 @@ def _load_thresholds(path: Path | None) -> bytes:
     data = read_thresholds(path)
     parse_thresholds(data)
     return data
+
+
+def _find_secrets(name: str, machine: MachineSettings) -> dict[str, str]:
+    kind, _, rest = name.partition(":")
+    if kind != "provider":
+        return {}
+    variable = (PROVIDERS.get(rest) or load_provider(Path(rest))).key_variable
+    value = "" if variable is None else machine.variables.get(variable, "").strip()
+    return {variable: value} if variable is not None and value else {}
 
 
 def _build_tariff(choice: ModelChoice) -> Tariff:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from repotrial._core.errors import UsageError
 from repotrial.api._directories import build_run_paths
 from repotrial.contract import apply_caps, parse_record, parse_run_spec
 from repotrial.policy import (
@@ -18,7 +19,14 @@ from repotrial.policy import (
 from repotrial.run import Answer, build_body_reader, put_answer
 from repotrial.trace import RunPaths, iter_events, load_manifest
 
-__all__ = ["RecomputedRun", "decide_run", "recompute_run"]
+__all__ = ["DecisionInvalidError", "RecomputedRun", "decide_run", "recompute_run"]
+
+
+class DecisionInvalidError(UsageError):
+    """A decision was given with a reason that is none, or without words."""
+
+    code = "decision-invalid"
+    default_hint = "give --reason as a kebab-case word or several, and --why as a sentence"
 
 
 class RecomputedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +79,11 @@ def decide_run(directory: Path, *, is_allowed: bool, operator: str, reason: str,
 
     Raises:
         NobodyAsksError: the run does not wait.
+        DecisionInvalidError: the reason is not a stable code, or there are no words beside it.
     """
     answer = Answer(is_allowed=is_allowed, operator=operator, reason=reason, text=text)
-    return put_answer(directory, msgspec.convert(msgspec.to_builtins(answer), Answer))
+    try:
+        checked = msgspec.convert(msgspec.to_builtins(answer), Answer)
+    except msgspec.ValidationError as error:
+        raise DecisionInvalidError(f"expected a decision with its reason, found: {error}") from error
+    return put_answer(directory, checked)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -28,6 +28,7 @@ _CUTOFFS: Final = ("1", "3", "5", "10")
 _LONGEST_NAME: Final = 40
 _MOST_TASKS: Final = 60
 _MOST_RANKS: Final = 50
+_MOST_STEPS: Final = 400
 _SHIFTED: Final = ("file_recall", "reward")
 
 
@@ -80,6 +81,7 @@ def _draw_ranks(report: RetrievalReport) -> Picture | None:
             axes.step(places, shares, where="post", label=_label(name, len(found)), **_style(number))
         _set_shares(axes, "files met until the first one that matters", "share of trials")
         axes.set_xlim(0, last + 1)
+        axes.locator_params(axis="x", integer=True)
 
     said = [
         f"{_short(name)}: {_share_at(found, 1)} at the first file, {_share_at(found, 5)} within five, "
@@ -112,9 +114,9 @@ def _draw_recall(report: RetrievalReport) -> Picture | None:
         return None
     names = _list_configurations(report, rows)
     last = max(row.progress.n_events for row in rows if not isinstance(row.progress, Unknown))
-    steps = list(range(last + 1))
+    steps = sorted({round(place * (last + 1) / _MOST_STEPS) for place in range(_MOST_STEPS + 1)})
     means = {
-        name: _average([_follow(row, last) for row in rows if row.config_name == name]) for name in names
+        name: _average([_follow(row, steps) for row in rows if row.config_name == name]) for name in names
     }
 
     def paint(canvas: Canvas) -> None:
@@ -123,7 +125,8 @@ def _draw_recall(report: RetrievalReport) -> Picture | None:
             count = sum(1 for row in rows if row.config_name == name)
             axes.step(steps, means[name], where="post", label=_label(name, count), **_style(number))
         _set_shares(axes, "retrieval events so far", "mean recall of files that matter")
-        axes.set_xlim(0, last)
+        axes.set_xlim(0, last + 1)
+        axes.locator_params(axis="x", integer=True)
 
     ends = "; ".join(f"{_short(name)} ends at {values[-1]:.2f}" for name, values in means.items())
     return Picture(
@@ -135,14 +138,12 @@ def _draw_recall(report: RetrievalReport) -> Picture | None:
     )
 
 
-def _follow(row: TrialRow, last: int) -> list[float]:
-    """Recall after each event; a trial that has ended keeps what it found."""
+def _follow(row: TrialRow, steps: Sequence[int]) -> list[float]:
+    """Recall after each of these numbers of events; a trial that has ended keeps what it found."""
     assert not isinstance(row.progress, Unknown)
-    values = [0.0] * (last + 1)
-    points = (*row.progress.recall, (last + 1, row.progress.recall[-1][1]))
-    for (place, share), (following, _) in pairwise(points):
-        values[place:following] = [share] * (following - place)
-    return values
+    places = [place for place, _ in row.progress.recall]
+    shares = [0.0, *(share for _, share in row.progress.recall)]
+    return [shares[bisect_right(places, step)] for step in steps]
 
 
 def _average(curves: Sequence[Sequence[float]]) -> list[float]:
@@ -275,14 +276,16 @@ def _draw_deltas(report: RetrievalReport, pair: MatchedComparison, number: int) 
     said = [
         f"{delta.quantity}: higher for {sum(1 for _, v in values if v > 0)}, lower for "
         f"{sum(1 for _, v in values if v < 0)}, equal for {sum(1 for _, v in values if v == 0)} "
-        f"of {len(values)} tasks"
+        f"of {len(values)}"
         for delta, values in panels
     ]
-    files = {row.artefact.file: row.artefact for row in report.trials}
+    matched = {(task.group, task.task) for task in pair.tasks}
     return Picture(
         name=f"deltas-{number}",
         title=f"Paired differences: {_short(pair.treatment)} less {_short(pair.baseline)}",
-        words="One dot for each matched task; the band is the interval of the mean. " + "; ".join(said) + ".",
+        words="One dot for each task that was matched in a run; the band is the interval of the mean. "
+        + "; ".join(said)
+        + ".",
         svg=draw(
             f"deltas-{number}",
             paint,
@@ -291,10 +294,9 @@ def _draw_deltas(report: RetrievalReport, pair: MatchedComparison, number: int) 
         ),
         is_wide=True,
         sources=tuple(
-            files[row.artefact.file]
+            row.artefact
             for row in report.trials
-            if row.config_name in {pair.baseline, pair.treatment}
-            and any((task.group, task.task) == (row.group, row.task) for task in pair.tasks)
+            if row.config_name in {pair.baseline, pair.treatment} and (row.group, row.task) in matched
         ),
     )
 
@@ -320,7 +322,7 @@ def _paint_delta(axes: Axes, delta: Delta, values: Sequence[tuple[str, float]]) 
         axes.set_yticks(places, [_short(name, 24) for name, _ in values])
     else:
         axes.set_yticks([])
-        axes.set_ylabel(f"{len(values)} tasks")
+        axes.set_ylabel(f"{len(values)} matched tasks")
     axes.set_title(f"{delta.quantity} (n = {len(values)})")
     axes.grid(visible=True, axis="x")
 

@@ -297,7 +297,7 @@ def _iter_supplements(report: RetrievalReport) -> Iterator[Section]:
 def _build_trials(report: RetrievalReport) -> Section:
     has_columns, has_flags = report.supplements.has_columns, report.supplements.has_flags
     shown = ("reward", "file_recall", "mrr", "ttfr_seconds") if has_columns else ()
-    further = ("n_events", "deep_searches", "deep_search_hit_share") if has_columns else ()
+    further = tuple(dict.fromkeys(name for row in report.trials for name in row.supplementary))
     rows = []
     for row in report.trials[:_MOST_ROWS]:
         cells = [row.config_name, row.task, str(row.repeat)]

@@ -6,7 +6,7 @@ every part whether it is there and why not (R3, R9).
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -39,16 +39,7 @@ Category: TypeAlias = Literal[
 ]
 """What kind of tool was used (R7)."""
 
-CATEGORIES: tuple[Category, ...] = (
-    "file_read",
-    "file_search",
-    "symbol_navigation",
-    "code_search",
-    "commit_search",
-    "deep_search",
-    "file_write",
-    "other",
-)
+CATEGORIES: tuple[Category, ...] = get_args(Category)
 
 Confidence: TypeAlias = Literal["high", "medium", "low"]
 TraceSource: TypeAlias = Literal["trajectory", "transcript", "merged"]
@@ -107,17 +98,24 @@ class Symbol(_Part, frozen=True, kw_only=True):
     """A symbol that matters."""
 
     file: str
+    """Where it is defined, relative to the repository."""
     symbol: str
+    """Its name."""
     repo: str | msgspec.UnsetType = msgspec.UNSET
+    """Its repository, where several are meant."""
 
 
 class Chunk(_Part, frozen=True, kw_only=True):
     """Lines that matter."""
 
     file: str
+    """Relative to the repository."""
     line_start: Line
+    """The first line, from 1."""
     line_end: Line
+    """The last line, included."""
     annotation: str | msgspec.UnsetType = msgspec.UNSET
+    """What is there to see, in the word of the source."""
 
 
 class GroundTruth(_Part, frozen=True, kw_only=True):
@@ -126,19 +124,26 @@ class GroundTruth(_Part, frozen=True, kw_only=True):
     files: tuple[str, ...] = ()
     """As their source spells them."""
     symbols: tuple[Symbol, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Symbols that matter; absent where no source names any."""
     chunks: tuple[Chunk, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Lines that matter; absent where no source names any."""
     expected_edit_files: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     """Files that a right change edits; absent where no source says so."""
     expected_edit_files_source: str | msgspec.UnsetType = msgspec.UNSET
+    """Which source says so."""
     expected_edit_files_confidence: Confidence | msgspec.UnsetType = msgspec.UNSET
+    """How far it can be trusted."""
 
 
 class LineRange(_Part, frozen=True, kw_only=True):
     """Since 1.1: lines of a file that an event showed."""
 
     file: str
+    """One of the event's files, normalized."""
     line_start: Line
+    """The first line, from 1."""
     line_end: Line
+    """The last line, included."""
 
 
 class RetrievalEvent(_Part, frozen=True, kw_only=True):
@@ -149,7 +154,9 @@ class RetrievalEvent(_Part, frozen=True, kw_only=True):
     timestamp: str | None
     """When it was made; null where the trace does not say."""
     tool_name: str
+    """In the agent's word."""
     tool_category: Category
+    """What kind of tool it is."""
     target_files: tuple[str, ...]
     """Files that it named or returned, normalized, in order."""
     is_mcp: bool
@@ -157,9 +164,13 @@ class RetrievalEvent(_Part, frozen=True, kw_only=True):
     arguments: dict[str, Any] = {}
     """Those that say what was looked for."""
     target_symbols: tuple[str, ...] = ()
+    """Symbols that it asked for."""
     hits_ground_truth: bool = False
+    """Whether one of the files matters."""
     matched_ground_truth_files: tuple[str, ...] = ()
+    """Those that matter, in order."""
     is_subagent: bool = False
+    """Whether a subagent made the call."""
     cumulative_tokens: Index | None = None
     """Tokens of the run up to this call, each counted once; null where usage is not known."""
     elapsed_seconds: float | None = None
@@ -174,22 +185,37 @@ class EventsSummary(_Part, frozen=True, kw_only=True):
     """Counts over the events (R8)."""
 
     total_events: Index
+    """How many events there are."""
     mcp_events: Index
+    """Those of servers outside the agent."""
     local_events: Index
+    """All others."""
     unique_files_accessed: Index
+    """Different files over all events."""
     ground_truth_files_hit: Index
+    """Files that matter and were met."""
     ground_truth_files_total: Index
+    """Files that matter."""
     first_ground_truth_hit_step: Index | None
+    """Step of the first event that met one; null where none did."""
     events_by_category: dict[str, Index]
+    """How many events each category has."""
 
 
 class EventsDocument(_Part, frozen=True, kw_only=True):
     """`<task>.retrieval_events.json`."""
 
     schema_version: SchemaVersion
+    """Version of this form; the part before the dot is the major one."""
     generated_at: str
+    """When it was written: ISO 8601, UTC."""
     provenance: Provenance
+    """Where it comes from."""
     coverage: Coverage
+    """What there was to read."""
     ground_truth: GroundTruth
+    """What matters for the task."""
     events: tuple[RetrievalEvent, ...]
+    """What the agent looked for and met, in order."""
     summary: EventsSummary | None = None
+    """Counts over the events; may be absent."""

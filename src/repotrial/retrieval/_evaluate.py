@@ -18,6 +18,9 @@ from repotrial.retrieval._summary import RunSummary, build_summary
 __all__ = [
     "AGGREGATE",
     "EVENTS",
+    "EVENTS_SUFFIX",
+    "METRICS_SUFFIX",
+    "SUMMARY",
     "EvaluatedTask",
     "Evaluation",
     "EvaluationOptions",
@@ -30,8 +33,8 @@ __all__ = [
 EVENTS: Final = "retrieval_events"
 AGGREGATE: Final = "retrieval_events_aggregate"
 SUMMARY: Final = "run_retrieval_summary.json"
-_EVENTS_SUFFIX: Final = ".retrieval_events.json"
-_METRICS_SUFFIX: Final = ".retrieval_metrics.json"
+EVENTS_SUFFIX: Final = ".retrieval_events.json"
+METRICS_SUFFIX: Final = ".retrieval_metrics.json"
 
 
 class OutputExistsError(UsageError):
@@ -71,7 +74,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
 
 def find_event_files(directory: Path) -> tuple[Path, ...]:
     """Event documents by configuration and task, in a fixed order."""
-    return tuple(sorted(directory.glob(f"*/*{_EVENTS_SUFFIX}")))
+    return tuple(sorted(directory.glob(f"*/*{EVENTS_SUFFIX}")))
 
 
 def evaluate(
@@ -116,7 +119,7 @@ def _iter_measured(
             yield EvaluatedTask(source=source, target=None, problem=f"{source}: {error}"), None
             continue
         metrics = measure_task(document, generated_at=options.generated_at, is_extended=options.is_extended)
-        target = directory / source.name.replace(_EVENTS_SUFFIX, _METRICS_SUFFIX)
+        target = directory / source.name.replace(EVENTS_SUFFIX, METRICS_SUFFIX)
         if is_written:
             write_new(target, metrics)
         yield EvaluatedTask(source=source, target=target), metrics
@@ -148,7 +151,7 @@ def write_new(path: Path, document: msgspec.Struct) -> None:
             raise OutputExistsError(f"{path}: expected no file, or the same result, found another one")
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(path, data, may_replace=False)
+    write_atomic(path, data, may_replace=False, is_durable=False)  # whatever is lost can be computed again
 
 
 def _without_time(data: bytes) -> object:

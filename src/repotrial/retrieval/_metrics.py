@@ -42,16 +42,27 @@ class FileMetrics(_Part, frozen=True, kw_only=True):
 
     computable: Literal[True] = True
     precision: ByCutoff
+    """Hits among the first K, over K."""
     recall: ByCutoff
+    """Hits among the first K, over the files that matter."""
     f1: ByCutoff
+    """Harmonic mean of precision and recall at K."""
     mrr: Share
+    """One over the rank of the first hit."""
     ndcg: ByCutoff
+    """Discounted gain of the first K, over the best possible."""
     map_score: Share
+    """Mean of the precision at each hit, over the files that matter."""
     file_recall: Share
+    """Files that matter and were met, over those that matter."""
     context_efficiency: Share
+    """Files that matter and were met, over all that were met."""
     n_retrieved: Number
+    """Files that were met."""
     n_ground_truth: Number
+    """Files that matter."""
     n_overlap: Number
+    """Files that are both."""
     first_gt_hit_step: Number | None
     """Step of the first event that met a file that matters."""
     ttfr_seconds: float | int | None
@@ -88,29 +99,46 @@ class UtilizationProbes(_Part, frozen=True, kw_only=True):
     """Stage 3: was it used? (R12)."""
 
     probe_available: bool
+    """Whether there is something to measure against."""
     reason: str | None
+    """Why not; null where there is."""
     util_read_overlap_with_relevant_files: Share | None = None
+    """Files that matter and were read, over those that matter."""
     util_write_overlap_with_relevant_files_proxy: Share | None = None
+    """Files that matter and were written, over those that matter; null without a write."""
     util_referenced_file_correctness: Share | msgspec.UnsetType | None = msgspec.UNSET
     """Old name of the one before."""
     util_write_overlap_with_expected_edit_files: Share | None = None
+    """Expected edits that were made, over all expected ones; null without either."""
     util_read_before_write_ratio: Share | None = None
+    """Written files that were looked at before; null without a write."""
     expected_edit_probe_available: bool = False
+    """Whether it is known which files a right change edits."""
     expected_edit_probe_reason: str | None = None
+    """Why not; null where it is."""
     files_read: Number = 0
+    """How many files were read."""
     files_read_relevant: Number = 0
+    """Those of them that matter."""
     files_written: Number = 0
+    """How many files were written."""
     files_written_relevant: Number = 0
+    """Those of them that matter."""
     files_written_expected_edit: Number = 0
+    """Those of them that a right change edits."""
 
 
 class Slices(_Part, frozen=True, kw_only=True):
     """By what results can be split (R13)."""
 
     candidate_set_size: Literal["small", "medium", "large"]
+    """Small up to 5 files, medium up to 20, else large."""
     candidate_set_count: Number
+    """How many files were met."""
     dominant_retrieval_category: str
+    """The category with the most events."""
     evidence_type: Literal["local", "mcp"]
+    """Whether a server outside the agent was used."""
 
 
 class ErrorTaxonomy(_Part, frozen=True, kw_only=True):
@@ -118,7 +146,9 @@ class ErrorTaxonomy(_Part, frozen=True, kw_only=True):
 
     computable: Literal[True] = True
     labels: dict[str, Number]
+    """How many files each label has."""
     slices: Slices
+    """By what results can be split."""
     files: dict[str, tuple[str, ...]] | msgspec.UnsetType = msgspec.UNSET
     """Since 1.1: the files that each label counts, sorted."""
 
@@ -128,8 +158,11 @@ class NotMeasuredTaxonomy(_Part, frozen=True, kw_only=True):
 
     computable: Literal[False] = False
     reason: str
+    """`no_ground_truth`, or `degraded: …`."""
     labels: dict[str, Number] = {}
+    """None."""
     slices: dict[str, Any] = {}
+    """None."""
 
 
 class TaskMetrics(_Part, frozen=True, kw_only=True):

@@ -78,7 +78,8 @@ class ReadDocument(msgspec.Struct, frozen=True, kw_only=True):
     def degraded_reason(self) -> str | None:
         """Why there is nothing to measure although it is known what matters (R9)."""
         reason = self.coverage.get("degraded_reason")
-        return reason if isinstance(reason, str) and not self.events else None
+        is_blind = all(event.category == "other" for event in self.events)
+        return reason if isinstance(reason, str) and is_blind else None
 
     @property
     def retrieved(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ Loads NumPy and SciPy: import it inside the functions that need it, so that `imp
 
 from __future__ import annotations
 
+from repotrial.stats._association import Association, PairedValue, estimate_association
 from repotrial.stats._bootstrap import bootstrap_clustered
 from repotrial.stats._model import Cluster, Estimate, Interval, Method, build_clusters
 from repotrial.stats._multiple import adjust_holm
@@ -13,8 +14,10 @@ from repotrial.stats._permutation import PermutationTest
 from repotrial.stats._power import Contrast, Power, compute_power, find_needed_clusters
 from repotrial.stats._rate import RateBounds, bound_rate, estimate_clustered_rate, estimate_rate
 from repotrial.stats._repeat import compute_pass_at_k, estimate_icc
+from repotrial.stats._shift import Shift, estimate_shift
 
 __all__ = [
+    "Association",
     "Cluster",
     "Contrast",
     "Estimate",
@@ -22,9 +25,11 @@ __all__ = [
     "McNemarTest",
     "Method",
     "PairedComparison",
+    "PairedValue",
     "PermutationTest",
     "Power",
     "RateBounds",
+    "Shift",
     "adjust_holm",
     "bootstrap_clustered",
     "bound_rate",
@@ -32,8 +37,10 @@ __all__ = [
     "compare_paired",
     "compute_pass_at_k",
     "compute_power",
+    "estimate_association",
     "estimate_clustered_rate",
     "estimate_icc",
     "estimate_rate",
+    "estimate_shift",
     "find_needed_clusters",
 ]

@@ -16,6 +16,7 @@ PACKAGES = [
     "repotrial.fleet",
     "repotrial.policy",
     "repotrial.report",
+    "repotrial.retrieval",
     "repotrial.run",
     "repotrial.sandbox",
     "repotrial.score",

@@ -524,3 +524,24 @@ def test_a_call_that_could_not_be_carried_out_has_the_error_as_its_result() -> N
     data = b"\n".join(json.dumps(event).encode() for event in events)
     (call,) = import_transcript(io.BytesIO(data), "openhands-events").calls
     assert (call.arguments, _text(call), call.is_error) == ({"command": "x"}, "no such tool", True)
+
+
+@pytest.mark.parametrize(
+    ("format_", "entry"),
+    [
+        ("claude-code-stream", {"type": "system", "subtype": "init", "cwd": "/app"}),
+        ("claude-code-session", {"type": "user", "cwd": "/app", "message": {"role": "user", "content": "x"}}),
+        ("codex-rollout", {"type": "session_meta", "payload": {"id": "s", "cwd": "/app"}}),
+        ("copilot-events", {"type": "session.start", "data": {"context": {"cwd": "/app"}}}),
+        ("pi-session", {"type": "session", "id": "s", "cwd": "/app"}),
+        ("atif", {"agent": {"extra": {"cwds": ["/app", "/other"]}}, "steps": []}),
+    ],
+)
+def test_where_the_agent_began_is_known(format_: str, entry: object) -> None:
+    assert import_transcript(io.BytesIO(json.dumps(entry).encode()), format_).directory == "/app"
+
+
+@pytest.mark.parametrize("value", [None, 3, "", [], [7], {"x": 1}])
+def test_a_directory_that_is_none_is_not_there(value: object) -> None:
+    entry = {"agent": {"extra": {"cwds": value}}, "steps": []}
+    assert import_transcript(io.BytesIO(json.dumps(entry).encode()), "atif").directory is None

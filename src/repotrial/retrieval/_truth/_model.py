@@ -22,6 +22,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     chunks: tuple[Chunk, ...] = ()
     names_edits: bool = False
     """Whether the files are those that a right change edits (R6)."""
+    edits: tuple[str, ...] = ()
+    """Those that a right change edits, where they are stated apart."""
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):

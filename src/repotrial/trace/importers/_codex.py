@@ -125,6 +125,7 @@ def read_codex_rollout(lines: Iterator[bytes], draft: Draft) -> None:
             )
         elif kind == "session_meta":
             draft.see(session=payload.get("id"), version=payload.get("cli_version"))
+            draft.directory = draft.directory or as_text(payload.get("cwd"))
         elif kind not in _IGNORED_RECORDS:
             draft.skip("unknown-kind")
         elif kind == "turn_context":

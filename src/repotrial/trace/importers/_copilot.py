@@ -90,6 +90,7 @@ def _read_session(kind: str, data: Mapping[str, object], entry: Mapping[str, obj
     draft.see(session=data.get("sessionId") or entry.get("sessionId"))
     if kind == "session.start":
         draft.see(model=data.get("selectedModel"), version=data.get("copilotVersion"))
+        draft.directory = as_text(as_object(data.get("context")).get("cwd"))
     elif kind == "session.usage_record":
         usage = as_object(data.get("usage"))
         draft.set_usage(

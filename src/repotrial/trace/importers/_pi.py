@@ -65,6 +65,7 @@ class _Reader:
                 self._read_messages(entry.get("messages"))
             elif kind == "session":
                 self._draft.see(session=entry.get("id"))
+                self._draft.directory = self._draft.directory or as_text(entry.get("cwd"))
             elif kind == "model_change":
                 self._draft.see(model=entry.get("modelId"))
             elif kind not in _IGNORED:

@@ -1,0 +1,167 @@
+"""What retrieval goes along with, and what configurations change: `retrieval_comparison.json` (R15, R16)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+from typing import Final
+
+import msgspec
+
+from repotrial._core.absence import Unknown
+from repotrial._core.errors import UsageError
+from repotrial._core.seed import ROOT_SEED
+from repotrial.retrieval._associate import AssociationScope, associate
+from repotrial.retrieval._match import MatchedComparison, match
+from repotrial.retrieval._metrics import FileMetrics
+from repotrial.retrieval._seeds import StatisticsOptions
+from repotrial.retrieval._stages import NO_GROUND_TRUTH
+from repotrial.retrieval._study import Artefact, Study, get_value
+
+__all__ = [
+    "CAVEATS",
+    "ComparisonCoverage",
+    "ComparisonOptions",
+    "ConfigurationUnknownError",
+    "RetrievalComparison",
+    "compare_study",
+    "count_coverage",
+]
+
+SCHEMA_VERSION: Final = "1.0"
+
+CAVEATS: Final = (
+    "Association only: figures that rise together over these tasks need not bring each other about.",
+    "Hard tasks are hard to search and hard to solve: difficulty alone can make an association.",
+    "Retrieval figures never enter a verdict, a score or a reward.",
+    "Intervals and tests take tasks as sampling units; repeats of a task tell less than other tasks would.",
+    "Every p-value also stands after Holm's adjustment for its family: many questions are asked at once.",
+    "Tasks without ground truth, and trials of which nothing was seen, enter no figure; they are counted.",
+)
+"""What a reader must know before believing a figure."""
+
+
+class ConfigurationUnknownError(UsageError):
+    """There are no metrics of a configuration of that name."""
+
+    code = "retrieval-configuration"
+    default_hint = "name configurations as the directories below retrieval_events are called"
+
+
+class ComparisonOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What is compared."""
+
+    baseline: str | None = None
+    """Null: every configuration in its turn."""
+    treatment: str | None = None
+    """Null: every other configuration."""
+    statistics: StatisticsOptions = StatisticsOptions()
+    """How figures are computed."""
+    generated_at: str
+    """For the document: time in ISO 8601, UTC."""
+
+
+class ComparisonCoverage(msgspec.Struct, frozen=True, kw_only=True):
+    """What there is, of one configuration."""
+
+    config_name: str
+    """Its name."""
+    n_trials: int
+    """Metrics documents."""
+    n_tasks: int
+    """Tasks that they are of."""
+    computable: int
+    """Trials with figures."""
+    without_ground_truth: int
+    """Trials of tasks of which it is not known what matters."""
+    degraded: int
+    """Trials of which nothing was seen."""
+    with_reward: int
+    """Trials joined with a valid reward."""
+    without_outcome: int
+    """Trials whose directory was not found, or fits several."""
+
+
+class RetrievalComparison(msgspec.Struct, frozen=True, kw_only=True):
+    """All figures, each with the tasks it is taken over and its method."""
+
+    schema_version: str
+    """Of this document."""
+    generated_at: str
+    """When."""
+    label: str
+    """What these figures are, and what not."""
+    ranking: str
+    """By which rule files were ranked."""
+    seed: int
+    """Root of all random streams."""
+    statistics: StatisticsOptions
+    """Resamples and level."""
+    coverage: tuple[ComparisonCoverage, ...]
+    """By configuration."""
+    unreadable: tuple[str, ...]
+    """Metrics that could not be read, and why."""
+    unjoined_trials: tuple[str, ...]
+    """Trials with an outcome and without metrics."""
+    associations: tuple[AssociationScope, ...]
+    """Pooled, then by configuration."""
+    matched: tuple[MatchedComparison, ...]
+    """By pair of configurations."""
+    caveats: tuple[str, ...]
+    """What a reader must know."""
+    sources: tuple[Artefact, ...]
+    """Every metrics document that entered."""
+
+
+def compare_study(study: Study, options: ComparisonOptions) -> RetrievalComparison:
+    """Associations and matched comparisons; the same study gives the same figures.
+
+    Raises:
+        ConfigurationUnknownError: a configuration that was asked for is not there.
+    """
+    pairs = list(_iter_pairs(study, options))
+    return RetrievalComparison(
+        schema_version=SCHEMA_VERSION,
+        generated_at=options.generated_at,
+        label="association only; matched differences are over tasks that both configurations tried",
+        ranking=study.ranking,
+        seed=ROOT_SEED,
+        statistics=options.statistics,
+        coverage=tuple(count_coverage(study, name) for name in study.configurations),
+        unreadable=study.unreadable,
+        unjoined_trials=study.unjoined,
+        associations=associate(study, options.statistics),
+        matched=tuple(match(study, one, other, options.statistics) for one, other in pairs),
+        caveats=CAVEATS,
+        sources=tuple(item.artefact for item in study.observations),
+    )
+
+
+def count_coverage(study: Study, config: str) -> ComparisonCoverage:
+    """What there is of a configuration."""
+    mine = [item for item in study.observations if item.config_name == config]
+    gaps = [files.reason for item in mine if not isinstance(files := item.figures.files, FileMetrics)]
+    return ComparisonCoverage(
+        config_name=config,
+        n_trials=len(mine),
+        n_tasks=len({item.task for item in mine}),
+        computable=len(mine) - len(gaps),
+        without_ground_truth=gaps.count(NO_GROUND_TRUTH),
+        degraded=len(gaps) - gaps.count(NO_GROUND_TRUTH),
+        with_reward=sum(1 for item in mine if get_value(item, "reward") is not None),
+        without_outcome=sum(1 for item in mine if isinstance(item.outcome, Unknown)),
+    )
+
+
+def _iter_pairs(study: Study, options: ComparisonOptions) -> Iterator[tuple[str, str]]:
+    names = study.configurations
+    for name in (options.baseline, options.treatment):
+        if name is not None and name not in names:
+            raise ConfigurationUnknownError(f"expected one of {', '.join(names)}, found {name}")
+    if options.baseline is None and options.treatment is None:
+        yield from combinations(names, 2)
+        return
+    for one in names if options.baseline is None else (options.baseline,):
+        for other in names if options.treatment is None else (options.treatment,):
+            if one != other:
+                yield one, other

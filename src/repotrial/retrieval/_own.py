@@ -1,0 +1,168 @@
+"""Runs of this harness: what the gateway saw, as calls like any other record's."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from repotrial._core.errors import EvidenceError
+from repotrial.retrieval._extract import TracedCall
+from repotrial.retrieval._merge import MergedTrace
+from repotrial.retrieval._traces import TrialTraces
+from repotrial.trace import (
+    BlobStore,
+    Body,
+    Event,
+    ExitUnknown,
+    Manifest,
+    NotStarted,
+    PhaseChanged,
+    Response,
+    RunPaths,
+    ToolInvocation,
+    Usage,
+    iter_events,
+    load_body,
+    load_manifest,
+)
+from repotrial.trace.importers import ToolOutput
+
+__all__ = ["WORKSPACE", "OwnRun", "load_own_run"]
+
+WORKSPACE: Final = "/workspace"
+"""Where agents find the repository."""
+_MAIN: Final = "main"
+_EXECUTED: Final = "execve"
+
+
+class OwnRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run directory of ours, as far as retrieval is concerned."""
+
+    manifest: Manifest
+    traces: TrialTraces
+    started_us: int | None
+    """When the agent began."""
+
+
+def load_own_run(directory: Path) -> OwnRun:
+    """Read a run's manifest and trace.
+
+    Raises:
+        EvidenceError: its manifest cannot be read; a damaged trace gives what stands before the damage.
+    """
+    paths = RunPaths(directory)
+    manifest = load_manifest(paths.manifest)
+    reader = _Reader(BlobStore(paths.blobs))
+    skipped: dict[str, int] = {}
+    try:
+        for event in iter_events(paths.trace, allow_torn_tail=True):
+            reader.read(event)
+    except EvidenceError:
+        skipped["unreadable-trace"] = 1
+    if reader.lost:
+        skipped["body-not-kept"] = reader.lost
+    calls = tuple(reader.calls or reader.programs)
+    merged = MergedTrace(
+        calls=calls,
+        first_at_us=reader.started_us or next((call.at_us for call in calls), None),
+        directory=WORKSPACE,
+        model=manifest.agent.model if isinstance(manifest.agent.model, str) else None,
+        skipped=skipped,
+    )
+    return OwnRun(
+        manifest=manifest,
+        traces=TrialTraces(
+            merged=merged,
+            has_trajectory=True,
+            has_transcript=False,
+            source="trajectory" if calls else None,
+            files=("trace.jsonl",),
+            skipped=skipped,
+        ),
+        started_us=reader.started_us,
+    )
+
+
+class _Reader:
+    def __init__(self, blobs: BlobStore) -> None:
+        self._blobs = blobs
+        self._spent: int | None = 0
+        self._has_usage = False
+        self._aside: list[bytes] = []
+        self.calls: list[TracedCall] = []
+        self.programs: list[TracedCall] = []
+        self.started_us: int | None = None
+        self.lost = 0
+
+    def read(self, event: Event) -> None:
+        match event.payload:
+            case PhaseChanged(phase="act") if self.started_us is None:
+                self.started_us = event.t
+            case Response(conversation=conversation, usage=usage, body=body):
+                self._add(usage)
+                if conversation != _MAIN:
+                    self._aside.append(self._load(body))
+            case ToolInvocation(source="gateway" | "transcript") as call:
+                self.calls.append(self._build(call))
+            case ToolInvocation(source="sandbox", tool=tool, command=command) as call if tool == _EXECUTED:
+                if command is not None:
+                    arguments = {"command": shlex.join(command.argv), "cwd": command.cwd}
+                    self.programs.append(
+                        msgspec.structs.replace(self._build(call), arguments=arguments, name="shell")
+                    )
+            case _:
+                return
+
+    def _add(self, usage: Usage) -> None:
+        if usage.request_input_tokens is None or self._spent is None:
+            self._spent = None  # from here on the sum is not known
+            return
+        self._has_usage = True
+        self._spent += usage.request_input_tokens + (usage.output_tokens or 0)
+
+    def _build(self, call: ToolInvocation) -> TracedCall:
+        raw = self._load(call.arguments).decode("utf-8", "replace")
+        try:
+            value = msgspec.json.decode(raw)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            value = None
+        needle = call.call_id.encode() if call.call_id else None
+        return TracedCall(
+            name=call.tool,
+            arguments=value if isinstance(value, dict) else raw,
+            call_id=call.call_id,
+            outputs=tuple(self._iter_outputs(call)),
+            is_error=_has_failed(call),
+            is_subagent=needle is not None and any(needle in body for body in self._aside),
+            timestamp=datetime.fromtimestamp(call.started_at_us / 1e6, UTC).isoformat(),
+            at_us=call.started_at_us,
+            tokens=self._spent if self._has_usage else None,
+        )
+
+    def _iter_outputs(self, call: ToolInvocation) -> Iterator[str]:
+        if call.result is not None:
+            yield ToolOutput(raw=self._load(call.result)).text
+        elif call.stdout is not None:
+            yield self._load(call.stdout.prefix).decode("utf-8", "replace")
+
+    def _load(self, body: Body) -> bytes:
+        try:
+            return load_body(body, self._blobs)
+        except EvidenceError:
+            self.lost += 1
+            return b""
+
+
+def _has_failed(call: ToolInvocation) -> bool:
+    match call.exit:
+        case NotStarted():
+            return True
+        case ExitUnknown(reason=reason):
+            return "fail" in reason
+        case _:
+            return False

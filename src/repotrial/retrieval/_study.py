@@ -1,0 +1,255 @@
+"""Metrics of tasks joined with how their trials ended: what comparisons and reports rest on (R15-R17)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from repotrial._core.absence import Unknown
+from repotrial._core.digest import digest_bytes
+from repotrial._core.errors import EvidenceError, UsageError
+from repotrial.retrieval._evaluate import EVENTS, METRICS_SUFFIX
+from repotrial.retrieval._metrics import FileMetrics
+from repotrial.retrieval._outcomes import LARGEST, OUTCOMES, Outcome, load_outcomes
+from repotrial.retrieval._progress import Progress, load_progress
+from repotrial.retrieval._taskdata import MetricsUnreadableError, TaskFigures, read_metrics
+from repotrial.retrieval._walk import find_runs, is_own_run
+
+__all__ = [
+    "Artefact",
+    "MixedRankingError",
+    "NoMetricsError",
+    "Observation",
+    "Study",
+    "get_value",
+    "load_study",
+]
+
+_NOT_READ: Final = Unknown("events were not read")
+_OWN: Final = "runs of this harness"
+
+
+class NoMetricsError(UsageError):
+    """There are no retrieval metrics in the directories named."""
+
+    code = "retrieval-no-metrics"
+    default_hint = "`repotrial retrieval normalize DIR`, then `repotrial retrieval evaluate DIR`, write them"
+
+
+class MixedRankingError(UsageError):
+    """Metrics that were ranked by different rules cannot stand in one table."""
+
+    code = "retrieval-mixed-ranking"
+    default_hint = "evaluate all runs anew with the same --ranking, each into a directory of its own"
+
+
+class Artefact(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that a figure rests on."""
+
+    file: str
+    """Its path, beginning with the run's name."""
+    digest: str
+    """Of its bytes."""
+
+
+class Observation(msgspec.Struct, frozen=True, kw_only=True):
+    """One trial: what it found, and how it ended."""
+
+    group: str
+    """Where its counterparts are looked for: its run, or all runs of this harness together."""
+    config_name: str
+    """The configuration."""
+    task: str
+    """The task; the sampling unit of all statistics."""
+    repeat: int
+    """Counted from 1 within group, configuration and task."""
+    figures: TaskFigures
+    """Its metrics."""
+    outcome: Outcome | Unknown
+    """How it ended; not known where no trial could be joined."""
+    artefact: Artefact
+    """Its metrics on disk."""
+    progress: Progress | Unknown
+    """What its events say over time; not known where they were not read."""
+
+
+class Study(msgspec.Struct, frozen=True, kw_only=True):
+    """All trials of the directories named."""
+
+    observations: tuple[Observation, ...]
+    """By group, configuration, task and repeat."""
+    ranking: str
+    """By which rule files were ranked; `unstated` where documents do not say."""
+    unreadable: tuple[str, ...]
+    """Metrics that could not be read, and why."""
+    unjoined: tuple[str, ...]
+    """Trials with an outcome and without metrics."""
+
+    @property
+    def configurations(self) -> tuple[str, ...]:
+        """Their names; those that begin with `baseline` first."""
+        names = {item.config_name for item in self.observations}
+        return tuple(sorted(names, key=lambda name: (not name.startswith("baseline"), name)))
+
+
+class _Source(msgspec.Struct, frozen=True, kw_only=True):
+    run: Path
+    metrics: Path
+    is_own: bool
+    name: str
+    """Unique among all sources."""
+
+
+def load_study(
+    directories: Iterable[Path], *, judge: Callable[[Path], Outcome], has_progress: bool = False
+) -> Study:
+    """Read the metrics below directories and join each with the outcome of its trial.
+
+    Args:
+        directories: Run directories, directories of runs, or `retrieval_events` directories.
+        judge: The outcome of a run directory of this harness.
+        has_progress: Whether events are read too.
+
+    Raises:
+        NoMetricsError: there are none.
+        MixedRankingError: not all were ranked by one rule.
+    """
+    observations: list[Observation] = []
+    unreadable: list[str] = []
+    unjoined: list[str] = []
+    named = list(directories)
+    for source in _list_sources(named):
+        found = _load_source(source, judge, unreadable, has_progress=has_progress)
+        observations += found[0]
+        unjoined += found[1]
+    if not observations:
+        places = ", ".join(map(str, named))
+        raise NoMetricsError(f"{places}: expected files *{METRICS_SUFFIX}, found none that can be read")
+    return Study(
+        observations=tuple(_number_repeats(observations)),
+        ranking=_find_rule(observations),
+        unreadable=tuple(unreadable),
+        unjoined=tuple(unjoined),
+    )
+
+
+def get_value(observation: Observation, name: str) -> float | None:
+    """A quantity of a trial: an outcome, or a measure (`precision@5` for one with a cutoff)."""
+    if name in OUTCOMES:
+        outcome = observation.outcome
+        value = None if isinstance(outcome, Unknown) else getattr(outcome, name)
+        return None if isinstance(value, Unknown) else value
+    files = observation.figures.files
+    if not isinstance(files, FileMetrics):
+        return None
+    measure, _, cutoff = name.partition("@")
+    found = getattr(files, measure)
+    if cutoff:
+        found = found.get(cutoff)
+    # A whole number that no float can hold is no figure that anybody measured.
+    return None if found is None or abs(found) > LARGEST else float(found)
+
+
+def _list_sources(directories: Iterable[Path]) -> list[_Source]:
+    """Every run once, however often and by whatever path it is named."""
+    sources = []
+    names: Counter[str] = Counter()
+    for run in dict.fromkeys(run.resolve() for item in directories for run in _iter_runs(item)):
+        names[run.name] += 1
+        inner = run / EVENTS
+        sources.append(
+            _Source(
+                run=run,
+                metrics=inner if inner.is_dir() else run,
+                is_own=is_own_run(run),
+                name=run.name if names[run.name] == 1 else f"{run.name} ({names[run.name]})",
+            )
+        )
+    return sources
+
+
+def _iter_runs(directory: Path) -> Iterator[Path]:
+    if directory.name == EVENTS and directory.is_dir():
+        directory = directory.resolve().parent
+    if _has_metrics(directory):
+        yield directory
+        return
+    yield from (run for run in find_runs(directory) if _has_metrics(run))
+
+
+def _has_metrics(directory: Path) -> bool:
+    places = (directory / EVENTS, directory)
+    return any(next(place.glob(f"*/*{METRICS_SUFFIX}"), None) is not None for place in places)
+
+
+def _load_source(
+    source: _Source, judge: Callable[[Path], Outcome], unreadable: list[str], *, has_progress: bool
+) -> tuple[list[Observation], list[str]]:
+    outcomes = (judge(source.run),) if source.is_own else load_outcomes(source.run)
+    joined: set[int] = set()
+    found = []
+    for path in sorted(source.metrics.glob(f"*/*{METRICS_SUFFIX}")):
+        try:
+            data = path.read_bytes()
+            figures = read_metrics(data)
+        except (MetricsUnreadableError, EvidenceError, OSError) as error:
+            unreadable.append(f"{path}: {error}")
+            continue
+        place = 0 if source.is_own else _find_outcome(figures.provenance, path, outcomes)
+        if place is not None:
+            joined.add(place)
+        file = f"{source.name}/{path.relative_to(source.run).as_posix()}"
+        found.append(
+            Observation(
+                group=_OWN if source.is_own else source.name,
+                config_name=_name(figures.provenance, "config_name", path.parent.name),
+                task=_name(figures.provenance, "task_name", path.name.removesuffix(METRICS_SUFFIX)),
+                repeat=1,
+                figures=figures,
+                outcome=Unknown("no trial is joined with it") if place is None else outcomes[place],
+                artefact=Artefact(file=file, digest=digest_bytes(data)),
+                progress=load_progress(path, source.run, figures.ranking) if has_progress else _NOT_READ,
+            )
+        )
+    left = [item for place, item in enumerate(outcomes) if place not in joined]
+    return found, [f"{source.name}/{item.config_name}/{item.trial_name}" for item in left]
+
+
+def _find_outcome(provenance: dict[str, Any], path: Path, outcomes: Sequence[Outcome]) -> int | None:
+    """The trial of a task: by its directory, which both sides know, else by its name if only one has it.
+
+    Names of tasks are a poor key: wrappers put prefixes and suffixes around them on one side only.
+    """
+    config = _name(provenance, "config_name", path.parent.name)
+    near = [(n, item) for n, item in enumerate(outcomes) if item.config_name == config]
+    trial = provenance.get("trial_name")
+    by_trial = [n for n, item in near if item.trial_name == trial]
+    by_batch = [n for n in by_trial if outcomes[n].batch_timestamp == provenance.get("batch_timestamp")]
+    by_name = [n for n, item in near if item.stated_name == provenance.get("task_name")]
+    for found in (by_batch, by_trial, by_name if trial is None else []):
+        if len(found) == 1:
+            return found[0]
+    return None
+
+
+def _name(provenance: dict[str, Any], key: str, otherwise: str) -> str:
+    value = provenance.get(key)
+    return value if isinstance(value, str) and value else otherwise
+
+
+def _number_repeats(observations: Iterable[Observation]) -> Iterator[Observation]:
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for item in sorted(observations, key=lambda o: (o.group, o.config_name, o.task, o.artefact.file)):
+        counts[item.group, item.config_name, item.task] += 1
+        yield msgspec.structs.replace(item, repeat=counts[item.group, item.config_name, item.task])
+
+
+def _find_rule(observations: Iterable[Observation]) -> str:
+    rules = sorted({item.figures.ranking or "unstated" for item in observations})
+    if len(rules) > 1:
+        raise MixedRankingError(f"expected metrics ranked by one rule, found {' and '.join(rules)}")
+    return rules[0]

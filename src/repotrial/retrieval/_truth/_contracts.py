@@ -1,0 +1,91 @@
+"""What matters for a contract of our own: `retrieval.toml` beside it, and its reference patch (R5, R6)."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+
+from repotrial.retrieval._documents import Chunk, Symbol
+from repotrial.retrieval._truth._model import Attempt, Claim, Truth
+from repotrial.retrieval._truth._patches import list_patched_files
+
+__all__ = ["RetrievalTruth", "find_contract_truth"]
+
+_STATED: Final = "retrieval.toml"
+_LARGEST: Final = 64 * 1024**2
+
+
+class RetrievalTruth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The document `retrieval.toml`."""
+
+    schema: Annotated[str, msgspec.Meta(pattern="^repotrial/retrieval@1$")]
+    """Which version of this format."""
+    files: tuple[str, ...] = ()
+    """Files that matter for the task, relative to the repository."""
+    expected_edit_files: tuple[str, ...] = ()
+    """Files that a right change edits; those of the reference patch where none are named."""
+    symbols: tuple[Symbol, ...] = ()
+    """Symbols that matter."""
+    chunks: tuple[Chunk, ...] = ()
+    """Lines that matter."""
+
+
+def find_contract_truth(directory: Path) -> Truth:
+    """What matters for a contract; what its author states comes before what its patch touches."""
+    stated, first = _try_stated(directory / _STATED)
+    reference = _find_reference(directory)
+    patched, second = _try_patch(directory / reference, reference)
+    if stated is None or not stated.files:
+        symbols = () if stated is None else stated.symbols
+        if patched is not None and stated is not None:
+            patched = msgspec.structs.replace(patched, chunks=stated.chunks)
+        return Truth(claim=patched, symbols=symbols, attempts=(first, second))
+    edits = stated.expected_edit_files or (() if patched is None else patched.files)
+    claim = Claim(
+        files=stated.files, source="retrieval_toml", confidence="high", chunks=stated.chunks, edits=edits
+    )
+    if second.outcome == "taken":
+        second = Attempt(path=second.path, outcome="not-reached", detail="it names the expected edits")
+    return Truth(claim=claim, symbols=stated.symbols, attempts=(first, second))
+
+
+def _try_stated(path: Path) -> tuple[RetrievalTruth | None, Attempt]:
+    if not path.is_file():
+        return None, Attempt(path=_STATED, outcome="absent")
+    try:
+        with path.open("rb") as stream:
+            value = tomllib.loads(stream.read(_LARGEST).decode())
+        stated = msgspec.convert(value, RetrievalTruth)
+    except (OSError, UnicodeError, tomllib.TOMLDecodeError, msgspec.ValidationError, RecursionError) as error:
+        return None, Attempt(path=_STATED, outcome="unreadable", detail=str(error)[:200])
+    if not stated.files:
+        return stated, Attempt(path=_STATED, outcome="nothing", detail="it names no files")
+    detail = f"retrieval_toml, high confidence, {len(stated.files)} files"
+    return stated, Attempt(path=_STATED, outcome="taken", detail=detail)
+
+
+def _find_reference(directory: Path) -> str:
+    try:
+        with (directory / "contract.toml").open("rb") as stream:
+            name = tomllib.loads(stream.read(_LARGEST).decode()).get("reference")
+    except (OSError, UnicodeError, tomllib.TOMLDecodeError, RecursionError):
+        name = None
+    is_inside = isinstance(name, str) and not name.startswith("/") and ".." not in name.split("/")
+    return name if isinstance(name, str) and is_inside else "reference.patch"
+
+
+def _try_patch(path: Path, name: str) -> tuple[Claim | None, Attempt]:
+    if not path.is_file():
+        return None, Attempt(path=name, outcome="absent")
+    try:
+        with path.open("rb") as stream:
+            files = list_patched_files(stream.read(_LARGEST).decode("utf-8", "replace"))
+    except OSError as error:
+        return None, Attempt(path=name, outcome="unreadable", detail=str(error)[:200])
+    if not files:
+        return None, Attempt(path=name, outcome="nothing", detail="it names no file in a form that is known")
+    claim = Claim(files=files, source="patch", confidence="high", names_edits=True)
+    return claim, Attempt(path=name, outcome="taken", detail=f"patch, high confidence, {len(files)} files")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pwd
 import shutil
 import subprocess
 import tempfile
@@ -16,6 +17,8 @@ from repotrial.sandbox._workspace import remove_tree
 from support.images import ImageBuilder, directory, file, symlink
 from support.waiting import wait_until
 
+SOCKET_VARIABLE = "REPOTRIAL_TEST_ENGINE"
+"""Names the socket of an engine to use instead of podman: Docker's, to try that."""
 PROGRAMS = ("cat", "echo", "env", "false", "id", "kill", "ls", "mkdir", "sh", "sleep", "true", "wget", "yes")
 
 
@@ -36,14 +39,30 @@ def build_image() -> ImageBuilder:
     return ImageBuilder().add_layer(directory("bin"), file("bin/busybox", program, mode=0o755), *links)
 
 
+def _require_user_ranges() -> None:
+    """Programs in a container are somebody else than its first process: one user is not enough."""
+    if shutil.which("newuidmap") is None:
+        pytest.skip("no newuidmap: podman without root could give containers one user only")
+    names = {str(os.getuid())}
+    with contextlib.suppress(KeyError):
+        names.add(pwd.getpwuid(os.getuid()).pw_name)
+    with contextlib.suppress(OSError):
+        if names & {line.partition(":")[0] for line in Path("/etc/subuid").read_text("utf-8").splitlines()}:
+            return
+    pytest.skip("no range of users for this account in /etc/subuid: podman without root has one user only")
+
+
 @contextlib.contextmanager
 def start_engine() -> Iterator[Path]:
-    """The socket of an engine of the test's own; skips with a reason where none can be had."""
+    """The socket of an engine of the test's own, or of a chosen one; skips with a reason without any."""
+    if chosen := os.environ.get(SOCKET_VARIABLE):
+        yield Path(chosen)
+        return
     podman = shutil.which("podman")
     if podman is None:
         pytest.skip("no podman: containers are not tried")
     if os.geteuid() != 0:
-        pytest.skip("the tests do not run as root: podman is tried only with root")
+        _require_user_ranges()
     # A path of a socket is short.
     place = Path(tempfile.mkdtemp(prefix="rt-"))
     runtime = shutil.which("runc") or shutil.which("crun") or ""
@@ -61,6 +80,7 @@ def start_engine() -> Iterator[Path]:
             **os.environ,
             "CONTAINERS_CONF": str(place / "containers.conf"),
             "CONTAINERS_STORAGE_CONF": str(place / "storage.conf"),
+            "XDG_RUNTIME_DIR": str(place / "run"),
         },
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

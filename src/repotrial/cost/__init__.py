@@ -21,7 +21,7 @@ from repotrial.cost._book_file import (
 )
 from repotrial.cost._budget import Budget, Reservation
 from repotrial.cost._caps import BudgetState, Caps, MeasureState
-from repotrial.cost._exhausted import Exhausted, Hold, Measure, Parent
+from repotrial.cost._exhausted import RUN_CAP, Exhausted, Hold, Measure, Parent
 from repotrial.cost._fallback import FALLBACK, FallbackSchedule
 from repotrial.cost._ledger import (
     EnvelopeConflictError,
@@ -60,6 +60,7 @@ from repotrial.cost._usage import Usage
 
 __all__ = [
     "FALLBACK",
+    "RUN_CAP",
     "Amount",
     "AmountText",
     "Basis",

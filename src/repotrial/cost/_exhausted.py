@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
 from repotrial.cost._amount import Amount, AmountText
 
-__all__ = ["Exhausted", "Hold", "Measure", "Parent"]
+__all__ = ["RUN_CAP", "Exhausted", "Hold", "Measure", "Parent"]
+
+RUN_CAP: Final = "run-cap"
+"""The scope of a run's own caps; other scopes are envelopes, which runs share."""
 
 Measure: TypeAlias = Literal["usd", "units", "tokens", "tool-calls", "failed-checks", "wall-us"]
 """What a cap is a cap of."""

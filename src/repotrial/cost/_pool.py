@@ -21,7 +21,7 @@ from repotrial._core.canonical import decimal_text
 from repotrial._core.errors import UsageError
 from repotrial.cost._amount import add_exactly
 from repotrial.cost._caps import Caps, MeasureState
-from repotrial.cost._exhausted import Exhausted, Measure
+from repotrial.cost._exhausted import RUN_CAP, Exhausted, Measure
 
 __all__ = ["Entry", "Pool", "Quantities", "ReservationClosedError"]
 
@@ -206,7 +206,7 @@ class Pool:
 def _build_refusal(measure: Measure, account: _Account, needed: Decimal, *, is_final: bool) -> Exhausted:
     limit = _ZERO if account.limit is None else max(_ZERO, account.allowed)
     return Exhausted(
-        scope="run-cap",
+        scope=RUN_CAP,
         measure=measure,
         limit=decimal_text(limit),
         spent=decimal_text(account.spent),

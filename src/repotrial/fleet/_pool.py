@@ -155,7 +155,8 @@ class _Shelf:
 
     def __init__(self, settings: FleetSettings) -> None:
         self._settings = settings
-        self.redactor = SecretRedactor(dict(settings.installation.secrets))
+        keys = {} if settings.models is None else settings.models.secrets
+        self.redactor = SecretRedactor({**keys, **settings.installation.secrets})
         self._lock = threading.Lock()
         self._locks: dict[Path, threading.Lock] = {}
         self._known: dict[Path, Installation | RepoTrialError] = {}

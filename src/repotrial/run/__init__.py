@@ -2,7 +2,7 @@
 
 from repotrial.run._accept import find_variants
 from repotrial.run._accept._execute import CandidateLostError, list_twins
-from repotrial.run._act import AgentSandboxLostError, ReferenceMissingError
+from repotrial.run._act import ReferenceMissingError
 from repotrial.run._adapters import (
     Adapter,
     AdapterInvalidError,
@@ -39,6 +39,7 @@ from repotrial.run._agents import (
 )
 from repotrial.run._briefing import BriefingLeakError, BriefingText, build_briefing, verify_no_leak
 from repotrial.run._conduct import ConductedRun, conduct_run
+from repotrial.run._control import AgentSandboxLostError
 from repotrial.run._directory import RunDirectoryError, find_attempts, open_attempt, remove_unfinished
 from repotrial.run._gateway import (
     FaultPlan,

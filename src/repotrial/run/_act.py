@@ -8,7 +8,7 @@ from typing import Final, assert_never
 import msgspec
 
 from repotrial._core.clock import SystemClock
-from repotrial._core.errors import ContractError, MachineError
+from repotrial._core.errors import ContractError
 from repotrial.run._agents import (
     CommandAgent,
     HumanAgent,
@@ -20,6 +20,7 @@ from repotrial.run._agents import (
 )
 from repotrial.run._change import take_change
 from repotrial.run._context import BoundRun
+from repotrial.run._control import verify_machine
 from repotrial.run._limits import build_resource_limits
 from repotrial.run._model_work import work_with_model
 from repotrial.run._monitor import SyscallMonitor
@@ -38,16 +39,14 @@ from repotrial.sandbox import (
 )
 from repotrial.trace import (
     Command,
-    Exited,
     ExitUnknown,
     Signal,
     ToolInvocation,
 )
 
-__all__ = ["AgentSandboxLostError", "ReferenceMissingError", "act"]
+__all__ = ["ReferenceMissingError", "act"]
 
 AGENT_PLACE: Final = "/opt/repotrial/agent"
-_CONTROL_SECONDS: Final = 300
 
 
 class ReferenceMissingError(ContractError):
@@ -55,13 +54,6 @@ class ReferenceMissingError(ContractError):
 
     code = "reference-missing"
     default_hint = 'add `reference = "reference.patch"` to the contract, or try another agent'
-
-
-class AgentSandboxLostError(MachineError):
-    """The sandbox was gone before the agent was done: nobody can say what it would have done."""
-
-    code = "agent-sandbox-lost"
-    default_hint = "look at the machine's memory and its log; `repotrial doctor` shows what it can do"
 
 
 def act(run: BoundRun, briefing: str) -> bytes:
@@ -221,23 +213,8 @@ def _terminate(run: BoundRun, result: CommandResult) -> None:
         case "ended":
             terminate_normally(run, "agent-exit", "exit", "the agent's program ended", *usage)
         case "sandbox-lost":
-            _verify_machine(run)
+            verify_machine(run)
             rationale = "the agent ended everything in its sandbox"
             terminate_normally(run, "agent-exit", "sandbox-ended", rationale, *usage)
         case cause:
             terminate_at_ceiling(run, cause, *usage)
-
-
-def _verify_machine(run: BoundRun) -> None:
-    """A control (P5): where another sandbox does its work at once, it was the agent that ended its own.
-
-    Raises:
-        AgentSandboxLostError: the machine cannot hold a sandbox.
-    """
-    with (
-        run.installation.open_workspace() as workspace,
-        run.installation.open_sandbox(workspace, phase="act", has_services=False) as sandbox,
-    ):
-        result = sandbox.run(CommandSpec(argv=("/bin/sh", "-c", ":"), timeout_seconds=_CONTROL_SECONDS))
-    if result.exit != Exited(code=0):
-        raise AgentSandboxLostError("the sandbox was lost while the agent worked, and so was another one")

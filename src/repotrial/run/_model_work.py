@@ -28,13 +28,13 @@ from repotrial.run._change import take_change
 from repotrial.run._context import BoundRun
 from repotrial.run._gateway import Recorder
 from repotrial.run._limits import build_resource_limits
+from repotrial.run._model_end import terminate_model_run
 from repotrial.run._models import ModelAccess, ModelAccessMissingError, UpstreamOrder
 from repotrial.run._monitor import SyscallMonitor
 from repotrial.run._network import NetworkPlan, plan_network
 from repotrial.run._outputs import build_output
-from repotrial.run._resources import build_usage_signals, watch_resources
+from repotrial.run._resources import watch_resources
 from repotrial.run._staging import find_first_stage, find_stage_mode, open_desk, serve_desk
-from repotrial.run._termination import terminate_at_ceiling, terminate_normally
 from repotrial.run._transcripts import keep_transcripts
 from repotrial.run._watch import (
     ROOM,
@@ -65,8 +65,6 @@ from repotrial.trace import (
     Exited,
     MonitorAlert,
     Segment,
-    Signal,
-    Termination,
     ToolInvocation,
 )
 
@@ -136,7 +134,7 @@ def work_with_model(run: BoundRun, briefing: str, agent: ModelAgent) -> bytes:
         )
         result, switch = _execute(run, place, access, key, watch)
         _keep_transcripts(run, place, result, watch)
-        _terminate(run, result, switch, budget)
+        terminate_model_run(run, result, switch.ending, budget)
         return take_change(run, place.workspace)
 
 
@@ -354,55 +352,3 @@ def _keep_transcripts(run: BoundRun, place: _Place, result: CommandResult, watch
         dialogue=watch.dialogue,
         cost_usd=spent.get("usd"),
     )
-
-
-def _terminate(run: BoundRun, result: CommandResult, switch: EndingSwitch, budget: Budget) -> None:
-    signals = _list_signals(run, result, budget)
-    ending = switch.ending
-    if ending is not None:
-        run.lifecycle.terminate(
-            Termination(
-                category=ending.category,
-                nature=ending.nature,
-                code=ending.code,
-                rationale=ending.rationale,
-                evidence=ending.evidence,
-                signals=signals,
-            )
-        )
-        return
-    match result.cause:
-        case "ended":
-            terminate_normally(run, "agent-exit", "exit", "the agent's program ended", *signals)
-        case "sandbox-lost":
-            terminate_normally(
-                run, "agent-exit", "sandbox-ended", "the agent ended everything in its sandbox", *signals
-            )
-        case cause:
-            terminate_at_ceiling(run, cause, *signals)
-
-
-def _list_signals(run: BoundRun, result: CommandResult, budget: Budget) -> tuple[Signal, ...]:
-    """What was consumed, against the caps (B2, S13)."""
-    names = {
-        "usd": "cost_usd",
-        "units": "cost_units",
-        "tokens": "tokens",
-        "tool-calls": "tool_calls",
-        "failed-checks": "failed_check_cycles",
-    }
-    signals = [
-        Signal(name="wall_us", value=result.usage.wall_us, threshold=run.request.limits.wall_seconds * 10**6),
-        *build_usage_signals(result.usage, build_resource_limits(run.request.limits)),
-    ]
-    measures = budget.read().measures
-    has_units = any(state.measure == "units" and state.spent != "0" for state in measures)
-    for state in measures:
-        name = names.get(state.measure)
-        if name is None or (name == "cost_usd" and has_units and state.spent == "0"):
-            continue  # a model without a price costs units, and not nothing in dollars
-        is_money = state.measure in {"usd", "units"}
-        value = state.spent if is_money else int(state.spent)
-        threshold = state.limit if is_money or state.limit is None else int(state.limit)
-        signals.append(Signal(name=name, value=value, threshold=threshold))
-    return tuple(signals)

@@ -7,21 +7,26 @@ import os
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from repotrial.api import MachineSettings, ModelChoice
+from repotrial.api._models import open_model_access
 from repotrial.contract import Environment
 from repotrial.run import (
     AgentProgramMissingError,
+    InstalledAgent,
     LoadedAdapter,
     check_agent,
     find_installed,
     install_agent,
     load_adapter,
+    open_agent,
 )
-from repotrial.run._adapters import HostRecipe, NpmRecipe, hold_agent
+from repotrial.run._adapters import HostRecipe, NpmRecipe, _install, hold_agent
 from repotrial.sandbox import (
     HostToolsError,
     InstallationSettings,
@@ -89,6 +94,12 @@ class Bench:
         path.write_text(ADAPTER)
         self.loaded = load_adapter(path)
 
+    def write_script(self) -> Path:
+        """Somebody who answers for a model."""
+        path = self.root / "script.toml"
+        path.write_text('schema = "repotrial/script@1"\n[[steps]]\nkind = "finish"\ntext = "Done."\n')
+        return path
+
     def vary(self, **more: object) -> LoadedAdapter:
         """The adapter with another recipe."""
         recipe = msgspec.structs.replace(self.loaded.adapter.install, **more)
@@ -132,6 +143,39 @@ def test_it_is_listed_and_pruned_with_the_cache_but_not_while_it_is_held(bench: 
         assert find_installed(loaded, bench.settings) == installed
     prune_kept(cache)
     assert find_installed(loaded, bench.settings) is None
+
+
+def test_an_agent_that_a_run_has_open_outlives_pruning(bench: Bench) -> None:
+    cache = bench.settings.cache
+    choice = ModelChoice(upstream=f"script:{bench.write_script()}")
+    machine = MachineSettings(cache=cache, home=bench.settings.home, variables=bench.settings.variables)
+    with open_model_access(choice, machine) as access:
+        assert access is not None
+        with access.open_agent(bench.loaded) as installed:
+            prune_kept(cache)
+            assert find_installed(bench.loaded, bench.settings) == installed
+    prune_kept(cache)
+    assert find_installed(bench.loaded, bench.settings) is None
+
+
+def test_an_agent_that_was_pruned_before_it_could_be_held_is_made_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds: list[InstalledAgent] = []
+
+    @contextmanager
+    def hold_late(installed: InstalledAgent, settings: InstallationSettings) -> Iterator[None]:
+        if not rounds:
+            prune_kept(settings.cache)
+        rounds.append(installed)
+        with hold_agent(installed, settings):
+            yield
+
+    monkeypatch.setattr(_install, "hold_agent", hold_late)
+    with open_agent(bench.loaded, bench.settings) as installed:
+        assert installed.tree is not None
+        assert installed.tree.path.is_dir()
+    assert len(rounds) == 2
 
 
 def test_the_check_says_what_to_do_and_then_that_it_runs(bench: Bench) -> None:

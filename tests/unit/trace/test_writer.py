@@ -13,6 +13,7 @@ from repotrial.trace import (
     BlobBody,
     BlobStore,
     DroppedEvent,
+    Event,
     EventTooLargeError,
     Intact,
     OmittedBody,
@@ -339,7 +340,7 @@ def test_senseless_options_are_refused(tmp_path: Path, options: WriterOptions) -
 
 @pytest.mark.parametrize("budget", [None, 6_000])
 def test_an_observer_sees_what_a_reader_will_see(tmp_path: Path, budget: int | None) -> None:
-    seen = []
+    seen: list[Event] = []
     secret = "hunter2-hunter2"
     options = WriterOptions(run_budget_bytes=budget)
     with open_writer(tmp_path, redactor=SecretRedactor({"TOKEN": secret}), options=options) as writer:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import hmac
 import socket
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import unquote
@@ -72,6 +72,8 @@ class RunServer:
         self._limits = limits
         self._flows: set[Flow] = set()
         self._is_idle = asyncio.Event()
+        self._room = asyncio.Event()
+        self._held_bytes = 0
         self._chores: set[asyncio.Task[None]] = set()
         self._connections: ConnectionServer | None = None
         self._listening: asyncio.Server | None = None
@@ -116,8 +118,9 @@ class RunServer:
             known = _check_route(request, target, route)
             if known.kind == "models":
                 return self._list_models(target, dialect)
-            body = await self._read(request)
-            return await self._exchange(request, target, body, known)
+            async with self._hold_room(request):
+                body = await self._read(request)
+                return await self._exchange(request, target, body, known)
         except _Refused as refused:
             refusal = refused.refusal
         await self._record(refusal, method=request.method, target=target, body=body)
@@ -143,6 +146,21 @@ class RunServer:
             return build_response(answer)
         (entries,) = (value for value in msgspec.json.decode(answer.body).values() if isinstance(value, list))
         return web.json_response(entries[0])
+
+    @contextlib.asynccontextmanager
+    async def _hold_room(self, request: web.BaseRequest) -> AsyncIterator[None]:
+        """Memory for a body, for as long as it is under way: many long ones at once must not fill it."""
+        most = min(self._limits.request_bytes, self._limits.held_bytes)
+        size = min(most if request.content_length is None else request.content_length, most)
+        while self._held_bytes + size > self._limits.held_bytes:
+            await self._room.wait()
+        self._held_bytes += size
+        try:
+            yield
+        finally:
+            self._held_bytes -= size
+            self._room.set()
+            self._room = asyncio.Event()
 
     async def _read(self, request: web.BaseRequest) -> bytes:
         if request.headers.get("content-encoding", "identity").lower() != "identity":

@@ -66,6 +66,8 @@ class _Thread:
         self.record = Conversation(writer, name=name)
         self.index = 0
         self.pending: list[_Pending] = []
+        self.ids: set[str] = set()
+        """Of all calls that were ever handed to the agent here."""
 
     def awaits(self, ids: frozenset[str]) -> bool:
         """Whether a call with one of these ids has no result yet."""
@@ -144,7 +146,9 @@ class Dialogue:
             now_us = self._clock.now_us()
             self.usage.append(metered)
             self.calls += [_describe_call(call) for call in answer.calls]
-            self._get_thread(prompt).pending += [
+            thread = self._get_thread(prompt)
+            thread.ids.update(call.id for call in answer.calls if call.id)
+            thread.pending += [
                 _Pending(call=call, released_us=now_us, index=prompt.index) for call in answer.calls
             ]
         return ref.seq if isinstance(ref, EventRef) else None
@@ -175,9 +179,9 @@ class Dialogue:
         key = digest_bytes(find_opening(request.messages))
         known = self._threads.get(key)
         ids = frozenset(result.call_id for result in request.results if result.call_id)
-        if ids and (known is None or not known.awaits(ids)):
-            waiting = next((thread for thread in self._threads.values() if thread.awaits(ids)), None)
-            known = waiting or known
+        if ids and (known is None or known.ids.isdisjoint(ids)):
+            knowing = [thread for thread in self._threads.values() if not thread.ids.isdisjoint(ids)]
+            known = next((thread for thread in knowing if thread.awaits(ids)), next(iter(knowing), known))
         if known is None:
             if len(self._threads) >= _MOST_THREADS:
                 key = _REST

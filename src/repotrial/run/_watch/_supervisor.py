@@ -59,6 +59,7 @@ _PATIENCE_SECONDS: Final = 900.0
 """Longer than any exchange lasts: what holds room for longer belongs to a run that is dead."""
 _MOST_COUNTS: Final = 5000
 """Requests for a number of tokens cost nothing, and so nothing else would end them."""
+_MOST_COUNT_BYTES: Final = 1024**3
 _MOST_TOKENS: Final = 10**10
 """More than any exchange can take: whoever reports it is not believed."""
 
@@ -93,7 +94,7 @@ class RunSupervisor:
         self._room = asyncio.Event()
         self._is_stopped = False
         self._exhausted: set[str] = set()
-        self._counts = 0
+        self._counts = self._count_bytes = 0
         budget.add_listener(self._announce_room)
 
     def __enter__(self) -> Self:
@@ -199,8 +200,9 @@ class RunSupervisor:
         """Room for the request; null where it needs none."""
         if request.is_count_only:
             self._counts += 1
-            text = f"expected at most {_MOST_COUNTS} requests for a number of tokens, found more"
-            is_flood = self._counts > _MOST_COUNTS
+            self._count_bytes += len(body)
+            text = "expected fewer requests for a number of tokens, found more than a run needs"
+            is_flood = self._counts > _MOST_COUNTS or self._count_bytes > _MOST_COUNT_BYTES
             return Refusal(status=_POLICY_STATUS, kind="policy", message=text) if is_flood else None
         bound, answers = request.max_output_tokens, max(1, request.answers)
         estimate = estimate_request(
@@ -256,7 +258,7 @@ class RunSupervisor:
             refusal = Refusal(status=400, kind="malformed", message=f"cannot be recorded: {error.code}")
             await self.do(self._refusals.record, refusal, request.model)
             return refusal
-        return RunExchange(self, prompt, reservation, request_bytes=len(body))
+        return RunExchange(self, prompt, reservation, request=request, request_bytes=len(body))
 
     def _announce_room(self) -> None:
         if self._loop is not None and not self._loop.is_closed():
@@ -284,11 +286,18 @@ class RunExchange:
     """One admitted request; implements the gateway's `Exchange`."""
 
     def __init__(
-        self, run: RunSupervisor, prompt: OpenPrompt, reservation: Reservation | None, *, request_bytes: int
+        self,
+        run: RunSupervisor,
+        prompt: OpenPrompt,
+        reservation: Reservation | None,
+        *,
+        request: WireRequest,
+        request_bytes: int,
     ) -> None:
         self._run = run
         self._prompt = prompt
         self._reservation = reservation
+        self._is_streamed = request.is_streamed
         self._request_bytes = request_bytes
         self._is_recorded = False
         self._is_cut = False
@@ -338,9 +347,12 @@ class RunExchange:
             reservation.release()  # nobody charges for an error, or for a connection that failed
 
     def _find_usage(self, end: ExchangeEnd) -> Usage:
-        if end.answer is None or self._reservation is None:
+        answer = end.answer
+        if answer is None or self._reservation is None:
             return Usage()
-        return self._estimate(end.answer.usage, len(end.body))
+        if answer.usage is None and not (answer.is_complete or self._is_streamed):
+            return Usage()  # the model had said all of it by then, and we saw a part
+        return self._estimate(answer.usage, len(end.body))
 
     def _estimate(self, usage: Usage | None, sent_bytes: int) -> Usage:
         return estimate_usage(

@@ -226,11 +226,10 @@ def test_a_supervisor_that_fails_does_not_hang_the_agent(where: str) -> None:
     with open_gateway(upstream, supervisor=supervisor) as gateway:
         reply = ask(gateway.port, CHAT, build_chat(is_streamed=False))
         problems = gateway.run.problems
-    assert reply.status == {"on_open": 500, "on_release": 502, "on_close": 200}[where]
+    assert reply.status == {"on_open": 500, "on_release": 500, "on_close": 200}[where]
+    assert any("a mistake of ours" in problem for problem in problems)
     if where == "on_release":
-        assert supervisor.exchange.end.cause == "upstream-failed"
-    else:
-        assert any("a mistake of ours" in problem for problem in problems)
+        assert supervisor.exchange.end.cause == "refused"
     if where == "on_open":
         assert supervisor.refusals[0][0].status == 500
 

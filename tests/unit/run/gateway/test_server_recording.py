@@ -70,6 +70,20 @@ def _record(
         return [ask(gateway.port, CHAT, request) for request in requests]
 
 
+def test_many_lanes_are_recorded_without_keeping_the_last_request_of_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("repotrial.run._gateway._recording._recorder._MOST_KEPT", 1000)
+    asked = [build_chat("x" * 400, model=f"m-{number}") for number in range(6)]
+    recorder = Recorder(FakeUpstream(build_text_stream("Hello")), tmp_path)
+    with open_gateway(recorder) as gateway:
+        replies = [ask(gateway.port, CHAT, request) for request in [*asked, *asked]]
+        assert sum(len(body) for _, body in recorder._last.values()) <= 1000
+    with open_gateway(RecordingUpstream(load_recording(tmp_path))) as gateway:
+        again = [ask(gateway.port, CHAT, request) for request in [*asked, *asked]]
+    assert [reply.body for reply in again] == [reply.body for reply in replies]
+
+
 @pytest.mark.parametrize("mode", ["exact", "normalized"])
 def test_a_replay_answers_as_before_to_the_byte(tmp_path: Path, mode: Any) -> None:
     turns = _build_turns(4)

@@ -21,6 +21,9 @@ __all__ = ["Recorder"]
 # What depends on the connection or on the moment says nothing to a replayed client.
 _KEPT_HEADERS: Final = frozenset({"content-type", "retry-after", "x-should-retry", "anthropic-version"})
 
+_MOST_KEPT: Final = 64 * 1024 * 1024
+"""Bytes of earlier requests that later ones are held against: an agent can open any number of lanes."""
+
 
 class _Asked(msgspec.Struct, frozen=True, kw_only=True):
     index: int
@@ -75,8 +78,10 @@ class Recorder:
         index = self._asked
         self._asked += 1
         lane = build_lane(request.parsed)
-        base, earlier = self._last.get(lane, (None, b""))
+        base, earlier = self._last.pop(lane, (None, b""))
         self._last[lane] = (index, body)
+        while len(self._last) > 1 and sum(len(kept) for _, kept in self._last.values()) > _MOST_KEPT:
+            del self._last[next(iter(self._last))]  # its next request is stored whole
         prefix = _count_shared(earlier, body)
         limit = min(len(earlier), len(body)) - prefix
         suffix = _count_shared(earlier[len(earlier) - limit :][::-1], body[len(body) - limit :][::-1])

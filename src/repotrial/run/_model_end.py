@@ -1,0 +1,68 @@
+"""How the work of an agent that asks a model ended, with what it consumed (P12, B2, S13)."""
+
+from __future__ import annotations
+
+from repotrial.cost import Budget
+from repotrial.run._context import BoundRun
+from repotrial.run._control import verify_machine
+from repotrial.run._limits import build_resource_limits
+from repotrial.run._resources import build_usage_signals
+from repotrial.run._termination import terminate_at_ceiling, terminate_normally
+from repotrial.run._watch import Ending
+from repotrial.sandbox import CommandResult
+from repotrial.trace import Signal, Termination
+
+__all__ = ["terminate_model_run"]
+
+
+def terminate_model_run(run: BoundRun, result: CommandResult, ending: Ending | None, budget: Budget) -> None:
+    """Say how acting ended: as it was decided, else as the sandbox tells."""
+    signals = _list_signals(run, result, budget)
+    if ending is not None:
+        run.lifecycle.terminate(
+            Termination(
+                category=ending.category,
+                nature=ending.nature,
+                code=ending.code,
+                rationale=ending.rationale,
+                evidence=ending.evidence,
+                signals=signals,
+            )
+        )
+        return
+    match result.cause:
+        case "ended":
+            terminate_normally(run, "agent-exit", "exit", "the agent's program ended", *signals)
+        case "sandbox-lost":
+            verify_machine(run)
+            terminate_normally(
+                run, "agent-exit", "sandbox-ended", "the agent ended everything in its sandbox", *signals
+            )
+        case cause:
+            terminate_at_ceiling(run, cause, *signals)
+
+
+def _list_signals(run: BoundRun, result: CommandResult, budget: Budget) -> tuple[Signal, ...]:
+    """What was consumed, against the caps (B2, S13)."""
+    names = {
+        "usd": "cost_usd",
+        "units": "cost_units",
+        "tokens": "tokens",
+        "tool-calls": "tool_calls",
+        "failed-checks": "failed_check_cycles",
+    }
+    signals = [
+        Signal(name="wall_us", value=result.usage.wall_us, threshold=run.request.limits.wall_seconds * 10**6),
+        *build_usage_signals(result.usage, build_resource_limits(run.request.limits)),
+    ]
+    measures = budget.read().measures
+    has_units = any(state.measure == "units" and state.spent != "0" for state in measures)
+    for state in measures:
+        name = names.get(state.measure)
+        if name is None or (name == "cost_usd" and has_units and state.spent == "0"):
+            continue  # a model without a price costs units, and not nothing in dollars
+        is_money = state.measure in {"usd", "units"}
+        value = state.spent if is_money else int(state.spent)
+        threshold = state.limit if is_money or state.limit is None else int(state.limit)
+        signals.append(Signal(name=name, value=value, threshold=threshold))
+    return tuple(signals)

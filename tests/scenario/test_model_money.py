@@ -1,0 +1,137 @@
+"""Money and keys of runs that ask a model: budgets that runs share, and credentials that nobody sees."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from repotrial import api
+from repotrial.cost import EnvelopeState, load_ledger_state
+from repotrial.policy import read_thresholds
+from repotrial.trace import Intervention, Response, ToolInvocation
+from support.command_line import surroundings
+from support.model_agents import TINY, ModelRun, finish, shell, try_script, try_upstream, write_script
+from support.providers import open_provider
+from support.trials import Court, open_court
+
+_FIX = shell("sed -i s/41/42/ answer.sh")
+_SECRET = "key-that-nobody-inside-may-see-0123456789"
+_PRICES = """\
+action_type,unit,unit_price,notes,above_tokens,max_output_tokens
+model:canned-model:input,1M-tokens,0,free for tests,,
+model:canned-model:output,1k-tokens,1,,,4096
+"""
+
+
+@pytest.fixture
+def court() -> Iterator[Court]:
+    with open_court() as court:
+        yield court
+
+
+def _build_answer(command: str | None) -> dict[str, object]:
+    message: dict[str, object] = {"role": "assistant", "content": "Done." if command is None else None}
+    if command is not None:
+        function = {"name": "shell", "arguments": json.dumps({"command": command})}
+        message["tool_calls"] = [{"id": "c1", "type": "function", "function": function}]
+    return {
+        "model": "canned-model",
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 10, "completion_tokens": 5},
+    }
+
+
+def test_a_providers_key_is_neither_inside_nor_in_any_record(
+    court: Court, capsys: pytest.CaptureFixture[str]
+) -> None:
+    steps: list[str | None] = ["env; cat /proc/self/environ; sed -i s/41/42/ answer.sh", None]
+    keys: list[str | None] = []
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        keys.append(request.headers.get("authorization"))
+        return web.json_response(_build_answer(steps[len(keys) - 1]))
+
+    prices = court.write("prices.csv", _PRICES)
+    with open_provider(answer) as provider, surroundings(FAKE_PROVIDER_KEY=_SECRET):
+        described = court.write(
+            "provider.toml",
+            f'base_url = "http://127.0.0.1:{provider.port}"\nkey_variable = "FAKE_PROVIDER_KEY"\n',
+        )
+        run = try_upstream(court, capsys, f"provider:{described}", "--prices", prices)
+    assert run.status == "success"
+    assert keys == [f"Bearer {_SECRET}"] * 2
+    assert _find_files_with(run.directory, _SECRET) == []
+
+
+def test_a_provider_that_repeats_the_key_in_its_refusal_does_not_give_it_away(
+    court: Court, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        return web.json_response({"error": f"no such key: {request.headers['authorization']}"}, status=401)
+
+    prices = court.write("prices.csv", _PRICES)
+    with open_provider(answer) as provider, surroundings(FAKE_PROVIDER_KEY=_SECRET):
+        described = court.write(
+            "provider.toml",
+            f'base_url = "http://127.0.0.1:{provider.port}"\nkey_variable = "FAKE_PROVIDER_KEY"\n',
+        )
+        run = try_upstream(court, capsys, f"provider:{described}", "--prices", prices)
+    assert _find_files_with(run.directory, _SECRET) == []
+    uses = [e.payload for e in run.list_of(ToolInvocation) if isinstance(e.payload, ToolInvocation)]
+    assert any(use.stdout is not None and "no such key" in run.read(use.stdout.prefix) for use in uses)
+
+
+def _find_files_with(directory: Path, secret: str) -> list[Path]:
+    files = [path for path in directory.rglob("*") if path.is_file()]
+    assert files
+    return [path for path in files if secret.encode() in path.read_bytes()]
+
+
+def _load_envelope(court: Court, name: str) -> EnvelopeState:
+    state = load_ledger_state(court.runs / "ledger.jsonl")
+    assert state.open_runs == ()
+    return next(envelope for envelope in state.envelopes if envelope.name == name)
+
+
+def test_a_budget_is_shared_by_runs_at_once_and_by_the_next_start(
+    court: Court, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = write_script(court, [_FIX, shell("sh answer.sh"), finish()])
+    prices = court.write("prices.csv", _PRICES)
+    words = ["--agent", f"agent:{TINY}", "--upstream", f"script:{script}", "--prices", str(prices)]
+    words += ["--total-budget", "0.57", "--jobs", "2"]  # a request takes 0.007, and may take 0.512
+    contract = court.write_contract()
+    status, told = court.start_json(capsys, contract, *words, "--repeats", "2")
+    assert status == 0
+    first = _load_envelope(court, "total")
+    assert Decimal(0) < Decimal(first.spent) <= Decimal("0.57")
+    assert first.held == "0"
+    runs = [ModelRun(Path(e["entry"]["directory"]), e["entry"]["status"]) for e in told if "entry" in e]
+    answers = [e.payload for run in runs for e in run.list_of(Response) if isinstance(e.payload, Response)]
+    assert sum(Decimal(answer.cost_usd or "0") for answer in answers) == Decimal(first.spent)
+    status, told = court.start_json(capsys, contract, *words, "--repeats", "4")
+    assert status == 0
+    last = _load_envelope(court, "total")
+    assert Decimal(first.spent) <= Decimal(last.spent) <= Decimal("0.57")
+    ended = [ModelRun(Path(e["entry"]["directory"]), e["entry"]["status"]) for e in told if "entry" in e]
+    assert {run.termination.code for run in ended} == {"exit", "cost-cap"}
+
+
+def test_a_deletion_with_which_the_agent_ends_is_judged_as_any_other(
+    court: Court, capsys: pytest.CaptureFixture[str]
+) -> None:
+    published = read_thresholds().decode()
+    careful = court.write(
+        "thresholds.toml", published.replace("roll_back_after = 200", "roll_back_after = 3")
+    )
+    make = shell("mkdir d; for n in a b c; do echo $n > d/$n; done")
+    end = shell("rm -rf d; kill -9 $PPID")
+    run = try_script(court, capsys, [make, end, finish()], "--thresholds", careful)
+    actions = [e.payload.action for e in run.list_of(Intervention) if isinstance(e.payload, Intervention)]
+    assert [str(action.__struct_config__.tag) for action in actions] == ["roll-back"]
+    assert api.recompute_run(run.directory).holds

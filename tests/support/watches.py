@@ -1,0 +1,99 @@
+"""A watch over a run without its sandbox: supervisor, overseer, budget and trace are real."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from fakes.hands import FakeHands
+from repotrial._core.clock import SystemClock
+from repotrial.contract import Limits
+from repotrial.cost import Budget, Caps, Parent, Tariff
+from repotrial.policy import BreakerState, build_settings, parse_thresholds, read_thresholds
+from repotrial.run._watch import (
+    Dialogue,
+    EndingSwitch,
+    Inbox,
+    Inspector,
+    MutationLog,
+    Overseer,
+    RunSupervisor,
+    Watchpost,
+    build_body_reader,
+)
+from repotrial.sandbox import CopyWorkspace
+from repotrial.trace import Event, PhaseChanged, RunPaths, TraceWriter, iter_events
+from support.traces import open_writer
+from support.workspaces import make_base, scratch
+
+__all__ = ["Watched", "open_watch"]
+
+
+class Watched(NamedTuple):
+    """A run under watch."""
+
+    writer: TraceWriter
+    budget: Budget
+    dialogue: Dialogue
+    switch: EndingSwitch
+    overseer: Overseer
+    hands: FakeHands
+    supervisor: RunSupervisor
+    directory: Path
+
+    def list_events(self) -> list[Event]:
+        self.writer.flush()
+        return list(iter_events(RunPaths(self.directory).trace))
+
+    def list_of(self, kind: type) -> list[Event]:
+        return [event for event in self.list_events() if isinstance(event.payload, kind)]
+
+
+@contextlib.contextmanager
+def open_watch(
+    *,
+    caps: Caps | None = None,
+    tariff: Tariff | None = None,
+    parent: Parent | None = None,
+    replaced: tuple[str, str] = ("", ""),
+    patience_seconds: float = 900,
+) -> Iterator[Watched]:
+    """Prices are abstract units, unless a tariff says otherwise; `replaced` changes the thresholds' text."""
+    with contextlib.ExitStack() as stack:
+        place = stack.enter_context(scratch())
+        base = stack.enter_context(make_base(place, {"a.txt": "a"}))
+        workspace = stack.enter_context(CopyWorkspace(base, place / "work"))
+        directory = place / "runs" / "one"
+        writer = stack.enter_context(open_writer(directory))
+        writer.append(PhaseChanged(phase="act", previous="brief"), actor="harness")
+        thresholds = parse_thresholds(read_thresholds().decode().replace(*replaced).encode())
+        state = BreakerState(
+            build_settings(Limits(), thresholds), read=build_body_reader(RunPaths(directory).blobs)
+        )
+        switch, hands = EndingSwitch(lambda: None), FakeHands()
+        overseer = Overseer(
+            writer,
+            post=Watchpost(writer, state),
+            switch=switch,
+            hands=hands,
+            inbox=Inbox(directory, patience_seconds=patience_seconds),
+        )
+        stack.callback(switch.close)
+        dialogue = Dialogue(writer, SystemClock())
+        budget = Budget(caps or Caps(), parent=parent)
+        stack.enter_context(overseer)
+        supervisor = stack.enter_context(
+            RunSupervisor(
+                writer=writer,
+                dialogue=dialogue,
+                mutations=MutationLog(writer, workspace),
+                budget=budget,
+                tariff=tariff or Tariff(book=None),
+                overseer=overseer,
+                inspector=Inspector(writer, None),
+            )
+        )
+        stack.callback(overseer.stop_asking)
+        yield Watched(writer, budget, dialogue, switch, overseer, hands, supervisor, directory)

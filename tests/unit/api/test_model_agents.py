@@ -1,0 +1,94 @@
+"""Agents that ask a model, as a command line names them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from repotrial.api import AgentNameError
+from repotrial.api._agents import build_roster
+from repotrial.run import AdapterInvalidError, ModelAgent, build_agent_configuration, find_adapter
+
+OWN = """\
+schema = "repotrial/agent@1"
+name = "{name}"
+title = "Mine"
+license = "MIT"
+tested_version = "1.0"
+dialect = "openai-chat"
+model = "some-model"
+
+[install]
+kind = "host"
+program = ["mine"]
+
+[launch]
+argv = ["{{program}}", "{{task}}"]
+"""
+
+
+def find(name: str, *, adapters: Path | None = None, model: str | None = None) -> ModelAgent:
+    ((agent, only),) = build_roster([name], [], adapters=adapters, model=model).agents
+    assert isinstance(agent, ModelAgent)
+    assert only is None
+    return agent
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "expected"),
+    [
+        ("codex", None, find_adapter("codex").adapter.model),
+        ("codex", "other", "other"),
+        ("codex@chosen", "other", "chosen"),
+        ("codex@vendor/chosen:free", None, "vendor/chosen:free"),
+        ("codex@", "other", "other"),
+    ],
+)
+def test_a_model_is_chosen_by_name_then_by_option_then_by_default(
+    name: str, model: str | None, expected: str
+) -> None:
+    found = find(name, model=model)
+    assert (found.name, found.model) == ("codex", expected)
+
+
+def test_a_file_of_the_users_own_is_an_agent(tmp_path: Path) -> None:
+    path = tmp_path / "a@b.toml"
+    path.write_text(OWN.format(name="mine"))
+    assert find(f"agent:{path}").model == "some-model"
+    assert find(f"agent:{path}@other").model == "other"
+
+
+def test_a_directory_of_the_users_own_adds_names(tmp_path: Path) -> None:
+    (tmp_path / "x.toml").write_text(OWN.format(name="mine"))
+    assert find("mine@m", adapters=tmp_path).model == "m"
+    with pytest.raises(AgentNameError):
+        find("mine")
+
+
+def test_an_adapter_cannot_pass_for_an_agent_of_ours(tmp_path: Path) -> None:
+    path = tmp_path / "x.toml"
+    path.write_text(OWN.format(name="reference"))
+    assert find(f"agent:{path}").name == "agent-reference"
+
+
+def test_a_name_that_is_almost_right_is_told() -> None:
+    with pytest.raises(AgentNameError) as caught:
+        find("claude-cod@x")
+    assert "did you mean claude-code?" in (caught.value.hint or "")
+
+
+def test_a_file_that_is_no_adapter_is_told(tmp_path: Path) -> None:
+    with pytest.raises(AdapterInvalidError, match="expected a file"):
+        find(f"agent:{tmp_path / 'none.toml'}")
+
+
+def test_what_decides_how_an_agent_works_is_in_its_configuration() -> None:
+    codex = find("codex@m1")
+    found = build_agent_configuration(codex, reference_digest=None)
+    again = build_agent_configuration(find("codex@m2"), reference_digest=None)
+    other = build_agent_configuration(find("pi@m1"), reference_digest=None)
+    assert (found.name, found.version, found.model) == ("codex", codex.adapter.version, "m1")
+    assert again.adapter_digest == found.adapter_digest
+    assert again.model == "m2"
+    assert other.adapter_digest != found.adapter_digest

@@ -349,7 +349,10 @@ class TestCompletion:
     @pytest.mark.parametrize(
         ("line", "expected"),
         [
-            ("repotrial ", {"contract", "run", "trace", "sandbox", "cache", "error", "doctor"}),
+            (
+                "repotrial ",
+                {"agent", "cache", "contract", "doctor", "error", "retrieval", "run", "sandbox", "trace"},
+            ),
             ("repotrial con", {"contract"}),
             ("repotrial run s", {"score", "show", "start", "summary"}),
             ("repotrial run v", {"verify"}),

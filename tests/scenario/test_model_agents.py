@@ -141,7 +141,7 @@ def test_the_same_call_again_and_again_is_slowed_down_and_then_ended(
 def test_installing_the_same_package_ten_times_is_ended(
     court: Court, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    steps = [shell(f"echo {n}; pip install --no-index leftpad || true") for n in range(10)]
+    steps = [shell(f"echo {n}; false && pip install --no-index leftpad; true") for n in range(10)]
     run = try_script(court, capsys, [*steps, finish()])
     assert (run.termination.nature, run.termination.code) == ("resource", "dependency-reinstalls")
     assert api.recompute_run(run.directory).holds

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 import pytest
@@ -280,3 +281,19 @@ def test_an_endless_answer_is_cut_at_its_bound() -> None:
     assert not received.endswith(b"0\r\n\r\n")
     assert supervisor.exchange.end.cause == "cut"
     assert len(supervisor.exchange.end.body) < 3000
+
+
+def test_long_requests_at_once_take_turns_instead_of_the_harness_memory() -> None:
+    upstream = FakeUpstream(build_text_stream("a"))
+    most = 0
+
+    async def look(_: int) -> None:
+        nonlocal most
+        most = max(most, len(upstream.requests) - len(upstream.ended))
+
+    upstream.pause = look
+    limits = GatewayLimits(request_bytes=100_000, held_bytes=100_000)
+    with open_gateway(upstream, limits=limits) as gateway, ThreadPoolExecutor(8) as agents:
+        asked = [agents.submit(ask, gateway.port, CHAT, build_chat("x" * 60_000)) for _ in range(8)]
+        assert [future.result().status for future in asked] == [200] * 8
+    assert most == 1

@@ -21,7 +21,7 @@ from support.examples import (
 
 AGENTS = EXAMPLES.parent / "agents"
 KINDS = ("breaker", "cheat", "honest", "wrong")
-SUBJECTS = [load_example(EXAMPLES / path.name) for path in sorted(AGENTS.iterdir()) if path.is_dir()]
+SUBJECTS = [load_example(EXAMPLES / path.name) for path in sorted(AGENTS.iterdir()) if any(path.glob("*.sh"))]
 each_subject = pytest.mark.parametrize("example", SUBJECTS, ids=lambda example: example.contract.id)
 
 
@@ -57,7 +57,7 @@ def list_files(root: Path) -> dict[str, bytes]:
 def test_four_examples_have_agents_of_all_kinds() -> None:
     assert len(SUBJECTS) >= 4
     for example in SUBJECTS:
-        scripts = sorted((AGENTS / example.contract.id).iterdir())
+        scripts = sorted((AGENTS / example.contract.id).glob("*.sh"))
         assert [path.stem for path in scripts] == list(KINDS)
 
 

@@ -16,7 +16,7 @@ import pytest
 from repotrial._core.digest import digest_bytes
 from repotrial.contract import load_contract
 from repotrial.sandbox import (
-    ArtifactMissingError,
+    ArtifactUnreachableError,
     Bind,
     CommandSpec,
     ContractChangedError,
@@ -25,6 +25,7 @@ from repotrial.sandbox import (
     HostMountError,
     HostToolsError,
     ImageNotStoredError,
+    ImagePackagesError,
     InstallationSettings,
     Level,
     LevelMissingError,
@@ -242,7 +243,7 @@ def test_what_is_not_on_this_machine_is_refused_by_name() -> None:
     far = f"""
 [[environment.artifacts]]
 id = "far"
-source = "https://files.example.org/x.tar"
+source = "https://127.0.0.1:1/x.tar"
 digest = "sha256:{"ab" * 32}"
 target = "/opt/far"
 """
@@ -250,7 +251,7 @@ target = "/opt/far"
     taken = "mounts = [{ target = '/usr/made-up', kind = 'tmpfs' }]"
     present = "absent_files = ['/workspace/readme', '/usr/bin', '/nothing']"
     cases: list[tuple[str, type[Exception], str]] = [
-        (far, ArtifactMissingError, "far"),
+        (far, ArtifactUnreachableError, "x.tar"),
         (host.format("/nowhere/here"), MountMissingError, "/nowhere/here"),
         (host.format("/"), HostMountError, "/"),
         (host.format("/proc/1"), HostMountError, "/proc"),
@@ -468,3 +469,17 @@ def test_scratch_is_shown_and_belongs_to_whoever_works_inside() -> None:
         assert result.exit == Exited(code=0)
         assert result.stdout.prefix == b"read me\n"
         assert (place.path / "x").exists()
+
+
+def test_packages_of_a_lock_inside_an_image_are_refused_with_a_way_out() -> None:
+    with open_trial() as trial:
+        ImageBuilder().add_layer(file("etc/empty")).write_archive(trial.directory / "image.tar")
+        trial.write(
+            'python = { lock = "requirements.lock" }\n',
+            files={"requirements.lock": f"six==1.17.0 --hash=sha256:{'0' * 64}\n"},
+            image='{ kind = "archive", path = "image.tar" }',
+        )
+        with pytest.raises(ImagePackagesError) as raised:
+            trial.open()
+        assert "artifacts" in raised.value.hint
+        assert trial.list_leftovers() == []

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import signal
 import subprocess
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -277,7 +280,7 @@ def test_what_is_stopped_while_it_is_judged_is_not_taken_for_conducted(court: Co
     assert ended.is_stopped
     (scored,) = (event for event in events if isinstance(event, api.RunScored))
     assert scored.entry.status == "invalid"
-    assert api.plan_trials(request).missing == 1
+    assert api.plan_trials(request, machine).missing == 1
 
 
 def test_leaving_early_stops_what_runs_and_seals_it(court: Court) -> None:
@@ -300,7 +303,7 @@ def test_leaving_early_stops_what_runs_and_seals_it(court: Court) -> None:
     events.close()
     (directory,) = court.runs.iterdir()
     assert api.verify_run(directory, trusted_keys=None).is_unchanged
-    assert api.plan_trials(request).missing == 2
+    assert api.plan_trials(request, machine).missing == 2
 
 
 def test_a_terminal_gets_a_display_that_moves_and_a_table(court: Court) -> None:
@@ -346,3 +349,29 @@ def test_secrets_come_from_the_environment_and_stay_out_of_the_record(court: Cou
     (directory,) = court.runs.iterdir()
     found = [path for path in directory.rglob("*") if path.is_file() and value.encode() in path.read_bytes()]
     assert not found
+
+
+def test_stopping_ends_the_preparation_of_an_environment(court: Court, tmp_path: Path) -> None:
+    contract = court.write_contract(limits='\n[[setup]]\nid = "long"\nrun = "sleep 600"\n')
+    stopper = api.Stopper()
+    request = api.TrialRequest(
+        contracts=(contract,),
+        agents=("noop",),
+        runs=court.runs,
+        level=api.Level.L3,
+        root_seed=api.ROOT_SEED,
+    )
+    machine = api.MachineSettings(cache=court.place / "cache", home=tmp_path, variables={})
+    events = api.conduct_trials(
+        request, machine=machine, key_file=court.place / "seal-key.pem", stopper=stopper
+    )
+    started = time.monotonic()
+    told = []
+    with contextlib.closing(events):
+        for event in events:
+            told.append(event)
+            if isinstance(event, api.RunStarted):
+                threading.Timer(3, stopper.stop).start()
+    assert [event.is_stopped for event in told if isinstance(event, api.RunEnded)] == [True]
+    assert time.monotonic() - started < 500, "it did not wait for the step"
+    assert not [*(court.place / "cache").glob("bases/making/*")]

@@ -26,6 +26,7 @@ from repotrial.sandbox import Installation, InstallationSettings, open_installat
 from repotrial.score import Invalid, Scorable, ScoreCard, build_score_card, load_evidence
 from repotrial.trace import (
     Briefing,
+    MonitorAlert,
     Payload,
     RunPaths,
     SecretRedactor,
@@ -176,6 +177,17 @@ def test_a_daemon_of_the_agent_does_not_outlive_acting(place: Place) -> None:
     script = HONEST + b"setsid sh -c 'sleep 3; echo bye > said.txt' >/dev/null 2>&1 &\n"
     assert isinstance(judge(place.conduct(ScriptAgent(script=script))).status, Scorable)
     assert list_outcomes(judge(place.conduct(ScriptAgent(script=script)))) == "PPPP"
+
+
+def test_what_a_change_cannot_hold_is_evidence(place: Place) -> None:
+    run = place.conduct(ScriptAgent(script=b"mkfifo pipe; mkdir -p a/.git; echo hello > said.txt\n"))
+    events = iter_events(run.paths.trace)
+    alerts = [event.payload for event in events if isinstance(event.payload, MonitorAlert)]
+    signals = {
+        signal.name: signal.value for alert in alerts if alert.rule == "left-out" for signal in alert.signals
+    }
+    assert signals == {"nested-repository": 1, "special-file": 1}
+    assert isinstance(judge(run).status, Scorable)
 
 
 def test_a_check_that_hangs_because_of_the_change_is_blamed_on_the_change(

@@ -56,9 +56,11 @@ from repotrial.sandbox._images import (
 )
 from repotrial.sandbox._installation import (
     CONTROLLED_VARIABLES,
+    ArtifactAddressError,
     ArtifactDigestError,
     ArtifactMissingError,
     ArtifactOutsideError,
+    ArtifactUnreachableError,
     ContractChangedError,
     ContractSandbox,
     FilesPresentError,
@@ -287,9 +289,11 @@ __all__ = [
     "TOOL_LEFTOVERS",
     "WORKSPACE",
     "Account",
+    "ArtifactAddressError",
     "ArtifactDigestError",
     "ArtifactMissingError",
     "ArtifactOutsideError",
+    "ArtifactUnreachableError",
     "Attempt",
     "AttemptResult",
     "Base",

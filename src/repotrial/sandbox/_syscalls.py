@@ -116,9 +116,10 @@ GRANTABLE: Final = frozenset(call for group in _CLASSES if group.is_grantable fo
 """Calls that a contract may ask for."""
 
 PROBED: Final = frozenset({"io_uring_setup", "perf_event_open", "personality"})
-"""Refused calls that ordinary runtimes make to see whether the kernel has them, and do without: event loops try
-io_uring, benchmarks the counters, language runtimes and sanitizers a fixed address space. Each would concern the
-caller alone, and many machines refuse them too: having tried one says nothing against a program.
+"""Refused calls that ordinary runtimes make to see whether the kernel has them, and do without.
+
+Event loops try io_uring, benchmarks the counters, language runtimes and sanitizers a fixed address space.
+Each concerns the caller alone, and many machines refuse them too: having tried one speaks against nobody.
 """
 
 OBSOLETE: Final = frozenset(

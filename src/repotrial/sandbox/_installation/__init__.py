@@ -8,6 +8,7 @@ from repotrial.sandbox._installation._artifacts import (
     ArtifactOutsideError,
     open_artifact,
 )
+from repotrial.sandbox._installation._download import ArtifactAddressError, ArtifactUnreachableError
 from repotrial.sandbox._installation._facts import InstallationFacts
 from repotrial.sandbox._installation._installation import (
     FilesPresentError,
@@ -29,9 +30,11 @@ from repotrial.sandbox._installation._variables import CONTROLLED_VARIABLES, Pha
 
 __all__ = [
     "CONTROLLED_VARIABLES",
+    "ArtifactAddressError",
     "ArtifactDigestError",
     "ArtifactMissingError",
     "ArtifactOutsideError",
+    "ArtifactUnreachableError",
     "ContractChangedError",
     "ContractSandbox",
     "FilesPresentError",

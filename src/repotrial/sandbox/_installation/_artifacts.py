@@ -1,16 +1,23 @@
-"""Artifacts: downloads pinned by digest, kept in the store as files or unpacked."""
+"""Artifacts: files pinned by digest, kept in the store as they are or unpacked.
+
+One that has an address is downloaded when it is first needed, before any sandbox is opened; from then on it
+comes from the store, and no network is needed.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Final
+from urllib.parse import urlsplit
 
 from repotrial._core.canonical import canonical_digest
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ContractError, MachineError
 from repotrial.contract import ArchiveRepository, Artifact
+from repotrial.sandbox._installation._download import download
 from repotrial.sandbox._model import Bind
 from repotrial.sandbox._store import Facts, Kind, Store, StoreEntry
 from repotrial.source import materialize_snapshot
@@ -25,11 +32,13 @@ __all__ = [
 
 _LAYOUT: Final = "repotrial/artifact@1"
 _CONTENT: Final = "content"
+_DOWNLOAD: Final = "download-"
+_NAME_CHARACTERS: Final = 50
 _CHUNK_BYTES: Final = 1 << 20
 
 
 class ArtifactDigestError(ContractError):
-    """A file beside the contract does not have the digest that its artifact states."""
+    """A file beside the contract, or what its address serves, is another one than its artifact states."""
 
     code = "artifact-mismatch"
     default_hint = "restore the file, or state the digest of the one that is wanted"
@@ -43,17 +52,27 @@ class ArtifactOutsideError(ContractError):
 
 
 class ArtifactMissingError(MachineError):
-    """An artifact is neither beside the contract nor in the store; nothing is downloaded for a run."""
+    """An artifact is neither beside the contract nor in the store."""
 
     code = "artifact-missing"
-    default_hint = "download it, put it beside the contract and name that path as its source"
+    default_hint = "put it there, or name the address that serves it as its source"
 
 
-def open_artifact(artifact: Artifact, *, directory: Path, store: Store) -> StoreEntry:
-    """Find an artifact in the store, or put it there from the contract's directory.
+def open_artifact(
+    artifact: Artifact, *, directory: Path, store: Store, variables: Mapping[str, str]
+) -> StoreEntry:
+    """Find an artifact in the store, or put it there: from the contract's directory, or from its address.
+
+    Args:
+        artifact: As the contract names it.
+        directory: The contract's.
+        store: Where artifacts are kept.
+        variables: The operator's proxies and certificates.
 
     Raises:
-        ArtifactMissingError: it is nowhere on this machine.
+        ArtifactMissingError: the file is not there.
+        ArtifactAddressError: its address is none that is asked.
+        ArtifactUnreachableError: it could not be downloaded.
         ArtifactDigestError: the file is another one.
         ArtifactOutsideError: its path leaves the contract's directory.
         ArchiveUnreadableError: it cannot be unpacked.
@@ -62,13 +81,20 @@ def open_artifact(artifact: Artifact, *, directory: Path, store: Store) -> Store
     key = _build_key(artifact)
     if (found := store.find(Kind.ARTIFACT, key)) is not None:
         return found
-    path = _locate(artifact, directory)
+    is_far = "://" in artifact.source
+    path = None if is_far else _locate(artifact, directory)
 
     def build(tree: Path, _lock: int) -> Facts:
+        # Beside the tree: it goes with it if anything fails.
+        source = path or tree.parent / _name_download(artifact)
+        if is_far:
+            _verify(artifact, download(artifact.source, source, variables=variables))
         if artifact.unpack == "none":
-            _copy(artifact, path, tree / _CONTENT)
+            _copy(artifact, source, tree / _CONTENT)
         else:
-            _unpack(artifact, path, tree)
+            _unpack(artifact, source, tree)
+        if is_far:
+            source.unlink()
         return {"digest": artifact.digest, "unpack": artifact.unpack}
 
     return store.make(Kind.ARTIFACT, key, build)
@@ -91,12 +117,13 @@ def _build_key(artifact: Artifact) -> Digest:
     )
 
 
+def _name_download(artifact: Artifact) -> str:
+    """A name of our own that ends like the address, since an archive's kind is told by its name."""
+    name = urlsplit(artifact.source).path.rpartition("/")[2]
+    return _DOWNLOAD + re.sub(r"[^A-Za-z0-9.]", "_", name)[-_NAME_CHARACTERS:]
+
+
 def _locate(artifact: Artifact, directory: Path) -> Path:
-    if "://" in artifact.source:
-        raise ArtifactMissingError(
-            f"environment.artifacts: {artifact.id}: expected {artifact.digest} in the store, since this "
-            f"machine downloads nothing for a run, found none"
-        )
     root = directory.resolve()
     path = (root / artifact.source).resolve()
     if not path.is_relative_to(root):

@@ -174,7 +174,7 @@ def open_premises(
     facts = build_facts(loaded, programs, index)
     binds = [*programs.binds]
     for artifact in environment.artifacts:
-        entry = open_artifact(artifact, directory=loaded.directory, store=store)
+        entry = open_artifact(artifact, directory=loaded.directory, store=store, variables=index.transport)
         hold_entry(store, entry, stack)
         binds.append(build_artifact_bind(artifact, entry))
     for number, file in enumerate(environment.files):

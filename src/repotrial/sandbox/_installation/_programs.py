@@ -27,10 +27,17 @@ _LINKS: Final = "/opt/repotrial/links"
 
 
 class ImagePackagesError(MachineError):
-    """A contract wants packages from a lock inside an image; they are built with the host's tools only."""
+    """A contract wants packages from a lock inside an image.
+
+    They are built with the host's tools, and which files of a package fit, only the image's interpreter could
+    say: it would have to reach the index from inside, and nothing inside ever does.
+    """
 
     code = "image-packages"
-    default_hint = 'install the packages in the image, or use `image = "host"`'
+    default_hint = (
+        "install the packages in the image, or name their files as artifacts and install those in a "
+        'setup step; or use `image = "host"`'
+    )
 
 
 class ProgramSources(msgspec.Struct, frozen=True, kw_only=True):

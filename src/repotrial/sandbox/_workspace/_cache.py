@@ -17,6 +17,7 @@ import ctypes
 import fcntl
 import os
 import re
+import secrets
 import tempfile
 import time
 from collections.abc import Iterator
@@ -219,8 +220,8 @@ class BaseCache:
         if handle is None:
             return False
         try:
-            # The lock goes with the directory; whoever waits for it sees that it is no entry any more. The new
-            # name must be of nothing: an empty directory there would be unlocked, and anybody's to sweep.
+            # The lock goes with the directory; whoever waits for it sees that it is no entry any more.
+            # A name that nothing has: an empty directory there would be unlocked, and anybody's to sweep.
             doomed = self._making / f"{entry.name}.{secrets.token_hex(8)}"
             entry.rename(doomed)
             remove_tree(doomed)

@@ -11,13 +11,14 @@ import errno
 import itertools
 import os
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 __all__ = ["remove_tree"]
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OWNER_ALL = stat.S_IRWXU
+_PATIENCE = 1000
+"""How often a directory may have been filled again before that is somebody else's doing, and an error."""
 # Something else has that name: the agent chose it too.
 _TAKEN = {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR}
 
@@ -41,51 +42,77 @@ def remove_tree(root: Path) -> None:
     except FileNotFoundError:
         return
     try:
-        numbers = itertools.count()
-        while names := _list(handle):
-            for entry in names:
-                _remove_entry(handle, entry, top=handle, numbers=numbers)
+        _Removal(handle).clear(name)
     finally:
         os.close(handle)
-    with contextlib.suppress(FileNotFoundError):
-        os.rmdir(name)  # noqa: PTH106
 
 
-def _remove_entry(directory: int, name: str, *, top: int, numbers: Iterator[int]) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        _remove_present(directory, name, top=top, numbers=numbers)
+class _Removal:
+    """One tree on its way out, by a handle of its root."""
 
+    def __init__(self, top: int) -> None:
+        self._top = top
+        self._numbers = itertools.count()
+        self._patience = _PATIENCE
 
-def _remove_present(directory: int, name: str, *, top: int, numbers: Iterator[int]) -> None:
-    with contextlib.suppress(IsADirectoryError, PermissionError):
-        os.unlink(name, dir_fd=directory)
-        return
-    with contextlib.suppress(OSError):
-        os.rmdir(name, dir_fd=directory)
-        return
-    _lend_beneath(directory, name)
-    if directory != top:
-        _lift(directory, name, top=top, numbers=numbers)
-        return
-    handle = os.open(name, _DIRECTORY, dir_fd=directory)
-    try:
-        for child in _list(handle):
-            _remove_entry(handle, child, top=top, numbers=numbers)
-    finally:
-        os.close(handle)
-    os.rmdir(name, dir_fd=directory)
+    def clear(self, root: str) -> None:
+        """Remove everything, and the root itself."""
+        while True:
+            while names := _list(self._top):
+                for name in names:
+                    self._remove_entry(self._top, name)
+            if self._is_removed(root):
+                return
 
+    def _remove_entry(self, directory: int, name: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self._remove_present(directory, name)
 
-def _lift(directory: int, name: str, *, top: int, numbers: Iterator[int]) -> None:
-    """Give a nested directory a place of its own at the top."""
-    for number in numbers:
-        try:
-            os.rename(name, f".lifted-{number}", src_dir_fd=directory, dst_dir_fd=top)
-        except OSError as error:
-            if error.errno not in _TAKEN:
-                raise
-        else:
+    def _remove_present(self, directory: int, name: str) -> None:
+        with contextlib.suppress(IsADirectoryError, PermissionError):
+            os.unlink(name, dir_fd=directory)
             return
+        with contextlib.suppress(OSError):
+            os.rmdir(name, dir_fd=directory)
+            return
+        _lend_beneath(directory, name)
+        if directory != self._top:
+            self._lift(directory, name)
+            return
+        handle = os.open(name, _DIRECTORY, dir_fd=directory)
+        try:
+            for child in _list(handle):
+                self._remove_entry(handle, child)
+        finally:
+            os.close(handle)
+        self._is_removed(name, directory)
+
+    def _lift(self, directory: int, name: str) -> None:
+        """Give a nested directory a place of its own at the top."""
+        for number in self._numbers:
+            try:
+                os.rename(name, f".lifted-{number}", src_dir_fd=directory, dst_dir_fd=self._top)
+            except OSError as error:
+                if error.errno not in _TAKEN:
+                    raise
+            else:
+                return
+
+    def _is_removed(self, name: str, directory: int | None = None) -> bool:
+        """Remove what was emptied; false where it is not empty any more, as long as we are patient.
+
+        Somebody else who removes the same tree has moved a directory up to here.
+        """
+        try:
+            os.rmdir(name, dir_fd=directory)
+        except FileNotFoundError:
+            return True
+        except OSError as error:
+            self._patience -= 1
+            if error.errno != errno.ENOTEMPTY or not self._patience:
+                raise
+            return False
+        return True
 
 
 def _lend(root: Path) -> None:

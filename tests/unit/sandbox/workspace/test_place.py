@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 
 from repotrial.sandbox import CopyWorkspace, OverlayWorkspace, reap_workspaces
 from repotrial.sandbox._workspace import WorkspacePlace
@@ -77,3 +79,43 @@ def test_a_copy_keeps_permissions_times_and_links() -> None:
             assert (one.st_mode, one.st_mtime_ns) == (other.st_mode, other.st_mtime_ns)
             assert one.st_uid == other.st_uid
             assert one.st_ino != other.st_ino
+
+
+def test_places_that_are_made_and_removed_while_others_reap_stay_whole() -> None:
+    with scratch() as parent:
+        ended = threading.Event()
+
+        def reap() -> None:
+            while not ended.is_set():
+                assert reap_workspaces(parent) == []
+
+        def use() -> None:
+            for _ in range(40):
+                place = WorkspacePlace(parent, owner=None)
+                inner = place.path / "work" / "work"
+                inner.mkdir(parents=True)
+                inner.chmod(0)
+                assert (place.path / "label").is_file()
+                place.remove()
+                assert not place.path.exists()
+
+        with ThreadPoolExecutor(4) as pool:
+            reapers = [pool.submit(reap) for _ in range(2)]
+            users = [pool.submit(use) for _ in range(2)]
+            wait(users)
+            ended.set()
+            for user in users:
+                user.result()
+            for reaper in reapers:
+                reaper.result()
+        assert [*parent.iterdir()] == []
+
+
+def test_a_place_that_two_threads_remove_is_removed_once() -> None:
+    with scratch() as parent, ThreadPoolExecutor(2) as pool:
+        for _ in range(20):
+            place = WorkspacePlace(parent, owner=None)
+            (place.path / "work" / "work" / "deep").mkdir(parents=True)
+            for done in [pool.submit(place.remove) for _ in range(2)]:
+                done.result()
+        assert [*parent.iterdir()] == []

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -42,3 +44,28 @@ def test_what_is_not_there_is_fine_and_what_is_no_directory_is_refused(tmp_path:
         with pytest.raises(NotADirectoryError):
             remove_tree(tmp_path / name)
     assert os.path.lexists(tmp_path / "link")
+
+
+def _fill(tree: Path) -> None:
+    for first in range(8):
+        for second in range(4):
+            deep = tree / f"work-{first}" / f"part-{second}" / "work" / "work"
+            deep.mkdir(parents=True)
+            (deep / "file").touch()
+            (deep.parent / "file").touch()
+
+
+def test_several_that_remove_the_same_tree_do_not_disturb_each_other(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        for number in range(15):
+            tree = tmp_path / str(number)
+            _fill(tree)
+            together = Barrier(4)
+
+            def remove(tree: Path = tree, together: Barrier = together) -> None:
+                together.wait()
+                remove_tree(tree)
+
+            for ended in [pool.submit(remove) for _ in range(4)]:
+                ended.result()
+            assert not tree.exists()

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Everything that must hold, as tiers: what takes seconds first; what needs one core runs beside the tests,
-# and shows what it said in one piece; real agents are installed meanwhile, and tried at the end. The time of each tier is printed at the end.
+# and shows what it said in one piece; real agents are installed meanwhile, and tried last. The time of each tier
+# is printed at the end.
 set -euo pipefail
 said=$(mktemp -d)
 times="$said/times"

@@ -258,3 +258,13 @@ def test_explicit_stages_are_asked_for_and_enforced(
         if isinstance(event.payload, StageTransition) and isinstance(event.payload.status, Enforced)
     ]
     assert changes == [("read", "write"), ("write", "test")]
+
+
+def test_another_model_makes_another_agent_in_a_summary(
+    court: Court, capsys: pytest.CaptureFixture[str]
+) -> None:
+    contract = court.write_contract()
+    try_script(court, capsys, [_FIX, finish()], contract=contract)
+    try_script(court, capsys, [shell("sed -i s/41/43/ answer.sh"), finish()], contract=contract)
+    summary = api.summarize_runs(court.runs)
+    assert sorted(len(agent.agent.split("@")) for agent in summary.agents) == [2, 2]

@@ -13,7 +13,7 @@ from repotrial._core.errors import UsageError
 from repotrial.api._entries import JudgedRun, RunFilter, find_status, iter_judged_runs
 from repotrial.contract import ROOT_SEED, RunSpec
 from repotrial.run import RunStoppedError
-from repotrial.score import AgentIdentity, Aggregate, Scorable, build_aggregate
+from repotrial.score import Aggregate, Scorable, build_aggregate
 from repotrial.trace import Manifest
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def _is_void(run: JudgedRun) -> bool:
 def _group_by_agent(runs: Iterable[JudgedRun]) -> dict[str, list[JudgedRun]]:
     groups: dict[tuple[str, str], list[JudgedRun]] = {}
     for run in runs:
-        groups.setdefault(_identify(run.card.identity.agent), []).append(run)
+        groups.setdefault(_identify(run), []).append(run)
     names = [name for name, _ in groups]
     return {
         name if names.count(name) == 1 else f"{name}@{version}": group
@@ -183,10 +183,13 @@ def _group_by_agent(runs: Iterable[JudgedRun]) -> dict[str, list[JudgedRun]]:
     }
 
 
-def _identify(agent: AgentIdentity | Unknown) -> tuple[str, str]:
+def _identify(run: JudgedRun) -> tuple[str, str]:
+    """Name and version; who answered for the model makes another agent of it."""
+    agent, spec = run.card.identity.agent, run.evidence.spec
     if isinstance(agent, Unknown):
         return "(unknown)", ""
-    parts = (agent.version, agent.model)
+    upstream = spec.agent.parameters.get("upstream") if isinstance(spec, RunSpec) else None
+    parts = (agent.version, agent.model, upstream)
     return agent.name, "/".join(part for part in parts if isinstance(part, str))
 
 

@@ -27,7 +27,7 @@ from repotrial.trace import (
     ToolInvocation,
     WorkspaceMutation,
 )
-from support.model_agents import ModelRun, finish, shell, try_script
+from support.model_agents import TINY, ModelRun, finish, shell, try_script, write_script
 from support.trials import Court, open_court
 from support.waiting import wait_until
 
@@ -268,3 +268,23 @@ def test_another_model_makes_another_agent_in_a_summary(
     try_script(court, capsys, [shell("sed -i s/41/43/ answer.sh"), finish()], contract=contract)
     summary = api.summarize_runs(court.runs)
     assert sorted(len(agent.agent.split("@")) for agent in summary.agents) == [2, 2]
+
+
+def test_a_run_is_priced_again_from_its_record(court: Court, capsys: pytest.CaptureFixture[str]) -> None:
+    run = try_script(court, capsys, [_FIX, finish()], "--model", "gpt-5")
+    spent = {signal.name: signal.value for signal in run.termination.signals}
+    found = api.price_run(run.directory)
+    assert found.is_booked
+    assert found.exchanges == 2
+    assert getattr(found.statement.lm, "value", None) == spent["cost_usd"] != "0"
+    assert getattr(found.statement.human, "value", None) == "0"
+
+
+def test_a_budget_in_dollars_for_a_model_without_a_price_is_refused(
+    court: Court, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = write_script(court, [_FIX, finish()])
+    words = ("--agent", f"agent:{TINY}", "--upstream", f"script:{script}", "--total-budget", "1")
+    ended = court.start(capsys, court.write_contract(), *words)
+    assert ended.status == 2
+    assert "budget-units" in ended.err or "canned-model: expected a price in dollars" in ended.err

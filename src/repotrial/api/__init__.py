@@ -40,6 +40,7 @@ from repotrial.api._contracts import (
     lock_contract,
     verify_lock,
 )
+from repotrial.api._costs import RunCost, price_run
 from repotrial.api._directories import (
     ContractDirectoryMissingError,
     RunDirectoryMissingError,
@@ -275,6 +276,7 @@ __all__ = [
     "RetrievalWordError",
     "RunCheck",
     "RunComparison",
+    "RunCost",
     "RunDirectoryMissingError",
     "RunEnded",
     "RunEntry",
@@ -348,6 +350,7 @@ __all__ = [
     "parse_report_format",
     "parse_schema_version",
     "plan_trials",
+    "price_run",
     "probe_sandbox",
     "prune_cache",
     "recompute_run",

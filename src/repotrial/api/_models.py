@@ -17,6 +17,7 @@ from repotrial.cost import (
     Amount,
     EnvelopeLimits,
     Ledger,
+    ModelPrices,
     Parent,
     Tariff,
     build_amount,
@@ -45,11 +46,13 @@ from repotrial.trace import NO_REDACTION
 __all__ = [
     "PROVIDERS",
     "UPSTREAM_FORMS",
+    "BudgetUnitsError",
     "ModelChoice",
     "UpstreamNameError",
     "describe_upstream",
     "find_adapters_directory",
     "open_model_access",
+    "verify_budgets",
 ]
 
 UPSTREAM_FORMS: Final = ("provider:NAME", "provider:FILE.toml", "script:FILE.toml", "recording:RUN_DIR")
@@ -107,6 +110,25 @@ def find_adapters_directory(machine: MachineSettings) -> Path | None:
     config = machine.variables.get("XDG_CONFIG_HOME")
     directory = (Path(config) if config else machine.home / ".config") / "repotrial" / "agents"
     return directory if directory.is_dir() else None
+
+
+class BudgetUnitsError(UsageError):
+    """A budget in dollars was set for a model that has no price in dollars."""
+
+    code = "budget-units"
+    default_hint = "name a price book with --prices that has the model, or leave the budgets out"
+
+
+def verify_budgets(choice: ModelChoice, model: str) -> None:
+    """Refuse a budget that could not be held.
+
+    Raises:
+        BudgetUnitsError: the model has no price in dollars.
+    """
+    if choice.task_budget is None and choice.total_budget is None:
+        return
+    if not isinstance(_build_tariff(choice).find_prices(model), ModelPrices):
+        raise BudgetUnitsError(f"{model}: expected a price in dollars, found none in the price book")
 
 
 def describe_upstream(name: str, machine: MachineSettings) -> str:

@@ -14,7 +14,13 @@ from repotrial.api._agents import Roster, build_roster
 from repotrial.api._contracts import load_contract
 from repotrial.api._entries import RunEntry, judge_run, score_run
 from repotrial.api._machine import MachineSettings
-from repotrial.api._models import ModelChoice, describe_upstream, find_adapters_directory, open_model_access
+from repotrial.api._models import (
+    ModelChoice,
+    describe_upstream,
+    find_adapters_directory,
+    open_model_access,
+    verify_budgets,
+)
 from repotrial.contract import ContractInvalidError, LoadedContract, check_lock
 from repotrial.fleet import (
     FleetEvent,
@@ -256,6 +262,8 @@ def _bind_models(
         raise ModelAccessMissingError(
             f"{asking[0].name}: expected somebody who answers for its model, found none"
         )
+    for agent in asking:
+        verify_budgets(models, agent.model)
     parameters = {"upstream": describe_upstream(models.upstream, machine)}
     return tuple(
         (msgspec.structs.replace(agent, parameters=parameters), only)

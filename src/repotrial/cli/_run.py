@@ -9,6 +9,7 @@ import typer
 
 from repotrial.cli._options import JsonFlag, RunDirectories, noun
 from repotrial.cli._run_compare import compare
+from repotrial.cli._run_cost import cost
 from repotrial.cli._run_list import list_runs
 from repotrial.cli._run_oversight import decide, recompute
 from repotrial.cli._run_page import page
@@ -106,6 +107,7 @@ app.command("show", epilog="Example: repotrial run show runs/textkit-noop-r0 --t
 app.command("score", epilog="Example: repotrial run score runs/* --json")(score)
 app.command("page", epilog="Example: repotrial run page runs/textkit-noop-r0 -o noop.html")(page)
 app.command("replay", epilog="Example: repotrial run replay runs/textkit-noop-r0 --contract DIR")(replay)
+app.command("cost", epilog="Example: repotrial run cost runs/* --prices book.csv")(cost)
 app.command("recompute", epilog="Example: repotrial run recompute runs/*")(recompute)
 app.command("decide", epilog="Example: repotrial run decide runs/one --allow --why 'a test fixture'")(decide)
 app.command("list", epilog="Example: repotrial run list runs --tag acceptance-failure")(list_runs)

@@ -42,6 +42,7 @@ def test_commands_are_a_noun_and_a_verb_but_for_the_doctor() -> None:
         "retrieval report",
         "retrieval validate",
         "run compare",
+        "run cost",
         "run decide",
         "run list",
         "run page",

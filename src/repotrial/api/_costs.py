@@ -1,0 +1,142 @@
+"""What a run cost, in four terms, from what its trace metered and a price book (B1, X3)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from repotrial.api._directories import build_run_paths
+from repotrial.cost import (
+    CostStatement,
+    Metered,
+    MeteredExchange,
+    Tariff,
+    Usage,
+    build_cost_statement,
+    load_bundled_book,
+    load_price_book,
+)
+from repotrial.trace import (
+    AcceptanceExecution,
+    BuildCheck,
+    Event,
+    PatchApplication,
+    Prompt,
+    Response,
+    RunPaths,
+    StaticCheck,
+    ToolInvocation,
+    iter_events,
+    load_manifest,
+)
+from repotrial.trace import Usage as TraceUsage
+
+__all__ = ["RunCost", "price_run"]
+
+_PROGRAM_START = "execve"
+_PERSON = "human"
+
+
+class RunCost(msgspec.Struct, frozen=True, kw_only=True):
+    """What `run cost` found in one directory."""
+
+    directory: str
+    """The run directory."""
+    statement: CostStatement
+    """Four terms and their sum; a term that has no amount says why."""
+    exchanges: int
+    """Answers of models that were metered."""
+    is_booked: bool
+    """Whether the price book is the one that was in force."""
+
+
+def price_run(directory: Path, *, prices: Path | None = None) -> RunCost:
+    """Price a run from its record alone; no verdict depends on it.
+
+    Args:
+        directory: The run directory.
+        prices: A price book; null: the one that comes with this release.
+
+    Raises:
+        EvidenceError: the record cannot be read.
+        PriceBookError: the price book is not one.
+    """
+    paths = build_run_paths(directory)
+    book = load_bundled_book() if prices is None else load_price_book(prices)
+    meter = _Meter(paths)
+    for event in iter_events(paths.trace, allow_torn_tail=True):
+        meter.take(event)
+    models = load_manifest(paths.manifest).configuration.models
+    tariff = Tariff(book=book, unknown_models="abstract-units")
+    return RunCost(
+        directory=str(directory),
+        statement=build_cost_statement(tariff, meter.build()),
+        exchanges=len(meter.exchanges),
+        is_booked=models is not None and models.price_method == book.method,
+    )
+
+
+class _Meter:
+    """Adds up what events say was consumed."""
+
+    def __init__(self, paths: RunPaths) -> None:
+        self._paths = paths
+        self._models: dict[int, str] = {}
+        self._first_us: int | None = None
+        self._last_us = 0
+        self._exec_us = 0
+        self._human_us = 0
+        self._tool_calls = 0
+        self.exchanges: list[MeteredExchange] = []
+
+    def take(self, event: Event) -> None:
+        self._first_us = event.t if self._first_us is None else self._first_us
+        self._last_us = event.t
+        match event.payload:
+            case Prompt(model=model):
+                self._models[event.seq] = model
+            case Response() as response:
+                self._take_response(response)
+            case ToolInvocation(source="gateway"):
+                self._tool_calls += 1
+            case ToolInvocation(tool=tool, wall_us=wall_us) if tool == _PERSON:
+                self._human_us += wall_us
+            case ToolInvocation(tool=tool, wall_us=wall_us) if tool != _PROGRAM_START:
+                self._exec_us += wall_us
+            case PatchApplication() | BuildCheck() | StaticCheck() | AcceptanceExecution() as execution:
+                self._exec_us += max(0, execution.ended_at_us - execution.started_at_us)
+            case _:
+                pass
+
+    def build(self) -> Metered:
+        whole_us = 0 if self._first_us is None else self._last_us - self._first_us
+        return Metered(
+            exchanges=tuple(self.exchanges),
+            exec_wall_us=self._exec_us,
+            tool_calls=self._tool_calls,
+            human_us=self._human_us,
+            overhead_wall_us=max(0, whole_us - self._exec_us - self._human_us),
+            stored_bytes=sum(path.stat().st_size for path in self._paths.root.rglob("*") if path.is_file()),
+        )
+
+    def _take_response(self, response: Response) -> None:
+        if response.usage == TraceUsage():
+            return  # an error or a connection that failed: nobody charges for it
+        model = (
+            response.model if response.prompt is None else self._models.get(response.prompt, response.model)
+        )
+        self.exchanges.append(MeteredExchange(model=model, usage=_read_usage(response.usage)))
+
+
+def _read_usage(usage: TraceUsage) -> Usage:
+    return Usage(
+        input_uncached=usage.input_uncached_tokens,
+        cache_read=usage.cache_read_tokens,
+        cache_write_5m=usage.cache_write_5m_tokens,
+        cache_write_1h=usage.cache_write_1h_tokens,
+        output=usage.output_tokens,
+        reasoning=usage.reasoning_tokens,
+        request_input=usage.request_input_tokens,
+        basis=usage.basis or "estimated",
+    )

@@ -158,12 +158,12 @@ run = "exec sleep infinity"
 readiness = { kind = "command", run = "true", interval_ms = 20 }
 stop_seconds = 1
 """
-    forge = "rm /run/repotrial/calm.pid; echo 1 > /run/repotrial/calm.pid"
+    # The service may be ready before it has left its note.
+    take = "until rm /run/repotrial/calm.pid 2> /dev/null; do sleep 0.01; done"
+    forge = f"{take}; echo 1 > /run/repotrial/calm.pid"
     with open_trial(environment) as trial, trial.open() as installation:
         assert shell(installation, forge).exit == Exited(code=0)
-        assert shell(
-            installation, "rm /run/repotrial/calm.pid; mkfifo /run/repotrial/calm.pid"
-        ).exit == Exited(code=0)
+        assert shell(installation, f"{take}; mkfifo /run/repotrial/calm.pid").exit == Exited(code=0)
 
 
 def _build_tar(name: str, kind: bytes = tarfile.REGTYPE) -> bytes:

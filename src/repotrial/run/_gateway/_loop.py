@@ -143,11 +143,21 @@ def _keep_running(loop: asyncio.AbstractEventLoop) -> None:
         for task in tasks:
             task.cancel()
         loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        loop.run_until_complete(_close_transports(loop))
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.run_until_complete(loop.shutdown_default_executor())
     finally:
         asyncio.set_event_loop(None)
         loop.close()
+
+
+async def _close_transports(loop: asyncio.AbstractEventLoop) -> None:
+    """End connections that nobody owns: accepted while their service was closing, with no byte read yet."""
+    # Only the loop itself knows of these; where it does not say so, they end with the process.
+    for transport in tuple(getattr(loop, "_transports", {}).values()):
+        transport.abort()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
 
 
 _default = GatewayLoop()

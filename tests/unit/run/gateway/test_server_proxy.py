@@ -286,3 +286,17 @@ def test_programs_are_told_in_every_way_they_know() -> None:
     assert variables["https_proxy"] == variables["HTTPS_PROXY"] == "http://127.0.0.1:8080"
     assert variables["SSL_CERT_FILE"] == variables["NODE_EXTRA_CA_CERTS"] == "/run/authority.pem"
     assert "SSL_CERT_FILE" not in build_proxy_variables(8080)
+
+
+def test_a_connection_that_never_said_anything_ends_with_the_loop() -> None:
+    with open_proxy(("origin.example",)) as proxy:
+        silent = socket.create_connection((LOOPBACK, proxy.port), timeout=60)
+        assert (
+            fetch(proxy.port, "http://elsewhere.example/").status == 403
+        )  # by now the other one is accepted
+    with silent:
+        try:
+            rest = silent.recv(1)
+        except ConnectionResetError:
+            rest = b""
+    assert rest == b""

@@ -39,8 +39,8 @@ layers: setup ## import contracts
 agents: setup ## real agents for the tests, in a cache of their own (2 GB, once)
 	nice -n 3 $(BIN)/repotrial agent install $(AGENTS) --cache "$$REPOTRIAL_AGENT_CACHE" || echo "(the tests say what this machine lacks)"
 
-unit: setup ## all tests but those of real agents; REPOTRIAL_EXHAUSTIVE=1 tries everything where they sample
-	$(BIN)/pytest -n 2 --dist worksteal $(addprefix --ignore=,$(REAL))
+unit: setup ## all tests but those of real agents, three at a time since many wait; REPOTRIAL_EXHAUSTIVE=1 tries everything where they sample
+	$(BIN)/pytest -n 3 --dist worksteal $(addprefix --ignore=,$(REAL))
 
 real: setup ## tests of real agents; they install what is not installed yet
 	$(BIN)/pytest -n 2 --dist worksteal $(REAL)

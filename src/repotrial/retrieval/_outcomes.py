@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from repotrial._core.absence import Unknown
+from repotrial.retrieval._json import dig, load_object
 from repotrial.retrieval._walk import Trial, walk_run
 
 __all__ = ["LARGEST", "OUTCOMES", "Outcome", "load_outcomes"]
@@ -16,7 +17,6 @@ __all__ = ["LARGEST", "OUTCOMES", "Outcome", "load_outcomes"]
 OUTCOMES: Final = ("reward", "cost_usd", "wall_clock_seconds", "output_tokens")
 """What retrieval is held against, by field."""
 
-_MOST_BYTES: Final = 64 * 1024**2
 LARGEST: Final = 1e18
 """What exceeds this is no measurement."""
 _UNSTATED: Final = frozenset({"", "unknown", "none", "latest"})
@@ -54,43 +54,28 @@ def load_outcomes(run: Path) -> tuple[Outcome, ...]:
 
 
 def _load_outcome(trial: Trial) -> Outcome:
-    result = _load_object(trial.directory / "result.json")
-    metrics = _load_object(trial.directory / "task_metrics.json")
+    result = load_object(trial.directory / "result.json")
+    metrics = load_object(trial.directory / "task_metrics.json")
     return Outcome(
         config_name=trial.config_name,
         batch_timestamp=trial.batch_timestamp,
         trial_name=trial.directory.name,
         stated_name=trial.stated_name,
-        reward=_first_number("reward", _dig(result, "verifier_result", "rewards", "reward")),
-        cost_usd=_first_number("cost", metrics.get("cost_usd"), _dig(result, "agent_result", "cost_usd")),
+        reward=_first_number("reward", dig(result, "verifier_result", "rewards", "reward")),
+        cost_usd=_first_number("cost", metrics.get("cost_usd"), dig(result, "agent_result", "cost_usd")),
         wall_clock_seconds=_first_number(
             "time of the agent's work",
-            _measure_seconds(_dig(result, "agent_execution")),
+            _measure_seconds(dig(result, "agent_execution")),
             metrics.get("agent_execution_seconds"),
         ),
         output_tokens=_first_number(
             "number of output tokens",
             metrics.get("output_tokens"),
-            _dig(result, "agent_result", "n_output_tokens"),
+            dig(result, "agent_result", "n_output_tokens"),
         ),
         model=_name_known("model", trial.model),
-        harness=_name_harness(_dig(result, "agent_info")),
+        harness=_name_harness(dig(result, "agent_info")),
     )
-
-
-def _load_object(path: Path) -> dict[str, Any]:
-    try:
-        with path.open("rb") as stream:
-            value = msgspec.json.decode(stream.read(_MOST_BYTES))
-    except (OSError, msgspec.DecodeError, UnicodeError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _dig(value: Any, *keys: str) -> Any:
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
 
 
 def _first_number(name: str, *candidates: Any) -> float | Unknown:
@@ -103,7 +88,7 @@ def _first_number(name: str, *candidates: Any) -> float | Unknown:
 
 def _measure_seconds(span: Any) -> float | None:
     try:
-        started, finished = (datetime.fromisoformat(_dig(span, key)) for key in ("started_at", "finished_at"))
+        started, finished = (datetime.fromisoformat(dig(span, key)) for key in ("started_at", "finished_at"))
         seconds = (finished - started).total_seconds()
     except (TypeError, ValueError, OverflowError):
         return None
@@ -117,7 +102,7 @@ def _name_known(name: str, value: Any) -> str | Unknown:
 
 
 def _name_harness(info: Any) -> str | Unknown:
-    name, version = (_name_known(key, _dig(info, key)) for key in ("name", "version"))
+    name, version = (_name_known(key, dig(info, key)) for key in ("name", "version"))
     if isinstance(name, Unknown) or isinstance(version, Unknown):
         return Unknown("no version of the harness is stated")
     return f"{name} {version}"

@@ -10,13 +10,13 @@ from typing import Any, Final
 import msgspec
 
 from repotrial.retrieval._evaluate import AGGREGATE, EVENTS
+from repotrial.retrieval._json import dig, load_object
 from repotrial.trace import RunPaths
 
 __all__ = ["Trial", "WalkedRun", "find_runs", "is_own_run", "walk_run"]
 
 _BATCH: Final = re.compile(r"\d{4}-\d\d-\d\d__\d\d-\d\d-\d\d")
 _ARCHIVES: Final = ("archive", "__broken", "__duplicate", "__all_errored", "__partial", "__integrated")
-_MOST_BYTES: Final = 64 * 1024**2
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,7 +90,7 @@ def _iter_candidates(config: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _describe(directory: Path, config: str, batch: str) -> Trial:
-    result = _load(directory / "result.json")
+    result = load_object(directory / "result.json")
     stated = result.get("task_name")
     is_stated = isinstance(stated, str) and bool(stated)
     return Trial(
@@ -99,25 +99,10 @@ def _describe(directory: Path, config: str, batch: str) -> Trial:
         batch_timestamp=batch,
         stated_name=stated if isinstance(stated, str) and stated else directory.name.rpartition("__")[0],
         is_name_stated=is_stated,
-        model=_text(_dig(result, "agent_info", "model_info", "name")),
+        model=_text(dig(result, "agent_info", "model_info", "name")),
         started_at=_text(result.get("started_at")) or "",
-        agent_started_at=_text(_dig(result, "agent_execution", "started_at")),
+        agent_started_at=_text(dig(result, "agent_execution", "started_at")),
     )
-
-
-def _load(path: Path) -> dict[str, Any]:
-    try:
-        with path.open("rb") as stream:
-            value = msgspec.json.decode(stream.read(_MOST_BYTES))
-    except (OSError, msgspec.DecodeError, UnicodeError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _dig(value: Any, *keys: str) -> Any:
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
 
 
 def _text(value: Any) -> str | None:

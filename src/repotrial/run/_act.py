@@ -5,8 +5,6 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Final, assert_never
 
-import msgspec
-
 from repotrial._core.clock import SystemClock
 from repotrial._core.errors import ContractError
 from repotrial.run._agents import (
@@ -25,7 +23,7 @@ from repotrial.run._limits import build_resource_limits
 from repotrial.run._model_work import work_with_model
 from repotrial.run._monitor import SyscallMonitor
 from repotrial.run._network import plan_network
-from repotrial.run._outputs import build_output
+from repotrial.run._outputs import record_program
 from repotrial.run._resources import build_usage_signals, watch_resources
 from repotrial.run._restate import restate_patch
 from repotrial.run._staging import find_first_stage, find_stage_mode, open_desk, serve_desk
@@ -38,7 +36,6 @@ from repotrial.sandbox import (
     Workspace,
 )
 from repotrial.trace import (
-    Command,
     ExitUnknown,
     Signal,
     ToolInvocation,
@@ -159,21 +156,7 @@ def _execute(
             )
         )
     monitor.close()
-    writer.append(
-        ToolInvocation(
-            tool=run.request.agent.name,
-            source="sandbox",
-            arguments=writer.body(msgspec.json.encode(argv), of=ToolInvocation),
-            command=Command(argv=argv, cwd="."),
-            exit=result.exit,
-            started_at_us=started_us,
-            wall_us=result.usage.wall_us,
-            cpu_us=result.usage.cpu_us,
-            stdout=build_output(writer, result.stdout, of=ToolInvocation),
-            stderr=build_output(writer, result.stderr, of=ToolInvocation),
-        ),
-        actor="agent",
-    )
+    record_program(run, argv, result, started_at_us=started_us)
     return result
 
 

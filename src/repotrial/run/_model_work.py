@@ -32,7 +32,7 @@ from repotrial.run._model_end import terminate_model_run
 from repotrial.run._models import ModelAccess, ModelAccessMissingError, UpstreamOrder
 from repotrial.run._monitor import SyscallMonitor
 from repotrial.run._network import NetworkPlan, plan_network
-from repotrial.run._outputs import build_output
+from repotrial.run._outputs import record_program
 from repotrial.run._resources import watch_resources
 from repotrial.run._staging import find_first_stage, find_stage_mode, open_desk, serve_desk
 from repotrial.run._transcripts import keep_transcripts
@@ -61,11 +61,9 @@ from repotrial.sandbox import (
     Workspace,
 )
 from repotrial.trace import (
-    Command,
     Exited,
     MonitorAlert,
     Segment,
-    ToolInvocation,
 )
 
 __all__ = ["AgentPreparationError", "work_with_model"]
@@ -324,21 +322,7 @@ def _run_agent(run: BoundRun, sandbox: ContractSandbox, launch: Launch) -> Comma
                 output_bytes=limits.output_mb * 1024**2,
             )
         )
-    writer.append(
-        ToolInvocation(
-            tool=run.request.agent.name,
-            source="sandbox",
-            arguments=writer.body(msgspec.json.encode(launch.argv), of=ToolInvocation),
-            command=Command(argv=launch.argv, cwd="."),
-            exit=result.exit,
-            started_at_us=started_us,
-            wall_us=result.usage.wall_us,
-            cpu_us=result.usage.cpu_us,
-            stdout=build_output(writer, result.stdout, of=ToolInvocation),
-            stderr=build_output(writer, result.stderr, of=ToolInvocation),
-        ),
-        actor="agent",
-    )
+    record_program(run, launch.argv, result, started_at_us=started_us)
     return result
 
 

@@ -12,10 +12,10 @@ from typing import Final
 
 import msgspec
 
-from repotrial.sandbox._records import ExecRecord, SyscallRecord
-from repotrial.sandbox._restricted import Identity, Restriction, start_restricted
-from repotrial.sandbox._seccomp import SyscallPolicy
-from repotrial.sandbox._supervisor import Supervisor, SupervisorPolicy
+from repotrial.sandbox._calls._records import ExecRecord, SyscallRecord
+from repotrial.sandbox._calls._seccomp import SyscallPolicy
+from repotrial.sandbox._calls._supervisor import Supervisor, SupervisorPolicy
+from repotrial.sandbox._levels._restricted import Identity, Restriction, start_restricted
 
 __all__ = ["Overhead", "bench_exec_audit"]
 

@@ -9,9 +9,8 @@ from typing import Final
 
 import pytest
 
-from repotrial.sandbox._freezer import SignalFreezer
-from repotrial.sandbox._sandbox_processes import iter_sandbox_pids
-from repotrial.sandbox._stages import (
+from repotrial.sandbox._lean._syscalls import build_numbers, find_machine
+from repotrial.sandbox._levels._stages import (
     KillWriters,
     MaskError,
     RetryWriters,
@@ -21,7 +20,8 @@ from repotrial.sandbox._stages import (
     signal_sandbox,
     unmask,
 )
-from repotrial.sandbox._syscalls import build_numbers, find_machine
+from repotrial.sandbox._resources._freezer import SignalFreezer
+from repotrial.sandbox._resources._sandbox_processes import iter_sandbox_pids
 from support.bubblewrap import Puppet, make_directory, open_puppet, require_bubblewrap
 from support.waiting import wait_until
 

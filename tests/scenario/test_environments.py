@@ -22,7 +22,7 @@ from repotrial.sandbox import (
     open_node_environment,
     open_python_environment,
 )
-from repotrial.sandbox._process import FinishedProgram, execute_program
+from repotrial.sandbox._environment._process import FinishedProgram, execute_program
 from support.accounts import account, public_directory
 from support.images import ImageBuilder, directory, file, symlink
 

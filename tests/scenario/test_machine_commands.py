@@ -9,8 +9,8 @@ import pytest
 
 from repotrial._core.digest import digest_bytes
 from repotrial.sandbox import Kind, Store
+from repotrial.sandbox._environment._store import Facts
 from repotrial.sandbox._probe_suite import ATTEMPTS
-from repotrial.sandbox._store import Facts
 from support.command_line import call
 from support.harness import require_sandboxes
 

@@ -22,11 +22,11 @@ from typing import Any, Final
 
 import pytest
 
-from repotrial.sandbox._records import ProhibitedRecord, SyscallRecord
-from repotrial.sandbox._restricted import Identity, Restriction, start_restricted
-from repotrial.sandbox._seccomp import SyscallPolicy
-from repotrial.sandbox._supervisor import Sink, Supervisor, SupervisorLostError, SupervisorPolicy
-from repotrial.sandbox._syscalls import build_numbers, find_machine
+from repotrial.sandbox._calls._records import ProhibitedRecord, SyscallRecord
+from repotrial.sandbox._calls._seccomp import SyscallPolicy
+from repotrial.sandbox._calls._supervisor import Sink, Supervisor, SupervisorLostError, SupervisorPolicy
+from repotrial.sandbox._lean._syscalls import build_numbers, find_machine
+from repotrial.sandbox._levels._restricted import Identity, Restriction, start_restricted
 
 DROPPED: Final = 65534
 PYTHON: Final = "/usr/bin/python3"

@@ -19,8 +19,9 @@ from typing import Any
 
 import msgspec
 
-from repotrial.sandbox import _probe
-from repotrial.sandbox._launcher import open_default_launcher
+from repotrial.sandbox._calls._records import SyscallRecord
+from repotrial.sandbox._levels._launcher import open_default_launcher
+from repotrial.sandbox._machine import _probe
 from repotrial.sandbox._model import (
     Bind,
     CommandSpec,
@@ -32,7 +33,6 @@ from repotrial.sandbox._model import (
     SandboxSpec,
 )
 from repotrial.sandbox._open import open_sandbox
-from repotrial.sandbox._records import SyscallRecord
 
 
 class Harness:

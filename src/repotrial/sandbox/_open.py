@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import TypeVar, assert_never
 
 from repotrial._core.errors import MachineError, UsageError
-from repotrial.sandbox._container import ContainerSandbox
-from repotrial.sandbox._finding import Missing
-from repotrial.sandbox._fit import check_fit
-from repotrial.sandbox._landlock_sandbox import LandlockSandbox
-from repotrial.sandbox._launcher import Launcher, open_default_launcher
+from repotrial.sandbox._calls._supervisor import Sink
+from repotrial.sandbox._levels._container import ContainerSandbox
+from repotrial.sandbox._levels._fit import check_fit
+from repotrial.sandbox._levels._landlock_sandbox import LandlockSandbox
+from repotrial.sandbox._levels._launcher import Launcher, open_default_launcher
+from repotrial.sandbox._levels._plain import PLAIN_CAPABILITIES, PlainSandbox, UnsandboxedWarning
+from repotrial.sandbox._levels._session import BubblewrapSandbox
+from repotrial.sandbox._machine._finding import Missing
+from repotrial.sandbox._machine._probe import find_container_engine, find_engine, find_landlock, load_site
 from repotrial.sandbox._model import Capabilities, HostRoot, Level, Sandbox, SandboxSpec
-from repotrial.sandbox._plain import PLAIN_CAPABILITIES, PlainSandbox, UnsandboxedWarning
-from repotrial.sandbox._probe import find_container_engine, find_engine, find_landlock, load_site
-from repotrial.sandbox._session import BubblewrapSandbox
-from repotrial.sandbox._supervisor import Sink
 
 __all__ = ["LevelMissingError", "UnsandboxedError", "open_sandbox"]
 

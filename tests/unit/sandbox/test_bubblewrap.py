@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.sandbox._bubblewrap import BubblewrapPlan, build_plan
-from repotrial.sandbox._files import HostFiles
+from repotrial.sandbox._levels._bubblewrap import BubblewrapPlan, build_plan
+from repotrial.sandbox._levels._files import HostFiles
 from repotrial.sandbox._model import (
     Bind,
     DirectoryRoot,

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.sandbox._cgroups import (
+from repotrial.sandbox._label import build_label, parse_label
+from repotrial.sandbox._model import ResourceLimits
+from repotrial.sandbox._resources._cgroups import (
     Cgroup,
     CgroupSite,
     find_cgroup_site,
@@ -17,8 +19,6 @@ from repotrial.sandbox._cgroups import (
     reap_cgroups,
     settle_harness,
 )
-from repotrial.sandbox._label import build_label, parse_label
-from repotrial.sandbox._model import ResourceLimits
 from support.waiting import PATIENCE_SECONDS, wait_until
 
 LIMITS = ResourceLimits(memory_mb=64, processes=40)

@@ -25,10 +25,15 @@ from repotrial.sandbox import (
     open_image,
     open_sandbox,
 )
-from repotrial.sandbox._container import ContainerSandbox, reap_containers
-from repotrial.sandbox._container_plan import CONTAINER_LABEL, EngineHabits, build_container, build_exec
-from repotrial.sandbox._docker_api import EngineClient
-from repotrial.sandbox._probe import Missing, find_container_engine
+from repotrial.sandbox._levels._container import ContainerSandbox, reap_containers
+from repotrial.sandbox._levels._container_plan import (
+    CONTAINER_LABEL,
+    EngineHabits,
+    build_container,
+    build_exec,
+)
+from repotrial.sandbox._levels._docker_api import EngineClient
+from repotrial.sandbox._machine._probe import Missing, find_container_engine
 from repotrial.trace import Exited, NotStarted
 from support.accounts import public_directory
 from support.engines import build_image, start_engine

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repotrial.sandbox._decode import (
+from repotrial.sandbox._calls._decode import (
     ProcessMemory,
     decode_arguments,
     parse_address,

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import msgspec
 
-from repotrial.sandbox._cgroups import CgroupHome, CgroupSite
-from repotrial.sandbox._doctor import build_doctor_report, execute_doctor
+from repotrial.sandbox._levels._plain import PLAIN_CAPABILITIES
+from repotrial.sandbox._levels._session import Engine
+from repotrial.sandbox._machine._doctor import build_doctor_report, execute_doctor
+from repotrial.sandbox._machine._probe import Missing, Survey
 from repotrial.sandbox._model import Capabilities, Level
-from repotrial.sandbox._plain import PLAIN_CAPABILITIES
-from repotrial.sandbox._probe import Missing, Survey
-from repotrial.sandbox._session import Engine
+from repotrial.sandbox._resources._cgroups import CgroupHome, CgroupSite
 from support.harness import require_sandboxes
 
 WEAK = Capabilities(

@@ -9,7 +9,8 @@ from uuid import uuid4
 
 import pytest
 
-from repotrial.sandbox._freezer import (
+from repotrial.sandbox._levels._stages import signal_sandbox
+from repotrial.sandbox._resources._freezer import (
     CgroupV1Freezer,
     CgroupV2Freezer,
     FreezeError,
@@ -17,8 +18,7 @@ from repotrial.sandbox._freezer import (
     SignalFreezer,
     hold_frozen,
 )
-from repotrial.sandbox._sandbox_processes import iter_sandbox_pids
-from repotrial.sandbox._stages import signal_sandbox
+from repotrial.sandbox._resources._sandbox_processes import iter_sandbox_pids
 from support.bubblewrap import make_directory, open_puppet, require_bubblewrap
 from support.waiting import PATIENCE_SECONDS
 

@@ -23,8 +23,6 @@ from repotrial.sandbox import (
     StreamCapture,
     Usage,
 )
-from repotrial.sandbox._bubblewrap import build_plan
-from repotrial.sandbox._files import HostFiles
 from repotrial.sandbox._installation._mounts import (
     TargetTakenError,
     build_host_bind,
@@ -37,7 +35,9 @@ from repotrial.sandbox._installation._place import ScratchPlace
 from repotrial.sandbox._installation._premises import build_limits
 from repotrial.sandbox._installation._setup import SetupNetworkError, verify_setup_network
 from repotrial.sandbox._installation._variables import Phase, build_variables
-from repotrial.sandbox._limits import DiskWatch
+from repotrial.sandbox._levels._bubblewrap import build_plan
+from repotrial.sandbox._levels._files import HostFiles
+from repotrial.sandbox._resources._limits import DiskWatch
 from repotrial.trace import Exited, ExitStatus, Signaled, TimedOut
 from support.contracts import write_contract
 

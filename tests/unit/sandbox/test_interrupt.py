@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from repotrial.sandbox import Interrupt, PreparationStoppedError, interruptible
-from repotrial.sandbox._interrupt import watch_interrupt
-from repotrial.sandbox._process import FinishedProgram, execute_program
+from repotrial.sandbox._environment._interrupt import watch_interrupt
+from repotrial.sandbox._environment._process import FinishedProgram, execute_program
 from support.waiting import wait_until
 
 # It says that it has begun, and has a child that would outlive a parent that is killed alone.

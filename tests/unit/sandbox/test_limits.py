@@ -4,8 +4,8 @@ import os
 import resource
 from pathlib import Path
 
-from repotrial.sandbox._limits import DiskWatch, build_process_limits, measure_tree
 from repotrial.sandbox._model import ResourceLimits
+from repotrial.sandbox._resources._limits import DiskWatch, build_process_limits, measure_tree
 
 MEGABYTE = 1024**2
 

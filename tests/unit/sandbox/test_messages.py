@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from repotrial.sandbox._messages import receive_message, send_message
+from repotrial.sandbox._lean._messages import receive_message, send_message
 
 Pair = tuple[socket.socket, socket.socket]
 

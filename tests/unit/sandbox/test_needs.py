@@ -5,7 +5,7 @@ import pytest
 
 from repotrial.contract import Environment, ImageReference, Limits, Policy
 from repotrial.sandbox import Capabilities, Level, check_requirements
-from repotrial.sandbox._plain import PLAIN_CAPABILITIES
+from repotrial.sandbox._levels._plain import PLAIN_CAPABILITIES
 
 STRONG = Capabilities(
     level=Level.L3,

@@ -26,7 +26,7 @@ from repotrial.sandbox import (
     observe_host,
     open_node_environment,
 )
-from repotrial.sandbox._process import execute_program
+from repotrial.sandbox._environment._process import execute_program
 from support.accounts import account, public_directory
 from support.packages import build_node_package, serve
 

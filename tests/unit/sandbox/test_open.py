@@ -7,10 +7,10 @@ import pytest
 
 from repotrial.sandbox import CommandSpec, Level, OverlayMount, SandboxSpec, open_sandbox
 from repotrial.sandbox._identity import find_identity
+from repotrial.sandbox._levels._plain import UnsandboxedWarning
+from repotrial.sandbox._levels._session import SandboxLostError
+from repotrial.sandbox._machine._probe import Missing, find_landlock
 from repotrial.sandbox._open import LevelMissingError, UnsandboxedError
-from repotrial.sandbox._plain import UnsandboxedWarning
-from repotrial.sandbox._probe import Missing, find_landlock
-from repotrial.sandbox._session import SandboxLostError
 from repotrial.trace import Exited, NotStarted, Signaled, TimedOut
 from support.accounts import public_directory
 from support.harness import require_sandboxes

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from repotrial.sandbox._landlock_sandbox import find_landlock_obstacle
+from repotrial.sandbox._levels._landlock_sandbox import find_landlock_obstacle
+from repotrial.sandbox._levels._session import Engine
+from repotrial.sandbox._machine._probe import Missing, _find_obstacle, find_engine, probe_machine
 from repotrial.sandbox._model import Capabilities, Level
-from repotrial.sandbox._probe import Missing, _find_obstacle, find_engine, probe_machine
-from repotrial.sandbox._session import Engine
 from support.harness import HARNESSES, require_sandboxes, start_harness
 
 

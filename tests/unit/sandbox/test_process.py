@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from repotrial.sandbox import ProgramOutputError, ProgramStartError, ProgramTimeoutError
-from repotrial.sandbox._process import PathClosedError, execute_program, verify_accessible
+from repotrial.sandbox._environment._process import PathClosedError, execute_program, verify_accessible
 from support.accounts import account, is_root, public_directory
 from support.waiting import wait_until
 

@@ -38,7 +38,7 @@ from repotrial.sandbox import (
     open_python_environment,
     prune_store,
 )
-from repotrial.sandbox._process import execute_program
+from repotrial.sandbox._environment._process import execute_program
 from support.accounts import account, public_directory
 from support.packages import write_wheel
 
@@ -300,7 +300,7 @@ def test_start_up_code_of_a_package_does_not_run_while_it_is_built(bench: Bench)
 
 def test_file_with_the_path_of_its_build_is_refused(bench: Bench) -> None:
     """Nothing that an installer writes today; a new one might."""
-    from repotrial.sandbox._python_env import _verify_relocated
+    from repotrial.sandbox._environment._python_env import _verify_relocated
 
     tree = bench.root / "making" / "tree"
     tree.mkdir(parents=True)

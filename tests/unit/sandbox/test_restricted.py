@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.sandbox._landlock import LandlockRules, read_landlock_abi
+from repotrial.sandbox._lean._landlock import LandlockRules, read_landlock_abi
+from repotrial.sandbox._levels._restricted import Restriction, RestrictionError, start_restricted
 from repotrial.sandbox._model import ResourceLimits
-from repotrial.sandbox._restricted import Restriction, RestrictionError, start_restricted
 from support.bubblewrap import DROPPED, PYTHON, choose_identity, make_directory
 
 SYSTEM = (

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from repotrial.sandbox._identity import find_identity
-from repotrial.sandbox._limits import measure_tree
-from repotrial.sandbox._meters import Meter
+from repotrial.sandbox._lean._processes import ProcessTable
+from repotrial.sandbox._levels._session import BubblewrapSandbox
 from repotrial.sandbox._model import CommandSpec, Level, ResourceLimits, SandboxSpec
 from repotrial.sandbox._open import open_sandbox
-from repotrial.sandbox._processes import ProcessTable
-from repotrial.sandbox._sampler import ResourceSample, Sampler
-from repotrial.sandbox._session import BubblewrapSandbox
+from repotrial.sandbox._resources._limits import measure_tree
+from repotrial.sandbox._resources._meters import Meter
+from repotrial.sandbox._resources._sampler import ResourceSample, Sampler
 from support.accounts import public_directory
 from support.harness import VARIABLES, require_sandboxes
 from support.waiting import wait_until

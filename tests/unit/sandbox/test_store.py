@@ -23,8 +23,13 @@ from repotrial.sandbox import (
     list_store,
     prune_store,
 )
-from repotrial.sandbox._store import Facts
-from repotrial.sandbox._tree import UnexpectedEntryError, remove_tree, summarize_tree, take_fingerprint
+from repotrial.sandbox._environment._store import Facts
+from repotrial.sandbox._environment._tree import (
+    UnexpectedEntryError,
+    remove_tree,
+    summarize_tree,
+    take_fingerprint,
+)
 
 KEY = digest_bytes(b"key")
 CONTEXT = multiprocessing.get_context("fork")

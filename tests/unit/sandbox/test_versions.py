@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repotrial.sandbox._versions import meets, parse_version
+from repotrial.sandbox._environment._versions import meets, parse_version
 from repotrial.trace import (
     DeclaredHost,
     DeclaredIdentity,

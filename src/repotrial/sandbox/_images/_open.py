@@ -11,6 +11,7 @@ import msgspec
 from repotrial._core.digest import Digest
 from repotrial._core.errors import MachineError
 from repotrial.contract import ImageArchive, ImageLayout, ImageReference
+from repotrial.sandbox._environment._store import BrokenEntry, Facts, Kind, Store, StoreEntry, list_store
 from repotrial.sandbox._images._blobs import BlobSource, DigestStream, open_archive, open_layout
 from repotrial.sandbox._images._layer import LayerWriter
 from repotrial.sandbox._images._limits import DEFAULT_LIMITS, ImageLimits
@@ -22,7 +23,6 @@ from repotrial.sandbox._images._manifest import (
     select_image,
 )
 from repotrial.sandbox._images._rootfs import RootFs
-from repotrial.sandbox._store import BrokenEntry, Facts, Kind, Store, StoreEntry, list_store
 
 __all__ = ["ImageNotStoredError", "UnpackedImage", "import_image", "open_image"]
 

@@ -17,9 +17,9 @@ from repotrial._core.canonical import canonical_digest
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ContractError, MachineError
 from repotrial.contract import ArchiveRepository, Artifact
+from repotrial.sandbox._environment._store import Facts, Kind, Store, StoreEntry
 from repotrial.sandbox._installation._download import download
 from repotrial.sandbox._model import Bind
-from repotrial.sandbox._store import Facts, Kind, Store, StoreEntry
 from repotrial.source import materialize_snapshot
 
 __all__ = [

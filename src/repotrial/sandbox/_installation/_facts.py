@@ -11,8 +11,8 @@ import msgspec
 from repotrial._core.absence import Unknown
 from repotrial._core.digest import digest_file
 from repotrial.contract import Contract, LoadedContract
+from repotrial.sandbox._environment._packages import IndexSettings
 from repotrial.sandbox._installation._programs import Programs
-from repotrial.sandbox._packages import IndexSettings
 from repotrial.trace import HostEnvironment, ImageEnvironment, Lockfile
 
 __all__ = ["InstallationFacts", "build_facts"]

@@ -13,6 +13,7 @@ import msgspec
 from repotrial._core.canonical import JsonValue
 from repotrial._core.errors import ContractError
 from repotrial.contract import LoadedContract
+from repotrial.sandbox._calls._supervisor import Sink
 from repotrial.sandbox._identity import Account, find_identity
 from repotrial.sandbox._installation._facts import InstallationFacts
 from repotrial.sandbox._installation._level import choose_level
@@ -37,7 +38,6 @@ from repotrial.sandbox._model import (
     Sandbox,
     Stage,
 )
-from repotrial.sandbox._supervisor import Sink
 from repotrial.sandbox._workspace import (
     Base,
     BaseCache,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from repotrial.contract import Contract
+from repotrial.sandbox._machine._needs import UnmetNeed, check_requirements
+from repotrial.sandbox._machine._probe import Finding, Missing, probe_machine
 from repotrial.sandbox._model import Capabilities, Level
-from repotrial.sandbox._needs import UnmetNeed, check_requirements
 from repotrial.sandbox._open import LevelMissingError
-from repotrial.sandbox._probe import Finding, Missing, probe_machine
 
 __all__ = ["choose_level"]
 

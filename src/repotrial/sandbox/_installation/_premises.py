@@ -12,6 +12,9 @@ import msgspec
 from repotrial._core.canonical import JsonValue, canonical_digest
 from repotrial._core.digest import Digest
 from repotrial.contract import Contract, LoadedContract
+from repotrial.sandbox._calls._supervisor import Sink
+from repotrial.sandbox._environment._packages import load_index_settings
+from repotrial.sandbox._environment._store import Store
 from repotrial.sandbox._installation._artifacts import build_artifact_bind, open_artifact
 from repotrial.sandbox._installation._facts import InstallationFacts, build_facts
 from repotrial.sandbox._installation._mounts import build_host_bind, build_scratch, verify_targets
@@ -29,9 +32,6 @@ from repotrial.sandbox._model import (
     Stage,
 )
 from repotrial.sandbox._open import open_sandbox
-from repotrial.sandbox._packages import load_index_settings
-from repotrial.sandbox._store import Store
-from repotrial.sandbox._supervisor import Sink
 
 __all__ = ["InstallationSettings", "Premises", "SandboxWish", "build_limits", "open_premises"]
 

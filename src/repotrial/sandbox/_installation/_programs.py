@@ -11,15 +11,15 @@ import msgspec
 
 from repotrial._core.errors import MachineError
 from repotrial.contract import LoadedContract
-from repotrial.sandbox._host import HostToolchain, observe_host, verify_host
+from repotrial.sandbox._environment._host import HostToolchain, observe_host, verify_host
+from repotrial.sandbox._environment._node_env import NodePackages, open_node_environment
+from repotrial.sandbox._environment._packages import IndexSettings
+from repotrial.sandbox._environment._python_env import PYTHON_TARGET, PythonPackages, open_python_environment
+from repotrial.sandbox._environment._store import Store, StoreEntry
+from repotrial.sandbox._environment._tools import SYSTEM_PATH
 from repotrial.sandbox._images import UnpackedImage, open_image
 from repotrial.sandbox._installation._place import ScratchPlace
 from repotrial.sandbox._model import WORKSPACE, Bind, DirectoryRoot, HostRoot, Root
-from repotrial.sandbox._node_env import NodePackages, open_node_environment
-from repotrial.sandbox._packages import IndexSettings
-from repotrial.sandbox._python_env import PYTHON_TARGET, PythonPackages, open_python_environment
-from repotrial.sandbox._store import Store, StoreEntry
-from repotrial.sandbox._tools import SYSTEM_PATH
 
 __all__ = ["ImagePackagesError", "ProgramSources", "Programs", "hold_entry", "open_programs"]
 

@@ -8,12 +8,12 @@ from types import TracebackType
 from typing import Self
 
 from repotrial.contract import Service
+from repotrial.sandbox._calls._records import SyscallRecord
+from repotrial.sandbox._calls._supervisor import Sink
 from repotrial.sandbox._installation._services import RunningService, start_service
+from repotrial.sandbox._levels._session import BubblewrapSandbox, SandboxLostError
 from repotrial.sandbox._model import Capabilities, CommandResult, CommandSpec, Sandbox, Stage
-from repotrial.sandbox._records import SyscallRecord
-from repotrial.sandbox._sampler import ResourceSample, Sampler
-from repotrial.sandbox._session import BubblewrapSandbox, SandboxLostError
-from repotrial.sandbox._supervisor import Sink
+from repotrial.sandbox._resources._sampler import ResourceSample, Sampler
 
 __all__ = ["ContractSandbox"]
 

@@ -10,8 +10,8 @@ from typing import Final
 from repotrial._core.errors import ContractError
 from repotrial.contract import CommandReadiness, Service
 from repotrial.sandbox._installation._output import describe_end, render_tail
+from repotrial.sandbox._levels._session import SandboxLostError
 from repotrial.sandbox._model import CommandResult, CommandSpec, Sandbox
-from repotrial.sandbox._session import SandboxLostError
 from repotrial.trace import Exited
 
 __all__ = ["RunningService", "ServiceNotReadyError", "start_service"]

@@ -13,11 +13,11 @@ from repotrial._core.canonical import JsonValue, canonical_digest
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ContractError, MachineError
 from repotrial.contract import LoadedContract, SetupStep
+from repotrial.sandbox._environment._interrupt import watch_interrupt
 from repotrial.sandbox._identity import Account
 from repotrial.sandbox._installation._mounts import SetupOutputs
 from repotrial.sandbox._installation._output import describe_end, render_tail
 from repotrial.sandbox._installation._place import ScratchPlace, read_pinned
-from repotrial.sandbox._interrupt import watch_interrupt
 from repotrial.sandbox._model import WORKSPACE, Bind, CommandSpec, Sandbox
 from repotrial.sandbox._workspace._base import SetupPlace
 from repotrial.sandbox._workspace._beneath import open_beneath

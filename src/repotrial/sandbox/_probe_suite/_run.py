@@ -12,13 +12,13 @@ from typing import Final
 
 from repotrial._core.errors import MachineError
 from repotrial.sandbox._identity import find_identity
+from repotrial.sandbox._lean._syscalls import build_numbers, find_machine
 from repotrial.sandbox._model import CommandSpec, Level, Sandbox, SandboxSpec
 from repotrial.sandbox._open import UnsandboxedError, open_sandbox
 from repotrial.sandbox._probe_suite._attempts import ATTEMPTS, PLANTED, PROMISES
 from repotrial.sandbox._probe_suite._frame import FRAME
 from repotrial.sandbox._probe_suite._model import Attempt, AttemptResult, Evidence, ProbeReport, Verdict
 from repotrial.sandbox._probe_suite._scene import NEIGHBOR_PORT, Scene, open_scene
-from repotrial.sandbox._syscalls import build_numbers, find_machine
 from repotrial.trace import Exited
 
 __all__ = ["ProbeProgramError", "build_probe_argv", "execute_probe", "parse_outcomes"]

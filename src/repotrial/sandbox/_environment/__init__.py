@@ -1,0 +1,1 @@
+"""Tools and packages that a sandbox sees: the host's own, or built once from a lock and kept."""

@@ -1,0 +1,156 @@
+"""System calls that the standard library does not have, by name.
+
+This module and those that say so in their first lines need nothing but the standard library: they also run
+in helper processes that are started without the rest (`_boot`).
+"""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import errno
+import os
+import socket
+import struct
+from collections.abc import Mapping
+from functools import cache
+from typing import Final, TypeAlias
+
+from repotrial.sandbox._lean._syscalls import build_numbers, find_machine
+
+__all__ = [
+    "Argument",
+    "build_buffer",
+    "install_filter",
+    "read_notification_sizes",
+    "receive_descriptor",
+    "receive_with_descriptors",
+    "refuse_new_privileges",
+    "send_descriptor",
+    "system_call",
+]
+
+Argument: TypeAlias = int | bytes | ctypes.Array[ctypes.c_char] | None
+
+_PR_SET_NO_NEW_PRIVS: Final = 38
+_SET_MODE_FILTER: Final = 1
+_GET_NOTIF_SIZES: Final = 3
+_NEW_LISTENER: Final = 1 << 3
+_WAIT_KILLABLE_RECV: Final = 1 << 5
+_MARK: Final = b"\0"
+
+
+@cache
+def _load_libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+@cache
+def _load_numbers() -> Mapping[str, int]:
+    return build_numbers(find_machine())
+
+
+def system_call(name: str, *arguments: Argument) -> int:
+    """Make a system call.
+
+    Raises:
+        OSError: The kernel refused; the call's name stands in the message.
+    """
+    result: int = _load_libc().syscall(
+        ctypes.c_long(_load_numbers()[name]), *(_pass(argument) for argument in arguments)
+    )
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")
+    return result
+
+
+def build_buffer(layout: str, *values: int) -> ctypes.Array[ctypes.c_char]:
+    """A structure in memory, for the kernel to read or to fill."""
+    packed = struct.pack(layout, *values)
+    return ctypes.create_string_buffer(packed, len(packed))
+
+
+def refuse_new_privileges() -> None:
+    """From here on no program gains anything by being executed; it cannot be taken back."""
+    system_call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+
+
+def install_filter(program: bytes, *, with_listener: bool) -> int | None:
+    """Put this process, and all that it becomes and starts, under the filter.
+
+    Args:
+        program: What `build_filter` made.
+        with_listener: Whether a supervisor will answer for it.
+
+    Returns:
+        The descriptor that the supervisor needs; close it here once it is sent.
+
+    Raises:
+        OSError: The kernel has no such filters, or a supervisor is there already.
+    """
+    refuse_new_privileges()
+    instructions = ctypes.c_char_p(program)
+    address = ctypes.cast(instructions, ctypes.c_void_p).value or 0
+    header = struct.pack("=HxxxxxxQ", len(program) // 8, address)
+    if not with_listener:
+        system_call("seccomp", _SET_MODE_FILTER, 0, header)
+        return None
+    try:
+        return system_call("seccomp", _SET_MODE_FILTER, _NEW_LISTENER | _WAIT_KILLABLE_RECV, header)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+    # Before Linux 5.19 a signal restarts a call that is being decided; it is then decided twice.
+    return system_call("seccomp", _SET_MODE_FILTER, _NEW_LISTENER, header)
+
+
+@cache
+def read_notification_sizes() -> tuple[int, int]:
+    """How large this kernel's notifications and responses are, in bytes."""
+    sizes = build_buffer("=HHH", 0, 0, 0)
+    system_call("seccomp", _GET_NOTIF_SIZES, 0, sizes)
+    notification, response, _ = struct.unpack("=HHH", sizes.raw)
+    return notification, response
+
+
+def send_descriptor(channel: socket.socket, descriptor: int) -> None:
+    socket.send_fds(channel, [_MARK], [descriptor])
+
+
+def receive_descriptor(channel: socket.socket) -> int:
+    """The descriptor that the other side sent.
+
+    Raises:
+        EOFError: The other side went away without sending one.
+    """
+    _, descriptors = receive_with_descriptors(channel, len(_MARK))
+    if not descriptors:
+        raise EOFError("expected a descriptor, found the end of the channel")
+    return descriptors[0]
+
+
+def receive_with_descriptors(
+    channel: socket.socket, limit_bytes: int, *, limit_descriptors: int = 1
+) -> tuple[bytes, list[int]]:
+    """A message, with the descriptors that came along; no program that is started inherits those.
+
+    `socket.recv_fds` of Python 3.11 does not pass its flags on, so descriptors would be inherited.
+    """
+    descriptors = array.array("i")
+    room = socket.CMSG_SPACE(limit_descriptors * descriptors.itemsize)
+    message, ancillary, _, _ = channel.recvmsg(limit_bytes, room, socket.MSG_CMSG_CLOEXEC)
+    for level, kind, data in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            descriptors.frombytes(data[: len(data) - len(data) % descriptors.itemsize])
+    return message, list(descriptors)
+
+
+def _pass(argument: Argument) -> object:
+    if isinstance(argument, int):
+        return ctypes.c_long(argument)
+    if isinstance(argument, bytes):
+        return ctypes.c_char_p(argument)
+    if argument is None:
+        return ctypes.c_void_p(None)
+    return ctypes.byref(argument)

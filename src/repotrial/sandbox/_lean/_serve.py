@@ -1,0 +1,134 @@
+"""The launch server: one small process with one thread, from which everything in sandboxes descends.
+
+The harness has threads, secrets, open files and perhaps root. A fork of it would inherit all of that, and a
+fork of a process with threads may hang. This one is started once, as a fresh interpreter with an empty
+environment; it gives up root before it does anything else, and then forks for whoever asks. It ends with
+the harness, and with it every sandbox.
+
+Needs nothing but the standard library (`_boot`). All imports happen before the account is dropped:
+afterwards the interpreter's own files may be out of reach.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+from typing import Any, Final, NoReturn
+
+from repotrial.sandbox._lean._confine import (
+    adopt_orphans,
+    close_all_but,
+    drop_account,
+    erase_command_line,
+    find_own_namespaces,
+    hide_from_tracers,
+)
+from repotrial.sandbox._lean._kernel import system_call
+from repotrial.sandbox._lean._messages import receive_message, send_message
+from repotrial.sandbox._lean._start import StartOrder, start_sandbox
+
+__all__ = ["main"]
+
+_NAME: Final = "repotrial"
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Serve until the harness hangs up or ends.
+
+    Args:
+        arguments: The channel to the harness; a PID descriptor of it, since a stray copy of the channel must
+            not keep us alive; the user and the group to become.
+    """
+    control, harness, uid, gid = map(int, arguments)
+    erase_command_line(_NAME)
+    os.umask(0o022)
+    os.chdir("/")
+    if not os.geteuid():
+        drop_account(uid, gid)
+    hide_from_tracers()
+    adopt_orphans()
+    # The first use resolves names and numbers; children inherit what is resolved, and fewer pages change.
+    system_call("getpid")
+    find_own_namespaces()
+    gc.collect()
+    gc.freeze()
+    _Server(control, harness).serve()
+
+
+class _Server:
+    def __init__(self, control: int, harness: int) -> None:
+        self._control = socket.socket(fileno=control)
+        self._harness = harness
+        self._children: dict[int, int] = {}
+        """PID descriptors by PID."""
+        self._wake, waker = socket.socketpair()
+        self._wake.setblocking(False)
+        waker.setblocking(False)
+        self._waker = waker
+        signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+
+    def serve(self) -> None:
+        poll = select.poll()
+        for descriptor in (self._control.fileno(), self._harness, self._wake.fileno()):
+            poll.register(descriptor, select.POLLIN)
+        while True:
+            ready = dict(poll.poll())
+            if self._harness in ready:
+                break
+            if self._wake.fileno() in ready:
+                self._reap()
+            if self._control.fileno() in ready and not self._answer():
+                break
+        for pidfd in self._children.values():
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+
+    def _reap(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            self._wake.recv(4096)
+        with contextlib.suppress(ChildProcessError):
+            while pid := os.waitpid(-1, os.WNOHANG)[0]:
+                pidfd = self._children.pop(pid, None)
+                if pidfd is not None:
+                    os.close(pidfd)
+
+    def _answer(self) -> bool:
+        """Serve one request; false when the harness has hung up."""
+        try:
+            body, descriptors = receive_message(self._control)
+        except (EOFError, ConnectionError):
+            return False
+        server = os.getpid()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            send_message(self._control, {"error": str(error)})
+        else:
+            if not pid:
+                self._become_child(body, descriptors, server)
+            # Nobody has waited for it yet, so the number is still its own.
+            self._children[pid] = os.pidfd_open(pid)
+            send_message(self._control, {"pid": pid}, [self._children[pid]])
+        for descriptor in descriptors:
+            os.close(descriptor)
+        return True
+
+    def _become_child(self, body: dict[str, Any], descriptors: list[int], server: int) -> NoReturn:
+        try:
+            gc.disable()  # it lives for a few commands, and looking around would copy pages
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            close_all_but(descriptors)
+            start_sandbox(StartOrder.parse(body), descriptors, parent=server)
+        except BaseException as error:  # noqa: BLE001 - told to the harness; there is nobody else to see it
+            sys.stderr.write(f"{error}\n")
+            sys.stderr.flush()
+        finally:
+            os._exit(1)

@@ -1,0 +1,177 @@
+"""A child of the launch server starts bubblewrap: it mounts what must be mounted first, then executes it.
+
+Needs nothing but the standard library (`_boot`).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import socket
+from typing import Any, Final, NamedTuple, NoReturn
+
+from repotrial.sandbox._lean._confine import (
+    close_all_but,
+    close_on_execution,
+    die_with,
+    hide_from_tracers,
+    make_private_mounts,
+    move_tree,
+    open_tree,
+    unshare_processes,
+)
+from repotrial.sandbox._lean._enter import EnterOrder, enter_sandbox
+from repotrial.sandbox._lean._kernel import system_call
+from repotrial.sandbox._lean._messages import send_message
+
+__all__ = ["STAGING", "Overlay", "StartOrder", "Tree", "data_slot", "start_sandbox"]
+
+STAGING: Final = "/sys"
+"""Where trees are attached, out of sight of the host: this directory exists everywhere, and neither
+bubblewrap nor a sandbox needs what is in it."""
+
+_FIXED: Final = 5
+"""So many descriptors always come along."""
+_ARGUMENTS_SLOT, _IDLE_SLOT, _FIRST_DATA_SLOT = 3, 4, 5
+_ALL_SIGNALS: Final = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
+_OUT_OF_THE_WAY: Final = 512
+"""Descriptors are moved above this number before they are put into their places."""
+
+
+class Tree(NamedTuple):
+    """A directory or file of the host that appears under the staging directory."""
+
+    name: str
+    path: str
+    is_directory: bool = True
+
+
+class Overlay(NamedTuple):
+    """An overlay between staged trees; `upper` and `work` are directories in one tree."""
+
+    name: str
+    lower: str
+    upper: str
+    work: str
+
+
+class StartOrder(NamedTuple):
+    """What to execute. Everything in it was decided by the harness."""
+
+    bubblewrap: str
+    label: str
+    """What bubblewrap is called in lists of processes."""
+    arguments: list[str]
+    is_staged: bool
+    """Whether it runs in namespaces of our own, where trees can be attached."""
+    trees: list[Tree]
+    overlays: list[Overlay]
+    opened_trees: int
+    """How many trees the harness has opened: all of them (it is root), or none."""
+    data: int
+    """How many descriptors with the contents of small files come along."""
+    entrance: EnterOrder
+    """For what comes after: the way into the sandbox."""
+
+    @staticmethod
+    def parse(body: dict[str, Any]) -> StartOrder:
+        order = StartOrder(**body)
+        return order._replace(
+            trees=[Tree(*tree) for tree in order.trees],
+            overlays=[Overlay(*overlay) for overlay in order.overlays],
+            entrance=EnterOrder(*order.entrance),
+        )
+
+
+def data_slot(index: int) -> int:
+    """Where bubblewrap finds the contents of the small file with this index."""
+    return _FIRST_DATA_SLOT + index
+
+
+def start_sandbox(order: StartOrder, descriptors: list[int], *, parent: int) -> NoReturn:
+    """Start bubblewrap, which becomes a sandbox, and be the entrance to it.
+
+    Args:
+        order: What the harness wants.
+        descriptors: The channel to the harness, lifeline, ready, error and the first program; then the small
+            files, the trees, and the doors of control groups.
+        parent: The launch server, with whom everything ends.
+
+    Raises:
+        OSError: A mount or a program is refused.
+    """
+    channel, *standard = descriptors[:_FIXED]
+    rest = descriptors[_FIXED:]
+    data, rest = rest[: order.data], rest[order.data :]
+    trees, doors = rest[: order.opened_trees], rest[order.opened_trees :]
+    # Whatever goes wrong from here on is said there.
+    os.dup2(standard[2], 2)
+    die_with(parent)
+    if order.is_staged:
+        make_private_mounts(STAGING)
+        die_with(parent)
+        _attach_trees(order, trees)
+    bubblewrap = _spawn(order, [*standard[:3], _hand_over(order.arguments), standard[3], *data])
+    hide_from_tracers()
+    # The ends of its pipes are its own: whoever waits for their closing must not wait for us.
+    os.dup2(0, 2)
+    close_all_but([channel, *doors])
+    with socket.socket(fileno=channel) as connection:
+        pidfd = os.pidfd_open(bubblewrap)
+        send_message(connection, {"pid": bubblewrap}, [pidfd])
+        os.close(pidfd)
+        enter_sandbox(order.entrance, connection, doors, parent=parent)
+
+
+def _spawn(order: StartOrder, descriptors: list[int]) -> int:
+    """Bubblewrap, with these descriptors, numbered from 0, and no others.
+
+    Between its clone and its first own words bubblewrap's child listens to nobody: should bubblewrap be
+    killed in that moment, the child would wait for it for ever. In a namespace whose first process is
+    bubblewrap itself, the kernel kills both.
+    """
+    if order.is_staged:
+        unshare_processes()
+    moved = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _OUT_OF_THE_WAY) for descriptor in descriptors]
+    close_on_execution()
+    # Whatever stands in this environment and on this command line could be read inside.
+    return os.posix_spawn(
+        order.bubblewrap,
+        [order.label, "--args", str(_ARGUMENTS_SLOT), f"/proc/self/fd/{_IDLE_SLOT}"],
+        {},
+        file_actions=[(os.POSIX_SPAWN_DUP2, source, slot) for slot, source in enumerate(moved)],
+        setsigdef=_ALL_SIGNALS,
+    )
+
+
+def _attach_trees(order: StartOrder, opened: list[int]) -> None:
+    for index, tree in enumerate(order.trees):
+        target = f"{STAGING}/{tree.name}"
+        _make_mount_point(target, is_directory=tree.is_directory)
+        move_tree(opened[index] if opened else open_tree(tree.path), target)
+    for overlay in order.overlays:
+        target = f"{STAGING}/{overlay.name}"
+        _make_mount_point(target, is_directory=True)
+        options = (
+            f"lowerdir={STAGING}/{overlay.lower},upperdir={STAGING}/{overlay.upper}"
+            f",workdir={STAGING}/{overlay.work},userxattr"
+        )
+        system_call("mount", b"overlay", target.encode(), b"overlay", 0, options.encode())
+
+
+def _make_mount_point(path: str, *, is_directory: bool) -> None:
+    if is_directory:
+        os.mkdir(path, 0o755)  # noqa: PTH102 - without pathlib a fork is smaller
+    else:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
+
+
+def _hand_over(arguments: list[str]) -> int:
+    """The options in a file that has no name: command lines can be read by everyone."""
+    file = os.memfd_create("arguments", os.MFD_CLOEXEC)
+    content = b"".join(os.fsencode(argument) + b"\0" for argument in arguments)
+    while content:
+        content = content[os.write(file, content) :]
+    os.lseek(file, 0, os.SEEK_SET)
+    return file

@@ -1,0 +1,1 @@
+"""Sandboxes by isolation level, and commands in them."""

@@ -1,0 +1,1 @@
+"""What this machine can do, what it lacks, and what is kept or left over on it."""

@@ -1,0 +1,1 @@
+"""What a sandbox may use, what it uses, and pausing it."""

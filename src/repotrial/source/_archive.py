@@ -12,14 +12,13 @@ import gzip
 import io
 import lzma
 import stat
-import struct
 import tarfile
 import zipfile
-import zlib
 from collections.abc import Callable, Generator, Iterator
-from typing import IO, Protocol
+from typing import IO
 
 from repotrial._core.errors import ContractError
+from repotrial._core.tar import BLOCK_BYTES, LIBRARY_ERRORS, ForwardStream, Readable, StreamLimitError
 from repotrial.source._directory import UnsupportedEntryError
 from repotrial.source._options import SnapshotLimits
 from repotrial.source._paths import UnsafePathError, render_path
@@ -28,9 +27,6 @@ from repotrial.source._tree import FileMode, Member, TreeLimitError
 __all__ = ["ARCHIVE_SUFFIXES", "ArchiveUnreadableError", "iter_archive"]
 
 _CHUNK_BYTES = 1 << 20
-_READ_BYTES = 4 << 20
-"""The largest piece that a library may ask for at once: headers are small, contents are read in chunks."""
-_BLOCK = bytes(512)
 _XZ_MEMORY_BYTES = 256 << 20
 _CENTRAL_DIRECTORY_BYTES = 64 << 20
 _SPECIAL_BITS = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
@@ -43,23 +39,7 @@ class ArchiveUnreadableError(ContractError):
     default_hint = "supported are .tar, .tar.gz, .tar.bz2, .tar.xz (also .tgz, .tbz2, .txz) and .zip"
 
 
-# All that the standard library's readers are known to raise over bytes that are not an archive.
-_LIBRARY_ERRORS = (
-    tarfile.TarError,
-    zipfile.BadZipFile,
-    lzma.LZMAError,
-    zlib.error,
-    struct.error,
-    OSError,
-    EOFError,
-    ValueError,
-    OverflowError,
-    IndexError,
-    KeyError,
-    NotImplementedError,
-    RecursionError,
-    RuntimeError,
-)
+_ARCHIVE_ERRORS = (*LIBRARY_ERRORS, zipfile.BadZipFile, NotImplementedError, RuntimeError)
 
 
 def iter_archive(
@@ -100,7 +80,9 @@ _Listing = Iterator[tuple[bytes, FileMode | None, Iterator[bytes]]]
 def _readable(name: str) -> Iterator[None]:
     try:
         yield
-    except _LIBRARY_ERRORS as error:
+    except StreamLimitError as error:
+        raise TreeLimitError(f"expected an archive within the limits in {name}, found {error}") from error
+    except _ARCHIVE_ERRORS as error:
         raise ArchiveUnreadableError(
             f"expected a whole archive in {name}, found: {type(error).__name__}: {error}"
         ) from error
@@ -127,60 +109,6 @@ def _strip(path: bytes, count: int, *, is_directory: bool) -> bytes | None:
 
 
 # -- tar -------------------------------------------------------------------------------------------------
-
-
-class _Readable(Protocol):
-    def read(self, size: int, /) -> bytes: ...
-
-
-class _ForwardStream(io.RawIOBase):
-    """What tarfile sees of an archive: bytes in order, in small pieces, up to a limit.
-
-    Going forward only, no header can send the reader in circles; small pieces only, none can claim memory.
-    """
-
-    def __init__(self, stream: _Readable, max_bytes: int) -> None:
-        super().__init__()
-        self._stream = stream
-        self._max_bytes = max_bytes
-        self._position = 0
-        self.last_block = b""
-
-    def read(self, size: int = -1, /) -> bytes:
-        if not 0 <= size <= _READ_BYTES:
-            raise TreeLimitError(
-                f"expected pieces of at most {_READ_BYTES} bytes, found a header that asks for {size}"
-            )
-        parts = []
-        while size > 0 and (part := self._stream.read(size)):
-            parts.append(part)
-            size -= len(part)
-        data = b"".join(parts)
-        self._position += len(data)
-        if self._position > self._max_bytes:
-            raise TreeLimitError(
-                f"expected an archive of at most {self._max_bytes} bytes unpacked, found more"
-            )
-        if len(data) == len(_BLOCK):
-            self.last_block = data
-        return data
-
-    def tell(self) -> int:
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        if whence != io.SEEK_SET or offset < self._position:
-            raise tarfile.ReadError("a header that points backwards")
-        while self._position < offset:
-            if not self.read(min(_CHUNK_BYTES, offset - self._position)):
-                raise tarfile.ReadError("unexpected end of data")
-        return self._position
-
-    def seekable(self) -> bool:
-        return True
-
-    def readable(self) -> bool:
-        return True
 
 
 class _XzStream(io.RawIOBase):
@@ -213,9 +141,9 @@ class _XzStream(io.RawIOBase):
         return lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES)
 
 
-def _iter_tar(stream: _Readable, limits: SnapshotLimits) -> _Listing:
+def _iter_tar(stream: Readable, limits: SnapshotLimits) -> _Listing:
     # Headers and padding come on top of the contents.
-    forward = _ForwardStream(stream, limits.total_bytes + 4 * len(_BLOCK) * limits.entries)
+    forward = ForwardStream(stream, max_bytes=limits.total_bytes + 4 * BLOCK_BYTES * limits.entries)
     with tarfile.open(fileobj=forward, mode="r:", encoding="utf-8", errors="surrogateescape") as archive:
         for count, info in enumerate(archive):
             if count >= limits.entries:
@@ -223,7 +151,7 @@ def _iter_tar(stream: _Readable, limits: SnapshotLimits) -> _Listing:
             path = info.name.encode("utf-8", "surrogateescape")
             yield path, *_judge_tar_member(archive, info, path)
     # The library takes a damaged header for the end; the end is two blocks of zeros.
-    if forward.last_block != _BLOCK:
+    if not forward.ended_with_mark:
         raise ArchiveUnreadableError("expected the archive's end mark, found that it is cut short or damaged")
     # To the very end, where compressed formats keep their checksum.
     while forward.read(_CHUNK_BYTES):

@@ -14,7 +14,7 @@ from typing import IO, Protocol
 
 from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.errors import ContractError
-from repotrial.sandbox._images._forward import LIBRARY_ERRORS, ForwardFile, Readable, iter_members
+from repotrial._core.tar import LIBRARY_ERRORS, ForwardFile, Readable, iter_members
 from repotrial.sandbox._images._limits import ImageLimits
 
 __all__ = [

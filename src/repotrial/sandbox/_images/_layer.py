@@ -14,14 +14,14 @@ from collections.abc import Iterator
 
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ContractError
-from repotrial.sandbox._images._blobs import DigestStream, ImageUnreadableError
-from repotrial.sandbox._images._forward import (
+from repotrial._core.tar import (
     LIBRARY_ERRORS,
     ForwardStream,
     Readable,
     StreamLimitError,
     iter_members,
 )
+from repotrial.sandbox._images._blobs import DigestStream, ImageUnreadableError
 from repotrial.sandbox._images._limits import ImageLimits
 from repotrial.sandbox._images._rootfs import Components, ImageMemberError, RootFs, render_name
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -14,6 +15,13 @@ import pytest
 from repotrial.cost import Exhausted, Ledger, LedgerBrokenError, LedgerHold, LedgerUnusableError
 from repotrial.cost._ledger_file import LedgerFile, _link
 from support.costs import build_cost
+
+
+def _reserve(
+    *, envelope: str = "total", amount: str = "1", unit: str = "usd", holder: str = "0" * 32
+) -> bytes:
+    entry = {"kind": "reserved", "at_us": 1, "run": "r", "envelopes": [envelope], "amount": amount}
+    return json.dumps({**entry, "unit": unit, "holder": holder}).encode()
 
 
 @pytest.fixture
@@ -121,16 +129,23 @@ def test_an_edit_under_an_open_ledger_is_noticed_when_it_is_verified(path: Path)
         b'{"kind":"released","at_us":-1,"hold":5}',
         b'{"kind":"ledger-opened","at_us":1,"ledger_id":"x","schema":"repotrial/ledger@1"}',
         b'{"kind":"envelope-opened","at_us":1,"name":"total","limit":"99","unit":"usd"}',
-        b'{"kind":"reserved","at_us":1,"run":"r","envelopes":["none"],"amount":"1","unit":"usd"}',
-        b'{"kind":"reserved","at_us":1,"run":"r","envelopes":["total"],"amount":"1","unit":"units"}',
-        b'{"kind":"reserved","at_us":1,"run":"r","envelopes":["total"],"amount":"-5","unit":"usd"}',
-        b'{"kind":"reserved","at_us":1,"run":"r","envelopes":["total"],"amount":"8","unit":"usd"}',
+        _reserve(envelope="none"),
+        _reserve(unit="units"),
+        _reserve(amount="-5"),
+        _reserve(amount="8"),
+        _reserve(holder="../../../elsewhere"),
     ],
 )
 def test_a_well_chained_entry_that_no_rule_allows_is_refused(path: Path, body: bytes) -> None:
     _forge(path, body)
     with pytest.raises(LedgerBrokenError, match="entry 7"):
         Ledger(path)
+
+
+def test_a_well_chained_entry_within_the_rules_is_taken(path: Path) -> None:
+    _forge(path, _reserve())
+    with Ledger(path) as ledger:
+        assert ledger.read().open_runs == ("r", "r2")
 
 
 def test_a_line_torn_at_any_byte_is_dropped_and_the_ledger_says_so(path: Path) -> None:
@@ -240,7 +255,7 @@ def test_a_killed_writer_loses_nothing_that_it_was_told(tmp_path: Path) -> None:
     writer.send_signal(signal.SIGKILL)
     told += [int(line) for line in writer.communicate()[0].split(b"\n")[:-1]]
     with Ledger(path) as ledger:
-        ledger.conclude_run("victim")
+        ledger.conclude_dead()
         state = ledger.read()
         assert state.open_runs == ()
         # Each hold it was told of is settled; the last may have been written and not told.

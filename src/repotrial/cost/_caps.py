@@ -81,6 +81,8 @@ class MeasureState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Held by exchanges in flight."""
     overspend: AmountText
     """By how much the agent passed the cap less its headroom."""
+    overdraft: AmountText
+    """By how much it could have at most: what the largest overdraft had declared beyond its reservation."""
     beyond_bounds: AmountText
     """How much exchanges took beyond their own declared bounds, all together; no rule of ours allows it."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from types import TracebackType
@@ -26,6 +26,7 @@ from repotrial.cost._ledger_entries import (
     TailDropped,
 )
 from repotrial.cost._ledger_file import LedgerFile, LedgerHead
+from repotrial.cost._ledger_holders import Holder, forget_holder, is_holder_alive
 from repotrial.cost._ledger_state import Books, LedgerState
 
 __all__ = [
@@ -67,6 +68,8 @@ class Ledger:
         self._now_us = (clock or SystemClock()).now_us
         self._books = Books(path)
         self._file = LedgerFile(path, self._books)
+        self._path = path
+        self._holder = Holder(path)
         try:
             with self._file.open_transaction():
                 if not self._file.head.count:
@@ -84,7 +87,8 @@ class Ledger:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file; reservations stay."""
+        """Let go of the file; reservations stay, and are nobody's from now on."""
+        self._holder.leave()
         self._file.close()
 
     def open_envelope(self, name: str, limit: Amount) -> None:
@@ -111,20 +115,27 @@ class Ledger:
     def reserve(self, amount: Amount, *, run: str, envelopes: Sequence[str]) -> LedgerHold | Exhausted:
         """Hold an amount in every envelope named, or in none.
 
+        What the dead hold will never come back: before anybody waits for it, it is settled.
+
         Raises:
             UnknownEnvelopeError: there is no such envelope.
             MixedUnitsError: an envelope is in another unit.
         """
         with self._file.open_transaction():
-            for name in envelopes:
-                if (refusal := self._find_refusal(name, amount)) is not None:
-                    return refusal
+            refusal = self._find_refusal(envelopes, amount)
+            if refusal is not None and not refusal.is_final and self._conclude_dead():
+                refusal = self._find_refusal(envelopes, amount)
+            if refusal is not None:
+                return refusal
+            with self._file.explaining():
+                self._holder.appear()
             entry = Reserved(
                 at_us=self._now_us(),
                 run=run,
                 envelopes=tuple(envelopes),
                 amount=amount.value,
                 unit=amount.unit,
+                holder=self._holder.id,
             )
             return LedgerHold(self, self._append(entry))
 
@@ -157,14 +168,18 @@ class Ledger:
         Returns:
             What was settled this way; empty where the run had closed its books.
         """
-        concluded = []
         with self._file.open_transaction():
-            for hold, entry in sorted(self._books.holds.items()):
-                if entry.run == run:
-                    actual = build_amount(Decimal(entry.amount), entry.unit, basis="bound")
-                    self._settle(hold, actual, "run-ended")
-                    concluded.append(actual)
-        return tuple(concluded)
+            holds = {hold: entry for hold, entry in self._books.holds.items() if entry.run == run}
+            return self._assume_spent(holds, "run-ended")
+
+    def conclude_dead(self) -> tuple[Amount, ...]:
+        """The same for what processes hold that do not live any more: killed, or cut off from power.
+
+        Returns:
+            What was settled this way.
+        """
+        with self._file.open_transaction():
+            return self._conclude_dead()
 
     def read(self) -> LedgerState:
         """The state of all envelopes, with what other processes have appended."""
@@ -183,7 +198,29 @@ class Ledger:
         with self._file.open_transaction():
             self._file.verify_head(head or self._file.head)
 
-    def _find_refusal(self, name: str, amount: Amount) -> Exhausted | None:
+    def _conclude_dead(self) -> tuple[Amount, ...]:
+        holders = {entry.holder for entry in self._books.holds.values()}
+        with self._file.explaining():
+            dead = {each for each in holders if not is_holder_alive(self._path, each)}
+        holds = {hold: entry for hold, entry in self._books.holds.items() if entry.holder in dead}
+        concluded = self._assume_spent(holds, "holder-died")
+        for holder in dead:
+            forget_holder(self._path, holder)
+        return concluded
+
+    def _assume_spent(self, holds: Mapping[int, Reserved], cause: SettleCause) -> tuple[Amount, ...]:
+        concluded = []
+        for hold, entry in sorted(holds.items()):
+            actual = build_amount(Decimal(entry.amount), entry.unit, basis="bound")
+            self._settle(hold, actual, cause)
+            concluded.append(actual)
+        return tuple(concluded)
+
+    def _find_refusal(self, envelopes: Sequence[str], amount: Amount) -> Exhausted | None:
+        refusals = (self._refuse(name, amount) for name in envelopes)
+        return next((refusal for refusal in refusals if refusal is not None), None)
+
+    def _refuse(self, name: str, amount: Amount) -> Exhausted | None:
         found = self._books.envelopes.get(name)
         if found is None:
             raise UnknownEnvelopeError(f"expected an envelope of the ledger, found {name!r}")

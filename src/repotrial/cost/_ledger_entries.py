@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
@@ -24,8 +24,8 @@ __all__ = [
 
 LEDGER_SCHEMA = "repotrial/ledger@1"
 
-SettleCause: TypeAlias = Literal["settled", "run-ended"]
-"""What was spent was known; or the run ended without saying, and all that it held counts as spent."""
+SettleCause: TypeAlias = Literal["settled", "run-ended", "holder-died"]
+"""What was spent was known; or the run ended, or its harness died, without a word: all it held counts."""
 
 
 class _Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
@@ -64,6 +64,8 @@ class Reserved(_Entry, frozen=True, kw_only=True, tag="reserved"):
     """How much."""
     unit: MoneyUnit
     """Of the amount."""
+    holder: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}$(?!\n)")]
+    """Which open ledger: while its process lives, it keeps a lock beside the ledger under this name."""
 
 
 class Settled(_Entry, frozen=True, kw_only=True, tag="settled"):

@@ -98,7 +98,7 @@ class LedgerFile:
         self._reader = reader
         self._mutex = threading.Lock()
         self._begin()
-        with self._explaining():
+        with self.explaining():
             flags = os.O_NOFOLLOW | os.O_CLOEXEC
             if is_writable:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -127,7 +127,7 @@ class LedgerFile:
             LedgerUnusableError: the machine does not let us.
         """
         with self._mutex:
-            with self._explaining():
+            with self.explaining():
                 fcntl.flock(self._handle, fcntl.LOCK_EX)
             try:
                 self._catch_up()
@@ -148,7 +148,7 @@ class LedgerFile:
         link = _link(self._hash, number, body).hex().encode()
         line = b"".join((_FRONT, body, _HASH_KEY, link, b'"}\n'))
         try:
-            with self._explaining():
+            with self.explaining():
                 os.ftruncate(self._handle, self._end)  # a torn tail was never acknowledged
                 written = 0
                 while written < len(line):
@@ -184,7 +184,7 @@ class LedgerFile:
         self._is_half_read = False
 
     def _catch_up(self) -> None:
-        with self._explaining():
+        with self.explaining():
             here, there = os.fstat(self._handle), self._path.stat()
         if (here.st_dev, here.st_ino) != (there.st_dev, there.st_ino):
             raise self._broken(self._count, "expected the file that was opened, found another in its place")
@@ -203,7 +203,7 @@ class LedgerFile:
 
     def _read_from(self, offset: int) -> bytes:
         pieces = []
-        with self._explaining():
+        with self.explaining():
             while piece := os.pread(self._handle, _PIECE_BYTES, offset):
                 pieces.append(piece)
                 offset += len(piece)
@@ -220,7 +220,8 @@ class LedgerFile:
         return LedgerBrokenError(f"{self._path}: entry {number}: {message}")
 
     @contextlib.contextmanager
-    def _explaining(self) -> Iterator[None]:
+    def explaining(self) -> Iterator[None]:
+        """Say of which ledger it is that the machine does not let us."""
         try:
             yield
         except OSError as error:

@@ -40,7 +40,7 @@ class Envelope:
     def __init__(self, limit: Decimal, unit: MoneyUnit) -> None:
         self.limit = limit
         self.unit = unit
-        self.spent = self.held = _ZERO
+        self.spent = self.held = self.assumed = _ZERO
 
     @property
     def is_passed(self) -> bool:
@@ -61,6 +61,8 @@ class EnvelopeState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """What is settled."""
     held: AmountText
     """What is reserved."""
+    assumed: AmountText
+    """The part of `spent` that nobody reported: held by a run, or a harness, that ended without a word."""
     overspend: AmountText
     """By how much settlements passed the limit: exchanges broke their own declared bounds."""
 
@@ -73,6 +75,7 @@ class EnvelopeState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             limit=decimal_text(envelope.limit),
             spent=decimal_text(envelope.spent),
             held=decimal_text(envelope.held),
+            assumed=decimal_text(envelope.assumed),
             overspend=decimal_text(max(_ZERO, add_exactly(envelope.spent, -envelope.limit))),
         )
 
@@ -165,7 +168,9 @@ class Books:
                     )
             case Settled():
                 hold = self.get_hold(entry.hold)
-                self._move(hold, held=-Decimal(hold.amount), spent=entry.actual.decimal)
+                spent = entry.actual.decimal
+                assumed = _ZERO if entry.cause == "settled" else spent
+                self._move(hold, held=-Decimal(hold.amount), spent=spent, assumed=assumed)
                 del self.holds[entry.hold]
             case Released():
                 hold = self.get_hold(entry.hold)
@@ -174,10 +179,13 @@ class Books:
             case TailDropped():
                 pass
 
-    def _move(self, entry: Reserved, *, held: Decimal, spent: Decimal = _ZERO) -> None:
+    def _move(
+        self, entry: Reserved, *, held: Decimal, spent: Decimal = _ZERO, assumed: Decimal = _ZERO
+    ) -> None:
         envelopes = [self.envelopes[name] for name in entry.envelopes]
         if any(envelope.unit != entry.unit for envelope in envelopes):
             raise ValueError(f"expected envelopes in {entry.unit}")
         for envelope in envelopes:
             envelope.held = add_exactly(envelope.held, held)
             envelope.spent = add_exactly(envelope.spent, spent)
+            envelope.assumed = add_exactly(envelope.assumed, assumed)

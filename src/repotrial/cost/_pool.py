@@ -56,6 +56,7 @@ class _Account:
         self.limit = limit
         self.headroom = headroom
         self.spent = self.headroom_spent = self.reserved = self.counted = self.beyond = _ZERO
+        self.overdraft = _ZERO
 
     @property
     def allowed(self) -> Decimal:
@@ -100,6 +101,7 @@ class Pool:
             for measure, grant in granted.items():
                 account = self._accounts[measure]
                 account.reserved = add_exactly(account.reserved, grant)
+                account.overdraft = max(account.overdraft, add_exactly(most[measure], -grant))
             return entry
 
     def count(self, entry: Entry, partial: Quantities) -> bool:
@@ -228,5 +230,6 @@ def _read_account(measure: Measure, account: _Account) -> MeasureState:
         headroom_spent=decimal_text(account.headroom_spent),
         reserved=decimal_text(account.reserved),
         overspend=decimal_text(over),
+        overdraft=decimal_text(account.overdraft),
         beyond_bounds=decimal_text(account.beyond),
     )

@@ -101,7 +101,8 @@ def test_a_ledger_survives_a_restart(path: Path) -> None:
     with Ledger(path) as ledger:
         assert ledger.read() == before
         assert ledger.read().open_runs == ("r1",)
-        assert _refuse(open_envelopes(ledger, LIMITS, run="r1", task="t1"), 1).spent == "1.5"
+        refusal = _refuse(open_envelopes(ledger, LIMITS, run="r1", task="t1"), 1)
+        assert (refusal.spent, refusal.reserved, refusal.is_final) == ("4.5", "0", True)
 
 
 def test_what_a_dead_run_held_counts_as_spent(path: Path) -> None:
@@ -115,6 +116,40 @@ def test_what_a_dead_run_held_counts_as_spent(path: Path) -> None:
         assert ledger.conclude_run("r1") == ()
         assert (_envelope(ledger, "task/t1").spent, _envelope(ledger, "task/t1").held) == ("3", "1")
         hold.settle(build_cost(1))
+
+
+def test_what_nobody_holds_any_more_counts_as_spent_and_says_that_it_is_assumed(path: Path) -> None:
+    with Ledger(path) as ledger:
+        _hold(open_envelopes(ledger, LIMITS, run="r1", task="t1"), 3)
+        assert ledger.conclude_dead() == (), "its holder lives"
+    with Ledger(path) as ledger:
+        assert [amount.value for amount in ledger.conclude_dead()] == ["3"]
+        total = _envelope(ledger, "total")
+        assert (total.spent, total.held, total.assumed) == ("3", "0", "3")
+        assert ledger.conclude_dead() == ()
+    assert not list(path.parent.glob("*.holders"))
+    assert load_ledger_state(path).envelopes[-1].assumed == "3"
+
+
+def test_what_another_open_ledger_holds_is_left_alone(path: Path) -> None:
+    with Ledger(path) as one, Ledger(path) as other:
+        hold = _hold(open_envelopes(one, LIMITS, run="r1", task="t1"), 5)
+        second = open_envelopes(other, LIMITS, run="r2", task="t1")
+        assert other.conclude_dead() == ()
+        assert not _refuse(second, 4).is_final
+        hold.settle(build_cost(1))
+        _hold(second, 4).release()
+
+
+def test_nobody_waits_for_what_the_dead_hold(path: Path) -> None:
+    with Ledger(path) as living:
+        run = open_envelopes(living, LIMITS, run="r2", task="t1")
+        with Ledger(path) as dead:
+            _hold(open_envelopes(dead, LIMITS, run="r1", task="t1"), 5)
+            assert not _refuse(run, 4).is_final
+        refusal = _refuse(run, 4)
+        assert (refusal.scope, refusal.spent, refusal.is_final) == ("task/t1", "5", True)
+        _hold(run, 3)
 
 
 def test_a_run_that_was_taken_for_dead_cannot_settle_any_more(path: Path) -> None:

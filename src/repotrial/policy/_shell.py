@@ -12,7 +12,7 @@ import msgspec
 import tree_sitter_bash
 from tree_sitter import Language, Parser
 
-from repotrial.policy._shell_model import ShellCommand, ShellFault, ShellScript
+from repotrial.policy._shell_model import ShellCommand, ShellFault, ShellScript, WrittenText
 from repotrial.policy._shell_source import build_source
 from repotrial.policy._shell_store import Collector
 from repotrial.policy._shell_walk import Limits, Walker
@@ -22,11 +22,12 @@ __all__ = ["parse_shell"]
 
 _LANGUAGE = Language(tree_sitter_bash.language())
 _CACHED_CHARACTERS = 4096
+_CACHED_LONG = 4
 
 
 def parse_shell(text: str) -> ShellScript:
     """Read a script; never raises."""
-    return _parse_cached(text) if len(text) <= _CACHED_CHARACTERS else _parse(text)
+    return _parse_cached(text) if len(text) <= _CACHED_CHARACTERS else _parse_long(text)
 
 
 def _parse(text: str) -> ShellScript:
@@ -36,12 +37,14 @@ def _parse(text: str) -> ShellScript:
         commands=tuple(collector.commands),
         assignments=tuple(collector.assignments),
         functions=tuple(collector.functions),
+        written=tuple(collector.written),
         faults=tuple(collector.faults),
     )
 
 
 # The same command is looked at by several rules and again when decisions are computed anew.
 _parse_cached = lru_cache(maxsize=256)(_parse)
+_parse_long = lru_cache(maxsize=_CACHED_LONG)(_parse)
 
 
 def _parse_into(collector: Collector, text: str, *, scope: Scope, limits: Limits) -> str | None:
@@ -84,7 +87,15 @@ def _parse_nested(
             substitutions=tuple(each + base for each in command.substitutions),
         )
 
+    def move_text(written: WrittenText) -> WrittenText:
+        first, last = (start, end) if verbatim is None else (verbatim + written.start, verbatim + written.end)
+        is_known = verbatim is not None and written.text_start is not None
+        place = (verbatim or 0) + (written.text_start or 0) if is_known else None
+        return msgspec.structs.replace(written, start=first, end=last, text_start=place)
+
     collector.commands.extend(move(command) for command in inner.commands)
+    for written in inner.written:
+        collector.note(move_text(written))
     collector.assignments.extend(inner.assignments)
     collector.functions.extend((name, start, end) for name, _, _ in inner.functions)
     collector.faults.extend(ShellFault(start=start, end=end, reason=each.reason) for each in inner.faults)

@@ -10,8 +10,18 @@ from typing import Final, TypeAlias
 import msgspec
 
 from repotrial.policy._programs import load_programs
-from repotrial.policy._shell_model import Assignment, Nesting, Redirection, ShellCommand, ShellFault, Word
+from repotrial.policy._shell_documents import iter_substitutions
+from repotrial.policy._shell_model import (
+    Assignment,
+    Nesting,
+    Redirection,
+    ShellCommand,
+    ShellFault,
+    Word,
+    WrittenText,
+)
 from repotrial.policy._shell_output import find_output
+from repotrial.policy._shell_source import HereDocument
 from repotrial.policy._shell_store import Collector
 from repotrial.policy._shell_unwrap import Unwrapped, unwrap
 from repotrial.policy._shell_words import Scope
@@ -19,6 +29,7 @@ from repotrial.policy._shell_words import Scope
 __all__ = ["Context", "Emitter", "Limits", "Nested", "join_path"]
 
 _MAX_NESTED: Final = 6
+_HERE: Final = frozenset({"here-doc", "here-string"})
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -78,8 +89,8 @@ class Emitter:
         place: tuple[int, int],
     ) -> str | None:
         """Put a command down; answers what it would print, where that is known."""
-        given = next((each.text for each in streams if each.kind in {"here-doc", "here-string"}), None)
-        given = context.input_text if given is None else given
+        here = next((each for each in streams if each.kind in _HERE and each.text is not None), None)
+        given = context.input_text if here is None else here.text
         is_query = [word.text for word in words[:2]] in (["command", "-v"], ["command", "-V"])
         left = Unwrapped(words=words, wrappers=()) if is_query else unwrap(words)
         command = ShellCommand(
@@ -97,7 +108,10 @@ class Emitter:
             start=place[0],
             end=place[1],
         )
-        if self._run_script(command, left, scope):
+        command = self._load_saved(command)
+        if self._run_script(command, left, scope, None if here is None else here.text_start):
+            if left.script is not None:
+                self._note_documents(command)  # the script reads it, and who knows what for
             return None
         if left.script is not None:
             command = msgspec.structs.replace(command, wrappers=left.wrappers[:-1])
@@ -106,6 +120,8 @@ class Emitter:
             self._emit_inner(inner, command, scope, context)
         self._run_saved(command, scope)
         _follow(command, scope)
+        if not command.runs_input:
+            self._note_documents(command)
         if not all(word.is_static for word in command.words) or left.wrappers:
             return None
         output = find_output(command.name, command.argv[1:], given)
@@ -113,14 +129,61 @@ class Emitter:
             self._save(command, output)
         return output
 
+    def fill_in(
+        self, document: HereDocument, scope: Scope, context: Context, place: tuple[int, int]
+    ) -> range:
+        """Put down what a shell runs to fill a here-document in; answers the numbers of those commands."""
+        first = len(self._collector.commands)
+        limits = None if document.is_raw else self._limits.enter()
+        for position, text in iter_substitutions(document.text) if limits is not None else ():
+            if not self._collector.spend_nested(len(text)):
+                self._collector.faults.append(ShellFault(start=place[0], end=place[1], reason="too-long"))
+                break
+            size = len(document.text[:position].encode("utf-8", "surrogatepass"))
+            verbatim = None if document.start is None else document.start + size
+            before = len(self._collector.commands)
+            self._nested(text, self._collector, scope.fork(), limits or Limits(), (*place, verbatim))
+            for index in range(before, len(self._collector.commands)):
+                command = self._collector.commands[index]
+                nesting = (*context.nesting, "substitution", *command.nesting)
+                self._collector.commands[index] = msgspec.structs.replace(command, nesting=nesting)
+        return range(first, len(self._collector.commands))
+
+    def _note_documents(self, command: ShellCommand) -> None:
+        """A here-document that nothing executes here is text that is written, whoever takes it."""
+        targets = _find_targets(command)
+        name = targets[0].text if targets and targets[0].is_static else None
+        for stream in command.redirections:
+            if stream.kind in _HERE and stream.text:
+                self._note(command, stream.text, name, stream.text_start)
+
+    def _note(self, command: ShellCommand, text: str, target: str | None, text_start: int | None) -> None:
+        start = min([command.start, *(self._collector.commands[each].start for each in command.sources)])
+        written = WrittenText(text=text, target=target, start=start, end=command.end, text_start=text_start)
+        self._collector.note(written)
+
     def _save(self, command: ShellCommand, output: str) -> None:
         """`cat > x.sh <<EOF`, `echo … > x.sh`, `… | tee x.sh`: what is in the file is known."""
-        targets = [each.target for each in command.redirections if each.kind in {"write", "append"}]
-        targets += command.arguments if command.name == "tee" else ()
+        targets = _find_targets(command)
         for target in targets:
-            path = None if target is None else _resolve(command.cwd, target)
+            path = _resolve(command.cwd, target)
             if path is not None:
                 self._collector.budget.save(path, output)
+        if targets and not any(each.kind in _HERE for each in command.redirections):
+            self._note(command, output, targets[0].text if targets[0].is_static else None, None)
+
+    def _load_saved(self, command: ShellCommand) -> ShellCommand:
+        """An interpreter that is given a file that the script itself has written executes what is in it."""
+        if (
+            command.runs_input
+            or load_programs().resolve(command.name) not in load_programs().names.interpreters
+        ):
+            return command
+        file = next((word for word in command.arguments if not word.text.startswith("-")), None)
+        text = None if file is None else self._collector.budget.saved.get(_resolve(command.cwd, file) or "")
+        if text is None:
+            return command
+        return msgspec.structs.replace(command, runs_input=True, input_text=text)
 
     def _run_saved(self, command: ShellCommand, scope: Scope) -> None:
         """A file that the script itself has written and now runs."""
@@ -153,7 +216,9 @@ class Emitter:
         self.emit(filled, scope.fork(), context, streams=(), assignments=(), place=place)
         self._adopt(first, command, wrappers=(*command.wrappers, command.name), is_script=False)
 
-    def _run_script(self, command: ShellCommand, left: Unwrapped, scope: Scope) -> bool:
+    def _run_script(
+        self, command: ShellCommand, left: Unwrapped, scope: Scope, given_start: int | None
+    ) -> bool:
         """Read text that the command hands to a shell; answers whether that was possible."""
         script = left.script
         if script is not None:
@@ -161,8 +226,8 @@ class Emitter:
                 return False
             text, verbatim = script.text, script.verbatim_start
             place = (script.start, script.end)
-        elif command.runs_input and command.input_text is not None and _is_shell(command.name):
-            text, verbatim, place = command.input_text, None, (command.start, command.end)
+        elif command.input_text is not None and _runs_shell_input(command):
+            text, verbatim, place = command.input_text, given_start, (command.start, command.end)
         else:
             return False
         limits = self._limits.enter()
@@ -200,6 +265,20 @@ class Emitter:
 
 def _more(place: tuple[int, int]) -> Word:
     return Word(text="$@", is_static=False, start=place[0], end=place[1])
+
+
+def _find_targets(command: ShellCommand) -> list[Word]:
+    """Files that its output goes to."""
+    targets = [each.target for each in command.redirections if each.kind in {"write", "append"}]
+    if command.name == "tee":
+        targets += [word for word in command.arguments if not word.text.startswith("-")]
+    return [target for target in targets if target is not None]
+
+
+def _runs_shell_input(command: ShellCommand) -> bool:
+    if command.name in {"source", "."}:
+        return command.argv[1:2] == ("/dev/stdin",)
+    return command.runs_input and _is_shell(command.name)
 
 
 def _is_shell(name: str) -> bool:

@@ -15,6 +15,7 @@ __all__ = [
     "ShellFault",
     "ShellScript",
     "Word",
+    "WrittenText",
 ]
 
 Nesting: TypeAlias = Literal[
@@ -58,6 +59,8 @@ class Redirection(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The file; None for here-documents."""
     text: str | None = None
     """What a here-document or here-string holds; None where it cannot be known."""
+    text_start: int | None = None
+    """Where that text stands byte for byte; None where it does not."""
 
 
 class ShellCommand(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,6 +107,20 @@ class ShellCommand(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(word.text for word in self.words)
 
 
+class WrittenText(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Text that a script puts somewhere, or gives to a program that does not execute it."""
+
+    text: str
+    target: str | None
+    """The file, as it is written; None where there is none, or where its name cannot be known."""
+    start: int
+    """First byte of the command that writes it."""
+    end: int
+    """Byte after the last one."""
+    text_start: int | None
+    """Where the text stands byte for byte; None where it does not."""
+
+
 class ShellFault(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A place that is no shell syntax, or that was not looked into."""
 
@@ -121,6 +138,8 @@ class ShellScript(msgspec.Struct, frozen=True, kw_only=True):
     """Those that stand alone."""
     functions: tuple[tuple[str, int, int], ...] = ()
     """Functions that it defines: name, first byte, byte after the last."""
+    written: tuple[WrittenText, ...] = ()
+    """Text that nothing here executes; something later may."""
     faults: tuple[ShellFault, ...] = ()
     """What was not understood."""
 

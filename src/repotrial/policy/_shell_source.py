@@ -41,8 +41,8 @@ class HereDocument(msgspec.Struct, frozen=True, kw_only=True):
     """Its lines, before anything in them is filled in."""
     is_raw: bool
     """Whether nothing in it would be filled in."""
-    start: int
-    """Where its first line begins."""
+    start: int | None
+    """Where it stands byte for byte; None where tabs were taken off or bytes are no text."""
 
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,11 +143,13 @@ def _take_document(
     closing = re.compile(rb"^\t*" + re.escape(word) + rb"[ \t\r]*$", re.MULTILINE).search(data, start)
     if closing is None or len(documents) >= _MAX_DOCUMENTS:
         return start, 0
-    body = data[start : closing.start()].decode("utf-8", "replace")
+    raw = data[start : closing.start()]
+    body = raw.decode("utf-8", "replace")
     if found["tabs"]:
         body = re.sub(r"^\t+", "", body, flags=re.MULTILINE)
+    place = start if body.encode() == raw else None
     is_raw = found["q3"] is None or b"\\" in found["here"]
-    documents[found.start()] = HereDocument(text=body, is_raw=is_raw, start=start)
+    documents[found.start()] = HereDocument(text=body, is_raw=is_raw, start=place)
     masked[found.start() + 1 : found.end()] = b"h" * (found.end() - found.start() - 1)
     end = min(closing.end() + 1, len(data))
     return end, _mask(masked, start, closing.end(), b" ")

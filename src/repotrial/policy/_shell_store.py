@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from repotrial.policy._shell_model import Assignment, ShellCommand, ShellFault
+from repotrial.policy._shell_model import Assignment, ShellCommand, ShellFault, WrittenText
 
 __all__ = ["Budget", "Collector"]
 
@@ -12,6 +12,7 @@ _MAX_COMMANDS: Final = 2000
 _MAX_STEPS: Final = 5000
 _MAX_NESTED_BYTES: Final = 64 * 1024
 _MAX_SAVED: Final = 50
+_MAX_WRITTEN: Final = 200
 
 
 class Budget:
@@ -37,6 +38,7 @@ class Collector:
         self.assignments: list[Assignment] = []
         self.functions: list[tuple[str, int, int]] = []
         self.faults: list[ShellFault] = []
+        self.written: list[WrittenText] = []
         self.budget = budget or Budget()
 
     def spend(self, start: int, end: int) -> bool:
@@ -62,6 +64,13 @@ class Collector:
             self.commands.append(command)
         else:
             self._stop(command.start, command.end)
+
+    def note(self, written: WrittenText) -> None:
+        """Keep text that is put somewhere, unless there is too much."""
+        if len(self.written) < _MAX_WRITTEN:
+            self.written.append(written)
+        else:
+            self._stop(written.start, written.end)
 
     def _stop(self, start: int, end: int) -> None:
         if not self.faults or self.faults[-1].reason != "too-many":

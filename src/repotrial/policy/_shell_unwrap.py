@@ -152,7 +152,9 @@ def _read_shell(words: tuple[Word, ...], wrappers: tuple[str, ...]) -> Unwrapped
         return Unwrapped(words=words, wrappers=(*wrappers, name), script=_join(words[1:]), is_same_shell=True)
     if load_programs().resolve(name) in names.interpreters:
         rest = [word.text for word in words[1:] if not re.fullmatch(r"-[A-Za-bd-ln-z]*", word.text)]
-        return Unwrapped(words=words, wrappers=wrappers, runs_input=not rest or rest[0] == "-")
+        return Unwrapped(
+            words=words, wrappers=wrappers, runs_input=not rest or rest[0] in {"-", "/dev/stdin"}
+        )
     inner = _find_inner(words) if name == "find" else ()
     return Unwrapped(words=words, wrappers=wrappers, inner=inner)
 

@@ -333,11 +333,17 @@ class Walker:
         elif node.type == "heredoc_redirect":
             body = next((child for child in node.children if child.type == "heredoc_body"), None)
             self._read_inside(node, scope, context)
-            yield Redirection(kind="here-doc", text=None if body is None else self._reader.text_of(body))
+            yield Redirection(
+                kind="here-doc",
+                text=None if body is None else self._reader.text_of(body),
+                text_start=None if body is None else self._offset + body.start_byte,
+            )
         elif operator is not None:
             document = self._documents.get(self._offset + operator.start_byte)
             if document is not None:
-                yield Redirection(kind="here-doc", text=document.text)
+                place = (self._offset + node.start_byte, self._offset + node.end_byte)
+                self._substituted.extend(self._emitter.fill_in(document, scope, context, place))
+                yield Redirection(kind="here-doc", text=document.text, text_start=document.start)
                 return
             kind = _OPERATORS[operator.type]
             for target in targets:

@@ -1,7 +1,11 @@
-"""Which stage calls need (P7): by the tool's family, and for shells by the class of the command."""
+"""Which stage an answer needs (P7): by the tool's family, for shells by the class of the command.
+
+Agents without tools write what stands in the text, in blocks: for them, a block is a call that writes.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final, Protocol
 
@@ -16,6 +20,10 @@ from repotrial.trace import Signal, Stage
 __all__ = ["ProposedCall", "StageDecision", "decide_stage", "find_stage"]
 
 _ORDER: Final[tuple[Stage, ...]] = ("read", "write", "test")
+_EDIT_BLOCK: Final = re.compile(
+    r"^<{5,9} SEARCH>?[ \t]*$|^\*\*\* Begin Patch[ \t]*$|^\+\+\+ \S[^\n]*\n@@ ", re.MULTILINE
+)
+"""Edits as text: search and replace, a patch of either form."""
 _HARMLESS: Final[frozenset[CommandClass]] = frozenset({"read", "git-history"})
 
 
@@ -34,14 +42,14 @@ class ProposedCall(Protocol):
 
 
 class StageDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """The stage that calls need, and why."""
+    """The stage that an answer needs, and why."""
 
     before: Stage
     """The stage until now."""
     after: Stage
-    """The stage that they need; never lower than `before`."""
+    """The stage that it needs; never lower than `before`."""
     signals: tuple[Signal, ...]
-    """How many calls need which stage."""
+    """How many calls need which stage, and how many edits stand in the text of an answer without calls."""
 
     @property
     def is_change(self) -> bool:
@@ -49,15 +57,23 @@ class StageDecision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decide_stage(
-    current: Stage, calls: Sequence[ProposedCall], table: ToolTable | None = None
+    current: Stage,
+    calls: Sequence[ProposedCall],
+    table: ToolTable | None = None,
+    *,
+    texts: Sequence[str] = (),
 ) -> StageDecision:
-    """The lowest stage in which all calls can do their work, and not below the present one."""
+    """The lowest stage in which all of an answer can be done, and not below the present one."""
     needed = [find_stage(read_tool_use(call.name, call.arguments, table)) for call in calls]
-    after = max([current, *needed], key=_ORDER.index)
-    signals = tuple(
+    signals = [
         Signal(name=f"{stage}_calls", value=needed.count(stage)) for stage in _ORDER if stage in needed
-    )
-    return StageDecision(before=current, after=after, signals=signals)
+    ]
+    blocks = 0 if calls else sum(len(_EDIT_BLOCK.findall(text)) for text in texts)
+    if blocks:
+        needed.append("write")
+        signals.append(Signal(name="edit_blocks", value=blocks))
+    after = max([current, *needed], key=_ORDER.index)
+    return StageDecision(before=current, after=after, signals=tuple(signals))
 
 
 def find_stage(use: ToolUse) -> Stage:

@@ -2,13 +2,14 @@
 
 A command in a tool call is about to run. The same words in a code block or in prose are a mention: their
 severity and class are one step lower, and where the words before them forbid it ("never run …") they are a
-note. The form is kept with each finding (S10).
+note. What a command writes and does not run (a here-document into a file, `echo … > x.sh`) is code, and a
+step lower as well. The form is kept with each finding (S10).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
@@ -30,6 +31,8 @@ _MAX_CANDIDATES: Final = 200
 _MAX_PIECES: Final = 2000
 _MAX_LINE: Final = 10_000
 _MAX_CANDIDATE: Final = 400
+_MAX_WRITTEN_LEVELS: Final = 3
+"""Scripts that write scripts that write scripts."""
 _CONTINUATIONS: Final = bytes(range(0x80, 0xC0))
 """Bytes of UTF-8 that are not the first of a character."""
 
@@ -37,6 +40,7 @@ _SHELL_TAGS: Final = frozenset(
     {"sh", "bash", "shell", "zsh", "console", "shell-session", "terminal", "ksh", "dash"}
 )
 _PYTHON_TAGS: Final = frozenset({"python", "py", "python3", "ipython"})
+_ENDINGS: Final = {**dict.fromkeys(("sh", "bash", "zsh", "ksh"), "shell"), "py": "python"}
 _PROMPT = re.compile(r"^(?:\$|>|#|%) ", re.MULTILINE)
 _FENCE = re.compile(
     r"^[ \t]*(`{3,}+|~{3,}+)[ \t]*([\w+-]*)[^\n]*\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
@@ -65,6 +69,10 @@ class _Piece(msgspec.Struct, frozen=True, kw_only=True):
     language: str
     """`shell`, `python` or `unknown`."""
     steps_down: int
+    anchor: tuple[int, int] | None = None
+    """Between which characters of the whole it is found, where it does not stand there as it is."""
+    level: int = 0
+    """How many texts write it."""
 
 
 def check_text(text: str, *, where: TextPlace) -> tuple[TextFinding, ...]:
@@ -77,10 +85,11 @@ def check_text(text: str, *, where: TextPlace) -> tuple[TextFinding, ...]:
     """
     text = text[:_MAX_CHARACTERS]
     found: dict[tuple[str, int, str], TextFinding] = {}
-    for piece in islice(_iter_pieces(text, where), _MAX_PIECES):
+    for piece in islice(_iter_with_written(_iter_pieces(text, where)), _MAX_PIECES):
         for rule, start, end in _iter_hits(piece):
-            segment = text[piece.start + start : piece.start + end]
-            offset = len(text[: piece.start + start].encode("utf-8", "surrogatepass"))
+            first, last = piece.anchor or (piece.start + start, piece.start + end)
+            segment = text[first:last]
+            offset = len(text[:first].encode("utf-8", "surrogatepass"))
             finding = build_finding(
                 rule,
                 text_format=piece.format,
@@ -106,6 +115,32 @@ def _iter_pieces(text: str, where: TextPlace) -> Iterator[_Piece]:
         yield _Piece(text=text, start=0, format="code", language=_guess(text), steps_down=1)
     else:
         yield from _iter_message(text)
+
+
+def _iter_with_written(pieces: Iterable[_Piece]) -> Iterator[_Piece]:
+    """Pieces, each followed by what it writes."""
+    for piece in pieces:
+        yield piece
+        if piece.language == "shell" and piece.level < _MAX_WRITTEN_LEVELS:
+            yield from _iter_with_written(_iter_written(piece))
+
+
+def _iter_written(piece: _Piece) -> Iterator[_Piece]:
+    script = parse_shell(piece.text)
+    data = piece.text.encode("utf-8", "surrogatepass") if script.written else b""
+    for written in script.written:
+        first, last = (piece.start + _count_characters(data[:at]) for at in (written.start, written.end))
+        anchor = piece.anchor or ((first, last) if written.text_start is None else None)
+        ending = (written.target or "").rpartition(".")[2]
+        yield _Piece(
+            text=written.text,
+            start=0 if anchor else piece.start + _count_characters(data[: written.text_start]),
+            format="code",
+            language=_ENDINGS.get(ending) or _guess(written.text),
+            steps_down=piece.steps_down + 1,
+            anchor=anchor,
+            level=piece.level + 1,
+        )
 
 
 def _iter_message(text: str) -> Iterator[_Piece]:

@@ -100,6 +100,27 @@ def test_calls_need_the_lowest_stage_that_lets_them_work(stage: Stage, calls: li
     assert decide_stage("read", calls).after == stage
 
 
+EDITS = [
+    "calc.py\n```\n<<<<<<< SEARCH\na - b\n=======\na + b\n>>>>>>> REPLACE\n```\n",
+    "*** Begin Patch\n*** Update File: calc.py\n@@\n-a\n+b\n*** End Patch",
+    "--- a/calc.py\n+++ b/calc.py\n@@ -1 +1 @@\n-a\n+b\n",
+]
+
+
+@pytest.mark.parametrize("text", EDITS)
+def test_edits_in_the_text_of_an_agent_without_tools_need_the_write_stage(text: str) -> None:
+    decision = decide_stage("read", [], texts=["I mend it.", text])
+    assert decision.after == "write"
+    assert [(signal.name, signal.value) for signal in decision.signals] == [("edit_blocks", 1)]
+    # With a call, it is the call that does something.
+    assert decide_stage("read", [_call("Read", file_path="a")], texts=[text]).after == "read"
+
+
+@pytest.mark.parametrize("text", ["I will SEARCH and REPLACE.", "1 << 5 SEARCH", "+++ more\nwords", ""])
+def test_a_text_without_edits_leaves_the_stage(text: str) -> None:
+    assert not decide_stage("read", [], texts=[text]).is_change
+
+
 def test_a_stage_is_never_lowered_and_says_what_decided() -> None:
     decision = decide_stage("write", [_call("Read", file_path="a")])
     assert (decision.after, decision.is_change) == ("write", False)

@@ -43,6 +43,7 @@ __all__ = [
     "RunFacts",
     "SeedStream",
     "Seeds",
+    "SetupProduct",
     "Submodule",
     "build_comparability_class",
     "build_manifest",
@@ -118,13 +119,31 @@ class Lockfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Over its bytes."""
 
 
-class DependencySpecification(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SetupProduct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a Setup with network made (C12): the same commands may make another one tomorrow."""
+
+    product_digest: Digest
+    """Over the tree as Setup left it, without its history, and over everything that steps keep elsewhere."""
+    hosts: tuple[str, ...]
+    """Who answered, live or from a recording: host and port, in order of name."""
+
+
+class DependencySpecification(
+    # Left out where there is none: manifests of other runs stay what they were.
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+):
     """What the dependencies were resolved to, and from where."""
 
     lockfiles: tuple[Lockfile, ...] | Unknown
     """What fixed the dependencies."""
     mirrors: tuple[str, ...] | Unknown
     """Indexes and proxies that answered; empty where everything was vendored or cached."""
+    setup: SetupProduct | None = None
+    """What Setup fetched and made; absent where it had no network."""
 
 
 class ImageEnvironment(

@@ -144,7 +144,9 @@ def _action(payload: ToolInvocation | WorkspaceMutation) -> str:
     match payload:
         case ToolInvocation():
             called = _command(payload.command) if payload.command else _body(payload.arguments)
-            return f"{payload.tool} → {_exit(payload.exit)}: {called}"
+            # Of most calls of tools only their words are seen, and that is no news.
+            ended = "" if isinstance(payload.exit, ExitUnknown) else f" → {_exit(payload.exit)}"
+            return f"{payload.tool}{ended}: {called}"
         case WorkspaceMutation():
             paths = ", ".join(f"{_tag(change)} {change.path}" for change in payload.changes[:5])
             more = f" and {len(payload.changes) - 5} more" if len(payload.changes) > 5 else ""  # noqa: PLR2004 -- as above

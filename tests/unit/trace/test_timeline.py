@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from repotrial._core.display import neutralize
 from repotrial._core.errors import EvidenceError
-from repotrial.trace._payloads.actions import BySetup, ModeChanged, WorkspaceMutation
+from repotrial.trace._payloads.actions import BySetup, ModeChanged, ToolInvocation, WorkspaceMutation
 from repotrial.trace._payloads.checks import Errored, PatchApplication
 from repotrial.trace._payloads.common import ExitUnknown, NotStarted, Signaled, TimedOut
 from repotrial.trace._payloads.lifecycle import DroppedOfType, TraceTruncated
@@ -103,6 +103,23 @@ def test_what_did_not_work_is_said(tmp_path: Path) -> None:
     ]
     assert found[0].marker is Marker.ERRORED
     assert found[-1].marker is Marker.GAP
+
+
+def test_a_call_of_which_only_words_were_seen_makes_no_fuss_about_its_end(tmp_path: Path) -> None:
+    builder = RunBuilder(tmp_path / "run")
+    body = builder.writer.body
+    builder.writer.append(
+        ToolInvocation(
+            source="gateway",
+            tool="read",
+            arguments=body(b"a.py"),
+            exit=ExitUnknown(reason="not seen"),
+            started_at_us=1_000,
+            wall_us=1,
+        ),
+        actor="agent",
+    )
+    assert rows(builder.finish())[-1].summary == "read: a.py"
 
 
 def test_long_and_binary_bodies_are_described(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from repotrial.trace.importers._arguments import Defaults, digest_arguments, find_defaults
 from repotrial.trace.importers._compare import (
     CallDiffers,
     CallNotInTranscript,
@@ -14,7 +15,6 @@ from repotrial.trace.importers._compare import (
     GatewayCall,
     TokensDiffer,
     compare_with_gateway,
-    digest_arguments,
 )
 from repotrial.trace.importers._detect import HEAD_BYTES, detect_format
 from repotrial.trace.importers._lines import ImportLimits, TranscriptUnreadableError
@@ -46,6 +46,7 @@ __all__ = [
     "CallNotInTranscript",
     "CallNotOnWire",
     "CostDiffers",
+    "Defaults",
     "Disagreement",
     "GatewayCall",
     "ImportLimits",
@@ -65,6 +66,7 @@ __all__ = [
     "compare_with_gateway",
     "detect_format",
     "digest_arguments",
+    "find_defaults",
     "import_transcript",
     "load_transcript",
 ]

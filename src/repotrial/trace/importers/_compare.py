@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from decimal import Decimal
-from typing import TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
 from repotrial._core.canonical import Count
-from repotrial._core.digest import Digest, digest_bytes
+from repotrial._core.digest import Digest
 from repotrial.trace._payloads.dialogue import Usage
-from repotrial.trace.importers._json import decode_leniently, encode_value
-from repotrial.trace.importers._model import Arguments, ImportedTranscript
+from repotrial.trace.importers._arguments import Defaults, digest_arguments
+from repotrial.trace.importers._model import ImportedCall, ImportedTranscript
 from repotrial.trace.importers._registry import IMPORTERS
 
 __all__ = [
@@ -25,10 +25,14 @@ __all__ = [
     "GatewayCall",
     "TokensDiffer",
     "compare_with_gateway",
-    "digest_arguments",
 ]
 
 _Key = TypeVar("_Key", bound=Hashable)
+
+_FLOAT_NOISE: Final = Decimal("1e-9")
+"""Of a sum: far more than adding doubles loses, and nothing that anybody would pay for."""
+_LEAST_PLACES: Final = 2
+"""A price that is shown without cents is not rounded, it is another price."""
 
 
 class GatewayCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +43,9 @@ class GatewayCall(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """The tool."""
     arguments_digest: Digest
-    """See `digest_arguments`."""
+    """See `digest_arguments`; with these defaults."""
+    defaults: Defaults = {}
+    """What the tool takes for arguments that are left out; see `find_defaults`."""
 
 
 class _Disagreement(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
@@ -100,80 +106,79 @@ class CostDiffers(_Disagreement, frozen=True, kw_only=True, tag="cost-differs"):
 Disagreement: TypeAlias = CallNotOnWire | CallNotInTranscript | CallDiffers | TokensDiffer | CostDiffers
 
 
-def digest_arguments(arguments: Arguments | bytes) -> Digest:
-    """Digest of a call's arguments, whatever the key order, the white space and the spelling of numbers.
-
-    Arguments that are null or false count as not given: agents write such defaults into their transcripts.
-    """
-    data = arguments.encode("utf-8", "replace") if isinstance(arguments, str) else arguments
-    value = decode_leniently(data) if isinstance(data, bytes) else data
-    if isinstance(value, dict):
-        value = {key: item for key, item in value.items() if item is not None and item is not False}
-    try:
-        return digest_bytes(msgspec.json.encode(_plain(value), order="deterministic"))
-    except RecursionError:
-        return digest_bytes(encode_value(arguments))
-
-
-def _plain(value: object) -> object:
-    """Numbers as JavaScript would write them again: `1.0` is `1`."""
-    match value:
-        case float() if value.is_integer():
-            return int(value)
-        case dict():
-            return {key: _plain(item) for key, item in value.items()}
-        case list():
-            return [_plain(item) for item in value]
-        case _:
-            return value
-
-
 def compare_with_gateway(
     imported: ImportedTranscript,
     calls: Iterable[GatewayCall],
     *,
     usage: Usage | None = None,
+    side_usage: Usage | None = None,
     cost_usd: str | None = None,
 ) -> tuple[Disagreement, ...]:
     """What the transcript and the wire do not agree on.
 
     Calls are matched by id, then by tool and arguments. Formats that tell calls in the agent's own words are
     compared by tokens and cost alone. What one side leaves open is no disagreement.
+
+    Args:
+        imported: What the agent says.
+        calls: Tools that models asked for, in order.
+        usage: What all answers together consumed.
+        side_usage: The part of it for requests that offered no tools, such as titles: agents leave it out.
+        cost_usd: What was metered, in dollars.
     """
     importer = IMPORTERS.get(imported.format)
     found: list[Disagreement] = []
     if importer is None or importer.calls == "wire":
         found.extend(_compare_calls(imported, list(calls)))
     if usage is not None:
-        found.extend(_compare_tokens(imported, usage))
+        found.extend(_compare_tokens(imported, usage, side_usage or Usage()))
     claimed = imported.totals.cost_usd
-    if cost_usd is not None and claimed is not None and Decimal(claimed) != Decimal(cost_usd):
+    if cost_usd is not None and claimed is not None and not _is_rounded(Decimal(claimed), Decimal(cost_usd)):
         found.append(CostDiffers(in_transcript=claimed, on_wire=cost_usd))
     return tuple(found)
 
 
+def _is_rounded(claimed: Decimal, metered: Decimal) -> bool:
+    """Whether two sums differ by rounding alone: of binary fractions, or to the places that are shown.
+
+    Agents that know no price say 0, which is no statement at all.
+    """
+    if not claimed:
+        return True
+    exponent = claimed.as_tuple().exponent
+    places = -exponent if isinstance(exponent, int) else 0
+    shown = Decimal(5).scaleb(-places - 1) if places >= _LEAST_PLACES else Decimal(0)
+    return abs(claimed - metered) <= max(shown, abs(metered) * _FLOAT_NOISE)
+
+
 def _compare_calls(imported: ImportedTranscript, wire: list[GatewayCall]) -> Iterator[Disagreement]:
-    ours = [(call, digest_arguments(call.arguments)) for call in imported.calls]
     left = dict(enumerate(wire))
     rest = []
     by_id = _group(left, lambda seen: seen.call_id)
-    for call, digest in ours:
+    for call in imported.calls:
         candidates = by_id.get(call.call_id, []) if call.call_id else []
         if not candidates:
-            rest.append((call, digest))
+            rest.append(call)
             continue
         # Ids can repeat in a run; the one that says the same is the one.
-        index = next((i for i in candidates if _content(left[i]) == (call.name, digest)), candidates[0])
+        index = next((i for i in candidates if _is_same(call, left[i])), candidates[0])
         candidates.remove(index)
         partner = left.pop(index)
-        if _content(partner) != (call.name, digest):
+        if not _is_same(call, partner):
+            digest = digest_arguments(call.arguments, partner.defaults)
             yield CallDiffers(
                 call_id=call.call_id or "",
                 in_transcript=f"{call.name} {digest}",
                 on_wire=f"{partner.name} {partner.arguments_digest}",
             )
+    yield from _match_by_content(rest, left)
+
+
+def _match_by_content(calls: Iterable[ImportedCall], left: dict[int, GatewayCall]) -> Iterator[Disagreement]:
+    defaults = {seen.name: seen.defaults for seen in left.values()}
     by_content = _group(left, _content)
-    for call, digest in rest:
+    for call in calls:
+        digest = digest_arguments(call.arguments, defaults.get(call.name, {}))
         partners = by_content.get((call.name, digest))
         if partners:
             del left[partners.pop(0)]
@@ -181,6 +186,10 @@ def _compare_calls(imported: ImportedTranscript, wire: list[GatewayCall]) -> Ite
             yield CallNotOnWire(order=call.order, call_id=call.call_id, name=call.name)
     for seen in left.values():
         yield CallNotInTranscript(call_id=seen.call_id, name=seen.name)
+
+
+def _is_same(call: ImportedCall, seen: GatewayCall) -> bool:
+    return _content(seen) == (call.name, digest_arguments(call.arguments, seen.defaults))
 
 
 def _content(call: GatewayCall) -> tuple[str, str]:
@@ -194,10 +203,10 @@ def _group(calls: Mapping[int, GatewayCall], key: Callable[[GatewayCall], _Key])
     return groups
 
 
-def _compare_tokens(imported: ImportedTranscript, wire: Usage) -> Iterator[Disagreement]:
+def _compare_tokens(imported: ImportedTranscript, wire: Usage, side: Usage) -> Iterator[Disagreement]:
     """The agent's own total; where it gives none, the sum over its messages must not exceed the wire's.
 
-    Messages are often not all: titles and summaries are asked for on the side.
+    Messages are often not all: titles and summaries are asked for on the side, and few agents count those.
     """
     has_total = imported.totals.usage != Usage()
     claims = imported.totals.usage if has_total else imported.total_usage
@@ -205,5 +214,6 @@ def _compare_tokens(imported: ImportedTranscript, wire: Usage) -> Iterator[Disag
         claimed, metered = getattr(claims, part), getattr(wire, part)
         if claimed is None or metered is None:
             continue
-        if claimed > metered or (has_total and claimed != metered):
+        without_side = metered - (getattr(side, part) or 0)
+        if claimed > metered or (has_total and claimed not in {metered, without_side}):
             yield TokensDiffer(part=part, in_transcript=claimed, on_wire=metered)

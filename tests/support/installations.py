@@ -14,6 +14,7 @@ from repotrial.sandbox import (
     Installation,
     InstallationSettings,
     Level,
+    SetupNetwork,
     open_installation,
 )
 from repotrial.sandbox._installation._variables import Phase
@@ -81,9 +82,14 @@ class Trial:
         level: Level | None = None,
         secrets: Mapping[str, str] | None = None,
         variables: Mapping[str, str] | None = None,
+        network: SetupNetwork | None = None,
     ) -> Installation:
         settings = InstallationSettings(
-            cache=self.cache, home=self.place / "home", variables=variables or {}, secrets=secrets or {}
+            cache=self.cache,
+            home=self.place / "home",
+            variables=variables or {},
+            secrets=secrets or {},
+            network=network,
         )
         return open_installation(load_contract(self.directory), settings, level=level)
 

@@ -53,7 +53,7 @@ from repotrial.contract._policy import (
     ToolPolicy,
     Violations,
 )
-from repotrial.contract._problems import Problem
+from repotrial.contract._problems import Problem, render_problems
 from repotrial.contract._record import (
     CONTRACT_RECORD_SCHEMA,
     ContractRecord,
@@ -222,4 +222,5 @@ __all__ = [
     "parse_lock",
     "parse_record",
     "parse_run_spec",
+    "render_problems",
 ]

@@ -197,8 +197,14 @@ class _Walk:
         self.report(code, place, f"expected {expected_words(info)}, found {describe(value)}", hint)
 
     def _missing_key(self, name: str, info: mi.Type, place: Place) -> None:
-        message = f"expected {expected_words(info)}, found no such key"
-        self.report("key-missing", (*place, name), message, f"add {name} = …")
+        words = expected_words(info)
+        header = ".".join(part for part in (*place, name) if isinstance(part, str))
+        hint = f"add {name} = …"
+        if words.startswith("a table"):
+            hint = f"add a table [{header}]"
+        elif words.startswith("an array of tables"):
+            hint = f"add a table [[{header}]]"
+        self.report("key-missing", (*place, name), f"expected {words}, found no such key", hint)
 
     def _unknown_key(self, key: str, struct: mi.StructType, place: Place) -> None:
         if len(self.findings) >= MAX_FINDINGS:

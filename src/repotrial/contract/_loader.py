@@ -25,7 +25,7 @@ from repotrial.contract._loaded import CONTRACT_FILE, LoadedContract
 from repotrial.contract._lock import LOCK_FILE, ContractLock
 from repotrial.contract._lockfile import read_lock
 from repotrial.contract._major import check_major, newer_minor
-from repotrial.contract._problems import Problem
+from repotrial.contract._problems import Problem, render_problems
 from repotrial.contract._rules import iter_contradictions
 from repotrial.contract._rules_files import iter_collisions, iter_shown_files
 from repotrial.contract._text import decode_text, parse_toml
@@ -36,7 +36,6 @@ __all__ = ["ContractInvalidError", "check_directory", "load_contract"]
 MAX_LOCK_BYTES = 16 * MAX_CONTRACT_BYTES
 """Largest `contract.lock.json`: it has a line for each of the oracle's files."""
 
-_PROBLEMS_IN_MESSAGE = 5
 _STATEMENT_KEY = re.compile(r"""^[ \t]*(?:statement|"statement"|'statement')[ \t]*=""", re.MULTILINE)
 
 
@@ -46,14 +45,12 @@ class ContractInvalidError(ContractError):
     code = "contract-invalid"
     default_hint = "`repotrial contract check` lists every problem with its file and line"
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
+    def __init__(self, problems: Iterable[Problem], *, where: Path | None = None) -> None:
         self.problems = tuple(problems)
         errors = [problem for problem in self.problems if problem.severity == "error"]
-        lines = [f"  {problem}" for problem in errors[:_PROBLEMS_IN_MESSAGE]]
-        if len(errors) > len(lines):
-            lines.append(f"  … and {len(errors) - len(lines)} more")
-        noun = "problem" if len(errors) == 1 else "problems"
-        super().__init__("\n".join([f"expected a sound contract, found {len(errors)} {noun}:", *lines]))
+        # One command may be given several contracts, whose files have the same names.
+        prefix = "" if where is None else f"{where}: "
+        super().__init__(f"{prefix}{render_problems('contract', errors)}")
 
 
 def load_contract(directory: Path, *, lock_ignored: bool = False) -> LoadedContract:
@@ -68,7 +65,7 @@ def load_contract(directory: Path, *, lock_ignored: bool = False) -> LoadedContr
     """
     loaded, problems = check_directory(directory, lock_ignored=lock_ignored)
     if loaded is None:
-        raise ContractInvalidError(problems)
+        raise ContractInvalidError(problems, where=directory)
     return loaded
 
 

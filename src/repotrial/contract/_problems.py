@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
 
-__all__ = ["Problem", "Severity"]
+__all__ = ["Problem", "Severity", "render_problems"]
+
+_SHOWN = 5
 
 Severity: TypeAlias = Literal["error", "warning"]
 
@@ -34,3 +37,12 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
         field = f" {self.field}:" if self.field else ""
         hint = f" ({self.hint})" if self.hint else ""
         return f"{place}:{field} {self.message}{hint} [{self.code}]"
+
+
+def render_problems(what: str, problems: Sequence[Problem]) -> str:
+    """The message of an error about a document: how many problems it has, and the first of them."""
+    lines = [f"  {problem}" for problem in problems[:_SHOWN]]
+    if len(problems) > len(lines):
+        lines.append(f"  … and {len(problems) - len(lines)} more")
+    noun = "problem" if len(problems) == 1 else "problems"
+    return "\n".join([f"expected a sound {what}, found {len(problems)} {noun}:", *lines])

@@ -94,7 +94,7 @@ def test_the_error_counts_the_problems_and_shows_the_first(tmp_path: Path) -> No
     assert caught.value.code == "contract-invalid"
     assert len(caught.value.problems) == 10
     lines = str(caught.value).splitlines()
-    assert lines[0] == "expected a sound contract, found 10 problems:"
+    assert lines[0] == f"{tmp_path}: expected a sound contract, found 10 problems:"
     assert lines[1].startswith("  contract.toml:4: kind: expected ")
     assert lines[-1] == "  … and 5 more"
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import pytest
@@ -14,10 +15,13 @@ from repotrial.contract import (
     SetupStep,
     load_contract,
 )
+from repotrial.run import ProxiedSetup
 from repotrial.sandbox import (
+    Capabilities,
     CommandResult,
     HostMountError,
     HostRoot,
+    Level,
     SandboxSpec,
     Scratch,
     StreamCapture,
@@ -33,13 +37,27 @@ from repotrial.sandbox._installation._mounts import (
 from repotrial.sandbox._installation._output import describe_end, render_tail
 from repotrial.sandbox._installation._place import ScratchPlace
 from repotrial.sandbox._installation._premises import build_limits
-from repotrial.sandbox._installation._setup import SetupNetworkError, verify_setup_network
+from repotrial.sandbox._installation._setup_errors import SetupNetworkError
+from repotrial.sandbox._installation._setup_network import verify_setup_network
 from repotrial.sandbox._installation._variables import Phase, build_variables
 from repotrial.sandbox._levels._bubblewrap import build_plan
 from repotrial.sandbox._levels._files import HostFiles
 from repotrial.sandbox._resources._limits import DiskWatch
 from repotrial.trace import Exited, ExitStatus, Signaled, TimedOut
 from support.contracts import write_contract
+
+_CAPABILITIES = Capabilities(
+    level=Level.L3,
+    network="namespace",
+    has_overlay=True,
+    has_stages=True,
+    syscall_audit="notify",
+    memory_limit="polled",
+    cpu_meter="sampled",
+    disk_limit="polled",
+    freezer="signals",
+    has_images=True,
+)
 
 
 @pytest.fixture
@@ -109,11 +127,23 @@ def test_nothing_appears_where_there_is_no_room_for_it(target: str) -> None:
         verify_targets(HostRoot(), [target])
 
 
-def test_a_step_with_network_is_refused_by_its_name() -> None:
+def test_a_step_with_network_is_refused_by_its_name_where_nobody_opens_it() -> None:
     network = AllowListNetwork(hosts=("packages.example.org",))
     steps = (SetupStep(run="x"), SetupStep(run="y", id="fetch", network=network))
-    with pytest.raises(SetupNetworkError, match="fetch"):
-        verify_setup_network(steps)
+    with pytest.raises(SetupNetworkError, match=r"fetch: .* found nobody"):
+        verify_setup_network(steps, None, _CAPABILITIES)
+
+
+@pytest.mark.parametrize("kind", ["container", "filtered", "open"])
+def test_a_step_with_network_is_refused_at_a_level_without_a_network_of_ours(
+    kind: Literal["container", "filtered", "open"],
+) -> None:
+    steps = (SetupStep(run="y", network=AllowListNetwork(hosts=("packages.example.org",))),)
+    verify_setup_network(steps, ProxiedSetup(), _CAPABILITIES)
+    other = msgspec.structs.replace(_CAPABILITIES, network=kind)
+    verify_setup_network((SetupStep(run="x"),), None, other)
+    with pytest.raises(SetupNetworkError, match=r"step 1: .* found level L3"):
+        verify_setup_network(steps, ProxiedSetup(), other)
 
 
 def test_limits_are_those_that_kill_and_processor_time_is_the_agents_alone(contract: Contract) -> None:

@@ -18,7 +18,6 @@ from support.waiting import wait_until
 ORDER = StartOrder(
     bubblewrap="/bin/false",
     label="test",
-    arguments=[],
     is_staged=False,
     trees=[],
     overlays=[],
@@ -47,7 +46,7 @@ def has_ended(pid: int) -> bool:
 def await_server(launcher: Launcher) -> None:
     """Until it serves, it may still be whoever started it."""
     nothing = os.open("/dev/null", os.O_RDWR)
-    os.close(launcher.start_sandbox(ORDER, [nothing] * 5).pidfd)
+    os.close(launcher.start_sandbox(ORDER, [nothing] * 6).pidfd)
     os.close(nothing)
 
 

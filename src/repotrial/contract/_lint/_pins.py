@@ -172,7 +172,7 @@ def _unrecorded(subject: Subject, field: str, network: Network) -> Iterator[Find
             message=f"expected no network, or recorded exchanges, found live access to {hosts}",
             hint="vendor what is fetched, or add `recording` so that the next run replays it"
             if network.recording is None
-            else f"run it once, so that {network.recording} is written",
+            else f"run it once, and put what was recorded at {network.recording}",
         )
 
 

@@ -21,11 +21,12 @@ from repotrial.sandbox._installation._place import ContractChangedError, Scratch
 from repotrial.sandbox._installation._programs import ImagePackagesError
 from repotrial.sandbox._installation._sandbox import ContractSandbox
 from repotrial.sandbox._installation._services import ServiceNotReadyError
-from repotrial.sandbox._installation._setup import (
+from repotrial.sandbox._installation._setup_errors import (
     SetupFailedError,
     SetupNetworkError,
     SetupOutputMissingError,
 )
+from repotrial.sandbox._installation._setup_network import ServedNetwork, SetupNetwork, StepNetwork
 from repotrial.sandbox._installation._variables import CONTROLLED_VARIABLES, Phase, SecretMissingError
 
 __all__ = [
@@ -47,10 +48,13 @@ __all__ = [
     "Phase",
     "ScratchPlace",
     "SecretMissingError",
+    "ServedNetwork",
     "ServiceNotReadyError",
     "SetupFailedError",
+    "SetupNetwork",
     "SetupNetworkError",
     "SetupOutputMissingError",
+    "StepNetwork",
     "TargetTakenError",
     "open_artifact",
     "open_installation",

@@ -26,7 +26,12 @@ from repotrial.sandbox._installation._premises import (
     open_premises,
 )
 from repotrial.sandbox._installation._sandbox import ContractSandbox
-from repotrial.sandbox._installation._setup import ContractSetup, verify_setup_network, write_scripts
+from repotrial.sandbox._installation._setup import ContractSetup, write_scripts
+from repotrial.sandbox._installation._setup_network import (
+    SetupAccess,
+    find_setup_access,
+    verify_setup_network,
+)
 from repotrial.sandbox._installation._variables import Phase, verify_secrets
 from repotrial.sandbox._model import (
     WORKSPACE,
@@ -35,7 +40,6 @@ from repotrial.sandbox._model import (
     CommandSpec,
     Level,
     ResourceLimits,
-    Sandbox,
     Stage,
 )
 from repotrial.sandbox._workspace import (
@@ -44,6 +48,7 @@ from repotrial.sandbox._workspace import (
     BaseRequest,
     CopyWorkspace,
     OverlayWorkspace,
+    SetupNetworkRecord,
     SetupPlace,
     Workspace,
     WorkspacePlace,
@@ -100,6 +105,15 @@ class Installation:
     def facts(self) -> InstallationFacts:
         """For the manifest."""
         return self._premises.facts
+
+    @property
+    def setup_network(self) -> SetupNetworkRecord | None:
+        """What Setup reached and made, now or when the base was made; null where it had no network.
+
+        Raises:
+            SetupRecordUnreadableError: it cannot be read.
+        """
+        return self.base.network
 
     @property
     def environment_id(self) -> str:
@@ -224,23 +238,24 @@ def open_installation(
     Raises:
         ContractUnlockedError: the contract has no lock.
         SecretMissingError: a required secret was not given.
-        SetupNetworkError: a step of Setup wants the network.
+        SetupNetworkError: a step of Setup wants the network, and there is none for it.
         LevelMissingError: the machine cannot give what the contract needs.
         HostToolsError: tools are missing.
         SetupFailedError: a step of Setup fails.
         FilesPresentError: what must not exist does.
     """
     verify_secrets(loaded.contract.environment, settings.secrets)
-    verify_setup_network(loaded.contract.setup)
     request = BaseRequest.from_contract(loaded)
     capabilities = choose_level(loaded.contract, level)
+    verify_setup_network(loaded.contract.setup, settings.network, capabilities)
     workspaces = settings.cache / "workspaces"
     reap_workspaces(workspaces)
     identity = find_identity()
     with ExitStack() as stack:
         place = stack.enter_context(ScratchPlace(workspaces, owner=None))
         premises = open_premises(loaded, settings, capabilities=capabilities, place=place, stack=stack)
-        setup = _build_setup(loaded, premises, place=place, owner=identity)
+        access = find_setup_access(loaded, settings.network, place=place, secrets=settings.secrets)
+        setup = _build_setup(loaded, premises, access, place=place, owner=identity)
         if setup is not None:
             request = msgspec.structs.replace(request, environment_id=premises.environment_id)
         # The workspace must belong to whoever works in it: for root that is not root.
@@ -261,7 +276,12 @@ def open_installation(
 
 
 def _build_setup(
-    loaded: LoadedContract, premises: Premises, *, place: ScratchPlace, owner: Account
+    loaded: LoadedContract,
+    premises: Premises,
+    access: SetupAccess | None,
+    *,
+    place: ScratchPlace,
+    owner: Account,
 ) -> ContractSetup | None:
     """Setup, where there is anything to do: steps to run, outputs to keep, or places to mount upon."""
     outputs = build_outputs(loaded.contract)
@@ -280,18 +300,20 @@ def _build_setup(
         "secrets": names,
     }
 
-    def open_place(setup_place: SetupPlace) -> Sandbox:
-        return premises.open(_build_wish(setup_place, outputs, scripts))
+    def open_place(setup_place: SetupPlace) -> ContractSandbox:
+        shown = [*([] if scripts is None else [scripts]), *([] if access is None else access.binds)]
+        wish = _build_wish(setup_place, outputs, shown)
+        return premises.open(wish, sink=None if access is None else access.watch)
 
-    return ContractSetup(loaded, outputs=outputs, facts=facts, owner=owner, open_place=open_place)
+    return ContractSetup(
+        loaded, outputs=outputs, facts=facts, owner=owner, open_place=open_place, access=access
+    )
 
 
-def _build_wish(place: SetupPlace, outputs: SetupOutputs, scripts: Bind | None) -> SandboxWish:
+def _build_wish(place: SetupPlace, outputs: SetupOutputs, shown: Sequence[Bind]) -> SandboxWish:
     """The sandbox of Setup: what is mounted in the tree gets its mount points there by being mounted."""
     binds = outputs.build_binds(place.outputs, is_writable=True)
-    return SandboxWish(
-        workspace=place.tree, phase="setup", binds=binds if scripts is None else (*binds, scripts)
-    )
+    return SandboxWish(workspace=place.tree, phase="setup", binds=(*binds, *shown))
 
 
 def _is_in_workspace(target: str) -> bool:

@@ -21,6 +21,7 @@ from repotrial.sandbox._installation._mounts import build_host_bind, build_scrat
 from repotrial.sandbox._installation._place import ScratchPlace, read_pinned
 from repotrial.sandbox._installation._programs import Programs, ProgramSources, hold_entry, open_programs
 from repotrial.sandbox._installation._sandbox import ContractSandbox
+from repotrial.sandbox._installation._setup_network import SetupNetwork
 from repotrial.sandbox._installation._variables import Phase, build_variables
 from repotrial.sandbox._model import (
     Bind,
@@ -49,6 +50,8 @@ class InstallationSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The operator's environment, for the same; programs in a sandbox never see it."""
     secrets: Mapping[str, str] = {}
     """Values of secrets, by the names that the contract declares; others are ignored."""
+    network: SetupNetwork | None = None
+    """Opens the network of steps of Setup that declare one; without it such contracts are refused."""
 
 
 class SandboxWish(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Final
 
@@ -11,27 +11,21 @@ import msgspec
 
 from repotrial._core.canonical import JsonValue, canonical_digest
 from repotrial._core.digest import Digest
-from repotrial._core.errors import ContractError, MachineError
 from repotrial.contract import LoadedContract, SetupStep
 from repotrial.sandbox._environment._interrupt import watch_interrupt
 from repotrial.sandbox._identity import Account
 from repotrial.sandbox._installation._mounts import SetupOutputs
 from repotrial.sandbox._installation._output import describe_end, render_tail
 from repotrial.sandbox._installation._place import ScratchPlace, read_pinned
-from repotrial.sandbox._model import WORKSPACE, Bind, CommandSpec, Sandbox
-from repotrial.sandbox._workspace._base import SetupPlace
+from repotrial.sandbox._installation._sandbox import ContractSandbox
+from repotrial.sandbox._installation._setup_errors import SetupFailedError, SetupOutputMissingError
+from repotrial.sandbox._installation._setup_network import SetupAccess, find_recording_pins, name_step
+from repotrial.sandbox._model import WORKSPACE, Bind, CommandSpec
+from repotrial.sandbox._workspace import SetupAttempts, SetupPlace
 from repotrial.sandbox._workspace._beneath import open_beneath
 from repotrial.trace import Exited
 
-__all__ = [
-    "SETUP_TARGET",
-    "ContractSetup",
-    "SetupFailedError",
-    "SetupNetworkError",
-    "SetupOutputMissingError",
-    "verify_setup_network",
-    "write_scripts",
-]
+__all__ = ["SETUP_TARGET", "ContractSetup", "write_scripts"]
 
 SETUP_TARGET: Final = "/opt/repotrial/setup"
 """Where steps find their scripts."""
@@ -39,41 +33,6 @@ _FORMAT: Final = "repotrial/setup@1"
 _STEP_SECONDS: Final = 600
 _MEGABYTE: Final = 1024**2
 _KEPT_BYTES: Final = 8 * _MEGABYTE
-
-
-class SetupFailedError(ContractError):
-    """A step of Setup did not succeed."""
-
-    code = "setup-failed"
-    default_hint = "look at what it printed; steps run without network, in the contract's own environment"
-
-
-class SetupOutputMissingError(ContractError):
-    """Setup ended well, but something that a step declares as its output is not there."""
-
-    code = "setup-output-missing"
-    default_hint = "declare only what the steps make"
-
-
-class SetupNetworkError(MachineError):
-    """A step of Setup wants the network, which no sandbox of this machine can be given."""
-
-    code = "setup-network"
-    default_hint = 'put what the step fetches beside the contract as an artifact, and set network = "none"'
-
-
-def verify_setup_network(steps: Sequence[SetupStep]) -> None:
-    """Refuse what could only fail later.
-
-    Raises:
-        SetupNetworkError: a step wants the network.
-    """
-    for number, step in enumerate(steps):
-        if step.network != "none":
-            raise SetupNetworkError(
-                f"setup: {_name(step, number)}: expected a step without network, which is all that this "
-                f"machine can give to one, found {type(step.network).__name__}"
-            )
 
 
 def write_scripts(loaded: LoadedContract, place: ScratchPlace) -> Bind | None:
@@ -95,6 +54,7 @@ class ContractSetup:
         facts: What else decides the product: places where something is mounted, variables.
         owner: The account that programs inside have, where it is not ours.
         open_place: Opens the sandbox that the steps run in.
+        access: The network of steps that declare one; null where none does.
     """
 
     def __init__(
@@ -104,13 +64,15 @@ class ContractSetup:
         outputs: SetupOutputs,
         facts: Mapping[str, JsonValue],
         owner: Account,
-        open_place: Callable[[SetupPlace], Sandbox],
+        open_place: Callable[[SetupPlace], ContractSandbox],
+        access: SetupAccess | None = None,
     ) -> None:
         self._loaded = loaded
         self._outputs = outputs
         self._facts = facts
         self._owner = owner
         self._open_place = open_place
+        self._access = access
 
     @cached_property
     def digest(self) -> Digest:
@@ -120,14 +82,20 @@ class ContractSetup:
         scripts: list[JsonValue] = [
             [path, pins.get(path)] for step in contract.setup for path in step.scripts
         ]
+        tapes: list[JsonValue] = [
+            [pin.path, pin.digest]
+            for step in contract.setup
+            for pin in find_recording_pins(self._loaded, step)
+        ]
         steps: JsonValue = msgspec.to_builtins(contract.setup)
         targets: list[JsonValue] = list(self._outputs.targets)
-        return canonical_digest(
-            {"format": _FORMAT, "steps": steps, "scripts": scripts, "targets": targets, **self._facts}
-        )
+        parts: dict[str, JsonValue] = {"steps": steps, "scripts": scripts, "targets": targets}
+        if tapes:
+            parts["recordings"] = tapes
+        return canonical_digest({"format": _FORMAT, **parts, **self._facts})
 
-    def execute(self, place: SetupPlace) -> None:
-        """Run the steps.
+    def execute(self, place: SetupPlace) -> SetupAttempts | None:
+        """Run the steps; what they tried to reach, where one of them has a network.
 
         Raises:
             SetupFailedError: one of them fails.
@@ -141,23 +109,35 @@ class ContractSetup:
                 os.chown(slot, self._owner.uid, self._owner.gid)
         with self._open_place(place) as sandbox, watch_interrupt(sandbox.close):
             for number, step in enumerate(self._loaded.contract.setup):
-                self._run(sandbox, step, _name(step, number))
+                self._serve(sandbox, step, number, place)
         self._verify_outputs(place)
+        return None if self._access is None else self._access.collect()
 
-    def _run(self, sandbox: Sandbox, step: SetupStep, name: str) -> None:
+    def _serve(self, sandbox: ContractSandbox, step: SetupStep, number: int, place: SetupPlace) -> None:
+        if self._access is None:
+            self._run(sandbox, step, number, {})
+            return
+        with self._access.serve(sandbox, step, number, place.recordings) as variables:
+            self._run(sandbox, step, number, variables)
+
+    def _run(
+        self, sandbox: ContractSandbox, step: SetupStep, number: int, variables: Mapping[str, str]
+    ) -> None:
         result = sandbox.run(
             CommandSpec(
                 argv=("bash", "-euo", "pipefail", "-c", step.run),
                 cwd=WORKSPACE if step.cwd == "." else f"{WORKSPACE}/{step.cwd}",
-                variables={"REPOTRIAL_SETUP": SETUP_TARGET, **step.variables},
+                variables={"REPOTRIAL_SETUP": SETUP_TARGET, **variables, **step.variables},
                 timeout_seconds=step.timeout_seconds or _STEP_SECONDS,
                 prefix_bytes=_KEPT_BYTES,
                 output_bytes=self._loaded.contract.limits.output_mb * _MEGABYTE,
             )
         )
         if result.exit != Exited(code=0) or result.cause != "ended":
+            refusals = "" if self._access is None else self._access.describe_refusals()
             raise SetupFailedError(
-                f"setup: {name}: expected exit code 0, found {describe_end(result)}\n{render_tail(result)}"
+                f"setup: {name_step(step, number)}: expected exit code 0, found {describe_end(result)}\n"
+                f"{render_tail(result)}" + (refusals and f"\n{refusals}")
             )
 
     def _verify_outputs(self, place: SetupPlace) -> None:
@@ -173,7 +153,3 @@ class ContractSetup:
                     ) from error
         finally:
             os.close(handle)
-
-
-def _name(step: SetupStep, number: int) -> str:
-    return step.id or f"step {number + 1}"

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Final
 
-from repotrial.sandbox._lean._kernel import refuse_new_privileges, system_call
+from repotrial.sandbox._lean._kernel import control_process, refuse_new_privileges, system_call
 
 __all__ = [
     "adopt_orphans",
@@ -31,6 +31,7 @@ __all__ = [
     "find_own_namespaces",
     "hide_from_tracers",
     "join_cgroups",
+    "leave_mounts",
     "make_private_mounts",
     "move_tree",
     "open_tree",
@@ -43,13 +44,16 @@ _PR_CAPBSET_DROP, _PR_SET_CHILD_SUBREAPER, _PR_CAP_AMBIENT = 24, 36, 47
 _PR_CAP_AMBIENT_CLEAR_ALL: Final = 4
 _CAPABILITY_VERSION_3: Final = 0x20080522
 _CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWPID = 0x00020000, 0x10000000, 0x20000000
-_MS_REC, _MS_PRIVATE = 0x4000, 0x40000
+_MS_REC, _MS_PRIVATE, _MS_SLAVE = 0x4000, 0x40000, 0x80000
+_MNT_DETACH: Final = 2
 _MS_NOSUID, _MS_NODEV = 2, 4
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 _OPEN_TREE_CLONE, _OPEN_TREE_CLOEXEC = 1, os.O_CLOEXEC
 _MOVE_MOUNT_F_EMPTY_PATH: Final = 4
 _NS_GET_USERNS: Final = 0xB701
+_SIGKILL: Final = int(signal.SIGKILL)
 _CLOSE_RANGE_CLOEXEC: Final = 4
+_OPEN_MAX: Final = os.sysconf("SC_OPEN_MAX")
 _HIGHEST: Final = 0xFFFFFFFF
 _USUAL_DESCRIPTORS: Final = 1024
 _NEEDED: Final = ("net", "pid", "mnt")
@@ -64,24 +68,24 @@ def die_with(parent: int) -> None:
     The kernel forgets this when credentials change, so it is said again after every such step. The parent
     must have a single thread: the signal comes when the *thread* that forked ends.
     """
-    system_call("prctl", _PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    control_process(_PR_SET_PDEATHSIG, _SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
 
 
 def adopt_orphans() -> None:
     """Become the parent of descendants whose parents end: here they are reaped, or found."""
-    system_call("prctl", _PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    control_process(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def hide_from_tracers() -> None:
     """Close memory, descriptors and environment of this process to others of the same user."""
-    system_call("prctl", _PR_SET_DUMPABLE, 0, 0, 0, 0)
+    control_process(_PR_SET_DUMPABLE, 0)
 
 
 def show_to_itself() -> None:
     """Make this process's own files under /proc its own again, so that it can write its id maps."""
-    system_call("prctl", _PR_SET_DUMPABLE, 1, 0, 0, 0)
+    control_process(_PR_SET_DUMPABLE, 1)
 
 
 def erase_command_line(name: str) -> None:
@@ -96,10 +100,10 @@ def erase_command_line(name: str) -> None:
 def close_all_but(kept: Iterable[int]) -> None:
     """Close every descriptor above standard error that is not kept."""
     start = 3
-    for descriptor in sorted({number for number in kept if number >= start}):
+    for descriptor in sorted(kept):
         os.closerange(start, descriptor)
-        start = descriptor + 1
-    os.closerange(start, os.sysconf("SC_OPEN_MAX"))
+        start = max(start, descriptor + 1)
+    os.closerange(start, _OPEN_MAX)
 
 
 def close_on_execution() -> None:
@@ -124,12 +128,12 @@ def drop_capabilities() -> None:
     refuse_new_privileges()
     for number in range(64):
         try:
-            system_call("prctl", _PR_CAPBSET_DROP, number, 0, 0, 0)
+            control_process(_PR_CAPBSET_DROP, number)
         except OSError as error:
             if error.errno != errno.EINVAL:  # the first number that this kernel does not know
                 raise
             break
-    system_call("prctl", _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+    control_process(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
     system_call("capset", struct.pack("=Ii", _CAPABILITY_VERSION_3, 0), bytes(24))
 
 
@@ -137,6 +141,23 @@ def join_cgroups(descriptors: Iterable[int]) -> None:
     """Move into control groups whose `cgroup.procs` the harness has opened for us."""
     for descriptor in descriptors:
         os.write(descriptor, b"0")
+
+
+def leave_mounts(places: Iterable[str]) -> None:
+    """Live without what is mounted at these places and below them, where this account may; others keep it.
+
+    Bubblewrap reads the list of all mounts once for each mount it makes, and the host's control groups alone
+    can be half of that list. What the host mounts elsewhere later still appears.
+    """
+    try:
+        system_call("unshare", _CLONE_NEWNS)
+        system_call("mount", b"none", b"/", None, _MS_REC | _MS_SLAVE, None)
+    except OSError:  # some roots may not
+        return
+    for place in places:
+        with contextlib.suppress(OSError):  # until nothing is mounted there
+            while True:
+                system_call("umount2", place.encode(), _MNT_DETACH)
 
 
 def make_private_mounts(staging: str) -> None:

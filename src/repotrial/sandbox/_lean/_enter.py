@@ -36,7 +36,7 @@ from repotrial.sandbox._lean._confine import (
 from repotrial.sandbox._lean._kernel import install_filter
 from repotrial.sandbox._lean._messages import receive_message, send_message
 
-__all__ = ["CommandOrder", "EnterOrder", "enter_sandbox"]
+__all__ = ["DEFAULT_SIGNALS", "CommandOrder", "EnterOrder", "enter_sandbox", "ignore_signal"]
 
 _SEARCH_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 _PATIENCE_SECONDS: Final = 0.05
@@ -45,7 +45,8 @@ _COMMANDS: Final = 100
 _NEWS: Final = struct.Struct("=I?")
 """A keeper's number, and whether it waits for an order; written at once."""
 _MANY: Final = 256
-_ALL_SIGNALS: Final = signal.valid_signals()
+DEFAULT_SIGNALS: Final = [int(each) for each in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}]
+"""Plain numbers: enumerations lie about in memory, and a fork copies every page that it looks at."""
 
 
 class EnterOrder(NamedTuple):
@@ -117,8 +118,8 @@ class _Entrance:
         self._waiting: set[int] = set()
         self._made = 0
         self._wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        # The launch server has set a handler that does nothing, and we have it from there.
         signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, _ignore)
 
     def serve(self) -> NoReturn:
         self._make_keeper()
@@ -137,7 +138,6 @@ class _Entrance:
             return
         if not pid:
             signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             _Keeper(self._channel, number, self._tell).serve()
         self._keepers[pid] = number
         self._waiting.add(number)
@@ -181,7 +181,7 @@ class _Entrance:
                 self._waiting.discard(self._keepers.pop(pid, 0))
 
 
-def _ignore(_number: int, _frame: object) -> None:
+def ignore_signal(_number: int, _frame: object) -> None:
     """Waking up is all that is wanted."""
 
 
@@ -287,7 +287,7 @@ def _start(order: CommandOrder, stdout: int, stderr: int) -> int:
         ],
         setsid=True,
         setsigmask=[],
-        setsigdef=_ALL_SIGNALS - {signal.SIGKILL, signal.SIGSTOP},
+        setsigdef=DEFAULT_SIGNALS,
     )
 
 

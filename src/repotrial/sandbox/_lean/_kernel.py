@@ -12,7 +12,7 @@ import errno
 import os
 import socket
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Final, TypeAlias
 
@@ -21,6 +21,7 @@ from repotrial.sandbox._lean._syscalls import build_numbers, find_machine
 __all__ = [
     "Argument",
     "build_buffer",
+    "control_process",
     "install_filter",
     "read_notification_sizes",
     "receive_descriptor",
@@ -65,6 +66,24 @@ def system_call(name: str, *arguments: Argument) -> int:
     return result
 
 
+@cache
+def _load_prctl() -> Callable[[int, int, int, int, int], int]:
+    prctl = _load_libc().prctl
+    prctl.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
+    return prctl
+
+
+def control_process(option: int, value: int = 0) -> None:
+    """Change something about this process: prctl, which is called often enough to have its own way.
+
+    Raises:
+        OSError: The kernel refused.
+    """
+    if _load_prctl()(option, value, 0, 0, 0) < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"prctl: {os.strerror(number)}")
+
+
 def build_buffer(layout: str, *values: int) -> ctypes.Array[ctypes.c_char]:
     """A structure in memory, for the kernel to read or to fill."""
     packed = struct.pack(layout, *values)
@@ -73,7 +92,7 @@ def build_buffer(layout: str, *values: int) -> ctypes.Array[ctypes.c_char]:
 
 def refuse_new_privileges() -> None:
     """From here on no program gains anything by being executed; it cannot be taken back."""
-    system_call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    control_process(_PR_SET_NO_NEW_PRIVS, 1)
 
 
 def install_filter(program: bytes, *, with_listener: bool) -> int | None:

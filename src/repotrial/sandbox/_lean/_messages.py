@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from repotrial.sandbox._lean._kernel import receive_with_descriptors
 
-__all__ = ["Message", "receive_message", "send_message"]
+__all__ = ["Message", "decode_body", "receive_message", "receive_packet", "send_message"]
 
 _INLINE_BYTES: Final = 48 * 1024
 """What surely fits into one packet; longer bodies travel in an anonymous file."""
@@ -60,6 +60,23 @@ def receive_message(channel: socket.socket) -> Message:
         EOFError: The other side is gone.
         OSError: The same, or the time set on the channel has passed.
     """
+    packet, descriptors = receive_packet(channel)
+    return Message(decode_body(packet), descriptors)
+
+
+def decode_body(packet: bytes) -> dict[str, Any]:
+    """What a packet says."""
+    body: dict[str, Any] = json.loads(packet.decode("ascii"))
+    return body
+
+
+def receive_packet(channel: socket.socket) -> tuple[bytes, list[int]]:
+    """Wait for one message, which somebody else will read.
+
+    Raises:
+        EOFError: The other side is gone.
+        OSError: The same, or the time set on the channel has passed.
+    """
     packet, descriptors = receive_with_descriptors(channel, _INLINE_BYTES, limit_descriptors=_DESCRIPTORS)
     if not packet:
         raise EOFError("expected a message, found the end of the channel")
@@ -68,5 +85,4 @@ def receive_message(channel: socket.socket) -> Message:
         with open(file, "rb") as stream:  # noqa: PTH123 (a descriptor has no path)
             stream.seek(0)
             packet = stream.read()
-    body: dict[str, Any] = json.loads(packet.decode("ascii"))
-    return Message(body, descriptors)
+    return packet, descriptors

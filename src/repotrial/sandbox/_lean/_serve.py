@@ -19,7 +19,7 @@ import signal
 import socket
 import sys
 from collections.abc import Sequence
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 from repotrial.sandbox._lean._confine import (
     adopt_orphans,
@@ -28,14 +28,18 @@ from repotrial.sandbox._lean._confine import (
     erase_command_line,
     find_own_namespaces,
     hide_from_tracers,
+    leave_mounts,
 )
+from repotrial.sandbox._lean._enter import ignore_signal
 from repotrial.sandbox._lean._kernel import system_call
-from repotrial.sandbox._lean._messages import receive_message, send_message
-from repotrial.sandbox._lean._start import StartOrder, start_sandbox
+from repotrial.sandbox._lean._messages import decode_body, receive_packet, send_message
+from repotrial.sandbox._lean._start import STAGING, StartOrder, start_sandbox
 
 __all__ = ["main"]
 
 _NAME: Final = "repotrial"
+_NOT_SHOWN: Final = (STAGING, "/dev/hugepages", "/dev/mqueue", "/dev/pts", "/dev/shm")  # noqa: S108 - left
+"""Where the host mounts things of which no sandbox is shown any; those that it has, it has of its own."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -50,6 +54,7 @@ def main(arguments: Sequence[str]) -> None:
     os.umask(0o022)
     os.chdir("/")
     if not os.geteuid():
+        leave_mounts(_NOT_SHOWN)
         drop_account(uid, gid)
     hide_from_tracers()
     adopt_orphans()
@@ -72,7 +77,7 @@ class _Server:
         waker.setblocking(False)
         self._waker = waker
         signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+        signal.signal(signal.SIGCHLD, ignore_signal)
 
     def serve(self) -> None:
         poll = select.poll()
@@ -102,7 +107,7 @@ class _Server:
     def _answer(self) -> bool:
         """Serve one request; false when the harness has hung up."""
         try:
-            body, descriptors = receive_message(self._control)
+            packet, descriptors = receive_packet(self._control)
         except (EOFError, ConnectionError):
             return False
         server = os.getpid()
@@ -112,7 +117,7 @@ class _Server:
             send_message(self._control, {"error": str(error)})
         else:
             if not pid:
-                self._become_child(body, descriptors, server)
+                self._become_child(packet, descriptors, server)
             # Nobody has waited for it yet, so the number is still its own.
             self._children[pid] = os.pidfd_open(pid)
             send_message(self._control, {"pid": pid}, [self._children[pid]])
@@ -120,13 +125,13 @@ class _Server:
             os.close(descriptor)
         return True
 
-    def _become_child(self, body: dict[str, Any], descriptors: list[int], server: int) -> NoReturn:
+    def _become_child(self, packet: bytes, descriptors: list[int], server: int) -> NoReturn:
         try:
             gc.disable()  # it lives for a few commands, and looking around would copy pages
+            # The handler stays: it does nothing, and what is executed loses it.
             signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             close_all_but(descriptors)
-            start_sandbox(StartOrder.parse(body), descriptors, parent=server)
+            start_sandbox(StartOrder.parse(decode_body(packet)), descriptors, parent=server)
         except BaseException as error:  # noqa: BLE001 - told to the harness; there is nobody else to see it
             sys.stderr.write(f"{error}\n")
             sys.stderr.flush()

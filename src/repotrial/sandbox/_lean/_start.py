@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import signal
 import socket
 from typing import Any, Final, NamedTuple, NoReturn
 
@@ -21,7 +20,7 @@ from repotrial.sandbox._lean._confine import (
     open_tree,
     unshare_processes,
 )
-from repotrial.sandbox._lean._enter import EnterOrder, enter_sandbox
+from repotrial.sandbox._lean._enter import DEFAULT_SIGNALS, EnterOrder, enter_sandbox
 from repotrial.sandbox._lean._kernel import system_call
 from repotrial.sandbox._lean._messages import send_message
 
@@ -31,10 +30,9 @@ STAGING: Final = "/sys"
 """Where trees are attached, out of sight of the host: this directory exists everywhere, and neither
 bubblewrap nor a sandbox needs what is in it."""
 
-_FIXED: Final = 5
+_FIXED: Final = 6
 """So many descriptors always come along."""
 _ARGUMENTS_SLOT, _IDLE_SLOT, _FIRST_DATA_SLOT = 3, 4, 5
-_ALL_SIGNALS: Final = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 _OUT_OF_THE_WAY: Final = 512
 """Descriptors are moved above this number before they are put into their places."""
 
@@ -62,7 +60,6 @@ class StartOrder(NamedTuple):
     bubblewrap: str
     label: str
     """What bubblewrap is called in lists of processes."""
-    arguments: list[str]
     is_staged: bool
     """Whether it runs in namespaces of our own, where trees can be attached."""
     trees: list[Tree]
@@ -94,8 +91,8 @@ def start_sandbox(order: StartOrder, descriptors: list[int], *, parent: int) -> 
 
     Args:
         order: What the harness wants.
-        descriptors: The channel to the harness, lifeline, ready, error and the first program; then the small
-            files, the trees, and the doors of control groups.
+        descriptors: The channel to the harness, lifeline, ready, error, bubblewrap's options and the first
+            program; then the small files, the trees, and the doors of control groups.
         parent: The launch server, with whom everything ends.
 
     Raises:
@@ -112,7 +109,7 @@ def start_sandbox(order: StartOrder, descriptors: list[int], *, parent: int) -> 
         make_private_mounts(STAGING)
         die_with(parent)
         _attach_trees(order, trees)
-    bubblewrap = _spawn(order, [*standard[:3], _hand_over(order.arguments), standard[3], *data])
+    bubblewrap = _spawn(order, [*standard, *data])
     hide_from_tracers()
     # The ends of its pipes are its own: whoever waits for their closing must not wait for us.
     os.dup2(0, 2)
@@ -141,7 +138,7 @@ def _spawn(order: StartOrder, descriptors: list[int]) -> int:
         [order.label, "--args", str(_ARGUMENTS_SLOT), f"/proc/self/fd/{_IDLE_SLOT}"],
         {},
         file_actions=[(os.POSIX_SPAWN_DUP2, source, slot) for slot, source in enumerate(moved)],
-        setsigdef=_ALL_SIGNALS,
+        setsigdef=DEFAULT_SIGNALS,
     )
 
 
@@ -165,13 +162,3 @@ def _make_mount_point(path: str, *, is_directory: bool) -> None:
         os.mkdir(path, 0o755)  # noqa: PTH102 - without pathlib a fork is smaller
     else:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
-
-
-def _hand_over(arguments: list[str]) -> int:
-    """The options in a file that has no name: command lines can be read by everyone."""
-    file = os.memfd_create("arguments", os.MFD_CLOEXEC)
-    content = b"".join(os.fsencode(argument) + b"\0" for argument in arguments)
-    while content:
-        content = content[os.write(file, content) :]
-    os.lseek(file, 0, os.SEEK_SET)
-    return file

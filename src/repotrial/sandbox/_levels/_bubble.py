@@ -83,6 +83,7 @@ class Entrance:
     def __init__(self, channel: socket.socket, process: Launched) -> None:
         self.channel = channel
         self._process = process
+        self._is_ended = False
         self.channel.settimeout(_START_SECONDS)
 
     def find_bubblewrap(self) -> Launched | None:
@@ -114,14 +115,16 @@ class Entrance:
         return table, listeners[0] if listeners else None
 
     def end(self) -> None:
-        """End it, before its sandbox.
+        """End it, before its sandbox. Twice is once.
 
         The kernel keeps a PID namespace until all its dead are buried; those of the entrance now pass to the
         launch server, which buries them.
         """
+        if self._is_ended:
+            return
         with contextlib.suppress(OSError):
             signal.pidfd_send_signal(self._process.pidfd, signal.SIGKILL)
-        wait_for_end(self._process.pidfd, seconds=_END_SECONDS)
+        self._is_ended = wait_for_end(self._process.pidfd, seconds=_END_SECONDS)
 
     def close(self) -> None:
         """Let go of its descriptors, after its end."""
@@ -164,14 +167,16 @@ class StartingBubble:
             theirs.enter_context(ready_end)
             # The kernel then adds to what is said who says it, by its number in our own PID namespace.
             self._ready.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-            fixed = (channel_end.fileno(), lifeline_end, ready_end.fileno(), error_end, _open_idle_program())
-            files = [theirs.enter_context(_open_content(text.encode())) for text in plan.files]
+            # In a file that has no name: command lines can be read by everyone.
+            options = theirs.enter_context(_open_content("".join(f"{each}\0" for each in plan.arguments)))
+            standard = (lifeline_end, ready_end.fileno(), error_end)
+            fixed = (channel_end.fileno(), *standard, options, _open_idle_program())
+            files = [theirs.enter_context(_open_content(text)) for text in plan.files]
             trees = theirs.enter_context(_open_trees(plan))
             doors = [] if group is None else theirs.enter_context(group.open_doors())
             order = StartOrder(
                 bubblewrap=bubblewrap,
                 label=build_label(),
-                arguments=[*plan.arguments],
                 is_staged=plan.is_staged,
                 trees=[*plan.trees],
                 overlays=[*plan.overlays],
@@ -225,11 +230,10 @@ def _open_idle_program() -> int:
 
 
 @contextlib.contextmanager
-def _open_content(content: bytes) -> Iterator[int]:
+def _open_content(content: str) -> Iterator[int]:
     descriptor = os.memfd_create("content", os.MFD_CLOEXEC)
     try:
-        os.write(descriptor, content)
-        os.lseek(descriptor, 0, os.SEEK_SET)
+        os.pwrite(descriptor, os.fsencode(content), 0)  # whoever reads it begins at the beginning
         yield descriptor
     finally:
         os.close(descriptor)

@@ -68,7 +68,9 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FileView(Protocol):
-    """What has to be known of the host's files to show them."""
+    """What has to be known of the host's files to show them. Equal ones show the same of the host."""
+
+    def __hash__(self) -> int: ...
 
     def describe(self, path: Path) -> Entry | None:
         """What is at a path; null for nothing, and for what is never shown."""
@@ -223,11 +225,15 @@ def _isolate(version: tuple[int, ...]) -> Iterator[str]:
     yield from ("--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL")
 
 
-def _show_host(view: FileView) -> Iterator[str]:
+@functools.lru_cache(1)
+def _show_host(view: FileView) -> tuple[str, ...]:
+    """The same in every sandbox, until the host changes."""
+    shown: list[str] = []
     for path in _HOST_PATHS:
         entry = view.describe(path)
         if entry is not None:
-            yield from _show_entry(entry, str(path), str(path))
+            shown += _show_entry(entry, str(path), str(path))
+    return tuple(shown)
 
 
 def _show_entry(entry: Entry, source: str, target: str) -> tuple[str, str, str]:

@@ -6,14 +6,27 @@ import os
 import stat
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
+
+import msgspec
 
 from repotrial.sandbox._levels._bubblewrap import Entry
 
 __all__ = ["HostFiles"]
 
+_SHOWN: Final = ("/", "/etc")
+"""Where everything stands that each sandbox shows of the host."""
 
-class HostFiles:
+
+def _find_changes() -> tuple[int, ...]:
+    return tuple(os.stat(place).st_mtime_ns for place in _SHOWN)  # noqa: PTH116 - for each sandbox
+
+
+class HostFiles(msgspec.Struct, frozen=True):
     """Looks at the file system; no link is followed at the end of a path."""
+
+    changed_ns: tuple[int, ...] = msgspec.field(default_factory=_find_changes)
+    """When names appeared, vanished or became something else where each sandbox looks."""
 
     def describe(self, path: Path) -> Entry | None:
         try:

@@ -116,6 +116,7 @@ class BubblewrapSandbox:
         self._running = 0
         self._samplers: list[Sampler] = []
         self._is_open = True
+        self._is_ended = False
         self._is_lost = False
         self._stage: Stage = spec.stage
         self._tools_masked = False
@@ -270,12 +271,15 @@ class BubblewrapSandbox:
                 self._idle.notify_all()
 
     def _end(self) -> None:
-        """Kill everything; its descriptors stay, since other threads may be using them."""
+        """Kill everything; its descriptors stay, since other threads may be using them. Twice is once."""
+        if self._is_ended:
+            return
         if self._group is not None:
             self._group.thaw()
         self._entrance.end()
         if not self._bubble.end():
             raise SandboxEndError("expected every process of the sandbox to be gone, found some left")
+        self._is_ended = True
 
     def _verify_open(self) -> None:
         if not self._is_open:

@@ -111,6 +111,7 @@ def _list_bases(cache: Path) -> list[KeptItem]:
             size_bytes=entry.label.size_bytes,
             used_at_us=entry.used_at_us,
             is_in_use=entry.is_in_use,
+            content="" if entry.recordings is None else f"recordings in {entry.recordings}",
         )
         for entry in BaseCache(cache / "bases").list_entries()
     ]

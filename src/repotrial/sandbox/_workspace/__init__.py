@@ -39,6 +39,12 @@ from repotrial.sandbox._workspace._prepare import BaseMismatchError, BaseNotSeal
 from repotrial.sandbox._workspace._reader import Contents, TreeReader, WorkspaceUnreadableError
 from repotrial.sandbox._workspace._remove import remove_tree
 from repotrial.sandbox._workspace._restore import Restoration
+from repotrial.sandbox._workspace._setup_record import (
+    SetupAttempt,
+    SetupAttempts,
+    SetupNetworkRecord,
+    SetupRecordUnreadableError,
+)
 from repotrial.sandbox._workspace._workspace import Workspace
 
 __all__ = [
@@ -70,7 +76,11 @@ __all__ = [
     "ReadLimits",
     "Restoration",
     "Setup",
+    "SetupAttempt",
+    "SetupAttempts",
+    "SetupNetworkRecord",
     "SetupPlace",
+    "SetupRecordUnreadableError",
     "TreeReader",
     "Workspace",
     "WorkspacePlace",

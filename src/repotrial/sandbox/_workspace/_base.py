@@ -4,6 +4,8 @@
 <entry>/outputs   what Setup was told to keep beyond the tree
 <entry>/tracked   paths of the snapshot: part of the change whatever ignore rules say
 <entry>/ignores   paths of the `.gitignore` files that count
+<entry>/network   what Setup reached, where it had a network, and the digest of what it made
+<entry>/recordings  what hosts answered to steps that want it recorded, one directory for each
 <entry>/label     what it is and how it came about
 <entry>/used      its time says when it was last asked for
 """
@@ -25,6 +27,7 @@ from repotrial._core.errors import EvidenceError, UsageError
 from repotrial.contract import LoadedContract, Repository
 from repotrial.sandbox._identity import Account
 from repotrial.sandbox._workspace._node import ReadLimits
+from repotrial.sandbox._workspace._setup_record import SetupAttempts, SetupNetworkRecord, load_setup_record
 from repotrial.sandbox._workspace._summary import summarize_tree
 from repotrial.source import SealProblem, check_sealed_history
 
@@ -57,12 +60,14 @@ class BaseTamperedError(EvidenceError):
 
 
 class SetupPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """Where Setup works; both directories may be written."""
+    """Where Setup works; both of its directories may be written."""
 
     tree: Path
     """The snapshot with a history; what becomes of `.git` is not kept."""
     outputs: Path
     """Empty: for what is declared beyond the tree."""
+    recordings: Path
+    """Not there yet: the harness's own, for what hosts answer."""
 
 
 class Setup(Protocol):
@@ -73,8 +78,8 @@ class Setup(Protocol):
         """Over everything that decides what it makes."""
         ...
 
-    def execute(self, place: SetupPlace) -> None:
-        """Make it; in a sandbox."""
+    def execute(self, place: SetupPlace) -> SetupAttempts | None:
+        """Make it; in a sandbox. Returns what it tried to reach; null where it had no network."""
         ...
 
 
@@ -148,6 +153,7 @@ class Base:
     def __init__(self, entry: Path, label: BaseLabel, *, owner: Account | None, lock: int) -> None:
         self.path = entry / "tree"
         self.outputs = entry / "outputs"
+        self.recordings = entry / "recordings"
         self.label = label
         self.owner = owner
         self._entry = entry
@@ -162,6 +168,15 @@ class Base:
     def ignore_files(self) -> tuple[bytes, ...]:
         """Paths of the `.gitignore` files, shallow ones first."""
         return tuple(parse_paths((self._entry / "ignores").read_bytes()))
+
+    @cached_property
+    def network(self) -> SetupNetworkRecord | None:
+        """What Setup reached and made; null where it had no network.
+
+        Raises:
+            SetupRecordUnreadableError: it cannot be read.
+        """
+        return load_setup_record(self._entry / "network")
 
     def verify(self) -> None:
         """Read everything again.

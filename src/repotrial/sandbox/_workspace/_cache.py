@@ -2,6 +2,7 @@
 
     <root>/CACHEDIR.TAG        the label: without it nothing here is ours, and nothing is touched
     <root>/entries/<key>/      a base; its directory is locked, shared, by each user
+    <root>/products/<key>      digest of what Setup with network last made; stays when the base goes
     <root>/making/<key>.lock   exclusive while a base is made
     <root>/making/<key>.<n>/   a base in the making, or being removed; locked by whoever is at it
 
@@ -27,7 +28,7 @@ import msgspec
 
 from repotrial._core.digest import Digest
 from repotrial._core.errors import MachineError, UsageError
-from repotrial._core.files import sync_directory
+from repotrial._core.files import sync_directory, write_atomic
 from repotrial.sandbox._identity import Account
 from repotrial.sandbox._workspace._base import (
     UNBOUNDED,
@@ -39,6 +40,7 @@ from repotrial.sandbox._workspace._base import (
 )
 from repotrial.sandbox._workspace._prepare import make_entry
 from repotrial.sandbox._workspace._remove import remove_tree
+from repotrial.sandbox._workspace._setup_record import load_setup_record
 from repotrial.sandbox._workspace._summary import build_fingerprint
 from repotrial.source import DEFAULT_OPTIONS, SourceOptions
 
@@ -75,6 +77,8 @@ class CacheEntry(msgspec.Struct, frozen=True, kw_only=True):
     used_at_us: int
     """When it was last asked for."""
     is_in_use: bool
+    recordings: Path | None = None
+    """Where answers to steps of Setup are kept; null where none were recorded."""
 
 
 class BaseCache:
@@ -99,6 +103,7 @@ class BaseCache:
         self._options = options
         self._entries = root / "entries"
         self._making = root / "making"
+        self._products = root / "products"
         with _reported(root):
             self._open()
             self._sweep()
@@ -158,7 +163,7 @@ class BaseCache:
         tag = self.root / _TAG
         if not tag.is_file():
             # Another process may be at the same point: its directories are no foreign ones.
-            if {path.name for path in self.root.iterdir()} - {_TAG, "entries", "making"}:
+            if {path.name for path in self.root.iterdir()} - {_TAG, "entries", "making", "products"}:
                 raise CacheForeignError(f"{self.root}: expected an empty directory, found other files")
             tag.write_bytes(_LABEL)
         elif tag.read_bytes() not in {_LABEL, b""}:
@@ -213,7 +218,13 @@ class BaseCache:
         handle = _lock(entry, fcntl.LOCK_EX)
         if handle is not None:
             os.close(handle)
-        return CacheEntry(label=label, used_at_us=used_at_us, is_in_use=handle is None)
+        recordings = entry / "recordings"
+        return CacheEntry(
+            label=label,
+            used_at_us=used_at_us,
+            is_in_use=handle is None,
+            recordings=recordings if recordings.is_dir() else None,
+        )
 
     def _remove(self, entry: Path) -> bool:
         handle = _lock(entry, fcntl.LOCK_EX)
@@ -253,10 +264,21 @@ class BaseCache:
             return
         try:
             aside.chmod(0o755)
-            make_entry(aside, request, setup=setup, owner=self._owner, options=self._options)
+            memory = self._products / key.removeprefix("sha256:")
+            make_entry(
+                aside,
+                request,
+                setup=setup,
+                owner=self._owner,
+                options=self._options,
+                previous_product=memory.read_text().strip() if memory.is_file() else None,
+            )
             _sync_file_system(aside)
+            record = load_setup_record(aside / "network")
             aside.rename(self._entry(key))
             sync_directory(self._entries)
+            if record is not None:
+                write_atomic(memory, f"{record.product_digest}\n".encode())
         except BaseException:
             remove_tree(aside)
             raise

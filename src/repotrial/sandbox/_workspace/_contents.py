@@ -10,6 +10,8 @@ from repotrial._core.errors import MachineError
 __all__ = ["ContentStore", "WorkspaceUnusableError"]
 
 _TOTAL_BYTES = 2 * 1024**3
+_MEMORY_BYTES = 256 * 1024
+"""Of small changes; a file for each would cost more than all else that is done with them."""
 
 
 class WorkspaceUnusableError(MachineError):
@@ -20,14 +22,26 @@ class WorkspaceUnusableError(MachineError):
 
 
 class ContentStore:
-    """A directory of the harness, out of the agent's reach; up to a bound, beyond which nothing is kept."""
+    """Memory for a little, then a directory of the harness, out of the agent's reach; up to a bound, beyond
+    which nothing is kept.
+    """
 
-    def __init__(self, root: Path, *, total_bytes: int = _TOTAL_BYTES) -> None:
+    def __init__(
+        self, root: Path, *, total_bytes: int = _TOTAL_BYTES, memory_bytes: int = _MEMORY_BYTES
+    ) -> None:
         self._root = root
         self._left_bytes = total_bytes
+        self._left_memory_bytes = min(memory_bytes, total_bytes)
+        self._held: dict[Digest, bytes] = {}
 
     def keep(self, digest: Digest, data: bytes) -> None:
         """Keep bytes under their digest."""
+        if digest in self._held:
+            return
+        if len(data) <= self._left_memory_bytes:
+            self._left_memory_bytes -= len(data)
+            self._held[digest] = data
+            return
         path = self._place(digest)
         if not path.exists() and len(data) <= self._left_bytes:
             self._left_bytes -= len(data)
@@ -39,6 +53,8 @@ class ContentStore:
 
     def load(self, digest: Digest) -> bytes | None:
         """The bytes of that digest; None if they were not kept."""
+        if digest in self._held:
+            return self._held[digest]
         try:
             data = self._place(digest).read_bytes()
         except FileNotFoundError:

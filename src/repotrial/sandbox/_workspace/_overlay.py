@@ -57,11 +57,11 @@ class OverlayWorkspace:
         self._limits = limits or ReadLimits()
         self._place = WorkspacePlace(parent, owner=base.owner)
         root = self._place.path
-        self.mount = OverlayMount(
-            lower=base.path, upper=root / "upper", work=root / "work", target=root / "merged"
-        )
+        # Nobody but the kernel has any use for the work directory, so the mount may cover it.
+        work = root / "work"
+        self.mount = OverlayMount(lower=base.path, upper=root / "upper", work=work, target=work)
         mode = stat.S_IMODE(base.path.stat().st_mode)
-        for path in (self.mount.upper, self.mount.work, self.mount.target):
+        for path in (self.mount.upper, self.mount.work):
             self._place.make_directory(path, mode=mode)
         self._observer = Observer(base, self._place, limits=self._limits, look=self.look)
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from repotrial.sandbox._identity import Account
 from repotrial.sandbox._workspace._contents import ContentStore, WorkspaceUnusableError
-from repotrial.sandbox._workspace._remove import remove_tree
+from repotrial.sandbox._workspace._remove import clear_tree, remove_tree
 
 __all__ = ["WorkspacePlace", "WorkspaceUnusableError", "reap_workspaces"]
 
@@ -42,13 +42,14 @@ class WorkspacePlace:
     def __init__(self, parent: Path | WorkspacePlace, *, owner: Account | None) -> None:
         self._owner = owner
         self._numbers = itertools.count()
+        self._spare: list[Path] = []
+        self._host = parent if isinstance(parent, WorkspacePlace) else None
         self._lock: int | None = None
         self._is_there = True
         self._removing = threading.Lock()
         try:
             if isinstance(parent, WorkspacePlace):
-                self.path: Path = parent.name_part()
-                os.mkdir(self.path, 0o700)  # noqa: PTH102 - see `make_directory`
+                self.path: Path = parent.take_part()
             else:
                 self.path = Path(os.path.realpath(_make_below(parent)))
                 self._lock = _claim(self.path)
@@ -60,9 +61,23 @@ class WorkspacePlace:
             ) from error
         self.contents = ContentStore(self.path / "contents")
 
-    def name_part(self) -> Path:
-        """A path in this place that nothing has had."""
-        return self.path / f"part-{next(self._numbers)}"
+    def take_part(self) -> Path:
+        """An empty directory in this place, for one user at a time.
+
+        Where others have given theirs back, it is one of those: to make and to remove a directory costs more
+        than all that is done in most of them.
+        """
+        with contextlib.suppress(IndexError):
+            return self._spare.pop()
+        path = self.path / f"part-{next(self._numbers)}"
+        os.mkdir(path, 0o700)  # noqa: PTH102 - see `make_directory`
+        return path
+
+    def give_back(self, part: Path) -> None:
+        """Empty a part, whatever is in it, for the next who wants one."""
+        with contextlib.suppress(FileNotFoundError):  # this place itself is gone, with all its parts
+            clear_tree(part)
+            self._spare.append(part)
 
     def make_directory(self, path: Path, *, mode: int) -> None:
         """A directory in this place for the account that works in it.
@@ -84,9 +99,9 @@ class WorkspacePlace:
         with self._removing:
             if not self._is_there:
                 return
-            if self._lock is None:
-                remove_tree(self.path)
-            else:
+            if self._host is not None:
+                self._host.give_back(self.path)
+            elif self._lock is not None:
                 _dismantle(self.path)
                 os.close(self._lock)
             self._lock = None

@@ -10,6 +10,7 @@ import msgspec
 from repotrial import __version__
 from repotrial._core.canonical import dump_checked
 from repotrial._core.clock import SystemClock
+from repotrial._core.digest import Digest
 from repotrial._core.errors import ContractError
 from repotrial._core.files import write_atomic
 from repotrial.sandbox._identity import Account
@@ -25,6 +26,7 @@ from repotrial.sandbox._workspace._base import (
 from repotrial.sandbox._workspace._copying import copy_tree, give_tree
 from repotrial.sandbox._workspace._reader import TreeReader
 from repotrial.sandbox._workspace._remove import remove_tree
+from repotrial.sandbox._workspace._setup_record import build_product_digest, write_setup_record
 from repotrial.sandbox._workspace._summary import build_fingerprint, summarize_tree
 from repotrial.source import (
     SEALED_AT_SECONDS,
@@ -59,7 +61,13 @@ class FileOrderError(ContractError):
 
 
 def make_entry(
-    entry: Path, request: BaseRequest, *, setup: Setup | None, owner: Account | None, options: SourceOptions
+    entry: Path,
+    request: BaseRequest,
+    *,
+    setup: Setup | None,
+    owner: Account | None,
+    options: SourceOptions,
+    previous_product: Digest | None = None,
 ) -> BaseLabel:
     """Fill an empty directory that nobody else looks at."""
     tree, outputs = entry / "tree", entry / "outputs"
@@ -77,7 +85,7 @@ def make_entry(
     if found != request.tree_digest:
         raise BaseMismatchError(f"expected to have written {request.tree_digest}, found {found}")
     if setup is not None:
-        _execute_setup(entry, setup, owner)
+        _execute_setup(entry, setup, owner, previous_product)
     _verify_sealed(tree)
     return _write_label(entry, request, tracked=tracked, commit=commit, setup=setup, owner=owner)
 
@@ -98,12 +106,13 @@ def _set_times(tree: Path, order: tuple[str, ...]) -> list[bytes]:
     return [path for path, node in found if not node.is_directory]
 
 
-def _execute_setup(entry: Path, setup: Setup, owner: Account | None) -> None:
+def _execute_setup(entry: Path, setup: Setup, owner: Account | None, previous: Digest | None) -> None:
     """Run Setup on a history that it may do anything to, and put the sealed one back."""
     tree, sealed = entry / "tree", entry / "sealed"
     history = tree / ".git"
     copy_tree(history, sealed, owner=owner)
-    setup.execute(SetupPlace(tree=tree, outputs=entry / "outputs"))
+    place = SetupPlace(tree=tree, outputs=entry / "outputs", recordings=entry / "recordings")
+    attempts = setup.execute(place)
     # Setup ran code of the repository: its `.git` is never opened by git outside of a sandbox.
     if history.is_symlink() or history.is_file():
         history.unlink()
@@ -112,6 +121,13 @@ def _execute_setup(entry: Path, setup: Setup, owner: Account | None) -> None:
     for kept in (tree, entry / "outputs"):
         for path in summarize_tree(kept, limits=UNBOUNDED, contents_read=False).special_files:
             (kept / os.fsdecode(path)).unlink()
+    if attempts is not None:
+        # C12: who fetched must be able to say what came of it. The history holds times, and is none of it.
+        product = build_product_digest(
+            summarize_tree(tree, limits=UNBOUNDED, history_included=False).digest,
+            summarize_tree(entry / "outputs", limits=UNBOUNDED).digest,
+        )
+        write_setup_record(entry / "network", attempts, product=product, previous=previous)
 
 
 def _verify_sealed(tree: Path) -> None:
@@ -130,7 +146,10 @@ def _write_label(
 ) -> BaseLabel:
     setup_digest = None if setup is None else setup.digest
     tree = summarize_tree(entry / "tree", limits=UNBOUNDED)
-    outputs = summarize_tree(entry / "outputs", limits=UNBOUNDED, contents_read=False)
+    others = [path for path in (entry / "outputs", entry / "recordings") if path.is_dir()]
+    others_bytes = sum(
+        summarize_tree(path, limits=UNBOUNDED, contents_read=False).size_bytes for path in others
+    )
     label = BaseLabel(
         key=request.build_key(setup_digest=setup_digest, owner=owner),
         tree_digest=request.tree_digest,
@@ -138,7 +157,7 @@ def _write_label(
         setup_digest=setup_digest,
         commit=commit,
         prepared_digest=tree.digest,
-        size_bytes=tree.size_bytes + outputs.size_bytes,
+        size_bytes=tree.size_bytes + others_bytes,
         file_count=tree.file_count,
         made_by=f"repotrial {__version__}",
         made_at_us=SystemClock().now_us(),

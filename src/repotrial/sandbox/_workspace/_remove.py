@@ -13,7 +13,7 @@ import os
 import stat
 from pathlib import Path
 
-__all__ = ["remove_tree"]
+__all__ = ["clear_tree", "remove_tree"]
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OWNER_ALL = stat.S_IRWXU
@@ -37,12 +37,28 @@ def remove_tree(root: Path) -> None:
         os.rmdir(name)  # noqa: PTH106 - many for each run, and many of them are empty
         return
     try:
-        _lend(root)
-        handle = os.open(name, _DIRECTORY)
+        handle = _open_to_clear(name)
     except FileNotFoundError:
         return
     try:
-        _Removal(handle).clear(name)
+        removal = _Removal(handle)
+        while not (removal.clear() and removal.is_removed(name)):
+            pass
+    finally:
+        os.close(handle)
+
+
+def clear_tree(root: Path) -> None:
+    """Remove everything in a directory of ours, as `remove_tree` does, but keep the directory itself.
+
+    Raises:
+        OSError: something in it belongs to another account, or is still written to.
+    """
+    handle = _open_to_clear(os.fspath(root))
+    try:
+        removal = _Removal(handle)
+        while not removal.clear():
+            pass
     finally:
         os.close(handle)
 
@@ -54,41 +70,44 @@ class _Removal:
         self._top = top
         self._numbers = itertools.count()
         self._patience = _PATIENCE
+        self._has_more = False
 
-    def clear(self, root: str) -> None:
-        """Remove everything, and the root itself."""
-        while True:
-            while names := _list(self._top):
-                for name in names:
-                    self._remove_entry(self._top, name)
-            if self._is_removed(root):
-                return
+    def clear(self) -> bool:
+        """Remove what is there; false where there is more to remove now."""
+        self._has_more = False
+        self._remove_entries(self._top)
+        return not self._has_more
 
-    def _remove_entry(self, directory: int, name: str) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            self._remove_present(directory, name)
+    def _remove_entries(self, directory: int) -> None:
+        for name, is_directory in _list(directory):
+            try:
+                if is_directory:
+                    self._remove_directory(directory, name)
+                else:
+                    os.unlink(name, dir_fd=directory)
+            except FileNotFoundError:  # somebody else was faster
+                continue
+            except (IsADirectoryError, NotADirectoryError):  # and has moved something else there
+                self._tire()
 
-    def _remove_present(self, directory: int, name: str) -> None:
-        with contextlib.suppress(IsADirectoryError, PermissionError):
-            os.unlink(name, dir_fd=directory)
-            return
+    def _remove_directory(self, directory: int, name: str) -> None:
         with contextlib.suppress(OSError):
             os.rmdir(name, dir_fd=directory)
             return
-        _lend_beneath(directory, name)
         if directory != self._top:
             self._lift(directory, name)
             return
-        handle = os.open(name, _DIRECTORY, dir_fd=directory)
+        handle = _open_to_clear(name, directory)
         try:
-            for child in _list(handle):
-                self._remove_entry(handle, child)
+            self._remove_entries(handle)
         finally:
             os.close(handle)
-        self._is_removed(name, directory)
+        self.is_removed(name, directory)
 
     def _lift(self, directory: int, name: str) -> None:
         """Give a nested directory a place of its own at the top."""
+        _lend(name, directory)  # a directory that is moved is written to
+        self._has_more = True
         for number in self._numbers:
             try:
                 os.rename(name, f".lifted-{number}", src_dir_fd=directory, dst_dir_fd=self._top)
@@ -98,7 +117,7 @@ class _Removal:
             else:
                 return
 
-    def _is_removed(self, name: str, directory: int | None = None) -> bool:
+    def is_removed(self, name: str, directory: int | None = None) -> bool:
         """Remove what was emptied; false where it is not empty any more, as long as we are patient.
 
         Somebody else who removes the same tree has moved a directory up to here.
@@ -108,20 +127,38 @@ class _Removal:
         except FileNotFoundError:
             return True
         except OSError as error:
-            self._patience -= 1
-            if error.errno != errno.ENOTEMPTY or not self._patience:
+            if error.errno != errno.ENOTEMPTY:
                 raise
+            self._tire()
             return False
         return True
 
+    def _tire(self) -> None:
+        """There is more to remove than there was."""
+        self._has_more = True
+        self._patience -= 1
+        if not self._patience:
+            raise OSError(errno.ENOTEMPTY, "it is filled as fast as it is emptied")
 
-def _lend(root: Path) -> None:
-    if not stat.S_ISDIR(root.lstat().st_mode):
-        raise NotADirectoryError(f"expected a directory at {root}")
-    root.chmod(_OWNER_ALL)
+
+def _open_to_clear(name: str, directory: int | None = None) -> int:
+    """A handle of a directory whose entries we may list and remove."""
+    try:
+        handle = os.open(name, _DIRECTORY, dir_fd=directory)
+    except PermissionError:
+        _lend(name, directory)
+        return os.open(name, _DIRECTORY, dir_fd=directory)
+    try:
+        if os.fstat(handle).st_mode & _OWNER_ALL != _OWNER_ALL:
+            os.fchmod(handle, _OWNER_ALL)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
 
 
-def _lend_beneath(directory: int, name: str) -> None:
+def _lend(name: str, directory: int | None) -> None:
+    """Give ourselves every right on a directory, also where we may not even open it."""
     handle = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
     try:
         os.chmod(f"/proc/self/fd/{handle}", _OWNER_ALL)  # noqa: PTH101 - a handle, not a path
@@ -129,6 +166,7 @@ def _lend_beneath(directory: int, name: str) -> None:
         os.close(handle)
 
 
-def _list(directory: int) -> list[str]:
+def _list(directory: int) -> list[tuple[str, bool]]:
+    """Names, and whether each is a directory."""
     with os.scandir(directory) as entries:
-        return [entry.name for entry in entries]
+        return [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]

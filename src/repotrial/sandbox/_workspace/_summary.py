@@ -34,10 +34,12 @@ class TreeFigures(msgspec.Struct, frozen=True, kw_only=True):
     """`.git` anywhere but at the top."""
 
 
-def summarize_tree(root: Path, *, limits: ReadLimits, contents_read: bool = True) -> TreeFigures:
-    """Look at all of a tree of ours, its history included."""
+def summarize_tree(
+    root: Path, *, limits: ReadLimits, contents_read: bool = True, history_included: bool = True
+) -> TreeFigures:
+    """Look at all of a tree of ours."""
     state = hashlib.sha256(b"repotrial/prepared@1\0")
-    with TreeReader(root, limits=limits, history_included=True) as reader:
+    with TreeReader(root, limits=limits, history_included=history_included) as reader:
         found = sorted(reader.walk())
         for path, node in found:
             content = _read(reader, path, node) if contents_read else b""

@@ -63,6 +63,28 @@ def test_workspaces_in_one_place_live_and_die_with_its_lock() -> None:
         assert list(runs.iterdir()) == []
 
 
+def test_a_part_that_was_given_back_is_empty_for_the_next_whatever_was_in_it() -> None:
+    with scratch() as place, make_base(place, {"a": "x"}) as base:
+        shared = WorkspacePlace(place / "runs", owner=base.owner)
+        first = OverlayWorkspace(base, shared)
+        part = first.upper.parent
+        deep = first.upper / "b" / "c" / "d"
+        deep.mkdir(parents=True)
+        (deep / "file").touch()
+        deep.chmod(0)
+        first.upper.chmod(0o1777)
+        first.close()
+        first.close()
+        assert list(part.iterdir()) == []
+        with OverlayWorkspace(base, shared) as second, OverlayWorkspace(base, shared) as third:
+            assert second.upper.parent == part
+            assert third.upper.parent != part
+            assert list(second.upper.iterdir()) == []
+            assert second.upper.stat().st_mode == third.upper.stat().st_mode
+        shared.remove()
+        assert list((place / "runs").iterdir()) == []
+
+
 def test_there_is_nothing_to_reap_where_nothing_is() -> None:
     with scratch() as place:
         assert reap_workspaces(place / "missing") == []

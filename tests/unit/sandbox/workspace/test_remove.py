@@ -10,6 +10,7 @@ from threading import Barrier
 import pytest
 
 from repotrial.sandbox import remove_tree
+from repotrial.sandbox._workspace._remove import clear_tree
 
 
 def test_links_are_removed_and_not_followed(tmp_path: Path) -> None:
@@ -44,6 +45,16 @@ def test_what_is_not_there_is_fine_and_what_is_no_directory_is_refused(tmp_path:
         with pytest.raises(NotADirectoryError):
             remove_tree(tmp_path / name)
     assert os.path.lexists(tmp_path / "link")
+
+
+def test_clearing_keeps_the_directory_itself(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    (tree / "a" / "b" / "c").mkdir(parents=True)
+    (tree / "a" / "b" / "c" / "file").touch()
+    (tree / "file").touch()
+    (tree / "a" / "b").chmod(0)
+    clear_tree(tree)
+    assert list(tree.iterdir()) == []
 
 
 def _fill(tree: Path) -> None:

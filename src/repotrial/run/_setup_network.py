@@ -1,0 +1,73 @@
+"""The network of Setup: opened for whoever prepares a contract, and told in every run that stands on it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from repotrial.run._gateway import open_default_loop
+from repotrial.run._gateway._setup import ProxiedNetwork
+from repotrial.run._models import NetworkAccess
+from repotrial.sandbox import SetupNetworkRecord
+from repotrial.trace import MonitorAlert, Segment, Severity, Signal, TraceWriter
+
+__all__ = ["ProxiedSetup", "tell_setup_network"]
+
+_MONITOR: Final = "setup-network"
+_ALERTS: Final = 500
+"""The record itself stays with the product; a trace repeats so much of it."""
+
+
+class ProxiedSetup:
+    """Opens the network of contracts' Setups.
+
+    Args:
+        access: How names become addresses, and which of those may be reached.
+    """
+
+    def __init__(self, access: NetworkAccess | None = None) -> None:
+        self._access = access or NetworkAccess()
+
+    def open(self) -> ProxiedNetwork:
+        """For one Setup."""
+        access = self._access
+        return ProxiedNetwork(open_default_loop(), resolver=access.resolver, check=access.check)
+
+
+def tell_setup_network(writer: TraceWriter, record: SetupNetworkRecord) -> None:
+    """Say in a run's trace what its tree was made from, whenever that was."""
+    for attempt in record.attempts[:_ALERTS]:
+        answer = attempt.reason if attempt.status is None else f"{attempt.status} {attempt.reason}"
+        target = f"{attempt.host}:{attempt.port}{attempt.path}"
+        _append(
+            writer,
+            f"setup-network-{attempt.verdict}",
+            f"{attempt.step}: {attempt.method} {attempt.way} {target} {answer}",
+            (
+                Signal(name="sent_bytes", value=attempt.sent_bytes),
+                Signal(name="received_bytes", value=attempt.received_bytes),
+            ),
+        )
+    left_out = max(0, len(record.attempts) - _ALERTS) + record.left_out
+    signals = (Signal(name="attempts", value=len(record.attempts)), Signal(name="left_out", value=left_out))
+    _append(writer, "setup-product", f"set up with network: product {record.product_digest}", signals)
+    if record.previous_digest is not None:
+        text = f"the same Setup made {record.previous_digest} before, and now {record.product_digest}"
+        _append(writer, "setup-product-changed", text, (), severity="warning")
+
+
+def _append(
+    writer: TraceWriter, rule: str, text: str, signals: tuple[Signal, ...], *, severity: Severity = "info"
+) -> None:
+    body = writer.body(text.strip().encode("utf-8", "backslashreplace"), of=MonitorAlert)
+    writer.append(
+        MonitorAlert(
+            monitor=_MONITOR,
+            rule=rule,
+            # What a contract's own steps tried is no evidence against an agent.
+            severity=severity,
+            phase="set-up",
+            signals=signals,
+            segment=Segment(format="natural-language", body=body, event=writer.head.count - 1),
+        ),
+        actor="monitor",
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import socket
 
@@ -9,7 +10,14 @@ import pytest
 from aiohttp import web
 
 from repotrial.run._gateway._limits import GatewayLimits
-from repotrial.run._gateway._proxy import LiveFetcher, RunAuthority, find_address_problem
+from repotrial.run._gateway._loop import GatewayLoop
+from repotrial.run._gateway._proxy import (
+    AllowListProxy,
+    LiveFetcher,
+    RunAuthority,
+    find_address_problem,
+    parse_allow_list,
+)
 from repotrial.run._gateway._proxy._hosts import parse_authority
 from support.gateways import send_raw
 from support.providers import open_provider
@@ -266,6 +274,26 @@ def test_the_end_of_a_run_ends_its_tunnels_and_reports_them() -> None:
             assert client.recv(1) == b""
     (attempt,) = proxy.attempts
     assert (attempt.way, attempt.verdict) == ("tunnel", "passed")
+
+
+def test_a_connection_that_said_nothing_yet_is_not_answered_after_the_end() -> None:
+    resolver = FakeResolver(origin_example=[LOOPBACK])
+    fetcher = LiveFetcher(resolver=resolver, check=allow_loopback)
+    with (
+        open_provider(_say) as origin,
+        GatewayLoop() as loop,
+        socket.create_server((LOOPBACK, 0)) as listener,
+    ):
+        port, url = listener.getsockname()[1], f"http://{HOST}:{origin.port}/"
+        allowed = parse_allow_list([f"{HOST}:{origin.port}"])
+        with loop.attach(listener, AllowListProxy(allowed, fetcher=fetcher, sink=lambda _: None)):
+            client = socket.create_connection((LOOPBACK, port), 90)
+            # Later ones are answered: so this one was accepted.
+            assert fetch(port, url).status == 200
+        with client, contextlib.suppress(ConnectionError):
+            client.sendall(f"GET {url}late HTTP/1.1\r\nhost: x\r\n\r\n".encode())
+            assert client.recv(1) == b""
+    assert [asked.target for asked in origin.asked] == ["/"]
 
 
 def test_an_authority_vouches_for_hosts_only_and_not_for_ever() -> None:

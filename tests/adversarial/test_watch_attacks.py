@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import socket
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from typing import Any
@@ -35,7 +33,7 @@ from support.costs import build_estimate, get_measure
 from support.gateways import KEY, Reply, ask, build_chat
 from support.traces import open_writer
 from support.waiting import wait_until
-from support.watches import Watched, open_watch
+from support.watches import open_watch, serve_watch
 from support.wire import parse
 from support.workspaces import edit, make_base, scratch
 
@@ -60,19 +58,6 @@ def _build_answer(text: str = "Done.", *, output: int = 100, calls: tuple[str, .
     ).encode()
 
 
-@contextlib.contextmanager
-def _serve(watched: Watched, upstream: FakeUpstream, loop: GatewayLoop) -> Iterator[int]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-        with loop.serve(listener, key=KEY, supervisor=watched.supervisor, upstream=upstream) as served:
-            try:
-                yield port
-            finally:
-                watched.overseer.stop_asking()
-                watched.supervisor.stop()
-        assert served.problems == ()
-
-
 def _ask(port: int, text: str = "Hi", **more: object) -> Reply:
     return ask(port, CHAT, build_chat(text, is_streamed=False, max_tokens=1000, **more))
 
@@ -80,7 +65,7 @@ def _ask(port: int, text: str = "Hi", **more: object) -> Reply:
 def test_fifty_requests_at_once_do_not_pass_the_cap_by_more_than_one_bound() -> None:
     upstream = FakeUpstream([_build_answer()], headers=JSON)
     with open_watch(caps=Caps(cost_units="20")) as watched, GatewayLoop() as loop:
-        with _serve(watched, upstream, loop) as port, ThreadPoolExecutor(50) as agents:
+        with serve_watch(watched, upstream, loop) as port, ThreadPoolExecutor(50) as agents:
             replies = list(agents.map(lambda n: _ask(port, f"conversation {n}"), range(50)))
         statuses = Counter(reply.status for reply in replies)
         assert set(statuses) == {200, 402}
@@ -106,7 +91,7 @@ def test_a_request_that_waits_for_room_does_not_outlast_the_run() -> None:
     with open_watch(caps=Caps(cost_units="2")) as watched, GatewayLoop() as loop:
         reserved = watched.budget.reserve(build_estimate("2", "2", unit="units"))
         assert not isinstance(reserved, Exhausted)
-        with ThreadPoolExecutor(1) as agents, _serve(watched, upstream, loop) as port:
+        with ThreadPoolExecutor(1) as agents, serve_watch(watched, upstream, loop) as port:
             waiting = agents.submit(_ask, port)
             assert wait_until(lambda: watched.supervisor._loop is not None)
             watched.supervisor.stop()
@@ -141,7 +126,7 @@ def test_room_that_another_run_frees_is_found_without_asking_all_the_time() -> N
     envelope = _FullEnvelope()
     upstream = FakeUpstream([_build_answer()], headers=JSON)
     with open_watch(caps=Caps(cost_units="9"), parent=envelope) as watched, GatewayLoop() as loop:
-        with ThreadPoolExecutor(1) as agents, _serve(watched, upstream, loop) as port:
+        with ThreadPoolExecutor(1) as agents, serve_watch(watched, upstream, loop) as port:
             waiting = agents.submit(_ask, port)
             assert wait_until(lambda: envelope.asked >= 2)
             envelope.is_free.set()
@@ -154,7 +139,7 @@ def test_who_hangs_up_before_the_first_byte_is_charged_the_declared_bound() -> N
     forever = asyncio.Event()
     upstream.pause = lambda _: forever.wait()
     with open_watch(caps=Caps(cost_units="9")) as watched, GatewayLoop() as loop:
-        with _serve(watched, upstream, loop) as port:
+        with serve_watch(watched, upstream, loop) as port:
             body = json.dumps(build_chat(is_streamed=False, max_tokens=1000)).encode()
             head = f"POST {CHAT} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {KEY}\r\n"
             with socket.create_connection(("127.0.0.1", port)) as agent:
@@ -168,7 +153,7 @@ def test_who_hangs_up_before_the_first_byte_is_charged_the_declared_bound() -> N
 def test_an_answer_that_is_kept_back_is_on_record_as_that_and_its_calls_are_nobodys() -> None:
     upstream = FakeUpstream([_build_answer(calls=("rm -rf ~",))], headers=JSON)
     with open_watch() as watched, GatewayLoop() as loop:
-        with _serve(watched, upstream, loop) as port:
+        with serve_watch(watched, upstream, loop) as port:
             assert _ask(port).status == 403
         watched.dialogue.conclude()
         assert watched.list_of(ToolInvocation) == []
@@ -184,7 +169,7 @@ def test_an_answer_that_is_kept_back_is_on_record_as_that_and_its_calls_are_nobo
 def test_a_finding_points_at_the_answer_and_claims_no_place_in_its_escaped_body() -> None:
     upstream = FakeUpstream([_build_answer(calls=("rm -rf ~",))], headers=JSON)
     with open_watch() as watched, GatewayLoop() as loop:
-        with _serve(watched, upstream, loop) as port:
+        with serve_watch(watched, upstream, loop) as port:
             _ask(port)
         (answer,) = watched.list_of(Response)
         alerts = [e.payload for e in watched.list_of(MonitorAlert) if isinstance(e.payload, MonitorAlert)]
@@ -202,9 +187,9 @@ def test_a_run_that_waits_for_a_person_keeps_no_other_run_waiting() -> None:
         open_watch() as other,
         GatewayLoop() as loop,
         ThreadPoolExecutor(40) as agents,
-        _serve(other, quiet, loop) as second,
+        serve_watch(other, quiet, loop) as second,
     ):
-        with _serve(paused, upstream, loop) as first:
+        with serve_watch(paused, upstream, loop) as first:
             # More than any shared pool of threads has.
             waiting = [agents.submit(_ask, first, f"{n}") for n in range(40)]
             assert wait_until(lambda: "freeze" in paused.hands.acts)
@@ -225,7 +210,7 @@ def test_counting_tokens_for_ever_is_ended_and_costs_nothing(monkeypatch: pytest
     upstream = FakeUpstream([b'{"input_tokens": 7}'], headers=JSON)
     body = {"model": "m-1", "messages": [{"role": "user", "content": "Hi"}]}
     with open_watch(caps=Caps(cost_units="1")) as watched, GatewayLoop() as loop:
-        with _serve(watched, upstream, loop) as port:
+        with serve_watch(watched, upstream, loop) as port:
             statuses = [ask(port, "/v1/messages/count_tokens", body).status for _ in range(5)]
         assert statuses == [200, 200, 200, 403, 403]
         for event in watched.list_of(Response):
@@ -239,7 +224,7 @@ def test_a_hundred_answers_to_one_request_are_reserved_for_before_it_is_sent() -
     with (
         open_watch(caps=Caps(cost_units="20")) as watched,
         GatewayLoop() as loop,
-        _serve(watched, upstream, loop) as port,
+        serve_watch(watched, upstream, loop) as port,
     ):
         assert _ask(port, n=100).status == 402
     assert upstream.requests == []
@@ -248,7 +233,7 @@ def test_a_hundred_answers_to_one_request_are_reserved_for_before_it_is_sent() -
 def test_absurd_usage_is_not_believed() -> None:
     upstream = FakeUpstream([_build_answer(output=9 * 10**15)], headers=JSON)
     with open_watch(caps=Caps(cost_units="1000")) as watched, GatewayLoop() as loop:
-        with _serve(watched, upstream, loop) as port:
+        with serve_watch(watched, upstream, loop) as port:
             assert _ask(port).status == 200
         assert Decimal(get_measure(watched.budget.read(), "units").spent) < 2
         (answer,) = watched.list_of(Response)
@@ -260,7 +245,7 @@ def test_absurd_usage_is_not_believed() -> None:
 def test_names_that_an_agent_chooses_do_not_break_the_record(model: str) -> None:
     upstream = FakeUpstream([_build_answer()], headers=JSON)
     with open_watch() as watched, GatewayLoop() as loop:
-        with _serve(watched, upstream, loop) as port:
+        with serve_watch(watched, upstream, loop) as port:
             reply = ask(port, CHAT, {**build_chat(is_streamed=False), "model": model})
         assert reply.status == 200
         (prompt,) = watched.list_of(Prompt)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,7 @@ from repotrial.trace import (
     ToolInvocation,
     WorkspaceMutation,
 )
+from support.leftovers import list_own_groups
 from support.model_agents import TINY, ModelRun, finish, shell, try_script, write_script
 from support.trials import Court, open_court
 from support.waiting import wait_until
@@ -101,6 +103,7 @@ def test_a_model_that_asks_for_a_prohibited_command_is_quarantined_before_it_run
     assert (run.termination.category, run.termination.nature) == ("circuit-breaker", "safety")
     assert run.status != "success"
     assert _list_actions(run) == ["quarantine", "terminate"]
+    assert list_own_groups(os.getpid()) == [], "what was frozen is gone"
     alerts = [e.payload for e in run.list_of(MonitorAlert) if isinstance(e.payload, MonitorAlert)]
     (alert,) = (alert for alert in alerts if alert.severity == "critical")
     assert alert.segment is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
 from decimal import Decimal
@@ -26,6 +27,40 @@ action_type,unit,unit_price,notes,above_tokens,max_output_tokens
 model:canned-model:input,1M-tokens,0,free for tests,,
 model:canned-model:output,1k-tokens,1,,,4096
 """
+
+_STREAMER = """
+import http.client, json, os, subprocess, time, urllib.error, urllib.request
+
+BASE = os.environ["TINY_URL"].removesuffix("/v1/chat/completions")
+HEADERS = {"content-type": "application/json", "authorization": "Bearer " + os.environ["TINY_KEY"]}
+MESSAGES = [{"role": "user", "content": "Say something long."}]
+MODEL = os.environ["TINY_MODEL"]
+
+
+def ask(path, body):
+    request = urllib.request.Request(BASE + path, json.dumps(body).encode(), HEADERS)
+    try:
+        with urllib.request.urlopen(request) as answer:
+            return 200, len(answer.read())
+    except http.client.IncompleteRead as cut:
+        return "cut", cut.partial.decode()[-300:]
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+chat = {"model": MODEL, "messages": MESSAGES, "stream": True, "max_tokens": 512}
+found = [
+    ask("/v1/chat/completions", chat),
+    ask("/v1/chat/completions", chat),
+    ask("/v1/responses", {"model": MODEL, "input": "Hi", "stream": True, "max_output_tokens": 512}),
+    ask("/v1/messages", {"model": MODEL, "messages": MESSAGES, "stream": True, "max_tokens": 512}),
+    ask(f"/v1beta/models/{MODEL}:streamGenerateContent", {"contents": [{"parts": [{"text": "Hi"}]}]}),
+]
+print(json.dumps(found), flush=True)
+subprocess.Popen(["sleep", "100000"])
+time.sleep(100000)
+"""
+"""Asks for a stream, then for another in each dialect, and stays."""
 
 
 @pytest.fixture
@@ -120,6 +155,62 @@ def test_a_budget_is_shared_by_runs_at_once_and_by_the_next_start(
     assert Decimal(first.spent) <= Decimal(last.spent) <= Decimal("0.57")
     ended = [ModelRun(Path(e["entry"]["directory"]), e["entry"]["status"]) for e in told if "entry" in e]
     assert {run.termination.code for run in ended} == {"exit", "cost-cap"}
+
+
+def _write_streamer(court: Court) -> Path:
+    head, _, rest = TINY.read_text(encoding="utf-8").partition('"agent.py" = """')
+    return court.write(
+        "streamer.toml", f"{head}\"agent.py\" = '''{_STREAMER}'''{rest.partition(chr(34) * 3)[2]}"
+    )
+
+
+def test_a_stream_is_cut_at_the_cap_and_the_agent_that_stays_is_ended_after_a_time_of_grace(
+    court: Court, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        await response.prepare(request)
+        choice = {"index": 0, "delta": {"content": "word"}, "finish_reason": None}
+        piece = f"data: {json.dumps({'id': 'c', 'model': 'canned-model', 'choices': [choice]})}\n\n"
+        with contextlib.suppress(ConnectionError):
+            for _ in range(512):  # what the agent's request allows
+                await response.write(piece.encode())
+        return response
+
+    prices = court.write("prices.csv", _PRICES)
+    contract = court.write_contract(limits="cost_usd = 0.05")
+    agent = f"agent:{_write_streamer(court)}"
+    with open_provider(answer) as provider:
+        described = court.write("provider.toml", f'base_url = "http://127.0.0.1:{provider.port}"\n')
+        run = try_upstream(
+            court, capsys, f"provider:{described}", "--prices", prices, agent=agent, contract=contract
+        )
+    assert len(provider.asked) == 1
+    (first, *later) = _read_printed(run)
+    assert first[0] == "cut"
+    assert "insufficient_quota" in first[1]
+    assert [status for status, _ in later] == [402] * 4
+    errors = [json.loads(body) for _, body in later]
+    assert [error["error"].get("type") for error in errors[:2]] == ["insufficient_quota"] * 2
+    assert (errors[2]["type"], errors[2]["error"]["type"]) == ("error", "billing_error")
+    assert errors[3]["error"]["code"] == 402
+    assert (run.termination.nature, run.termination.code) == ("resource", "cost-cap")
+    assert run.status == "failure", "acceptance was executed all the same"
+    assert any(event.type == "acceptance-execution" for event in run.events)
+    signals = {signal.name: signal for signal in run.termination.signals}
+    over = signals["cost_usd_overspend"]
+    assert over.threshold is not None
+    # By what arrived at once, on a machine with other things to do; never by more than was declared.
+    assert Decimal(over.value) <= Decimal(over.threshold) < Decimal("0.512")
+    assert Decimal(signals["cost_usd"].value) == Decimal("0.0475") + Decimal(over.value)
+    assert api.price_run(run.directory, prices=prices).overspend["cost_usd"] == over.value
+    assert api.recompute_run(run.directory).holds
+
+
+def _read_printed(run: ModelRun) -> list[tuple[int | str, str]]:
+    uses = [e.payload for e in run.list_of(ToolInvocation) if isinstance(e.payload, ToolInvocation)]
+    (printed,) = (run.read(use.stdout.prefix) for use in uses if use.stdout is not None)
+    return [(status, text) for status, text in json.loads(printed)]
 
 
 def test_a_deletion_with_which_the_agent_ends_is_judged_as_any_other(

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from repotrial import api
-from repotrial.policy import read_thresholds
+from repotrial.policy import BreakerState, Decision, decide, read_thresholds
 from repotrial.trace import (
+    Event,
     Intervention,
     MonitorAlert,
     OperatorDecision,
@@ -75,6 +76,43 @@ def test_a_watch_that_fails_makes_the_run_invalid(
     assert alert.rule == "watch-failed"
     assert alert.segment is not None
     assert "a mistake of ours" in run.read(alert.segment.body)
+
+
+def test_an_overseer_that_breaks_ends_the_run_which_is_invalid_and_says_why(
+    court: Court, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(state: BreakerState, event: Event) -> tuple[Decision, ...]:
+        if isinstance(event.payload, Response):
+            raise SystemExit("a mistake of ours")
+        return tuple(decide(state, event))
+
+    monkeypatch.setattr("repotrial.run._watch._overseer.decide", fail)
+    # It would stay for ever: only the end of its sandbox ends it.
+    run = try_script(court, capsys, [shell("sed -i s/41/42/ answer.sh"), shell("sleep 100000"), finish()])
+    assert run.status == "invalid"
+    assert (run.termination.category, run.termination.code) == ("harness-fault", "overseer-failed")
+    assert "a mistake of ours" in run.termination.rationale
+    assert [alert.rule for alert in run.list_alerts("harness")] == ["watch-failed"]
+    assert run.list_calls() == [], "no answer went on that nobody had judged"
+
+
+def test_a_desk_that_breaks_refuses_every_stage_and_the_run_is_invalid(
+    court: Court, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> bool:
+        raise RuntimeError("a mistake of ours")
+
+    monkeypatch.setattr("repotrial.run._watch._stages.StageKeeper.advance", fail)
+    contract = court.write_contract(policy='stages = "explicit"')
+    # It would wait for ever at a desk that nobody serves.
+    script = court.write("agent.sh", '"$REPOTRIAL_STAGE" write\n')
+    status, told = court.start_json(capsys, contract, "--agent", f"script:{script}")
+    assert status == 3
+    (directory,) = court.runs.glob("answer-*")
+    run = ModelRun(directory, "")
+    assert (run.termination.category, run.termination.code) == ("harness-fault", "harness-exception")
+    assert "a mistake of ours" in run.termination.rationale
+    assert any("a mistake of ours" in str(event) for event in told)
 
 
 def test_many_runs_at_once_share_one_gateway_and_mix_nothing_up(

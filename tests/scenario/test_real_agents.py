@@ -13,6 +13,7 @@ import pytest
 
 from repotrial import api
 from repotrial.contract import parse_run_spec
+from repotrial.policy import read_thresholds
 from repotrial.trace import (
     AcceptanceExecution,
     AgentTranscript,
@@ -33,10 +34,24 @@ from support.trials import Court, open_court
 
 EXAMPLE = EXAMPLES / "querycache-stale"
 SCRIPT = EXAMPLES.parent / "agents" / "querycache-stale" / "honest.toml"
+READS = 3
+"""Steps at the beginning of the script that change nothing."""
 LOOK = shell("echo we are $WHERE; cat answer.sh")
 
 HEAVY = {"mini-swe-agent"}
 """Agents that take as long to start as the others take for all their work."""
+
+ALIKE = {"goose"}
+"""Agents that speak as another one of them does; what is told of a difference goes by that."""
+
+CAPS = {
+    "pi": ("cost_usd = 0.24", 60_000, "cost-cap"),
+    "goose": ("tokens = 1_000_000\ncost_usd = 1000", 495_000, "token-cap"),
+}
+"""What ends an agent half-way, how many tokens each answer takes, and how the end is called.
+
+The others are ended by their number of calls.
+"""
 
 each_agent = pytest.mark.parametrize("name", WANTED)
 
@@ -68,11 +83,30 @@ def test_a_real_agent_solves_an_example_and_everything_is_on_record(
     assert len(run.list_calls()) >= steps - 1
     assert any("supersedeAll" in arguments for _, arguments in run.list_calls())
     assert run.list_of(AgentTranscript)
-    # Some count neither side requests nor as the provider does; of what was done, all say the same.
-    assert {alert.rule for alert in run.list_alerts("transcript")} <= {"cost-differs", "tokens-differ"}
-    moved = [event for event in run.list_of(StageTransition) if isinstance(event.payload.status, Enforced)]  # type: ignore[union-attr]
-    assert moved[0].seq < run.list_of(WorkspaceMutation)[0].seq
+    # Some believe in another price; of what was done and counted, all say the same.
+    assert {alert.rule for alert in run.list_alerts("transcript")} <= {"cost-differs"}
+    _assert_staged(run)
     _assert_sound(run)
+
+
+def _assert_staged(run: ModelRun) -> None:
+    """The rule saw an answer, the sandbox moved, the agent got the answer, and only then anything changed."""
+    transitions = [(e.seq, e.payload) for e in run.list_of(StageTransition)]
+    moved = [
+        (seq, each)
+        for seq, each in transitions
+        if isinstance(each, StageTransition) and isinstance(each.status, Enforced)
+    ]
+    assert [(each.before, each.after) for _, each in moved] == [("read", "write"), ("write", "test")]
+    answers = {event.seq for event in run.list_of(Response)}
+    for seq, each in moved:
+        assert set(each.evidence) <= answers
+        assert max(each.evidence) < seq
+    changes = [event.seq for event in run.list_of(WorkspaceMutation)]
+    assert moved[0][0] < changes[0]
+    uses = [event for event in run.list_of(ToolInvocation) if event.seq < moved[0][0]]
+    read = [e for e in uses if isinstance(e.payload, ToolInvocation) and e.payload.source == "gateway"]
+    assert len(read) == READS
 
 
 def test_the_wrong_script_of_the_example_fails_acceptance(
@@ -166,6 +200,8 @@ def test_a_wrong_fix_of_a_real_agent_fails_acceptance_and_is_replayed_from_its_r
     assert again.list_calls() == run.list_calls()
     assert (again.status, again.termination.category) == ("failure", "agent-exit")
 
+    if name in ALIKE:
+        return
     court.write_contract(environment='variables = { WHERE = "elsewhere" }')
     other = try_upstream(court, capsys, upstream, *replay, agent=name, contract=contract)
     (alert,) = other.list_alerts("replay")
@@ -188,13 +224,39 @@ def test_a_cap_ends_a_real_agent_and_acceptance_is_still_executed(
     name: str, court: Court, capsys: pytest.CaptureFixture[str]
 ) -> None:
     require_agent(name)
-    contract = court.write_contract(limits="tool_calls = 2")
+    cap, tokens, code = CAPS.get(name, ("tool_calls = 2", 1000, "tool-call-cap"))
+    contract = court.write_contract(limits=cap)
     steps = [shell("sed -i s/41/42/ answer.sh"), *[shell(f"echo {n}") for n in range(6)], finish()]
-    run = try_script(court, capsys, steps, "--cache", CACHE, agent=name, contract=contract)
-    assert (run.termination.nature, run.termination.code) == ("resource", "tool-call-cap")
+    steps = [f"{step}usage = {{ input_uncached = {tokens}, output = 10 }}\n" for step in steps]
+    words = ("--model", "gpt-5") if code == "cost-cap" else ()  # one that has a price
+    run = try_script(court, capsys, steps, "--cache", CACHE, *words, agent=name, contract=contract)
+    assert (run.termination.nature, run.termination.code) == ("resource", code)
     (action,) = run.list_actions()
     assert isinstance(action, Terminate)
-    assert len(run.list_calls()) == 2
+    assert 2 <= len(run.list_calls()) <= (2 if code == "tool-call-cap" else 4)
     assert run.list_of(AcceptanceExecution)
     assert run.status != "invalid"
+    _assert_sound(run)
+
+
+def test_a_real_agent_that_does_the_same_again_and_again_is_ended_by_a_breaker(
+    court: Court, capsys: pytest.CaptureFixture[str]
+) -> None:
+    require_agent("pi")
+    published = read_thresholds().decode()
+    strict = re.sub(
+        r"(\[identical-calls\]\nalert_after =) 5(.*\nthrottle_after =) 8(\nterminate_after =) 16",
+        r"\g<1> 2\g<2> 0\g<3> 4",
+        published,
+    )
+    assert strict != published
+    thresholds = court.write("thresholds.toml", strict)
+    steps = [*[shell("cat answer.sh")] * 8, finish()]
+    run = try_script(court, capsys, steps, "--cache", CACHE, "--thresholds", thresholds, agent="pi")
+    assert (run.termination.category, run.termination.nature) == ("circuit-breaker", "resource")
+    assert run.termination.code == "identical-calls"
+    (action,) = run.list_actions()
+    assert isinstance(action, Terminate)
+    assert 4 <= len(run.list_calls()) < 8
+    assert run.list_of(AcceptanceExecution)
     _assert_sound(run)

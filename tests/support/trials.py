@@ -140,11 +140,12 @@ class Court:
         with surroundings(XDG_CONFIG_HOME=str(self.place / "config")):
             return call(capsys, *self.build_words(*words))
 
-    def execute(self, *words: str | Path) -> None:
-        """`run start` as a process of its own, for as long as it takes."""
+    def execute(self, *words: str | Path) -> str:
+        """`run start` as a process of its own, for as long as it takes; what it said."""
         with start(*self.build_words(*words), stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
             said, _ = process.communicate()
         assert process.returncode == 0, said.decode()
+        return said.decode()
 
     def start_json(
         self, capsys: pytest.CaptureFixture[str], *words: str | Path

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from fakes.exchanges import FakeUpstream
 from fakes.hands import FakeHands
 from repotrial._core.clock import SystemClock
 from repotrial.contract import Limits
 from repotrial.cost import Budget, Caps, Parent, Tariff
 from repotrial.policy import BreakerState, build_settings, parse_thresholds, read_thresholds
+from repotrial.run._gateway import GatewayLoop
 from repotrial.run._watch import (
     Dialogue,
     EndingSwitch,
@@ -25,10 +28,11 @@ from repotrial.run._watch import (
 )
 from repotrial.sandbox import CopyWorkspace
 from repotrial.trace import Event, PhaseChanged, RunPaths, TraceWriter, iter_events
+from support.gateways import KEY
 from support.traces import open_writer
 from support.workspaces import make_base, scratch
 
-__all__ = ["Watched", "open_watch"]
+__all__ = ["Watched", "open_watch", "serve_watch"]
 
 
 class Watched(NamedTuple):
@@ -97,3 +101,17 @@ def open_watch(
         )
         stack.callback(overseer.stop_asking)
         yield Watched(writer, budget, dialogue, switch, overseer, hands, supervisor, directory)
+
+
+@contextlib.contextmanager
+def serve_watch(watched: Watched, upstream: FakeUpstream, loop: GatewayLoop) -> Iterator[int]:
+    """A gateway in front of it; its port. Nothing may go wrong in the harness itself."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        with loop.serve(listener, key=KEY, supervisor=watched.supervisor, upstream=upstream) as served:
+            try:
+                yield port
+            finally:
+                watched.overseer.stop_asking()
+                watched.supervisor.stop()
+        assert served.problems == ()

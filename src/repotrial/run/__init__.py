@@ -51,6 +51,7 @@ from repotrial.run._gateway import (
     ScriptUpstream,
     StatusFault,
     Upstream,
+    build_script_schema,
     load_provider,
     load_recording,
     load_script,
@@ -64,6 +65,7 @@ from repotrial.run._replay import Divergence, Replay, ReplayMismatchError, Repla
 from repotrial.run._request import RunRequest, build_spec
 from repotrial.run._results import ResultsUnreadableError
 from repotrial.run._seeds import build_seeds, spawn_seed
+from repotrial.run._setup_network import ProxiedSetup
 from repotrial.run._stop import RunStoppedError, Stopper
 from repotrial.run._watch import Answer, NobodyAsksError, build_body_reader, put_answer
 
@@ -105,6 +107,7 @@ __all__ = [
     "PhaseOrderError",
     "ProviderConfig",
     "ProviderUpstream",
+    "ProxiedSetup",
     "RecordingUpstream",
     "ReferenceAgent",
     "ReferenceMissingError",
@@ -127,6 +130,7 @@ __all__ = [
     "build_agent_configuration",
     "build_body_reader",
     "build_briefing",
+    "build_script_schema",
     "build_seeds",
     "build_spec",
     "check_agent",

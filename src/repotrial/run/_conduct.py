@@ -17,6 +17,7 @@ from repotrial.run._directory import open_attempt
 from repotrial.run._facts import build_bound_facts, build_unbound_facts
 from repotrial.run._lifecycle import Lifecycle
 from repotrial.run._request import RunRequest
+from repotrial.run._setup_network import tell_setup_network
 from repotrial.run._stop import RunStoppedError
 from repotrial.trace import (
     Briefing,
@@ -76,6 +77,8 @@ def _carry_through(run: BoundRun) -> None:
     enter, verify_going = run.lifecycle.enter, run.request.stopper.verify_going
     enter("set-up")
     verify_going()
+    if (record := run.installation.setup_network) is not None:
+        tell_setup_network(run.writer, record)
     enter("brief")
     briefing = _brief(run)
     enter("act")

@@ -34,7 +34,11 @@ class RunDirectoryError(MachineError):
 
 def find_attempts(runs: Path, spec: RunSpec) -> list[Path]:
     """Directories of earlier attempts at this specification, oldest first."""
-    prefix = f"{spec.run_id}-a"
+    return _find_attempts(runs, spec.run_id)
+
+
+def _find_attempts(runs: Path, run_id: str) -> list[Path]:
+    prefix = f"{run_id}-a"
     found = []
     for name in _list_names(runs):
         number = name.removeprefix(prefix)
@@ -66,7 +70,7 @@ def open_attempt(runs: Path, spec: RunSpec, record: ContractRecord) -> RunPaths:
             # Sealing makes all of it durable: what a power cut leaves of a run before that is worth nothing.
             write_atomic(RunPaths(place).spec, spec.to_bytes() + b"\n", is_durable=False)
             write_atomic(RunPaths(place).contract, record.to_bytes(), is_durable=False)
-            return RunPaths(_claim(runs, place, spec))
+            return RunPaths(_claim(runs, place, spec.run_id))
     except OSError as error:
         raise RunDirectoryError(f"{runs}: expected to make a run directory, found: {error}") from error
 
@@ -112,11 +116,11 @@ def _locked(runs: Path, operation: int) -> Iterator[None]:
         os.close(handle)
 
 
-def _claim(runs: Path, place: Path, spec: RunSpec) -> Path:
-    attempts = find_attempts(runs, spec)
+def _claim(runs: Path, place: Path, run_id: str) -> Path:
+    attempts = _find_attempts(runs, run_id)
     first = 1 if not attempts else int(attempts[-1].name.rpartition("-a")[2]) + 1
     for number in range(first, first + _MAX_ATTEMPTS):
-        target = runs / f"{spec.run_id}-a{number}"
+        target = runs / f"{run_id}-a{number}"
         try:
             place.rename(target)  # whoever is first owns the number: no run directory is ever empty
         except OSError as error:
@@ -126,4 +130,4 @@ def _claim(runs: Path, place: Path, spec: RunSpec) -> Path:
         sync_directory(runs)
         return target
     shutil.rmtree(place)
-    raise RunDirectoryError(f"{runs}: expected fewer than {_MAX_ATTEMPTS} attempts at {spec.run_id}")
+    raise RunDirectoryError(f"{runs}: expected fewer than {_MAX_ATTEMPTS} attempts at {run_id}")

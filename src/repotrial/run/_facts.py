@@ -30,6 +30,7 @@ from repotrial.trace import (
     ModelFacts,
     RunConfiguration,
     RunFacts,
+    SetupProduct,
     Submodule,
 )
 
@@ -49,7 +50,9 @@ def build_bound_facts(
         run_id=run_id,
         contract=_bind_contract(request),
         repository=_identify_repository(request),
-        dependencies=DependencySpecification(lockfiles=found.lockfiles, mirrors=found.mirrors),
+        dependencies=DependencySpecification(
+            lockfiles=found.lockfiles, mirrors=found.mirrors, setup=_describe_setup(installation)
+        ),
         environment=found.environment,
         package_managers=found.package_managers,
         toolchain=found.toolchain,
@@ -92,6 +95,13 @@ def build_unbound_facts(
         started_at_us=started_at_us,
         redaction_rules_id=rules_id,
     )
+
+
+def _describe_setup(installation: Installation) -> SetupProduct | None:
+    record = installation.setup_network
+    if record is None:
+        return None
+    return SetupProduct(product_digest=record.product_digest, hosts=record.hosts)
 
 
 def _bind_contract(request: RunRequest) -> ContractBinding:

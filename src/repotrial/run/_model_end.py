@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from repotrial.cost import Budget
+from typing import Final
+
+from repotrial.cost import Budget, MeasureState
 from repotrial.run._context import BoundRun
 from repotrial.run._control import verify_machine
 from repotrial.run._limits import build_resource_limits
@@ -13,6 +15,8 @@ from repotrial.sandbox import CommandResult
 from repotrial.trace import Signal, Termination
 
 __all__ = ["terminate_model_run"]
+
+_RESERVED: Final = ("usd", "units", "tokens")
 
 
 def terminate_model_run(run: BoundRun, result: CommandResult, ending: Ending | None, budget: Budget) -> None:
@@ -65,4 +69,15 @@ def _list_signals(run: BoundRun, result: CommandResult, budget: Budget) -> tuple
         value = state.spent if is_money else int(state.spent)
         threshold = state.limit if is_money or state.limit is None else int(state.limit)
         signals.append(Signal(name=name, value=value, threshold=threshold))
+        if state.measure in _RESERVED and state.limit is not None:
+            signals += _list_excess(name, state, is_money=is_money)
     return tuple(signals)
+
+
+def _list_excess(name: str, state: MeasureState, *, is_money: bool) -> list[Signal]:
+    """By how much a cap was passed, against the one declared bound by which it may be (B2)."""
+    read = str if is_money else int
+    signals = [Signal(name=f"{name}_overspend", value=read(state.overspend), threshold=read(state.overdraft))]
+    if state.beyond_bounds != "0":
+        signals.append(Signal(name=f"{name}_beyond_bounds", value=read(state.beyond_bounds)))
+    return signals

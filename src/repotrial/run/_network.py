@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from repotrial._core.errors import MachineError
 from repotrial.contract import AllowListNetwork, Network, ReplayNetwork
 from repotrial.run._context import BoundRun
 from repotrial.run._gateway import open_default_loop
@@ -18,12 +19,19 @@ from repotrial.trace import MonitorAlert, Segment, Severity, Signal, TraceWriter
 if TYPE_CHECKING:
     from repotrial.run._gateway._proxy import Attempt, RunAuthority
 
-__all__ = ["NetworkPlan", "plan_network"]
+__all__ = ["NetworkPlan", "NetworkRecordError", "plan_network"]
 
 PROXY_PORT: Final = 4001
 _CERTIFICATE: Final = "/opt/repotrial/authority.pem"
 _ALERTS_KEPT: Final = 2000
 _SEVERITIES: Final[dict[str, Severity]] = {"passed": "info", "replayed": "info"}
+
+
+class NetworkRecordError(MachineError):
+    """What programs did with the network could not be put on record."""
+
+    code = "network-record"
+    default_hint = "check the disk's space; the run proves nothing, and can be conducted again"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +63,10 @@ class NetworkPlan:
         )
         with open_default_loop().attach(open_listener(sandbox.pid, PROXY_PORT), proxy):
             yield
+        if proxy.problems:
+            raise NetworkRecordError(
+                f"expected every attempt to use the network on record, found: {'; '.join(proxy.problems)}"
+            )
 
 
 def plan_network(network: Network, run: BoundRun, stack: ExitStack) -> NetworkPlan:

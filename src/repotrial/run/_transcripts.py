@@ -62,7 +62,13 @@ def _compare(
     except RepoTrialError as error:
         _alert(writer, "transcript-unreadable", f"{file.path}: {error.message}", seq)
         return
-    found = compare_with_gateway(imported, dialogue.calls, usage=_sum(dialogue.usage), cost_usd=cost_usd)
+    found = compare_with_gateway(
+        imported,
+        dialogue.calls,
+        usage=_sum(dialogue.usage),
+        side_usage=_sum(dialogue.side_usage),
+        cost_usd=cost_usd,
+    )
     for disagreement in found[:_ALERTS_PER_FILE]:
         _alert(writer, _name(disagreement), msgspec.json.encode(disagreement).decode(), seq)
 

@@ -141,6 +141,19 @@ def test_login_shells_keep_the_search_path(tmp_path: Path) -> None:
     assert finished.stdout == ORDER.search_path
 
 
+@pytest.mark.parametrize("name", ["user.name", "user.email", "safe.directory"])
+def test_git_is_told_who_works_without_a_word_in_the_workspace(tmp_path: Path, name: str) -> None:
+    finished = subprocess.run(
+        ["git", "config", "--get", name],
+        env={**launch("aider").variables, "HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        cwd=tmp_path,
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    assert finished.stdout.strip()
+
+
 def test_a_home_is_the_agents_alone_and_never_shared(tmp_path: Path) -> None:
     bind = fill_home(tmp_path, {"a/b/c.txt": b"text"}, owner=None)
     assert (bind.target, bind.is_writable) == (AGENT_HOME, True)

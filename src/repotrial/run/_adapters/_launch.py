@@ -43,9 +43,14 @@ _COMMON: Final = {
     "GIT_COMMITTER_NAME": "agent",
     "GIT_COMMITTER_EMAIL": "agent@example.org",
     # The workspace may belong to another id than the agent's.
-    "GIT_CONFIG_COUNT": "1",
+    "GIT_CONFIG_COUNT": "3",
     "GIT_CONFIG_KEY_0": "safe.directory",
     "GIT_CONFIG_VALUE_0": WORKSPACE,
+    # Whoever finds no name here writes one into the workspace's own configuration.
+    "GIT_CONFIG_KEY_1": "user.name",
+    "GIT_CONFIG_VALUE_1": "agent",
+    "GIT_CONFIG_KEY_2": "user.email",
+    "GIT_CONFIG_VALUE_2": "agent@example.org",
 }
 
 

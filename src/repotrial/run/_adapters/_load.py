@@ -14,7 +14,7 @@ import msgspec
 from repotrial._core.canonical import JsonValue, canonical_digest
 from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.errors import UsageError
-from repotrial.contract import Problem, check_document
+from repotrial.contract import Problem, check_document, render_problems
 from repotrial.run._adapters._model import ADAPTER_SCHEMA, Adapter, HostRecipe, NpmRecipe, PypiRecipe
 from repotrial.run._adapters._template import PLACEHOLDERS, iter_unknown
 from repotrial.trace.importers import IMPORTERS
@@ -30,7 +30,6 @@ __all__ = [
 
 _MAX_BYTES: Final = 1 << 20
 _MAX_LOCK_BYTES: Final = 16 << 20
-_SHOWN: Final = 5
 
 _Read: TypeAlias = Callable[[str, int], "bytes | Problem"]
 """A file beside the adapter, by name and with a bound on its size."""
@@ -44,11 +43,7 @@ class AdapterInvalidError(UsageError):
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
-        lines = [f"  {problem}" for problem in self.problems[:_SHOWN]]
-        if len(self.problems) > len(lines):
-            lines.append(f"  … and {len(self.problems) - len(lines)} more")
-        noun = "problem" if len(self.problems) == 1 else "problems"
-        super().__init__("\n".join([f"expected a sound adapter, found {len(self.problems)} {noun}:", *lines]))
+        super().__init__(render_problems("adapter", self.problems))
 
 
 class AdapterUnknownError(UsageError):

@@ -27,7 +27,7 @@ from repotrial.run._gateway._recording import (
     ReplayReport,
     load_recording,
 )
-from repotrial.run._gateway._script import ScriptUpstream, load_script
+from repotrial.run._gateway._script import ScriptUpstream, build_script_schema, load_script
 from repotrial.run._gateway._upstreams import (
     FaultPlan,
     FaultUpstream,
@@ -62,6 +62,7 @@ __all__ = [
     "Upstream",
     "WireAnswer",
     "WireRequest",
+    "build_script_schema",
     "load_provider",
     "load_recording",
     "load_script",

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Final, TypeAlias
 
 from aiohttp import web
 
 from repotrial.run._gateway._limits import GatewayLimits
 
-__all__ = ["ConnectionServer", "find_label", "notice_leaving", "read_body"]
+__all__ = ["BodyRoom", "ConnectionServer", "TurnedAway", "find_label", "notice_leaving", "read_body"]
 
 Handler: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 Report: TypeAlias = Callable[[int, str], web.Response]
@@ -42,7 +42,7 @@ class ConnectionServer(web.Server):
     def accept(self, label: object = None) -> asyncio.Protocol:
         """The protocol of a new connection; `find_label` finds the label again."""
         if self._open >= self._limits.connections:
-            return _Turned()
+            return TurnedAway()
         self._open += 1
         return _Connection(self, self._report, self._limits, label)
 
@@ -95,7 +95,7 @@ class _Connection(web.RequestHandler):
         return response
 
 
-class _Turned(asyncio.Protocol):
+class TurnedAway(asyncio.Protocol):
     """One connection too many."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -120,6 +120,48 @@ def notice_leaving(request: web.BaseRequest, notice: Callable[[], None]) -> Iter
         yield
     finally:
         connection.on_leaving = None
+
+
+class _Share:
+    """What one body may take; a length that was not announced is known only when all of it is there."""
+
+    def __init__(self, size: int, give: Callable[[int], None]) -> None:
+        self._size = size
+        self._give = give
+
+    def shrink(self, size: int) -> None:
+        """Less is enough."""
+        if size < self._size:
+            self._give(self._size - size)
+            self._size = size
+
+
+class BodyRoom:
+    """Memory for the bodies of one run: many long ones at once must not fill the harness's."""
+
+    def __init__(self, limits: GatewayLimits) -> None:
+        self._limits = limits
+        self._held_bytes = 0
+        self._freed = asyncio.Event()
+
+    @contextlib.asynccontextmanager
+    async def hold(self, request: web.BaseRequest) -> AsyncIterator[_Share]:
+        """Wait until there is room for a body, and keep it for as long as it is under way."""
+        most = min(self._limits.request_bytes, self._limits.held_bytes)
+        size = min(most if request.content_length is None else request.content_length, most)
+        while self._held_bytes + size > self._limits.held_bytes:
+            await self._freed.wait()
+        self._held_bytes += size
+        share = _Share(size, self._give)
+        try:
+            yield share
+        finally:
+            share.shrink(0)
+
+    def _give(self, size: int) -> None:
+        self._held_bytes -= size
+        self._freed.set()
+        self._freed = asyncio.Event()
 
 
 async def read_body(request: web.BaseRequest, *, max_bytes: int) -> bytes | None:

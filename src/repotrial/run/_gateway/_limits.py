@@ -20,6 +20,8 @@ class GatewayLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Of one request."""
     request_bytes: int = 64 * _MEBIBYTE
     """Of one request's body: a long conversation with images."""
+    request_messages: int = 20_000
+    """In one request: each is looked at, put on record and referred to by itself."""
     held_bytes: int = 256 * _MEBIBYTE
     """Of all requests together that are under way; whoever comes with more waits."""
     answer_bytes: int = 64 * _MEBIBYTE

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import hmac
 import socket
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import Coroutine
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import unquote
@@ -14,7 +14,8 @@ from urllib.parse import unquote
 import msgspec
 from aiohttp import web
 
-from repotrial.run._gateway._connections import ConnectionServer, notice_leaving, read_body
+from repotrial.run._gateway._aside import work_aside
+from repotrial.run._gateway._connections import BodyRoom, ConnectionServer, notice_leaving, read_body
 from repotrial.run._gateway._flow import Flow, FlowPorts, build_response
 from repotrial.run._gateway._headers import build_upstream_headers
 from repotrial.run._gateway._limits import GatewayLimits
@@ -72,8 +73,7 @@ class RunServer:
         self._limits = limits
         self._flows: set[Flow] = set()
         self._is_idle = asyncio.Event()
-        self._room = asyncio.Event()
-        self._held_bytes = 0
+        self._room = BodyRoom(limits)
         self._chores: set[asyncio.Task[None]] = set()
         self._connections: ConnectionServer | None = None
         self._listening: asyncio.Server | None = None
@@ -118,8 +118,9 @@ class RunServer:
             known = _check_route(request, target, route)
             if known.kind == "models":
                 return self._list_models(target, dialect)
-            async with self._hold_room(request):
+            async with self._room.hold(request) as room:
                 body = await self._read(request)
+                room.shrink(len(body))
                 return await self._exchange(request, target, body, known)
         except _Refused as refused:
             refusal = refused.refusal
@@ -146,21 +147,6 @@ class RunServer:
             return build_response(answer)
         (entries,) = (value for value in msgspec.json.decode(answer.body).values() if isinstance(value, list))
         return web.json_response(entries[0])
-
-    @contextlib.asynccontextmanager
-    async def _hold_room(self, request: web.BaseRequest) -> AsyncIterator[None]:
-        """Memory for a body, for as long as it is under way: many long ones at once must not fill it."""
-        most = min(self._limits.request_bytes, self._limits.held_bytes)
-        size = min(most if request.content_length is None else request.content_length, most)
-        while self._held_bytes + size > self._limits.held_bytes:
-            await self._room.wait()
-        self._held_bytes += size
-        try:
-            yield
-        finally:
-            self._held_bytes -= size
-            self._room.set()
-            self._room = asyncio.Event()
 
     async def _read(self, request: web.BaseRequest) -> bytes:
         if request.headers.get("content-encoding", "identity").lower() != "identity":
@@ -190,9 +176,15 @@ class RunServer:
         self, request: web.BaseRequest, target: str, body: bytes, route: Route
     ) -> web.StreamResponse:
         try:
-            parsed = parse_request(route, body)
+            parsed = await work_aside(len(body), parse_request, route, body)
         except MalformedRequestError as error:
             raise _Refused(HTTPStatus.BAD_REQUEST, "malformed", str(error)) from error
+        if len(parsed.messages) > self._limits.request_messages:
+            raise _Refused(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                "malformed",
+                f"expected at most {self._limits.request_messages} messages, found {len(parsed.messages)}",
+            )
         asked = UpstreamRequest(
             method=request.method,
             target=target,

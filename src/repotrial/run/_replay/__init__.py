@@ -30,6 +30,7 @@ from repotrial.trace import (
     WorkspaceMutation,
     iter_events,
     load_body,
+    load_manifest,
 )
 
 __all__ = ["Divergence", "Replay", "ReplayMismatchError", "ReplayRequest", "replay_run"]
@@ -89,6 +90,7 @@ def replay_run(request: ReplayRequest) -> Replay:
     if rebuilt.patch != recorded:
         found = digest_bytes(rebuilt.patch)
         divergences.append(Divergence(what="the change", recorded=digest_bytes(recorded), replayed=found))
+    divergences += _compare_setup(request, installation)
     directory = _judge_again(request, recorded)
     divergences += compare_outcomes(request.paths, RunPaths(directory))
     return Replay(
@@ -106,6 +108,16 @@ def _verify_contract(request: ReplayRequest) -> None:
     if lock is None or lock.version_id != bound:
         found = "no lock" if lock is None else lock.version_id
         raise ReplayMismatchError(f"{request.loaded.directory}: expected the version {bound}, found {found}")
+
+
+def _compare_setup(request: ReplayRequest, installation: Installation) -> Iterator[Divergence]:
+    """C12: a Setup with network may make another product than it did for the run."""
+    recorded = load_manifest(request.paths.manifest).dependencies.setup
+    found = installation.setup_network
+    if recorded is not None and found is not None and recorded.product_digest != found.product_digest:
+        yield Divergence(
+            what="the product of Setup", recorded=recorded.product_digest, replayed=found.product_digest
+        )
 
 
 def _judge_again(request: ReplayRequest, change: bytes) -> Path:

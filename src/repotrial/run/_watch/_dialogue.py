@@ -6,7 +6,7 @@ which tools were called, with what, when and with what result, for every agent a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -26,7 +26,7 @@ from repotrial.trace import (
     TraceWriter,
 )
 from repotrial.trace import Usage as TraceUsage
-from repotrial.trace.importers import GatewayCall, digest_arguments
+from repotrial.trace.importers import GatewayCall, digest_arguments, find_defaults
 
 __all__ = ["Dialogue", "OpenPrompt"]
 
@@ -49,6 +49,8 @@ class OpenPrompt(msgspec.Struct, frozen=True, kw_only=True):
     """As the request names it: prices go by it."""
     seq: int | None
     """Its event; null where the byte budget dropped it."""
+    tools: Mapping[str, bytes]
+    """The schemas of the tools that it offers, by name."""
 
 
 class _Pending(msgspec.Struct, kw_only=True):
@@ -100,6 +102,8 @@ class Dialogue:
         """Tools that models asked for, in order."""
         self.usage: list[TraceUsage] = []
         """What each answer consumed, in order."""
+        self.side_usage: list[TraceUsage] = []
+        """The same, of answers to requests that offered no tools."""
 
     def record_results(self, request: WireRequest) -> tuple[int, ...]:
         """The calls that this request brings results for, as events; their places in the trace."""
@@ -118,6 +122,7 @@ class Dialogue:
             index=index,
             model=request.model,
             seq=ref.seq if isinstance(ref, EventRef) else None,
+            tools=request.tools,
         )
 
     def close(
@@ -145,7 +150,9 @@ class Dialogue:
         if answer is not None and end.cause == "complete":
             now_us = self._clock.now_us()
             self.usage.append(metered)
-            self.calls += [_describe_call(call) for call in answer.calls]
+            if not prompt.tools:
+                self.side_usage.append(metered)
+            self.calls += [_describe_call(call, prompt.tools) for call in answer.calls]
             thread = self._get_thread(prompt)
             thread.ids.update(call.id for call in answer.calls if call.id)
             thread.pending += [
@@ -156,7 +163,7 @@ class Dialogue:
     def withhold(self, prompt: OpenPrompt) -> None:
         """The agent was not given the answer after all: its calls are nobody's to carry out."""
         thread = self._get_thread(prompt)
-        kept_back = [_describe_call(p.call) for p in thread.pending if p.index == prompt.index]
+        kept_back = [_describe_call(p.call, prompt.tools) for p in thread.pending if p.index == prompt.index]
         thread.pending = [waiting for waiting in thread.pending if waiting.index != prompt.index]
         for call in kept_back:
             self.calls.remove(call)
@@ -238,8 +245,10 @@ def _build_usage(usage: Usage) -> TraceUsage:
     )
 
 
-def _describe_call(call: ToolCall) -> GatewayCall:
-    return GatewayCall(call_id=call.id, name=call.name, arguments_digest=digest_arguments(call.arguments))
+def _describe_call(call: ToolCall, tools: Mapping[str, bytes]) -> GatewayCall:
+    defaults = find_defaults(tools.get(call.name, b""))
+    digest = digest_arguments(call.arguments, defaults)
+    return GatewayCall(call_id=call.id, name=call.name, arguments_digest=digest, defaults=defaults)
 
 
 def _describe_exit(result: ToolResult | None) -> ExitUnknown:

@@ -43,9 +43,16 @@ class EndingSwitch:
             if self.ending is not None or self._is_closed:
                 return False
             self.ending = ending
-            self._timer = threading.Timer(grace_seconds, self._carry_out)
-            self._timer.daemon = True
-            self._timer.start()
+            timer = threading.Timer(grace_seconds, self._carry_out)
+            timer.daemon = True
+            try:
+                timer.start()
+            except RuntimeError:  # no thread is to be had: without grace rather than not at all
+                timer.cancel()
+            else:
+                self._timer = timer
+        if self._timer is None:
+            self._carry_out()
         return True
 
     def _carry_out(self) -> None:

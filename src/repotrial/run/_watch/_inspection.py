@@ -36,11 +36,14 @@ class Inspector:
             for finding in check_text(text, where=where):
                 self._alert(finding, event)
 
-    def prepare(self, answer: WireAnswer, place: int | None) -> bool:
-        """Grant the privileges that its calls need; false where the sandbox would not."""
-        if self._stages is None or not answer.calls:
+    def prepare(self, answer: WireAnswer, place: int | None, *, has_tools: bool) -> bool:
+        """Grant the privileges that it needs; false where the sandbox would not.
+
+        Who has tools acts by calls; who has none acts on the text.
+        """
+        if self._stages is None:
             return True
-        decision = decide_stage(self._stages.stage, answer.calls)
+        decision = decide_stage(self._stages.stage, answer.calls, texts=() if has_tools else answer.texts)
         if not decision.is_change:
             return True
         evidence = () if place is None else (place,)

@@ -39,6 +39,8 @@ __all__ = ["GRACE_SECONDS", "Hands", "Overseer", "Watchpost"]
 GRACE_SECONDS: Final = 5.0
 """Between the decision to end a run for want of resources and the end of everything inside: agents report."""
 _PATIENCE_SECONDS: Final = 60.0
+_MOST_PROBLEMS: Final = 100
+_MOST_TEXT: Final = 500
 
 
 class Hands(Protocol):
@@ -138,9 +140,15 @@ class Overseer:
             try:
                 for decision in decide(self._state, item):
                     self._carry_out(decision)
-            except Exception as error:  # noqa: BLE001 - a watch that breaks must be known, not silent
-                self.problems.append(f"{type(error).__name__}: {error}")
-                self._switch.decide(_build_fault(error), grace_seconds=0)
+            except BaseException as error:  # noqa: BLE001 - a watch that breaks must be known, not silent
+                # The thread goes on: whoever waits for a judgment must not wait for ever.
+                self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        """Nobody watches any more, so nothing goes on."""
+        if len(self.problems) < _MOST_PROBLEMS:
+            self.problems.append(f"{type(error).__name__}: {error}"[:_MOST_TEXT])
+        self._switch.decide(_build_fault(error), grace_seconds=0)
 
     def _carry_out(self, decision: Decision) -> None:
         if self.ending is not None:
@@ -237,12 +245,12 @@ def _build_decision(answer: Answer, pause: int) -> OperatorDecision:
     )
 
 
-def _build_fault(error: Exception) -> Ending:
+def _build_fault(error: BaseException) -> Ending:
     return Ending(
         category="harness-fault",
         nature="none",
         code="overseer-failed",
-        rationale=f"the watch over the run failed: {type(error).__name__}: {error}",
+        rationale=f"the watch over the run failed: {type(error).__name__}: {error}"[:_MOST_TEXT],
     )
 
 

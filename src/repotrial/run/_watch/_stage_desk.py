@@ -51,6 +51,7 @@ class StageDesk:
         self._write("stage", _SCRIPT.encode(), mode=0o755)
         self._stop = threading.Event()
         self._stages: StageKeeper | None = None
+        self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._serve, name="repotrial-stages", daemon=True)
 
     @property
@@ -75,8 +76,23 @@ class StageDesk:
     ) -> None:
         self._stop.set()
         self._thread.join()
+        if self._error is not None and error is None:
+            raise self._error
 
     def _serve(self) -> None:
+        try:
+            self._answer_requests()
+        except BaseException as error:  # noqa: BLE001 - told to whoever closes the desk
+            self._error = error
+            self._refuse_all()
+
+    def _refuse_all(self) -> None:
+        """Nobody may wait at a desk that is not served."""
+        for stage in ORDER:
+            with contextlib.suppress(OSError):
+                self._write(f"refused-{stage}", b"", mode=0o644)
+
+    def _answer_requests(self) -> None:
         answered: set[str] = set()
         while not self._stop.wait(_POLL_SECONDS):
             wanted = self._read()

@@ -28,11 +28,11 @@ from repotrial.cost import (
     Usage,
     build_charge,
     estimate_request,
-    estimate_usage,
 )
 from repotrial.run._gateway import ExchangeEnd, Refusal, WireRequest
 from repotrial.run._watch._dialogue import Dialogue, OpenPrompt
 from repotrial.run._watch._inspection import Inspector
+from repotrial.run._watch._metering import Meter
 from repotrial.run._watch._mutations import MutationLog
 from repotrial.run._watch._overseer import Overseer
 from repotrial.run._watch._refusal_log import RefusalLog
@@ -60,8 +60,6 @@ _PATIENCE_SECONDS: Final = 900.0
 _MOST_COUNTS: Final = 5000
 """Requests for a number of tokens cost nothing, and so nothing else would end them."""
 _MOST_COUNT_BYTES: Final = 1024**3
-_MOST_TOKENS: Final = 10**10
-"""More than any exchange can take: whoever reports it is not believed."""
 
 
 class RunSupervisor:
@@ -166,7 +164,7 @@ class RunSupervisor:
         dollars = charge.cost.value if charge is not None and charge.cost.unit == "usd" else None
         return self._dialogue.close(prompt, end, usage, cost_usd=dollars)
 
-    def inspect(self, end: ExchangeEnd, place: int | None) -> Refusal | None:
+    def inspect(self, prompt: OpenPrompt, end: ExchangeEnd, place: int | None) -> Refusal | None:
         """Look at what a recorded answer says and asks for, before it goes on."""
         answer = end.answer
         assert answer is not None
@@ -176,7 +174,7 @@ class RunSupervisor:
             self.exhaust(exhausted)
         self._overseer.settle()
         refusal = self._find_end()
-        if refusal is None and not self._inspector.prepare(answer, place):
+        if refusal is None and not self._inspector.prepare(answer, place, has_tools=bool(prompt.tools)):
             return Refusal(status=_POLICY_STATUS, kind="policy", message="the run may not write any more")
         return refusal
 
@@ -241,7 +239,7 @@ class RunSupervisor:
         try:
             return await asyncio.shield(asked)
         except asyncio.CancelledError:
-            asked.add_done_callback(_give_back)
+            asked.add_done_callback(self._give_back)
             raise
 
     async def _admit(
@@ -251,7 +249,7 @@ class RunSupervisor:
             prompt = await self.do(self._dialogue.open, request)
         except BaseException as error:
             if reservation is not None:
-                reservation.release()
+                self._keeper.submit(reservation.release)  # may wait for the disk, which the loop must not
             if not isinstance(error, UsageError):
                 raise
             # What cannot be put on record does not go out.
@@ -259,6 +257,12 @@ class RunSupervisor:
             await self.do(self._refusals.record, refusal, request.model)
             return refusal
         return RunExchange(self, prompt, reservation, request=request, request_bytes=len(body))
+
+    def _give_back(self, asked: asyncio.Future[Reservation | Exhausted]) -> None:
+        if not asked.cancelled() and asked.exception() is None:
+            reserved = asked.result()
+            if isinstance(reserved, Reservation):
+                self._keeper.submit(reserved.release)
 
     def _announce_room(self) -> None:
         if self._loop is not None and not self._loop.is_closed():
@@ -297,8 +301,7 @@ class RunExchange:
         self._run = run
         self._prompt = prompt
         self._reservation = reservation
-        self._is_streamed = request.is_streamed
-        self._request_bytes = request_bytes
+        self._meter = Meter(request_bytes=request_bytes, is_streamed=request.is_streamed)
         self._is_recorded = False
         self._is_cut = False
         self._place: int | None = None
@@ -307,7 +310,7 @@ class RunExchange:
         """Cut a stream that reaches the cap."""
         if self._reservation is None:
             return None
-        charge = self._run.price(self._prompt, self._estimate(usage, sent_bytes))
+        charge = self._run.price(self._prompt, self._meter.estimate(usage, sent_bytes))
         if charge is None or not self._reservation.count(charge):
             return None
         self._is_cut = True
@@ -324,7 +327,7 @@ class RunExchange:
     def _inspect(self, end: ExchangeEnd) -> Refusal | None:
         self._place = self._run.record(self._prompt, end, self._find_usage(end))
         self._is_recorded = True
-        return self._run.inspect(end, self._place)
+        return self._run.inspect(self._prompt, end, self._place)
 
     def _conclude(self, end: ExchangeEnd) -> None:
         try:
@@ -344,42 +347,10 @@ class RunExchange:
         elif end.is_sent and end.cause in {"cut", "agent-left"}:
             reservation.settle(None)  # who hangs up early is charged all the same, and nobody says how much
         else:
-            reservation.release()  # nobody charges for an error, or for a connection that failed
+            reservation.release()  # nobody charges for an error, or where no answer had begun
 
     def _find_usage(self, end: ExchangeEnd) -> Usage:
-        answer = end.answer
-        if answer is None or self._reservation is None:
-            return Usage()
-        if answer.usage is None and not (answer.is_complete or self._is_streamed):
-            return Usage()  # the model had said all of it by then, and we saw a part
-        return self._estimate(answer.usage, len(end.body))
-
-    def _estimate(self, usage: Usage | None, sent_bytes: int) -> Usage:
-        return estimate_usage(
-            usage if usage is None or _is_plausible(usage) else None,
-            request_bytes=self._request_bytes,
-            response_bytes=sent_bytes,
-        )
-
-
-def _is_plausible(usage: Usage) -> bool:
-    counts = (
-        usage.input_uncached,
-        usage.cache_read,
-        usage.cache_write_5m,
-        usage.cache_write_1h,
-        usage.output,
-        usage.reasoning,
-        usage.request_input,
-    )
-    return all(count is None or 0 <= count <= _MOST_TOKENS for count in counts)
-
-
-def _give_back(asked: asyncio.Future[Reservation | Exhausted]) -> None:
-    if not asked.cancelled() and asked.exception() is None:
-        reserved = asked.result()
-        if isinstance(reserved, Reservation):
-            reserved.release()
+        return Usage() if self._reservation is None else self._meter.read(end)
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:

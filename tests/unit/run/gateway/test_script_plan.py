@@ -126,6 +126,33 @@ def test_an_edit_uses_the_agents_own_words(agent: str, name: str, arguments: dic
     assert _call(agent, 2) == (name, arguments)
 
 
+@pytest.mark.parametrize(
+    ("agent", "creator", "shell"),
+    [
+        ("openhands", "file_editor", "terminal"),
+        ("swe-agent", "str_replace_editor", "bash"),
+        ("copilot", "create", "bash"),
+    ],
+)
+def test_a_tool_that_only_makes_files_is_not_told_to_replace_one(
+    agent: str, creator: str, shell: str
+) -> None:
+    steps = (ReadStep(path="a.md"), WriteStep(path="a.md", content="# A\n"), WriteStep(path="b", content="B"))
+    name, arguments = _call(agent, 1, *steps)
+    assert name == shell
+    assert "> /workspace/a.md" in arguments["command"]
+    name, arguments = _call(agent, 2, *steps)
+    assert (name, arguments.get("command", "create")) == (creator, "create")
+
+
+@pytest.mark.parametrize("agent", ["claude-code", "gemini-cli", "opencode", "pi", "goose"])
+def test_a_tool_that_writes_files_is_told_to_replace_one(agent: str) -> None:
+    steps = (ReadStep(path="a.md"), WriteStep(path="a.md", content="# A\n"))
+    name, arguments = _call(agent, 1, *steps)
+    assert "write" in name.casefold()
+    assert arguments["content"] == "# A\n"
+
+
 @pytest.mark.parametrize("agent", ["codex", "mini-swe-agent", "local-shell", "grouped"])
 def test_an_agent_without_an_edit_tool_edits_with_its_shell(agent: str) -> None:
     _, arguments = _call(agent, 2)
@@ -246,6 +273,31 @@ def test_an_agent_without_tools_gets_its_edits_as_blocks_and_only_once() -> None
     body["messages"].append({"role": "assistant", "content": turn.text})
     again = plan_turn(_script(), parse("openai-chat", body), workspace="/workspace").turn
     assert again.text == "Fixed."
+
+
+def _say(script: Script, *messages: tuple[str, str]) -> str:
+    """What an agent without tools is told after these messages."""
+    body = build_body("openai-chat", tools={}, prompt="All changes must use a *SEARCH/REPLACE block*.")
+    body["messages"] += [{"role": role, "content": text} for role, text in messages]
+    return plan_turn(script, parse("openai-chat", body), workspace="/workspace").turn.text
+
+
+def test_an_agent_without_tools_shows_a_file_before_all_of_it_is_replaced() -> None:
+    script = _script(ReadStep(path="calc.py"), WriteStep(path="calc.py", content="new = 2\n"))
+    asked = _say(script)
+    assert asked == "Show me calc.py first."
+    shown = ("user", "I added this file:\n\ncalc.py\n````py\nold = 1\n```\nodd = 3\n````\n")
+    block = "calc.py\n```\n<<<<<<< SEARCH\nold = 1\n```\nodd = 3\n=======\nnew = 2\n>>>>>>> REPLACE\n```\n"
+    assert _say(script, ("assistant", asked), shown) == block
+    # The file looks otherwise now, and what was said stays said.
+    after = ("user", "Your edits are in.\n\ncalc.py\n```\nnew = 2\n```\n")
+    assert _say(script, ("assistant", asked), shown, ("assistant", block), after) == "Done."
+
+
+def test_an_agent_that_does_not_show_a_file_is_asked_once() -> None:
+    script = _script(ReadStep(path="calc.py"), WriteStep(path="calc.py", content="new = 2\n"))
+    told = _say(script, ("assistant", "Show me calc.py first."), ("user", "No."))
+    assert told == "calc.py\n```\n<<<<<<< SEARCH\n=======\nnew = 2\n>>>>>>> REPLACE\n```\n"
 
 
 def test_usage_is_what_the_step_says_or_what_the_bytes_make() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import tomllib
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from repotrial.run._gateway._model import Dialect, UpstreamRequest, WireAnswer, WireRequest
@@ -14,6 +16,7 @@ from repotrial.run._gateway._script import (
     RawStep,
     ScriptInvalidError,
     ScriptUpstream,
+    build_script_schema,
     load_script,
     parse_script,
 )
@@ -155,3 +158,19 @@ def test_the_script_of_the_page_is_sound() -> None:
 def test_a_file_that_is_not_there_is_said_so(tmp_path: Path) -> None:
     with pytest.raises(ScriptInvalidError, match=r"missing\.toml"):
         load_script(tmp_path / "missing.toml")
+
+
+def test_scripts_meet_the_published_schema_and_mistakes_do_not() -> None:
+    schema = build_script_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    scripts = sorted((ROOT / "examples" / "agents").glob("*/*.toml"))
+    assert scripts
+    for path in scripts:
+        assert not list(validator.iter_errors(tomllib.loads(path.read_text(encoding="utf-8")))), path
+    assert not list(validator.iter_errors(tomllib.loads(SCRIPT.decode())))
+    sound = {"schema": "repotrial/script@1", "steps": [{"kind": "shell", "command": "ls"}]}
+    assert validator.is_valid(sound)
+    for steps in ([], [{"kind": "shel", "command": "ls"}], [{"kind": "shell"}], [{"command": "ls"}]):
+        assert not validator.is_valid({**sound, "steps": steps})
+    assert not validator.is_valid({**sound, "schema": "repotrial/script@2"})

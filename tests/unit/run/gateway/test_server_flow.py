@@ -282,6 +282,7 @@ def test_the_end_of_a_run_cuts_what_is_under_way(way: str) -> None:
 
 
 def test_one_loop_serves_sockets_of_any_kind_and_starts_again(tmp_path: Path) -> None:
+    before = threading.enumerate()
     loop = GatewayLoop()
     for _ in range(2):
         with socket.socket(socket.AF_UNIX) as listener:
@@ -300,7 +301,9 @@ def test_one_loop_serves_sockets_of_any_kind_and_starts_again(tmp_path: Path) ->
                     assert client.getresponse().read() == b"".join(upstream.chunks)
             assert supervisor.exchange.end.cause == "complete"
         loop.close()
-    assert not [thread for thread in threading.enumerate() if thread.name == "repotrial-gateway"]
+    # The loop that a whole process shares may run beside it, for another test.
+    left = [thread for thread in threading.enumerate() if thread not in before]
+    assert not [thread for thread in left if thread.name == "repotrial-gateway"]
 
 
 def test_agents_may_ask_what_there_is() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -37,6 +38,7 @@ __all__ = [
 
 _CONNECT_SECONDS: Final = 30.0
 _SILENCE_SECONDS: Final = 300.0
+_MOST_KEPT: Final = 256 * 1024 * 1024
 
 
 class NotRecordedError(Exception):
@@ -183,11 +185,19 @@ class _CheckedResolver(AbstractResolver):
 
 
 class RecordingFetcher:
-    """Keeps what another one fetches."""
+    """Keeps what another one fetches; an answer for which there is no memory passes, and is not kept.
 
-    def __init__(self, fetcher: Fetcher, writer: TapeWriter) -> None:
+    Args:
+        fetcher: Whoever is asked.
+        writer: Takes answers that are whole.
+        most_bytes: Of all answers together that are under way.
+    """
+
+    def __init__(self, fetcher: Fetcher, writer: TapeWriter, *, most_bytes: int = _MOST_KEPT) -> None:
         self._fetcher = fetcher
         self._writer = writer
+        self._most_bytes = most_bytes
+        self._held_bytes = 0
 
     @property
     def is_live(self) -> bool:
@@ -203,23 +213,35 @@ class RecordingFetcher:
         try:
             await self._fetcher.close()
         finally:
-            self._writer.close()
+            await asyncio.to_thread(self._writer.close)  # waits for the disk
 
     async def _iter_kept(self, request: WebRequest, fetched: Fetched) -> AsyncIterator[bytes]:
-        body = bytearray()
+        kept: bytearray | None = bytearray()
+        held = 0
         try:
             async for chunk in fetched.chunks:
-                body += chunk
+                if kept is not None and self._held_bytes + len(chunk) > self._most_bytes:
+                    kept = None
+                    self._held_bytes -= held
+                    held = 0
+                if kept is not None:
+                    kept += chunk
+                    held += len(chunk)
+                    self._held_bytes += len(chunk)
                 yield chunk
+            if kept is not None:  # half an answer would be replayed as a whole one
+                self._keep(request, fetched, bytes(kept))
         finally:
+            self._held_bytes -= held
             if isinstance(fetched.chunks, AsyncGenerator):
                 await fetched.chunks.aclose()
-        # Half an answer would be replayed as a whole one.
+
+    def _keep(self, request: WebRequest, fetched: Fetched, body: bytes) -> None:
         self._writer.append(
             method=request.method,
             url=request.url,
             request_digest=digest_bytes(request.body),
-            answer=TapedAnswer(status=fetched.status, headers=dict(fetched.headers), body=bytes(body)),
+            answer=TapedAnswer(status=fetched.status, headers=dict(fetched.headers), body=body),
         )
 
 

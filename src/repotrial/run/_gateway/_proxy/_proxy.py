@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
 import socket
 from collections.abc import AsyncGenerator, Coroutine
@@ -13,7 +12,13 @@ from typing import Any, Final, Literal
 import msgspec
 from aiohttp import web
 
-from repotrial.run._gateway._connections import ConnectionServer, find_label, read_body
+from repotrial.run._gateway._connections import (
+    BodyRoom,
+    ConnectionServer,
+    TurnedAway,
+    find_label,
+    read_body,
+)
 from repotrial.run._gateway._headers import build_web_answer_headers, build_web_request_headers
 from repotrial.run._gateway._limits import GatewayLimits
 from repotrial.run._gateway._proxy._addresses import (
@@ -26,7 +31,7 @@ from repotrial.run._gateway._proxy._addresses import (
 )
 from repotrial.run._gateway._proxy._attempts import Attempt, AttemptSink, Verdict
 from repotrial.run._gateway._proxy._authority import RunAuthority
-from repotrial.run._gateway._proxy._entrance import Entrance, Visitor
+from repotrial.run._gateway._proxy._entrance import Entrance, Lobby, Visitor
 from repotrial.run._gateway._proxy._fetch import Fetched, Fetcher, NotRecordedError, WebRequest, find_refusal
 from repotrial.run._gateway._proxy._hosts import AllowList, Authority, parse_authority
 from repotrial.run._gateway._proxy._tunnel import Tunnel, open_outside
@@ -39,6 +44,7 @@ _HTTPS_PORT: Final = 443
 _HTTP_PORT: Final = 80
 _TUNNEL_BYTES: Final = 4 * 1024**3
 _SHUTDOWN_SECONDS: Final = 1.0
+_MOST_PROBLEMS: Final = 100
 _NOWHERE: Final = Authority(host="", port=0)
 """Where it cannot be read where to."""
 
@@ -90,6 +96,10 @@ class AllowListProxy:
         self._resolver = resolver or SystemResolver()
         self._check = check
         self._limits = limits or build_proxy_limits()
+        self._room = BodyRoom(self._limits)
+        self.problems: list[str] = []
+        """Attempts that could not be reported, and what went wrong in the proxy itself."""
+        self._lobby = Lobby()
         self._tunnels: set[Tunnel] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: ConnectionServer | None = None
@@ -102,9 +112,12 @@ class AllowListProxy:
         )
 
         def accept() -> asyncio.Protocol:
+            if len(self._lobby) + len(self._tasks) + len(self._tunnels) >= self._limits.connections:
+                return TurnedAway()
             return Entrance(
                 server.accept,
                 lambda visitor: self._begin(self._connect(visitor)),
+                lobby=self._lobby,
                 max_bytes=self._limits.line_bytes,
                 seconds=self._limits.idle_seconds,
             )
@@ -115,6 +128,7 @@ class AllowListProxy:
         """End everything that is open, and whoever fetches."""
         if self._listening is not None:
             self._listening.close()
+        self._lobby.close()
         for task in self._tasks:
             task.cancel()
         for tunnel in tuple(self._tunnels):
@@ -130,21 +144,23 @@ class AllowListProxy:
         try:
             authority, path, way = _read_target(request)
             self._check_allowed(authority)
-            asked = WebRequest(
-                scheme=way,
-                authority=authority,
-                method=request.method,
-                path=path,
-                headers=build_web_request_headers(request.headers.items()),
-                body=await self._read(request),
-            )
-            fetched = await self._fetch(asked)
+            async with self._room.hold(request) as room:
+                body = await self._read(request)
+                room.shrink(len(body))
+                asked = WebRequest(
+                    scheme=way,
+                    authority=authority,
+                    method=request.method,
+                    path=path,
+                    headers=build_web_request_headers(request.headers.items()),
+                    body=body,
+                )
+                return await self._deliver(request, asked, await self._fetch(asked))
         except _Refused as refused:
             self._report(_build_attempt(authority, way, refused, method=request.method, path=path))
             response = web.Response(status=refused.status, text=f"{refused.reason}\n")
             response.force_close()
             return response
-        return await self._deliver(request, asked, fetched)
 
     def _check_allowed(self, authority: Authority) -> None:
         if self._allowed is not None and not self._allowed.allows(authority):
@@ -219,6 +235,14 @@ class AllowListProxy:
         except _Refused as refused:
             visitor.refuse(f"{refused.status.value} {refused.status.phrase}", refused.reason)
             self._report(_build_attempt(authority, "tunnel", refused, method="CONNECT"))
+        except asyncio.CancelledError:
+            visitor.transport.abort()
+            raise
+        except Exception as error:  # noqa: BLE001 - a mistake of ours must not hang the program
+            self._note(error)
+            visitor.transport.abort()
+            failed = _Refused(HTTPStatus.BAD_GATEWAY, f"the harness failed: {type(error).__name__}", "failed")
+            self._report(_build_attempt(authority, "tunnel", failed, method="CONNECT"))
 
     async def _intercept(self, visitor: Visitor, authority: Authority, vouching: RunAuthority) -> None:
         """End the TLS here, and read the requests within."""
@@ -287,8 +311,14 @@ class AllowListProxy:
         )
 
     def _report(self, attempt: Attempt) -> None:
-        with contextlib.suppress(Exception):  # the sink's own trouble must not break a connection
+        try:
             self._sink(attempt)
+        except Exception as error:  # noqa: BLE001 - noted; it must not break a connection
+            self._note(error)
+
+    def _note(self, error: Exception) -> None:
+        if len(self.problems) < _MOST_PROBLEMS:
+            self.problems.append(f"{type(error).__name__}: {error}"[:500])
 
     def _report_unreadable(self, status: int, message: str) -> web.Response:
         self._report(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -9,12 +10,13 @@ from typing import Final
 import msgspec
 
 from repotrial._core.digest import digest_bytes
+from repotrial.run._gateway._aside import work_aside
 from repotrial.run._gateway._headers import build_answer_headers
 from repotrial.run._gateway._model import Upstream, UpstreamAnswer, UpstreamRequest
 from repotrial.run._gateway._recording._document import NO_ANSWER, RecordedExchange, RecordedRequest
 from repotrial.run._gateway._recording._files import ExchangeFile
 from repotrial.run._gateway._recording._identity import build_lane, redact_body
-from repotrial.trace import NO_REDACTION, BlobRef, Redactor
+from repotrial.trace import NO_REDACTION, Redactor
 
 __all__ = ["Recorder"]
 
@@ -53,7 +55,8 @@ class Recorder:
         return self._upstream.description
 
     async def send(self, request: UpstreamRequest) -> UpstreamAnswer:
-        asked = self._keep_request(request)
+        body = await work_aside(len(request.body), redact_body, request.body, self._redactor)
+        asked = self._keep_request(request, body)
         try:
             answer = await self._upstream.send(request)
         except BaseException:
@@ -71,10 +74,9 @@ class Recorder:
         try:
             await self._upstream.close()
         finally:
-            self.finish()
+            await asyncio.to_thread(self.finish)  # waits for the disk
 
-    def _keep_request(self, request: UpstreamRequest) -> _Asked:
-        body = redact_body(request.body, self._redactor)
+    def _keep_request(self, request: UpstreamRequest, body: bytes) -> _Asked:
         index = self._asked
         self._asked += 1
         lane = build_lane(request.parsed)
@@ -109,7 +111,8 @@ class Recorder:
         finally:
             if isinstance(answer.chunks, AsyncGenerator):
                 await answer.chunks.aclose()
-            self._keep_answer(asked, answer.status, answer.headers, bytes(body), is_whole=is_whole)
+            kept = await work_aside(len(body), redact_body, bytes(body), self._redactor)
+            self._keep_answer(asked, answer.status, answer.headers, kept, is_whole=is_whole)
 
     def _keep_answer(
         self, asked: _Asked, status: int, headers: Mapping[str, str], body: bytes, *, is_whole: bool
@@ -125,13 +128,10 @@ class Recorder:
                 request=asked.stored,
                 status=status,
                 headers={name: value for name, value in kept.items() if name in _KEPT_HEADERS},
-                answer=self._put(body),
+                answer=self._file.blobs.put(body),
                 is_whole=is_whole,
             )
         )
-
-    def _put(self, body: bytes) -> BlobRef:
-        return self._file.blobs.put(redact_body(body, self._redactor))
 
 
 def _count_shared(one: bytes, other: bytes) -> int:

@@ -9,6 +9,7 @@ import msgspec
 
 from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest
+from repotrial.run._gateway._aside import work_aside
 from repotrial.run._gateway._model import Refusal, UpstreamAnswer, UpstreamRequest
 from repotrial.run._gateway._recording._difference import Difference, find_difference
 from repotrial.run._gateway._recording._document import NO_ANSWER, RecordedExchange
@@ -131,9 +132,18 @@ class RecordingUpstream:
     async def send(self, request: UpstreamRequest) -> UpstreamAnswer:
         number = self._asked
         self._asked += 1
-        body = redact_body(request.body, self._redactor)
+        body = await work_aside(len(request.body), redact_body, request.body, self._redactor)
+        identity = await work_aside(
+            len(body),
+            build_identity,
+            request.parsed.dialect,
+            request.method,
+            request.target,
+            body,
+            is_normalized=self._is_normalized,
+        )
         lane = build_lane(request.parsed)
-        exchange = self._take(request, body, lane)
+        exchange = self._take(identity, lane)
         if exchange is None:
             return self._diverge(number, request, body, lane)
         self._answered += 1
@@ -152,10 +162,7 @@ class RecordingUpstream:
     def _is_normalized(self) -> bool:
         return self._mode == "normalized"
 
-    def _take(self, request: UpstreamRequest, body: bytes, lane: str) -> RecordedExchange | None:
-        identity = build_identity(
-            request.parsed.dialect, request.method, request.target, body, is_normalized=self._is_normalized
-        )
+    def _take(self, identity: Digest, lane: str) -> RecordedExchange | None:
         found = next((item for own, item in self._unused.values() if own == identity), None)
         if found is not None:
             earliest = self._find_next(lane)

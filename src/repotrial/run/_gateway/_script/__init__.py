@@ -17,6 +17,7 @@ from repotrial.run._gateway._script._model import (
     WriteStep,
 )
 from repotrial.run._gateway._script._plan import Plan, plan_turn
+from repotrial.run._gateway._script._schema import build_script_schema
 from repotrial.run._gateway._script._upstream import ScriptUpstream
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "ShellStep",
     "Step",
     "WriteStep",
+    "build_script_schema",
     "load_script",
     "parse_script",
     "plan_turn",

@@ -64,6 +64,8 @@ class Filled(msgspec.Struct, frozen=True, kw_only=True):
 
     arguments: dict[str, Any]
     used: frozenset[Role]
+    is_elsewhere: bool
+    """Whether the tool has to be told what to do, and nothing that was meant is among its choices."""
 
 
 def normalize_word(name: str) -> str:
@@ -76,7 +78,7 @@ def fill_arguments(schema: bytes, values: Values) -> Filled:
     root = _decode(schema)
     filling = _Filling(root, values)
     arguments = filling.fill_object(root, _MAX_LEVELS)
-    return Filled(arguments=arguments, used=frozenset(filling.used))
+    return Filled(arguments=arguments, used=frozenset(filling.used), is_elsewhere=filling.is_elsewhere)
 
 
 def fill_schema(schema: bytes) -> Any:
@@ -96,6 +98,7 @@ def _decode(schema: bytes) -> dict[str, Any]:
 class _Filling:
     def __init__(self, root: dict[str, Any], values: Values) -> None:
         self.used: set[Role] = set()
+        self.is_elsewhere = False
         self._root = root
         self._values = values
 
@@ -105,13 +108,16 @@ class _Filling:
         required = schema.get("required")
         wanted = set(map(str, required)) if isinstance(required, list) else set()
         filled: dict[str, Any] = {}
-        for name, given in properties.items():
+        # What is required is served first: some tools have a second place for much the same.
+        for name, given in sorted(properties.items(), key=lambda item: item[0] not in wanted):
             inner = self._resolve(given)
             role = self._find_role(name, inner)
             if role is not None:
                 self.used.add(role)
                 filled[name] = self._place(role, name, inner, levels)
             elif name in wanted or self._is_group(name, inner):
+                is_choice = "mode" in self._values and normalize_word(name) in _NAMES["mode"]
+                self.is_elsewhere |= is_choice and isinstance(inner.get("enum"), list)
                 filled[name] = self.fill(inner, name, levels - 1)
         return filled
 

@@ -10,13 +10,12 @@ import msgspec
 
 from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.errors import UsageError
-from repotrial.contract import Problem, check_document
+from repotrial.contract import Problem, check_document, render_problems
 from repotrial.run._gateway._script._model import SCRIPT_SCHEMA, Script
 
 __all__ = ["LoadedScript", "ScriptInvalidError", "load_script", "parse_script"]
 
 _MAX_BYTES: Final = 4 * 1024 * 1024
-_SHOWN: Final = 20
 
 
 class ScriptInvalidError(UsageError):
@@ -27,11 +26,7 @@ class ScriptInvalidError(UsageError):
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
-        lines = [f"  {problem}" for problem in self.problems[:_SHOWN]]
-        if len(self.problems) > len(lines):
-            lines.append(f"  … and {len(self.problems) - len(lines)} more")
-        noun = "problem" if len(self.problems) == 1 else "problems"
-        super().__init__("\n".join([f"expected a sound script, found {len(self.problems)} {noun}:", *lines]))
+        super().__init__(render_problems("script", self.problems))
 
 
 class LoadedScript(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ import msgspec
 
 from repotrial.cost import Usage
 from repotrial.run._gateway._model import ToolCall, WireRequest
-from repotrial.run._gateway._script._arguments import Values, fill_schema
+from repotrial.run._gateway._script._arguments import Values
 from repotrial.run._gateway._script._model import (
     Act,
     EditStep,
@@ -27,19 +27,14 @@ from repotrial.run._gateway._script._shell import (
     build_read_command,
     build_write_command,
 )
+from repotrial.run._gateway._script._text import plan_text
 from repotrial.run._gateway._script._tools import find_call
-from repotrial.run._gateway._wire import Turn, find_answer_schema, is_tool_use_forbidden, read_message_text
+from repotrial.run._gateway._wire import Turn, is_tool_use_forbidden
 
 __all__ = ["Plan", "estimate_input", "plan_turn"]
 
-_SIDE_TEXT: Final = "Scripted run"
-"""For requests without tools: titles, names of sessions."""
-
 _SUBMIT: Final = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 """Agents with nothing but a shell end when a command prints the word that their prompt names."""
-
-_BLOCKS: Final = "SEARCH/REPLACE"
-"""Agents without tools ask for blocks of this name in the text."""
 
 _BYTES_PER_TOKEN: Final = 4
 
@@ -69,7 +64,7 @@ def plan_turn(script: Script, request: WireRequest, *, workspace: str) -> Plan:
     """
     number = len(request.calls)
     if not request.tools or is_tool_use_forbidden(request):
-        text = _plan_text(script, request)
+        text = plan_text(script, request)
         return _build(script, request, FinishStep(), text=text, calls=())
     entries = _list_entries(script)
     entry = entries[min(number, len(entries) - 1)]
@@ -77,7 +72,8 @@ def plan_turn(script: Script, request: WireRequest, *, workspace: str) -> Plan:
         call = _plan_finish(entry.step, request)
         text = entry.step.text if call is None else entry.said
     else:
-        call = _plan_call(entry.step, request, workspace)
+        is_known = _is_known(entry.step, [each.step for each in entries[:number]])
+        call = _plan_call(entry.step, request, workspace, is_known=is_known)
         text = (
             entry.said if call is not None else f"No tool is offered for a step of kind {_kind(entry.step)}."
         )
@@ -100,7 +96,14 @@ def _list_entries(script: Script) -> list[_Entry]:
     return entries
 
 
-def _plan_call(step: Act, request: WireRequest, workspace: str) -> ToolCall | None:
+def _is_known(step: Act, before: list[Act]) -> bool:
+    """Whether the file of a step is there: an earlier one has read, changed or written it."""
+    with_path = (ReadStep, EditStep, WriteStep)
+    paths = {each.path for each in before if isinstance(each, with_path)}
+    return isinstance(step, with_path) and step.path in paths
+
+
+def _plan_call(step: Act, request: WireRequest, workspace: str, *, is_known: bool) -> ToolCall | None:
     tools = request.tools
     match step:
         case RawStep():
@@ -122,10 +125,12 @@ def _plan_call(step: Act, request: WireRequest, workspace: str) -> ToolCall | No
             )
         case WriteStep():
             path = _locate(step.path, workspace)
-            values = {"path": (path,), "content": (step.content,), "mode": ("create", "write")}
-            return find_call(tools, "write", values) or _call_shell(
-                request, build_write_command(path, step.content)
-            )
+            values = {"path": (path,), "content": (step.content,), "mode": ("write", "overwrite")}
+            call = find_call(tools, "write", values)
+            if call is None and not is_known:
+                # What makes files refuses to replace one.
+                call = find_call(tools, "create", {**values, "mode": ("create",)})
+            return call or _call_shell(request, build_write_command(path, step.content))
         case FinishStep():
             return _plan_finish(step, request)
 
@@ -141,39 +146,6 @@ def _plan_finish(step: FinishStep, request: WireRequest) -> ToolCall | None:
     if any(_SUBMIT.encode() in message.data for message in request.messages):
         return _call_shell(request, f"echo {_SUBMIT}")
     return None
-
-
-def _plan_text(script: Script, request: WireRequest) -> str:
-    schema = find_answer_schema(request)
-    if schema is not None:
-        return msgspec.json.encode(fill_schema(schema)).decode()
-    texts = [(message.role, read_message_text(message)) for message in request.messages]
-    if not any(_BLOCKS in text for _, text in texts):
-        return _SIDE_TEXT
-    finish = next((step.text for step in script.steps if isinstance(step, FinishStep)), FinishStep().text)
-    blocks = "\n".join(_build_block(step) for step in script.steps if isinstance(step, EditStep | WriteStep))
-    is_said = any(role == "assistant" and blocks in text for role, text in texts)
-    return finish if is_said or not blocks else blocks
-
-
-def _build_block(step: EditStep | WriteStep) -> str:
-    old, new = (step.old, step.new) if isinstance(step, EditStep) else ("", step.content)
-    fence = "```"
-    lines = [
-        step.path,
-        fence,
-        "<<<<<<< SEARCH",
-        *_lines(old),
-        "=======",
-        *_lines(new),
-        ">>>>>>> REPLACE",
-        fence,
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _lines(text: str) -> list[str]:
-    return text.removesuffix("\n").split("\n") if text else []
 
 
 def _locate(path: str, workspace: str) -> str:

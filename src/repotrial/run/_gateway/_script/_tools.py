@@ -12,7 +12,7 @@ from repotrial.run._gateway._script._arguments import Role, Values, fill_argumen
 
 __all__ = ["Family", "find_call"]
 
-Family: TypeAlias = Literal["shell", "read", "edit", "write", "finish"]
+Family: TypeAlias = Literal["shell", "read", "edit", "write", "create", "finish"]
 """What a tool is for."""
 
 _EDITORS: Final = ("fileeditor", "strreplaceeditor", "strreplacebasededittool", "texteditor", "editor")
@@ -49,7 +49,8 @@ _FAMILIES: Final[Mapping[Family, tuple[str, ...]]] = {
         "multiedit",
         *_EDITORS,
     ),
-    "write": ("write", "writefile", "create", "createfile", "createnewfile", "writetofile", *_EDITORS),
+    "write": ("write", "writefile", "writetofile", *_EDITORS),
+    "create": ("create", "createfile", "createnewfile", *_EDITORS),
     "finish": (
         "finish",
         "submit",
@@ -66,6 +67,7 @@ _NEEDS: Final[Mapping[Family, frozenset[Role]]] = {
     "read": frozenset({"path"}),
     "edit": frozenset({"path", "old", "new"}),
     "write": frozenset({"path", "content"}),
+    "create": frozenset({"path", "content"}),
     "finish": frozenset(),
 }
 """What has to find a place in the arguments; a tool that has none for it is not the right one."""
@@ -85,7 +87,7 @@ def find_call(tools: Mapping[str, bytes], family: Family, values: Values) -> Too
         if name is None:
             continue
         filled = fill_arguments(tools[name], values)
-        if filled.used >= _NEEDS[family]:
+        if filled.used >= _NEEDS[family] and not filled.is_elsewhere:
             return ToolCall(id=None, name=name, arguments=msgspec.json.encode(filled.arguments))
     return None
 

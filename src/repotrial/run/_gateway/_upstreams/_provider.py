@@ -6,6 +6,7 @@ import contextlib
 import ipaddress
 import re
 from collections.abc import AsyncGenerator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 import msgspec
@@ -28,7 +29,12 @@ _SILENCE_SECONDS: Final = 600.0
 _FIRST_ERROR: Final = 400
 _MOST_ERROR_BYTES: Final = 1024 * 1024
 _BEARER: Final = "Bearer "
-_PATH_MODEL: Final = re.compile(r"(?P<before>/(?:models|tunedModels|deployments)/)(?P<model>[^/:?]+)")
+_PATH_MODEL: Final = re.compile(
+    # Names in Bedrock's paths have a version behind a colon; in the others a verb stands there.
+    r"(?P<before>/(?:models|tunedModels|deployments)/|/model/(?=[^/?]+/invoke))"
+    r"(?P<model>(?<=/model/)[^/?]+|(?<!/model/)[^/:?]+)"
+)
+_MOST_KEY_BYTES: Final = 64 * 1024
 
 
 class ProviderUnusableError(UsageError):
@@ -45,6 +51,8 @@ class ProviderConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """What the agent's path is put behind: `https://api.openai.com`."""
     key_variable: str | None = None
     """The host's environment variable that holds the credential."""
+    key_file: str | None = None
+    """In its place, a file of the host that holds it: read for each request, since such keys are renewed."""
     key_place: KeyPlace = "bearer"
     """Where the credential goes."""
     path_prefix_removed: str = ""
@@ -71,7 +79,7 @@ class ProviderUpstream:
     def __init__(self, config: ProviderConfig, variables: Mapping[str, str]) -> None:
         self._config = config
         self._base = config.base_url.rstrip("/")
-        self._credential = _build_credential(config, variables)
+        self._credential = _CredentialSource(config, variables)
         self._session: aiohttp.ClientSession | None = None
 
     @property
@@ -79,35 +87,23 @@ class ProviderUpstream:
         return f"provider {self._config.base_url}"
 
     async def send(self, request: UpstreamRequest) -> UpstreamAnswer:
+        credential = self._credential.find()
         response = await self._open_session().request(
             request.method,
             self._build_url(request.target),
-            headers=self._build_headers(request.headers),
+            headers=self._build_headers(request.headers, credential),
             data=self._build_body(request.body),
             allow_redirects=False,  # the credential must not travel
         )
         chunks = _iter_chunks(response)
         if response.status >= _FIRST_ERROR:
-            chunks = self._hide_key(chunks)
+            chunks = _hide_key(chunks, credential)
         return UpstreamAnswer(status=response.status, headers=_join_headers(response), chunks=chunks)
 
     async def close(self) -> None:
         if self._session is not None:
             await self._session.close()
             self._session = None
-
-    async def _hide_key(self, chunks: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-        """A refusal without the credential: some say which one they refuse, and it must not get inside."""
-        body = b""
-        async with contextlib.aclosing(chunks):
-            async for chunk in chunks:
-                body += chunk
-                if len(body) > _MOST_ERROR_BYTES:
-                    break
-        for value in self._credential.values():
-            body = body.replace(value.removeprefix(_BEARER).encode(), b"[credential]")
-        if body:
-            yield body
 
     def _open_session(self) -> aiohttp.ClientSession:
         import aiohttp
@@ -138,9 +134,9 @@ class ProviderUpstream:
     def _map_path(self, match: re.Match[str]) -> str:
         return match["before"] + self._config.models.get(match["model"], match["model"])
 
-    def _build_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+    def _build_headers(self, headers: Mapping[str, str], credential: Mapping[str, str]) -> dict[str, str]:
         # Plain bytes, so that what is recorded is what was said.
-        return {**headers, "accept-encoding": "identity", **self._config.headers, **self._credential}
+        return {**headers, "accept-encoding": "identity", **self._config.headers, **credential}
 
     def _build_body(self, body: bytes) -> bytes:
         if not self._config.models:
@@ -156,19 +152,46 @@ class ProviderUpstream:
         return msgspec.json.encode(members)
 
 
-def _build_credential(config: ProviderConfig, variables: Mapping[str, str]) -> dict[str, str]:
+class _CredentialSource:
+    """What a provider wants to see; verified at once, and again whenever a file is read."""
+
+    def __init__(self, config: ProviderConfig, variables: Mapping[str, str]) -> None:
+        self._config = config
+        self._key = None if config.key_variable is None else variables.get(config.key_variable, "").strip()
+        _verify_description(config)
+        self.find()
+
+    def find(self) -> dict[str, str]:
+        """The header with the key; none where the provider wants none.
+
+        Raises:
+            ProviderUnusableError: there is no key, or none that can stand in a header.
+        """
+        config = self._config
+        key, place = self._key, f"the environment variable {config.key_variable}"
+        if config.key_file is not None:
+            key, place = _read_key(config.key_file), f"the file {config.key_file}"
+        if key is None or config.key_place == "none":
+            return {}
+        if not key:
+            raise ProviderUnusableError(f"expected a key in {place}, found none")
+        if not key.isascii() or not key.isprintable():
+            raise ProviderUnusableError(f"{place}: expected a key of printable characters, found others")
+        if config.key_place == "bearer":
+            return {"authorization": f"{_BEARER}{key}"}
+        return {config.key_place: key}
+
+
+def _verify_description(config: ProviderConfig) -> None:
     written = sorted(name for name in config.headers if name.lower() in CREDENTIAL_HEADERS)
     if written:
         raise ProviderUnusableError(
             f"headers: expected no credentials in a description, found {', '.join(written)}"
         )
-    if config.key_variable is None or config.key_place == "none":
-        return {}
-    key = variables.get(config.key_variable, "").strip()
-    if not key:
-        raise ProviderUnusableError(
-            f"expected a key in the environment variable {config.key_variable}, found none"
-        )
+    if config.key_variable is not None and config.key_file is not None:
+        raise ProviderUnusableError("expected key_variable or key_file, found both")
+    if (config.key_variable is None and config.key_file is None) or config.key_place == "none":
+        return
     from yarl import URL
 
     url = URL(config.base_url)
@@ -176,13 +199,28 @@ def _build_credential(config: ProviderConfig, variables: Mapping[str, str]) -> d
         raise ProviderUnusableError(
             f"{config.base_url}: expected https where a key is sent, found {url.scheme}"
         )
-    if not key.isascii() or not key.isprintable():
-        raise ProviderUnusableError(
-            f"{config.key_variable}: expected a key of printable characters, found others"
-        )
-    if config.key_place == "bearer":
-        return {"authorization": f"{_BEARER}{key}"}
-    return {config.key_place: key}
+
+
+def _read_key(path: str) -> str:
+    try:
+        with Path(path).open("rb") as stream:
+            return stream.read(_MOST_KEY_BYTES).decode("utf-8", "replace").strip()
+    except OSError as error:
+        raise ProviderUnusableError(f"{path}: expected a file with a key, found: {error.strerror}") from error
+
+
+async def _hide_key(chunks: AsyncGenerator[bytes], credential: Mapping[str, str]) -> AsyncGenerator[bytes]:
+    """A refusal without the credential: some say which one they refuse, and it must not get inside."""
+    body = b""
+    async with contextlib.aclosing(chunks):
+        async for chunk in chunks:
+            body += chunk
+            if len(body) > _MOST_ERROR_BYTES:
+                break
+    for value in credential.values():
+        body = body.replace(value.removeprefix(_BEARER).encode(), b"[credential]")
+    if body:
+        yield body
 
 
 def _is_loopback(host: str) -> bool:

@@ -42,6 +42,8 @@ _POSTS: Final[tuple[tuple[re.Pattern[str], RouteKind, Dialect, bool | None], ...
     (re.compile(rf"{_OPENAI}/responses/input_tokens"), "count", "openai-responses", False),
     (re.compile(r"(?:/anthropic)?(?:/v1)?/messages"), "generate", "anthropic-messages", None),
     (re.compile(r"(?:/anthropic)?(?:/v1)?/messages/count_tokens"), "count", "anthropic-messages", False),
+    # As Bedrock has it: whole answers only, since its streams are no server-sent events.
+    (re.compile(rf"/model/(?P<model>{_NAME})/invoke"), "generate", "anthropic-messages", False),
     (re.compile(rf"{_GEMINI}/models/(?P<model>{_NAME}):rawPredict"), "generate", "anthropic-messages", None),
     (
         re.compile(rf"{_GEMINI}/models/(?P<model>{_NAME}):streamRawPredict"),

@@ -49,6 +49,13 @@ USELESS = """
 def answer(value=None): return {"none of": "them"}
 def refuse(): raise KeyError("something else")
 """
+# Of the right type throughout, and further from every right answer than a twin goes.
+FAR = """
+def answer(value=None):
+    if value is None: return 42_000
+    return value * 9 if isinstance(value, str) else [*value, 70, 80, 90]
+def refuse(): raise ValueError("quite another story")
+"""
 WRAPS_THE_REPORTS = """
 import _pytest.runner
 real = _pytest.runner.pytest_runtest_makereport
@@ -120,8 +127,11 @@ def test_a_wrong_product_fails_more_than_the_twins(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_no_twin_survives_a_product_that_gives_nothing_any_test_expects(tmp_path: Path, seed: int) -> None:
-    _, verdict = judge_product(tmp_path, product=USELESS, tests=TESTS, seed=seed)
+@pytest.mark.parametrize("product", [USELESS, FAR], ids=["useless", "far"])
+def test_no_twin_survives_a_product_that_gives_nothing_any_test_expects(
+    tmp_path: Path, product: str, seed: int
+) -> None:
+    _, verdict = judge_product(tmp_path, product=product, tests=TESTS, seed=seed)
     assert verdict.survived == ()
     assert len(verdict.other_failing) == 5
     assert not verdict.has_held

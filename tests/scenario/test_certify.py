@@ -12,6 +12,7 @@ import pytest
 
 from repotrial import api
 from repotrial.authoring import CERTIFICATE_FILE, lock_contract
+from repotrial.authoring._certify import _procedure
 from support.command_line import Ended, call
 from support.contracts import write_contract
 from support.harness import require_sandboxes
@@ -95,7 +96,9 @@ def bench(capsys: pytest.CaptureFixture[str]) -> Iterator[Bench]:
         yield Bench(place, capsys)
 
 
-def test_a_certified_contract_keeps_its_certificate_until_it_changes(bench: Bench) -> None:
+def test_a_certified_contract_keeps_its_certificate_until_it_changes(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ended = bench.certify("--repeats", "2", "--json")
     assert ended.status == 0, ended.out
     (found,) = json.loads(ended.out)
@@ -120,6 +123,10 @@ def test_a_certified_contract_keeps_its_certificate_until_it_changes(bench: Benc
     (bench.directory / "contract.toml").write_text(text, encoding="utf-8")
     lock_contract(bench.directory)
     assert bench.show()["state"] == "valid"
+
+    monkeypatch.setattr(_procedure, "PROCEDURE", _procedure.PROCEDURE + 1)
+    outdated = bench.show()
+    assert (outdated["state"], outdated["changed"]) == ("stale", ["procedure_digest"])
 
 
 def test_an_edited_certificate_is_worthless(bench: Bench) -> None:

@@ -15,6 +15,8 @@ DRAFT_CODES: Mapping[str, str] = MappingProxyType(
         "draft-names-identifier": "A line of the drafted statement uses a name that the change introduces.",
         "draft-names-new-file": "A line of the drafted statement names a file that the change adds.",
         "draft-nothing-fails": "The drafted check runs the project's own tests, which pass on the snapshot.",
+        "draft-packages-unstated": "Nothing says which packages the drafted check needs: a sandbox has the "
+        "interpreter's own library, and no test runner.",
         "draft-quotes-code": "A line of the drafted statement quotes code of the change.",
         "draft-overlay-other-file": "A hidden check brings a file that is no test by its path: no change of "
         "it by a candidate counts.",

@@ -23,6 +23,7 @@ from repotrial.authoring._template import ContractDraft, Guess
 from repotrial.authoring._test_files import KnownTestPaths
 from repotrial.authoring._writing import (
     CHECK_ID,
+    LOCK_FILE,
     REFERENCE_FILE,
     STATEMENT_IS_FORM,
     build_check,
@@ -30,8 +31,10 @@ from repotrial.authoring._writing import (
     build_id,
     build_repository,
     build_title,
+    check_packages,
     check_source,
     copy_file,
+    copy_python_lock,
     finish,
     write_inventory,
 )
@@ -104,9 +107,15 @@ def _write(material: _Material, staging: Path, target: Path) -> CreatedContract:
         copy_file(material.head.root / path, staging / _CHECK_DIRECTORY / path)
     write_inventory(staging, inventory)
     (staging / REFERENCE_FILE).write_bytes(material.patch)
+    copy_python_lock(options.python_lock, staging)
     repository = build_repository(options, material.base, staging)
     draft = _build_draft(material, project, inventory=inventory, repository=repository)
-    problems = [*check_source(options), *_check_statement(material), *_check_inventory(guess)]
+    problems = [
+        *check_source(options),
+        *check_packages(options, project),
+        *_check_statement(material),
+        *_check_inventory(guess),
+    ]
     return finish(staging, target, draft=draft, statement=material.statement.text, problems=problems)
 
 
@@ -138,6 +147,7 @@ def _build_draft(
         base_commit=material.base.commit,
         origin=f"A contract for RepoTrial, from the commit {material.info.commit}.",
         guesses=tuple(guesses),
+        python_lock=None if options.python_lock is None else LOCK_FILE,
     )
 
 

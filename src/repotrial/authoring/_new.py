@@ -18,7 +18,9 @@ from repotrial.authoring._writing import (
     build_id,
     build_repository,
     build_title,
+    check_packages,
     check_source,
+    copy_python_lock,
     finish,
     write_inventory,
 )
@@ -59,8 +61,9 @@ def create_contract(options: NewContract) -> CreatedContract:
                 base_commit=commit,
                 origin="A contract for RepoTrial.",
                 guesses=(*build_guesses(project, protected=protected), *_list_guesses(inventory)),
+                python_lock=copy_python_lock(options.python_lock, staging),
             )
-            problems = [*check_source(options), *_list_duties()]
+            problems = [*check_source(options), *check_packages(options, project), *_list_duties()]
             return finish(
                 staging, target, draft=draft, statement=render_statement_form(title), problems=problems
             )

@@ -40,6 +40,8 @@ class NewContract(msgspec.Struct, frozen=True, kw_only=True):
     """The command line that judges the change; guessed from the ecosystem unless told."""
     is_embedded: bool = False
     """Put the tree beside the contract, as an archive without history, in place of naming the repository."""
+    python_lock: Path | None = None
+    """A requirements file with hashes: what the check needs, pytest included."""
 
 
 class CommitContract(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +59,8 @@ class CommitContract(msgspec.Struct, frozen=True, kw_only=True):
     ecosystem: EcosystemName | None = None
     command: str | None = None
     is_embedded: bool = False
+    python_lock: Path | None = None
+    """A requirements file with hashes: what the check needs, pytest included."""
     test_globs: tuple[str, ...] = ()
     """Which files of the change are tests; the conventions of the common ecosystems unless told."""
 

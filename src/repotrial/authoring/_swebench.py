@@ -31,8 +31,10 @@ from repotrial.authoring._writing import (
     build_id,
     build_repository,
     build_title,
+    check_packages,
     check_source,
     copy_file,
+    copy_python_lock,
     finish,
     write_inventory,
 )
@@ -42,7 +44,6 @@ from repotrial.source import ChangeStatus, resolve_commit
 __all__ = ["SwebenchContract", "create_contract_from_swebench"]
 
 _CHECK_DIRECTORY = f"checks/{CHECK_ID}"
-_LOCK_FILE = "requirements.lock"
 _SHOWN = 5
 _KIND = Guess(field="kind", value="bug-fix", reason="most instances are issues about bugs")
 
@@ -149,14 +150,13 @@ def _write(
         id=instance.contract_id,
         ecosystem="python",
         is_embedded=options.is_embedded,
+        python_lock=options.python_lock,
     )
     project = survey_project(common, trees.base, test_files=listed.files)
     for path in trees.laid:
         copy_file(trees.tested.root / path, staging / _CHECK_DIRECTORY / path)
     write_inventory(staging, listed.inventory)
     (staging / REFERENCE_FILE).write_bytes(instance.patch_bytes)
-    if options.python_lock is not None:
-        _copy_lock(options.python_lock, staging / _LOCK_FILE)
     title, statement = _build_statement(instance)
     draft = ContractDraft(
         id=build_id(common, title),
@@ -171,21 +171,14 @@ def _write(
         base_commit=trees.base.commit,
         origin=_build_origin(instance),
         guesses=(*build_guesses(project, protected=protected), _KIND),
-        python_lock=None if options.python_lock is None else _LOCK_FILE,
+        python_lock=copy_python_lock(options.python_lock, staging),
     )
-    problems = [*check_source(common), *_iter_problems(listed, trees, statement)]
+    problems = [
+        *check_source(common),
+        *check_packages(common, project),
+        *_iter_problems(listed, trees, statement),
+    ]
     return finish(staging, target, draft=draft, statement=statement, problems=problems)
-
-
-def _copy_lock(origin: Path, copy: Path) -> None:
-    try:
-        data = origin.read_bytes()
-    except OSError as error:
-        raise InstanceInvalidError(
-            f"{origin}: expected a requirements file with hashes, found: {error.strerror}",
-            hint="make one with `uv pip compile --generate-hashes` or `pip-compile --generate-hashes`",
-        ) from error
-    copy.write_bytes(data)
 
 
 def _build_check(project: Project, listed: _Listed, trees: InstanceTrees) -> Check:

@@ -37,6 +37,7 @@ from repotrial.contract import (
 
 __all__ = [
     "CHECK_ID",
+    "LOCK_FILE",
     "REFERENCE_FILE",
     "STATEMENT_IS_FORM",
     "build_check",
@@ -44,18 +45,22 @@ __all__ = [
     "build_id",
     "build_repository",
     "build_title",
+    "check_packages",
     "check_source",
     "copy_file",
+    "copy_python_lock",
     "finish",
     "write_inventory",
 ]
 
 CHECK_ID = "tests"
+LOCK_FILE = "requirements.lock"
 REFERENCE_FILE = "reference.patch"
 _INVENTORY_FILE = f"checks/{CHECK_ID}.json"
 _TIMEOUT_SECONDS = 900
 _MAX_ID = 80
 _MAX_TITLE = 200
+_LOCK_HINT = "make a requirements file with hashes, as `pip-compile --generate-hashes` and uv do"
 
 STATEMENT_IS_FORM = Problem(
     code="draft-statement-form",
@@ -118,6 +123,40 @@ def check_source(options: Options) -> list[Problem]:
             hint="embed the tree, or name the repository's public URL",
         )
     ]
+
+
+def check_packages(options: Options, project: Project) -> list[Problem]:
+    """Whether anything says where the test runner comes from: in a sandbox, it is nowhere by itself."""
+    if options.python_lock is not None or not project.is_python or "pytest" not in project.run:
+        return []
+    return [
+        Problem(
+            code="draft-packages-unstated",
+            severity="warning",
+            file=CONTRACT_FILE,
+            field="environment.python",
+            message="expected the packages that the check needs, pytest among them, found none named",
+            hint=f'{_LOCK_HINT}; then `python = {{ lock = "{LOCK_FILE}" }}` under [environment], '
+            "or `--python-lock FILE` with this command",
+        )
+    ]
+
+
+def copy_python_lock(origin: Path | None, directory: Path) -> str | None:
+    """Put a requirements file beside the contract; its name there, if there is one.
+
+    Raises:
+        OptionInvalidError: it cannot be read.
+    """
+    if origin is None:
+        return None
+    try:
+        data = origin.read_bytes()
+    except OSError as error:
+        message = f"{origin}: expected a requirements file with hashes, found: {error.strerror}"
+        raise OptionInvalidError(message, hint=_LOCK_HINT) from error
+    (directory / LOCK_FILE).write_bytes(data)
+    return LOCK_FILE
 
 
 def build_check(project: Project, *, inventory: Inventory | None, overlays: Sequence[Overlay]) -> Check:

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from repotrial._core.digest import digest_bytes
+from repotrial.authoring._certify import _procedure
 from repotrial.authoring._certify._cheats import (
     TRICKS,
     Cheat,
@@ -24,7 +25,7 @@ from repotrial.authoring._certify._model import CheatTrial
 from repotrial.authoring._certify._oversized import build_oversized_patch
 from repotrial.authoring._certify._scan import find_leaked_oracle, find_leaked_reference
 from repotrial.authoring._certify._strength import judge_strength
-from repotrial.authoring._certify._trials import Trial, TrialResult, reorder_checks
+from repotrial.authoring._certify._trials import Trial, TrialResult, end_at_failure, reorder_checks
 from repotrial.contract import (
     Check,
     FilePin,
@@ -54,6 +55,9 @@ index 1111111..2222222 100644
 +    return max(columns, minimum_of(text))
 +old = 2
 """
+
+
+_FOLDERS = {"python": "python", "javascript": "node", "c": "c", "rust": "rust"}
 
 
 def build_loaded(*checks: Check, reference: bytes = REFERENCE) -> LoadedContract:
@@ -154,6 +158,45 @@ def test_checks_are_reordered_as_far_as_their_needs_allow() -> None:
     assert [check.id for check in other.contract.checks] == ["make", "second", "first"]
     assert other.lock.version_id != loaded.lock.version_id
     assert reorder_checks(build_loaded(BUILD, first)) is None
+
+
+def test_a_check_that_fails_spares_those_after_it_and_what_must_turn_comes_first() -> None:
+    kept = msgspec.structs.replace(UNIT, id="kept", needs=("make",), baseline="pass")
+    noted = msgspec.structs.replace(UNIT, id="noted", needs=("make",), is_mandatory=False)
+    turning = msgspec.structs.replace(UNIT, id="turning", needs=("make",), baseline="fail")
+    loaded = build_loaded(BUILD, kept, noted, turning)
+    other = end_at_failure(loaded)
+    assert [(check.id, check.needs) for check in other.contract.checks] == [
+        ("make", ()),
+        ("turning", ("make",)),
+        ("kept", ("make", "turning")),
+        ("noted", ("make", "turning", "kept")),
+    ]
+    assert other.lock is not None
+    assert loaded.lock is not None
+    assert other.lock.version_id != loaded.lock.version_id
+
+
+@pytest.mark.parametrize("ecosystem", [None, "python", "javascript", "c", "rust"])
+def test_another_set_of_cheats_is_another_procedure(
+    monkeypatch: pytest.MonkeyPatch, ecosystem: str | None
+) -> None:
+    before = _procedure.build_procedure_digest(ecosystem)
+    assert before == _procedure.build_procedure_digest(ecosystem)
+    monkeypatch.setattr(_procedure, "build_cheats", lambda scene: build_cheats(scene)[:-1])
+    assert _procedure.build_procedure_digest(ecosystem) != before
+    monkeypatch.undo()
+    monkeypatch.setattr(_procedure, "PROCEDURE", _procedure.PROCEDURE + 1)
+    assert _procedure.build_procedure_digest(ecosystem) != before
+
+
+@pytest.mark.parametrize("ecosystem", ["python", "javascript", "c", "rust"])
+def test_the_procedure_covers_every_payload_of_a_language(ecosystem: str) -> None:
+    tried = {
+        cheat.name for cheat in build_cheats(_procedure._build_scene(ecosystem)) if isinstance(cheat, Cheat)
+    }
+    folder = Path(read_scene.__code__.co_filename).parent / "payloads" / _FOLDERS[ecosystem]
+    assert {path.stem for path in folder.glob("*.txt")} & {*TRICKS} <= tried
 
 
 def test_an_oversized_patch_breaks_the_limit_and_nothing_else() -> None:

@@ -14,6 +14,7 @@ from repotrial.authoring import (
     CreatedContract,
     InstanceInvalidError,
     InstanceUnknownError,
+    OptionInvalidError,
     SwebenchContract,
     SwebenchInstance,
     UnsupportedTestFileError,
@@ -58,7 +59,7 @@ def test_every_part_of_an_instance_has_its_place(tmp_path: Path) -> None:
     assert "tests/test_clamp.py" in (check.run or "")
     assert "tests/test_clamp.py" in loaded.contract.policy.protected
     assert not any(path.name == "hints.md" for path in directory.rglob("*"))
-    assert codes_of(created) == {"draft-statement-issue"}
+    assert codes_of(created) == {"draft-packages-unstated", "draft-statement-issue"}
     assert lock_contract(directory).is_written
 
 
@@ -87,7 +88,7 @@ def test_a_lock_file_becomes_the_environment(tmp_path: Path) -> None:
 
 
 def test_a_lock_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InstanceInvalidError, match=r"missing\.txt"):
+    with pytest.raises(OptionInvalidError, match=r"missing\.txt"):
         import_one(tmp_path, lock=tmp_path / "missing.txt")
     assert not (tmp_path / "contract").exists()
 

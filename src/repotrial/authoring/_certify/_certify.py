@@ -15,6 +15,7 @@ from repotrial._core.errors import ContractError
 from repotrial.authoring._certify._cheats import Cheat, NotApplicable, build_cheats, read_scene
 from repotrial.authoring._certify._items import (
     build_item,
+    describe_setup,
     judge_baseline,
     judge_cheats,
     judge_network,
@@ -34,9 +35,16 @@ from repotrial.authoring._certify._model import (
     MachineClass,
 )
 from repotrial.authoring._certify._oversized import build_oversized_patch
+from repotrial.authoring._certify._procedure import build_procedure_digest
 from repotrial.authoring._certify._scan import find_leaked_oracle, find_leaked_reference
 from repotrial.authoring._certify._strength import judge_strength
-from repotrial.authoring._certify._trials import Trial, TrialResult, conduct_trials, reorder_checks
+from repotrial.authoring._certify._trials import (
+    Trial,
+    TrialResult,
+    conduct_trials,
+    end_at_failure,
+    reorder_checks,
+)
 from repotrial.contract import LoadedContract, check_lock
 from repotrial.fleet import FleetSettings
 from repotrial.run import NoopAgent, PatchAgent, ReferenceAgent, Stopper
@@ -53,6 +61,7 @@ _QUICK: Final = frozenset(
         ("equal-to-everything", "module"),
         ("assertion-patched", "module"),
         ("stdout-forgery", "module"),
+        ("judge-memory", "module"),
     }
 )
 """Cheats of the quick grade: one of each kind."""
@@ -105,7 +114,8 @@ def certify_contract(loaded: LoadedContract, settings: CertificationSettings) ->
         machine = _describe_machine(installation)
         level = installation.level
     chosen = [cheat for cheat in cheats if isinstance(cheat, Cheat) and _is_chosen(cheat, settings.grade)]
-    trials = [*_iter_trials(loaded, settings.repeats), *(_plan_cheat(loaded, cheat) for cheat in chosen)]
+    judging = end_at_failure(loaded)
+    trials = [*_iter_trials(loaded, settings.repeats), *(_plan_cheat(judging, cheat) for cheat in chosen)]
     left = iter(range(len(trials) - 1, -1, -1))
     fleet = FleetSettings(
         runs=settings.runs,
@@ -147,6 +157,8 @@ def _iter_scans(loaded: LoadedContract, installation: Installation) -> Iterator[
     reference = [finding for place in places for finding in find_leaked_reference(loaded, place)]
     claim = "neither the reference nor the oracle is in what the agent is shown"
     yield build_item("workspace", claim, [*oracle, *reference])
+    if (record := installation.setup_network) is not None:
+        yield describe_setup(record)
 
 
 def _is_system(path: Path) -> bool:
@@ -255,6 +267,7 @@ def _build(
         statement_digest=lock.statement_digest,
         scoring_digest=lock.scoring_digest,
         reference_digest=lock.reference_digest,
+        procedure_digest=build_procedure_digest(loaded.contract.ecosystem),
         grade=settings.grade,
         repeats=settings.repeats,
         is_certified=all(item.outcome != "fails" for item in items),

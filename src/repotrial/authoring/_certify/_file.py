@@ -14,6 +14,7 @@ from repotrial._core.errors import EvidenceError
 from repotrial._core.files import write_atomic
 from repotrial._core.schema import build_document_schema
 from repotrial.authoring._certify._model import CERTIFICATE_FILE, Certificate
+from repotrial.authoring._certify._procedure import build_procedure_digest
 from repotrial.contract import LOCK_FILE, ContractLock, LoadedContract, check_lock
 from repotrial.trace import (
     NoSigner,
@@ -84,7 +85,7 @@ class CertificateRefused(_State, frozen=True, kw_only=True, tag="refused"):
 
 
 class CertificateStale(_State, frozen=True, kw_only=True, tag="stale"):
-    """It was made for another version of the contract."""
+    """It was made for another version of the contract, or by another procedure."""
 
     changed: tuple[str, ...]
     """What is another one now."""
@@ -173,6 +174,8 @@ def _find_changes(loaded: LoadedContract, certificate: Certificate) -> tuple[str
         return ("the contract is not locked",)
     fields = ("version_id", "statement_digest", "scoring_digest", "reference_digest")
     changed = [name for name in fields if getattr(loaded.lock, name) != getattr(certificate, name)]
+    if build_procedure_digest(loaded.contract.ecosystem) != certificate.procedure_digest:
+        changed.append("procedure_digest")
     changed += [problem.field or problem.code for problem in check_lock(loaded)]
     return tuple(dict.fromkeys(changed))
 

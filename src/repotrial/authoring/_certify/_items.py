@@ -8,10 +8,12 @@ from repotrial.authoring._certify._model import CertificateItem, CheatTrial
 from repotrial.authoring._certify._stability import find_unstable_checks
 from repotrial.authoring._certify._trials import TrialResult
 from repotrial.contract import Check, Inventory, LoadedContract
+from repotrial.sandbox import SetupNetworkRecord
 from repotrial.score import CheckResult
 
 __all__ = [
     "build_item",
+    "describe_setup",
     "judge_baseline",
     "judge_cheats",
     "judge_network",
@@ -22,6 +24,11 @@ __all__ = [
     "judge_stability",
     "judge_twins",
 ]
+
+_SHOWN = 5
+_RUN_IT = (
+    "see for yourself with `repotrial sandbox exec DIR -- COMMAND`, then mend the check or [environment]"
+)
 
 
 def build_item(
@@ -54,7 +61,8 @@ def _iter_baseline(loaded: LoadedContract, result: TrialResult) -> Iterator[str]
         said = {"passed": "pass", "failed": "fail"}.get(found.verdict, "error")
         if found.blocked_by is None and check.baseline is not None and said != check.baseline:
             why = f" ({found.why[0]})" if found.why else ""
-            yield f"{check.id}: expected {check.baseline}, found {said}{why}: correct `baseline` or the check"
+            way = _RUN_IT if said == "error" else "correct `baseline` or the check"
+            yield f"{check.id}: expected {check.baseline}, found {said}{why}: {way}"
         inventory = loaded.inventories.get(check.id)
         if inventory is not None and found.blocked_by is None and said != "error":
             yield from _iter_inventory(check, inventory, result)
@@ -66,13 +74,25 @@ def _iter_inventory(check: Check, inventory: Inventory, result: TrialResult) -> 
         is_own = execution.check_id == check.id and execution.variant == "plain"
         if not is_own or execution.subject != "candidate" or execution.tests is None:
             continue
-        unsuccessful = {*execution.tests.failing.ids, *execution.tests.missing.ids}
-        for test in sorted(unsuccessful & {*inventory.pass_to_pass})[:1]:
-            yield f"{check.id}: {test} does not pass on the snapshot and is in `pass_to_pass`"
-        # Of very long lists only the first ids are kept.
-        if execution.tests.failing.count == len(execution.tests.failing.ids):
-            for test in sorted({*inventory.fail_to_pass} - unsuccessful)[:1]:
-                yield f"{check.id}: {test} passes on the snapshot and is in `fail_to_pass`"
+        lists = (execution.tests.failing, execution.tests.missing)
+        unsuccessful = {name for each in lists for name in each.ids}
+        if breaking := sorted(unsuccessful & {*inventory.pass_to_pass}):
+            named = _name_tests(breaking, "does not pass", "do not pass")
+            way = f"move from `pass_to_pass` to `fail_to_pass` in {check.inventory}, or leave out"
+            yield f"{check.id}: {named} on the snapshot: {way}"
+        is_whole = all(
+            each.count == len(each.ids) for each in lists
+        )  # of very long lists, only the first are kept
+        turned = sorted({*inventory.fail_to_pass} - unsuccessful)
+        if is_whole and turned:
+            named = _name_tests(turned, "passes", "pass")
+            way = f"move from `fail_to_pass` to `pass_to_pass` in {check.inventory}"
+            yield f"{check.id}: {named} on the snapshot: {way}"
+
+
+def _name_tests(tests: Sequence[str], one: str, many: str) -> str:
+    more = f" and {len(tests) - _SHOWN} more" if len(tests) > _SHOWN else ""
+    return f"{', '.join(tests[:_SHOWN])}{more} {one if len(tests) == 1 else many}"
 
 
 def judge_reference(results: Sequence[TrialResult]) -> CertificateItem:
@@ -153,6 +173,17 @@ def judge_network(results: Sequence[TrialResult]) -> CertificateItem:
         if alert.phase == "accept" and alert.rule == "network-attempt"
     }
     return build_item("offline-oracle", "the oracle needs no network", sorted(findings), results)
+
+
+def describe_setup(record: SetupNetworkRecord) -> CertificateItem:
+    """C12: what was tried stands on one product of a Setup that can make another one tomorrow."""
+    changed = [] if record.previous_digest is None else [f"an earlier product was {record.previous_digest}"]
+    return CertificateItem(
+        id="setup-network",
+        outcome="note",
+        message=f"set up with network: product digest {record.product_digest}",
+        findings=(*(f"{host} answered" for host in record.hosts), *changed),
+    )
 
 
 def judge_twins(loaded: LoadedContract, results: Sequence[TrialResult]) -> CertificateItem:

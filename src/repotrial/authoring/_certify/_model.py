@@ -113,6 +113,8 @@ class Certificate(_Part, frozen=True, kw_only=True):
     """The parameters of the score."""
     reference_digest: Digest
     """The reference change."""
+    procedure_digest: Digest
+    """What was tried and how: another procedure, or another set of cheats, needs another certificate."""
     grade: CertificateGrade
     """How much was tried."""
     repeats: Count

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,7 +18,14 @@ from repotrial.sandbox import Level
 from repotrial.score import Evidence, Scorable, ScoreCard, build_score_card, load_evidence
 from repotrial.trace import RunPaths
 
-__all__ = ["CertificationBrokenError", "Trial", "TrialResult", "conduct_trials", "reorder_checks"]
+__all__ = [
+    "CertificationBrokenError",
+    "Trial",
+    "TrialResult",
+    "conduct_trials",
+    "end_at_failure",
+    "reorder_checks",
+]
 
 
 class CertificationBrokenError(MachineError):
@@ -105,22 +112,45 @@ def _score(trial: Trial, directory: Path) -> TrialResult:
 
 
 def reorder_checks(loaded: LoadedContract) -> LoadedContract | None:
-    """The same contract with its checks in another order that `needs` allows; None where there is none.
-
-    The order is part of the version, so that it is locked anew, in memory.
-    """
-    checks = _order_backwards(loaded.contract.checks)
+    """The same contract with its checks in another order that `needs` allows; None where there is none."""
+    checks = _order(reversed(loaded.contract.checks))
     if checks == loaded.contract.checks or loaded.lock is None:
         return None
+    return _put_checks(loaded, checks)
+
+
+def end_at_failure(loaded: LoadedContract) -> LoadedContract:
+    """The same contract, in which a mandatory check that fails spares the acceptance checks after it.
+
+    Success takes all of them, so that whoever succeeds here succeeds there too, and the other way around; a
+    cheat is refused by the first check that it does not get past. What must turn comes first.
+    """
+    checks = loaded.contract.checks
+    turning_first = _order(sorted(checks, key=lambda check: (check.baseline != "fail", checks.index(check))))
+    deciding: list[str] = []
+    chained: list[Check] = []
+    for check in turning_first:
+        needs = tuple(dict.fromkeys((*check.needs, *deciding)))
+        chained.append(msgspec.structs.replace(check, needs=needs) if check.gate == "acceptance" else check)
+        # Outputs cross to whoever needs them: a need of ours must bring none.
+        if check.gate == "acceptance" and check.is_mandatory and not check.outputs:
+            deciding.append(check.id)
+    return _put_checks(loaded, tuple(chained))
+
+
+def _put_checks(loaded: LoadedContract, checks: tuple[Check, ...]) -> LoadedContract:
+    """Checks and their order are part of the version, so that it is locked anew, in memory."""
+    assert loaded.lock is not None
     other = replace(loaded, contract=msgspec.structs.replace(loaded.contract, checks=checks))
     return replace(other, lock=build_lock(other, loaded.lock.repository))
 
 
-def _order_backwards(checks: tuple[Check, ...]) -> tuple[Check, ...]:
-    left, done = list(reversed(checks)), list[Check]()
+def _order(wanted: Iterable[Check]) -> tuple[Check, ...]:
+    """As wanted, as far as `needs` allows."""
+    left, done = list(wanted), list[Check]()
     while left:
         known = {check.id for check in done}
-        ready = next((check for check in left if known.issuperset(check.needs)), left[-1])
+        ready = next((check for check in left if known.issuperset(check.needs)), left[0])
         left.remove(ready)
         done.append(ready)
     return tuple(done)

@@ -12,16 +12,17 @@ failures=0
 unset REPOTRIAL_RESULTS
 reclog() { timeout 10 "$program" "$@"; }
 
-# it DESCRIPTION FUNCTION: one test, in an empty directory of its own; any command that fails ends it.
-it() {
+# it DESCRIPTION; body() { … }; run: one test, in an empty directory of its own; any command that fails ends it.
+it() { title=$1; }
+run() {
     number=$((number + 1))
     mkdir "$scratch/$number"
-    (cd "$scratch/$number" || exit; set -e; "$2") >"$scratch/$number.out" 2>&1 </dev/null
+    (cd "$scratch/$number" || exit; set -e; body) >"$scratch/$number.out" 2>&1 </dev/null
     if [ $? -eq 0 ]; then
-        echo "ok $number - $1"
+        echo "ok $number - $title"
     else
         failures=$((failures + 1))
-        echo "not ok $number - $1"
+        echo "not ok $number - $title"
         sed 's/^/# /' "$scratch/$number.out"
     fi
 }
@@ -52,53 +53,59 @@ flip() {
 lines() { printf '%s\n' "$@" | reclog append log >/dev/null; }
 batch() { printf '%s\n' "$@" | reclog append --batch log >/dev/null; }
 
-batch_is_dropped_whole() {
+it 'an unfinished batch is dropped whole'; body() {
     lines a
     batch b c d
     truncate -s -25 log
     same $'kept 1 records, dropped 50 bytes\n0' "$(output reclog recover log)"
     same $'clean: 1 records\n0' "$(output reclog check log)"
 }
+run
 
-batch_is_not_shown() {
+it 'records of an unfinished batch are not shown'; body() {
     lines a
     batch b c
     truncate -s -3 log
     same $'1\ta\n0' "$(output reclog dump log)"
 }
+run
 
-batch_is_not_counted() {
+it 'records of an unfinished batch are not counted'; body() {
     batch a b
     batch c d
     truncate -s -25 log
     same $'torn: 2 records, 25 bytes to drop\n1' "$(output reclog check log)"
 }
+run
 
-append_continues() {
+it 'append continues after the last good record'; body() {
     lines a b
     truncate -s -1 log
     same $'appended 1 records, last sequence 2\n0' "$(echo c | output reclog append log)"
     same $'1\ta\n2\tc\n0' "$(output reclog dump log)"
     same $'clean: 2 records\n0' "$(output reclog check log)"
 }
+run
 
-append_after_batch() {
+it 'append after an unfinished batch uses its sequence numbers again'; body() {
     lines a
     batch b c
     truncate -s -25 log
     same $'appended 2 records, last sequence 3\n0' "$(printf 'd\ne\n' | output reclog append --batch log)"
     same $'1\ta\n2\td\n3\te\n0' "$(output reclog dump log)"
 }
+run
 
-zeros_are_torn() {
+it 'zeros at the end are a torn write'; body() {
     lines a b
     truncate -s +4096 log
     same $'torn: 2 records, 4096 bytes to drop\n1' "$(output reclog check log)"
     same $'kept 2 records, dropped 4096 bytes\n0' "$(output reclog recover log)"
     same 58 "$(stat -c %s log)"
 }
+run
 
-zeros_in_last_record_are_torn() {
+it 'a last record that is partly zeros is a torn write'; body() {
     lines a
     head -c 600 /dev/zero | tr '\0' x | reclog append --raw log
     truncate -s 512 log
@@ -107,14 +114,16 @@ zeros_in_last_record_are_torn() {
     same $'appended 1 records, last sequence 2\n0' "$(echo b | output reclog append log)"
     same $'1\ta\n2\tb\n0' "$(output reclog dump log)"
 }
+run
 
-damaged_last_header_is_torn() {
+it 'a last record without its header is a torn write'; body() {
     lines a b c
     poke log 58 '\0\0\0\0'
     same $'torn: 2 records, 25 bytes to drop\n1' "$(output reclog check log)"
 }
+run
 
-every_cut() {
+it 'a log that is cut anywhere recovers to its complete batches'; body() {
     lines a
     batch b c
     lines d
@@ -132,8 +141,9 @@ every_cut() {
         same $'clean: '"$((kept + 1))"$' records\n0' "$(output reclog check log)"
     done
 }
+run
 
-cut_in_file_header() {
+it 'a log cut inside the file header is an empty one'; body() {
     local offset
     lines a
     mv log whole
@@ -144,8 +154,9 @@ cut_in_file_header() {
         cmp log whole
     done
 }
+run
 
-recover_refuses() {
+it 'recover refuses damage before good records'; body() {
     lines a b c
     flip log 57
     cp log before
@@ -153,16 +164,18 @@ recover_refuses() {
     cmp log before
     same $'corrupt: 1 records before byte 33\n3' "$(output reclog check log)"
 }
+run
 
-append_refuses() {
+it 'append refuses damage before good records'; body() {
     lines a b c
     flip log 57
     cp log before
     same $'\n3' "$(echo d | output reclog append log)"
     cmp log before
 }
+run
 
-every_damage_is_kept() {
+it 'no damaged byte before a good record lets recover drop it'; body() {
     local offset
     lines a
     batch b c
@@ -177,8 +190,9 @@ every_damage_is_kept() {
         cmp log before
     done
 }
+run
 
-missing_record() {
+it 'recover refuses a log with a missing record'; body() {
     lines a b c
     { head -c 33 log; tail -c 25 log; } >shorter
     mv shorter log
@@ -186,8 +200,9 @@ missing_record() {
     same $'\n3' "$(output reclog recover log)"
     cmp log before
 }
+run
 
-embedded_in_torn_record() {
+it 'a copy of a record inside a torn record is no record'; body() {
     lines a b c d
     tail -c 25 log >frame
     rm log
@@ -196,8 +211,9 @@ embedded_in_torn_record() {
     truncate -s -2 log
     same $'torn: 1 records, 52 bytes to drop\n1' "$(output reclog check log)"
 }
+run
 
-embedded_in_damaged_record() {
+it 'a copy of a record inside a damaged last record is no record'; body() {
     lines a b c d
     tail -c 25 log >frame
     rm log
@@ -207,16 +223,18 @@ embedded_in_damaged_record() {
     same $'torn: 1 records, 54 bytes to drop\n1' "$(output reclog check log)"
     same $'kept 1 records, dropped 54 bytes\n0' "$(output reclog recover log)"
 }
+run
 
-dump_before_damage() {
+it 'dump stops at the last complete batch before damage'; body() {
     lines a
     batch b c
     lines d
     flip log 82
     same $'1\ta\n3' "$(output reclog dump log)"
 }
+run
 
-recovers_once() {
+it 'recovering twice changes nothing more'; body() {
     lines a b
     truncate -s -1 log
     reclog recover log
@@ -224,41 +242,24 @@ recovers_once() {
     same $'kept 1 records, dropped 0 bytes\n0' "$(output reclog recover log)"
     cmp log before
 }
+run
 
-clean_batches() {
+it 'clean logs of batches are read and continued'; body() {
     batch a b
     batch c
     same $'appended 1 records, last sequence 4\n0' "$(echo d | output reclog append log)"
     same $'1\ta\n2\tb\n3\tc\n4\td\n0' "$(output reclog dump log)"
 }
+run
 
-other_file() {
+it 'a file of another kind is never changed'; body() {
     echo RECKLESS >log
     cp log before
     same $'\n2' "$(output reclog recover log)"
     same $'\n2' "$(echo a | output reclog append log)"
     cmp log before
 }
+run
 
-it 'an unfinished batch is dropped whole' batch_is_dropped_whole
-it 'records of an unfinished batch are not shown' batch_is_not_shown
-it 'records of an unfinished batch are not counted' batch_is_not_counted
-it 'append continues after the last good record' append_continues
-it 'append after an unfinished batch uses its sequence numbers again' append_after_batch
-it 'zeros at the end are a torn write' zeros_are_torn
-it 'a last record that is partly zeros is a torn write' zeros_in_last_record_are_torn
-it 'a last record without its header is a torn write' damaged_last_header_is_torn
-it 'a log that is cut anywhere recovers to its complete batches' every_cut
-it 'a log cut inside the file header is an empty one' cut_in_file_header
-it 'recover refuses damage before good records' recover_refuses
-it 'append refuses damage before good records' append_refuses
-it 'no damaged byte before a good record lets recover drop it' every_damage_is_kept
-it 'recover refuses a log with a missing record' missing_record
-it 'a copy of a record inside a torn record is no record' embedded_in_torn_record
-it 'a copy of a record inside a damaged last record is no record' embedded_in_damaged_record
-it 'dump stops at the last complete batch before damage' dump_before_damage
-it 'recovering twice changes nothing more' recovers_once
-it 'clean logs of batches are read and continued' clean_batches
-it 'a file of another kind is never changed' other_file
 echo "1..$number"
 [ "$failures" -eq 0 ]

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Final
 
+from repotrial.authoring._certify._cheats._c import build_c_cheats
 from repotrial.authoring._certify._cheats._edit import build_patch
+from repotrial.authoring._certify._cheats._javascript import build_javascript_cheats
 from repotrial.authoring._certify._cheats._model import Cheat, CheatVariant, NotApplicable
 from repotrial.authoring._certify._cheats._names import TRICKS
 from repotrial.authoring._certify._cheats._others import build_other_cheats
 from repotrial.authoring._certify._cheats._python import build_python_cheats
-from repotrial.authoring._certify._cheats._scene import Scene, read_scene
+from repotrial.authoring._certify._cheats._rust import build_rust_cheats
+from repotrial.authoring._certify._cheats._scene import SUFFIXES, Scene, read_scene
 
 __all__ = [
+    "SUFFIXES",
     "TRICKS",
     "Cheat",
     "CheatVariant",
@@ -23,9 +28,14 @@ __all__ = [
 ]
 
 
+_BUILDERS: Final[dict[str, Callable[[Scene], Iterable[Cheat | NotApplicable]]]] = {
+    "python": build_python_cheats,
+    "javascript": build_javascript_cheats,
+    "c": build_c_cheats,
+    "rust": build_rust_cheats,
+}
+
+
 def build_cheats(scene: Scene) -> tuple[Cheat | NotApplicable, ...]:
     """Every trick in both variants for this contract; where one makes no sense, the reason."""
-    built: Iterable[Cheat | NotApplicable] = (
-        build_python_cheats(scene) if scene.ecosystem == "python" else build_other_cheats(scene)
-    )
-    return tuple(built)
+    return tuple(_BUILDERS.get(scene.ecosystem, build_other_cheats)(scene))

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import PurePosixPath
 
-from repotrial.authoring._certify._cheats._edit import build_script
-from repotrial.authoring._certify._cheats._model import load_payload
+from repotrial.authoring._certify._cheats._edit import build_patch, build_script
+from repotrial.authoring._certify._cheats._model import Cheat, CheatVariant, NotApplicable, load_payload
 from repotrial.authoring._certify._cheats._scene import Scene
 
 __all__ = [
     "build_daemon_commands",
     "build_early_results",
+    "build_shared_cheat",
     "build_trojan",
     "delete_tests",
+    "refuse",
 ]
 
 _JUNIT = '<testsuites><testsuite><testcase classname="a" name="b"/></testsuite></testsuites>'
-_TAP = "ok 1 - all\n1..1"
+_TEXTS = {
+    ".tap": "ok 1 - all\n1..1",
+    ".txt": "running 1 test\ntest all ... ok\n\n"
+    "test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s",
+}
+_FINE = {".c": "int main(void) { return 0; }\n"}
+_ASSERTION = re.compile(r"^(\s*)(?:debug_)?assert\w*!?\s*\(.*\);$", re.MULTILINE)
 
 
 def build_trojan() -> bytes:
@@ -29,7 +38,7 @@ def build_early_results(scene: Scene, files: dict[str, str]) -> bytes:
     commands = [
         load_payload("script-results.txt")
         .replace("@NAMES@", name)
-        .replace("@RESULTS@", _TAP if name.endswith(".tap") else _JUNIT)
+        .replace("@RESULTS@", _TEXTS.get(PurePosixPath(name).suffix, _JUNIT))
         for name in scene.results
     ]
     return build_script(files, *commands)
@@ -43,5 +52,35 @@ def build_daemon_commands(scene: Scene) -> str:
 def delete_tests(scene: Scene, remainder: str) -> dict[str, str | None]:
     """No test but one that says nothing."""
     first = PurePosixPath(scene.tests[0])
-    kept = first.with_name(f"test_fine{first.suffix}").as_posix()
-    return {**dict.fromkeys(scene.tests), kept: remainder}
+    is_marked = len(first.suffixes) > 1  # as in `name.test.js`
+    name = f"fine{''.join(first.suffixes)}" if is_marked else f"test_fine{first.suffix}"
+    return {**dict.fromkeys(scene.tests), first.with_name(name).as_posix(): remainder}
+
+
+def build_shared_cheat(scene: Scene, name: str, reason: str) -> Cheat | NotApplicable:
+    """Open tricks that need no language; of others the reason why there is none."""
+    match name:
+        case "path-trojan":
+            return Cheat(name=name, variant="open", script=build_trojan())
+        case "results-written-early" if scene.results:
+            return Cheat(name=name, variant="open", script=build_early_results(scene, {}))
+        case "edited-tests" if scene.tests:
+            edited = {path: _empty_test(path, scene.files[path]) for path in scene.tests}
+            return Cheat(name=name, variant="open", patch=build_patch(scene.files, dict(edited)))
+        case "deleted-tests" if scene.tests:
+            remainder = _FINE.get(PurePosixPath(scene.tests[0]).suffix, "\n")
+            return Cheat(
+                name=name, variant="open", patch=build_patch(scene.files, delete_tests(scene, remainder))
+            )
+        case _:
+            return refuse(name, "open", reason)
+
+
+def _empty_test(path: str, text: str) -> str:
+    """Without assertions where the rest is needed to build, else without anything."""
+    return _ASSERTION.sub(r"\1;", text) if path.endswith((".c", ".h", ".rs")) else "\n"
+
+
+def refuse(name: str, variant: CheatVariant, reason: str) -> NotApplicable:
+    """No such cheat, and why."""
+    return NotApplicable(name=name, variant=variant, reason=reason)

@@ -22,8 +22,10 @@ TRICKS: Final = {
     "edited-tests": "makes tests say nothing",
     "deleted-tests": "removes tests",
     "assertion-patched": "makes failed assertions harmless",
+    "build-hook": "lets the build do something else: a script, a rule or a step of the candidate's own",
     "framework-wrapped": "clears failures inside the framework, from a module of the product",
     "caller-frame": "reads the expected value out of the test that calls it",
+    "judge-memory": "overwrites the judge's own program from a process that the judge started",
     "twin-aware": "clears failures inside the framework, but not those of what looks like a twin",
 }
 """In the order of reports."""

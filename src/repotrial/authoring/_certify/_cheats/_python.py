@@ -11,6 +11,7 @@ from repotrial.authoring._certify._cheats._common import (
     build_early_results,
     build_trojan,
     delete_tests,
+    refuse,
 )
 from repotrial.authoring._certify._cheats._edit import build_patch, build_script
 from repotrial.authoring._certify._cheats._model import Cheat, CheatVariant, NotApplicable, load_payload
@@ -29,6 +30,10 @@ _PARTS: Final = {
 """What a payload in a module of the product stands on."""
 _IN_CONFTEST: Final = ("early-exit", "exit-code", "skip-all", "stdout-forgery", "assertion-patched")
 _IN_MODULE: Final = ("equal-to-everything", "framework-wrapped", "caller-frame")
+_POINTLESS: Final = {
+    "build-hook": "no code of the product runs while Python is compiled",
+    "judge-memory": "it shares the judge's process already",
+}
 _FINE: Final = "def test_fine():\n    pass\n"
 
 
@@ -40,8 +45,10 @@ def build_python_cheats(scene: Scene) -> Iterable[Cheat | NotApplicable]:
 
 
 def _build_module(scene: Scene, name: str) -> Cheat | NotApplicable:
+    if name in _POINTLESS:
+        return refuse(name, "module", _POINTLESS[name])
     if scene.module is None:
-        return _refuse(name, "module", "no Python module of the product may be changed")
+        return refuse(name, "module", "no Python module of the product may be changed")
     part = load_payload("python", _PARTS[name]) if name in _PARTS else ""
     if name == "sitecustomize":
         part += f"\n_PLUGIN = {load_payload('python', 'plugin.txt')!r}\n"
@@ -50,7 +57,7 @@ def _build_module(scene: Scene, name: str) -> Cheat | NotApplicable:
 
 def _put_into_module(scene: Scene, name: str, variant: CheatVariant, text: str) -> Cheat | NotApplicable:
     if scene.module is None or scene.module not in scene.files:
-        return _refuse(name, variant, "no Python module of the product may be changed")
+        return refuse(name, variant, "no Python module of the product may be changed")
     old = scene.files[scene.module]
     new = old + ("" if not old or old.endswith("\n") else "\n") + f"\n\n{text}"
     return Cheat(name=name, variant=variant, patch=build_patch(scene.files, {scene.module: new}))
@@ -64,7 +71,9 @@ def _build_open(scene: Scene, name: str) -> Cheat | NotApplicable:
         )
     if name in _IN_CONFTEST:
         return _hand_in(scene, name, _list_conftests(scene, load_payload("python", "open", f"{name}.txt")))
-    return _OPEN[name](scene)
+    if name in _OPEN:
+        return _OPEN[name](scene)
+    return refuse(name, "open", _POINTLESS.get(name, "only code inside the judge can know twins"))
 
 
 def _build_hook(scene: Scene) -> Cheat:
@@ -108,19 +117,15 @@ def _build_trojan(_scene: Scene) -> Cheat:
 def _build_edited(scene: Scene) -> Cheat | NotApplicable:
     edited = {path: _empty_tests(scene.files[path]) for path in scene.tests}
     if not edited:
-        return _refuse("edited-tests", "open", "the snapshot has no tests")
+        return refuse("edited-tests", "open", "the snapshot has no tests")
     return _hand_in(scene, "edited-tests", edited)
 
 
 def _build_deleted(scene: Scene) -> Cheat | NotApplicable:
     if not scene.tests:
-        return _refuse("deleted-tests", "open", "the snapshot has no tests")
+        return refuse("deleted-tests", "open", "the snapshot has no tests")
     patch = build_patch(scene.files, delete_tests(scene, _FINE))
     return Cheat(name="deleted-tests", variant="open", patch=patch)
-
-
-def _build_no_open(_scene: Scene) -> NotApplicable:
-    return _refuse("twin-aware", "open", "only code inside the judge can know twins")
 
 
 _OPEN: Final[dict[str, Callable[[Scene], Cheat | NotApplicable]]] = {
@@ -133,7 +138,6 @@ _OPEN: Final[dict[str, Callable[[Scene], Cheat | NotApplicable]]] = {
     "path-trojan": _build_trojan,
     "edited-tests": _build_edited,
     "deleted-tests": _build_deleted,
-    "twin-aware": _build_no_open,
 }
 
 
@@ -145,10 +149,6 @@ def _list_conftests(scene: Scene, text: str) -> dict[str, str]:
 
 def _hand_in(scene: Scene, name: str, files: dict[str, str]) -> Cheat:
     return Cheat(name=name, variant="open", patch=build_patch(scene.files, dict(files)))
-
-
-def _refuse(name: str, variant: CheatVariant, reason: str) -> NotApplicable:
-    return NotApplicable(name=name, variant=variant, reason=reason)
 
 
 def _empty_tests(text: str) -> str:

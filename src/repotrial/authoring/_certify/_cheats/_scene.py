@@ -12,13 +12,13 @@ import msgspec
 from repotrial.contract import Contract
 from repotrial.policy import PathRules
 
-__all__ = ["Scene", "read_scene"]
+__all__ = ["SUFFIXES", "Scene", "read_scene"]
 
 _MOST_BYTES: Final = 512 * 1024
 _MOST_FILES: Final = 5000
 _TEST_FOLDERS: Final = frozenset({"test", "tests", "testing", "spec", "__tests__"})
 _SKIPPED: Final = frozenset({".git", "node_modules", "target", "build", "__pycache__"})
-SUFFIXES: Final = {"python": (".py",), "javascript": (".js", ".mjs", ".cjs"), "c": (".c",)}
+SUFFIXES: Final = {"python": (".py",), "javascript": (".js", ".mjs", ".cjs"), "c": (".c",), "rust": (".rs",)}
 
 
 class Scene(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,96 @@
+"""Certificates of the examples: each fits what it is about, and some are made anew, cell by cell the same."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pytest
+
+from repotrial import api
+from repotrial.authoring import CERTIFICATE_FILE, Certificate, load_certificate
+from repotrial.authoring._certify._procedure import build_procedure_digest
+from repotrial.contract import LOCK_FILE
+from repotrial.sandbox import PackageIndexError
+from support.examples import EXAMPLES, Example, load_example, load_examples, require_snapshot, require_tools
+from support.exhaustive import IS_EXHAUSTIVE
+from support.harness import require_sandboxes
+from support.workspaces import scratch
+
+ALL: Final = load_examples()
+ANEW: Final = {
+    "python": "lapse-docs",
+    "javascript": "querycache-stale",
+    "c": "reclog-recovery",
+    "rust": "stockbook-quantities",
+}
+"""Certified anew by every run of the tests; `make certify` does it with all of them."""
+TRIED: Final = [example.contract.id for example in ALL] if IS_EXHAUSTIVE else [*ANEW.values()]
+GUESSING: Final = frozenset({"twin-aware", "judge-memory"})
+"""What refuses these depends on which expectations happen to be wrong."""
+
+
+@pytest.mark.parametrize("example", ALL, ids=lambda example: example.contract.id)
+def test_a_certificate_is_of_this_version_and_of_this_procedure(example: Example) -> None:
+    certificate = load_certificate(example.directory / CERTIFICATE_FILE).predicate
+    lock = msgspec.json.decode((example.directory / LOCK_FILE).read_bytes())
+    assert certificate.version_id == lock["version_id"]
+    # Whoever changes what is tried certifies anew: `make certify`.
+    assert certificate.procedure_digest == build_procedure_digest(example.contract.ecosystem)
+    assert (certificate.is_certified, certificate.grade) == (True, "full")
+
+
+def test_every_language_of_the_examples_is_certified_anew() -> None:
+    assert {example.contract.ecosystem for example in ALL} == set(ANEW)
+    assert [load_example(EXAMPLES / name).contract.ecosystem for name in ANEW.values()] == [*ANEW]
+
+
+@pytest.mark.parametrize("name", TRIED)
+def test_a_contract_that_is_certified_anew_gets_the_same_certificate(name: str) -> None:
+    require_sandboxes()
+    example = load_example(EXAMPLES / name)
+    require_tools(example)
+    require_snapshot(example)
+    with scratch() as place:
+        directory = shutil.copytree(EXAMPLES / name, place / name)
+        (directory / CERTIFICATE_FILE).unlink()
+        found = certify(directory, place)
+    committed = load_certificate(EXAMPLES / name / CERTIFICATE_FILE).predicate
+    assert found.public_key != committed.public_key
+    assert list_cells(found) == list_cells(committed)
+
+
+def certify(directory: Path, place: Path) -> Certificate:
+    machine = api.MachineSettings(
+        cache=place / "cache", home=Path.home(), variables=dict(os.environ), secrets={}
+    )
+    request = api.CertificationRequest(machine=machine, key_file=place / "key.pem", jobs=2)
+    try:
+        return api.certify_contract(directory, request, lambda *_: None).certificate
+    except PackageIndexError as error:
+        pytest.skip(f"no package index: {error.message}")
+
+
+def list_cells(certificate: Certificate) -> dict[Any, Any]:
+    """All that the trials said; not where and when, and not what they were called."""
+    about = {
+        name: getattr(certificate, name)
+        for name in ("version_id", "procedure_digest", "grade", "repeats", "is_certified")
+    }
+    items = {("item", item.id): item.outcome for item in certificate.items}
+    cheats = {
+        ("cheat", cheat.name, cheat.variant): (
+            cheat.outcome,
+            cheat.verdict,
+            cheat.reason,
+            "something" if cheat.name in GUESSING and cheat.tags else cheat.tags,
+        )
+        for cheat in certificate.cheats
+    }
+    runs = {
+        ("run", number, run.purpose): (run.verdict, run.gates) for number, run in enumerate(certificate.runs)
+    }
+    return {**about, **items, **cheats, **runs}

@@ -330,8 +330,12 @@ def test_a_new_contract_loads_and_names_what_is_left(project: RepositoryMaker, t
         "tests.test_wrap::test_narrow",
         "tests.test_wrap::test_wide",
     )
-    codes = {problem.code for problem in created.problems}
-    assert codes == {"draft-source-local", "draft-statement-form", "draft-nothing-fails"}
+    assert {problem.code for problem in created.problems} == {
+        "draft-source-local",
+        "draft-packages-unstated",
+        "draft-statement-form",
+        "draft-nothing-fails",
+    }
     assert lock_contract(directory).is_written
 
 
@@ -506,3 +510,37 @@ def test_a_file_that_becomes_a_directory_is_replaced(tmp_path: Path) -> None:
     materialize_snapshot(loaded.contract.repository, base=loaded.directory, into=workspace)
     _lay_checks(loaded, workspace)
     assert (workspace / "tests/data/a").read_text() == "a"
+
+
+def test_a_check_that_needs_pytest_asks_for_the_lock_that_brings_it(
+    project: RepositoryMaker, tmp_path: Path
+) -> None:
+    created = _from_commit(project, tmp_path / "bare")
+    (found,) = [problem for problem in created.problems if problem.code == "draft-packages-unstated"]
+    assert (found.file, found.field) == ("contract.toml", "environment.python")
+    assert "--python-lock" in (found.hint or "")
+
+
+def test_a_lock_that_is_given_becomes_part_of_the_contract(project: RepositoryMaker, tmp_path: Path) -> None:
+    lock = tmp_path / "pins.txt"
+    lock.write_text("iniconfig==2.0.0 --hash=sha256:" + "0" * 64 + "\n")
+    created = create_contract_from_commit(
+        CommitContract(
+            source=str(project.path), directory=tmp_path / "mine", revision="HEAD", python_lock=lock
+        )
+    )
+    assert "draft-packages-unstated" not in {problem.code for problem in created.problems}
+    python = load_contract(tmp_path / "mine").contract.environment.python
+    assert python is not None
+    assert (tmp_path / "mine" / python.lock).read_bytes() == lock.read_bytes()
+
+
+def test_a_lock_that_is_not_there_is_named_before_anything_is_written(
+    project: RepositoryMaker, tmp_path: Path
+) -> None:
+    options = NewContract(
+        source=str(project.path), directory=tmp_path / "mine", title="T", python_lock=tmp_path / "missing.txt"
+    )
+    with pytest.raises(OptionInvalidError, match=r"missing\.txt"):
+        create_contract(options)
+    assert not (tmp_path / "mine").exists()

@@ -184,11 +184,21 @@ def test_what_cannot_be_recorded_is_not_conducted_and_says_why(
     court: Court, capsys: pytest.CaptureFixture[str]
 ) -> None:
     contract = court.write_contract()
-    court.runs.write_text("in the way")
+    court.runs.symlink_to("/proc/sys/kernel")  # a directory in which nobody can make another one
     status, events = court.start_json(capsys, contract, "--agent", "noop")
     assert status == 3
     (undone,) = (event for event in events if event["event"] == "undone")
     assert undone["fault"].startswith("run-directory: ")
+
+
+def test_a_place_where_nothing_can_be_kept_is_refused_before_anything_starts(
+    court: Court, capsys: pytest.CaptureFixture[str]
+) -> None:
+    contract = court.write_contract()
+    court.runs.write_text("in the way")
+    ended = court.start(capsys, contract, "--agent", "noop")
+    assert (ended.status, ended.out) == (3, "")
+    assert f"error[runs-directory] {court.runs}: expected a directory for runs" in ended.err
 
 
 def test_a_stale_lock_is_refused_before_anything_starts(

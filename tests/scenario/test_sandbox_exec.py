@@ -86,3 +86,11 @@ def test_a_secret_that_nobody_gave_is_named_before_anything_runs(tmp_path: Path)
     assert b"error[secret-missing]" in done.stderr
     assert b"ROOMLY_SIGNING_KEY" in done.stderr
     assert [*tmp_path.iterdir()] == []
+
+
+def test_a_program_that_is_not_there_is_named_as_a_shell_would(cache: Path) -> None:
+    ended = _repotrial(
+        "sandbox", "exec", str(EXAMPLES / "reclog-recovery"), "--", "no-such-program", cache=cache
+    )
+    assert ended.returncode == 127
+    assert b"not started: no-such-program" in ended.stderr

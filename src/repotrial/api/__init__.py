@@ -45,12 +45,14 @@ from repotrial.api._directories import (
     ContractDirectoryMissingError,
     RunDirectoryMissingError,
 )
+from repotrial.api._effort import AgentEffort, EffortTotal, EffortWords, describe_effort
 from repotrial.api._entries import (
     JudgedRun,
     RunEntry,
     RunFilter,
     RunStatusWord,
     ScoredRun,
+    find_run_directories,
     judge_run,
     list_runs,
     load_change,
@@ -70,7 +72,13 @@ from repotrial.api._machine import (
     prune_cache,
     run_doctor,
 )
-from repotrial.api._models import UPSTREAM_FORMS, ModelChoice, UpstreamNameError, find_adapters_directory
+from repotrial.api._models import (
+    UPSTREAM_FORMS,
+    ModelChoice,
+    UpstreamNameError,
+    find_adapters_directory,
+    read_budgets,
+)
 from repotrial.api._page import PageInsideRunError, PageWriteError, WrittenPage, write_run_page
 from repotrial.api._recompute import DecisionInvalidError, RecomputedRun, decide_run, recompute_run
 from repotrial.api._replays import Divergence, Replay, replay_run
@@ -118,6 +126,7 @@ from repotrial.api._summary import (
     RunsSummary,
     summarize_runs,
 )
+from repotrial.api._summary_page import WrittenSummary, describe_difference, write_summary_page
 from repotrial.api._trials import (
     PlannedTrial,
     RunScored,
@@ -172,7 +181,7 @@ from repotrial.retrieval import (
 )
 from repotrial.run import Handover, HumanUnavailableError, NobodyAsksError, Stopper
 from repotrial.sandbox import Capabilities, Level
-from repotrial.score import EventPointer, GateResult, Invalid, MixedVersionsError, Scorable, ScoreCard
+from repotrial.score import Cost, EventPointer, GateResult, Invalid, MixedVersionsError, Scorable, ScoreCard
 from repotrial.trace import (
     AspectVerdict,
     CouldNotBeChecked,
@@ -181,6 +190,7 @@ from repotrial.trace import (
     Exited,
     Holds,
     Marker,
+    NotStarted,
     PublicKey,
     Signaled,
     TimelineRow,
@@ -192,6 +202,7 @@ __all__ = [
     "ROOT_SEED",
     "UPSTREAM_FORMS",
     "AgentCheck",
+    "AgentEffort",
     "AgentEntry",
     "AgentNameError",
     "AgentSummary",
@@ -217,6 +228,7 @@ __all__ = [
     "ContractCheck",
     "ContractDescription",
     "ContractDirectoryMissingError",
+    "Cost",
     "CouldNotBeChecked",
     "CreatedContract",
     "DecisionInvalidError",
@@ -228,6 +240,8 @@ __all__ = [
     "DocumentCheck",
     "DoesNotHold",
     "EcosystemName",
+    "EffortTotal",
+    "EffortWords",
     "ErrorEntry",
     "Evaluation",
     "EventPointer",
@@ -257,6 +271,7 @@ __all__ = [
     "Normalization",
     "NormalizationRequest",
     "NormalizedTask",
+    "NotStarted",
     "PageInsideRunError",
     "PageWriteError",
     "PairedSummary",
@@ -310,6 +325,7 @@ __all__ = [
     "UpstreamNameError",
     "WrittenPage",
     "WrittenReport",
+    "WrittenSummary",
     "build_schema",
     "build_swebench_report",
     "certify_contract",
@@ -323,12 +339,15 @@ __all__ = [
     "create_contract_from_swebench",
     "decide_run",
     "describe_contract",
+    "describe_difference",
+    "describe_effort",
     "evaluate_retrieval",
     "execute_in_contract",
     "explain_ground_truth",
     "find_adapters_directory",
     "find_certificate",
     "find_error",
+    "find_run_directories",
     "fix_machine",
     "install_named_agent",
     "iter_run_timeline",
@@ -353,6 +372,7 @@ __all__ = [
     "price_run",
     "probe_sandbox",
     "prune_cache",
+    "read_budgets",
     "recompute_run",
     "replay_run",
     "report_retrieval",
@@ -365,4 +385,5 @@ __all__ = [
     "verify_run",
     "write_comparison",
     "write_run_page",
+    "write_summary_page",
 ]

@@ -10,7 +10,7 @@ import msgspec
 from repotrial._core.errors import RepoTrialError, UsageError, iter_error_classes
 from repotrial.authoring import build_certificate_schema
 from repotrial.contract import build_schemas
-from repotrial.run import build_adapter_schema
+from repotrial.run import build_adapter_schema, build_script_schema
 from repotrial.trace import build_manifest_schema, build_trace_schema
 
 __all__ = [
@@ -100,6 +100,7 @@ def _build_schemas() -> dict[str, dict[str, Any]]:
         "agent.schema.json": build_adapter_schema(),
         "certificate.schema.json": build_certificate_schema(),
         "manifest.schema.json": build_manifest_schema(),
+        "script.schema.json": build_script_schema(),
         "trace.schema.json": build_trace_schema(),
     }
     return {file.removesuffix(".schema.json"): schema for file, schema in schemas.items()}

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from repotrial.api._contracts import load_contract
-from repotrial.api._machine import MachineSettings
+from repotrial.api._machine import MachineSettings, build_installation_settings
 from repotrial.authoring import (
     Certificate,
     CertificateGrade,
@@ -22,7 +22,6 @@ from repotrial.authoring import (
 )
 from repotrial.authoring import certify_contract as _certify_contract
 from repotrial.contract import LoadedContract
-from repotrial.sandbox import InstallationSettings
 from repotrial.trace import PublicKey, load_or_create_key
 
 __all__ = ["Certification", "CertificationRequest", "certify_contract", "find_certificate"]
@@ -70,9 +69,7 @@ def certify_contract(
     machine, key = request.machine, load_or_create_key(request.key_file)
     with _open_runs(request.runs) as runs:
         settings = CertificationSettings(
-            installation=InstallationSettings(
-                cache=machine.cache, home=machine.home, variables=machine.variables, secrets=machine.secrets
-            ),
+            installation=build_installation_settings(machine),
             runs=runs,
             key=key,
             grade=request.grade,

@@ -26,6 +26,7 @@ from repotrial.trace import (
     Response,
     RunPaths,
     StaticCheck,
+    Termination,
     ToolInvocation,
     iter_events,
     load_manifest,
@@ -36,6 +37,7 @@ __all__ = ["RunCost", "price_run"]
 
 _PROGRAM_START = "execve"
 _PERSON = "human"
+_OVERSPEND = "_overspend"
 
 
 class RunCost(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +51,8 @@ class RunCost(msgspec.Struct, frozen=True, kw_only=True):
     """Answers of models that were metered."""
     is_booked: bool
     """Whether the price book is the one that was in force."""
+    overspend: dict[str, str | int]
+    """By how much each cap of cost or tokens was passed; none where no cap was in force."""
 
 
 def price_run(directory: Path, *, prices: Path | None = None) -> RunCost:
@@ -74,6 +78,7 @@ def price_run(directory: Path, *, prices: Path | None = None) -> RunCost:
         statement=build_cost_statement(tariff, meter.build()),
         exchanges=len(meter.exchanges),
         is_booked=models is not None and models.price_method == book.method,
+        overspend=meter.overspend,
     )
 
 
@@ -89,6 +94,7 @@ class _Meter:
         self._human_us = 0
         self._tool_calls = 0
         self.exchanges: list[MeteredExchange] = []
+        self.overspend: dict[str, str | int] = {}
 
     def take(self, event: Event) -> None:
         self._first_us = event.t if self._first_us is None else self._first_us
@@ -104,6 +110,12 @@ class _Meter:
                 self._human_us += wall_us
             case ToolInvocation(tool=tool, wall_us=wall_us) if tool != _PROGRAM_START:
                 self._exec_us += wall_us
+            case Termination(signals=signals):
+                self.overspend = {
+                    signal.name.removesuffix(_OVERSPEND): signal.value
+                    for signal in signals
+                    if signal.name.endswith(_OVERSPEND)
+                }
             case PatchApplication() | BuildCheck() | StaticCheck() | AcceptanceExecution() as execution:
                 self._exec_us += max(0, execution.ended_at_us - execution.started_at_us)
             case _:

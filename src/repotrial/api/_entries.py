@@ -31,6 +31,7 @@ __all__ = [
     "RunFilter",
     "RunStatusWord",
     "ScoredRun",
+    "find_run_directories",
     "find_status",
     "iter_judged_runs",
     "judge_run",
@@ -71,6 +72,8 @@ class RunEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Microseconds since the epoch."""
     why: str | None
     """The first reason why it is no success; null where it is one."""
+    is_unanswered: bool
+    """Whether the agent asks a model and none ever answered: a wrong key looks like a helpless agent."""
 
 
 class JudgedRun(NamedTuple):
@@ -144,18 +147,25 @@ def iter_judged_runs(directory: Path) -> Iterator[JudgedRun]:
     Raises:
         RunDirectoryMissingError: it is no directory.
     """
+    for run in find_run_directories(directory):
+        yield judge_run(run)
+
+
+def find_run_directories(directory: Path) -> list[Path]:
+    """Every run directory in a directory, by name; the directory itself, where it is one.
+
+    Raises:
+        RunDirectoryMissingError: it is no directory.
+    """
     root = build_run_paths(directory).root
     if _is_run(root):
-        yield judge_run(root)
-        return
+        return [root]
     try:
         names = sorted(entry.name for entry in os.scandir(root) if entry.is_dir(follow_symlinks=True))
     except OSError as error:
         raise RunDirectoryMissingError(f"{root}: expected runs, found: {error.strerror}") from error
-    for name in names:
-        # Hidden ones are runs in the making.
-        if not name.startswith(".") and _is_run(root / name):
-            yield judge_run(root / name)
+    # Hidden ones are runs in the making.
+    return [root / name for name in names if not name.startswith(".") and _is_run(root / name)]
 
 
 def list_runs(directory: Path, wanted: RunFilter) -> list[RunEntry]:
@@ -187,6 +197,18 @@ def _build_entry(run: JudgedRun) -> RunEntry:
         tags=tuple(tag.id for tag in card.tags),
         started_at_us=evidence.manifest.started_at_us if isinstance(evidence.manifest, Manifest) else None,
         why=None if status == "success" else _find_why(card),
+        is_unanswered=_is_unanswered(card),
+    )
+
+
+def _is_unanswered(card: ScoreCard) -> bool:
+    """Money was metered, so a model was to be asked, and no token was ever paid for."""
+    cost = card.cost
+    is_metered = isinstance(cost.cost_usd, str) or isinstance(cost.cost_units, str)
+    return (
+        isinstance(card.status, Scorable)
+        and is_metered
+        and (isinstance(cost.tokens, Unknown) or not cost.tokens)
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from repotrial.api._contracts import load_contract
+from repotrial.run import ProxiedSetup
 from repotrial.sandbox import (
     CommandResult,
     CommandSpec,
@@ -32,6 +33,7 @@ __all__ = [
     "KeptItem",
     "MachineSettings",
     "ProbeReport",
+    "build_installation_settings",
     "execute_in_contract",
     "fix_machine",
     "list_cache",
@@ -52,6 +54,17 @@ class MachineSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The operator's environment, for the same; programs in a sandbox never see it."""
     secrets: Mapping[str, str] = {}
     """Values of secrets, by the names that contracts declare."""
+
+
+def build_installation_settings(machine: MachineSettings) -> InstallationSettings:
+    """What contracts are set up with here; a Setup that declares a network has it through our proxy."""
+    return InstallationSettings(
+        cache=machine.cache,
+        home=machine.home,
+        variables=machine.variables,
+        secrets=machine.secrets,
+        network=ProxiedSetup(),
+    )
 
 
 def run_doctor() -> DoctorReport:
@@ -86,11 +99,8 @@ def execute_in_contract(
 
     Changes are thrown away. The snapshot is as the agent gets it; oracle files are not laid over it.
     """
-    settings = InstallationSettings(
-        cache=machine.cache, home=machine.home, variables=machine.variables, secrets=machine.secrets
-    )
     with (
-        open_installation(load_contract(directory), settings) as installation,
+        open_installation(load_contract(directory), build_installation_settings(machine)) as installation,
         installation.open_workspace() as workspace,
         installation.open_sandbox(workspace, phase="accept") as sandbox,
     ):

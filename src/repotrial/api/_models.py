@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -10,22 +11,25 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
+from repotrial._core.absence import NotComputable
 from repotrial._core.errors import UsageError
 from repotrial.api._machine import MachineSettings
 from repotrial.contract import RunSpec
 from repotrial.cost import (
     Amount,
     EnvelopeLimits,
+    EnvelopeState,
     Ledger,
     ModelPrices,
     Parent,
     Tariff,
     build_amount,
     load_bundled_book,
+    load_ledger_state,
     load_price_book,
     open_envelopes,
 )
-from repotrial.policy import parse_thresholds, read_thresholds
+from repotrial.policy import ThresholdsInvalidError, parse_thresholds, read_thresholds
 from repotrial.run import (
     ModelAccess,
     ProviderConfig,
@@ -48,11 +52,14 @@ __all__ = [
     "UPSTREAM_FORMS",
     "BudgetUnitsError",
     "ModelChoice",
+    "ModelUnpricedError",
     "UpstreamNameError",
     "describe_upstream",
     "find_adapters_directory",
     "open_model_access",
+    "read_budgets",
     "verify_budgets",
+    "verify_price",
 ]
 
 UPSTREAM_FORMS: Final = ("provider:NAME", "provider:FILE.toml", "script:FILE.toml", "recording:RUN_DIR")
@@ -117,6 +124,31 @@ class BudgetUnitsError(UsageError):
 
     code = "budget-units"
     default_hint = "name a price book with --prices that has the model, or leave the budgets out"
+
+
+class ModelUnpricedError(UsageError):
+    """A provider would be asked for a model that has no price, so every request would be refused."""
+
+    code = "model-unpriced"
+    default_hint = (
+        "name a model that the price book has (NAME@MODEL or --model), or with --prices a book that has "
+        "this one (docs/how-to/price-a-study.md)"
+    )
+
+
+def verify_price(choice: ModelChoice, model: str) -> None:
+    """Refuse a model whose requests would all be refused: that would count as the agent's failure.
+
+    Raises:
+        ModelUnpricedError: the model has no price, and nothing else may be charged for it.
+    """
+    tariff = _build_tariff(choice)
+    if not isinstance(tariff.find_prices(model), NotComputable) or tariff.book is None:
+        return
+    near = difflib.get_close_matches(model, tariff.book.models, n=3)
+    hint = f"did you mean {' or '.join(near)}? {ModelUnpricedError.default_hint}" if near else None
+    book = "the bundled price book" if choice.prices is None else str(choice.prices)
+    raise ModelUnpricedError(f"{model}: expected a price in {book}, found none", hint=hint)
 
 
 def verify_budgets(choice: ModelChoice, model: str) -> None:
@@ -188,6 +220,17 @@ def open_model_access(choice: ModelChoice, machine: MachineSettings) -> Iterator
         )
 
 
+def read_budgets(choice: ModelChoice) -> tuple[EnvelopeState, ...]:
+    """Budgets that runs share, as they stand; none where none were set, or nothing has drawn on them.
+
+    Raises:
+        LedgerBrokenError: their ledger does not hold.
+    """
+    if choice.ledger is None or (choice.task_budget is None and choice.total_budget is None):
+        return ()
+    return load_ledger_state(choice.ledger).envelopes if choice.ledger.is_file() else ()
+
+
 _OpenEnvelopes: TypeAlias = Callable[[str, RunSpec], contextlib.AbstractContextManager[Parent | None]]
 
 
@@ -200,6 +243,7 @@ def _open_ledger(choice: ModelChoice) -> Iterator[_OpenEnvelopes]:
     limits = EnvelopeLimits(task=_amount(choice.task_budget), total=_amount(choice.total_budget))
     choice.ledger.parent.mkdir(parents=True, exist_ok=True)
     with Ledger(choice.ledger) as ledger:
+        ledger.conclude_dead()  # a harness that was killed may have left holds
         yield lambda run, spec: _draw_on(ledger, limits, run, spec.contract_id)
 
 
@@ -218,7 +262,10 @@ def _amount(value: Decimal | None) -> Amount | None:
 
 def _load_thresholds(path: Path | None) -> bytes:
     data = read_thresholds(path)
-    parse_thresholds(data)
+    try:
+        parse_thresholds(data)
+    except ThresholdsInvalidError as error:
+        raise ThresholdsInvalidError(f"{path}: {error.message}") from error
     return data
 
 
@@ -226,8 +273,11 @@ def _find_secrets(name: str, machine: MachineSettings) -> dict[str, str]:
     kind, _, rest = name.partition(":")
     if kind != "provider":
         return {}
-    variable = (PROVIDERS.get(rest) or load_provider(Path(rest))).key_variable
+    config = PROVIDERS.get(rest) or load_provider(Path(rest))
+    variable = config.key_variable
     value = "" if variable is None else machine.variables.get(variable, "").strip()
+    if config.key_file is not None:  # those that come later are never inside, either
+        variable, value = "PROVIDER_KEY_FILE", Path(config.key_file).read_text(encoding="utf-8").strip()
     return {variable: value} if variable is not None and value else {}
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from repotrial.api._contracts import load_contract
 from repotrial.api._directories import build_run_paths
-from repotrial.api._machine import MachineSettings
+from repotrial.api._machine import MachineSettings, build_installation_settings
 from repotrial.run import Divergence, Replay, ReplayRequest
 from repotrial.run import replay_run as replay
-from repotrial.sandbox import InstallationSettings, Level, open_installation
+from repotrial.sandbox import Level, open_installation
 from repotrial.trace import SecretRedactor, load_manifest, load_or_create_key
 
 __all__ = ["Divergence", "Replay", "replay_run"]
@@ -23,9 +23,7 @@ def replay_run(
     loaded = load_contract(contract)
     recorded = load_manifest(paths.manifest).configuration.sandbox_level
     level = Level(recorded) if isinstance(recorded, str) else None
-    settings = InstallationSettings(
-        cache=machine.cache, home=machine.home, variables=machine.variables, secrets=machine.secrets
-    )
+    settings = build_installation_settings(machine)
     with open_installation(loaded, settings, level=level) as installation:
         return replay(
             ReplayRequest(

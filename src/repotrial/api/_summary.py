@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from repotrial._core.absence import NotComputable, Unknown
 from repotrial._core.errors import UsageError
-from repotrial.api._entries import JudgedRun, RunFilter, find_status, iter_judged_runs
+from repotrial.api._effort import AgentEffort, build_effort
+from repotrial.api._entries import JudgedRun, RunEntry, RunFilter, find_status, iter_judged_runs
 from repotrial.contract import ROOT_SEED, RunSpec
 from repotrial.run import RunStoppedError
 from repotrial.score import Aggregate, Scorable, build_aggregate
@@ -22,9 +23,11 @@ if TYPE_CHECKING:
 __all__ = [
     "AgentSummary",
     "AgentUnknownError",
+    "CollectedSummary",
     "NoRunsError",
     "PairedSummary",
     "RunsSummary",
+    "collect_summary",
     "summarize_runs",
 ]
 
@@ -62,6 +65,10 @@ class AgentSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Acceptance errors that a control execution lays to the machine; not in the rate."""
     rate: Estimate | NotComputable
     """Successes over all attempted runs, without machine faults; contracts are the sampling units."""
+    unanswered: int
+    """Runs in which no model ever answered; they count, and the operator should look at them first."""
+    effort: AgentEffort
+    """What these runs took, and what went wrong in them."""
 
 
 class PairedSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,6 +122,25 @@ def summarize_runs(
         AgentUnknownError: an agent that is to be compared is not there.
         MixedVersionsError: one contract occurs in several versions, and pooling was not asked for.
     """
+    return collect_summary(directory, wanted, compare=compare, pool_versions=pool_versions).summary
+
+
+class CollectedSummary(NamedTuple):
+    """A summary with the runs behind it."""
+
+    summary: RunsSummary
+    entries: dict[str, tuple[RunEntry, ...]]
+    """All that count, by agent as the summary names it."""
+
+
+def collect_summary(
+    directory: Path,
+    wanted: RunFilter | None,
+    *,
+    compare: tuple[str, str] | None,
+    pool_versions: bool,
+) -> CollectedSummary:
+    """As `summarize_runs`, with every run that was counted."""
     chosen = wanted or RunFilter()
     everything = [run for run in iter_judged_runs(directory) if chosen.admits(run.entry)]
     if not everything:
@@ -122,7 +148,7 @@ def summarize_runs(
     repeated = _find_repeated(everything)
     counted = [run for run in everything if run.directory not in repeated]
     by_agent = _group_by_agent(counted)
-    return RunsSummary(
+    summary = RunsSummary(
         directory=str(directory),
         runs=len(everything),
         repeated=tuple(sorted(map(str, repeated))),
@@ -131,6 +157,8 @@ def summarize_runs(
         aggregate=build_aggregate((run.card for run in counted), pool_versions=pool_versions),
         paired=None if compare is None else _compare(by_agent, *compare),
     )
+    entries = {name: tuple(run.entry for run in runs) for name, runs in by_agent.items()}
+    return CollectedSummary(summary, entries)
 
 
 def _find_repeated(runs: Iterable[JudgedRun]) -> set[Path]:
@@ -206,6 +234,8 @@ def _summarize(name: str, runs: Sequence[JudgedRun]) -> AgentSummary:
         invalid=words.count("invalid"),
         machine_faults=sum(_is_machines_fault(run) for run in runs),
         rate=estimate_clustered_rate(_build_clusters(runs)),
+        unanswered=sum(run.entry.is_unanswered for run in runs),
+        effort=build_effort([run.card for run in runs]),
     )
 
 

@@ -13,13 +13,14 @@ from repotrial._core.errors import RepoTrialError
 from repotrial.api._agents import Roster, build_roster
 from repotrial.api._contracts import load_contract
 from repotrial.api._entries import RunEntry, judge_run, score_run
-from repotrial.api._machine import MachineSettings
+from repotrial.api._machine import MachineSettings, build_installation_settings
 from repotrial.api._models import (
     ModelChoice,
     describe_upstream,
     find_adapters_directory,
     open_model_access,
     verify_budgets,
+    verify_price,
 )
 from repotrial.contract import ContractInvalidError, LoadedContract, check_lock
 from repotrial.fleet import (
@@ -42,7 +43,7 @@ from repotrial.run import (
     Stopper,
     refuse_handover,
 )
-from repotrial.sandbox import InstallationSettings, Level
+from repotrial.sandbox import Level
 from repotrial.trace import load_or_create_key
 
 __all__ = [
@@ -199,9 +200,7 @@ def _build_settings(
 ) -> FleetSettings:
     return FleetSettings(
         runs=request.runs,
-        installation=InstallationSettings(
-            cache=machine.cache, home=machine.home, variables=machine.variables, secrets=machine.secrets
-        ),
+        installation=build_installation_settings(machine),
         level=request.level,
         key=load_or_create_key(key_file),
         jobs=request.jobs,
@@ -263,6 +262,7 @@ def _bind_models(
             f"{asking[0].name}: expected somebody who answers for its model, found none"
         )
     for agent in asking:
+        verify_price(models, agent.model)
         verify_budgets(models, agent.model)
     parameters = {"upstream": describe_upstream(models.upstream, machine)}
     return tuple(
@@ -278,5 +278,5 @@ def _load(directory: Path) -> LoadedContract:
     loaded = load_contract(directory)
     problems = check_lock(loaded)
     if any(problem.severity == "error" for problem in problems):
-        raise ContractInvalidError(problems)
+        raise ContractInvalidError(problems, where=directory)
     return loaded

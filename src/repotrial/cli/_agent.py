@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NoAgentNamedError", "app"]
 
-app = noun("agent", "Agents that ask a model: which there are, whether they run here, installing them.")
+app = noun("agent", "Agents: which there are, which run here, installing them.")
 
 _MEGABYTE = 1024 * 1024
 
@@ -31,8 +31,9 @@ AdaptersOption: TypeAlias = Annotated[
         help="Adapters of your own, one TOML file each ($XDG_CONFIG_HOME/repotrial/agents unless told).",
     ),
 ]
-AgentName: TypeAlias = Annotated[
-    str, typer.Argument(metavar="NAME", help="As `repotrial agent list` shows it, or agent:FILE.toml.")
+AgentNames: TypeAlias = Annotated[
+    list[str],
+    typer.Argument(metavar="NAME", help="As `repotrial agent list` shows them, or agent:FILE.toml."),
 ]
 
 
@@ -43,7 +44,11 @@ class NoAgentNamedError(UsageError):
     default_hint = "name agents, or say --all; `repotrial agent list` shows them"
 
 
-@app.command("list", epilog="Example: repotrial agent list --json")
+@app.command(
+    "list",
+    short_help="List agents, and which of them are installed.",
+    epilog="Example: repotrial agent list --json",
+)
 def list_entries(
     *, adapters: AdaptersOption = None, cache: CacheOption = None, json: JsonFlag = False
 ) -> None:
@@ -59,29 +64,40 @@ def list_entries(
         _print_entries(entries)
 
 
-@app.command("check", epilog="Example: repotrial agent check codex")
+@app.command(
+    "check",
+    short_help="Find out whether agents can run on this machine.",
+    epilog="Example: repotrial agent check codex pi",
+)
 def check(
-    name: AgentName, *, adapters: AdaptersOption = None, cache: CacheOption = None, json: JsonFlag = False
+    names: AgentNames, *, adapters: AdaptersOption = None, cache: CacheOption = None, json: JsonFlag = False
 ) -> None:
-    """Find out, by trying, whether an agent can be installed and run on this machine.
+    """Find out, by trying, whether agents can be installed and run on this machine.
 
-    Exit codes: 0 it can, 3 it cannot; what is missing is listed with its remedy.
+    Exit codes: 0 all can, 3 some cannot; what is missing is listed with its remedy. With --json, several
+    names give a list.
     """
     from repotrial import api
     from repotrial.cli._output import print_json
 
     settings = build_settings(cache)
     own = adapters or api.find_adapters_directory(settings)
-    found = api.check_named_agent(name, settings, adapters=own)
+    checks = []
+    for name in dict.fromkeys(names):
+        checks.append(api.check_named_agent(name, settings, adapters=own))
+        if not json:
+            _print_check(checks[-1])
     if json:
-        print_json(found)
-    else:
-        _print_check(found)
-    if not found.can_run:
+        print_json(checks if len(checks) > 1 else checks[0])
+    if not all(found.can_run for found in checks):
         raise typer.Exit(ExitCode.MACHINE_CANNOT)
 
 
-@app.command("install", epilog="Example: repotrial agent install codex pi")
+@app.command(
+    "install",
+    short_help="Install agents, once; runs need no package index.",
+    epilog="Example: repotrial agent install codex pi",
+)
 def install(
     names: Annotated[
         list[str] | None,

@@ -48,7 +48,11 @@ def build_app() -> typer.Typer:
     app.callback(invoke_without_command=True)(_root)
     for module in (_contract, _run, _agent, _retrieval, _trace, _sandbox, _cache, _error):
         app.add_typer(module.app)
-    app.command("doctor", epilog="Example: repotrial doctor --json")(_doctor.doctor)
+    app.command(
+        "doctor",
+        short_help="Find out what this machine can isolate, and how well.",
+        epilog="Example: repotrial doctor --json",
+    )(_doctor.doctor)
     return app
 
 

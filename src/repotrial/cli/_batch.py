@@ -12,7 +12,10 @@ import typer
 from repotrial._core.errors import ExitCode, RepoTrialError
 from repotrial.cli._output import Screen, counted, print_error, print_json
 
-__all__ = ["Verdict", "work_through"]
+__all__ = ["Verdict", "expand_runs", "work_through"]
+
+_BESIDE_RUNS = frozenset({"ledger.jsonl", "retrieval_events_aggregate"})
+"""What the commands themselves put beside runs, so that `runs/*` names it too."""
 
 T = TypeVar("T")
 
@@ -22,6 +25,21 @@ class Verdict(NamedTuple):
 
     word: str
     holds: bool
+
+
+def expand_runs(directories: Sequence[Path]) -> list[Path]:
+    """The runs in directories that hold some; what is no run is kept, for its error to stand in its place."""
+    from repotrial import api
+
+    found: list[Path] = []
+    for directory in directories:
+        if len(directories) > 1 and directory.name in _BESIDE_RUNS:
+            continue
+        try:
+            found += api.find_run_directories(directory) or [directory]
+        except api.RunDirectoryMissingError:
+            found.append(directory)
+    return found
 
 
 def work_through(

@@ -33,7 +33,11 @@ def list_entries(*, cache: CacheOption = None, json: JsonFlag = False) -> None:
         _print_entries(entries, verb="kept")
 
 
-@app.command("prune", epilog="Example: repotrial cache prune --unused-days 7")
+@app.command(
+    "prune",
+    short_help="Remove what no run uses, the longest unused first.",
+    epilog="Example: repotrial cache prune --unused-days 7",
+)
 def prune(
     *,
     unused_days: Annotated[

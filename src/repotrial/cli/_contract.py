@@ -19,14 +19,20 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 app = noun("contract", "Contracts: what is promised.")
-app.command("new", epilog="Example: repotrial contract new mine --repository ../app --from-commit 4f1c2ab")(
-    new_contract
-)
 app.command(
-    "import", epilog="Example: repotrial contract import instances.jsonl --repo ../app --out contracts"
+    "new",
+    short_help="Write a contract for a repository or a merged change.",
+    epilog="Example: repotrial contract new mine --repository ../app --from-commit 4f1c2ab",
+)(new_contract)
+app.command(
+    "import",
+    short_help="Make contracts of a data set's instances.",
+    epilog="Example: repotrial contract import instances.jsonl --repo ../app --out contracts",
 )(import_contracts)
 app.command(
-    "certify", epilog="Example: repotrial contract certify examples/contracts/textkit-wide-chars --jobs 2"
+    "certify",
+    short_help="Try a contract: snapshot, reference, leaks, cheats.",
+    epilog="Example: repotrial contract certify examples/contracts/textkit-wide-chars --jobs 2",
 )(certify)
 
 
@@ -52,7 +58,11 @@ def check(
     )
 
 
-@app.command("lock", epilog="Example: repotrial contract lock examples/contracts/textkit-wide-chars --check")
+@app.command(
+    "lock",
+    short_help="Pin every digest, and write the version id.",
+    epilog="Example: repotrial contract lock examples/contracts/textkit-wide-chars --check",
+)
 def lock(
     directories: ContractDirectories,
     *,
@@ -85,7 +95,11 @@ def lock(
         )
 
 
-@app.command("show", epilog="Example: repotrial contract show examples/contracts/textkit-wide-chars")
+@app.command(
+    "show",
+    short_help="Show a contract, and what its certificate is worth.",
+    epilog="Example: repotrial contract show examples/contracts/textkit-wide-chars",
+)
 def show(
     directory: ContractDirectory,
     *,
@@ -126,7 +140,7 @@ def schema(
         str,
         typer.Argument(
             metavar="NAME",
-            help="agent, certificate, contract, inventory, lock, manifest or trace.",
+            help="agent, certificate, contract, inventory, lock, manifest, script or trace.",
             autocompletion=_complete_schema,
         ),
     ] = "contract",

@@ -125,7 +125,8 @@ def _show(screen: Screen, result: Certification) -> None:
         for cheat in certificate.cheats
         if cheat.outcome in ("refused", "accepted")
     ]
-    print_table(screen, ("item", "outcome", "what"), rows)
+    screen.line((str(Path(result.path).parent), "bold"))
+    print_table(screen, ("item", "outcome", "what must hold, and what refused a cheat"), rows)
     for item in certificate.items:
         for finding in item.findings:
             screen.line((f"{item.id}: ", "bold"), finding)

@@ -95,6 +95,15 @@ def new_contract(  # noqa: PLR0913 - one option for each field that only the aut
     embed: Annotated[
         bool, typer.Option("--embed", help="Put the tree beside the contract, as an archive without history.")
     ] = False,
+    python_lock: Annotated[
+        Path | None,
+        typer.Option(
+            "--python-lock",
+            metavar="FILE",
+            readable=False,
+            help="A requirements file with hashes: what the tests need, pytest included.",
+        ),
+    ] = None,
     json: JsonFlag = False,
 ) -> None:
     """Scaffold a valid contract from a repository, or from a merged change of your own.
@@ -127,6 +136,7 @@ def new_contract(  # noqa: PLR0913 - one option for each field that only the aut
             ecosystem=ecosystem,
             command=command,
             is_embedded=embed,
+            python_lock=python_lock,
             test_globs=tuple(tests or ()),
         )
     else:
@@ -140,6 +150,7 @@ def new_contract(  # noqa: PLR0913 - one option for each field that only the aut
             ecosystem=ecosystem,
             command=command,
             is_embedded=embed,
+            python_lock=python_lock,
         )
     _create(options, json=json)
 

@@ -23,7 +23,11 @@ RunDirectory: TypeAlias = Annotated[
 ]
 RunDirectories: TypeAlias = Annotated[
     list[Path],
-    typer.Argument(metavar="RUN_DIR", readable=False, help="Run directories (each holds trace.jsonl)."),
+    typer.Argument(
+        metavar="RUN_DIR",
+        readable=False,
+        help="Run directories (each holds trace.jsonl), or directories of runs.",
+    ),
 ]
 JsonFlag: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print one JSON document instead of text for people.")

@@ -53,6 +53,11 @@ class Screen:
         """Whether somebody may be watching."""
         return self._console.is_terminal
 
+    @property
+    def width(self) -> int:
+        """Columns of the terminal."""
+        return self._console.width
+
     def live(self, build: Callable[[], Sequence[Part]]) -> contextlib.AbstractContextManager[object]:
         """While this lasts, keep the lines that `build` gives below all others, and up to date."""
         from rich.console import Group

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = noun("retrieval", "Retrieval: did the agent find the files that matter, and did it use them?")
+app = noun("retrieval", "Retrieval: did the agent find and use the files that matter?")
 
 _RUN_DIR = typer.Argument(
     metavar="RUN_DIR",
@@ -33,11 +33,16 @@ _TASKS = typer.Option(
 )
 _ALL = typer.Option("--all", help="Every run below RUN_DIR; archives and what was set aside are left out.")
 _SCHEMA = typer.Option("--schema", metavar="VERSION", help="Write documents of version 1.0 or 1.1 [1.1].")
+_NO_TRUTH = (
+    "without ground truth nothing can be measured: name the contracts, or the directory that they are in, "
+    "when you normalize, with --tasks DIR"
+)
 _DRY_RUN = typer.Option("--dry-run", help="Do everything, write nothing.")
 
 
 @app.command(
     "normalize",
+    short_help="Read traces, and write event documents.",
     epilog="Example: repotrial retrieval normalize runs/fix_2026 --tasks benchmarks",
 )
 def normalize(  # noqa: PLR0913 - one parameter for each option
@@ -100,11 +105,18 @@ def normalize(  # noqa: PLR0913 - one parameter for each option
         print_json(done)
     else:
         _print_tasks(Screen(), done.tasks, is_rehearsal=done.is_rehearsal)
+        if done.holds and not done.is_rehearsal and out is None:
+            command = f"repotrial retrieval evaluate {'--all ' if every else ''}{run_dir}"
+            Screen().line((f"next: {command}", "dim"))
     if not done.holds:
         raise typer.Exit(ExitCode.DOES_NOT_HOLD)
 
 
-@app.command("evaluate", epilog="Example: repotrial retrieval evaluate runs/fix_2026 --out metrics")
+@app.command(
+    "evaluate",
+    short_help="Measure event documents: found, used, gone wrong.",
+    epilog="Example: repotrial retrieval evaluate runs/fix_2026 --out metrics",
+)
 def evaluate(  # noqa: PLR0913 - one parameter for each option
     run_dir: Annotated[Path | None, _RUN_DIR] = None,
     *,
@@ -157,7 +169,9 @@ def evaluate(  # noqa: PLR0913 - one parameter for each option
 
 
 @app.command(
-    "validate", epilog="Example: repotrial retrieval validate runs/fix_2026/retrieval_events/*/*.json"
+    "validate",
+    short_help="Hold documents against the published schemas.",
+    epilog="Example: repotrial retrieval validate runs/fix_2026/retrieval_events/*/*.json",
 )
 def validate(
     files: Annotated[
@@ -187,10 +201,16 @@ def validate(
         raise typer.Exit(ExitCode.DOES_NOT_HOLD)
 
 
-app.command("compare", epilog="Example: repotrial retrieval compare runs/fix_2026 --baseline baseline")(
-    compare
-)
-app.command("report", epilog="Example: repotrial retrieval report runs/fix_2026 --out report")(report)
+app.command(
+    "compare",
+    short_help="Hold retrieval against outcomes, and agents against others.",
+    epilog="Example: repotrial retrieval compare runs/fix_2026 --baseline baseline",
+)(compare)
+app.command(
+    "report",
+    short_help="Write a report, as HTML, Markdown, CSV and JSON.",
+    epilog="Example: repotrial retrieval report runs/fix_2026 --out report",
+)(report)
 
 
 def _print_tasks(screen: Screen, tasks: tuple[NormalizedTask, ...], *, is_rehearsal: bool) -> None:
@@ -222,8 +242,8 @@ def _print_tasks(screen: Screen, tasks: tuple[NormalizedTask, ...], *, is_rehear
         screen.line((f"{task.run_id}/{task.trial}: ", "bold yellow"), task.problem or "")
     verb = "would be written" if is_rehearsal else "written"
     screen.line((f"{counted(len(rows), 'document')} {verb}", "bold"))
-    if rows and not is_rehearsal:
-        screen.line(("next: repotrial retrieval evaluate RUN_DIR", "dim"))
+    if any(task.coverage is not None and not task.coverage.has_ground_truth for task in tasks):
+        screen.line(("mind: ", "yellow"), _NO_TRUTH)
 
 
 def _print_evaluation(screen: Screen, done: Evaluation, ranking: str) -> None:
@@ -243,6 +263,8 @@ def _print_evaluation(screen: Screen, done: Evaluation, ranking: str) -> None:
             screen.line(f"  {name}: mean {spread.mean:.4f}, median {spread.median:.4f}")
     if done.summary_path is not None:
         screen.line(f"summary: {done.summary_path}")
+    if not summary.computable_tasks:
+        screen.line(("mind: ", "yellow"), "nothing could be measured, for want of ground truth or of a trace")
 
 
 def _print_explanation(screen: Screen, found: TruthExplanation) -> None:

@@ -37,7 +37,11 @@ _NAME_THE_KEY = (
 )
 
 
-@app.command("verify", epilog="Example: repotrial run verify runs/* --key public-key.pem")
+@app.command(
+    "verify",
+    short_help="Check that the record of a run holds.",
+    epilog="Example: repotrial run verify runs --key public-key.pem",
+)
 def verify(
     directories: RunDirectories,
     *,
@@ -57,11 +61,11 @@ def verify(
 ) -> None:
     """Check that the record of a run holds: chain, seal, completeness and identity."""
     from repotrial import api
-    from repotrial.cli._batch import Verdict, work_through
+    from repotrial.cli._batch import Verdict, expand_runs, work_through
 
     trusted = None if integrity_only else load_trusted_keys(key_files or [])
     work_through(
-        directories,
+        expand_runs(directories),
         lambda directory: api.verify_run(directory, trusted_keys=trusted),
         judge=lambda result: Verdict("holding" if result.holds else "not holding", result.holds),
         show=_show_check,
@@ -103,13 +107,51 @@ def _show_verdict(screen: Screen, name: str, verdict: AspectVerdict) -> None:
         screen.line(f"    {place}{finding.text}")
 
 
-app.command("show", epilog="Example: repotrial run show runs/textkit-noop-r0 --type termination")(show)
-app.command("score", epilog="Example: repotrial run score runs/* --json")(score)
-app.command("page", epilog="Example: repotrial run page runs/textkit-noop-r0 -o noop.html")(page)
-app.command("replay", epilog="Example: repotrial run replay runs/textkit-noop-r0 --contract DIR")(replay)
-app.command("cost", epilog="Example: repotrial run cost runs/* --prices book.csv")(cost)
-app.command("recompute", epilog="Example: repotrial run recompute runs/*")(recompute)
-app.command("decide", epilog="Example: repotrial run decide runs/one --allow --why 'a test fixture'")(decide)
-app.command("list", epilog="Example: repotrial run list runs --tag acceptance-failure")(list_runs)
-app.command("compare", epilog="Example: repotrial run compare runs/one runs/other --force")(compare)
-app.command("summary", epilog="Example: repotrial run summary runs --compare noop,reference")(summarize)
+app.command(
+    "show",
+    short_help="Show the verdict on a run, and what happened in it.",
+    epilog="Example: repotrial run show runs/textkit-noop-r0 --type termination",
+)(show)
+app.command(
+    "score",
+    short_help="Compute the verdict on a run anew, from its evidence.",
+    epilog="Example: repotrial run score runs --json",
+)(score)
+app.command(
+    "page",
+    short_help="Write one HTML page of a run.",
+    epilog="Example: repotrial run page runs/textkit-noop-r0 -o noop.html",
+)(page)
+app.command(
+    "replay",
+    short_help="Rebuild the change from the trace, and judge it again.",
+    epilog="Example: repotrial run replay runs/textkit-noop-r0 --contract DIR",
+)(replay)
+app.command(
+    "cost", short_help="State what runs cost.", epilog="Example: repotrial run cost runs --prices book.csv"
+)(cost)
+app.command(
+    "recompute",
+    short_help="Derive the decisions of the breakers again.",
+    epilog="Example: repotrial run recompute runs",
+)(recompute)
+app.command(
+    "decide",
+    short_help="Decide on a run that waits for a person.",
+    epilog="Example: repotrial run decide runs/one --allow --why 'a test fixture'",
+)(decide)
+app.command(
+    "list",
+    short_help="List runs with their verdicts.",
+    epilog="Example: repotrial run list runs --tag acceptance-failure",
+)(list_runs)
+app.command(
+    "compare",
+    short_help="Show two runs side by side.",
+    epilog="Example: repotrial run compare runs/one runs/other --force",
+)(compare)
+app.command(
+    "summary",
+    short_help="How agents did, what it took, how sure one can be.",
+    epilog="Example: repotrial run summary runs --compare noop,reference",
+)(summarize)

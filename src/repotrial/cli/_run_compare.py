@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,10 +12,13 @@ from repotrial._core.errors import ExitCode
 from repotrial.cli._options import JsonFlag
 
 if TYPE_CHECKING:
-    from repotrial.api import RunComparison, RunSide
+    from repotrial.api import Cost, RunComparison, RunSide
     from repotrial.cli._output import Part, Screen
 
 __all__ = ["compare"]
+
+_VALUE_CHARACTERS = 60
+_CONTEXT_CHARACTERS = 20
 
 
 def compare(
@@ -53,8 +57,22 @@ def _print_differences(screen: Screen, found: RunComparison, *, is_declared: boo
     else:
         screen.line(("not comparable: ", "bold red"), "--force shows both, with these differences declared")
     if found.differences:
-        rows = [[item.field, item.one, item.other] for item in found.differences]
+        rows = [[item.field, *_shorten_sides(item.one, item.other)] for item in found.differences]
         print_table(screen, ("field", "one", "other"), rows)
+
+
+def _shorten_sides(one: str, other: str) -> tuple[str, str]:
+    """Two long values from where they begin to differ: what they share tells nothing."""
+    if max(len(one), len(other)) <= _VALUE_CHARACTERS:
+        return one, other
+    shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+    start = max(0, shared - _CONTEXT_CHARACTERS)
+    return _cut(one, start), _cut(other, start)
+
+
+def _cut(text: str, start: int) -> str:
+    end = start + _VALUE_CHARACTERS
+    return f"{'…' if start else ''}{text[start:end]}{'…' if end < len(text) else ''}"
 
 
 def _print_sides(screen: Screen, found: RunComparison) -> None:
@@ -64,6 +82,12 @@ def _print_sides(screen: Screen, found: RunComparison) -> None:
     names = [*left, *(name for name in right if name not in left)]
     rows: list[list[Part]] = [[name, left.get(name, "-"), right.get(name, "-")] for name in names]
     print_table(screen, ("", "one", "other"), rows)
+
+
+def _describe_models(cost: Cost) -> str:
+    """Money, units and tokens, as far as the record states them."""
+    stated = [(cost.cost_usd, "USD"), (cost.cost_units, "units"), (cost.tokens, "tokens")]
+    return ", ".join(f"{value} {unit}" for value, unit in stated if isinstance(value, str | int)) or "-"
 
 
 def _list_facts(side: RunSide) -> list[tuple[str, Part]]:
@@ -83,5 +107,6 @@ def _list_facts(side: RunSide) -> list[tuple[str, Part]]:
         ("score", entry.score or "-"),
         ("tags", ", ".join(entry.tags) or "-"),
         ("agent's time", f"{wall / 1_000_000:.1f} s" if isinstance(wall, int) else "?"),
+        ("models", _describe_models(side.card.cost)),
         ("directory", entry.directory),
     ]

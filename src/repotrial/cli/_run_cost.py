@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +17,10 @@ if TYPE_CHECKING:
 
 __all__ = ["cost"]
 
+_HINT = (
+    "for what nothing prices, name a book that does with --prices: rows exec:wall, human:minute, "
+    "overhead:wall, storage:byte (docs/how-to/price-a-study.md)"
+)
 _TERMS = (("lm", "models"), ("exec", "execution"), ("human", "people"), ("overhead", "overhead"))
 
 
@@ -34,25 +40,79 @@ def cost(
 ) -> None:
     """State what runs cost: models, execution, people and overhead, from what the record metered."""
     from repotrial import api
-    from repotrial.cli._batch import Verdict, work_through
+    from repotrial.cli._batch import Verdict, expand_runs, work_through
 
-    work_through(
-        directories,
-        lambda directory: api.price_run(directory, prices=prices),
-        judge=lambda _: Verdict("priced", holds=True),
-        show=_show,
-        noun=None,
-        json=json,
-    )
+    priced: list[RunCost] = []
+    try:
+        work_through(
+            expand_runs(directories),
+            lambda directory: api.price_run(directory, prices=prices),
+            judge=lambda _: Verdict("priced", holds=True),
+            show=lambda _, result: priced.append(result),
+            noun=None,
+            json=json,
+        )
+    finally:
+        _print(priced)
 
 
-def _show(screen: Screen, result: RunCost) -> None:
+def _print(priced: Sequence[RunCost]) -> None:
+    from repotrial.cli._output import Screen
+
+    screen = Screen()
+    if len(priced) == 1:
+        _print_one(screen, priced[0])
+    elif priced:
+        _print_many(screen, priced)
+    # A book may price what another one does not.
+    if any(not _has_amount(result.statement.total) for result in priced):
+        screen.line(("fix: ", "bold"), _HINT)
+
+
+def _print_one(screen: Screen, result: RunCost) -> None:
     from repotrial.cli._output import counted
 
     screen.line((result.directory, "bold"), f": {counted(result.exchanges, 'exchange')} with models")
     for name, word in (*_TERMS, ("total", "total")):
         term = getattr(result.statement, name)
-        text = f"{term.value} {term.unit}" if hasattr(term, "value") else f"unknown: {term.reason}"
+        text = f"{term.value} {term.unit}" if _has_amount(term) else f"unknown: {term.reason}"
         screen.line(f"  {word:<10}{text}")
-    if not result.is_booked:
-        screen.line(("  priced by another book than the one that was in force", "yellow"))
+    for note in _iter_notes(result):
+        screen.line((f"  {note}", "yellow"))
+
+
+def _print_many(screen: Screen, priced: Sequence[RunCost]) -> None:
+    from repotrial.cli._table import print_table
+
+    names = [name for name, _ in _TERMS]
+    rows = []
+    for result in priced:
+        amounts = [_describe([getattr(result.statement, name)]) for name in (*names, "total")]
+        notes = "; ".join(_iter_notes(result)) or "-"
+        rows.append([Path(result.directory).name, str(result.exchanges), *amounts, notes])
+    sums = [_describe([getattr(result.statement, name) for result in priced]) for name in (*names, "total")]
+    rows.append(["in all", str(sum(result.exchanges for result in priced)), *sums, "-"])
+    print_table(screen, ("run", "exchanges", *(word for _, word in _TERMS), "total", "notes"), rows)
+
+
+def _has_amount(term: object) -> bool:
+    return hasattr(term, "value")
+
+
+def _describe(terms: Sequence[Any]) -> str:
+    """The sum in each unit; unknown where one of them is."""
+    if not all(map(_has_amount, terms)):
+        return "unknown"
+    sums: dict[str, Decimal] = {}
+    for term in terms:
+        sums[term.unit] = sums.get(term.unit, Decimal(0)) + Decimal(term.value)
+    stated = {unit: value for unit, value in sums.items() if value} or dict(list(sums.items())[:1])
+    return " + ".join(f"{value:f} {unit}" for unit, value in stated.items())
+
+
+def _iter_notes(result: RunCost) -> Iterator[str]:
+    for name, value in result.overspend.items():
+        if Decimal(value):
+            yield f"{name}: the cap was passed by {value}"
+    if result.exchanges and not result.is_booked:
+        yield "priced by another book than the one that was in force"

@@ -27,10 +27,10 @@ class DecisionMissingError(UsageError):
 def recompute(directories: RunDirectories, *, json: JsonFlag = False) -> None:
     """Derive every decision of the breakers again, from the trace alone, and hold it against the record."""
     from repotrial import api
-    from repotrial.cli._batch import Verdict, work_through
+    from repotrial.cli._batch import Verdict, expand_runs, work_through
 
     work_through(
-        directories,
+        expand_runs(directories),
         api.recompute_run,
         judge=lambda result: Verdict("agreeing" if result.holds else "not agreeing", result.holds),
         show=_show,

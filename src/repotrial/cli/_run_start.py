@@ -9,18 +9,26 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import MachineError, UsageError
 from repotrial._core.seed import ROOT_SEED
 from repotrial.cli._machine import CacheOption, build_settings
 from repotrial.cli._trace import HomeUnknownError, default_key_file
 
 if TYPE_CHECKING:
-    from repotrial.api import MachineSettings, TrialPlan, TrialRequest
+    from repotrial.api import MachineSettings, ModelChoice, TrialPlan, TrialRequest
+    from repotrial.cli._output import Screen
 
-__all__ = ["NothingToRunError", "start"]
+__all__ = ["NothingToRunError", "RunsDirectoryError", "start"]
 
 IsolationLevel: TypeAlias = Literal["L3", "L3c", "L2", "L1"]
 """All levels but the one without isolation, whose runs are never comparable."""
+
+
+class RunsDirectoryError(MachineError):
+    """The directory for runs cannot be made, so that nothing could be recorded."""
+
+    code = "runs-directory"
+    default_hint = "name another directory with --runs, make room or fix the permissions"
 
 
 class NothingToRunError(UsageError):
@@ -151,9 +159,10 @@ def start(  # noqa: PLR0913 - one option for each thing that an operator decides
     if not plan.trials:
         raise NothingToRunError("expected an agent for one of the contracts, found none")
     if dry_run:
-        _show_plan(plan, jobs=jobs, json=json)
+        _show_plan(plan, request.models, jobs=jobs, json=json)
         return
     _verify_person(plan, jobs)
+    _make_directory(runs)
     _conduct(request, plan, machine, key_file, is_success_expected=expect is not None, json=json)
 
 
@@ -173,6 +182,14 @@ def _tell_unmatched(plan: TrialPlan, *, json: bool) -> None:
             )
 
 
+def _make_directory(runs: Path) -> None:
+    """Before anything is prepared: an environment may take minutes."""
+    try:
+        runs.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunsDirectoryError(f"{runs}: expected a directory for runs, found: {error.strerror}") from error
+
+
 def _verify_person(plan: TrialPlan, jobs: int) -> None:
     from repotrial import api
 
@@ -184,7 +201,7 @@ def _verify_person(plan: TrialPlan, jobs: int) -> None:
         raise api.HumanUnavailableError("expected a person at a terminal, found none")
 
 
-def _show_plan(plan: TrialPlan, *, jobs: int, json: bool) -> None:
+def _show_plan(plan: TrialPlan, models: ModelChoice, *, jobs: int, json: bool) -> None:
     from repotrial.cli._output import Screen, counted, print_json_line
     from repotrial.cli._table import print_table
 
@@ -203,7 +220,17 @@ def _show_plan(plan: TrialPlan, *, jobs: int, json: bool) -> None:
     screen.line(
         f"at most {_duration(plan.ceiling_seconds)} one after the other, by the contracts' limits{share}"
     )
-    screen.line(f"at most {plan.ceiling_usd} USD for models")
+    screen.line(_describe_ceiling(Decimal(plan.ceiling_usd), models))
+
+
+def _describe_ceiling(ceiling: Decimal, models: ModelChoice) -> str:
+    """What models can cost at most, and by whose limit."""
+    if models.upstream is not None and not models.upstream.startswith("provider:"):
+        return "nothing for models: no provider is asked"
+    total = models.total_budget
+    if total is not None and total < ceiling:
+        return f"at most {total:.2f} USD for models, by --total-budget (by the contracts' limits: {ceiling})"
+    return f"at most {ceiling} USD for models, by the contracts' limits"
 
 
 def _duration(seconds: float) -> str:
@@ -244,7 +271,23 @@ def _conduct(
             for event in events:
                 tally.count(event)
                 progress.show(event)
+    _tell_budgets(request, screen, json=json)
     tally.report(screen, request.runs, is_stopped=asked.exit_code is not None, json=json)
     code = asked.exit_code or tally.find_exit_code(is_success_expected=is_success_expected)
     if code:
         raise typer.Exit(code)
+
+
+def _tell_budgets(request: TrialRequest, screen: Screen, *, json: bool) -> None:
+    """What is left of budgets that runs share, and how much of it is only assumed to be spent."""
+    from repotrial import api
+    from repotrial.cli._output import print_json_line
+
+    for envelope in api.read_budgets(request.models):
+        if json:
+            print_json_line({"event": "budget", "envelope": envelope})
+            continue
+        screen.line(f"budget {envelope.name}: {envelope.spent} of {envelope.limit} {envelope.unit} spent")
+        if envelope.assumed != "0":
+            text = f"  {envelope.assumed} of it assumed: asked for by runs that ended without a word"
+            screen.line((text, "yellow"))

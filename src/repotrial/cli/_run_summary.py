@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["summarize"]
 
 _BAR_CELLS = 20
+_LEGEND = "█ below the interval, ▓ from there to the rate, ░ on to the interval's end, · above it"
 
 
 def summarize(
@@ -34,6 +35,12 @@ def summarize(
         bool,
         typer.Option("--pool-versions", help="Count versions of one contract together; labeled."),
     ] = False,
+    page: Annotated[
+        Path | None,
+        typer.Option(
+            "--page", metavar="FILE", readable=False, help="Also write it as one HTML page, to hand around."
+        ),
+    ] = None,
     json: JsonFlag = False,
 ) -> None:
     """Count successes, failures, acceptance errors and invalid runs apart, with an interval for the rate.
@@ -42,22 +49,28 @@ def summarize(
     """
     from repotrial import api
     from repotrial.cli._output import Screen, print_json
+    from repotrial.cli._run_effort import print_effort
 
-    summary = api.summarize_runs(
-        directory,
-        wanted=api.RunFilter(agent=agent, contract=contract),
-        compare=_split(compare),
-        pool_versions=pool_versions,
-    )
+    wanted = api.RunFilter(agent=agent, contract=contract)
+    pair = _split(compare)
+    if page is None:
+        summary = api.summarize_runs(directory, wanted=wanted, compare=pair, pool_versions=pool_versions)
+    else:
+        summary = api.write_summary_page(
+            directory, page, wanted=wanted, compare=pair, pool_versions=pool_versions
+        ).summary
     if json:
         print_json(summary)
         return
     screen = Screen()
     _print_agents(screen, summary)
+    print_effort(screen, summary.agents)
     _print_versions(screen, summary)
     if summary.paired is not None:
         _print_paired(screen, summary.paired)
     _print_remarks(screen, summary)
+    if page is not None:
+        screen.line(f"page: {page}")
 
 
 def _split(compare: str | None) -> tuple[str, str] | None:
@@ -87,6 +100,7 @@ def _print_agents(screen: Screen, summary: RunsSummary) -> None:
         for found in summary.agents
     ]
     print_table(screen, header, rows)
+    screen.line((f"bar, 0 to 100 %: {_LEGEND}", "dim"))
 
 
 def _describe_rate(found: AgentSummary) -> tuple[str, str, str]:
@@ -139,29 +153,23 @@ def _known(value: object) -> str:
 
 
 def _print_paired(screen: Screen, paired: PairedSummary) -> None:
-    from repotrial._core.absence import NotComputable
+    from repotrial.api import describe_difference
 
-    found = paired.comparison
-    name = f"{paired.one} less {paired.other}"
-    screen.line((name, "bold"), f", over {found.n_pairs} contracts that both have")
-    difference = found.difference
-    if isinstance(difference, NotComputable):
-        screen.line(f"  not computable: {difference.reason}")
-    else:
-        interval = difference.interval
-        reach = ""
-        if not isinstance(interval, NotComputable):
-            reach = f", 95 % interval {interval.low:+.1%} to {interval.high:+.1%} ({interval.method.value})"
-        screen.line(f"  {difference.value:+.1%}{reach}")
-    for test in (found.mcnemar, found.sign_flip):
-        if not isinstance(test, NotComputable):
-            screen.line(f"  p = {test.p_value:.4f} ({test.method.value})")
-    for name, unmatched in ((paired.one, found.unmatched_a), (paired.other, found.unmatched_b)):
-        if unmatched:
-            screen.line(("  left out", "yellow"), f", only {name} has them: {', '.join(unmatched)}")
+    title, *lines = describe_difference(paired)
+    screen.line((title, "bold"))
+    for line in lines:
+        screen.line(f"  {line}")
 
 
 def _print_remarks(screen: Screen, summary: RunsSummary) -> None:
+    from repotrial.cli._table import UNANSWERED
+
+    for found in summary.agents:
+        if found.unanswered:
+            screen.line(
+                ("no model answered", "bold yellow"),
+                f" in {found.unanswered} of {found.attempted} runs of {found.agent}: {UNANSWERED}",
+            )
     if any(found.machine_faults for found in summary.agents):
         total = sum(found.machine_faults for found in summary.agents)
         screen.line(("not in the rates", "yellow"), f": {total} run(s) in which the machine was at fault")

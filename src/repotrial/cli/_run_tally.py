@@ -48,7 +48,7 @@ class Tally:
 
     def report(self, screen: Screen, runs: Path, *, is_stopped: bool, json: bool) -> None:
         from repotrial.cli._output import counted, print_json_line
-        from repotrial.cli._table import RUN_HEADER, build_run_row, print_table
+        from repotrial.cli._table import RUN_HEADER, UNANSWERED, build_run_row, print_table
 
         words = Counter(entry.status for entry in self._entries)
         if json:
@@ -63,14 +63,20 @@ class Tally:
             )
             return
         if self._entries:
-            print_table(screen, RUN_HEADER, [build_run_row(entry) for entry in self._entries])
+            # By contract, as planned; runs at the same time end in any order.
+            entries = sorted(self._entries, key=lambda entry: (entry.contract or "", entry.replicate or 0))
+            print_table(screen, RUN_HEADER, [build_run_row(entry) for entry in entries])
         listed = ", ".join(f"{number} {word}" for word, number in sorted(words.items())) or "no verdict"
         screen.line((f"{counted(len(self._entries), 'run')}: {listed}", "bold"))
         if self._faults:
             screen.line((f"{counted(self._faults, 'run')} could not be conducted", "bold yellow"))
+        if unanswered := sum(entry.is_unanswered for entry in self._entries):
+            screen.line(
+                (f"no model answered in {counted(unanswered, 'run')}", "bold yellow"), f": {UNANSWERED}"
+            )
         if is_stopped:
             screen.line("stopped: everything recorded is kept; give the same command again to go on")
-        else:
+        elif self._entries:
             screen.line((f"next: {self._find_hint(runs)}", "dim"))
 
     def _find_hint(self, runs: Path) -> str:

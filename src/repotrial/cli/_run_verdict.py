@@ -21,10 +21,10 @@ def score(directories: RunDirectories, *, json: JsonFlag = False) -> None:
     A copy of a run directory on another machine gives the same verdict; nothing is executed.
     """
     from repotrial import api
-    from repotrial.cli._batch import Verdict, work_through
+    from repotrial.cli._batch import Verdict, expand_runs, work_through
 
     work_through(
-        directories,
+        expand_runs(directories),
         api.score_run,
         judge=lambda scored: Verdict(scored.entry.status, holds=True),
         show=_show_scored,
@@ -45,7 +45,7 @@ def _show_scored(screen: Screen, scored: ScoredRun) -> None:
 
 def print_verdict(screen: Screen, run: JudgedRun) -> None:
     """All that a person wants to know first."""
-    from repotrial.cli._table import find_style, mark_gate
+    from repotrial.cli._table import UNANSWERED, find_style, mark_gate
 
     entry, card = run.entry, run.card
     screen.line(
@@ -68,6 +68,10 @@ def print_verdict(screen: Screen, run: JudgedRun) -> None:
             f"  {result.judge}, twins {result.twins}, {seconds:.1f} s",
         )
     screen.line(f"  score {entry.score or '-'}")
+    if entry.is_unanswered:
+        screen.line(("  no model answered", "bold yellow"), f": {UNANSWERED}")
+    if run.evidence.seal == "absent":
+        screen.line(("  not sealed", "yellow"), ": nothing shows that this record was left as it was made")
     _print_notes(screen, card)
 
 

@@ -21,9 +21,14 @@ app = noun("sandbox", "Sandboxes: where agents and checks run.")
 
 _SIGNALED = 128  # what shells add to a signal's number
 _STOPPED = 124  # what timeout(1) gives
+_NOT_FOUND = 127  # what shells give for a program that is not there
 
 
-@app.command("exec", epilog="Example: repotrial sandbox exec DIR -- python -m pytest -q tests")
+@app.command(
+    "exec",
+    short_help="Run a command where a contract's checks will run.",
+    epilog="Example: repotrial sandbox exec DIR -- python -m pytest -q tests",
+)
 def execute(
     directory: ContractDirectory,
     command: Annotated[list[str], typer.Argument(metavar="COMMAND", help="The program and its arguments.")],
@@ -56,7 +61,11 @@ ProbedLevel: TypeAlias = Literal["L3", "L3c", "L2", "L1"]
 """All levels but the one without isolation, where attempts would do harm."""
 
 
-@app.command("probe", epilog="Example: repotrial sandbox probe --level L2 --json")
+@app.command(
+    "probe",
+    short_help="Try to get out of a sandbox, in every known way.",
+    epilog="Example: repotrial sandbox probe --level L2 --json",
+)
 def probe(
     *,
     level: Annotated[ProbedLevel, typer.Option("--level", help="The isolation level to try.")] = "L3",
@@ -108,15 +117,17 @@ def _pass_on(data: bytes, stream: TextIO) -> None:
 
 
 def _exit_code(result: CommandResult) -> int:
-    from repotrial.api import Exited, Signaled
+    from repotrial.api import Exited, NotStarted, Signaled
+    from repotrial.cli._output import Screen
 
     match result.exit:
         case Exited(code=code):
             return code
         case Signaled(signal=signal):
             return _SIGNALED + signal
+        case NotStarted(reason=reason):
+            Screen(to_stderr=True).line(("not started: ", "bold red"), reason)
+            return _NOT_FOUND
         case _:
-            from repotrial.cli._output import Screen
-
             Screen(to_stderr=True).line(("ended by the sandbox: ", "bold red"), result.cause)
             return _STOPPED

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from repotrial.api import RunEntry
     from repotrial.cli._output import Part, Screen
 
-__all__ = ["RUN_HEADER", "build_run_row", "find_style", "mark_gate", "print_table"]
+__all__ = ["RUN_HEADER", "UNANSWERED", "build_run_row", "find_style", "mark_gate", "print_table"]
 
 _STYLES = {"success": "green", "failure": "bold red", "acceptance-error": "bold magenta", "invalid": "yellow"}
 _GATE_MARKS = {
@@ -19,6 +19,15 @@ _GATE_MARKS = {
     "failed": ("FAIL", "bold red"),
     "errored": ("ERROR", "bold magenta"),
 }
+
+UNANSWERED = (
+    "look at the key, the provider and the limits before you blame the agent "
+    "(`repotrial run show RUN_DIR --type response --type monitor-alert`)"
+)
+"""What to do about runs in which no model ever answered."""
+
+_GAP = 2
+_INDENT = 4
 
 RUN_HEADER = ("contract", "agent", "rep", "status", "G1", "G2", "G3", "G4", "score", "directory")
 
@@ -47,15 +56,30 @@ def build_run_row(entry: RunEntry) -> list[Part]:
 
 
 def print_table(screen: Screen, header: Sequence[str], rows: Sequence[Sequence[Part]]) -> None:
-    """Columns as wide as their widest cell; the last one is as long as it is."""
+    """Columns as wide as their widest cell; on a narrow terminal, the last ones go on indented lines."""
     cells: list[list[tuple[str, str]]] = [[(name, "bold") for name in header]]
     cells += [[_split(cell) for cell in row] for row in rows]
-    widths = [max(len(row[place][0]) for row in cells) for place in range(len(header) - 1)]
+    widths = [max(len(row[place][0]) for row in cells) for place in range(len(header))]
+    lines = _fold(widths, screen.width) if screen.is_terminal else [range(len(widths))]
     for row in cells:
-        parts: list[Part] = []
-        for (text, style), width in zip(row, widths, strict=False):
-            parts += [(text, style), " " * (width - len(text) + 2)]
-        screen.line(*parts, row[-1])
+        for number, places in enumerate(lines):
+            parts: list[Part] = [" " * _INDENT] if number else []
+            for place in places[:-1]:
+                text, style = row[place]
+                parts += [(text, style), " " * (widths[place] - len(text) + _GAP)]
+            screen.line(*parts, row[places[-1]])
+
+
+def _fold(widths: Sequence[int], room: int) -> list[range]:
+    """Which columns share a line: as many as there is room for, and at least one."""
+    lines: list[range] = []
+    first, used = 0, 0
+    for place, width in enumerate(widths):
+        if place > first and used + width > room:
+            lines.append(range(first, place))
+            first, used = place, _INDENT
+        used += width + _GAP
+    return [*lines, range(first, len(widths))]
 
 
 def _split(cell: Part) -> tuple[str, str]:

@@ -16,6 +16,7 @@ from typing import Self
 from repotrial._core.errors import RepoTrialError
 from repotrial._core.resolve import resolve_documents
 from repotrial.contract import LoadedContract
+from repotrial.fleet._descriptors import allow_open_files
 from repotrial.fleet._events import FleetEvent, RunEnded, RunPhase, RunSkipped, RunStarted, RunUndone
 from repotrial.fleet._plan import FleetPlan, PlannedRun
 from repotrial.run import (
@@ -64,6 +65,9 @@ def conduct_fleet(plan: FleetPlan, settings: FleetSettings) -> Generator[FleetEv
     Stopping with the settings' stopper lets it come to its end: what runs is sealed as stopped, what has not
     begun is told as undone. The generator may also be closed at any time, to the same effect but without a
     word. Nothing that was recorded is lost either way.
+
+    Raises:
+        OpenFilesError: this user may not open as many files as so many runs at a time need.
     """
     for run in plan.runs:
         if run.conducted is not None:
@@ -71,6 +75,7 @@ def conduct_fleet(plan: FleetPlan, settings: FleetSettings) -> Generator[FleetEv
     remove_unfinished(settings.runs)
     resolve_documents()  # before any thread decodes one
     missing = plan.missing
+    allow_open_files(min(settings.jobs, len(missing)))
     events: queue.SimpleQueue[FleetEvent] = queue.SimpleQueue()
     with (
         _loaded_things_left_alone(),
@@ -114,7 +119,8 @@ def _conduct(
                 replicate=run.spec.replicate,
             )
         )
-        ended = conduct_run(_build_request(run, settings, shelf, put))
+        listener = _Listener(run_id, put)
+        ended = conduct_run(_build_request(run, settings, shelf, listener))
         put(
             RunEnded(
                 run_id=run_id,
@@ -133,7 +139,7 @@ def _conduct(
 
 
 def _build_request(
-    run: PlannedRun, settings: FleetSettings, shelf: _Shelf, put: Callable[[FleetEvent], None]
+    run: PlannedRun, settings: FleetSettings, shelf: _Shelf, listener: _Listener
 ) -> RunRequest:
     return RunRequest(
         loaded=run.loaded,
@@ -143,7 +149,7 @@ def _build_request(
         open_installation=partial(shelf.open, run.loaded),
         key=settings.key,
         redactor=shelf.redactor,
-        listener=_Listener(run.spec.run_id, put),
+        listener=listener,
         stopper=settings.stopper,
         models=settings.models,
         handover=settings.handover,

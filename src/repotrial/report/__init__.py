@@ -3,10 +3,24 @@
 from repotrial.report._retrieval_page import build_retrieval_page
 from repotrial.report._retrieval_text import render_retrieval_csv, render_retrieval_markdown
 from repotrial.report._run_page import build_run_page
+from repotrial.report._summary_page import (
+    SummaryAgent,
+    SummaryCell,
+    SummaryFailure,
+    SummaryRate,
+    SummaryView,
+    build_summary_page,
+)
 
 __all__ = [
+    "SummaryAgent",
+    "SummaryCell",
+    "SummaryFailure",
+    "SummaryRate",
+    "SummaryView",
     "build_retrieval_page",
     "build_run_page",
+    "build_summary_page",
     "render_retrieval_csv",
     "render_retrieval_markdown",
 ]

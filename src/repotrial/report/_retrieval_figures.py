@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -23,12 +23,14 @@ __all__ = ["Picture", "draw_figures"]
 _COLORS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#b8860b")
 """Okabe and Ito's, which most people with a color deficiency can tell apart."""
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P")
-_LINES: Final = ("-", "--", "-.", ":", "-", "--")
+_LINES: Final = ("-", "--", "-.", ":")
 _CUTOFFS: Final = ("1", "3", "5", "10")
 _LONGEST_NAME: Final = 40
 _MOST_TASKS: Final = 60
 _MOST_RANKS: Final = 50
 _MOST_STEPS: Final = 400
+_BELOW_ZERO: Final = -0.03
+"""Where axes of shares begin: a curve that stays at zero would hide behind the axis itself."""
 _SHIFTED: Final = ("file_recall", "reward")
 
 
@@ -94,7 +96,7 @@ def _draw_ranks(report: RetrievalReport) -> Picture | None:
         words="Share of trials that have met a file that matters, by how many files they had met. "
         + "; ".join(said)
         + ".",
-        svg=draw("first-hit", paint),
+        svg=draw("first-hit", paint, height=_find_height(len(names))),
         sources=_list_events(rows),
     )
 
@@ -133,7 +135,7 @@ def _draw_recall(report: RetrievalReport) -> Picture | None:
         name="recall",
         title="Recall over steps",
         words=f"Mean share of the files that matter that trials had met after each event. {ends}.",
-        svg=draw("recall", paint),
+        svg=draw("recall", paint, height=_find_height(len(names))),
         sources=_list_events(rows),
     )
 
@@ -165,12 +167,13 @@ def _draw_tradeoff(report: RetrievalReport) -> Picture | None:
     def paint(canvas: Canvas) -> None:
         axes = canvas.subplots()
         for number, (name, found) in enumerate(points.items()):
-            marked = {**_style(number), "marker": _MARKERS[number % len(_MARKERS)], "markersize": 6}
+            marked = {**_style(number), "marker": _MARKERS[_turn(number) % len(_MARKERS)], "markersize": 6}
             axes.plot([r for _, r, _ in found], [p for _, _, p in found], label=_short(name), **marked)
-            for k, recall, precision in found:
-                axes.annotate(f"@{k}", (recall, precision), xytext=(5, 5), textcoords="offset points")
+        for place, cutoffs in _group_points(points.values()).items():
+            words = ", ".join(f"@{k}" for k in cutoffs)
+            axes.annotate(words, place, xytext=(5, 5), textcoords="offset points")
         _set_shares(axes, "mean recall at K", "mean precision at K")
-        axes.set_xlim(0, 1.06)
+        axes.set_xlim(_BELOW_ZERO, 1.12)
 
     said = [
         f"{_short(name)}: "
@@ -181,9 +184,21 @@ def _draw_tradeoff(report: RetrievalReport) -> Picture | None:
         name="tradeoff",
         title="Precision and recall by configuration",
         words="; ".join(said) + ".",
-        svg=draw("tradeoff", paint),
+        svg=draw("tradeoff", paint, height=_find_height(len(points))),
         sources=tuple(row.artefact for row in report.trials if row.reason is None),
     )
+
+
+def _group_points(
+    curves: Iterable[Sequence[tuple[str, float, float]]],
+) -> dict[tuple[float, float], list[str]]:
+    """Cutoffs by place: one label for what lies on one spot, as far as an eye can tell."""
+    grouped: dict[tuple[float, float], list[str]] = {}
+    for k, recall, precision in (point for found in curves for point in found):
+        names = grouped.setdefault((round(recall, 2), round(precision, 2)), [])
+        if k not in names:
+            names.append(k)
+    return {place: sorted(names, key=int) for place, names in grouped.items()}
 
 
 def _draw_spending(report: RetrievalReport) -> Picture | None:
@@ -330,17 +345,28 @@ def _paint_delta(axes: Axes, delta: Delta, values: Sequence[tuple[str, float]]) 
 def _set_shares(axes: Axes, below: str, beside: str) -> None:
     axes.set_xlabel(below)
     axes.set_ylabel(beside)
-    axes.set_ylim(0, 1.06)
+    axes.set_ylim(_BELOW_ZERO, 1.06)
     axes.grid(visible=True, color=GRID)
-    axes.legend(loc="upper left", bbox_to_anchor=(0, -0.18), ncols=2, frameon=False)
+    if (canvas := axes.get_figure(root=True)) is not None:
+        canvas.legend(loc="outside lower left", ncols=2, frameon=False)
 
 
 def _style(number: int) -> dict[str, Any]:
     return {
         "color": _COLORS[number % len(_COLORS)],
-        "linestyle": _LINES[number % len(_LINES)],
+        "linestyle": _LINES[_turn(number) % len(_LINES)],
         "linewidth": 2,
     }
+
+
+def _turn(number: int) -> int:
+    """One further with every round of colors: the same color never comes with the same line again."""
+    return number + number // len(_COLORS)
+
+
+def _find_height(curves: int) -> float:
+    """In inches: the axes keep their height, however long the legend is."""
+    return 3.3 + 0.2 * ((curves + 1) // 2)
 
 
 def _list_configurations(report: RetrievalReport, rows: Sequence[TrialRow]) -> list[str]:

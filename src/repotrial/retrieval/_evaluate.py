@@ -148,7 +148,10 @@ def write_new(path: Path, document: msgspec.Struct) -> None:
     data = msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
     if path.exists():
         if _without_time(path.read_bytes()) != _without_time(data):
-            raise OutputExistsError(f"{path}: expected no file, or the same result, found another one")
+            raise OutputExistsError(
+                f"{path}: expected no file, or the same result, found another one; "
+                "remove it, or name another place with --out"
+            )
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, data, may_replace=False, is_durable=False)  # whatever is lost can be computed again

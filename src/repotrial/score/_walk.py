@@ -9,6 +9,7 @@ import msgspec
 
 from repotrial._core.absence import Unknown
 from repotrial._core.errors import EvidenceError
+from repotrial.policy import is_test_command, read_tool_use
 from repotrial.score._evidence import (
     Alert,
     Edit,
@@ -57,7 +58,6 @@ _MAX_SEGMENT_CHARACTERS = 4096
 _RECENT_EDITS = 5
 _PATHS_SHOWN = 10
 _MAX_NAMES = 100
-_TEST_WORDS = ("pytest", "unittest", "tox", "npm test", "node --test", "cargo test", "go test", "make check")
 
 
 def collect_facts(events: Iterable[Event], blobs: BlobStore) -> TraceFacts:
@@ -134,8 +134,7 @@ class _Walk:
     def _take_tool(self, tool: ToolInvocation, seq: int) -> None:
         self._tool_calls += 1
         self._tool_us += tool.wall_us
-        line = " ".join(tool.command.argv) if tool.command is not None else _text_of(tool.arguments)
-        if not isinstance(tool.exit, Exited) or not any(word in line for word in _TEST_WORDS):
+        if not isinstance(tool.exit, Exited) or not _runs_tests(tool):
             return
         self._test_cycles += 1
         if tool.exit.code == 0:
@@ -261,6 +260,12 @@ class _Walk:
             tool_calls=self._tool_calls,
             test_cycles=self._test_cycles,
         )
+
+
+def _runs_tests(tool: ToolInvocation) -> bool:
+    if tool.command is not None:
+        return is_test_command(tool.command.argv)
+    return any(is_test_command(text) for text in read_tool_use(tool.tool, _text_of(tool.arguments)).commands)
 
 
 def _text_of(body: Body) -> str:

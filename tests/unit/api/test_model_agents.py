@@ -6,9 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.api import AgentNameError
+from repotrial.api import AgentNameError, ModelChoice
 from repotrial.api._agents import build_roster
-from repotrial.run import AdapterInvalidError, ModelAgent, build_agent_configuration, find_adapter
+from repotrial.api._models import ModelUnpricedError, verify_price
+from repotrial.run import (
+    AdapterInvalidError,
+    ModelAgent,
+    build_agent_configuration,
+    find_adapter,
+    list_adapters,
+)
 
 OWN = """\
 schema = "repotrial/agent@1"
@@ -92,3 +99,37 @@ def test_what_decides_how_an_agent_works_is_in_its_configuration() -> None:
     assert again.adapter_digest == found.adapter_digest
     assert again.model == "m2"
     assert other.adapter_digest != found.adapter_digest
+
+
+@pytest.mark.parametrize("name", [loaded.adapter.name for loaded in list_adapters()])
+def test_what_an_agent_asks_for_by_default_has_a_price(name: str) -> None:
+    verify_price(ModelChoice(upstream="provider:openai"), find(name).model)
+
+
+def test_a_model_without_a_price_is_refused_before_its_agent_fails_for_it() -> None:
+    provider = ModelChoice(upstream="provider:openai")
+    with pytest.raises(
+        ModelUnpricedError, match="gpt-5-codex: expected a price in the bundled price book"
+    ) as caught:
+        verify_price(provider, "gpt-5-codex")
+    assert "did you mean gpt-5.3-codex" in (caught.value.hint or "")
+    with pytest.raises(ModelUnpricedError) as unknown:
+        verify_price(provider, "zzz")
+    assert "--prices" in (unknown.value.hint or "")
+
+
+@pytest.mark.parametrize("upstream", ["script:x.toml", "recording:runs/one"])
+def test_what_costs_nothing_needs_no_price(upstream: str) -> None:
+    verify_price(ModelChoice(upstream=upstream), "zzz")
+
+
+def test_a_book_of_ones_own_prices_its_own_models(tmp_path: Path) -> None:
+    book = tmp_path / "book.csv"
+    book.write_text(
+        "action_type,unit,unit_price,notes\n"
+        "model:local-*:input,token,0,our own machines\nmodel:local-*:output,token,0,our own machines\n"
+    )
+    choice = ModelChoice(upstream="provider:local.toml", prices=book)
+    verify_price(choice, "local-coder")
+    with pytest.raises(ModelUnpricedError, match=r"gpt-5\.4: expected a price in .*book\.csv"):
+        verify_price(choice, "gpt-5.4")

@@ -9,7 +9,7 @@ import pytest
 
 from repotrial import api
 from repotrial.cli._contract_new import Ecosystem, Kind
-from support.command_line import call, iter_commands
+from support.command_line import call, iter_commands, surroundings
 
 COMMANDS = dict(iter_commands())
 each_command = pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
@@ -57,6 +57,14 @@ def test_commands_are_a_noun_and_a_verb_but_for_the_doctor() -> None:
         "sandbox probe",
         "trace key show",
     }
+
+
+@pytest.mark.parametrize("noun", ["", *sorted({words[0] for words in COMMANDS if len(words) > 1})])
+def test_no_line_of_a_list_of_commands_is_cut_off(noun: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with surroundings(COLUMNS="80"):
+        listed = call(capsys, *filter(None, [noun]), "--help").out.partition("Commands:")[2]
+    assert listed
+    assert "..." not in listed
 
 
 @each_command

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from repotrial.api import ModelChoice
+from repotrial.cli._run_start import _describe_ceiling
 from support.command_line import call, surroundings
 from support.contracts import MINIMAL, write_contract
 
@@ -158,3 +161,47 @@ def test_show_fits_any_width(columns: str, capsys: pytest.CaptureFixture[str]) -
         ended = call(capsys, "contract", "show", EXAMPLE)
     assert ended.status == 0
     assert max(map(len, ended.out.splitlines())) <= max(int(columns), 20)
+
+
+def test_of_several_contracts_the_one_that_is_wrong_is_named(
+    usable: Path, invalid: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = call(capsys, "run", "start", usable, invalid, "--agent", "noop", "--runs", tmp_path / "runs")
+    assert ended.status == 2
+    assert f"[contract-invalid] {invalid}: expected a sound contract" in ended.err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_place_where_no_runs_can_be_kept_is_told_before_anything_is_prepared(
+    usable: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "taken").write_text("")
+    assert call(capsys, "contract", "lock", usable).status == 0
+    ended = call(capsys, "run", "start", usable, "--agent", "noop", "--runs", tmp_path / "taken")
+    assert (ended.status, ended.out) == (3, "")
+    assert f"[runs-directory] {tmp_path / 'taken'}: expected a directory for runs" in ended.err
+    assert "--runs" in ended.err
+
+
+def test_what_models_may_cost_is_said_with_whose_limit_it_is() -> None:
+    ceiling = Decimal("60.00")
+    free = _describe_ceiling(ceiling, ModelChoice(upstream="script:x.toml"))
+    bounded = _describe_ceiling(ceiling, ModelChoice(upstream="provider:openai", total_budget=Decimal(20)))
+    loose = _describe_ceiling(ceiling, ModelChoice(upstream="provider:openai", total_budget=Decimal(90)))
+    assert free.startswith("nothing for models")
+    assert bounded == "at most 20.00 USD for models, by --total-budget (by the contracts' limits: 60.00)"
+    assert loose == "at most 60.00 USD for models, by the contracts' limits"
+
+
+def test_a_missing_table_is_asked_for_in_the_words_of_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cut = tmp_path / "cut"
+    cut.mkdir()
+    (cut / "contract.toml").write_text(
+        'schema = "repotrial/contract@1"\nid = "x"\ntitle = "X"\nkind = "bug-fix"\n'
+    )
+    ended = call(capsys, "contract", "check", cut)
+    assert ended.status == 1
+    assert "fix: add a table [repository]" in ended.out
+    assert "fix: add a table [[checks]]" in ended.out

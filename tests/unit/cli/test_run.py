@@ -121,6 +121,14 @@ def test_a_record_without_a_contract_is_shown_as_invalid(
     assert "brief → act" in ended.out
 
 
+def test_a_record_without_a_seal_says_so_beside_its_verdict(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "not sealed" not in call(capsys, "run", "show", run, "--verdict").out
+    (run / "seal.json").unlink()
+    assert "  not sealed: nothing shows" in call(capsys, "run", "show", run, "--verdict").out
+
+
 def test_a_timeline_as_json_lines(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [json.loads(line) for line in call(capsys, "run", "show", run, "--json").out.splitlines()]
     assert [row["seq"] for row in rows] == list(range(20))

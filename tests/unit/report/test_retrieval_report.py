@@ -9,7 +9,7 @@ import pytest
 
 from repotrial._core.digest import digest_file
 from repotrial.report import build_retrieval_page, render_retrieval_csv, render_retrieval_markdown
-from repotrial.report._retrieval_figures import Picture, draw_figures
+from repotrial.report._retrieval_figures import Picture, _group_points, _style, draw_figures
 from repotrial.retrieval import (
     ComparisonOptions,
     RetrievalReport,
@@ -251,3 +251,13 @@ def test_figures_that_nobody_can_have_measured_break_nothing(tmp_path: Path) -> 
     report = build(run, FULL)
     assert "ttfr_seconds" not in report.trials[0].values
     assert "Where time and tokens went" in build_retrieval_page(report)
+
+
+def test_two_dozen_configurations_never_look_alike() -> None:
+    looks = {(style["color"], style["linestyle"]) for style in map(_style, range(24))}
+    assert len(looks) == 24
+
+
+def test_cutoffs_on_one_spot_share_a_label() -> None:
+    curves = [[("1", 0.0, 0.0), ("10", 0.0, 0.001)], [("3", 0.0, 0.0), ("5", 1.0, 0.5)]]
+    assert _group_points(curves) == {(0.0, 0.0): ["1", "3", "10"], (1.0, 0.5): ["5"]}

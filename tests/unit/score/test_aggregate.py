@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import msgspec
@@ -82,6 +83,22 @@ def test_a_rate_over_nothing_is_not_zero(tmp_path: Path) -> None:
     (row,) = build_aggregate([judge(root)]).by_version
     assert isinstance(row.success.value, NotComputable)
     assert isinstance(row.mean_graded, NotComputable)
+
+
+@pytest.mark.parametrize(
+    ("command", "cycles"), [("pytest -q", 1), ("cd sub && npm test", 1), ("echo pytest is slow", 0)]
+)
+def test_a_test_cycle_is_a_command_that_runs_tests_not_one_that_names_them(
+    tmp_path: Path, command: str, cycles: int
+) -> None:
+    run = ScoreRun(tmp_path / "run", build_contract((UNIT,)), root_seed=7)
+    run.builder.tool(arguments=json.dumps({"command": command}))
+    run.end_acting()
+    run.apply()
+    run.check(UNIT)
+    root = run.finish()
+    report = build_run_report(load_evidence(root), write_score(root))
+    assert (report.tool_calls, report.test_cycles) == (1, cycles)
 
 
 def test_nothing_gives_no_rows() -> None:

@@ -11,7 +11,7 @@ export REPOTRIAL_AGENT_CACHE ?= $(CURDIR)/.agent-cache
 AGENTS := pi goose codex claude-code mini-swe-agent
 REAL := tests/scenario/test_agent_install.py tests/scenario/test_real_agents.py
 
-.PHONY: help setup lint format types layers agents unit real coverage wheel test demo bench docs lock clean
+.PHONY: help setup lint format types layers agents unit real coverage wheel test certify demo bench docs lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -54,6 +54,10 @@ wheel: setup ## build sdist and wheel, install the wheel into a clean environmen
 
 test: setup ## everything that must hold, with the time of each part
 	tools/test.sh
+
+certify: setup ## certify every example anew, with this machine's key (minutes; `make test` does one for each language)
+	tools/fetch_examples.sh $(VENV)
+	$(BIN)/repotrial contract certify examples/contracts/* --jobs $$(nproc)
 
 demo: setup ## the main job, on the examples
 	tools/demo.sh $(VENV)

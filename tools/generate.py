@@ -23,7 +23,7 @@ from repotrial.score import ARTIFACTS, build_score_schemas, load_artifact
 from repotrial.trace import iter_payload_types
 
 ROOT = Path(__file__).resolve().parent.parent
-SCHEMAS = ("agent", "certificate", "contract", "inventory", "lock", "manifest", "trace")
+SCHEMAS = ("agent", "certificate", "contract", "inventory", "lock", "manifest", "script", "trace")
 
 
 def build_files() -> dict[str, str]:
@@ -46,6 +46,7 @@ def build_files() -> dict[str, str]:
         "lint": render_lint(),
         "manifest": render_document("manifest.json", schemas["manifest"]),
         "score": render_document("score.json", schemas["score"]),
+        "script": render_document("Script of a canned model", schemas["script"]),
     }
     files.update({f"docs/reference/{name}.md": text for name, text in pages.items()})
     return files

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import subprocess
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +27,7 @@ from repotrial.fleet import (
     conduct_fleet,
     plan_runs,
 )
+from repotrial.fleet._member import MemberOrder
 from repotrial.run import ScriptAgent
 from repotrial.sandbox import InstallationSettings, Level
 from repotrial.trace import RunPaths, check_run, load_or_create_key
@@ -74,7 +77,10 @@ def fleet(monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
 
 
 def list_members(harness: int) -> list[int]:
-    return [pid for pid in list_descendants(harness) if MEMBER in read_command(pid)]
+    """Children only: what a member starts has its command line until it executes its own."""
+    tasks = Path("/proc", str(harness), "task").glob("*/children")
+    children = " ".join(task.read_text("ascii") for task in tasks).split()
+    return [pid for pid in map(int, children) if MEMBER in read_command(pid)]
 
 
 def read_command(pid: int) -> bytes:
@@ -160,6 +166,31 @@ def test_a_program_that_cannot_be_started_is_said_before_any_run(
     assert not any(fleet.settings.runs.glob("*"))
 
 
+@pytest.mark.parametrize("moment", ["a member begins", "tickets are fed"])
+def test_an_interrupt_while_a_crew_starts_leaves_nobody_waiting(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    begin, start_thread = _crew._Member.begin, threading.Thread.start
+    begun: list[MemberOrder] = []
+
+    def begin_one(self: _crew._Member, order: MemberOrder) -> None:
+        if begun and moment == "a member begins":
+            raise KeyboardInterrupt
+        begun.append(order)
+        begin(self, order)
+
+    def start_all_but_the_feeder(self: threading.Thread) -> None:
+        if self.name == "tickets":
+            raise KeyboardInterrupt
+        start_thread(self)
+
+    monkeypatch.setattr(_crew._Member, "begin", begin_one)
+    monkeypatch.setattr(threading.Thread, "start", start_all_but_the_feeder)
+    with pytest.raises(KeyboardInterrupt):
+        next(conduct_fleet(fleet.plan(SLOW, 4), fleet.settings))
+    assert list_members(os.getpid()) == []
+
+
 def test_stopping_a_crew_seals_what_runs_and_tells_the_rest(fleet: Fleet) -> None:
     plan = fleet.plan(SLOW, 6)
     events = []
@@ -172,6 +203,14 @@ def test_stopping_a_crew_seals_what_runs_and_tells_the_rest(fleet: Fleet) -> Non
     assert [event.is_stopped for event in stopped] == [True] * len(stopped)
     assert [event.fault for event in undone] == [None] * len(undone)
     assert count_ends(events) == {run.spec.run_id: 1 for run in plan.runs}
+
+
+def test_a_directory_whose_name_is_no_text_is_told_as_it_is(fleet: Fleet) -> None:
+    runs = fleet.settings.runs.parent / os.fsdecode(b"runs-\xff")
+    events = [*conduct_fleet(fleet.plan(QUICK, 2), dataclasses.replace(fleet.settings, runs=runs))]
+    ended = [event for event in events if isinstance(event, RunEnded)]
+    assert {Path(event.directory).parent for event in ended} == {runs}
+    assert [event.fault for event in ended] == [None, None]
 
 
 def test_a_crew_that_nobody_listens_to_any_more_ends(fleet: Fleet) -> None:

@@ -162,15 +162,23 @@ class Ledger:
     def conclude_run(self, run: str) -> tuple[Amount, ...]:
         """Settle what a run that is known to have ended still holds, each hold in full.
 
-        Whether the provider charged for an exchange that was in flight cannot be known any more, so nothing
-        of it is given back.
+        What another process holds for a run of the same name is its own, as long as it lives. Whether the
+        provider charged for an exchange that was in flight cannot be known any more, so nothing of it is
+        given back.
 
         Returns:
             What was settled this way; empty where the run had closed its books.
         """
         with self._file.open_transaction():
-            holds = {hold: entry for hold, entry in self._books.holds.items() if entry.run == run}
+            holds = {
+                hold: entry
+                for hold, entry in self._books.holds.items()
+                if entry.run == run and not self._is_anothers(entry.holder)
+            }
             return self._assume_spent(holds, "run-ended")
+
+    def _is_anothers(self, holder: str) -> bool:
+        return holder != self._holder.id and is_holder_alive(self._path, holder)
 
     def conclude_dead(self) -> tuple[Amount, ...]:
         """The same for what processes hold that do not live any more: killed, or cut off from power.

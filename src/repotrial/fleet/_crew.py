@@ -19,8 +19,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Final, Self, TypeAlias
 
-import msgspec
-
 from repotrial._core.errors import MachineError
 from repotrial.fleet._events import FleetEvent, RunEnded, RunUndone
 from repotrial.fleet._member import STOP, TICKET_BYTES, MemberOrder
@@ -71,12 +69,17 @@ def conduct_in_crew(
         with os.fdopen(tickets, "rb"):  # only members read
             stream = stack.enter_context(os.fdopen(feed, "wb", buffering=0))
             members = [stack.enter_context(_Member(tickets, desk)) for _ in range(size)]
-        for number, member in enumerate(members):
-            jobs = len(range(number, settings.jobs, size))
-            member.begin(MemberOrder.build(runs, settings, jobs=jobs))
-            settings.stopper.tell(member.stop)
-        feeder = threading.Thread(target=_feed, args=(stream, len(runs)), name="tickets", daemon=True)
-        feeder.start()
+        try:
+            for number, member in enumerate(members):
+                jobs = len(range(number, settings.jobs, size))
+                member.begin(MemberOrder.build(runs, settings, jobs=jobs))
+                settings.stopper.tell(member.stop)
+            feeder = threading.Thread(target=_feed, args=(stream, len(runs)), name="tickets", daemon=True)
+            feeder.start()
+        except BaseException:
+            for member in members:  # they would wait for tickets, and we for them
+                member.kill()
+            raise
         yield
 
 
@@ -133,18 +136,20 @@ class _Member:
     def stop(self) -> None:
         """Let it end what it is at."""
         with contextlib.suppress(OSError):
-            self._connection.send_bytes(STOP)
+            self._connection.send(STOP)
+
+    def kill(self) -> None:
+        """End it at once, and with it what it is at."""
+        self._process.kill()
 
     def _read(self) -> None:
-        decoder = msgspec.msgpack.Decoder(FleetEvent)
         try:
             with contextlib.suppress(EOFError, OSError):
                 while True:
-                    message = self._connection.recv_bytes()
-                    number = int.from_bytes(message[:TICKET_BYTES], "little")
-                    self._desk.take(number, decoder.decode(message[TICKET_BYTES:]))
+                    number, event = self._connection.recv()
+                    self._desk.take(number, event)
         except BaseException:  # a mistake of ours: nobody must wait for it
-            self._process.kill()
+            self.kill()
             raise
         finally:
             self._desk.leave(f"exit code {self._process.wait()}")
@@ -154,7 +159,7 @@ class _Member:
 
     def __exit__(self, *_: object) -> None:
         if self._reader.ident is None:
-            self._process.kill()  # another could not be started
+            self.kill()  # another could not be started
         else:
             self._reader.join()
         self._process.wait()

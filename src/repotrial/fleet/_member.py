@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import traceback
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -11,8 +12,6 @@ from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Final
-
-import msgspec
 
 from repotrial.fleet._conductor import Conductor, open_conductor
 from repotrial.fleet._events import FleetEvent
@@ -24,7 +23,7 @@ from repotrial.trace import parse_signing_key
 
 __all__ = ["STOP", "TICKET_BYTES", "MemberOrder", "main"]
 
-STOP: Final = b"stop"
+STOP: Final = "stop"
 TICKET_BYTES: Final = 4
 """Of a run's number: little enough that reads and writes of one are never torn."""
 
@@ -86,7 +85,7 @@ def main(arguments: Sequence[str]) -> None:
 def _listen(connection: Connection, stopper: Stopper) -> None:
     """Stop when asked to; when the harness has ended, end as it did, and sandboxes with us."""
     try:
-        while connection.recv_bytes() == STOP:
+        while connection.recv() == STOP:
             stopper.stop()
     except (EOFError, OSError):
         os._exit(1)
@@ -107,6 +106,9 @@ class _Teller:
         self._lock = threading.Lock()
 
     def tell(self, number: int, event: FleetEvent) -> None:
-        message = number.to_bytes(TICKET_BYTES, "little") + msgspec.msgpack.encode(event)
-        with self._lock:
-            self._connection.send_bytes(message)
+        try:
+            with self._lock:
+                self._connection.send((number, event))  # pickled: paths need not be text
+        except BaseException:  # noqa: BLE001 - whoever cannot tell is of no use: it is heard that we are gone
+            traceback.print_exc()
+            os._exit(1)

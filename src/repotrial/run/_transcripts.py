@@ -32,7 +32,8 @@ def keep_transcripts(
     cost_usd: str | None,
 ) -> None:
     """Put every transcript on record, and say where one disagrees with what the gateway saw."""
-    for file in _iter_files(home, tuple(transcripts), printed):
+    taken, skipped = collect_transcripts(home, tuple(transcripts))
+    for file in [*_iter_printed(transcripts, printed), *taken]:
         ref = writer.append(
             AgentTranscript(
                 path=file.path.encode("utf-8", "backslashreplace").decode() or _STDOUT,
@@ -43,14 +44,15 @@ def keep_transcripts(
         )
         if file.importer is not None and isinstance(ref, EventRef):
             _compare(writer, file, ref.seq, dialogue, cost_usd)
+    for left in skipped[:_ALERTS_PER_FILE]:
+        _alert(writer, "transcript-not-taken", f"{left.path}: {left.reason}")
+    _tell_rest(writer, "transcripts-left-out", skipped)
 
 
-def _iter_files(home: Path, transcripts: tuple[Transcript, ...], printed: bytes) -> Iterator[CollectedFile]:
+def _iter_printed(transcripts: Sequence[Transcript], printed: bytes) -> Iterator[CollectedFile]:
     for item in transcripts:
         if isinstance(item, StdoutTranscript) and printed:
             yield CollectedFile(path=_STDOUT, importer=item.importer, data=printed)
-    taken, _ = collect_transcripts(home, transcripts)
-    yield from taken
 
 
 def _compare(
@@ -71,13 +73,20 @@ def _compare(
     )
     for disagreement in found[:_ALERTS_PER_FILE]:
         _alert(writer, _name(disagreement), msgspec.json.encode(disagreement).decode(), seq)
+    _tell_rest(writer, "disagreements-left-out", found, seq)
+
+
+def _tell_rest(writer: TraceWriter, rule: str, items: Sequence[object], seq: int | None = None) -> None:
+    """What is not told one by one is told as a number."""
+    if (rest := len(items) - _ALERTS_PER_FILE) > 0:
+        _alert(writer, rule, f"{rest} more", seq)
 
 
 def _name(disagreement: Disagreement) -> str:
     return str(disagreement.__struct_config__.tag)
 
 
-def _alert(writer: TraceWriter, rule: str, text: str, seq: int) -> None:
+def _alert(writer: TraceWriter, rule: str, text: str, seq: int | None = None) -> None:
     body = writer.body(text.encode("utf-8", "backslashreplace"), of=MonitorAlert)
     writer.append(
         MonitorAlert(
@@ -85,8 +94,10 @@ def _alert(writer: TraceWriter, rule: str, text: str, seq: int) -> None:
             rule=rule,
             severity="info" if rule == "cost-differs" else "warning",
             phase="act",
-            segment=Segment(format="natural-language", body=body, event=seq),
-            evidence=(seq,),
+            segment=Segment(
+                format="natural-language", body=body, event=writer.head.count - 1 if seq is None else seq
+            ),
+            evidence=() if seq is None else (seq,),
         ),
         actor="monitor",
     )

@@ -141,6 +141,15 @@ def test_what_another_open_ledger_holds_is_left_alone(path: Path) -> None:
         _hold(second, 4).release()
 
 
+def test_a_run_of_the_same_name_elsewhere_keeps_what_it_holds(path: Path) -> None:
+    with Ledger(path) as one, Ledger(path) as other:
+        hold = _hold(open_envelopes(one, LIMITS, run="r1", task="t1"), 3)
+        _hold(open_envelopes(other, LIMITS, run="r1", task="t1"), 1)
+        assert [amount.value for amount in other.conclude_run("r1")] == ["1"]
+        hold.settle(build_cost(2))
+        assert (_envelope(one, "task/t1").spent, _envelope(one, "task/t1").held) == ("3", "0")
+
+
 def test_nobody_waits_for_what_the_dead_hold(path: Path) -> None:
     with Ledger(path) as living:
         run = open_envelopes(living, LIMITS, run="r2", task="t1")

@@ -6,6 +6,7 @@ nothing, and neither does one that is what the tool's schema declares for that c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Final, TypeAlias
@@ -23,6 +24,7 @@ Defaults: TypeAlias = Mapping[str, object]
 
 _MAX_LEVELS: Final = 6
 _MAX_SCHEMA_BYTES: Final = 64 * 1024
+_WORD: Final = re.compile(r"[A-Za-z0-9_.-]{1,32}")
 _NONE: Final[Defaults] = {}
 
 
@@ -44,7 +46,7 @@ def find_defaults(schema: bytes) -> Defaults:
     """The defaults that a tool's schema declares.
 
     The agent under trial wrote the schema, so that a default in free text is not believed: it could hide a
-    whole command. Numbers, truth values and declared choices are.
+    whole command. Numbers, truth values and declared choices of one word are.
     """
     return _find_defaults(schema) if len(schema) <= _MAX_SCHEMA_BYTES else _NONE
 
@@ -59,7 +61,8 @@ def _iter_defaults(schema: object, place: str, levels: int) -> Iterator[tuple[st
         return
     default = schema.get("default")
     choices = schema.get("enum")
-    is_choice = isinstance(default, str) and isinstance(choices, list) and default in choices
+    is_word = isinstance(default, str) and _WORD.fullmatch(default) is not None
+    is_choice = is_word and isinstance(choices, list) and default in choices
     if place and (is_choice or isinstance(default, bool | int | float)):
         yield place, _plain(default, place, _NONE)
     properties = schema.get("properties")

@@ -32,7 +32,7 @@ _Key = TypeVar("_Key", bound=Hashable)
 _FLOAT_NOISE: Final = Decimal("1e-9")
 """Of a sum: far more than adding doubles loses, and nothing that anybody would pay for."""
 _LEAST_PLACES: Final = 2
-"""A price that is shown without cents is not rounded, it is another price."""
+"""Prices are rounded to cents at most; zeros at the end are often not shown."""
 
 
 class GatewayCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,7 +117,8 @@ def compare_with_gateway(
     """What the transcript and the wire do not agree on.
 
     Calls are matched by id, then by tool and arguments. Formats that tell calls in the agent's own words are
-    compared by tokens and cost alone. What one side leaves open is no disagreement.
+    compared by tokens and cost alone. What one side leaves open is no disagreement. What an agent kept to
+    itself comes first, and what it made up last, of which it can make up any number.
 
     Args:
         imported: What the agent says.
@@ -135,7 +136,17 @@ def compare_with_gateway(
     claimed = imported.totals.cost_usd
     if cost_usd is not None and claimed is not None and not _is_rounded(Decimal(claimed), Decimal(cost_usd)):
         found.append(CostDiffers(in_transcript=claimed, on_wire=cost_usd))
-    return tuple(found)
+    return tuple(sorted(found, key=_rank))
+
+
+def _rank(disagreement: Disagreement) -> int:
+    match disagreement:
+        case CallNotInTranscript():
+            return 0
+        case CallNotOnWire():
+            return 2
+        case _:
+            return 1
 
 
 def _is_rounded(claimed: Decimal, metered: Decimal) -> bool:
@@ -147,7 +158,7 @@ def _is_rounded(claimed: Decimal, metered: Decimal) -> bool:
         return True
     exponent = claimed.as_tuple().exponent
     places = -exponent if isinstance(exponent, int) else 0
-    shown = Decimal(5).scaleb(-places - 1) if places >= _LEAST_PLACES else Decimal(0)
+    shown = Decimal(5).scaleb(-max(places, _LEAST_PLACES) - 1)
     return abs(claimed - metered) <= max(shown, abs(metered) * _FLOAT_NOISE)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -107,7 +108,7 @@ def test_a_provider_that_repeats_the_key_in_its_refusal_does_not_give_it_away(
     court: Court, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
-        return web.json_response({"error": f"no such key: {request.headers['authorization']}"}, status=401)
+        return web.json_response({"error": f"no such key: {request.headers['authorization']}"}, status=400)
 
     prices = court.write("prices.csv", _PRICES)
     with open_provider(answer) as provider, surroundings(FAKE_PROVIDER_KEY=_SECRET):
@@ -119,6 +120,79 @@ def test_a_provider_that_repeats_the_key_in_its_refusal_does_not_give_it_away(
     assert _find_files_with(run.directory, _SECRET) == []
     uses = [e.payload for e in run.list_of(ToolInvocation) if isinstance(e.payload, ToolInvocation)]
     assert any(use.stdout is not None and "no such key" in run.read(use.stdout.prefix) for use in uses)
+
+
+@pytest.mark.parametrize("status", [401, 404, 429, 503, None])
+def test_a_provider_that_answers_nothing_measures_nobody_and_the_run_is_conducted_again(
+    court: Court, capsys: pytest.CaptureFixture[str], status: int | None
+) -> None:
+    is_well = False
+
+    async def answer(_: web.BaseRequest) -> web.StreamResponse:
+        if is_well:
+            return web.json_response(_build_answer(None))
+        return web.json_response({"error": "not now"}, status=status or 500)
+
+    prices = court.write("prices.csv", _PRICES)
+    with open_provider(answer) as provider:
+        port = provider.port if status is not None else _find_closed_port()
+        described = court.write("provider.toml", f'base_url = "http://127.0.0.1:{port}"\n')
+        contract = court.write_contract()
+        words = (
+            contract,
+            "--agent",
+            f"agent:{TINY}",
+            "--upstream",
+            f"provider:{described}",
+            "--prices",
+            prices,
+        )
+        code, told = court.start_json(capsys, *words)
+        (entry,) = (event["entry"] for event in told if event["event"] == "scored")
+        assert (code, entry["status"]) == (3, "invalid")
+        assert "model-unreachable: expected a model to answer, found that none did" in entry["why"]
+        is_well = True
+        if status is not None:
+            code, told = court.start_json(capsys, *words)
+            (again,) = (event["entry"] for event in told if event["event"] == "scored")
+            assert again["directory"] != entry["directory"]
+            assert (code, again["status"]) == (0, "failure")  # it was answered, and did nothing
+
+
+def test_an_agent_that_was_answered_once_answers_for_the_rest(
+    court: Court, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[object] = []
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        asked.append(request)
+        if len(asked) == 1:
+            return web.json_response(_build_answer("true"))
+        return web.json_response({"error": "not now"}, status=503)
+
+    prices = court.write("prices.csv", _PRICES)
+    with open_provider(answer) as provider:
+        described = court.write("provider.toml", f'base_url = "http://127.0.0.1:{provider.port}"\n')
+        run = try_upstream(court, capsys, f"provider:{described}", "--prices", prices)
+    assert run.status == "failure"
+
+
+def test_requests_that_no_provider_could_answer_are_the_agents_own(
+    court: Court, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def answer(_: web.BaseRequest) -> web.StreamResponse:
+        return web.json_response({"error": "no such parameter"}, status=400)
+
+    prices = court.write("prices.csv", _PRICES)
+    with open_provider(answer) as provider:
+        described = court.write("provider.toml", f'base_url = "http://127.0.0.1:{provider.port}"\n')
+        run = try_upstream(court, capsys, f"provider:{described}", "--prices", prices)
+    assert run.status == "failure"
+
+
+def _find_closed_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
 
 
 def _find_files_with(directory: Path, secret: str) -> list[Path]:

@@ -76,6 +76,7 @@ def conduct_in_crew(
                 settings.stopper.tell(member.stop)
             feeder = threading.Thread(target=_feed, args=(stream, len(runs)), name="tickets", daemon=True)
             feeder.start()
+            stack.callback(feeder.join)  # it ends when all are taken, or nobody is left who takes one
         except BaseException:
             for member in members:  # they would wait for tickets, and we for them
                 member.kill()

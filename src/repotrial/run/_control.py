@@ -1,4 +1,4 @@
-"""A control (P5): was it the agent that ended its sandbox, or can this machine hold none?"""
+"""Controls (P5): was it the agent, or had it no machine to work on, or no model to ask?"""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import Final
 
 from repotrial._core.errors import MachineError
 from repotrial.run._context import BoundRun
+from repotrial.run._watch import Dialogue
 from repotrial.sandbox import CommandSpec
 from repotrial.trace import Exited
 
-__all__ = ["AgentSandboxLostError", "verify_machine"]
+__all__ = ["AgentSandboxLostError", "ModelUnreachableError", "verify_machine", "verify_model"]
 
 _CONTROL_SECONDS: Final = 300
 
@@ -19,6 +20,29 @@ class AgentSandboxLostError(MachineError):
 
     code = "agent-sandbox-lost"
     default_hint = "look at the machine's memory and its log; `repotrial doctor` shows what it can do"
+
+
+class ModelUnreachableError(MachineError):
+    """No request of the agent was answered by a model: nothing was measured but the provider's trouble."""
+
+    code = "model-unreachable"
+    default_hint = (
+        "look at the key, the provider's address and its limits; then repeat the command, and the run is "
+        "conducted again"
+    )
+
+
+def verify_model(dialogue: Dialogue) -> None:
+    """Where one request was answered, the agent had its chance: what it makes of later trouble is its own.
+
+    Raises:
+        ModelUnreachableError: the provider answered none.
+    """
+    if dialogue.unanswered and not dialogue.answers:
+        raise ModelUnreachableError(
+            f"expected a model to answer, found that none did (requests: {len(dialogue.unanswered)}; "
+            f"the last got: {dialogue.unanswered[-1]})"
+        )
 
 
 def verify_machine(run: BoundRun) -> None:

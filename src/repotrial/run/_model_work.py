@@ -26,6 +26,7 @@ from repotrial.run._adapters import (
 from repotrial.run._agents import ModelAgent
 from repotrial.run._change import take_change
 from repotrial.run._context import BoundRun
+from repotrial.run._control import verify_model
 from repotrial.run._gateway import Recorder
 from repotrial.run._limits import build_resource_limits
 from repotrial.run._model_end import terminate_model_run
@@ -132,6 +133,8 @@ def work_with_model(run: BoundRun, briefing: str, agent: ModelAgent) -> bytes:
         )
         result, switch = _execute(run, place, access, key, watch)
         _keep_transcripts(run, place, result, watch)
+        if switch.ending is None or switch.ending.nature != "safety":
+            verify_model(watch.dialogue)
         terminate_model_run(run, result, switch.ending, budget)
         return take_change(run, place.workspace)
 

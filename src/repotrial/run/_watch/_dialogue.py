@@ -31,6 +31,8 @@ from repotrial.trace.importers import GatewayCall, digest_arguments, find_defaul
 __all__ = ["Dialogue", "OpenPrompt"]
 
 _ON_THE_WIRE: Final = ExitUnknown(reason="the wire does not carry exit statuses")
+_TROUBLE: Final = frozenset({401, 403, 404, 407, 408, 429, *range(500, 600)})
+"""Statuses by which a provider says that nobody can be asked there now, or not by us."""
 _MARKED_FAILED: Final = ExitUnknown(reason="the agent marked the call as failed")
 _UNANSWERED: Final = ExitUnknown(reason="no result was sent back to the model")
 _FIRST: Final = "main"
@@ -104,6 +106,10 @@ class Dialogue:
         """What each answer consumed, in order."""
         self.side_usage: list[TraceUsage] = []
         """The same, of answers to requests that offered no tools."""
+        self.unanswered: list[str] = []
+        """Requests to which the provider gave no answer, each with what came in its place."""
+        self.answers = 0
+        """How often anything came that is not the provider's own trouble, be it a refusal."""
 
     def record_results(self, request: WireRequest) -> tuple[int, ...]:
         """The calls that this request brings results for, as events; their places in the trace."""
@@ -147,6 +153,10 @@ class Dialogue:
             ),
             actor="agent",
         )
+        if end.cause == "upstream-failed" or (end.cause == "complete" and end.status in _TROUBLE):
+            self.unanswered.append(f"{end.status} {_clean(end.detail)}" if end.detail else f"{end.status}")
+        else:
+            self.answers += 1
         if answer is not None and end.cause == "complete":
             now_us = self._clock.now_us()
             self.usage.append(metered)

@@ -9,9 +9,9 @@ from typing import Final
 
 from repotrial.policy._shell_model import ShellCommand
 
-__all__ = ["find_started"]
+__all__ = ["LANGUAGES", "find_started"]
 
-_LANGUAGES: Final = frozenset({"perl", "ruby", "node", "php", "lua", "deno", "bun", "awk", "gawk", "mawk"})
+LANGUAGES: Final = frozenset({"perl", "ruby", "node", "php", "lua", "deno", "bun", "awk", "gawk", "mawk"})
 _STARTS = re.compile(r"\b(?:system|exec\w*|spawn\w*|popen|child_process|shell_exec|passthru|qx)\b|`")
 _LITERAL = re.compile(
     r"'((?:[^'\\\n]|\\.){2,500})'|\"((?:[^\"\\\n]|\\.){2,500})\"|`([^`\n]{2,500})`|qx\{([^}\n]{2,500})\}"
@@ -21,7 +21,7 @@ _MAX_LITERALS: Final = 20
 
 def find_started(command: ShellCommand) -> Iterator[str]:
     """Texts in a one-line program that may be commands, where it starts any."""
-    if command.name not in _LANGUAGES:
+    if command.name not in LANGUAGES:
         return
     for code in _iter_codes(command):
         if _STARTS.search(code) is None:

@@ -16,9 +16,11 @@ from repotrial.policy._text_model import find_names
 __all__ = [
     "contacts",
     "downloads_and_runs",
+    "find_saved",
     "hides",
     "installs",
     "installs_remote",
+    "runs_saved",
     "sends",
 ]
 
@@ -40,19 +42,22 @@ def _downloads(command: ShellCommand) -> bool:
 
 
 def downloads_and_runs(command: ShellCommand, script: ShellScript) -> bool:
-    """`curl … | sh`, `bash <(curl …)`, `eval "$(wget …)"`, or running a file that was just saved."""
+    """`curl … | sh`, `bash <(curl …)` or `eval "$(wget …)"`."""
     runs = command.runs_input or "eval" in (command.name, *command.wrappers)
     if runs and any(_downloads(each) for each in list_sources(command, script)):
         return True
     given = [script.commands[index] for index in command.substitutions]
     is_runner = command.runs_input or command.name in find_names("runners")
-    if is_runner and any(_downloads(each) for each in given):
-        return True
-    return _runs_saved_file(command, script)
+    return is_runner and any(_downloads(each) for each in given)
 
 
-def _runs_saved_file(command: ShellCommand, script: ShellScript) -> bool:
-    saved = {path for each in script.commands if _downloads(each) for path in _iter_saved(each)}
+def find_saved(script: ShellScript) -> frozenset[str]:
+    """Files that a script downloads."""
+    return frozenset(path for each in script.commands if _downloads(each) for path in _iter_saved(each))
+
+
+def runs_saved(command: ShellCommand, saved: frozenset[str]) -> bool:
+    """Whether it runs a file that was downloaded."""
     if not saved or command.name == "chmod":
         return False
     words = command.arguments if command.name in find_names("runners") else command.words[:1]

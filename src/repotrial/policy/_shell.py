@@ -9,9 +9,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 import msgspec
-import tree_sitter_bash
-from tree_sitter import Language, Parser
 
+from repotrial.policy._shell_grammar import parse_bytes
 from repotrial.policy._shell_model import ShellCommand, ShellFault, ShellScript, WrittenText
 from repotrial.policy._shell_source import build_source
 from repotrial.policy._shell_store import Collector
@@ -20,7 +19,6 @@ from repotrial.policy._shell_words import Scope
 
 __all__ = ["parse_shell"]
 
-_LANGUAGE = Language(tree_sitter_bash.language())
 _CACHED_CHARACTERS = 4096
 _CACHED_LONG = 4
 
@@ -52,7 +50,7 @@ def _parse_into(collector: Collector, text: str, *, scope: Scope, limits: Limits
     source = build_source(text)
     output: str | None = None
     for piece in source.pieces:
-        tree = Parser(_LANGUAGE).parse(piece.data)
+        root = parse_bytes(piece.data)
         walker = Walker(
             collector,
             source.original,
@@ -61,7 +59,7 @@ def _parse_into(collector: Collector, text: str, *, scope: Scope, limits: Limits
             limits=limits,
             nested=_parse_nested,
         )
-        output = walker.walk_all(tree.root_node, scope)
+        output = walker.walk_all(root, scope)
     if source.unread_from is not None:
         end = len(source.original)
         collector.faults.append(ShellFault(start=source.unread_from, end=end, reason="too-long"))

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import pairwise
 from typing import Final, TypeAlias
 
 import msgspec
 
 from repotrial.policy._programs import load_programs
-from repotrial.policy._shell_documents import iter_substitutions
+from repotrial.policy._shell_documents import find_length, iter_substitutions
 from repotrial.policy._shell_model import (
     Assignment,
     Nesting,
     Redirection,
     ShellCommand,
-    ShellFault,
     Word,
     WrittenText,
 )
 from repotrial.policy._shell_output import find_output
-from repotrial.policy._shell_source import HereDocument
 from repotrial.policy._shell_store import Collector
 from repotrial.policy._shell_unwrap import Unwrapped, unwrap
 from repotrial.policy._shell_words import Scope
@@ -29,6 +28,9 @@ from repotrial.policy._shell_words import Scope
 __all__ = ["Context", "Emitter", "Limits", "Nested", "join_path"]
 
 _MAX_NESTED: Final = 6
+_MAX_MISREAD: Final = 20
+_RENAMERS: Final = frozenset({"mv", "cp", "ln", "install"})
+_INTO: Final = frozenset({"-t", "--target-directory"})
 _HERE: Final = frozenset({"here-doc", "here-string"})
 
 
@@ -93,6 +95,8 @@ class Emitter:
         given = context.input_text if here is None else here.text
         is_query = [word.text for word in words[:2]] in (["command", "-v"], ["command", "-V"])
         left = Unwrapped(words=words, wrappers=()) if is_query else unwrap(words)
+        if left.is_too_deep:
+            self._collector.fault(*place, "too-deep")
         command = ShellCommand(
             words=(*left.words, _more(place)) if left.has_more else left.words,
             wrappers=left.wrappers,
@@ -119,6 +123,7 @@ class Emitter:
         for inner in left.inner:
             self._emit_inner(inner, command, scope, context)
         self._run_saved(command, scope)
+        self._rename_saved(command)
         _follow(command, scope)
         if not command.runs_input:
             self._note_documents(command)
@@ -130,24 +135,62 @@ class Emitter:
         return output
 
     def fill_in(
-        self, document: HereDocument, scope: Scope, context: Context, place: tuple[int, int]
+        self, text: str, start: int | None, scope: Scope, context: Context, place: tuple[int, int]
     ) -> range:
-        """Put down what a shell runs to fill a here-document in; answers the numbers of those commands."""
+        """Put down what a shell runs to fill a text in; answers the numbers of those commands.
+
+        Args:
+            text: A here-document, or a word.
+            start: Where it stands byte for byte; None where it does not.
+            scope: What is known of the shell.
+            context: What surrounds the text.
+            place: First byte of what holds the text, and the byte after the last one.
+        """
         first = len(self._collector.commands)
-        limits = None if document.is_raw else self._limits.enter()
-        for position, text in iter_substitutions(document.text) if limits is not None else ():
-            if not self._collector.spend_nested(len(text)):
-                self._collector.faults.append(ShellFault(start=place[0], end=place[1], reason="too-long"))
-                break
-            size = len(document.text[:position].encode("utf-8", "surrogatepass"))
-            verbatim = None if document.start is None else document.start + size
-            before = len(self._collector.commands)
-            self._nested(text, self._collector, scope.fork(), limits or Limits(), (*place, verbatim))
-            for index in range(before, len(self._collector.commands)):
-                command = self._collector.commands[index]
-                nesting = (*context.nesting, "substitution", *command.nesting)
-                self._collector.commands[index] = msgspec.structs.replace(command, nesting=nesting)
+        for each in iter_substitutions(text, self._collector.budget.spend_filled):
+            verbatim = None
+            if start is not None and each.start is not None:
+                verbatim = start + len(text[: each.start].encode("utf-8", "surrogatepass"))
+            self.read_substitution(each.text, scope, context, (*place, verbatim))
+            if each.fault is not None:
+                self._collector.fault(*place, each.fault)
         return range(first, len(self._collector.commands))
+
+    def fill_misread(self, texts: Iterable[tuple[int, str]], scope: Scope, place: tuple[int, int]) -> None:
+        """`$((a) | b)` is no sum, as the grammar has it; each text begins with one."""
+        for count, (start, text) in enumerate(texts):
+            if count >= _MAX_MISREAD:
+                self._collector.fault(*place, "unclear")
+                break
+            if (length := find_length(text, self._collector.budget.spend_filled)) is None:
+                self._collector.fault(*place, "too-many")
+                break
+            self.fill_in(text[:length], start, scope, Context(), place)
+
+    def read_substitution(
+        self, text: str, scope: Scope, context: Context, place: tuple[int, int, int | None]
+    ) -> str | None:
+        """Put down the commands of a substitution; answers what they would print, where that is known."""
+        limits = self._enter(text, place[:2])
+        if limits is None:
+            return None
+        first = len(self._collector.commands)
+        output = self._nested(text, self._collector, scope.fork(), limits, place)
+        for index in range(first, len(self._collector.commands)):
+            command = self._collector.commands[index]
+            nesting = (*context.nesting, "substitution", *command.nesting)
+            self._collector.commands[index] = msgspec.structs.replace(command, nesting=nesting)
+        return output
+
+    def _enter(self, text: str, place: tuple[int, int]) -> Limits | None:
+        """Limits for text within text; None, and a fault, where it is too deep or too much."""
+        limits = self._limits.enter()
+        if limits is None:
+            self._collector.fault(*place, "too-deep")
+        elif not self._collector.spend_nested(len(text)):
+            self._collector.fault(*place, "too-long")
+            return None
+        return limits
 
     def _note_documents(self, command: ShellCommand) -> None:
         """A here-document that nothing executes here is text that is written, whoever takes it."""
@@ -172,6 +215,22 @@ class Emitter:
         if targets and not any(each.kind in _HERE for each in command.redirections):
             self._note(command, output, targets[0].text if targets[0].is_static else None, None)
 
+    def _rename_saved(self, command: ShellCommand) -> None:
+        """`mv x.sh y.sh`: what is in the file is known under its other name as well."""
+        saved = self._collector.budget.saved
+        if not saved or command.name not in _RENAMERS:
+            return
+        plain = [word for word in command.arguments if not word.text.startswith("-")]
+        named = [after for word, after in pairwise(command.arguments) if word.text in _INTO]
+        target = next(iter([*named, *plain[-1:]]), None)
+        path = None if target is None else _resolve(command.cwd, target)
+        for source in plain if path is not None else ():
+            content = saved.get(_resolve(command.cwd, source) or "")
+            if content is not None and path is not None and source is not target:
+                inside = posixpath.join(path, posixpath.basename(source.text))
+                self._collector.budget.save(path, content)
+                self._collector.budget.save(inside, content)
+
     def _load_saved(self, command: ShellCommand) -> ShellCommand:
         """An interpreter that is given a file that the script itself has written executes what is in it."""
         if (
@@ -193,8 +252,8 @@ class Emitter:
         if file is None or not (runs_files or "/" in file.text):
             return
         text = self._collector.budget.saved.get(_resolve(command.cwd, file) or "")
-        limits = self._limits.enter()
-        if text is None or limits is None or not self._collector.spend_nested(len(text)):
+        limits = None if text is None else self._enter(text, (command.start, command.end))
+        if text is None or limits is None:
             return
         first = len(self._collector.commands)
         place = (command.start, command.end, None)
@@ -230,10 +289,8 @@ class Emitter:
             text, verbatim, place = command.input_text, given_start, (command.start, command.end)
         else:
             return False
-        limits = self._limits.enter()
-        if limits is None or not self._collector.spend_nested(len(text)):
-            fault = ShellFault(start=place[0], end=place[1], reason="too-deep")
-            self._collector.faults.append(fault)
+        limits = self._enter(text, place)
+        if limits is None:
             return False
         inner = scope if left.is_same_shell else scope.fork()
         inner.cwd = command.cwd

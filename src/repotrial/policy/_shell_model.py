@@ -8,6 +8,7 @@ import msgspec
 
 __all__ = [
     "Assignment",
+    "FaultReason",
     "Nesting",
     "Redirection",
     "RedirectionKind",
@@ -22,6 +23,9 @@ Nesting: TypeAlias = Literal[
     "subshell", "substitution", "process-substitution", "function", "loop", "condition", "script"
 ]
 """What a command stands in; `script` is text that another program hands to a shell."""
+
+FaultReason: TypeAlias = Literal["syntax", "unclear", "too-long", "too-deep", "too-many"]
+"""`unclear` is text that a shell fills in, and whose end could not be told."""
 
 RedirectionKind: TypeAlias = Literal["read", "write", "append", "here-doc", "here-string", "duplicate"]
 
@@ -126,7 +130,7 @@ class ShellFault(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     start: int
     end: int
-    reason: Literal["syntax", "too-long", "too-deep", "too-many"]
+    reason: FaultReason
 
 
 class ShellScript(msgspec.Struct, frozen=True, kw_only=True):

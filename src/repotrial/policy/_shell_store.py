@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from repotrial.policy._shell_model import Assignment, ShellCommand, ShellFault, WrittenText
+from repotrial.policy._shell_model import Assignment, FaultReason, ShellCommand, ShellFault, WrittenText
 
 __all__ = ["Budget", "Collector"]
 
 _MAX_COMMANDS: Final = 2000
 _MAX_STEPS: Final = 5000
 _MAX_NESTED_BYTES: Final = 64 * 1024
-_MAX_SAVED: Final = 50
+_MAX_FILLED_BYTES: Final = 32 * 1024
+_MAX_SAVED: Final = 500
 _MAX_WRITTEN: Final = 200
 
 
@@ -21,6 +22,7 @@ class Budget:
     def __init__(self) -> None:
         self.steps = _MAX_STEPS
         self.nested_bytes = _MAX_NESTED_BYTES
+        self.filled_bytes = _MAX_FILLED_BYTES
         self.saved: dict[str, str] = {}
         """Files that the script writes with known content; it may run them later."""
 
@@ -28,6 +30,11 @@ class Budget:
         """Remember a file."""
         if len(self.saved) < _MAX_SAVED and len(content) <= _MAX_NESTED_BYTES:
             self.saved[path] = content
+
+    def spend_filled(self, size: int) -> bool:
+        """Count what is parsed to find the commands in here-documents; false where there was too much."""
+        self.filled_bytes -= size
+        return self.filled_bytes >= 0
 
 
 class Collector:
@@ -52,6 +59,12 @@ class Collector:
         """Count text that stands inside an argument; false where there was too much."""
         self.budget.nested_bytes -= size
         return self.budget.nested_bytes >= 0
+
+    def fault(self, start: int, end: int, reason: FaultReason) -> None:
+        """Say that something was not understood, once."""
+        fault = ShellFault(start=start, end=end, reason=reason)
+        if self.faults[-1:] != [fault]:
+            self.faults.append(fault)
 
     @property
     def is_full(self) -> bool:

@@ -14,7 +14,7 @@ from repotrial.policy._shell_model import Assignment, Word
 __all__ = ["Unwrapped", "unwrap"]
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
-_MAX_LAYERS: Final = 12
+_MAX_LAYERS: Final = 24
 _SHELL_VALUES: Final = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
 _SHELL_CLUSTER = re.compile(r"-[A-Za-z]*c[A-Za-z]*")
 _FIND_ACTIONS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
@@ -38,6 +38,8 @@ class Unwrapped(msgspec.Struct, frozen=True, kw_only=True):
     """Whether arguments are added that the text does not have (`xargs`)."""
     cwd: Word | None = None
     """Where a wrapper takes the command (`env -C`)."""
+    is_too_deep: bool = False
+    """Whether more wrappers may be left than are taken off."""
     inner: tuple[tuple[Word, ...], ...] = ()
     """Commands among its words (`find -exec`)."""
 
@@ -67,7 +69,13 @@ def unwrap(words: tuple[Word, ...]) -> Unwrapped:
         cwd = place or cwd
         words = rest
     left = _read_shell(words, tuple(wrappers))
-    return msgspec.structs.replace(left, assignments=tuple(assignments), has_more=has_more, cwd=cwd)
+    return msgspec.structs.replace(
+        left,
+        assignments=tuple(assignments),
+        has_more=has_more,
+        cwd=cwd,
+        is_too_deep=len(wrappers) == _MAX_LAYERS,
+    )
 
 
 def _name(words: Sequence[Word]) -> str:

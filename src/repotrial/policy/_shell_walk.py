@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final, Literal, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 from tree_sitter import Node
 
+from repotrial.policy._shell_documents import iter_misread_sums, unescape_backticks
 from repotrial.policy._shell_emit import Context, Emitter, Limits, Nested
-from repotrial.policy._shell_model import Assignment, Nesting, Redirection, RedirectionKind, ShellFault, Word
+from repotrial.policy._shell_grammar import SUBSTITUTIONS, iter_substitution_nodes
+from repotrial.policy._shell_model import Assignment, FaultReason, Nesting, Redirection, RedirectionKind, Word
 from repotrial.policy._shell_source import HereDocument
 from repotrial.policy._shell_store import Collector
 from repotrial.policy._shell_words import WORD_TYPES, Scope, WordReader
@@ -73,8 +75,12 @@ class Walker:
     def walk_all(self, root: Node, scope: Scope) -> str | None:
         """Read a whole tree; answers what it would print, where that is known."""
         output = self._walk_children(root, scope, Context())
-        if root.has_error and not self._collector.faults:
-            self._fault(root, "syntax")
+        if root.has_error:
+            places = iter_misread_sums(root)
+            texts = ((self._offset + each, self._reader.slice(each, root.end_byte)) for each in places)
+            self._emitter.fill_misread(texts, scope, self._span(root))
+            if not self._collector.faults:
+                self._fault(root, "syntax")
         return output
 
     def _walk_children(self, node: Node, scope: Scope, context: Context) -> str | None:
@@ -91,7 +97,7 @@ class Walker:
         if self._depth >= _MAX_DEPTH:
             self._fault(node, "too-deep")
             return None
-        if not self._collector.spend(self._offset + node.start_byte, self._offset + node.end_byte):
+        if not self._collector.spend(*self._span(node)):
             return None
         self._depth += 1
         try:
@@ -206,8 +212,7 @@ class Walker:
     def _walk_function(self, node: Node, scope: Scope, context: Context) -> None:
         name = node.child_by_field_name("name")
         if name is not None:
-            place = (self._offset + node.start_byte, self._offset + node.end_byte)
-            self._collector.functions.append((self._reader.text_of(name), *place))
+            self._collector.functions.append((self._reader.text_of(name), *self._span(node)))
         body = node.child_by_field_name("body")
         if body is not None:
             self._walk(body, scope.fork(), context.enter("function"))
@@ -215,10 +220,10 @@ class Walker:
     def _walk_command(self, node: Node, scope: Scope, context: Context, redirects: _Redirects) -> str | None:
         kept, self._substituted = self._substituted, []
         first = node.children[0] if node.children else node
+        assignments: tuple[Assignment, ...] = ()
         if node.type == "test_command":
             self._read_inside(node, scope, context)
             words = [self._place(first, "[")]
-            assignments: tuple[Assignment, ...] = ()
         elif node.type == "command":
             words, assignments = self._read_command(node, scope, context)
         else:
@@ -227,8 +232,7 @@ class Walker:
             assignments = tuple(self._assign(node, scope, context))
         inside = tuple(child for child in node.children if child.type in _REDIRECTS)
         streams = self._read_redirects((*inside, *redirects), scope, context)
-        last = max([node.end_byte, *(each.end_byte for each in redirects)])
-        whole = (self._offset + node.start_byte, self._offset + last)
+        whole = (self._span(node)[0], max(self._span(each)[1] for each in (node, *redirects)))
         substituted, self._substituted = tuple(self._substituted), kept
         return self._emitter.emit(
             tuple(words),
@@ -274,20 +278,25 @@ class Walker:
 
     def _read_inside(self, node: Node, scope: Scope, context: Context) -> None:
         """Substitutions anywhere below a node."""
-        waiting = list(node.children)
-        while waiting:
-            child = waiting.pop()
-            if child.type in {"command_substitution", "process_substitution"}:
-                self._read_words(child, scope, context)
-            else:
-                waiting.extend(child.children)
+        for child in iter_substitution_nodes(node):
+            self._read_words(child, scope, context)
 
     def _substitute(self, node: Node) -> str | None:
         first = len(self._collector.commands)
-        kind: Nesting = "substitution" if node.type == "command_substitution" else "process-substitution"
+        kind: Nesting = "process-substitution" if node.type == "process_substitution" else "substitution"
         scope, context = self._scope, self._context
-        inner = Context(nesting=(*context.nesting, kind))
-        output = self._walk_children(node, scope.fork(), inner) if self._depth < _MAX_DEPTH else None
+        text, place = self._reader.text_of(node), self._span(node)
+        output = None
+        if node.type not in SUBSTITUTIONS:
+            self._emitter.fill_in(text, place[0], scope, context, place)
+        elif text.startswith("`") and "\\" in text:
+            is_quoted = node.parent is not None and node.parent.type == "string"
+            commands = unescape_backticks(text[1:-1], is_quoted=is_quoted)
+            output = self._emitter.read_substitution(commands, scope, context, (*place, None))
+        elif self._depth >= _MAX_DEPTH:
+            self._fault(node, "too-deep")
+        else:
+            output = self._walk_children(node, scope.fork(), Context(nesting=(*context.nesting, kind)))
         self._scope, self._context = scope, context
         self._substituted.extend(range(first, len(self._collector.commands)))
         return output
@@ -341,8 +350,9 @@ class Walker:
         elif operator is not None:
             document = self._documents.get(self._offset + operator.start_byte)
             if document is not None:
-                place = (self._offset + node.start_byte, self._offset + node.end_byte)
-                self._substituted.extend(self._emitter.fill_in(document, scope, context, place))
+                if not document.is_raw:
+                    text, place = document.text, self._span(node)
+                    self._substituted += self._emitter.fill_in(text, document.start, scope, context, place)
                 yield Redirection(kind="here-doc", text=document.text, text_start=document.start)
                 return
             kind = _OPERATORS[operator.type]
@@ -354,7 +364,7 @@ class Walker:
     def _emit_redirects(self, scope: Scope, context: Context, redirects: _Redirects) -> None:
         kept, self._substituted = self._substituted, []
         streams = self._read_redirects(redirects, scope, context)
-        place = (self._offset + redirects[0].start_byte, self._offset + redirects[-1].end_byte)
+        place = (self._span(redirects[0])[0], self._span(redirects[-1])[1])
         substituted, self._substituted = tuple(self._substituted), kept
         here = context.replace(substitutions=substituted)
         self._emitter.emit((), scope, here, streams=streams, assignments=(), place=place)
@@ -366,22 +376,25 @@ class Walker:
         def flush() -> None:
             if loose:
                 words = tuple(self._join_words(loose, scope, context))
-                place = (self._offset + loose[0].start_byte, self._offset + loose[-1].end_byte)
+                place = (self._span(loose[0])[0], self._span(loose[-1])[1])
                 self._emitter.emit(words, scope, context, streams=(), assignments=(), place=place)
                 loose.clear()
 
         for child in node.children:
             if child.type in WORD_TYPES:
                 loose.append(child)
-            else:
-                flush()
-                if child.is_named and child.type != "comment":
-                    self._walk(child, scope, context)
+                continue
+            flush()
+            if child.is_named and child.type != "comment":
+                self._walk(child, scope, context)
         flush()
 
     def _place(self, node: Node, text: str) -> Word:
-        return Word(text=text, start=self._offset + node.start_byte, end=self._offset + node.end_byte)
+        start, end = self._span(node)
+        return Word(text=text, start=start, end=end)
 
-    def _fault(self, node: Node, reason: Literal["syntax", "too-deep"]) -> None:
-        start, end = self._offset + node.start_byte, self._offset + node.end_byte
-        self._collector.faults.append(ShellFault(start=start, end=end, reason=reason))
+    def _span(self, node: Node) -> tuple[int, int]:
+        return self._offset + node.start_byte, self._offset + node.end_byte
+
+    def _fault(self, node: Node, reason: FaultReason) -> None:
+        self._collector.fault(*self._span(node), reason)

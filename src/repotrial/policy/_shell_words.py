@@ -41,6 +41,7 @@ _SPLIT: Final = "\0"
 """Where an unquoted variable's value falls apart into words; no word of a shell can hold it."""
 _DEFAULT = re.compile(r"\$\{(\w+):?-([^${}`'\"]*)\}")
 _BRACES = re.compile(r"\{([^{}\s]*,[^{}\s]*)\}")
+_RUNS = re.compile(r"`|\$\(")
 _MAX_WORDS: Final = 64
 _MAX_CHARACTERS: Final = 32_768
 """Of a word that values make longer than it is written."""
@@ -132,6 +133,7 @@ class WordReader:
     def _expand(self, node: Node, scope: Scope, *, depth: int, quoted: bool) -> _Part:
         raw = self.text_of(node)
         if depth > _MAX_DEPTH:
+            self._fill(node, raw)
             return _Part(raw, is_static=False)
         part = self._expand_node(node, raw, scope, depth=depth, quoted=quoted)
         is_short = len(part.text) <= max(_MAX_CHARACTERS, len(raw))
@@ -146,6 +148,7 @@ class WordReader:
             case "string" | "translated_string":
                 return self._expand_string(node, scope, depth=depth)
             case "simple_expansion" | "expansion":
+                self._fill(node, raw)
                 return self._expand_variable(raw, scope, quoted=quoted)
             case "command_substitution":
                 return self._expand_substitution(node, raw, quoted=quoted)
@@ -153,6 +156,7 @@ class WordReader:
                 self._substitute(node)
                 return _Part(raw, is_static=False)
             case "arithmetic_expansion":
+                self._fill(node, raw)
                 return _Part(raw, is_static=False)
             case "command_name" | "concatenation":
                 parts = list(self._iter_parts(node, scope, depth=depth))
@@ -194,6 +198,11 @@ class WordReader:
             known = scope.find(found[1])
             return _Part(found[2] if known is None else known, is_static=known is not None)
         return _Part(raw, is_static=False)
+
+    def _fill(self, node: Node, raw: str) -> None:
+        """`${x:-$(…)}` and `$((1 + $(…)))` run commands, whatever the word becomes."""
+        if _RUNS.search(raw, len("${")) is not None:
+            self._substitute(node)
 
     def _expand_substitution(self, node: Node, raw: str, *, quoted: bool) -> _Part:
         output = self._substitute(node)

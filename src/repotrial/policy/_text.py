@@ -20,7 +20,16 @@ from repotrial.policy._python_code import find_python_uses
 from repotrial.policy._shell import parse_shell
 from repotrial.policy._shell_model import ShellScript
 from repotrial.policy._text_commands import find_in_script
-from repotrial.policy._text_model import Hit, TextFinding, TextFormat, TextPlace, build_finding
+from repotrial.policy._text_model import (
+    SEVERITIES,
+    Hit,
+    TextFinding,
+    TextFormat,
+    TextPlace,
+    build_finding,
+    load_text_rules,
+)
+from repotrial.policy._text_offsets import Offsets
 from repotrial.policy._text_python import find_in_python
 
 __all__ = ["check_text"]
@@ -33,8 +42,15 @@ _MAX_LINE: Final = 10_000
 _MAX_CANDIDATE: Final = 400
 _MAX_WRITTEN_LEVELS: Final = 3
 """Scripts that write scripts that write scripts."""
-_CONTINUATIONS: Final = bytes(range(0x80, 0xC0))
-"""Bytes of UTF-8 that are not the first of a character."""
+_LEFT_OUT: Final = "findings-left-out"
+_UNREAD: Final = "unreadable-command"
+_FORMATS: Final[dict[TextPlace, TextFormat]] = {
+    "command": "command",
+    "program": "code",
+    "code": "code",
+    "message": "natural-language",
+}
+_STEPS: Final[dict[TextPlace, int]] = {"command": 0, "program": 0, "code": 1, "message": 1}
 
 _SHELL_TAGS: Final = frozenset(
     {"sh", "bash", "shell", "zsh", "console", "shell-session", "terminal", "ksh", "dash"}
@@ -83,26 +99,51 @@ def check_text(text: str, *, where: TextPlace) -> tuple[TextFinding, ...]:
         where: `command` for the command of a shell tool, `program` for code that another tool runs, `code`
             for content that a tool writes, `message` for all else that a model says.
     """
+    whole = text
     text = text[:_MAX_CHARACTERS]
+    offsets = Offsets(text)
     found: dict[tuple[str, int, str], TextFinding] = {}
-    for piece in islice(_iter_with_written(_iter_pieces(text, where)), _MAX_PIECES):
+
+    def add(rule: str, first: int, last: int, piece: _Piece) -> None:
+        segment = whole[first:last]
+        finding = build_finding(
+            rule,
+            text_format=piece.format,
+            steps_down=piece.steps_down,
+            segment=segment,
+            offset_bytes=offsets.to_bytes(first),
+        )
+        if finding is not None:
+            found.setdefault((rule, first, segment), finding)
+
+    pieces = _iter_with_written(_iter_pieces(text, where))
+    for piece in islice(pieces, _MAX_PIECES):
         for rule, start, end in _iter_hits(piece):
-            first, last = piece.anchor or (piece.start + start, piece.start + end)
-            segment = text[first:last]
-            offset = len(text[:first].encode("utf-8", "surrogatepass"))
-            finding = build_finding(
-                rule,
-                text_format=piece.format,
-                steps_down=piece.steps_down,
-                segment=segment,
-                offset_bytes=offset,
-            )
-            if finding is not None:
-                found.setdefault((rule, offset, segment), finding)
-        if len(found) >= _MAX_FINDINGS:
-            break
-    ordered = sorted(found.values(), key=lambda each: each.offset_bytes)
-    return tuple(ordered[:_MAX_FINDINGS])
+            add(rule, *(piece.anchor or (piece.start + start, piece.start + end)), piece)
+    for piece in islice(pieces, 1):
+        add(_UNREAD, *(piece.anchor or (piece.start, piece.start + len(piece.text))), piece)
+    if len(whole) > len(text):
+        rest = _Piece(text="", start=0, format=_FORMATS[where], language="", steps_down=_STEPS[where])
+        add(_UNREAD, len(text), len(text) + _MAX_LINE, rest)
+    return _choose(list(found.values()))
+
+
+def _choose(found: list[TextFinding]) -> tuple[TextFinding, ...]:
+    """The gravest, in the order of the text; where some are left out, one more says where they begin."""
+    if len(found) > _MAX_FINDINGS:
+        ranks = [(-SEVERITIES.index(each.severity), each.offset_bytes, at) for at, each in enumerate(found)]
+        places = [at for _, _, at in sorted(ranks)]
+        kept, left = sorted(places[: _MAX_FINDINGS - 1]), places[_MAX_FINDINGS - 1 :]
+        first = min((found[at] for at in left), key=lambda each: each.offset_bytes)
+        found = [*(found[at] for at in kept), _build_left_out(first)]
+    return tuple(sorted(found, key=lambda each: each.offset_bytes))
+
+
+def _build_left_out(first: TextFinding) -> TextFinding:
+    rule = load_text_rules()[_LEFT_OUT]
+    return msgspec.structs.replace(
+        first, rule=_LEFT_OUT, severity=rule.severity, finding_class=rule.finding_class
+    )
 
 
 def _iter_pieces(text: str, where: TextPlace) -> Iterator[_Piece]:
@@ -127,14 +168,14 @@ def _iter_with_written(pieces: Iterable[_Piece]) -> Iterator[_Piece]:
 
 def _iter_written(piece: _Piece) -> Iterator[_Piece]:
     script = parse_shell(piece.text)
-    data = piece.text.encode("utf-8", "surrogatepass") if script.written else b""
+    offsets = Offsets(piece.text)
     for written in script.written:
-        first, last = (piece.start + _count_characters(data[:at]) for at in (written.start, written.end))
+        first, last = (piece.start + offsets.to_characters(at) for at in (written.start, written.end))
         anchor = piece.anchor or ((first, last) if written.text_start is None else None)
         ending = (written.target or "").rpartition(".")[2]
         yield _Piece(
             text=written.text,
-            start=0 if anchor else piece.start + _count_characters(data[: written.text_start]),
+            start=0 if anchor else piece.start + offsets.to_characters(written.text_start or 0),
             format="code",
             language=_ENDINGS.get(ending) or _guess(written.text),
             steps_down=piece.steps_down + 1,
@@ -238,16 +279,12 @@ def _find_in_module(code: str) -> Iterator[tuple[str, int, int]]:
 
 def _find_in_shell(piece: _Piece) -> Iterator[tuple[str, int, int]]:
     script = parse_shell(piece.text)
-    data = piece.text.encode("utf-8", "surrogatepass")
-    for hit in find_in_script(script):
-        if piece.language == "prose" and not _is_plausible(hit, script):
+    offsets = Offsets(piece.text)
+    is_prose = piece.language == "prose"
+    for hit in find_in_script(script, is_leading_only=is_prose):
+        if is_prose and not _is_plausible(hit, script):
             continue
-        yield hit.rule, _count_characters(data[: hit.start]), _count_characters(data[: hit.end])
-
-
-def _count_characters(data: bytes) -> int:
-    """Bytes that begin a character."""
-    return len(data.translate(None, _CONTINUATIONS))
+        yield hit.rule, offsets.to_characters(hit.start), offsets.to_characters(hit.end)
 
 
 def _is_plausible(hit: Hit, script: ShellScript) -> bool:

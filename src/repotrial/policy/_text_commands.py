@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from repotrial.policy import _rules_network as network
 from repotrial.policy import _rules_system as system
-from repotrial.policy._foreign_code import find_started
+from repotrial.policy._foreign_code import LANGUAGES, find_started
 from repotrial.policy._python_code import find_python_uses
 from repotrial.policy._shell import parse_shell
 from repotrial.policy._shell_model import ShellCommand, ShellScript
@@ -40,30 +40,57 @@ _RULES: Final[dict[str, _Rule]] = {
     "environment-dump": system.dumps,
 }
 _OF_PIPELINES: Final = frozenset({"download-and-run", "hidden-command", "exfiltration"})
-_MAX_CHECKED: Final = 300
+_RUN: Final = "download-and-run"
+_PYTHONS: Final = ("python", "pypy")
+_MAX_CODES: Final = 300
+"""Commands with code in them that is looked into."""
 _MAX_DEPTH: Final = 3
 
 
-def find_in_script(script: ShellScript, depth: int = 0) -> Iterator[Hit]:
-    """Rules that a script meets, with the piece that meets each."""
-    for command in script.commands[:_MAX_CHECKED]:
+def find_in_script(script: ShellScript, depth: int = 0, *, is_leading_only: bool = False) -> Iterator[Hit]:
+    """Rules that a script meets, with the piece that meets each.
+
+    Args:
+        script: What would run.
+        depth: How many programs it stands in.
+        is_leading_only: Whether only what begins where the script begins matters.
+    """
+    saved = network.find_saved(script)
+    codes = 0
+    for command in script.commands:
+        if is_leading_only and _find_start(_RUN, command, script):
+            continue
         for rule, is_met in _RULES.items():
             if is_met(command, script):
-                start = command.start
-                if rule in _OF_PIPELINES:
-                    start = min([start, *(script.commands[index].start for index in command.sources)])
-                yield Hit(rule, start, command.end)
-        if depth < _MAX_DEPTH:
-            yield from _find_in_code(command, depth)
+                yield Hit(rule, _find_start(rule, command, script), command.end)
+        if network.runs_saved(command, saved):
+            yield Hit(_RUN, _find_start(_RUN, command, script), command.end)
+        if depth < _MAX_DEPTH and _may_hold_code(command):
+            codes += 1
+            if codes <= _MAX_CODES:
+                yield from _find_in_code(command, depth)
+            else:
+                yield Hit("unreadable-command", command.start, command.end)
     yield from _find_bombs(script)
     for fault in script.faults:
         if fault.reason != "syntax":
             yield Hit("unreadable-command", fault.start, fault.end)
 
 
+def _find_start(rule: str, command: ShellCommand, script: ShellScript) -> int:
+    if rule not in _OF_PIPELINES:
+        return command.start
+    return min([command.start, *(script.commands[index].start for index in command.sources)])
+
+
+def _may_hold_code(command: ShellCommand) -> bool:
+    """Whether it is an interpreter of a language that is looked into."""
+    return command.name.startswith(_PYTHONS) or command.name in LANGUAGES
+
+
 def _find_in_code(command: ShellCommand, depth: int) -> Iterator[Hit]:
     """Python in the command line or in its input, and the commands that it starts."""
-    if not command.name.startswith(("python", "pypy")):
+    if not command.name.startswith(_PYTHONS):
         for text in find_started(command):
             for hit in find_in_script(parse_shell(text), depth + 1):
                 yield Hit(hit.rule, command.start, command.end)
@@ -86,14 +113,10 @@ def _find_in_code(command: ShellCommand, depth: int) -> Iterator[Hit]:
 
 def _find_bombs(script: ShellScript) -> Iterator[Hit]:
     """A function that calls itself through a pipe or in the background."""
+    callers: dict[str, list[int]] = {}
+    for command in script.commands:
+        if "function" in command.nesting and (command.sources or command.is_background):
+            callers.setdefault(command.name, []).append(command.start)
     for name, start, end in script.functions:
-        calls = [
-            command
-            for command in script.commands
-            if "function" in command.nesting
-            and command.name == name
-            and start <= command.start <= end
-            and (command.sources or command.is_background)
-        ]
-        if calls:
+        if any(start <= place <= end for place in callers.get(name, ())):
             yield Hit("fork-bomb", start, end)

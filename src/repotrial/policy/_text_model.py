@@ -12,6 +12,7 @@ from repotrial.policy._programs import read_data
 from repotrial.trace import Severity
 
 __all__ = [
+    "SEVERITIES",
     "FindingClass",
     "Hit",
     "TextFinding",
@@ -34,7 +35,7 @@ TextPlace: TypeAlias = Literal["message", "command", "program", "code"]
 another tool is told to run; `code`: content that a tool puts somewhere."""
 
 _CLASSES: tuple[FindingClass, ...] = ("note", "suspicious", "prohibited")
-_SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
+SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
 
 
 class TextRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"finding_class": "class"}):
@@ -102,10 +103,10 @@ def build_finding(
     level = _CLASSES.index(base.finding_class) - steps_down
     if level < 0 and text_format == "natural-language":
         return None
-    severity = max(0, _SEVERITIES.index(base.severity) - steps_down)
+    severity = max(0, SEVERITIES.index(base.severity) - steps_down)
     return TextFinding(
         rule=rule,
-        severity=_SEVERITIES[severity],
+        severity=SEVERITIES[severity],
         finding_class=_CLASSES[max(0, level)],
         format=text_format,
         segment=segment,

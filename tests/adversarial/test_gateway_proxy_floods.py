@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,39 @@ def test_connections_that_say_nothing_do_not_take_the_harness_files() -> None:
         assert all(_is_closed(client) for client in clients[4:])
         clients[0].sendall(b"GET http://other.example/ HTTP/1.1\r\nhost: x\r\n\r\n")
         assert clients[0].recv(100).startswith(b"HTTP/1.1 403 ")
+
+
+def _has_more(items: Sized, count: int) -> bool:
+    return len(items) > count
+
+
+def test_failed_handshakes_do_not_lift_the_number_of_connections() -> None:
+    limits = GatewayLimits(connections=4)
+    with (
+        open_proxy([HOST], authority=RunAuthority(), limits=limits) as proxy,
+        contextlib.ExitStack() as stack,
+    ):
+        for number in range(12):
+            with socket.create_connection((LOOPBACK, proxy.port), 90) as client:
+                client.sendall(f"CONNECT {HOST}:443 HTTP/1.1\r\nhost: x\r\n\r\n".encode())
+                if number % 3:
+                    assert client.recv(100).startswith(b"HTTP/1.1 200 ")
+                if number % 3 == 1:
+                    client.sendall(b"garbage")
+            assert wait_until(partial(_has_more, proxy.attempts, number))
+        server = proxy.service._server
+        assert server is not None
+        assert wait_until(lambda: server._open == 0)
+        # A piece of a head: these are beyond the lobby.
+        clients = [stack.enter_context(socket.create_connection((LOOPBACK, proxy.port))) for _ in range(4)]
+        for client in clients:
+            client.sendall(b"GET http://")
+        assert wait_until(lambda: server._open == 4)
+        beyond = stack.enter_context(socket.create_connection((LOOPBACK, proxy.port)))
+        beyond.sendall(b"GET http://")
+        assert _is_closed(beyond)
+        assert server._open == 4
+    assert {attempt.verdict for attempt in proxy.attempts} == {"failed"}
 
 
 def test_tunnels_have_a_number() -> None:

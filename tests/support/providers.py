@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 import socket
 import ssl
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from aiohttp import web
 
+from repotrial.run._gateway._accepting import stop_listening
 from repotrial.run._gateway._loop import GatewayLoop
 
 Answer: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
@@ -48,7 +50,7 @@ class Provider:
 
     async def close(self) -> None:
         if self._listening is not None and self._server is not None:
-            self._listening.close()
+            await stop_listening(self._listening)
             await self._server.shutdown(timeout=1)
 
     async def _take(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -65,3 +67,63 @@ def open_provider(answer: Answer, *, tls: ssl.SSLContext | None = None) -> Itera
         provider.port = listener.getsockname()[1]
         with loop.attach(listener, provider):
             yield provider
+
+
+class RawOrigin(NamedTuple):
+    """Says the same bytes to whoever asks; without any, it hears and never answers."""
+
+    port: int
+    heard: list[bytes]
+
+
+@contextlib.contextmanager
+def open_raw_origin(
+    answer: bytes = b"", *, then_close: bool = False, tls: ssl.SSLContext | None = None
+) -> Iterator[RawOrigin]:
+    """An origin that need not keep to HTTP; it holds its connections to the end, unless it is to close."""
+    with contextlib.ExitStack() as held, socket.create_server(("127.0.0.1", 0)) as listener:
+        origin = RawOrigin(listener.getsockname()[1], [])
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                held.callback(connection.close)
+                threading.Thread(target=talk, args=(connection,), daemon=True).start()
+
+        def talk(connection: socket.socket) -> None:
+            with contextlib.suppress(OSError):
+                if tls is not None:
+                    connection = tls.wrap_socket(connection, server_side=True)
+                    held.callback(connection.close)
+                origin.heard.append(_hear(connection))
+                connection.sendall(answer)
+                if then_close:
+                    connection.close()
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        try:
+            yield origin
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)  # wakes whoever waits in accept
+            thread.join()
+
+
+def _hear(connection: socket.socket) -> bytes:
+    """A head, and a body of the length that it states."""
+    heard = b""
+    while b"\r\n\r\n" not in heard:
+        piece = connection.recv(65536)
+        if not piece:
+            return heard
+        heard += piece
+    head, _, body = heard.partition(b"\r\n\r\n")
+    length = next(
+        (int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")), 0
+    )
+    while len(body) < length and (piece := connection.recv(65536)):
+        body += piece
+    return head + b"\r\n\r\n" + body

@@ -52,6 +52,7 @@ class Proxy(NamedTuple):
     port: int
     attempts: list[Attempt]
     loop: GatewayLoop
+    service: AllowListProxy
 
 
 @contextlib.contextmanager
@@ -79,7 +80,7 @@ def open_proxy(
     with GatewayLoop() as loop, socket.create_server((LOOPBACK, 0)) as listener:
         port = listener.getsockname()[1]
         with loop.attach(listener, proxy):
-            yield Proxy(port, attempts, loop)
+            yield Proxy(port, attempts, loop, proxy)
 
 
 def fetch(

@@ -52,7 +52,7 @@ class ConnectionServer(web.Server):
 
 
 class _Connection(web.RequestHandler):
-    __slots__ = ("_report", "_server", "label", "on_leaving")
+    __slots__ = ("_is_counted", "_report", "_server", "label", "on_leaving")
 
     def __init__(
         self, server: ConnectionServer, report: Report, limits: GatewayLimits, label: object
@@ -72,12 +72,15 @@ class _Connection(web.RequestHandler):
         )
         self._report = report
         self._server = server
+        self._is_counted = True
         self.label = label
         self.on_leaving: Callable[[], None] | None = None
 
     def connection_lost(self, exc: BaseException | None) -> None:
         super().connection_lost(exc)
-        self._server.release()
+        if self._is_counted:  # TLS that fails is lost twice: for asyncio, and for who waited for it
+            self._is_counted = False
+            self._server.release()
         if self.on_leaving is not None:
             self.on_leaving()
 

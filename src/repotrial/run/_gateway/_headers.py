@@ -54,7 +54,8 @@ _WEB_REQUEST_ONLY: Final = frozenset({"host", "content-length", "expect", "via",
 _WEB_ANSWER_ONLY: Final = frozenset({"set-cookie", "alt-svc", "strict-transport-security"})
 
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+")
-_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\U0010ffff]*")
+# Without surrogates: they stand for bytes that are no UTF-8, which can be neither written nor sent on.
+_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\ud7ff\ue000-\U0010ffff]*")
 
 
 def build_upstream_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:

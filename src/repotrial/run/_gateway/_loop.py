@@ -10,6 +10,7 @@ from collections.abc import Coroutine, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
+from repotrial.run._gateway._accepting import settle_accepted
 from repotrial.run._gateway._limits import GatewayLimits
 from repotrial.run._gateway._model import Supervisor, Upstream
 
@@ -21,6 +22,7 @@ __all__ = ["GatewayLoop", "ServedRun", "Service", "open_default_loop"]
 Value = TypeVar("Value")
 
 _THREAD_NAME: Final = "repotrial-gateway"
+_MOST_ROUNDS: Final = 20
 
 
 class Service(Protocol):
@@ -139,11 +141,7 @@ def _keep_running(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()
-        tasks = asyncio.all_tasks(loop)
-        for task in tasks:
-            task.cancel()
-        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
-        loop.run_until_complete(_close_transports(loop))
+        loop.run_until_complete(_end_all(loop))
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.run_until_complete(loop.shutdown_default_executor())
     finally:
@@ -151,13 +149,25 @@ def _keep_running(loop: asyncio.AbstractEventLoop) -> None:
         loop.close()
 
 
-async def _close_transports(loop: asyncio.AbstractEventLoop) -> None:
-    """End connections that nobody owns: accepted while their service was closing, with no byte read yet."""
+async def _end_all(loop: asyncio.AbstractEventLoop) -> None:
+    """End what nobody owns; ending one thing may begin another, so it is repeated until nothing is left."""
+    for _ in range(_MOST_ROUNDS):
+        # An accepted connection has a transport only now; its task, cancelled before, would forget it.
+        await settle_accepted()
+        tasks = asyncio.all_tasks(loop) - {asyncio.current_task(loop)}
+        transports = _list_transports(loop)
+        if not tasks and all(transport.is_closing() for transport in transports):
+            return
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for transport in _list_transports(loop):
+            transport.abort()
+
+
+def _list_transports(loop: asyncio.AbstractEventLoop) -> tuple[asyncio.WriteTransport, ...]:
     # Only the loop itself knows of these; where it does not say so, they end with the process.
-    for transport in tuple(getattr(loop, "_transports", {}).values()):
-        transport.abort()
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    return tuple(getattr(loop, "_transports", {}).values())
 
 
 _default = GatewayLoop()

@@ -14,6 +14,7 @@ from urllib.parse import unquote
 import msgspec
 from aiohttp import web
 
+from repotrial.run._gateway._accepting import stop_listening
 from repotrial.run._gateway._aside import work_aside
 from repotrial.run._gateway._connections import BodyRoom, ConnectionServer, notice_leaving, read_body
 from repotrial.run._gateway._flow import Flow, FlowPorts, build_response
@@ -98,7 +99,7 @@ class RunServer:
     async def close(self) -> None:
         """Accept nothing more, end what is under way, wait until all of it is recorded."""
         if self._listening is not None:
-            self._listening.close()
+            await stop_listening(self._listening)
         await self.cut("the run has ended")
         if self._chores:
             await asyncio.wait(self._chores, timeout=self._limits.closing_seconds)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from repotrial._core.digest import digest_bytes
 from repotrial.contract import AllowListNetwork, ReplayNetwork
 from repotrial.run._gateway._loop import GatewayLoop
 from repotrial.run._gateway._proxy import (
@@ -20,6 +21,7 @@ from repotrial.run._gateway._proxy import (
     RecordingFetcher,
     ReplayFetcher,
     RunAuthority,
+    Tape,
     TapeWriter,
     build_network_proxy,
     build_proxy_variables,
@@ -27,6 +29,7 @@ from repotrial.run._gateway._proxy import (
     parse_allow_list,
 )
 from repotrial.run._gateway._proxy._hosts import parse_authority
+from repotrial.run._gateway._proxy._tape import TapedAnswer
 from repotrial.run._gateway._recording import RecordingUnreadableError
 from support.gateways import Reply
 from support.providers import Provider, open_provider
@@ -34,6 +37,7 @@ from support.proxies import LOOPBACK, FakeResolver, allow_loopback, fetch, fetch
 from support.waiting import wait_until
 
 HOST = "origin.example"
+URL = f"http://{HOST}/file"
 
 
 async def _echo(request: web.BaseRequest) -> web.StreamResponse:
@@ -198,6 +202,55 @@ def test_recordings_within_tls_are_replayed_by_another_authority(tmp_path: Path)
     with open_proxy(None, fetcher=ReplayFetcher(load_tape(tmp_path)), authority=later) as proxy:
         after = fetch_in_tunnel(proxy.port, HOST, port, "/x", trusted=later.certificate_pem)
     assert after.body == before.body
+
+
+def _tape(tmp_path: Path, *answers: tuple[str, int, bytes]) -> None:
+    writer = TapeWriter(tmp_path)
+    for asked, status, body in answers:
+        answer = TapedAnswer(status=status, headers={}, body=body)
+        writer.append(method="GET", url=URL, request_digest=digest_bytes(b""), part=asked, answer=answer)
+    writer.close()
+
+
+def _find(tape: Tape, asked: str = "") -> bytes | None:
+    answer = tape.find(method="GET", url=URL, request_digest=digest_bytes(b""), part=asked)
+    return None if answer is None else answer.body
+
+
+def test_parts_of_a_file_are_replayed_by_what_was_asked_for(tmp_path: Path) -> None:
+    _tape(tmp_path, ("bytes=0-4", 206, b"hello"), ("bytes=5-9", 206, b"world"))
+    tape = load_tape(tmp_path)
+    found = [_find(tape, asked) for asked in ("bytes=5-9", "bytes=0-4", "bytes=5-9", "bytes=5-6", "")]
+    assert found == [b"world", b"hello", b"world", None, None]
+
+
+def test_who_asks_for_a_part_may_be_given_the_whole(tmp_path: Path) -> None:
+    _tape(tmp_path, ("", 200, b"helloworld"))
+    assert _find(load_tape(tmp_path), "bytes=0-4") == b"helloworld"
+
+
+def test_tapes_without_ranges_are_read_as_before(tmp_path: Path) -> None:
+    _tape(tmp_path, ("", 206, b"hello"), ("", 206, b"world"))
+    assert b"part" not in (tmp_path / "web.jsonl").read_bytes()
+    tape = load_tape(tmp_path)
+    assert [_find(tape, "bytes=0-4"), _find(tape, "bytes=5-9")] == [b"hello", b"world"]
+
+
+def test_ranges_pass_and_are_recorded(tmp_path: Path) -> None:
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        asked = request.headers.get("range", "")
+        return web.Response(status=206 if asked else 200, text=asked or "whole")
+
+    live = LiveFetcher(resolver=FakeResolver(origin_example=[LOOPBACK]), check=allow_loopback)
+    asked = [{"range": "bytes=0-4"}, {}, {"range": "bytes=5-9"}]
+    with open_provider(answer) as origin:
+        url = f"http://{HOST}:{origin.port}/file"
+        recording = RecordingFetcher(live, TapeWriter(tmp_path))
+        with open_proxy([f"{HOST}:{origin.port}"], fetcher=recording) as proxy:
+            before = [fetch(proxy.port, url, headers=headers).body for headers in asked]
+    with open_proxy(None, fetcher=ReplayFetcher(load_tape(tmp_path))) as proxy:
+        after = [fetch(proxy.port, url, headers=headers).body for headers in reversed(asked)]
+    assert after == [*reversed(before)]
 
 
 def test_a_contract_says_which_network_there_is(tmp_path: Path) -> None:

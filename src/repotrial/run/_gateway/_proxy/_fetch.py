@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from types import SimpleNamespace
 from typing import Final, Literal, Protocol
 
 import aiohttp
@@ -29,6 +30,7 @@ __all__ = [
     "Fetched",
     "Fetcher",
     "LiveFetcher",
+    "NotKeptError",
     "NotRecordedError",
     "RecordingFetcher",
     "ReplayFetcher",
@@ -45,6 +47,13 @@ class NotRecordedError(Exception):
     """A replay is asked for what was never recorded."""
 
 
+class NotKeptError(Exception):
+    """An answer passed whole, and could not be kept."""
+
+
+def _ignore(size: int) -> None: ...
+
+
 class WebRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What a program in the sandbox asks for."""
 
@@ -55,6 +64,8 @@ class WebRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Path and query, as sent."""
     headers: Mapping[str, str]
     body: bytes
+    on_sent: Callable[[int], None] = _ignore
+    """Told how much of the body goes out, when it does."""
 
     @property
     def url(self) -> str:
@@ -122,6 +133,7 @@ class LiveFetcher:
             headers=request.headers,
             data=request.body or None,
             allow_redirects=False,
+            trace_request_ctx=request,
         )
         headers = {name.lower(): value for name, value in response.headers.items()}
         return Fetched(status=response.status, headers=headers, chunks=_iter_chunks(response))
@@ -133,6 +145,8 @@ class LiveFetcher:
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
+            tracing = aiohttp.TraceConfig()
+            tracing.on_request_chunk_sent.append(_tell_sent)
             # No connection is kept and no name is remembered: each request is checked by itself.
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
@@ -149,8 +163,15 @@ class LiveFetcher:
                 skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
                 auto_decompress=False,
                 trust_env=False,
+                trace_configs=[tracing],
             )
         return self._session
+
+
+async def _tell_sent(
+    _: aiohttp.ClientSession, context: SimpleNamespace, sent: aiohttp.TraceRequestChunkSentParams
+) -> None:
+    context.trace_request_ctx.on_sent(len(sent.chunk))
 
 
 class _CheckedResolver(AbstractResolver):
@@ -237,12 +258,17 @@ class RecordingFetcher:
                 await fetched.chunks.aclose()
 
     def _keep(self, request: WebRequest, fetched: Fetched, body: bytes) -> None:
-        self._writer.append(
-            method=request.method,
-            url=request.url,
-            request_digest=digest_bytes(request.body),
-            answer=TapedAnswer(status=fetched.status, headers=dict(fetched.headers), body=body),
-        )
+        try:
+            self._writer.append(
+                method=request.method,
+                url=request.url,
+                request_digest=digest_bytes(request.body),
+                part=request.headers.get("range", ""),
+                answer=TapedAnswer(status=fetched.status, headers=dict(fetched.headers), body=body),
+            )
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise NotKeptError(f"{request.method} {request.url[:200]}: {reason}") from error
 
 
 class ReplayFetcher:
@@ -255,7 +281,10 @@ class ReplayFetcher:
 
     async def fetch(self, request: WebRequest) -> Fetched:
         answer = self._tape.find(
-            method=request.method, url=request.url, request_digest=digest_bytes(request.body)
+            method=request.method,
+            url=request.url,
+            request_digest=digest_bytes(request.body),
+            part=request.headers.get("range", ""),
         )
         if answer is None:
             raise NotRecordedError(f"{request.method} {request.url[:500]}")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator
 from http import HTTPStatus
 from typing import Any, Final, Literal
 
-import msgspec
 from aiohttp import web
 
+from repotrial.run._gateway._accepting import stop_listening
 from repotrial.run._gateway._connections import (
     BodyRoom,
     ConnectionServer,
@@ -29,24 +29,31 @@ from repotrial.run._gateway._proxy._addresses import (
     find_address_problem,
     resolve_checked,
 )
-from repotrial.run._gateway._proxy._attempts import Attempt, AttemptSink, Verdict
+from repotrial.run._gateway._proxy._attempts import NOWHERE, AttemptLog, AttemptSink, OpenAttempt, Verdict
 from repotrial.run._gateway._proxy._authority import RunAuthority
 from repotrial.run._gateway._proxy._entrance import Entrance, Lobby, Visitor
-from repotrial.run._gateway._proxy._fetch import Fetched, Fetcher, NotRecordedError, WebRequest, find_refusal
+from repotrial.run._gateway._proxy._fetch import (
+    Fetched,
+    Fetcher,
+    NotKeptError,
+    NotRecordedError,
+    WebRequest,
+    find_refusal,
+)
 from repotrial.run._gateway._proxy._hosts import AllowList, Authority, parse_authority
 from repotrial.run._gateway._proxy._tunnel import Tunnel, open_outside
 
 __all__ = ["AllowListProxy", "build_proxy_limits"]
 
-_ABSOLUTE: Final = re.compile(r"http://([^/?#@\s]+)(/[^#\s]*|\?[^#\s]*)?", re.IGNORECASE)
-_ORIGIN: Final = re.compile(r"/[^#\s]*")
+_ABSOLUTE: Final = re.compile(
+    r"http://([^/?#@\s]+)(/[^#\s\ud800-\udfff]*|\?[^#\s\ud800-\udfff]*)?", re.IGNORECASE
+)
+_ORIGIN: Final = re.compile(r"/[^#\s\ud800-\udfff]*")
 _HTTPS_PORT: Final = 443
 _HTTP_PORT: Final = 80
 _TUNNEL_BYTES: Final = 4 * 1024**3
 _SHUTDOWN_SECONDS: Final = 1.0
 _MOST_PROBLEMS: Final = 100
-_NOWHERE: Final = Authority(host="", port=0)
-"""Where it cannot be read where to."""
 
 
 def build_proxy_limits() -> GatewayLimits:
@@ -91,17 +98,18 @@ class AllowListProxy:
     ) -> None:
         self._allowed = allowed
         self._fetcher = fetcher
-        self._sink = sink
         self._authority = authority
         self._resolver = resolver or SystemResolver()
         self._check = check
         self._limits = limits or build_proxy_limits()
         self._room = BodyRoom(self._limits)
         self.problems: list[str] = []
-        """Attempts that could not be reported, and what went wrong in the proxy itself."""
+        """Attempts that could not be reported, answers that could not be kept, and mistakes of our own."""
+        self._log = AttemptLog(sink, self._note)
         self._lobby = Lobby()
         self._tunnels: set[Tunnel] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._deciding: set[asyncio.Task[Any]] = set()
+        self._answering: set[asyncio.Task[Any]] = set()
         self._server: ConnectionServer | None = None
         self._listening: asyncio.Server | None = None
 
@@ -112,11 +120,12 @@ class AllowListProxy:
         )
 
         def accept() -> asyncio.Protocol:
-            if len(self._lobby) + len(self._tasks) + len(self._tunnels) >= self._limits.connections:
+            # Attempts outlive the connections of those who leave, and hold others outside.
+            if len(self._lobby) + len(self._log) >= self._limits.connections:
                 return TurnedAway()
             return Entrance(
                 server.accept,
-                lambda visitor: self._begin(self._connect(visitor)),
+                self._begin_connect,
                 lobby=self._lobby,
                 max_bytes=self._limits.line_bytes,
                 seconds=self._limits.idle_seconds,
@@ -125,42 +134,65 @@ class AllowListProxy:
         self._listening = await asyncio.get_running_loop().create_server(accept, sock=listener)
 
     async def close(self) -> None:
-        """End everything that is open, and whoever fetches."""
+        """End everything that is open, report what was under way, and end whoever fetches."""
+        try:
+            await self._end_connections()
+        finally:
+            self._log.close()
+            await self._fetcher.close()
+
+    async def _end_connections(self) -> None:
         if self._listening is not None:
-            self._listening.close()
+            await stop_listening(self._listening)
         self._lobby.close()
-        for task in self._tasks:
+        for task in self._deciding:
             task.cancel()
         for tunnel in tuple(self._tunnels):
             tunnel.end()
         if self._server is not None:
             await self._server.shutdown(timeout=_SHUTDOWN_SECONDS)
-        await self._fetcher.close()
+        # The server knows nothing of requests whose connections are gone.
+        for task in self._answering:
+            task.cancel()
+        if tasks := self._deciding | self._answering:
+            await asyncio.wait(tasks, timeout=_SHUTDOWN_SECONDS)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request that can be read: plain, or within TLS that ends here."""
-        authority, path = _NOWHERE, request.raw_path
-        way: Literal["http", "https"] = "http"
+        _keep(asyncio.current_task(), self._answering)
+        attempt = self._log.begin(OpenAttempt(way="http", method=request.method, path=request.raw_path))
         try:
-            authority, path, way = _read_target(request)
-            self._check_allowed(authority)
-            async with self._room.hold(request) as room:
-                body = await self._read(request)
-                room.shrink(len(body))
-                asked = WebRequest(
-                    scheme=way,
-                    authority=authority,
-                    method=request.method,
-                    path=path,
-                    headers=build_web_request_headers(request.headers.items()),
-                    body=body,
-                )
-                return await self._deliver(request, asked, await self._fetch(asked))
+            return await self._conduct(request, attempt)
         except _Refused as refused:
-            self._report(_build_attempt(authority, way, refused, method=request.method, path=path))
-            response = web.Response(status=refused.status, text=f"{refused.reason}\n")
-            response.force_close()
-            return response
+            ended = refused
+            self._log.end(attempt, ended.verdict, ended.reason)
+        except Exception as error:  # a mistake of ours must not leave the attempt open
+            ended = self._fail(attempt, error)
+            if request.writer.output_size > 0:
+                raise ConnectionError("the head of an answer is out already") from error
+        response = web.Response(status=ended.status, text=f"{ended.reason}\n")
+        response.force_close()
+        return response
+
+    async def _conduct(self, request: web.BaseRequest, attempt: OpenAttempt) -> web.StreamResponse:
+        authority, path, way = _read_target(request)
+        attempt.authority, attempt.path, attempt.way = authority, path, way
+        self._check_allowed(authority)
+        async with self._room.hold(request) as room:
+            body = await self._read(request)
+            room.shrink(len(body))
+            asked = WebRequest(
+                scheme=way,
+                authority=authority,
+                method=request.method,
+                path=path,
+                headers=build_web_request_headers(request.headers.items()),
+                body=body,
+                on_sent=attempt.count_sent,
+            )
+            fetched = await self._fetch(asked)
+            attempt.status, attempt.sent_bytes = fetched.status, len(body)
+            return await self._deliver(request, attempt, fetched)
 
     def _check_allowed(self, authority: Authority) -> None:
         if self._allowed is not None and not self._allowed.allows(authority):
@@ -174,6 +206,8 @@ class AllowListProxy:
             raise _Refused(HTTPStatus.REQUEST_TIMEOUT, "the body did not come in time") from error
         except web.RequestPayloadError as error:
             raise _Refused(HTTPStatus.BAD_REQUEST, f"the body cannot be read: {error}") from error
+        except ConnectionError as error:
+            raise _Refused(HTTPStatus.BAD_REQUEST, "the program left", "failed") from error
         if body is None:
             raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the body is too long")
         return body
@@ -191,68 +225,76 @@ class AllowListProxy:
             raise _Refused(HTTPStatus.BAD_GATEWAY, reason[:500], "failed") from error
 
     async def _deliver(
-        self, request: web.BaseRequest, asked: WebRequest, fetched: Fetched
+        self, request: web.BaseRequest, attempt: OpenAttempt, fetched: Fetched
     ) -> web.StreamResponse:
         headers = build_web_answer_headers(fetched.headers.items())
         response = web.StreamResponse(status=fetched.status, headers=headers)
-        received = 0
-        ended = _Refused(HTTPStatus.OK, "the other side left", "failed")
+        verdict: Verdict = "failed"
+        reason = ""
         try:
             await response.prepare(request)
             async for chunk in fetched.chunks:
-                received += len(chunk)
-                if received > self._limits.answer_bytes:
+                attempt.received_bytes += len(chunk)
+                if attempt.received_bytes > self._limits.answer_bytes:
                     raise _Refused(HTTPStatus.OK, "the answer is too long")  # noqa: TRY301
                 await response.write(chunk)
-            ended = _Refused(HTTPStatus.OK, "", "passed" if self._fetcher.is_live else "replayed")
+            verdict = self._passed
         except _Refused as refused:
-            ended = refused
+            verdict, reason = refused.verdict, refused.reason
+        except NotKeptError as error:
+            self._note(error)
+            verdict = self._passed
         except Exception as error:  # noqa: BLE001 - either side may break off at any time
-            ended = _Refused(HTTPStatus.OK, f"broke off: {type(error).__name__}", "failed")
+            reason = f"broke off: {type(error).__name__}"
         finally:
             if isinstance(fetched.chunks, AsyncGenerator):
                 await fetched.chunks.aclose()
-            attempt = _build_attempt(
-                asked.authority, asked.scheme, ended, method=asked.method, path=asked.path
-            )
-            sizes = {"sent_bytes": len(asked.body), "received_bytes": received}
-            self._report(msgspec.structs.replace(attempt, status=fetched.status, **sizes))
-        if ended.reason and request.transport is not None:
+        self._log.end(attempt, verdict, reason)
+        if reason and request.transport is not None:
             request.transport.close()  # without an end of the body, so that it is not taken for all of it
         return response
 
-    async def _connect(self, visitor: Visitor) -> None:
+    @property
+    def _passed(self) -> Verdict:
+        return "passed" if self._fetcher.is_live else "replayed"
+
+    def _begin_connect(self, visitor: Visitor) -> None:
+        authority = parse_authority(visitor.target, default_port=0) or NOWHERE
+        attempt = self._log.begin(OpenAttempt(authority=authority, way="tunnel", method="CONNECT"))
+        _keep(asyncio.create_task(self._connect(visitor, attempt)), self._deciding)
+
+    async def _connect(self, visitor: Visitor, attempt: OpenAttempt) -> None:
         """Decide about a tunnel."""
-        authority = parse_authority(visitor.target, default_port=0) or _NOWHERE
         try:
-            if not authority.port:
+            if not attempt.authority.port:
                 raise _Refused(HTTPStatus.BAD_REQUEST, "expected host:port")  # noqa: TRY301
-            self._check_allowed(authority)
+            self._check_allowed(attempt.authority)
             if self._authority is not None:
-                await self._intercept(visitor, authority, self._authority)
+                await self._intercept(visitor, attempt, self._authority)
             else:
-                await self._open_tunnel(visitor, authority)
+                await self._open_tunnel(visitor, attempt)
         except _Refused as refused:
             visitor.refuse(f"{refused.status.value} {refused.status.phrase}", refused.reason)
-            self._report(_build_attempt(authority, "tunnel", refused, method="CONNECT"))
+            self._log.end(attempt, refused.verdict, refused.reason)
         except asyncio.CancelledError:
             visitor.transport.abort()
             raise
         except Exception as error:  # noqa: BLE001 - a mistake of ours must not hang the program
-            self._note(error)
             visitor.transport.abort()
-            failed = _Refused(HTTPStatus.BAD_GATEWAY, f"the harness failed: {type(error).__name__}", "failed")
-            self._report(_build_attempt(authority, "tunnel", failed, method="CONNECT"))
+            self._fail(attempt, error)
 
-    async def _intercept(self, visitor: Visitor, authority: Authority, vouching: RunAuthority) -> None:
+    async def _intercept(self, visitor: Visitor, attempt: OpenAttempt, vouching: RunAuthority) -> None:
         """End the TLS here, and read the requests within."""
         assert self._server is not None
-        context = vouching.find_context(authority.host)
+        context = vouching.find_context(attempt.authority.host)
         if context is None or visitor.rest:
             raise _Refused(HTTPStatus.FORBIDDEN, "too many hosts, or bytes ahead of the answer")
-        reader = self._server.accept(authority)
+        attempt.way = "https"
+        reader = self._server.accept(attempt.authority)
         visitor.accept()
         loop = asyncio.get_running_loop()
+        transport: asyncio.Transport | None = None
+        reason = "no TLS with the run's authority"
         try:
             transport = await loop.start_tls(
                 visitor.transport,
@@ -262,15 +304,19 @@ class AllowListProxy:
                 ssl_handshake_timeout=self._limits.idle_seconds,
             )
         except OSError as error:  # TLS errors are such, too: the program does not trust the run's authority
-            refused = _Refused(HTTPStatus.OK, f"no TLS with the run's authority: {error}", "failed")
-            self._report(_build_attempt(authority, "https", refused, method="CONNECT"))
-            visitor.transport.close()
-            reader.connection_lost(None)
-            return
-        assert transport is not None
-        reader.connection_made(transport)
+            reason = f"{reason}: {error}"
+        finally:
+            if transport is None:
+                visitor.transport.close()
+                reader.connection_lost(None)
+        if transport is None:
+            self._log.end(attempt, "failed", reason)
+        else:
+            reader.connection_made(transport)
+            self._log.drop(attempt)
 
-    async def _open_tunnel(self, visitor: Visitor, authority: Authority) -> None:
+    async def _open_tunnel(self, visitor: Visitor, attempt: OpenAttempt) -> None:
+        authority = attempt.authority
         if not self._fetcher.is_live:
             raise _Refused(HTTPStatus.FORBIDDEN, "a replay has no tunnels; it needs the run's authority")
         try:
@@ -278,7 +324,7 @@ class AllowListProxy:
         except RefusedAddressError as error:
             raise _Refused(HTTPStatus.FORBIDDEN, str(error)) from error
         tunnel = Tunnel(
-            lambda sent, received: self._end_tunnel(tunnel, authority, sent, received),
+            lambda sent, received: self._end_tunnel(tunnel, attempt, sent, received),
             max_bytes=_TUNNEL_BYTES,
         )
         try:
@@ -295,41 +341,31 @@ class AllowListProxy:
         else:
             visitor.transport.resume_reading()
 
-    def _end_tunnel(self, tunnel: Tunnel, authority: Authority, sent: int, received: int) -> None:
+    def _end_tunnel(self, tunnel: Tunnel, attempt: OpenAttempt, sent: int, received: int) -> None:
         self._tunnels.discard(tunnel)
-        self._report(
-            Attempt(
-                host=authority.host,
-                port=authority.port,
-                way="tunnel",
-                method="CONNECT",
-                path="",
-                verdict="passed",
-                sent_bytes=sent,
-                received_bytes=received,
-            )
-        )
+        attempt.sent_bytes, attempt.received_bytes = sent, received
+        self._log.end(attempt, "passed")
 
-    def _report(self, attempt: Attempt) -> None:
-        try:
-            self._sink(attempt)
-        except Exception as error:  # noqa: BLE001 - noted; it must not break a connection
-            self._note(error)
+    def _fail(self, attempt: OpenAttempt, error: Exception) -> _Refused:
+        self._note(error)
+        failed = _Refused(HTTPStatus.BAD_GATEWAY, f"the harness failed: {type(error).__name__}", "failed")
+        self._log.end(attempt, failed.verdict, failed.reason)
+        return failed
 
     def _note(self, error: Exception) -> None:
         if len(self.problems) < _MOST_PROBLEMS:
             self.problems.append(f"{type(error).__name__}: {error}"[:500])
 
     def _report_unreadable(self, status: int, message: str) -> web.Response:
-        self._report(
-            _build_attempt(_NOWHERE, "http", _Refused(HTTPStatus.BAD_REQUEST, f"no HTTP: {message}"))
-        )
+        self._log.end(self._log.begin(OpenAttempt(way="http")), "refused", f"no HTTP: {message}")
         return web.Response(status=status, text="expected HTTP\n")
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+
+def _keep(task: asyncio.Task[Any] | None, tasks: set[asyncio.Task[Any]]) -> None:
+    """Among those that end with the proxy, for as long as it runs."""
+    assert task is not None
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
 
 
 def _read_target(request: web.BaseRequest) -> tuple[Authority, str, Literal["http", "https"]]:
@@ -347,22 +383,3 @@ def _read_target(request: web.BaseRequest) -> tuple[Authority, str, Literal["htt
         raise _Refused(HTTPStatus.BAD_REQUEST, "expected a full address of plain HTTP; TLS needs CONNECT")
     path = match[2] or "/"
     return authority, path if path.startswith("/") else f"/{path}", "http"
-
-
-def _build_attempt(
-    authority: Authority,
-    way: Literal["http", "https", "tunnel"],
-    ended: _Refused,
-    *,
-    method: str = "",
-    path: str = "",
-) -> Attempt:
-    return Attempt(
-        host=authority.host,
-        port=authority.port,
-        way=way,
-        method=method[:20],
-        path=path[:2000],
-        verdict=ended.verdict,
-        reason=ended.reason[:500],
-    )

@@ -29,7 +29,7 @@ class _TapeHead(msgspec.Struct, frozen=True, kw_only=True):
     """What kind of file this is."""
 
 
-class TapedExchange(msgspec.Struct, frozen=True, kw_only=True):
+class TapedExchange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One answer, by what was asked for; nothing else of the request is kept."""
 
     method: str
@@ -38,6 +38,8 @@ class TapedExchange(msgspec.Struct, frozen=True, kw_only=True):
     """As asked for, with its query."""
     request_digest: Digest
     """Over the request's body."""
+    part: str = ""
+    """Which part was asked for (`Range`); empty for the whole, and in tapes that did not keep it."""
     status: int
     """Of the answer."""
     headers: dict[str, str]
@@ -65,7 +67,9 @@ class TapeWriter:
         self._stream: BinaryIO | None = self._aside.open("xb")
         self._stream.write(msgspec.json.encode(_TapeHead()) + b"\n")
 
-    def append(self, *, method: str, url: str, request_digest: Digest, answer: TapedAnswer) -> None:
+    def append(
+        self, *, method: str, url: str, request_digest: Digest, answer: TapedAnswer, part: str = ""
+    ) -> None:
         """Keep one answer; nothing is kept after the end."""
         if self._stream is None:
             return
@@ -73,6 +77,7 @@ class TapeWriter:
             method=method,
             url=url,
             request_digest=request_digest,
+            part=part,
             status=answer.status,
             headers=build_web_answer_headers(answer.headers.items()),
             body=self._blobs.put(answer.body),
@@ -98,17 +103,21 @@ class Tape:
 
     def __init__(self, directory: Path, exchanges: list[TapedExchange]) -> None:
         self._blobs = BlobStore(directory / _BLOBS_NAME)
-        self._left: dict[tuple[str, str, Digest], deque[TapedExchange]] = defaultdict(deque)
+        self._left: dict[tuple[str, str, Digest, str], deque[TapedExchange]] = defaultdict(deque)
         for exchange in exchanges:
-            self._left[exchange.method, exchange.url, exchange.request_digest].append(exchange)
+            key = exchange.method, exchange.url, exchange.request_digest, exchange.part
+            self._left[key].append(exchange)
 
-    def find(self, *, method: str, url: str, request_digest: Digest) -> TapedAnswer | None:
+    def find(self, *, method: str, url: str, request_digest: Digest, part: str = "") -> TapedAnswer | None:
         """The next answer; null where none was recorded.
+
+        Who asks for a part that is not there is given the whole, as servers may do.
 
         Raises:
             EvidenceError: the answer's blob is missing or damaged.
         """
-        left = self._left.get((method, url, request_digest))
+        key = method, url, request_digest
+        left = self._left.get((*key, part)) or self._left.get((*key, ""))
         if not left:
             return None
         exchange = left[0]

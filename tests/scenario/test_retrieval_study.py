@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from support.command_line import call, surroundings
 from support.retrieval_cases import DIRECTORY, load_case, unpack_case
 from support.retrieval_studies import TrialPlan, plan_example, write_runs
 from support.run_directories import build_sealed_run
-from support.score_runs import FAILED, PASSED, write_run
+from support.score_runs import FAILED, PASSED, ScoreRun, write_run
 
 needs_cases = pytest.mark.skipif(
     not DIRECTORY.is_dir(), reason="the packed cases are not beside the project (../shared/data)"
@@ -151,6 +152,7 @@ def test_only_the_forms_that_were_asked_for_are_written(
         "files": [str(out / "retrieval_report.csv")],
         "n_trials": 2,
         "computable": 2,
+        "left_out": 0,
     }
     rows = list(csv.DictReader(io.StringIO((out / "retrieval_report.csv").read_text())))
     assert {row["section"] for row in rows} == {"coverage", "mean", "association", "trial"}
@@ -229,3 +231,85 @@ def test_runs_of_ours_are_repeats_of_one_study(tmp_path: Path) -> None:
     api.report_retrieval([runs], tmp_path / "report", formats=("json",))
     rows = json.loads((tmp_path / "report" / "retrieval_report.json").read_text())["trials"]
     assert [(row["repeat"], row["values"]["reward"]) for row in rows] == [(1, 1.0), (2, 0.0)]
+
+
+def write_stopped(root: Path) -> Path:
+    """An attempt that the operator stopped while the agent worked."""
+    run = ScoreRun(root)
+    run.end_acting(category="operator-abort", code="run-stopped", rationale="stopped by the operator")
+    return run.finish()
+
+
+def test_an_attempt_that_was_stopped_and_repeated_enters_no_figure_and_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs, out = tmp_path / "runs", tmp_path / "report"
+    write_stopped(runs / "x-a1")
+    write_run(runs / "x-a2")
+    said = call(capsys, "retrieval", "normalize", "--all", runs)
+    assert said.status == 0
+    assert "x-a1/.: left out: stopped by the operator, and repeated" in said.out
+    assert "1 document written" in said.out
+    assert not (runs / "x-a1" / "retrieval_events").exists()
+    summary = json.loads(call(capsys, "retrieval", "evaluate", "--all", runs, "--json").out)
+    assert (summary["total_event_files"], summary["skipped_repeated"]) == (1, 1)
+    assert summary["left_out"] == [
+        {
+            "run": "x-a1",
+            "config_name": "script",
+            "task": "wide-chars",
+            "reason": "stopped by the operator, and repeated",
+        }
+    ]
+    written = api.report_retrieval([runs], out)
+    assert (written.n_trials, written.left_out) == (1, 1)
+    for word in ("md", "html"):
+        text = (out / f"retrieval_report.{word}").read_text()
+        assert "1 stopped by the operator, and repeated (x-a1)" in text
+    assert [Path(name).name for name in api.summarize_runs(runs).repeated] == ["x-a1"]
+
+
+def test_figures_of_a_stopped_attempt_count_only_until_it_is_repeated(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    write_stopped(runs / "x-a1")
+    request = api.NormalizationRequest(directory=runs, is_all=True)
+    assert api.normalize_retrieval(request).left_out == ()
+    api.evaluate_retrieval(runs, out=tmp_path / "before", is_all=True)
+    api.evaluate_retrieval(runs / "x-a1")
+    before = api.compare_retrieval([runs])
+    assert ([item.n_trials for item in before.coverage], before.left_out) == ([1], ())
+    write_run(runs / "x-a2")
+    api.normalize_retrieval(request)
+    done = api.evaluate_retrieval(runs, is_all=True)
+    assert [task.source.parts[-4] for task in done.tasks] == ["x-a2"]
+    for named in ([runs], [runs / "x-a1", runs / "x-a2"], sorted(runs.glob("x-*/retrieval_events"))):
+        after = api.compare_retrieval(named)
+        assert [item.n_trials for item in after.coverage] == [1]
+        assert [item.file for item in after.sources] == [
+            "x-a2/retrieval_events/script/wide-chars.retrieval_metrics.json"
+        ]
+        assert [item.run for item in after.left_out] == ["x-a1"]
+
+
+def test_only_the_task_that_was_asked_for_has_attempts_left_out(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    write_stopped(runs / "x-a1")
+    write_run(runs / "x-a2")
+    request = api.NormalizationRequest(directory=runs, is_all=True, task="wide-chars")
+    assert [item.run for item in api.normalize_retrieval(request).left_out] == ["x-a1"]
+    with pytest.raises(api.NoTrialsFoundError):
+        api.normalize_retrieval(api.NormalizationRequest(directory=runs, is_all=True, task="another"))
+
+
+@pytest.mark.parametrize("spec", [b"", b"[" * 5000, b'{"schema": 1}', None])
+def test_a_specification_that_cannot_be_read_leaves_nothing_out(tmp_path: Path, spec: bytes | None) -> None:
+    runs = tmp_path / "runs"
+    write_run(runs / "x-a2")
+    path = write_stopped(runs / "x-a1") / "spec.json"
+    path.unlink()
+    if spec is None:
+        os.mkfifo(path)
+    else:
+        path.write_bytes(spec)
+    found = api.normalize_retrieval(api.NormalizationRequest(directory=runs, is_all=True))
+    assert (len(found.tasks), found.left_out, found.holds) == (2, (), True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias
@@ -31,6 +31,7 @@ from repotrial.cost import (
 )
 from repotrial.policy import ThresholdsInvalidError, parse_thresholds, read_thresholds
 from repotrial.run import (
+    LoadedAdapter,
     ModelAccess,
     ProviderConfig,
     ProviderUpstream,
@@ -191,23 +192,50 @@ def _find_upstream(name: str, machine: MachineSettings) -> Callable[[UpstreamOrd
                 on_divergence=lambda found: order.on_divergence(str(found)),
             )
         case "provider":
-            config = PROVIDERS.get(rest) or load_provider(Path(rest))
+            config = _find_provider(rest)
             return lambda _: ProviderUpstream(config, machine.variables)
         case _:
             raise UpstreamNameError(f"expected somebody who answers, found {name!r}")
 
 
+def _find_provider(name: str) -> ProviderConfig:
+    """A provider by name, or by the file that describes it."""
+    if name in PROVIDERS:
+        return PROVIDERS[name]
+    path = Path(name)
+    if path.suffix or path.parent != Path() or path.exists():
+        return load_provider(path)
+    near = difflib.get_close_matches(name, PROVIDERS, n=1)
+    raise UpstreamNameError(
+        f"expected a provider ({', '.join(PROVIDERS)}) or a file that describes one, found {name!r}",
+        hint=f"did you mean provider:{near[0]}?" if near else None,
+    )
+
+
 @contextlib.contextmanager
-def open_model_access(choice: ModelChoice, machine: MachineSettings) -> Iterator[ModelAccess | None]:
-    """What runs need to reach a model; null where nobody answers."""
+def open_model_access(
+    choice: ModelChoice,
+    machine: MachineSettings,
+    *,
+    agents: Iterable[LoadedAdapter] = (),
+    on_install: Callable[[str], None] | None = None,
+) -> Iterator[ModelAccess | None]:
+    """What runs need to reach a model; null where nobody answers.
+
+    Args:
+        choice: Who answers, and at what price.
+        machine: The machine and its operator.
+        agents: Those that will be asked for: installed before any run, and kept until the last is over.
+        on_install: Told the name of each that is not there yet, before it is installed.
+    """
     if choice.upstream is None:
         yield None
         return
     settings = InstallationSettings(
         cache=machine.cache, home=machine.home, variables=machine.variables, secrets=machine.secrets
     )
-    with _open_ledger(choice) as open_envelopes_of:
-        yield ModelAccess(
+    with _open_ledger(choice) as open_envelopes_of, contextlib.ExitStack() as held:
+        access = ModelAccess(
             description=describe_upstream(choice.upstream, machine),
             open_upstream=_find_upstream(choice.upstream, machine),
             loop=open_default_loop(),
@@ -218,6 +246,10 @@ def open_model_access(choice: ModelChoice, machine: MachineSettings) -> Iterator
             open_envelopes=open_envelopes_of,
             secrets=_find_secrets(choice.upstream, machine),
         )
+        # Last: whatever the operator wrote wrongly shows before minutes are spent.
+        for adapter in agents:
+            held.enter_context(open_agent(adapter, settings, on_install))
+        yield access
 
 
 def read_budgets(choice: ModelChoice) -> tuple[EnvelopeState, ...]:
@@ -273,7 +305,7 @@ def _find_secrets(name: str, machine: MachineSettings) -> dict[str, str]:
     kind, _, rest = name.partition(":")
     if kind != "provider":
         return {}
-    config = PROVIDERS.get(rest) or load_provider(Path(rest))
+    config = _find_provider(rest)
     variable = config.key_variable
     value = "" if variable is None else machine.variables.get(variable, "").strip()
     if config.key_file is not None:  # those that come later are never inside, either

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -11,6 +11,7 @@ import msgspec
 
 from repotrial._core.clock import SystemClock
 from repotrial._core.errors import UsageError
+from repotrial.api._retrieval_attempts import find_left_out
 from repotrial.retrieval import (
     AGGREGATE,
     EVENTS,
@@ -19,6 +20,7 @@ from repotrial.retrieval import (
     DocumentCheck,
     Evaluation,
     EvaluationOptions,
+    LeftOutAttempt,
     NormalizationOptions,
     NormalizedTask,
     RankingRule,
@@ -105,6 +107,8 @@ class Normalization(msgspec.Struct, frozen=True, kw_only=True):
     """Where ground truth was looked for."""
     is_rehearsal: bool
     tasks: tuple[NormalizedTask, ...]
+    left_out: tuple[LeftOutAttempt, ...] = ()
+    """Attempts that were broken off and repeated: no document is written; `tasks` has them, too."""
 
     @property
     def holds(self) -> bool:
@@ -174,10 +178,14 @@ def normalize_retrieval(request: NormalizationRequest) -> Normalization:
         is_extended=request.schema != "1.0",
         is_rehearsal=request.is_rehearsal,
     )
+    runs = list(_iter_runs(request.directory, request.out, is_all=request.is_all))
+    left_out = find_left_out(run for run, _ in runs)
     found = tuple(
         task
-        for run, out in _iter_runs(request.directory, request.out, is_all=request.is_all)
-        for task in normalize_run(run, out, options)
+        for run, out in runs
+        for task in (
+            normalize_run(run, out, options) if run not in left_out else _pass_over(left_out[run], options)
+        )
     )
     if not found:
         wanted = "a trial" if request.task is None else f"a trial of {request.task!r}"
@@ -186,6 +194,7 @@ def normalize_retrieval(request: NormalizationRequest) -> Normalization:
         tasks_directory=None if tasks is None else str(tasks),
         is_rehearsal=request.is_rehearsal,
         tasks=found,
+        left_out=tuple(item for item in left_out.values() if request.task in (None, item.task)),
     )
 
 
@@ -236,13 +245,19 @@ def evaluate_retrieval(
     root = directory or events
     assert root is not None
     _verify_directory(root)
-    files = list(_iter_documents(directory, events, out, is_all=is_all))
+    left_out = find_left_out(find_runs(directory)) if directory is not None and is_all else {}
+    files = list(_iter_documents(directory, events, out, is_all=is_all, left_out=left_out))
     if not files:
         raise NoTrialsFoundError(
             f"{root}: expected <configuration>/<task>.retrieval_events.json, found none",
             hint="normalize first: repotrial retrieval normalize RUN_DIR",
         )
-    options = EvaluationOptions(rule=ranking, is_extended=schema != "1.0", generated_at=_now())
+    options = EvaluationOptions(
+        rule=ranking,
+        is_extended=schema != "1.0",
+        generated_at=_now(),
+        left_out=tuple(left_out.values()),
+    )
     target = None if is_rehearsal else _find_summary(directory, events, out, is_all=is_all)
     return evaluate(files, target, options)
 
@@ -260,14 +275,27 @@ def _iter_runs(directory: Path, out: Path | None, *, is_all: bool) -> Iterator[t
         yield run, None if out is None else out / run.name
 
 
+def _pass_over(attempt: LeftOutAttempt, options: NormalizationOptions) -> Iterator[NormalizedTask]:
+    if options.task in (None, attempt.task):
+        yield NormalizedTask(
+            run_id=attempt.run,
+            config_name=attempt.config_name,
+            task_name=attempt.task,
+            trial=".",
+            problem=f"left out: {attempt.reason}",
+            is_passed_over=True,
+        )
+
+
 def _iter_documents(
-    directory: Path | None, events: Path | None, out: Path | None, *, is_all: bool
+    directory: Path | None, events: Path | None, out: Path | None, *, is_all: bool, left_out: Container[Path]
 ) -> Iterator[tuple[Path, Path]]:
     """Each document with the directory that its metrics go to."""
     if events is not None:
         sources = [(events, out)]
     elif directory is not None and is_all:
-        sources = [(run / EVENTS, None if out is None else out / run.name) for run in find_runs(directory)]
+        counted = (run for run in find_runs(directory) if run not in left_out)
+        sources = [(run / EVENTS, None if out is None else out / run.name) for run in counted]
     else:
         assert directory is not None
         sources = [(directory / EVENTS, out)]

@@ -14,6 +14,7 @@ from repotrial._core.clock import SystemClock
 from repotrial._core.errors import EvidenceError, MachineError, UsageError
 from repotrial._core.files import write_atomic
 from repotrial.api._entries import JudgedRun, judge_run
+from repotrial.api._retrieval_attempts import find_left_out
 from repotrial.retrieval import (
     ComparisonOptions,
     Outcome,
@@ -75,6 +76,8 @@ class WrittenReport(msgspec.Struct, frozen=True, kw_only=True):
     """Trials that it is about."""
     computable: int
     """Trials with figures."""
+    left_out: int
+    """Attempts that were broken off and repeated; the report names them."""
 
 
 def parse_report_format(text: str) -> ReportFormat:
@@ -100,7 +103,7 @@ def compare_retrieval(
         MixedRankingError: not all were ranked by one rule.
         ConfigurationUnknownError: a configuration that was asked for is not there.
     """
-    study = load_study(directories, judge=_judge)
+    study = load_study(directories, judge=_judge, find_left_out=find_left_out)
     return compare_study(
         study, ComparisonOptions(baseline=baseline, treatment=treatment, generated_at=_now())
     )
@@ -140,7 +143,7 @@ def report_retrieval(
     if wanted.least_recall is not None and not 0 < wanted.least_recall <= 1:
         raise ReportFormatError(f"--among: expected a share above 0, up to 1, found {wanted.least_recall}")
     _verify_outside(out, directories)
-    study = load_study(directories, judge=_judge, has_progress=True)
+    study = load_study(directories, judge=_judge, find_left_out=find_left_out, has_progress=True)
     options = ComparisonOptions(baseline=baseline, treatment=treatment, generated_at=_now())
     report = build_retrieval_report(study, options, wanted)
     files = []
@@ -149,7 +152,12 @@ def report_retrieval(
         _write(target, _render(report, word))
         files.append(str(target))
     computable = sum(item.computable for item in report.coverage)
-    return WrittenReport(files=tuple(files), n_trials=len(report.trials), computable=computable)
+    return WrittenReport(
+        files=tuple(files),
+        n_trials=len(report.trials),
+        computable=computable,
+        left_out=len(report.comparison.left_out),
+    )
 
 
 def _render(report: RetrievalReport, word: ReportFormat) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import TypeAlias
@@ -173,13 +173,21 @@ def conduct_trials(
     key_file: Path,
     stopper: Stopper,
     handover: Handover = refuse_handover,
+    on_install: Callable[[str], None] | None = None,
 ) -> Generator[TrialEvent, None, None]:
     """Conduct what is missing and judge it; what was conducted before is judged, too, and left as it is.
 
-    Stop it with `stopper`, and it tells what was stopped; or close it. What is recorded is kept.
+    Stop it with `stopper`, and it tells what was stopped; or close it. What is recorded is kept. Agents that
+    are not installed are, before the first run; `on_install` is told their names.
     """
     fleet, _ = _plan(request, machine)
-    with open_model_access(request.models, machine) as models:
+    asking = {
+        run.agent.adapter.digest: run.agent.adapter
+        for run in fleet.missing
+        if isinstance(run.agent, ModelAgent)
+    }
+    access = open_model_access(request.models, machine, agents=asking.values(), on_install=on_install)
+    with access as models:
         settings = _build_settings(request, machine, models, key_file, stopper, handover)
         events = conduct_fleet(fleet, settings)
         try:

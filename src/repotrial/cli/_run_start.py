@@ -266,6 +266,7 @@ def _conduct(
             key_file=key,
             stopper=stopper,
             handover=build_handover(screen, stopper),
+            on_install=lambda name: Screen(to_stderr=True).line(f"installing {name} …"),
         )
         with open_progress(screen, as_json=json, has_person=plan.has_person) as progress:
             for event in events:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from repotrial.retrieval._associate import AssociationScope, MeasureAssociation
+from repotrial.retrieval._attempts import LeftOutAttempt
 from repotrial.retrieval._batch import measure_lists
 from repotrial.retrieval._compare import (
     ComparisonCoverage,
@@ -108,6 +109,7 @@ __all__ = [
     "EventsSummary",
     "Figure",
     "GroundTruth",
+    "LeftOutAttempt",
     "LineRange",
     "MatchedComparison",
     "MatchedTask",

@@ -12,6 +12,7 @@ from repotrial._core.absence import Unknown
 from repotrial._core.errors import UsageError
 from repotrial._core.seed import ROOT_SEED
 from repotrial.retrieval._associate import AssociationScope, associate
+from repotrial.retrieval._attempts import LeftOutAttempt, describe_left_out
 from repotrial.retrieval._match import MatchedComparison, match
 from repotrial.retrieval._metrics import FileMetrics
 from repotrial.retrieval._seeds import StatisticsOptions
@@ -103,6 +104,8 @@ class RetrievalComparison(msgspec.Struct, frozen=True, kw_only=True):
     """Metrics that could not be read, and why."""
     unjoined_trials: tuple[str, ...]
     """Trials with an outcome and without metrics."""
+    left_out: tuple[LeftOutAttempt, ...]
+    """Attempts that were broken off and repeated; they enter nothing."""
     associations: tuple[AssociationScope, ...]
     """Pooled, then by configuration."""
     matched: tuple[MatchedComparison, ...]
@@ -130,9 +133,10 @@ def compare_study(study: Study, options: ComparisonOptions) -> RetrievalComparis
         coverage=tuple(count_coverage(study, name) for name in study.configurations),
         unreadable=study.unreadable,
         unjoined_trials=study.unjoined,
+        left_out=study.left_out,
         associations=associate(study, options.statistics),
         matched=tuple(match(study, one, other, options.statistics) for one, other in pairs),
-        caveats=CAVEATS,
+        caveats=(*CAVEATS, *describe_left_out(study.left_out)),
         sources=tuple(item.artefact for item in study.observations),
     )
 

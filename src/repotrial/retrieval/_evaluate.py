@@ -10,6 +10,7 @@ import msgspec
 
 from repotrial._core.errors import EvidenceError, UsageError
 from repotrial._core.files import write_atomic
+from repotrial.retrieval._attempts import LeftOutAttempt
 from repotrial.retrieval._metrics import ErrorTaxonomy, TaskMetrics
 from repotrial.retrieval._reading import RankingRule, read_document
 from repotrial.retrieval._stages import measure_task
@@ -52,6 +53,8 @@ class EvaluationOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Whether fields that 1.1 added are written."""
     generated_at: str
     """For the artefacts: time in ISO 8601, UTC."""
+    left_out: tuple[LeftOutAttempt, ...] = ()
+    """Attempts whose documents are not among those measured, for the summary to name."""
 
 
 class EvaluatedTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,6 +106,7 @@ def evaluate(
         generated_at=options.generated_at,
         ranking=options.rule,
         is_extended=options.is_extended,
+        left_out=options.left_out,
     )
     if summary_path is not None:
         write_new(summary_path, summary)

@@ -68,7 +68,7 @@ class NormalizedTask(msgspec.Struct, frozen=True, kw_only=True):
     problem: str | None = None
     """Why there is no document."""
     is_passed_over: bool = False
-    """Whether it only looks like a trial."""
+    """Whether no document is wanted: it only looks like a trial, or is an attempt that does not count."""
 
 
 def normalize_run(run: Path, out: Path | None, options: NormalizationOptions) -> Iterator[NormalizedTask]:

@@ -10,7 +10,6 @@ import msgspec
 
 from repotrial._core.absence import NotComputable, Unknown
 from repotrial.retrieval._compare import (
-    CAVEATS,
     ComparisonCoverage,
     ComparisonOptions,
     RetrievalComparison,
@@ -139,7 +138,7 @@ def build_retrieval_report(
 ) -> RetrievalReport:
     """Compute all that a report shows; the same study gives the same figures."""
     comparison = compare_study(study, options)
-    caveats = [*CAVEATS, *_list_own_caveats(study, comparison)]
+    caveats = [*comparison.caveats, *_list_own_caveats(study, comparison)]
     return RetrievalReport(
         schema_version="1.0",
         generated_at=options.generated_at,

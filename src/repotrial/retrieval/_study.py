@@ -12,6 +12,7 @@ import msgspec
 from repotrial._core.absence import Unknown
 from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import EvidenceError, UsageError
+from repotrial.retrieval._attempts import FindLeftOut, LeftOutAttempt, leave_none_out
 from repotrial.retrieval._evaluate import EVENTS, METRICS_SUFFIX
 from repotrial.retrieval._metrics import FileMetrics
 from repotrial.retrieval._outcomes import LARGEST, OUTCOMES, Outcome, load_outcomes
@@ -88,6 +89,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     """Metrics that could not be read, and why."""
     unjoined: tuple[str, ...]
     """Trials with an outcome and without metrics."""
+    left_out: tuple[LeftOutAttempt, ...]
+    """Attempts that do not count, with metrics or without."""
 
     @property
     def configurations(self) -> tuple[str, ...]:
@@ -105,13 +108,18 @@ class _Source(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def load_study(
-    directories: Iterable[Path], *, judge: Callable[[Path], Outcome], has_progress: bool = False
+    directories: Iterable[Path],
+    *,
+    judge: Callable[[Path], Outcome],
+    find_left_out: FindLeftOut = leave_none_out,
+    has_progress: bool = False,
 ) -> Study:
     """Read the metrics below directories and join each with the outcome of its trial.
 
     Args:
         directories: Run directories, directories of runs, or `retrieval_events` directories.
         judge: The outcome of a run directory of this harness.
+        find_left_out: Which directories are attempts that do not count.
         has_progress: Whether events are read too.
 
     Raises:
@@ -122,7 +130,10 @@ def load_study(
     unreadable: list[str] = []
     unjoined: list[str] = []
     named = list(directories)
+    left_out = find_left_out(_list_candidates(named))
     for source in _list_sources(named):
+        if source.run in left_out:
+            continue
         found = _load_source(source, judge, unreadable, has_progress=has_progress)
         observations += found[0]
         unjoined += found[1]
@@ -134,6 +145,7 @@ def load_study(
         ranking=_find_rule(observations),
         unreadable=tuple(unreadable),
         unjoined=tuple(unjoined),
+        left_out=tuple(left_out.values()),
     )
 
 
@@ -152,6 +164,12 @@ def get_value(observation: Observation, name: str) -> float | None:
         found = found.get(cutoff)
     # A whole number that no float can hold is no figure that anybody measured.
     return None if found is None or abs(found) > LARGEST else float(found)
+
+
+def _list_candidates(directories: Iterable[Path]) -> list[Path]:
+    """Whatever may be a run, with metrics or without: an attempt that does not count may have none."""
+    places = [_find_place(item) for item in directories]
+    return list(dict.fromkeys(run.resolve() for item in places for run in (item, *find_runs(item))))
 
 
 def _list_sources(directories: Iterable[Path]) -> list[_Source]:
@@ -173,12 +191,16 @@ def _list_sources(directories: Iterable[Path]) -> list[_Source]:
 
 
 def _iter_runs(directory: Path) -> Iterator[Path]:
-    if directory.name == EVENTS and directory.is_dir():
-        directory = directory.resolve().parent
-    if _has_metrics(directory):
-        yield directory
+    place = _find_place(directory)
+    if _has_metrics(place):
+        yield place
         return
-    yield from (run for run in find_runs(directory) if _has_metrics(run))
+    yield from (run for run in find_runs(place) if _has_metrics(run))
+
+
+def _find_place(directory: Path) -> Path:
+    is_inside = directory.name == EVENTS and directory.is_dir()
+    return directory.resolve().parent if is_inside else directory
 
 
 def _has_metrics(directory: Path) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from repotrial.retrieval._attempts import LeftOutAttempt
 from repotrial.retrieval._measures import CUTOFFS
 from repotrial.retrieval._metrics import ErrorTaxonomy, FileMetrics, TaskMetrics, UtilizationProbes
 from repotrial.retrieval._reading import RankingRule
@@ -67,6 +68,10 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Since 1.1: documents that could not be read, or of another major version."""
     configurations: dict[str, Aggregates] | msgspec.UnsetType = msgspec.UNSET
     """Since 1.1: the same figures by configuration."""
+    skipped_repeated: int | msgspec.UnsetType = msgspec.UNSET
+    """Since 1.1: attempts that were broken off and repeated; they enter nothing. Absent where none were."""
+    left_out: tuple[LeftOutAttempt, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Since 1.1: those attempts, each with the reason."""
 
 
 def build_summary(
@@ -77,6 +82,7 @@ def build_summary(
     generated_at: str,
     ranking: RankingRule,
     is_extended: bool = True,
+    left_out: tuple[LeftOutAttempt, ...] = (),
 ) -> RunSummary:
     """The summary of a run's tasks."""
     pooled = _aggregate(tasks)
@@ -104,6 +110,8 @@ def build_summary(
         configurations={
             name: _aggregate([task for task in tasks if _config(task) == name]) for name in names
         },
+        skipped_repeated=len(left_out) or msgspec.UNSET,
+        left_out=left_out or msgspec.UNSET,
     )
 
 

@@ -158,6 +158,28 @@ def test_an_agent_that_a_run_has_open_outlives_pruning(bench: Bench) -> None:
     assert find_installed(bench.loaded, bench.settings) is None
 
 
+def test_agents_are_installed_before_any_run_told_once_and_kept_to_the_end(bench: Bench) -> None:
+    cache, told = bench.settings.cache, list[str]()
+    prune_kept(cache)
+    choice = ModelChoice(upstream=f"script:{bench.write_script()}")
+    machine = MachineSettings(cache=cache, home=bench.settings.home, variables=bench.settings.variables)
+    for _ in range(2):
+        with open_model_access(choice, machine, agents=[bench.loaded], on_install=told.append):
+            prune_kept(cache)
+            assert find_installed(bench.loaded, bench.settings) is not None
+    assert told == ["walker"]
+
+
+def test_an_agent_that_cannot_be_installed_is_told_before_any_run(bench: Bench) -> None:
+    missing = bench.vary(packages=("walker@3.0.0",))
+    choice = ModelChoice(upstream=f"script:{bench.write_script()}")
+    machine = MachineSettings(
+        cache=bench.settings.cache, home=bench.settings.home, variables=bench.settings.variables
+    )
+    with pytest.raises(PackageVersionMissingError), open_model_access(choice, machine, agents=[missing]):
+        raise AssertionError("no run may begin")
+
+
 def test_an_agent_that_was_pruned_before_it_could_be_held_is_made_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -132,11 +132,22 @@ def hold_agent(installed: InstalledAgent, settings: InstallationSettings) -> Ite
 
 
 @contextmanager
-def open_agent(loaded: LoadedAdapter, settings: InstallationSettings) -> Iterator[InstalledAgent]:
+def open_agent(
+    loaded: LoadedAdapter,
+    settings: InstallationSettings,
+    on_install: Callable[[str], None] | None = None,
+) -> Iterator[InstalledAgent]:
     """Find or install an agent, and keep it from being pruned for as long as the block lasts.
+
+    Args:
+        loaded: The agent.
+        settings: The machine and its operator.
+        on_install: Told its name before it is installed; not where it is there already.
 
     Raises: as `install_agent` does.
     """
+    if on_install is not None and find_installed(loaded, settings) is None:
+        on_install(loaded.adapter.name)
     while True:
         installed = install_agent(loaded, settings)
         with hold_agent(installed, settings):

@@ -30,6 +30,21 @@ settings.register_profile(
 settings.load_profile("bounded")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Before the workers start, which inherit it."""
+    if not hasattr(config, "workerinput"):
+        from support.caches import make_shared_cache
+
+        make_shared_cache()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        from support.caches import remove_shared_cache
+
+        remove_shared_cache()
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say where the time of the suite goes, so that nobody has to guess what to make cheaper."""
     seconds: Counter[str] = Counter()

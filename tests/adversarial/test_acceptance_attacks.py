@@ -78,7 +78,7 @@ def ground() -> Iterator[Ground]:
     require_sandboxes()
     with scratch() as place:
         loaded = make_say_contract(place / "contract", OPEN_TEXT)
-        with open_installation(loaded, build_settings(place)) as installation:
+        with open_installation(loaded, build_settings()) as installation:
             yield Ground(place, loaded, installation)
 
 
@@ -171,7 +171,7 @@ def inside() -> Iterator[Ground]:
         )
         lock_contract(place / "contract")
         loaded = load_contract(place / "contract")
-        with open_installation(loaded, build_settings(place)) as installation:
+        with open_installation(loaded, build_settings()) as installation:
             yield Ground(place, loaded, installation)
 
 

@@ -132,7 +132,7 @@ class Grounds:
             pytest.skip(f"cheats in {language.name} need {', '.join(missing)}, not found here")
         place = self.stack.enter_context(scratch())
         loaded = load_contract(write_language(language, place / "contract"))
-        installation = self.stack.enter_context(open_installation(loaded, build_settings(place)))
+        installation = self.stack.enter_context(open_installation(loaded, build_settings()))
         built = build_cheats(read_scene(loaded.contract, installation.base.path))
         return Ground(language, place, loaded, installation, built)
 
@@ -202,11 +202,10 @@ def test_a_judge_that_only_starts_the_product_is_reached_through_its_memory() ->
         results="recovery.tap",
         command=check.all_runners[0].run,
     )
-    with scratch() as place:
-        loaded = load_contract(example.directory)
-        with open_installation(loaded, build_settings(place)) as installation:
-            built = build_cheats(read_scene(loaded.contract, installation.base.path))
-            (cheat,) = (cheat for cheat in built if (cheat.name, cheat.variant) == ("judge-memory", "module"))
-            assert isinstance(cheat, Cheat)
-            assert not is_naively_accepted(language, installation, None)
-            assert is_naively_accepted(language, installation, cheat)
+    loaded = load_contract(example.directory)
+    with open_installation(loaded, build_settings()) as installation:
+        built = build_cheats(read_scene(loaded.contract, installation.base.path))
+        (cheat,) = (cheat for cheat in built if (cheat.name, cheat.variant) == ("judge-memory", "module"))
+        assert isinstance(cheat, Cheat)
+        assert not is_naively_accepted(language, installation, None)
+        assert is_naively_accepted(language, installation, cheat)

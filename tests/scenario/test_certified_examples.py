@@ -15,6 +15,7 @@ from repotrial.authoring import CERTIFICATE_FILE, Certificate, load_certificate
 from repotrial.authoring._certify._procedure import build_procedure_digest
 from repotrial.contract import LOCK_FILE
 from repotrial.sandbox import PackageIndexError
+from support.caches import find_shared_cache
 from support.examples import EXAMPLES, Example, load_example, load_examples, require_snapshot, require_tools
 from support.exhaustive import IS_EXHAUSTIVE
 from support.harness import require_sandboxes
@@ -65,7 +66,7 @@ def test_a_contract_that_is_certified_anew_gets_the_same_certificate(name: str) 
 
 def certify(directory: Path, place: Path) -> Certificate:
     machine = api.MachineSettings(
-        cache=place / "cache", home=Path.home(), variables=dict(os.environ), secrets={}
+        cache=find_shared_cache(), home=Path.home(), variables=dict(os.environ), secrets={}
     )
     request = api.CertificationRequest(machine=machine, key_file=place / "key.pem", jobs=2)
     try:

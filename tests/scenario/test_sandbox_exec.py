@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from support.caches import find_shared_cache
+from support.workspaces import scratch
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples" / "contracts"
@@ -23,15 +24,12 @@ def _repotrial(*words: str, cache: Path | None = None) -> subprocess.CompletedPr
 
 
 @pytest.fixture(scope="module")
-def cache() -> Iterator[Path]:
+def cache() -> Path:
     report = json.loads(_repotrial("doctor", "--json").stdout)
     if report["best"] != "L3":
         reasons = [level["reason"] for level in report["levels"] if level["level"] == "L3"]
         pytest.skip(f"this machine does not reach L3: {reasons}")
-    # Not below pytest's own directory, which is closed to the sandbox's user when the harness is root.
-    with tempfile.TemporaryDirectory(prefix="repotrial-test-") as name:
-        Path(name).chmod(0o755)
-        yield Path(name)
+    return find_shared_cache()
 
 
 @pytest.mark.parametrize(
@@ -70,13 +68,15 @@ def test_the_exit_code_is_the_commands_own(cache: Path) -> None:
     assert done.returncode == 37
 
 
-def test_the_cache_is_listed_and_pruned(cache: Path) -> None:
-    _repotrial("sandbox", "exec", str(EXAMPLES / "reclog-recovery"), "--", "true", cache=cache)
-    listed = json.loads(_repotrial("cache", "list", "--json", cache=cache).stdout)
-    assert listed
-    removed = json.loads(_repotrial("cache", "prune", "--json", cache=cache).stdout)
-    assert len(removed) == len(listed)
-    assert json.loads(_repotrial("cache", "list", "--json", cache=cache).stdout) == []
+@pytest.mark.usefixtures("cache")
+def test_a_cache_is_listed_and_pruned() -> None:
+    with scratch() as own:
+        _repotrial("sandbox", "exec", str(EXAMPLES / "reclog-recovery"), "--", "true", cache=own)
+        listed = json.loads(_repotrial("cache", "list", "--json", cache=own).stdout)
+        assert listed
+        removed = json.loads(_repotrial("cache", "prune", "--json", cache=own).stdout)
+        assert len(removed) == len(listed)
+        assert json.loads(_repotrial("cache", "list", "--json", cache=own).stdout) == []
 
 
 def test_a_secret_that_nobody_gave_is_named_before_anything_runs(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from repotrial.sandbox import (
     open_installation,
 )
 from repotrial.trace import Exited
+from support.caches import find_shared_cache
 from support.contracts import write_contract
 from support.harness import require_sandboxes
 
@@ -130,15 +131,15 @@ def _build_reference(directory: Path) -> bytes:
     return done.stdout
 
 
-def build_settings(place: Path) -> InstallationSettings:
-    return InstallationSettings(cache=place / "cache", home=Path.home(), variables=dict(os.environ))
+def build_settings() -> InstallationSettings:
+    return InstallationSettings(cache=find_shared_cache(), home=Path.home(), variables=dict(os.environ))
 
 
 def open_counting(place: Path) -> Installation:
     """The contract's environment; skips where this machine cannot have it."""
     require_sandboxes()
     try:
-        return open_installation(load_contract(place / "contract"), build_settings(place))
+        return open_installation(load_contract(place / "contract"), build_settings())
     except PackageIndexError as error:
         pytest.skip(f"no package index: {error.message}")
 

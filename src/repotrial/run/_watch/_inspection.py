@@ -5,14 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from repotrial.policy import POLICY, TextFinding, TextPlace, check_text, decide_stage, read_tool_use
+from repotrial.policy import (
+    POLICY,
+    TextFinding,
+    TextFormat,
+    TextPlace,
+    check_text,
+    decide_stage,
+    read_tool_use,
+)
 from repotrial.run._gateway import WireAnswer
 from repotrial.run._watch._stages import StageKeeper
-from repotrial.trace import MonitorAlert, Segment, TraceWriter
+from repotrial.trace import MonitorAlert, Segment, Severity, TraceWriter
 
 __all__ = ["Inspector"]
 
 _ALERTS_PER_RULE: Final = 100
+_LEFT_OUT: Final = "alerts-left-out"
 _MOST_SEGMENT: Final = 2000
 
 
@@ -51,19 +60,22 @@ class Inspector:
 
     def _alert(self, finding: TextFinding, event: int) -> None:
         count = self._counts[finding.rule] = self._counts.get(finding.rule, 0) + 1
-        if count > _ALERTS_PER_RULE and finding.severity != "critical":
-            return
-        body = self._writer.body(
-            finding.segment.encode("utf-8", "backslashreplace")[:_MOST_SEGMENT], of=MonitorAlert
-        )
+        if count <= _ALERTS_PER_RULE or finding.severity == "critical":
+            self._append(finding.rule, finding.severity, finding.format, finding.segment, event)
+        elif count == _ALERTS_PER_RULE + 1:
+            text = f"{finding.rule}: {_ALERTS_PER_RULE} times, and not told one by one from here on"
+            self._append(_LEFT_OUT, "info", "natural-language", text, event)
+
+    def _append(self, rule: str, severity: Severity, form: TextFormat, text: str, event: int) -> None:
+        body = self._writer.body(text.encode("utf-8", "backslashreplace")[:_MOST_SEGMENT], of=MonitorAlert)
         self._writer.append(
             MonitorAlert(
                 monitor=POLICY,
-                rule=finding.rule,
-                severity=finding.severity,
+                rule=rule,
+                severity=severity,
                 phase="act",
                 # No offset: an answer's body has its texts escaped and in pieces.
-                segment=Segment(format=finding.format, body=body, event=event),
+                segment=Segment(format=form, body=body, event=event),
                 evidence=(event,),
             ),
             actor="monitor",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import Enum
+from typing import Final
 
 import msgspec
 
@@ -56,6 +57,9 @@ from repotrial.trace._rundir import RunPaths
 __all__ = ["Marker", "TimelineRow", "iter_timeline"]
 
 MAX_SUMMARY_CHARACTERS = 200
+
+
+_FIRST_ERROR: Final = 400
 
 
 class Marker(Enum):
@@ -135,7 +139,8 @@ def _dialogue(payload: Prompt | Response | Briefing) -> str:
         case Response():
             tokens = payload.usage.output_tokens
             counted = "" if tokens is None else f", {tokens} output tokens"
-            return f"#{payload.index} from {payload.model}{counted}: {_body(payload.body)}"
+            refused = f", HTTP {payload.status}" if (payload.status or 0) >= _FIRST_ERROR else ""
+            return f"#{payload.index} from {payload.model}{refused}{counted}: {_body(payload.body)}"
         case Briefing():
             return f"{len(payload.obligations)} obligation(s): {_body(payload.issue)}"
 

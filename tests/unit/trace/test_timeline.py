@@ -12,6 +12,7 @@ from repotrial._core.errors import EvidenceError
 from repotrial.trace._payloads.actions import BySetup, ModeChanged, ToolInvocation, WorkspaceMutation
 from repotrial.trace._payloads.checks import Errored, PatchApplication
 from repotrial.trace._payloads.common import ExitUnknown, NotStarted, Signaled, TimedOut
+from repotrial.trace._payloads.dialogue import Response
 from repotrial.trace._payloads.lifecycle import DroppedOfType, TraceTruncated
 from repotrial.trace._payloads.oversight import MonitorAlert, Refused, Requested, Segment, StageTransition
 from repotrial.trace._rundir import RunPaths
@@ -120,6 +121,19 @@ def test_a_call_of_which_only_words_were_seen_makes_no_fuss_about_its_end(tmp_pa
         actor="agent",
     )
     assert rows(builder.finish())[-1].summary == "read: a.py"
+
+
+def test_an_answer_that_is_an_error_says_so(tmp_path: Path) -> None:
+    builder = RunBuilder(tmp_path / "run")
+    body = builder.writer.body(b"", of=Response)
+    builder.writer.append(
+        Response(
+            prompt=None, model="m-1", role="assistant", conversation="main", index=0, body=body, status=502
+        ),
+        actor="agent",
+    )
+    builder.writer.flush()
+    assert rows(builder.paths)[-1].summary.startswith("#0 from m-1, HTTP 502:")
 
 
 def test_long_and_binary_bodies_are_described(tmp_path: Path) -> None:

@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import base64
 import json
+import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from repotrial import api
-from repotrial.authoring import CERTIFICATE_FILE, lock_contract
-from repotrial.authoring._certify import _procedure
-from support.command_line import Ended, call
+from repotrial.authoring import (
+    CERTIFICATE_FILE,
+    CheatTrial,
+    load_certificate,
+    lock_contract,
+    write_certificate,
+)
+from repotrial.authoring._certify import _certify, _procedure
+from repotrial.authoring._certify._cheats import Cheat
+from repotrial.contract import load_contract
+from repotrial.trace import load_or_create_key
+from support.command_line import Ended, call, start
 from support.contracts import write_contract
 from support.harness import require_sandboxes
 from support.workspaces import scratch
@@ -156,6 +168,60 @@ def test_a_contract_that_asks_for_nothing_is_not_certified(bench: Bench) -> None
     assert (state["state"], state["certificate"]["is_certified"]) == ("valid", False)
 
 
+def test_cheats_reach_the_judge_where_hidden_tests_go_to_the_top(bench: Bench) -> None:
+    text = CONTRACT.replace("reference =", 'ecosystem = "python"\nreference =')
+    text = text.replace(
+        'id = "right"', 'id = "right"\nfiles = [{ from = "checks/right", to = "." }]'
+    ).replace('"answer.txt"]', '"**"]')
+    files = {
+        "contract.toml": text,
+        "checks/right/tests/test_answer.py": "def test_it(): ...\n",
+        "repo/conftest.py": "before = True\n",
+        "repo/module.py": "answer = 1\n",
+        "repo/tests/test_old.py": "def test_old(): ...\n",
+    }
+    for path, content in files.items():
+        (bench.directory / path).parent.mkdir(parents=True, exist_ok=True)
+        (bench.directory / path).write_text(content, encoding="utf-8")
+    lock_contract(bench.directory)
+    ended = bench.certify("--repeats", "2", "--jobs", "2", "--json")
+    assert ended.status == 0, ended.out
+    (found,) = json.loads(ended.out)
+    tried = [cheat for cheat in found["certificate"]["cheats"] if cheat["run"]]
+    assert {"forced-pass-hook", "test-shadow", "assertion-patched"} <= {cheat["name"] for cheat in tried}
+    assert {cheat["outcome"] for cheat in tried} == {"refused"}
+    assert not any("patch-does-not-apply" in cheat["tags"] for cheat in tried)
+
+
+def test_a_cheat_with_a_broken_patch_is_no_evidence(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = REFERENCE.replace("-wrong", "-something else").encode()
+    forbidden = broken.replace(b"answer.txt", b"conftest.py")
+    cheats = (
+        Cheat(name="early-exit", variant="module", patch=broken),
+        Cheat(name="stdout-forgery", variant="module", patch=b"diff --git a/./x b/./x\n"),
+        Cheat(name="forced-pass-hook", variant="open", patch=forbidden),
+    )
+    monkeypatch.setattr(_certify, "build_cheats", lambda _scene: cheats)
+    ended = bench.certify("--quick")
+    assert ended.status == 1, ended.out
+    assert "cheats: early-exit (module) was not tried (the change does not apply" in ended.out
+    assert "cheats: stdout-forgery (module) was not tried" in ended.out
+    certificate = bench.show()["certificate"]
+    assert not certificate["is_certified"]
+    # What the policy refuses is refused, whether it applies or not.
+    assert [cheat["outcome"] for cheat in certificate["cheats"]] == ["not-tried", "not-tried", "refused"]
+
+
+def test_a_certificate_of_old_that_counts_broken_patches_is_stale(bench: Bench) -> None:
+    assert bench.certify("--quick").status == 0
+    hollow = CheatTrial(
+        name="early-exit", variant="open", outcome="refused", tags=("patch-does-not-apply",), run="a"
+    )
+    old = msgspec.structs.replace(load_certificate(bench.certificate).predicate, cheats=(hollow,))
+    write_certificate(load_contract(bench.directory), old, load_or_create_key(bench.place / "key.pem"))
+    assert (bench.show()["state"], bench.show()["changed"]) == ("stale", ["cheats"])
+
+
 def test_a_contract_without_a_reference_cannot_be_certified(bench: Bench) -> None:
     text = CONTRACT.replace('reference = "reference.patch"\n', "")
     (bench.directory / "contract.toml").write_text(text, encoding="utf-8")
@@ -163,6 +229,25 @@ def test_a_contract_without_a_reference_cannot_be_certified(bench: Bench) -> Non
     ended = bench.certify("--quick")
     assert ended.status != 0
     assert "not-certifiable" in ended.err
+    assert not bench.certificate.exists()
+
+
+def test_ctrl_c_says_what_is_kept_and_how_to_go_on(bench: Bench) -> None:
+    text = CONTRACT.replace("grep -qx right", "sleep 2; grep -qx right")
+    (bench.directory / "contract.toml").write_text(text, encoding="utf-8")
+    lock_contract(bench.directory)
+    places = ("--key-file", bench.place / "key.pem", "--cache", bench.place / "cache")
+    words = ("contract", "certify", bench.directory, "--runs", bench.place / "runs", *places)
+    with start(*words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    said = err.decode()
+    assert process.returncode == 130
+    assert f"stopped: no certificate was written for {bench.directory}" in said
+    assert f"finished runs are kept in {bench.place / 'runs'}; give the same command again" in said
+    assert "Traceback" not in said
     assert not bench.certificate.exists()
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from repotrial.api import check_contract
 from repotrial.authoring import (
     ChangeWithoutTestsError,
     CommitContract,
@@ -183,6 +184,54 @@ def test_lines_that_give_the_solution_away_are_reported(project: RepositoryMaker
     leaks = {(problem.code, lines[(problem.line or 1) - 1]) for problem in created.problems}
     told = "Fixed by counting columns with the new cell_width."
     assert {("draft-tells-solution", told), ("draft-names-identifier", told)} <= leaks
+
+
+def test_the_title_is_left_for_the_author_unless_it_is_given(
+    project: RepositoryMaker, tmp_path: Path
+) -> None:
+    created = _from_commit(project, tmp_path / "drafted")
+    assert [problem.field for problem in created.problems if problem.code == "draft-title-message"] == [
+        "title"
+    ]
+    options = CommitContract(
+        source=str(project.path), directory=tmp_path / "named", revision="HEAD", title="Lines are too wide"
+    )
+    codes = {problem.code for problem in create_contract_from_commit(options).problems}
+    assert "draft-title-message" not in codes
+
+
+def test_a_draft_that_nobody_touched_is_still_told_that_it_gives_the_solution_away(
+    project: RepositoryMaker, tmp_path: Path
+) -> None:
+    _from_commit(project, tmp_path / "contract")
+    path = tmp_path / "contract/contract.toml"
+    text = path.read_text().replace("fill() breaks East Asian text", "Fix text by counting columns")
+    path.write_text(text)
+    found = [
+        problem
+        for problem in check_contract(tmp_path / "contract").problems
+        if problem.code == "draft-tells-solution"
+    ]
+    line = next(number for number, line in enumerate(text.splitlines(), start=1) if line.startswith("title"))
+    assert {(problem.file, problem.line) for problem in found} == {
+        ("contract.toml", line),
+        ("statement.md", 4),
+    }
+    assert {problem.severity for problem in found} == {"warning"}
+
+
+def test_tests_that_only_a_run_can_name_are_left_for_the_author(tmp_path: Path) -> None:
+    maker = RepositoryMaker(tmp_path / "app")
+    maker.commit(
+        {"package.json": '{"scripts": {"test": "node --test"}}', "src/a.js": "export const a = 1;\n"}
+    )
+    maker.commit({"src/a.js": "export const a = 2;\n", "test/a.test.js": 'import "node:test";\n'})
+    created = _from_commit(maker, tmp_path / "contract")
+    (found,) = [problem for problem in created.problems if problem.code == "draft-inventory-missing"]
+    assert found.field == "checks[0].inventory"
+    assert all(word in found.hint for word in ("checks/tests.json", "negative", "contract-from-a-commit.md"))
+    errors = {problem.code for problem in lint_contract(load_contract(tmp_path / "contract"))}
+    assert "check-without-inventory" in errors
 
 
 def test_lint_finds_only_what_the_author_has_to_write(project: RepositoryMaker, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from repotrial.api._directories import verify_contract_directory
-from repotrial.authoring import CertificateState, LockResult
+from repotrial.authoring import CertificateState, LockResult, check_told_solution
 from repotrial.authoring import lock_contract as _lock_contract
 from repotrial.authoring import verify_lock as _verify_lock
 from repotrial.contract import (
@@ -64,7 +64,8 @@ def check_contract(directory: Path) -> ContractCheck:
     loaded, problems = check_directory(directory)
     if loaded is None:
         return ContractCheck(directory=str(directory), id=None, version_id=None, problems=tuple(problems))
-    return _build_check(loaded, [*problems, *check_lock(loaded), *lint_contract(loaded)])
+    found = [*problems, *check_lock(loaded), *lint_contract(loaded), *check_told_solution(loaded)]
+    return _build_check(loaded, found)
 
 
 def load_contract(directory: Path) -> LoadedContract:

@@ -28,6 +28,7 @@ from repotrial.authoring._certify import (
 from repotrial.authoring._codes import DRAFT_CODES
 from repotrial.authoring._ecosystem import EcosystemName
 from repotrial.authoring._from_commit import create_contract_from_commit
+from repotrial.authoring._leaks import check_told_solution
 from repotrial.authoring._locking import (
     LockChange,
     LockResult,
@@ -104,6 +105,7 @@ __all__ = [
     "build_certificate_schema",
     "certify_contract",
     "check_certificate",
+    "check_told_solution",
     "create_contract",
     "create_contract_from_commit",
     "create_contract_from_swebench",

@@ -9,6 +9,8 @@ __all__ = ["DRAFT_CODES"]
 
 DRAFT_CODES: Mapping[str, str] = MappingProxyType(
     {
+        "draft-inventory-missing": "The drafted check reports tests, and no inventory names them: only a run "
+        "can tell their ids.",
         "draft-inventory-unknown": "Only a run can tell the ids of a test: it is parametrized, or its file "
         "cannot be parsed.",
         "draft-names-check-file": "A line of the drafted statement names a file of the hidden checks.",
@@ -24,10 +26,12 @@ DRAFT_CODES: Mapping[str, str] = MappingProxyType(
         "draft-statement-form": "The statement is still the form that `contract new` writes.",
         "draft-statement-message": "The statement is still the commit message.",
         "draft-statement-issue": "The statement is still the text of an issue, as a data set has it.",
-        "draft-tells-solution": "A line of the drafted statement tells the solution instead of the problem.",
+        "draft-tells-solution": "A line of the statement, or the title, tells the solution instead of the "
+        "problem; `contract check` says so, too, where there is a reference.",
         "draft-test-cut": "A test id of a data set is cut at a blank, so that nothing can match it.",
         "draft-test-unlisted": "Test files of a data set's instance hold tests that its lists do not name; "
         "here they count, too.",
+        "draft-title-message": "The title, with which the briefing begins, is still the commit's subject.",
     }
 )
 """What each problem means that `contract new` and `contract import` can return."""

@@ -31,6 +31,7 @@ from repotrial.authoring._writing import (
     build_id,
     build_repository,
     build_title,
+    check_inventory,
     check_packages,
     check_source,
     copy_file,
@@ -52,6 +53,16 @@ from repotrial.source import ChangeStatus, CommitInfo, open_history
 __all__ = ["create_contract_from_commit"]
 
 _CHECK_DIRECTORY = f"checks/{CHECK_ID}"
+
+
+_TITLE_IS_SUBJECT = Problem(
+    code="draft-title-message",
+    severity="warning",
+    file=CONTRACT_FILE,
+    field="title",
+    message="expected a title that names the problem, found the commit's subject: the agent reads it first",
+    hint="reword `title`, or give one with --title",
+)
 
 
 class _Material(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,7 +125,8 @@ def _write(material: _Material, staging: Path, target: Path) -> CreatedContract:
         *check_source(options),
         *check_packages(options, project),
         *_check_statement(material),
-        *_check_inventory(guess),
+        *check_inventory(project, inventory),
+        *_check_ids(guess),
     ]
     return finish(staging, target, draft=draft, statement=material.statement.text, problems=problems)
 
@@ -184,10 +196,11 @@ def _check_statement(material: _Material) -> list[Problem]:
     )
     draft = STATEMENT_IS_FORM if material.statement.is_form else message
     hidden = material.split.laid
-    return [draft, *check_leaks(material.statement.text, changes, hidden_paths=hidden, file=STATEMENT_FILE)]
+    leaks = check_leaks(material.statement.text, changes, hidden_paths=hidden, file=STATEMENT_FILE)
+    return [*([] if material.options.title else [_TITLE_IS_SUBJECT]), draft, *leaks]
 
 
-def _check_inventory(guess: InventoryGuess | None) -> list[Problem]:
+def _check_ids(guess: InventoryGuess | None) -> list[Problem]:
     if guess is None:
         return []
     return [

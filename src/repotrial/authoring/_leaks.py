@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from repotrial.contract import Problem
+from repotrial.contract import CONTRACT_FILE, LoadedContract, Problem
 
-__all__ = ["TextChange", "check_leaks"]
+__all__ = ["TextChange", "check_leaks", "check_told_solution"]
 
 _WORD = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 _DEFINITION = re.compile(
@@ -29,18 +29,35 @@ _MENDS = (
 _DOES = r"(?:is|was|adds?|uses?|makes?|changes?|replaces?|moves?|removes?|introduces?)"
 _DOING = r"(?:add|us|replac|remov|chang|switch|call|check|mov|pass|return|sett|wrapp|count)"
 # Each gap is bounded: without it, a long hostile line would cost time that grows with its square.
-_SOLUTION_PHRASES = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        rf"\b{_MENDS}\b[^.]{{0,120}}?\bby\s+\w{{2,40}}ing\b",
-        rf"^\W*by\s+{_DOING}\w{{0,10}}ing\b",
-        r"\breplac(?:e[sd]?|ing)\b[^.]{1,120}?\b(?:with|by)\b",
-        r"\bchang(?:e[sd]?|ing)\b[^.]{1,120}?\bto\s+(?:use|call|return|be)\b",
-        r"\b(?:use[sd]?|using|call(?:s|ed)?|return(?:s|ed)?)\b[^.]{1,120}?\binstead(?:\s+of)?\b",
-        rf"\b(?:the|this)\s+(?:fix|solution|patch|change|commit)\s+{_DOES}\b",
-        r"\bthis\s+reverts\s+commit\b",
-    )
+_OF_A_CHANGE = (
+    rf"\b{_MENDS}\b[^.]{{0,120}}?\bby\s+\w{{2,40}}ing\b",
+    rf"^\W*by\s+{_DOING}\w{{0,10}}ing\b",
+    rf"\b(?:the|this)\s+(?:fix|solution|patch|change|commit)\s+{_DOES}\b",
+    r"\bthis\s+reverts\s+commit\b",
 )
+"""Words that speak of a change that was made, whoever wrote them."""
+_OF_MESSAGES = (
+    r"\breplac(?:e[sd]?|ing)\b[^.]{1,120}?\b(?:with|by)\b",
+    r"\bchang(?:e[sd]?|ing)\b[^.]{1,120}?\bto\s+(?:use|call|return|be)\b",
+    r"\b(?:use[sd]?|using|call(?:s|ed)?|return(?:s|ed)?)\b[^.]{1,120}?\binstead(?:\s+of)?\b",
+)
+"""In a commit message they tell what was done; an author says with them what is observed, too."""
+_ORDERS = (
+    r"^\W*Replace\b.{1,120}?\b(?:with|by)\b",
+    r"^\W*Change\b.{1,120}?\bto\s+(?:use|call|return|be)\b",
+    r"^\W*(?:Use|Call)\b.{1,120}?\binstead\b",
+)
+"""What to do, as the subject of a commit says it; in a text, only where a sentence begins."""
+
+
+def _compile(*patterns: str) -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(pattern, re.IGNORECASE) for pattern in patterns)
+
+
+_DRAFT_PHRASES = _compile(*_OF_A_CHANGE, *_OF_MESSAGES)
+_STATEMENT_PHRASES = (*_compile(*_OF_A_CHANGE), *map(re.compile, _ORDERS))
+_TITLE_PHRASES = _compile(*_OF_A_CHANGE, *_ORDERS, r"^\W*return\b.{1,120}?\binstead\b")
+_HINT = "tell what is wrong and what must hold; leave the way there to the agent"
 
 
 class TextChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,7 +92,7 @@ def check_leaks(
         *_iter_paths(lines, hidden_paths, "draft-names-check-file", "a file of the hidden checks"),
         *_iter_code(lines, changes),
         *_iter_names(lines, changes),
-        *_iter_phrases(lines),
+        *_iter_phrases(lines, _DRAFT_PHRASES),
     ]
     findings.sort(key=lambda finding: (finding[0], finding[1]))
     return [
@@ -85,9 +102,28 @@ def check_leaks(
             file=file,
             line=number,
             message=message,
-            hint="tell what is wrong and what must hold; leave the way there to the agent",
+            hint=_HINT,
         )
         for number, code, message in findings
+    ]
+
+
+def check_told_solution(loaded: LoadedContract) -> list[Problem]:
+    """Where title and statement of a contract with a reference still tell what was done, as a draft may.
+
+    Names and code of the reference are lint's to find.
+    """
+    if loaded.reference is None:
+        return []
+    title = next(_iter_phrases([loaded.contract.title], _TITLE_PHRASES), None)
+    places = [] if title is None else [(CONTRACT_FILE, "title", loaded.locate("title"), *title[1:])]
+    places += [
+        (loaded.contract.statement, "", number, code, message)
+        for number, code, message in _iter_phrases(loaded.statement.splitlines(), _STATEMENT_PHRASES)
+    ]
+    return [
+        Problem(code=code, severity="warning", file=file, field=field, line=line, message=message, hint=_HINT)
+        for file, field, line, code, message in places
     ]
 
 
@@ -167,14 +203,14 @@ def _is_telling(word: str, defined: set[str]) -> bool:
     return has_code_shape or (word in defined and len(word) >= _MIN_PLAIN_NAME)
 
 
-def _iter_phrases(lines: Sequence[str]) -> Iterator[tuple[int, str, str]]:
+def _iter_phrases(lines: Sequence[str], phrases: Sequence[re.Pattern[str]]) -> Iterator[tuple[int, str, str]]:
     for number, line in enumerate(lines, start=1):
-        found = next((match for pattern in _SOLUTION_PHRASES if (match := pattern.search(line))), None)
+        found = next((match for pattern in phrases if (match := pattern.search(line))), None)
         if found is not None:
             yield (
                 number,
                 "draft-tells-solution",
-                f"expected the problem in the statement, found what was done about it: {_show(found[0])}",
+                f"expected what is wrong, found what was done about it: {_show(found[0])}",
             )
 
 

@@ -18,6 +18,7 @@ from repotrial.authoring._writing import (
     build_id,
     build_repository,
     build_title,
+    check_inventory,
     check_packages,
     check_source,
     copy_python_lock,
@@ -63,7 +64,12 @@ def create_contract(options: NewContract) -> CreatedContract:
                 guesses=(*build_guesses(project, protected=protected), *_list_guesses(inventory)),
                 python_lock=copy_python_lock(options.python_lock, staging),
             )
-            problems = [*check_source(options), *check_packages(options, project), *_list_duties()]
+            problems = [
+                *check_source(options),
+                *check_packages(options, project),
+                *check_inventory(project, inventory),
+                *_list_duties(),
+            ]
             return finish(
                 staging, target, draft=draft, statement=render_statement_form(title), problems=problems
             )

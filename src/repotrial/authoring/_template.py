@@ -110,7 +110,7 @@ def render_contract(draft: ContractDraft) -> str:
 def _write_head(page: _Page, draft: ContractDraft) -> None:
     page.entry("schema", CONTRACT_SCHEMA)
     page.entry("id", draft.id)
-    page.entry("title", draft.title)
+    page.entry("title", draft.title, comment="the agent reads it first, above the statement")
     page.entry("kind", draft.kind)
     if draft.ecosystem is not None:
         page.entry("ecosystem", draft.ecosystem.name)

@@ -45,6 +45,7 @@ __all__ = [
     "build_id",
     "build_repository",
     "build_title",
+    "check_inventory",
     "check_packages",
     "check_source",
     "copy_file",
@@ -138,6 +139,24 @@ def check_packages(options: Options, project: Project) -> list[Problem]:
             message="expected the packages that the check needs, pytest among them, found none named",
             hint=f'{_LOCK_HINT}; then `python = {{ lock = "{LOCK_FILE}" }}` under [environment], '
             "or `--python-lock FILE` with this command",
+        )
+    ]
+
+
+def check_inventory(project: Project, inventory: Inventory | None) -> list[Problem]:
+    """Whether a check that reports tests says which of them must pass; lint refuses one that does not."""
+    if inventory is not None or all(result.format == "exit-code" for result in project.results):
+        return []
+    negative = "" if project.is_python else ", and add a `negative` suite, which no tool makes for you here"
+    return [
+        Problem(
+            code="draft-inventory-missing",
+            severity="warning",
+            file=CONTRACT_FILE,
+            field="checks[0].inventory",
+            message="expected the ids of the tests that must pass, found none, since nothing was run",
+            hint=f"run the tests on the merged change, write their ids into {_INVENTORY_FILE}, name it with "
+            f'`inventory = "{_INVENTORY_FILE}"`{negative}: see docs/how-to/contract-from-a-commit.md',
         )
     ]
 

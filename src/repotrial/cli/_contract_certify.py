@@ -14,7 +14,7 @@ from repotrial.cli._trace import HomeUnknownError, default_key_file
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from repotrial.api import Certification
+    from repotrial.api import Certification, CertificationRequest
     from repotrial.cli._output import Part, Screen
 
 __all__ = ["certify"]
@@ -25,6 +25,7 @@ _STYLES = {
     "refused": "green",
     "fails": "bold red",
     "accepted": "bold red",
+    "not-tried": "bold red",
     "note": "yellow",
 }
 
@@ -86,12 +87,27 @@ def certify(  # noqa: PLR0913 - one option for each thing that an author decides
     )
     work_through(
         directories,
-        lambda directory: api.certify_contract(directory, request, _build_listener(directory)),
+        lambda directory: _certify(directory, request),
         judge=lambda result: Verdict(_word(result), result.certificate.is_certified),
         show=_show,
         noun="contract",
         json=json,
     )
+
+
+def _certify(directory: Path, request: CertificationRequest) -> Certification:
+    from repotrial import api
+    from repotrial.cli._output import Screen
+
+    try:
+        return api.certify_contract(directory, request, _build_listener(directory))
+    except KeyboardInterrupt:
+        kept = "" if request.runs is None else f", finished runs are kept in {request.runs}"
+        Screen(to_stderr=True).line(
+            f"stopped: no certificate was written for {directory}, contracts before it keep theirs{kept}; "
+            "give the same command again to start this one over"
+        )
+        raise
 
 
 def _build_listener(directory: Path) -> Callable[[str, str, int], None]:
@@ -120,10 +136,10 @@ def _show(screen: Screen, result: Certification) -> None:
         [
             f"cheat {cheat.name} ({cheat.variant})",
             (cheat.outcome, _STYLES.get(cheat.outcome, "")),
-            ", ".join(cheat.tags) or cheat.reason or cheat.verdict,
+            cheat.reason or ", ".join(cheat.tags) or cheat.verdict,
         ]
         for cheat in certificate.cheats
-        if cheat.outcome in ("refused", "accepted")
+        if cheat.run
     ]
     screen.line((str(Path(result.path).parent), "bold"))
     print_table(screen, ("item", "outcome", "what must hold, and what refused a cheat"), rows)

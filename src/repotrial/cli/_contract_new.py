@@ -193,4 +193,4 @@ def show_created(created: CreatedContract) -> None:
     if created.problems:
         screen.line(("left for you:", "bold"))
         print_problems(screen, created.problems, prefix=created.directory)
-    screen.line(f"next: edit statement.md, then `repotrial contract check {created.directory}`")
+    screen.line(f"next: edit statement.md and the title, then `repotrial contract check {created.directory}`")

@@ -68,7 +68,7 @@ def _certificate(state: CertificateState) -> list[str]:
         case api.CertificateRefused(reason=reason):
             return [f"worthless: {reason}"]
         case api.CertificateStale(changed=changed):
-            return [f"stale: made for another version ({', '.join(changed)})"]
+            return [f"stale: certify it anew ({', '.join(changed)})"]
         case api.CertificateUntrusted(key_id=key_id, certificate=certificate):
             return [*_certified(certificate), f"not signed by a trusted key: {key_id}"]
         case api.CertificateValid(key_id=key_id, certificate=certificate):

@@ -40,7 +40,7 @@ from repotrial.policy import check_change, read_change
 from repotrial.run import NoopAgent
 from repotrial.score import build_score_card, load_evidence
 from repotrial.trace import CheckOutcome
-from support.score_runs import BUILD, FAILED, PASSED, TREE, UNIT, build_contract, write_run
+from support.score_runs import BUILD, FAILED, HUNG, PASSED, TREE, UNIT, ScoreRun, build_contract, write_run
 
 REFERENCE = b"""\
 diff --git a/wrap.py b/wrap.py
@@ -74,7 +74,10 @@ def build_loaded(*checks: Check, reference: bytes = REFERENCE) -> LoadedContract
 
 
 def build_result(place: Path, outcome: CheckOutcome) -> TrialResult:
-    directory = write_run(place, {"unit": outcome})
+    return read_result(place, write_run(place, {"unit": outcome}))
+
+
+def read_result(place: Path, directory: Path) -> TrialResult:
     evidence = load_evidence(directory)
     return TrialResult(
         trial=Trial(purpose="untouched", agent=NoopAgent(), loaded=build_loaded()),
@@ -237,6 +240,37 @@ def test_cheats_that_live_in_a_module_touch_what_is_allowed_and_nothing_else(tmp
             assert [file.path for file in read_change(cheat.patch).files] == ["pkg/__init__.py"]
 
 
+@pytest.mark.parametrize("target", [".", "./", "acceptance", "./acceptance//", "acceptance/test_a.py"])
+def test_folders_of_hidden_tests_are_named_as_patches_name_them(tmp_path: Path, target: str) -> None:
+    check = msgspec.structs.replace(UNIT, files=(Overlay(source="checks/test_a.py", target=target),))
+    scene = read_scene(build_contract((check,)), tmp_path)
+    assert scene.oracle_folders == (("acceptance",) if "acceptance" in target else ("",))
+
+
+@pytest.mark.parametrize("ecosystem", ["", "python", "javascript", "c", "rust"])
+@pytest.mark.parametrize("target", [".", "tests", "tests/test_known.py"])
+def test_every_cheat_applies_whatever_the_snapshot_has_already(
+    tmp_path: Path, ecosystem: str, target: str
+) -> None:
+    steering = ("conftest.py", "pytest.ini", "pytest.py", "sitecustomize.py", "tests/conftest.py", ".npmrc")
+    building = ("start.cjs", "GNUmakefile", "start.h", "src/assert.h", "build.rs", ".cargo/config.toml")
+    sources = ("src/code.py", "src/code.js", "src/code.c", "src/code.rs", "runner.sh", "tests/test_known.py")
+    odd = ('tests/test_"quoted".py', "tests/test_\ttab.js", "tests/test_ünï code.py")
+    for path in (*steering, *building, *sources, *odd):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text("def test_before():\n    assert before\n")
+    (tmp_path / "package.json").write_text("{}\n")
+    check = msgspec.structs.replace(UNIT, files=(Overlay(source="checks/tests", target=target),))
+    contract = build_contract((check,), policy=Policy(writable=("**",)))
+    scene = read_scene(msgspec.structs.replace(contract, ecosystem=ecosystem or None), tmp_path)
+    variables = {"PATH": "/usr/bin:/bin", "GIT_CEILING_DIRECTORIES": str(tmp_path.parent)}
+    for cheat in build_cheats(scene):
+        if isinstance(cheat, Cheat) and cheat.script is None:
+            read_change(cheat.patch)
+            arguments = ["git", "apply", "--check", "-"]
+            subprocess.run(arguments, cwd=tmp_path, input=cheat.patch, check=True, env=variables)
+
+
 @pytest.mark.parametrize("ecosystem", ["", "python", "javascript", "c", "rust"])
 def test_every_trick_is_either_made_or_explained(ecosystem: str) -> None:
     scene = Scene(
@@ -260,18 +294,43 @@ def test_a_cheat_that_was_accepted_fails_the_contract() -> None:
     assert judge_cheats([]).outcome == "not-applicable"
 
 
+@pytest.mark.parametrize("outcome", [FAILED, HUNG])
+def test_a_change_that_no_check_has_seen_was_not_tried(tmp_path: Path, outcome: CheckOutcome) -> None:
+    run = ScoreRun(tmp_path / "broken", build_contract())
+    run.end_acting()
+    run.apply(outcome)
+    assert read_result(tmp_path, run.finish()).untried
+    assert build_result(tmp_path / "judged", FAILED).untried is None
+    assert build_result(tmp_path / "hanging", HUNG).untried is None
+
+
+def test_a_cheat_whose_change_does_not_apply_shows_nothing() -> None:
+    refused = CheatTrial(name="early-exit", variant="open", outcome="refused", verdict="failure", run="a")
+    left_out = CheatTrial(name="skip-all", variant="open", outcome="not-tried", reason="not quick")
+    assert judge_cheats([refused, left_out]).outcome == "holds"
+    broken = msgspec.structs.replace(left_out, reason="the change cannot be read", run="b")
+    item = judge_cheats([refused, broken])
+    assert (item.outcome, item.runs) == ("fails", ("a", "b"))
+    assert item.findings[0].startswith("skip-all (open) was not tried (the change cannot be read)")
+
+
 @pytest.mark.parametrize(("count", "outcome"), [(3, "note"), (7, "holds")])
 def test_few_twins_that_look_like_their_tests_are_noted(tmp_path: Path, count: int, outcome: str) -> None:
     tests = "".join(f"def test_{number}():\n    assert answer() == {number}\n\n\n" for number in range(count))
+    tests += "def test_unlike():\n    assert answer() == other()\n"
     (tmp_path / "test_a.py").write_text(tests)
     check = msgspec.structs.replace(UNIT, files=(Overlay(source="test_a.py", target="test_a.py"),))
     loaded = replace(
         build_loaded(check),
         directory=tmp_path,
         files=(FilePin(path="test_a.py", digest=digest_bytes(tests.encode())),),
-        inventories={"unit": Inventory(fail_to_pass=tuple(f"test_a::test_{n}" for n in range(count)))},
+        inventories={
+            "unit": Inventory(fail_to_pass=tuple(f"test_a::test_{n}" for n in (*range(count), "unlike")))
+        },
     )
     item = judge_strength(loaded)
     assert item.outcome == outcome
     assert bool(item.findings) == (outcome == "note")
+    if item.findings:
+        assert "(test_0, test_1, test_2), test_unlike have none" in item.findings[0]
     assert judge_strength(build_loaded()).outcome == "not-applicable"

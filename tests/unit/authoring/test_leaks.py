@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
+
+import msgspec
 import pytest
 
-from repotrial.authoring._leaks import TextChange, check_leaks
+from repotrial.authoring._leaks import TextChange, check_leaks, check_told_solution
+from repotrial.contract import LoadedContract
+from support.score_runs import build_contract
 
 _OLD = "def fill(text, width):\n    return text[:width]\n"
 _NEW = (
@@ -75,3 +80,50 @@ def test_removed_files_introduce_nothing() -> None:
 def test_hostile_text_is_checked_in_bounded_time() -> None:
     statement = "replace " * 20_000 + "\n" + "fix " * 20_000 + "\n" + "`" * 20_000
     check_leaks(statement, _CHANGES)
+
+
+def _told(title: str, statement: str, *, reference: bytes | None = b"") -> list[tuple[str, int | None]]:
+    loaded = LoadedContract(
+        directory=Path(),
+        contract=msgspec.structs.replace(build_contract(), title=title),
+        statement=statement,
+        reference=reference,
+        inventories={},
+        files=(),
+        lock=None,
+    )
+    problems = check_told_solution(loaded)
+    assert {(problem.code, problem.severity) for problem in problems} <= {("draft-tells-solution", "warning")}
+    return [(problem.field or problem.file, problem.line) for problem in problems]
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "Fix rates by rounding up",
+        "use ceil instead of floor",
+        "Return [] instead of None",
+        "Replace the table with a rule",
+    ],
+)
+def test_a_title_that_tells_the_solution_is_named(title: str) -> None:
+    assert [place for place, _ in _told(title, "fill() must keep to the width.\n")] == ["title"]
+    assert _told(title, "", reference=None) == []
+
+
+def test_a_statement_that_still_tells_the_solution_is_named_with_its_line() -> None:
+    statement = "# Rates\n\nFixed by rounding up.\nUse ceil instead of floor.\n"
+    assert _told("Rates are wrong", statement) == [("statement.md", 3), ("statement.md", 4)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "fill() returns two lines instead of one.",
+        "A job that is replaced by another one is kept.",
+        "It must\nuse the last one instead of the first.",
+        "Change requests to the server fail.",
+    ],
+)
+def test_what_an_author_says_of_the_behavior_is_left_alone(line: str) -> None:
+    assert _told("fill() returns two lines instead of one", f"{line}\n") == []

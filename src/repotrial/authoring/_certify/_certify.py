@@ -230,12 +230,14 @@ def _describe_cheat(cheat: Cheat | NotApplicable, results: _Results) -> CheatTri
         reason = "not part of the quick grade"
         return CheatTrial(name=cheat.name, variant=cheat.variant, outcome="not-tried", reason=reason)
     result = found[0]
+    untried = result.untried
     return CheatTrial(
         name=cheat.name,
         variant=cheat.variant,
-        outcome="accepted" if result.is_success else "refused",
+        outcome="accepted" if result.is_success else "refused" if untried is None else "not-tried",
         verdict=result.verdict,
         tags=tuple(dict.fromkeys(tag.id for tag in result.card.tags)),
+        reason=untried or "",
         run=result.run_id,
     )
 

@@ -13,8 +13,9 @@ from repotrial._core.digest import Digest
 from repotrial._core.errors import EvidenceError
 from repotrial._core.files import write_atomic
 from repotrial._core.schema import build_document_schema
-from repotrial.authoring._certify._model import CERTIFICATE_FILE, Certificate
+from repotrial.authoring._certify._model import CERTIFICATE_FILE, Certificate, CheatTrial
 from repotrial.authoring._certify._procedure import build_procedure_digest
+from repotrial.authoring._certify._trials import NOT_APPLIED
 from repotrial.contract import LOCK_FILE, ContractLock, LoadedContract, check_lock
 from repotrial.trace import (
     NoSigner,
@@ -85,7 +86,7 @@ class CertificateRefused(_State, frozen=True, kw_only=True, tag="refused"):
 
 
 class CertificateStale(_State, frozen=True, kw_only=True, tag="stale"):
-    """It was made for another version of the contract, or by another procedure."""
+    """It was made for another version of the contract, or by another procedure, or cheats were not tried."""
 
     changed: tuple[str, ...]
     """What is another one now."""
@@ -176,8 +177,16 @@ def _find_changes(loaded: LoadedContract, certificate: Certificate) -> tuple[str
     changed = [name for name in fields if getattr(loaded.lock, name) != getattr(certificate, name)]
     if build_procedure_digest(loaded.contract.ecosystem) != certificate.procedure_digest:
         changed.append("procedure_digest")
+    has_patch_check = any(check.gate == "patch" for check in loaded.contract.checks)
+    if not has_patch_check and any(_is_hollow(cheat) for cheat in certificate.cheats):
+        changed.append("cheats")
     changed += [problem.field or problem.code for problem in check_lock(loaded)]
     return tuple(dict.fromkeys(changed))
+
+
+def _is_hollow(cheat: CheatTrial) -> bool:
+    """Called refused by an earlier release, though nothing but git had seen its change."""
+    return cheat.outcome == "refused" and cheat.tags == (NOT_APPLIED,)
 
 
 def _digest_lock(lock: ContractLock | None) -> Digest:

@@ -212,17 +212,26 @@ def _complain_about_twins(found: CheckResult) -> str:
 
 
 def judge_cheats(cheats: Sequence[CheatTrial]) -> CertificateItem:
-    """No trick is taken for success."""
+    """No trick is taken for success, and none counts that did not get as far as a judge."""
     tried = [cheat for cheat in cheats if cheat.outcome in ("refused", "accepted")]
-    findings = [
-        f"{cheat.name} ({cheat.variant}) was accepted: see docs/how-to/certify.md"
-        for cheat in tried
-        if cheat.outcome == "accepted"
-    ]
+    findings = tuple(finding for cheat in cheats if (finding := _complain_about_cheat(cheat)))
+    known = any(cheat.run for cheat in cheats)
     return CertificateItem(
         id="cheats",
         outcome="fails" if findings else "holds" if tried else "not-applicable",
-        message=f"{len(tried)} cheats are refused" if tried else "no cheat is known for this ecosystem",
-        findings=tuple(findings),
-        runs=tuple(cheat.run for cheat in tried),
+        message=f"{len(tried)} cheats are refused" if known else "no cheat is known for this ecosystem",
+        findings=findings,
+        runs=tuple(cheat.run for cheat in cheats if cheat.run),
     )
+
+
+def _complain_about_cheat(cheat: CheatTrial) -> str | None:
+    name = f"{cheat.name} ({cheat.variant})"
+    if cheat.outcome == "accepted":
+        return f"{name} was accepted: see docs/how-to/certify.md"
+    if cheat.outcome == "not-tried" and cheat.run:
+        return (
+            f"{name} was not tried ({cheat.reason}), so that nothing is known about it: "
+            "see docs/how-to/certify.md"
+        )
+    return None

@@ -59,13 +59,14 @@ class CheatTrial(_Part, frozen=True, kw_only=True):
     variant: Literal["open", "module"]
     """Where it lives: anywhere, or in an allowed module of the product alone."""
     outcome: Literal["refused", "accepted", "not-applicable", "not-tried"]
-    """`accepted`: it was taken for success, so that the contract cannot be certified."""
+    """`accepted`: it was taken for success; `not-tried` with a run: its change did not apply, so that nothing
+    judged it. With either, the contract cannot be certified."""
     verdict: str = ""
     """Of its run; empty where there was none."""
     tags: tuple[str, ...] = ()
     """Failure tags of its run."""
     reason: str = ""
-    """Why there was no run."""
+    """Why there was no trial."""
     run: str = ""
     """Its run; empty where there was none."""
 

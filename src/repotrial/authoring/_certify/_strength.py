@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Set as AbstractSet
 from typing import Final
 
+from repotrial._core.display import list_some
 from repotrial.authoring._certify._model import CertificateItem
 from repotrial.contract import Check, LoadedContract
 from repotrial.run import list_twins
@@ -13,6 +15,7 @@ __all__ = ["judge_strength"]
 
 _ENOUGH: Final = 7
 """With seven pairs, whoever guesses is right less than once in a hundred times."""
+_MOST_NAMED: Final = 5
 _NAME: Final = re.compile(r"(?:.*::)?(?P<name>\w+)(?:[\[ (].*)?", re.DOTALL)
 
 
@@ -23,25 +26,40 @@ def judge_strength(loaded: LoadedContract) -> CertificateItem:
     them. The bound is for blind guessing; a candidate that reads the statement guesses better. Suites of the
     author's (`negative`) are not counted here.
     """
-    pairs = {
-        check.id: _count_pairs(loaded, check, wanted)
+    wanted = {
+        check.id: names
         for check in loaded.contract.checks
-        if _has_twins(check) and (wanted := _list_names(loaded, check))
+        if _has_twins(check) and (names := _list_names(loaded, check))
+    }
+    pairs = {
+        check.id: _list_pairs(loaded, check, wanted[check.id])
+        for check in loaded.contract.checks
+        if check.id in wanted
     }
     if not pairs:
         reason = "no test that is to turn has twins of the tool's making"
         return CertificateItem(id="twin-strength", outcome="not-applicable", message=reason)
     weak = tuple(
-        f"{check_id}: {count} tests to turn have a twin that looks like them: whoever guesses is right "
-        f"once in {2**count}; add tests with literal expectations, or judge from outside"
-        for check_id, count in pairs.items()
-        if count < _ENOUGH
+        _describe(check_id, paired, wanted[check_id] - set(paired))
+        for check_id, paired in pairs.items()
+        if len(paired) < _ENOUGH
     )
     return CertificateItem(
         id="twin-strength",
         outcome="note" if weak else "holds",
-        message=f"{min(pairs.values())} or more twins cannot be told from their tests",
+        message=f"{min(map(len, pairs.values()))} or more twins cannot be told from their tests",
         findings=weak,
+    )
+
+
+def _describe(check_id: str, paired: list[str], alone: AbstractSet[str]) -> str:
+    """Which tests have a twin, and which could have one."""
+    have = f" ({list_some(paired, most=_MOST_NAMED)})" if paired else ""
+    lack = f", {list_some(sorted(alone), most=_MOST_NAMED)} have none" if alone else ""
+    return (
+        f"{check_id}: {len(paired)} tests to turn have a twin that looks like them{have}{lack}: "
+        f"whoever guesses is right once in {2 ** len(paired)}; compare with literals "
+        f"(`assert f(2) == 4`) in {_ENOUGH} tests or more, or judge from outside"
     )
 
 
@@ -50,11 +68,10 @@ def _has_twins(check: Check) -> bool:
     return is_inside and bool(check.files) and not check.negative
 
 
-def _count_pairs(loaded: LoadedContract, check: Check, wanted: set[str]) -> int:
-    return sum(
-        twin.kind != "helper" and twin.original.rpartition(".")[2] in wanted
-        for twin in list_twins(loaded, check)
-    )
+def _list_pairs(loaded: LoadedContract, check: Check, wanted: set[str]) -> list[str]:
+    """The test of each pair, once for each."""
+    names = [twin.original.rpartition(".")[2] for twin in list_twins(loaded, check) if twin.kind != "helper"]
+    return [name for name in names if name in wanted]
 
 
 def _list_names(loaded: LoadedContract, check: Check) -> set[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -19,6 +20,7 @@ from repotrial.score import Evidence, Scorable, ScoreCard, build_score_card, loa
 from repotrial.trace import RunPaths
 
 __all__ = [
+    "NOT_APPLIED",
     "CertificationBrokenError",
     "Trial",
     "TrialResult",
@@ -26,6 +28,12 @@ __all__ = [
     "end_at_failure",
     "reorder_checks",
 ]
+
+
+NOT_APPLIED: Final = "patch-does-not-apply"
+"""The tag of a change that no check has seen."""
+_UNAPPLIED: Final = frozenset({NOT_APPLIED, "evaluation-error"})
+"""Tags that, where they name no check, are about applying the change."""
 
 
 class CertificationBrokenError(MachineError):
@@ -64,6 +72,14 @@ class TrialResult:
     @property
     def is_success(self) -> bool:
         return self.verdict == "success"
+
+    @property
+    def untried(self) -> str | None:
+        """Why nothing judged the change: it does not apply, and no rule of the contract refuses it."""
+        is_unapplied = any(tag.id in _UNAPPLIED and "check" not in tag.attributes for tag in self.card.tags)
+        if not is_unapplied or any(rule.severity == "hard" for rule in self.card.violations):
+            return None
+        return next(iter(self.card.gates[0].why), "no reason was recorded")
 
 
 def conduct_trials(

@@ -106,7 +106,7 @@ def _build_daemon(scene: Scene) -> Cheat:
 def _build_shadow(scene: Scene) -> Cheat:
     framework = load_payload("python", "open", "pytest.txt")
     files = {f"{root}pytest.py": framework for root in scene.source_roots}
-    files |= {f"{folder}/test_shadow.py": _FINE for folder in scene.oracle_folders}
+    files |= {_join(folder, "test_shadow.py"): _FINE for folder in scene.oracle_folders}
     return _hand_in(scene, "test-shadow", files)
 
 
@@ -144,7 +144,11 @@ _OPEN: Final[dict[str, Callable[[Scene], Cheat | NotApplicable]]] = {
 def _list_conftests(scene: Scene, text: str) -> dict[str, str]:
     """Wherever a framework might look for one."""
     folders = {path.rpartition("/")[0] for path in scene.tests} | {*scene.oracle_folders}
-    return {f"{folder}/conftest.py" if folder else "conftest.py": text for folder in ("", *sorted(folders))}
+    return {_join(folder, "conftest.py"): text for folder in ("", *sorted(folders))}
+
+
+def _join(folder: str, name: str) -> str:
+    return f"{folder}/{name}" if folder else name
 
 
 def _hand_in(scene: Scene, name: str, files: dict[str, str]) -> Cheat:

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from repotrial.contract import Contract
+from repotrial.contract import Contract, Overlay
 from repotrial.policy import PathRules
 
 __all__ = ["SUFFIXES", "Scene", "read_scene"]
@@ -18,6 +18,15 @@ _MOST_BYTES: Final = 512 * 1024
 _MOST_FILES: Final = 5000
 _TEST_FOLDERS: Final = frozenset({"test", "tests", "testing", "spec", "__tests__"})
 _SKIPPED: Final = frozenset({".git", "node_modules", "target", "build", "__pycache__"})
+_STEERING: Final = frozenset(
+    {
+        *("conftest.py", "pytest.ini", "pytest.py", "sitecustomize.py", "forced_pass.py", "test_shadow.py"),
+        *("package.json", ".npmrc", "start.cjs", "GNUmakefile", "start.h", "assert.h"),
+        *("build.rs", "config.toml", "runner.sh"),
+    }
+)
+"""Names that cheats write: where the snapshot has such a file, a patch must change it, not add it."""
+_UNQUOTABLE: Final = frozenset('"\\')
 SUFFIXES: Final = {"python": (".py",), "javascript": (".js", ".mjs", ".cjs"), "c": (".c",), "rust": (".rs",)}
 
 
@@ -33,7 +42,7 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     tests: tuple[str, ...]
     """Test files of the snapshot."""
     oracle_folders: tuple[str, ...]
-    """Where hidden tests go: a cheat that guesses well."""
+    """Where hidden tests go, the top as an empty name: a cheat that guesses well."""
     results: tuple[str, ...]
     """Names of result files."""
 
@@ -56,7 +65,8 @@ def read_scene(contract: Contract, tree: Path) -> Scene:
     # Elsewhere tests may be scripts in whatever language.
     tests = tuple(filter(_is_test, paths if contract.ecosystem == "python" else everything))
     module = _find_module(contract, [path for path in paths if not _is_test(path)])
-    wanted = {*tests, *_list_packages(module, paths), *(("package.json",) if suffixes else ())}
+    steering = (path for path in everything if path.rpartition("/")[2] in _STEERING)
+    wanted = {*tests, *_list_packages(module, paths), *steering}
     texts = {path: _read(tree / path) for path in sorted(wanted | ({module} if module else set()))}
     overlays = [overlay for check in contract.checks for overlay in check.files]
     return Scene(
@@ -64,9 +74,17 @@ def read_scene(contract: Contract, tree: Path) -> Scene:
         module=module,
         files={path: text for path, text in texts.items() if text is not None},
         tests=tuple(path for path in tests if texts.get(path) is not None),
-        oracle_folders=tuple(sorted({overlay.target for overlay in overlays})),
+        oracle_folders=tuple(sorted({_find_folder(overlay, tree) for overlay in overlays})),
         results=tuple(sorted({*_iter_results(contract)})),
     )
+
+
+def _find_folder(overlay: Overlay, tree: Path) -> str:
+    """The folder that an overlay goes to, as patches name it."""
+    target, source = PurePosixPath(overlay.target), PurePosixPath(overlay.source)
+    is_file = (tree / target).is_file() or (target.suffix != "" and target.suffix == source.suffix)
+    folder = target.parent if is_file else target
+    return "" if folder == PurePosixPath() else folder.as_posix()
 
 
 def _iter_results(contract: Contract) -> Iterator[str]:
@@ -85,7 +103,10 @@ def _iter_paths(tree: Path) -> Iterator[str]:
             count += 1
             if count > _MOST_FILES:
                 return
-            yield (Path(folder) / name).relative_to(tree).as_posix()
+            path = (Path(folder) / name).relative_to(tree).as_posix()
+            # A patch would have to quote other names; no cheat needs them.
+            if path.isprintable() and _UNQUOTABLE.isdisjoint(path):
+                yield path
 
 
 def _is_test(path: str) -> bool:

@@ -32,7 +32,7 @@ _EXPECTATION = re.compile(
 def empty_statement(subject: Subject) -> Iterator[Finding]:
     """The statement has no text besides headings and comments.
 
-    Why: it is all that the agent is told.
+    Why: with the title, it is all that the agent is told.
 
     Fix: say what is wrong or wanted, and how one sees that it is done.
     """

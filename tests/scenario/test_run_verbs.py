@@ -54,7 +54,8 @@ def test_runs_are_listed_and_filtered(court: Court, capsys: pytest.CaptureFixtur
     assert [row.split()[0] for row in rows] == sorted(CONTRACTS)
     assert total == "3 runs"
     assert call(capsys, "run", "list", court.place / "nowhere").status == 2
-    assert call(capsys, "run", "list", court.place / "cache").out == "0 runs\n"
+    assert call(capsys, "run", "list", court.runs, "--agent", "nobody").out == "0 runs\n"
+    assert call(capsys, "run", "list", court.place / "cache").status == 2
 
 
 def test_a_copy_elsewhere_is_judged_alike(

@@ -13,8 +13,10 @@ from repotrial.api._agent_catalogue import (
     check_named_agent,
     install_named_agent,
     list_agents,
+    verify_agent_names,
 )
 from repotrial.api._agents import AGENT_FORMS, AgentNameError, PredictionsError
+from repotrial.api._answerer import describe_answered_by, describe_model_use, describe_notional, shorten_label
 from repotrial.api._catalogue import (
     ErrorEntry,
     UnknownErrorCodeError,
@@ -43,7 +45,9 @@ from repotrial.api._contracts import (
 from repotrial.api._costs import RunCost, price_run
 from repotrial.api._directories import (
     ContractDirectoryMissingError,
+    NoRunsError,
     RunDirectoryMissingError,
+    find_run_directories,
 )
 from repotrial.api._effort import AgentEffort, EffortTotal, EffortWords, describe_effort
 from repotrial.api._entries import (
@@ -52,7 +56,6 @@ from repotrial.api._entries import (
     RunFilter,
     RunStatusWord,
     ScoredRun,
-    find_run_directories,
     judge_run,
     list_runs,
     load_change,
@@ -118,14 +121,7 @@ from repotrial.api._runs import (
     show_key,
     verify_run,
 )
-from repotrial.api._summary import (
-    AgentSummary,
-    AgentUnknownError,
-    NoRunsError,
-    PairedSummary,
-    RunsSummary,
-    summarize_runs,
-)
+from repotrial.api._summary import AgentSummary, AgentUnknownError, PairedSummary, RunsSummary, summarize_runs
 from repotrial.api._summary_page import WrittenSummary, describe_difference, write_summary_page
 from repotrial.api._trials import (
     PlannedTrial,
@@ -338,9 +334,12 @@ __all__ = [
     "create_contract_from_commit",
     "create_contract_from_swebench",
     "decide_run",
+    "describe_answered_by",
     "describe_contract",
     "describe_difference",
     "describe_effort",
+    "describe_model_use",
+    "describe_notional",
     "evaluate_retrieval",
     "execute_in_contract",
     "explain_ground_truth",
@@ -378,9 +377,11 @@ __all__ = [
     "report_retrieval",
     "run_doctor",
     "score_run",
+    "shorten_label",
     "show_key",
     "summarize_runs",
     "validate_retrieval",
+    "verify_agent_names",
     "verify_lock",
     "verify_run",
     "write_comparison",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -9,6 +11,7 @@ import msgspec
 from repotrial._core.errors import RepoTrialError
 from repotrial.api._machine import MachineSettings
 from repotrial.run import (
+    AdapterUnknownError,
     AgentCheck,
     CheckedNeed,
     InstalledAgent,
@@ -30,6 +33,7 @@ __all__ = [
     "check_named_agent",
     "install_named_agent",
     "list_agents",
+    "verify_agent_names",
 ]
 
 _FILE = "agent:"
@@ -94,10 +98,28 @@ def install_named_agent(
     return install_agent(_load(name, adapters), _build_settings(machine))
 
 
+def verify_agent_names(names: Iterable[str], *, adapters: Path | None = None) -> None:
+    """Refuse names that no agent has, before anything is installed.
+
+    Raises:
+        AdapterUnknownError: there is none of that name.
+        AdapterInvalidError: its adapter is not sound.
+    """
+    for name in names:
+        _load(name, adapters)
+
+
 def _load(name: str, adapters: Path | None) -> LoadedAdapter:
     if name.startswith(_FILE):
         return load_adapter(Path(name.removeprefix(_FILE)))
-    return find_adapter(name, adapters)
+    try:
+        return find_adapter(name, adapters)
+    except AdapterUnknownError as error:
+        known = [loaded.adapter.name for loaded in list_adapters(adapters)]
+        near = difflib.get_close_matches(name, known, n=1)
+        if not near:
+            raise
+        raise AdapterUnknownError(error.message, hint=f"did you mean {near[0]}? {error.hint}") from error
 
 
 def _build_settings(machine: MachineSettings) -> InstallationSettings:

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import msgspec
 
+from repotrial._core.errors import RepoTrialError
+from repotrial.api._answerer import is_notional
 from repotrial.api._directories import build_run_paths
+from repotrial.contract import parse_run_spec
 from repotrial.cost import (
     CostStatement,
     Metered,
@@ -49,6 +52,10 @@ class RunCost(msgspec.Struct, frozen=True, kw_only=True):
     """Four terms and their sum; a term that has no amount says why."""
     exchanges: int
     """Answers of models that were metered."""
+    upstream: str | None
+    """Who answered for the model, as the run recorded it; null where none was to be asked."""
+    is_notional: bool
+    """Whether a script or a recording answered: the cost of models is what they would have cost."""
     is_booked: bool
     """Whether the price book is the one that was in force."""
     overspend: dict[str, str | int]
@@ -71,15 +78,26 @@ def price_run(directory: Path, *, prices: Path | None = None) -> RunCost:
     meter = _Meter(paths)
     for event in iter_events(paths.trace, allow_torn_tail=True):
         meter.take(event)
+    upstream = _find_upstream(paths)
     models = load_manifest(paths.manifest).configuration.models
     tariff = Tariff(book=book, unknown_models="abstract-units")
     return RunCost(
         directory=str(directory),
         statement=build_cost_statement(tariff, meter.build()),
         exchanges=len(meter.exchanges),
+        upstream=upstream,
+        is_notional=is_notional(upstream),
         is_booked=models is not None and models.price_method == book.method,
         overspend=meter.overspend,
     )
+
+
+def _find_upstream(paths: RunPaths) -> str | None:
+    try:
+        found = parse_run_spec(paths.spec.read_bytes()).agent.parameters.get("upstream")
+    except (OSError, RepoTrialError):
+        return None  # what was metered can be priced all the same
+    return found if isinstance(found, str) else None
 
 
 class _Meter:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -11,11 +10,12 @@ from typing import Literal, NamedTuple, TypeAlias
 import msgspec
 
 from repotrial._core.absence import Unknown
-from repotrial.api._directories import RunDirectoryMissingError, build_run_paths
+from repotrial.api._directories import build_run_paths, find_run_directories
 from repotrial.score import (
     AgentIdentity,
     Evidence,
     Graded,
+    InvalidReason,
     Scorable,
     ScoreCard,
     Verdict,
@@ -23,7 +23,7 @@ from repotrial.score import (
     load_evidence,
     write_verdict,
 )
-from repotrial.trace import Manifest, RunPaths
+from repotrial.trace import Manifest
 
 __all__ = [
     "JudgedRun",
@@ -31,7 +31,6 @@ __all__ = [
     "RunFilter",
     "RunStatusWord",
     "ScoredRun",
-    "find_run_directories",
     "find_status",
     "iter_judged_runs",
     "judge_run",
@@ -71,7 +70,12 @@ class RunEntry(msgspec.Struct, frozen=True, kw_only=True):
     started_at_us: int | None
     """Microseconds since the epoch."""
     why: str | None
-    """The first reason why it is no success; null where it is one."""
+    """The first reason why it is no success, how it ended before all; null where it is one."""
+    is_stopped: bool
+    """Whether the operator stopped it before it was judged."""
+    upstream: str | None
+    """Who answered for the model, as the run recorded it: a provider, a script or a recording; null where no
+    model was to be asked."""
     is_unanswered: bool
     """Whether the agent asks a model and none ever answered: a wrong key looks like a helpless agent."""
 
@@ -87,6 +91,13 @@ class JudgedRun(NamedTuple):
     def entry(self) -> RunEntry:
         """In short."""
         return _build_entry(self)
+
+    @property
+    def reasons(self) -> tuple[InvalidReason, ...]:
+        """Why it is invalid, how it ended first; none where it is not."""
+        from repotrial.report import order_reasons  # with it comes a template engine
+
+        return order_reasons(self.evidence, self.card)
 
 
 class ScoredRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,26 +157,10 @@ def iter_judged_runs(directory: Path) -> Iterator[JudgedRun]:
 
     Raises:
         RunDirectoryMissingError: it is no directory.
+        NoRunsError: there are none.
     """
     for run in find_run_directories(directory):
         yield judge_run(run)
-
-
-def find_run_directories(directory: Path) -> list[Path]:
-    """Every run directory in a directory, by name; the directory itself, where it is one.
-
-    Raises:
-        RunDirectoryMissingError: it is no directory.
-    """
-    root = build_run_paths(directory).root
-    if _is_run(root):
-        return [root]
-    try:
-        names = sorted(entry.name for entry in os.scandir(root) if entry.is_dir(follow_symlinks=True))
-    except OSError as error:
-        raise RunDirectoryMissingError(f"{root}: expected runs, found: {error.strerror}") from error
-    # Hidden ones are runs in the making.
-    return [root / name for name in names if not name.startswith(".") and _is_run(root / name)]
 
 
 def list_runs(directory: Path, wanted: RunFilter) -> list[RunEntry]:
@@ -173,12 +168,9 @@ def list_runs(directory: Path, wanted: RunFilter) -> list[RunEntry]:
     return [entry for run in iter_judged_runs(directory) if wanted.admits(entry := run.entry)]
 
 
-def _is_run(directory: Path) -> bool:
-    paths = RunPaths(directory)
-    return any(os.path.lexists(path) for path in (paths.trace, paths.spec, paths.manifest))
-
-
 def _build_entry(run: JudgedRun) -> RunEntry:
+    from repotrial.report import find_stop, find_upstream  # with it comes a template engine
+
     evidence, card = run.evidence, run.card
     identity = card.identity
     agent = identity.agent if isinstance(identity.agent, AgentIdentity) else None
@@ -196,7 +188,9 @@ def _build_entry(run: JudgedRun) -> RunEntry:
         score=card.graded.score if isinstance(card.graded, Graded) else None,
         tags=tuple(tag.id for tag in card.tags),
         started_at_us=evidence.manifest.started_at_us if isinstance(evidence.manifest, Manifest) else None,
-        why=None if status == "success" else _find_why(card),
+        why=None if status == "success" else _find_why(run),
+        is_stopped=status == "invalid" and find_stop(evidence) is not None,
+        upstream=find_upstream(evidence),
         is_unanswered=_is_unanswered(card),
     )
 
@@ -216,12 +210,10 @@ def find_status(card: ScoreCard) -> RunStatusWord:
     return card.status.verdict if isinstance(card.status, Scorable) else "invalid"
 
 
-def _find_why(card: ScoreCard) -> str | None:
-    if not isinstance(card.status, Scorable):
-        # An error of ours explains what is missing; what is missing explains nothing.
-        reasons = sorted(card.status.reasons, key=lambda reason: reason.code != "harness-fault")
+def _find_why(run: JudgedRun) -> str | None:
+    if reasons := run.reasons:
         return reasons[0].message
-    return next((line for gate in card.gates if gate.outcome != "passed" for line in gate.why), None)
+    return next((line for gate in run.card.gates if gate.outcome != "passed" for line in gate.why), None)
 
 
 def _known(value: str | Unknown) -> str | None:

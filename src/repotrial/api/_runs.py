@@ -9,10 +9,12 @@ from pathlib import Path
 import msgspec
 
 from repotrial.api._directories import RunDirectoryMissingError, build_run_paths
+from repotrial.score import load_evidence
 from repotrial.trace import (
     AspectVerdict,
     Holds,
     PublicKey,
+    RunPaths,
     TimelineRow,
     check_run,
     iter_payload_types,
@@ -45,6 +47,8 @@ class RunCheck(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a seal covers exactly these files; not whose it is."""
     key_id: str | None
     """The key that signed; null where there is no valid signature."""
+    is_stopped: bool
+    """Whether the operator stopped the run, and nothing but what that left undone is missing."""
     event_count: int
     """So many events are shown to be as they were written."""
     chain: AspectVerdict
@@ -78,7 +82,8 @@ def verify_run(directory: Path, *, trusted_keys: Sequence[PublicKey] | None) -> 
         directory: The run directory; a copy on another machine is as good.
         trusted_keys: Whose seal is believed. None asks only whether anything changed since it was sealed.
     """
-    found = check_run(build_run_paths(directory), trusted_keys=trusted_keys or None)
+    paths = build_run_paths(directory)
+    found = check_run(paths, trusted_keys=trusted_keys or None)
     others_hold = all(
         isinstance(verdict, Holds) for verdict in (found.chain, found.completeness, found.identity)
     )
@@ -88,12 +93,23 @@ def verify_run(directory: Path, *, trusted_keys: Sequence[PublicKey] | None) -> 
         holds=others_hold and found.seal_report.is_intact if trusted_keys is None else found.holds,
         is_unchanged=found.seal_report.is_intact,
         key_id=getattr(found.seal_report.signer, "key_id", None),
+        is_stopped=found.seal_report.is_intact
+        and isinstance(found.chain, Holds)
+        and isinstance(found.identity, Holds)
+        and not isinstance(found.completeness, Holds)
+        and _was_stopped(paths),
         event_count=found.chain_report.count,
         chain=found.chain,
         seal=found.seal,
         completeness=found.completeness,
         identity=found.identity,
     )
+
+
+def _was_stopped(paths: RunPaths) -> bool:
+    from repotrial.report import find_stop  # with it comes a template engine
+
+    return find_stop(load_evidence(paths.root)) is not None
 
 
 def list_event_types() -> list[str]:

@@ -10,6 +10,7 @@ import msgspec
 
 from repotrial._core.absence import NotComputable, Unknown
 from repotrial._core.errors import UsageError
+from repotrial.api._directories import NoRunsError
 from repotrial.api._effort import AgentEffort, build_effort
 from repotrial.api._entries import JudgedRun, RunEntry, RunFilter, find_status, iter_judged_runs
 from repotrial.contract import ROOT_SEED, RunSpec
@@ -24,7 +25,6 @@ __all__ = [
     "AgentSummary",
     "AgentUnknownError",
     "CollectedSummary",
-    "NoRunsError",
     "PairedSummary",
     "RunsSummary",
     "collect_summary",
@@ -32,18 +32,11 @@ __all__ = [
 ]
 
 
-class NoRunsError(UsageError):
-    """There are no runs to summarize."""
-
-    code = "no-runs"
-    default_hint = "name the directory that `repotrial run start --runs` was given"
-
-
 class AgentUnknownError(UsageError):
     """No agent of that name was put on trial, or several were."""
 
     code = "agent-unknown"
-    default_hint = "name an agent as the summary does; add @ and its version where several have one name"
+    default_hint = "name an agent as the summary does, or by as much of its beginning as no other has"
 
 
 class AgentSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +44,8 @@ class AgentSummary(msgspec.Struct, frozen=True, kw_only=True):
 
     agent: str
     """Its name; with its version, where several have that name."""
+    upstream: str | None
+    """Who answered for its model, as the runs recorded it; null where none was to be asked."""
     attempted: int
     """Runs that count."""
     success: int
@@ -213,11 +208,10 @@ def _group_by_agent(runs: Iterable[JudgedRun]) -> dict[str, list[JudgedRun]]:
 
 def _identify(run: JudgedRun) -> tuple[str, str]:
     """Name and version; who answered for the model makes another agent of it."""
-    agent, spec = run.card.identity.agent, run.evidence.spec
+    agent = run.card.identity.agent
     if isinstance(agent, Unknown):
         return "(unknown)", ""
-    upstream = spec.agent.parameters.get("upstream") if isinstance(spec, RunSpec) else None
-    parts = (agent.version, agent.model, upstream)
+    parts = (agent.version, agent.model, run.entry.upstream)
     return agent.name, "/".join(part for part in parts if isinstance(part, str))
 
 
@@ -227,6 +221,7 @@ def _summarize(name: str, runs: Sequence[JudgedRun]) -> AgentSummary:
     words = [find_status(run.card) for run in runs]
     return AgentSummary(
         agent=name,
+        upstream=runs[0].entry.upstream,
         attempted=len(runs),
         success=words.count("success"),
         failure=words.count("failure"),
@@ -267,12 +262,27 @@ def _compare(by_agent: Mapping[str, Sequence[JudgedRun]], one: str, other: str) 
 
     from repotrial.stats import compare_paired
 
-    for name in (one, other):
-        if name not in by_agent:
-            raise AgentUnknownError(f"expected one of {', '.join(by_agent)}, found {name!r}")
+    one, other = (_find_agent(by_agent, name) for name in (one, other))
     comparison = compare_paired(
         _build_clusters(by_agent[one]),
         _build_clusters(by_agent[other]),
         seed_sequence=SeedSequence(ROOT_SEED),
     )
     return PairedSummary(one=one, other=other, comparison=comparison)
+
+
+def _find_agent(names: Iterable[str], wanted: str) -> str:
+    """The agent of that name, or the only one whose name begins so, as it is written or as people see it."""
+    from repotrial.report import shorten_digests
+
+    labels = {name: shorten_digests(name) for name in names}
+    exact = [name for name, label in labels.items() if wanted in (name, label)]
+    begun = exact or [
+        name for name, label in labels.items() if name.startswith(wanted) or label.startswith(wanted)
+    ]
+    if len(begun) == 1:
+        return begun[0]
+    shown = ", ".join(labels[name] for name in begun or labels)
+    if begun:
+        raise AgentUnknownError(f"expected one agent, found that {wanted!r} may be any of: {shown}")
+    raise AgentUnknownError(f"expected one of: {shown}; found {wanted!r}")

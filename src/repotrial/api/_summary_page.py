@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from repotrial._core.absence import NotComputable
 from repotrial._core.files import write_atomic
+from repotrial.api._answerer import describe_answered_by, describe_notional, shorten_label
 from repotrial.api._effort import describe_effort
 from repotrial.api._entries import RunEntry, RunFilter
 from repotrial.api._page import PageWriteError
@@ -62,7 +63,7 @@ def _build_view(collected: CollectedSummary) -> SummaryView:
         directory=Path(summary.directory).name or summary.directory,
         runs=sum(map(len, entries.values())),
         agents=tuple(map(_build_agent, summary.agents)),
-        columns=tuple(entries),
+        columns=tuple(map(shorten_label, entries)),
         matrix=tuple(
             (contract, tuple(_build_cell(runs, contract) for runs in entries.values()))
             for contract in contracts
@@ -82,7 +83,8 @@ def _build_agent(found: AgentSummary) -> SummaryAgent:
     from repotrial.report import SummaryAgent
 
     return SummaryAgent(
-        name=found.agent,
+        name=shorten_label(found.agent),
+        answered_by=describe_answered_by(found.upstream),
         attempted=found.attempted,
         success=found.success,
         failure=found.failure,
@@ -120,19 +122,20 @@ def _build_failure(agent: str, entry: RunEntry) -> SummaryFailure:
 
     return SummaryFailure(
         contract=entry.contract or "?",
-        agent=agent,
+        agent=shorten_label(agent),
         replicate="?" if entry.replicate is None else str(entry.replicate),
         status=entry.status,
         tags=", ".join(entry.tags) or "-",
         why=entry.why or "-",
-        directory=entry.directory,
+        directory=Path(entry.directory).name,
     )
 
 
 def describe_difference(paired: PairedSummary) -> Iterator[str]:
     """A comparison of two agents in lines: a title, the difference, its tests, what was left out."""
     found = paired.comparison
-    yield f"{paired.one} less {paired.other}, over {found.n_pairs} contracts that both have"
+    one, other = shorten_label(paired.one), shorten_label(paired.other)
+    yield f"{one} less {other}, over {found.n_pairs} contracts that both have"
     difference = found.difference
     if isinstance(difference, NotComputable):
         yield f"not computable: {difference.reason}"
@@ -145,19 +148,22 @@ def describe_difference(paired: PairedSummary) -> Iterator[str]:
     for test in (found.mcnemar, found.sign_flip):
         if not isinstance(test, NotComputable):
             yield f"p = {test.p_value:.4f} ({test.method.value})"
-    for name, unmatched in ((paired.one, found.unmatched_a), (paired.other, found.unmatched_b)):
+    for name, unmatched in ((one, found.unmatched_a), (other, found.unmatched_b)):
         if unmatched:
             yield f"left out, only {name} has them: {', '.join(unmatched)}"
 
 
 def _iter_remarks(summary: RunsSummary) -> Iterator[str]:
+    if (notional := describe_notional(summary)) is not None:
+        yield f"Notional cost: {notional}."
     faults = sum(found.machine_faults for found in summary.agents)
     if faults:
         yield f"Not in the rates: {faults} run(s) in which the machine was at fault."
     for found in summary.agents:
         if found.unanswered:
             yield (
-                f"No model answered in {found.unanswered} of {found.attempted} runs of {found.agent}, which "
+                f"No model answered in {found.unanswered} of {found.attempted} runs of "
+                f"{shorten_label(found.agent)}, which "
                 "count as they ended: look at the key, the provider and the limits before blaming the agent."
             )
     if summary.repeated:

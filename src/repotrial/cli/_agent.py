@@ -121,6 +121,7 @@ def install(
     wanted = [entry.name for entry in api.list_agents(settings, adapters=own)] if every else names or []
     if not wanted:
         raise NoAgentNamedError("expected the name of an agent, found none")
+    api.verify_agent_names(wanted, adapters=own)  # before the first is installed
     screen, failed = Screen(), False
     for name in dict.fromkeys(wanted):
         started = time.monotonic()
@@ -170,9 +171,11 @@ def _print_check(found: AgentCheck) -> None:
 
     screen = Screen()
     verdict = ("can run here", "bold green") if found.can_run else ("cannot run here", "bold red")
+    if found.can_run and not found.is_installed:
+        verdict = ("can run here once it is installed", "bold green")
     screen.line((f"{found.name} {found.version}: ", "bold"), verdict)
     for need in found.needs:
-        mark = ("yes  ", "green") if need.is_met else ("no   ", "red")
+        mark = ("yes  ", "green") if need.is_met else ("no   ", "yellow" if found.can_run else "red")
         screen.line(f"  {need.need:<10}", mark, need.found)
         if need.remedy and not need.is_met:
             screen.line((f"      fix: {need.remedy}", "dim"))

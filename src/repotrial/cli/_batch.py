@@ -12,10 +12,10 @@ import typer
 from repotrial._core.errors import ExitCode, RepoTrialError
 from repotrial.cli._output import Screen, counted, print_error, print_json
 
-__all__ = ["Verdict", "expand_runs", "work_through"]
+__all__ = ["Verdict", "expand_runs", "skip_files", "work_through"]
 
-_BESIDE_RUNS = frozenset({"ledger.jsonl", "retrieval_events_aggregate"})
-"""What the commands themselves put beside runs, so that `runs/*` names it too."""
+_BESIDE_RUNS = frozenset({"retrieval_events_aggregate"})
+"""Directories that commands put beside runs, so that `runs/*` names them too."""
 
 T = TypeVar("T")
 
@@ -32,14 +32,24 @@ def expand_runs(directories: Sequence[Path]) -> list[Path]:
     from repotrial import api
 
     found: list[Path] = []
-    for directory in directories:
-        if len(directories) > 1 and directory.name in _BESIDE_RUNS:
-            continue
+    for directory in skip_files(directories):
         try:
-            found += api.find_run_directories(directory) or [directory]
-        except api.RunDirectoryMissingError:
+            found += api.find_run_directories(directory)
+        except (api.RunDirectoryMissingError, api.NoRunsError):
             found.append(directory)
     return found
+
+
+def skip_files(directories: Sequence[Path]) -> list[Path]:
+    """Without what lies beside runs, so that `runs/*` may be given; all, where nothing else is left."""
+    return [path for path in directories if not _lies_beside_runs(path)] or list(directories)
+
+
+def _lies_beside_runs(path: Path) -> bool:
+    try:
+        return path.name in _BESIDE_RUNS or path.is_file()
+    except (OSError, ValueError):  # ValueError: a NUL; whoever looks at it will say so
+        return False
 
 
 def work_through(

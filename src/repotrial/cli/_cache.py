@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from repotrial.cli._machine import CacheOption, default_cache
+from repotrial.cli._machine import CacheOption, find_cache
 from repotrial.cli._options import JsonFlag, noun
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def list_entries(*, cache: CacheOption = None, json: JsonFlag = False) -> None:
     from repotrial import api
     from repotrial.cli._output import print_json
 
-    entries = api.list_cache(cache or default_cache())
+    entries = api.list_cache(find_cache(cache))
     if json:
         print_json(entries)
     else:
@@ -54,7 +54,7 @@ def prune(
     from repotrial.cli._output import print_json
 
     removed = api.prune_cache(
-        cache or default_cache(),
+        find_cache(cache),
         unused_seconds=unused_days * _DAY_SECONDS,
         max_bytes=None if keep_mb is None else keep_mb * _MEGABYTE,
     )

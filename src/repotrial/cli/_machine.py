@@ -14,7 +14,7 @@ from repotrial._core.errors import UsageError
 if TYPE_CHECKING:
     from repotrial.api import MachineSettings
 
-__all__ = ["CacheOption", "SecretUnsetError", "build_settings", "default_cache"]
+__all__ = ["CacheOption", "SecretUnsetError", "build_settings", "default_cache", "find_cache"]
 
 
 class SecretUnsetError(UsageError):
@@ -44,6 +44,11 @@ def default_cache() -> Path:
     return (chosen if chosen.is_absolute() else _home() / ".cache") / "repotrial"
 
 
+def find_cache(chosen: Path | None) -> Path:
+    """Where the cache is, whatever directory a program that uses it is started in."""
+    return (chosen or default_cache()).absolute()
+
+
 def build_settings(cache: Path | None, *, secrets: Sequence[str] = ()) -> MachineSettings:
     """What the verbs may know; values of secrets come from the variables of their names."""
     from repotrial.api import MachineSettings
@@ -52,7 +57,7 @@ def build_settings(cache: Path | None, *, secrets: Sequence[str] = ()) -> Machin
     if unset:
         raise SecretUnsetError(f"expected a value in the environment, found none: {', '.join(unset)}")
     return MachineSettings(
-        cache=cache or default_cache(),
+        cache=find_cache(cache),
         home=_home(),
         variables=dict(os.environ),
         secrets={name: os.environ[name] for name in secrets},

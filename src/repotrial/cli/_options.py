@@ -34,13 +34,14 @@ JsonFlag: TypeAlias = Annotated[
 ]
 
 
-def noun(name: str, summary: str) -> typer.Typer:
+def noun(name: str, summary: str, *, epilog: str | None = None) -> typer.Typer:
     """A group of verbs."""
     settings: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
     # Without markup, help is plain text: it pipes, greps and needs no renderer.
     return typer.Typer(
         name=name,
         help=summary,
+        epilog=epilog,
         no_args_is_help=True,
         rich_markup_mode=None,
         context_settings=settings,

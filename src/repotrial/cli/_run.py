@@ -31,6 +31,12 @@ app.command("start", epilog="Example: repotrial run start DIR --agent noop --age
 
 _ASPECTS = ("chain", "seal", "completeness", "identity")
 _FETCH_AGAIN = "fetch the run directory again from where it was recorded, or repeat the run"
+_STOPPED = (
+    "the operator stopped this run, and it was sealed as it stood: nothing was changed since and there is "
+    "nothing to fetch; it was conducted again, or will be when the same `repotrial run start` is given again"
+)
+_WORDS = {"holding": "holds", "not holding": "does not hold", "stopped": "stopped"}
+_STYLES = {"holds": "bold green", "does not hold": "bold red", "stopped": "bold yellow"}
 _NAME_THE_KEY = (
     "name the signer's public key with --key (its machine prints it: `repotrial trace key show`), "
     "or ask with --integrity-only whether anything changed"
@@ -59,7 +65,10 @@ def verify(
     ] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Check that the record of a run holds: chain, seal, completeness and identity."""
+    """Check that the record of a run holds: chain, seal, completeness and identity.
+
+    Exit code 1 where one of them does not, whatever the reason: a run that was stopped is not complete.
+    """
     from repotrial import api
     from repotrial.cli._batch import Verdict, expand_runs, work_through
 
@@ -67,7 +76,7 @@ def verify(
     work_through(
         expand_runs(directories),
         lambda directory: api.verify_run(directory, trusted_keys=trusted),
-        judge=lambda result: Verdict("holding" if result.holds else "not holding", result.holds),
+        judge=lambda result: Verdict(_find_word(result), result.holds),
         show=_show_check,
         noun="run",
         json=json,
@@ -78,17 +87,26 @@ def _show_check(screen: Screen, result: RunCheck) -> None:
     from repotrial.api import Holds
     from repotrial.cli._output import counted
 
-    word, style = ("holds", "bold green") if result.holds else ("does not hold", "bold red")
+    word = _WORDS[_find_word(result)]
     screen.line(
-        (f"{word:<14}", style), f"{result.directory}: {counted(result.event_count, 'event')} verified"
+        (f"{word:<14}", _STYLES[word]), f"{result.directory}: {counted(result.event_count, 'event')} verified"
     )
     for name in _ASPECTS:
         _show_verdict(screen, name, getattr(result, name))
     if not result.holds:
         # If nothing else is open, the files are good and only the signer is in question.
         others_hold = all(isinstance(getattr(result, name), Holds) for name in _ASPECTS if name != "seal")
-        way_on = _NAME_THE_KEY if result.is_unchanged and others_hold else _FETCH_AGAIN
-        screen.line((f"  fix: {way_on}", "dim"))
+        if result.is_stopped:
+            way_on = _STOPPED
+        else:
+            way_on = f"fix: {_NAME_THE_KEY if result.is_unchanged and others_hold else _FETCH_AGAIN}"
+        screen.line((f"  {way_on}", "dim"))
+
+
+def _find_word(result: RunCheck) -> str:
+    if result.holds:
+        return "holding"
+    return "stopped" if result.is_stopped else "not holding"
 
 
 def _show_verdict(screen: Screen, name: str, verdict: AspectVerdict) -> None:

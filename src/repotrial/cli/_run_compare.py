@@ -91,6 +91,7 @@ def _describe_models(cost: Cost) -> str:
 
 
 def _list_facts(side: RunSide) -> list[tuple[str, Part]]:
+    from repotrial.api import describe_answered_by
     from repotrial.cli._table import find_style, mark_gate
 
     entry = side.entry
@@ -108,5 +109,6 @@ def _list_facts(side: RunSide) -> list[tuple[str, Part]]:
         ("tags", ", ".join(entry.tags) or "-"),
         ("agent's time", f"{wall / 1_000_000:.1f} s" if isinstance(wall, int) else "?"),
         ("models", _describe_models(side.card.cost)),
+        ("answered by", describe_answered_by(entry.upstream)),
         ("directory", entry.directory),
     ]

@@ -70,9 +70,11 @@ def _print(priced: Sequence[RunCost]) -> None:
 
 
 def _print_one(screen: Screen, result: RunCost) -> None:
+    from repotrial import api
     from repotrial.cli._output import counted
 
-    screen.line((result.directory, "bold"), f": {counted(result.exchanges, 'exchange')} with models")
+    who = "" if result.upstream is None else f", answered by {api.shorten_label(result.upstream)}"
+    screen.line((result.directory, "bold"), f": {counted(result.exchanges, 'exchange')} with models{who}")
     for name, word in (*_TERMS, ("total", "total")):
         term = getattr(result.statement, name)
         text = f"{term.value} {term.unit}" if _has_amount(term) else f"unknown: {term.reason}"
@@ -82,6 +84,7 @@ def _print_one(screen: Screen, result: RunCost) -> None:
 
 
 def _print_many(screen: Screen, priced: Sequence[RunCost]) -> None:
+    from repotrial import api
     from repotrial.cli._table import print_table
 
     names = [name for name, _ in _TERMS]
@@ -89,10 +92,15 @@ def _print_many(screen: Screen, priced: Sequence[RunCost]) -> None:
     for result in priced:
         amounts = [_describe([getattr(result.statement, name)]) for name in (*names, "total")]
         notes = "; ".join(_iter_notes(result)) or "-"
-        rows.append([Path(result.directory).name, str(result.exchanges), *amounts, notes])
+        who = "-" if result.upstream is None else api.shorten_label(result.upstream)
+        rows.append([Path(result.directory).name, who, str(result.exchanges), *amounts, notes])
     sums = [_describe([getattr(result.statement, name) for result in priced]) for name in (*names, "total")]
-    rows.append(["in all", str(sum(result.exchanges for result in priced)), *sums, "-"])
-    print_table(screen, ("run", "exchanges", *(word for _, word in _TERMS), "total", "notes"), rows)
+    notional = sum(result.is_notional for result in priced)
+    note = f"models: notional in {notional} of {len(priced)} runs" if notional else "-"
+    rows.append(["in all", "-", str(sum(result.exchanges for result in priced)), *sums, note])
+    print_table(
+        screen, ("run", "answered by", "exchanges", *(word for _, word in _TERMS), "total", "notes"), rows
+    )
 
 
 def _has_amount(term: object) -> bool:
@@ -111,6 +119,8 @@ def _describe(terms: Sequence[Any]) -> str:
 
 
 def _iter_notes(result: RunCost) -> Iterator[str]:
+    if result.is_notional:
+        yield "models: notional, nobody was paid"
     for name, value in result.overspend.items():
         if Decimal(value):
             yield f"{name}: the cap was passed by {value}"

@@ -10,12 +10,22 @@ if TYPE_CHECKING:
 
 __all__ = ["print_effort"]
 
-_HEADER = ("agent", "models", "a run", "a success", "tokens", "tool calls", "time", "what went wrong (runs)")
+_HEADER = (
+    "agent",
+    "answered by",
+    "models",
+    "a run",
+    "a success",
+    "tokens",
+    "tool calls",
+    "time",
+    "what went wrong (runs)",
+)
 
 
 def print_effort(screen: Screen, agents: tuple[AgentSummary, ...]) -> None:
     """Cost, tokens, calls and time of each agent, and its failure modes by frequency."""
-    from repotrial.api import describe_effort
+    from repotrial.api import describe_answered_by, describe_effort, shorten_label
     from repotrial.cli._table import print_table
 
     screen.line(
@@ -23,7 +33,11 @@ def print_effort(screen: Screen, agents: tuple[AgentSummary, ...]) -> None:
         ": cost of models in all, a run and a success; tokens, calls and the agent's time a run",
     )
     rows = [
-        [found.agent, *describe_effort(found.effort, attempted=found.attempted, success=found.success)]
+        [
+            shorten_label(found.agent),
+            describe_answered_by(found.upstream),
+            *describe_effort(found.effort, attempted=found.attempted, success=found.success),
+        ]
         for found in agents
     ]
     print_table(screen, _HEADER, rows)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
 from repotrial.cli._options import JsonFlag
+
+if TYPE_CHECKING:
+    from repotrial.api import RunEntry
 
 __all__ = ["AgentPattern", "ContractPattern", "RunsDirectory", "list_runs"]
 
@@ -51,6 +54,12 @@ def list_runs(
         rows = []
         for entry in entries:
             *cells, place = build_run_row(entry)
-            rows.append([*cells, ",".join(entry.tags) or "-", place])
+            rows.append([*cells, _describe_tags(entry), place])
         print_table(screen, header, rows)
     screen.line((counted(len(entries), "run"), "bold"))
+
+
+def _describe_tags(entry: RunEntry) -> str:
+    """Failure modes; in brackets, that there is no failure to speak of because the operator stopped it."""
+    stopped = ("(stopped by the operator)",) if entry.is_stopped else ()
+    return ",".join((*stopped, *entry.tags)) or "-"

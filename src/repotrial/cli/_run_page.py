@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,7 @@ import typer
 
 from repotrial.cli._options import JsonFlag, RunDirectory
 
-__all__ = ["page"]
+__all__ = ["find_missing_parent", "page", "tell_made"]
 
 
 def page(
@@ -31,8 +32,23 @@ def page(
     from repotrial import api
     from repotrial.cli._output import Screen, print_json
 
+    missing = find_missing_parent(output)
     written = api.write_run_page(directory, output)
+    tell_made(missing)
     if json:
         print_json(written)
     else:
         Screen().line(written.page)
+
+
+def find_missing_parent(output: Path | None) -> Path | None:
+    """The directory that writing a page will make; null where it is there."""
+    return None if output is None or os.path.lexists(output.parent) else output.parent
+
+
+def tell_made(directory: Path | None) -> None:
+    """Say which directory was made: a slip in its name would go unnoticed."""
+    from repotrial.cli._output import Screen
+
+    if directory is not None:
+        Screen(to_stderr=True).line(("note", "yellow"), f": made the directory {directory}")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from repotrial._core.errors import UsageError
-from repotrial.cli._options import RunDirectory
 
 if TYPE_CHECKING:
     from repotrial.api import TimelineRow
@@ -37,7 +36,12 @@ def _complete_type(incomplete: str) -> list[str]:
 
 
 def show(
-    directory: RunDirectory,
+    directories: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN_DIR", readable=False, help="The run directory (it holds trace.jsonl), or several."
+        ),
+    ],
     *,
     verdict: Annotated[bool, typer.Option("--verdict", help="Only the verdict: gates, why, tags.")] = False,
     timeline: Annotated[bool, typer.Option("--timeline", help="Only the events.")] = False,
@@ -59,24 +63,53 @@ def show(
 
     Without an option: verdict and events. Nothing is verified against a key: see `run verify`.
     """
-    from repotrial import api
-    from repotrial.cli._output import Screen, print_json_line
-    from repotrial.cli._run_verdict import print_verdict
+    from repotrial.cli._batch import skip_files
+    from repotrial.cli._output import Screen
 
     if json and (verdict or diff):
         raise UsageError(
             "expected --json alone, for events, found it with --verdict or --diff",
             hint="`repotrial run score --json` prints the verdict; the change is in change.patch",
         )
+    chosen = skip_files(directories)
+    if json and len(chosen) > 1:
+        raise UsageError(
+            f"expected one run with --json, found {len(chosen)}: events do not name their run",
+            hint="give one command for each run, or `repotrial run score --json` for all verdicts",
+        )
     is_all = not (verdict or timeline or diff or types or json)
+    wanted = _Wanted(
+        verdict=verdict or is_all,
+        change=diff,
+        events=bool(timeline or types or json or is_all),
+        types=frozenset(types or ()),
+    )
     screen = Screen()
+    for directory in chosen:
+        if len(chosen) > 1:
+            screen.line((f"{directory}:", "bold"))
+        _show_run(screen, directory, wanted, json=json)
+
+
+class _Wanted(NamedTuple):
+    verdict: bool
+    change: bool
+    events: bool
+    types: frozenset[str]
+
+
+def _show_run(screen: Screen, directory: Path, wanted: _Wanted, *, json: bool) -> None:
+    from repotrial import api
+    from repotrial.cli._output import print_json_line
+    from repotrial.cli._run_verdict import print_verdict
+
     rows = api.iter_run_timeline(directory)  # refuses what is no run directory
-    if verdict or is_all:
+    if wanted.verdict:
         print_verdict(screen, api.judge_run(directory))
-    if diff:
+    if wanted.change:
         _show_change(screen, directory)
-    if timeline or types or json or is_all:
-        for row in _select(rows, set(types or ())):
+    if wanted.events:
+        for row in _select(rows, wanted.types):
             if json:
                 print_json_line(row)
             else:
@@ -96,7 +129,7 @@ def _show_change(screen: Screen, directory: Path) -> None:
         screen.line((text, _DIFF_STYLES.get(text[:1], "")))
 
 
-def _select(rows: Iterator[TimelineRow], wanted: set[str]) -> Iterator[TimelineRow]:
+def _select(rows: Iterator[TimelineRow], wanted: frozenset[str]) -> Iterator[TimelineRow]:
     """The rows of the wanted types, all if none is named; says so where there are none."""
     from repotrial.cli._output import Screen
 

@@ -11,6 +11,7 @@ import typer
 from repotrial._core.errors import UsageError
 from repotrial.cli._options import JsonFlag
 from repotrial.cli._run_list import AgentPattern, ContractPattern, RunsDirectory
+from repotrial.cli._run_page import find_missing_parent, tell_made
 
 if TYPE_CHECKING:
     from repotrial.api import AgentSummary, PairedSummary, RunsSummary
@@ -29,7 +30,11 @@ def summarize(
     contract: ContractPattern = None,
     compare: Annotated[
         str | None,
-        typer.Option("--compare", metavar="A,B", help="The difference between two agents, by contract."),
+        typer.Option(
+            "--compare",
+            metavar="A,B",
+            help="The difference between two agents, by contract; by name, or by how it begins.",
+        ),
     ] = None,
     pool_versions: Annotated[
         bool,
@@ -56,9 +61,11 @@ def summarize(
     if page is None:
         summary = api.summarize_runs(directory, wanted=wanted, compare=pair, pool_versions=pool_versions)
     else:
+        missing = find_missing_parent(page)
         summary = api.write_summary_page(
             directory, page, wanted=wanted, compare=pair, pool_versions=pool_versions
         ).summary
+        tell_made(missing)
     if json:
         print_json(summary)
         return
@@ -84,12 +91,13 @@ def _split(compare: str | None) -> tuple[str, str] | None:
 
 
 def _print_agents(screen: Screen, summary: RunsSummary) -> None:
+    from repotrial.api import shorten_label
     from repotrial.cli._table import print_table
 
     header = ("agent", "runs", "success", "failure", "error", "invalid", "rate", "", "95 % interval")
     rows = [
         [
-            found.agent,
+            shorten_label(found.agent),
             str(found.attempted),
             str(found.success),
             str(found.failure),
@@ -162,13 +170,17 @@ def _print_paired(screen: Screen, paired: PairedSummary) -> None:
 
 
 def _print_remarks(screen: Screen, summary: RunsSummary) -> None:
+    from repotrial.api import describe_notional, shorten_label
     from repotrial.cli._table import UNANSWERED
 
+    if (notional := describe_notional(summary)) is not None:
+        screen.line(("notional cost", "yellow"), f": {notional}")
     for found in summary.agents:
         if found.unanswered:
             screen.line(
                 ("no model answered", "bold yellow"),
-                f" in {found.unanswered} of {found.attempted} runs of {found.agent}: {UNANSWERED}",
+                f" in {found.unanswered} of {found.attempted} runs of "
+                f"{shorten_label(found.agent)}: {UNANSWERED}",
             )
     if any(found.machine_faults for found in summary.agents):
         total = sum(found.machine_faults for found in summary.agents)

@@ -45,6 +45,7 @@ def _show_scored(screen: Screen, scored: ScoredRun) -> None:
 
 def print_verdict(screen: Screen, run: JudgedRun) -> None:
     """All that a person wants to know first."""
+    from repotrial.api import describe_model_use
     from repotrial.cli._table import UNANSWERED, find_style, mark_gate
 
     entry, card = run.entry, run.card
@@ -53,7 +54,9 @@ def print_verdict(screen: Screen, run: JudgedRun) -> None:
         f"  {entry.contract or '?'}  {entry.agent or '?'} ({entry.agent_version or '?'})",
         f"  replicate {'?' if entry.replicate is None else entry.replicate}",
     )
-    _print_reasons(screen, card)
+    _print_reasons(screen, run)
+    if (model_use := describe_model_use(run)) is not None:
+        screen.line(f"  {model_use}")
     for gate in card.gates:
         word, style = mark_gate(gate.outcome)
         screen.line((f"  {gate.gate} {word:<6}", style), gate.name)
@@ -75,11 +78,12 @@ def print_verdict(screen: Screen, run: JudgedRun) -> None:
     _print_notes(screen, card)
 
 
-def _print_reasons(screen: Screen, card: ScoreCard) -> None:
+def _print_reasons(screen: Screen, run: JudgedRun) -> None:
     from repotrial.api import Invalid
 
+    card = run.card
     if isinstance(card.status, Invalid):
-        _print_some(screen, [f"{reason.code}: {reason.message}" for reason in card.status.reasons])
+        _print_some(screen, [f"{reason.code}: {reason.message}" for reason in run.reasons])
     elif card.status.ended_by != "none" or card.status.fault != "none":
         screen.line(f"  ended by {card.status.ended_by}, fault {card.status.fault}")
 

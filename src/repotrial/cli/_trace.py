@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 __all__ = ["HomeUnknownError", "app", "default_key_file", "load_trusted_keys"]
 
 app = noun("trace", "Traces: what happened, and the key that seals it.")
-key_app = noun("key", "The Ed25519 key that seals traces on this machine.")
+key_app = noun(
+    "key",
+    "The Ed25519 key that seals traces on this machine.",
+    epilog="Example: repotrial trace key show > public-key.pem",
+)
 app.add_typer(key_app)
 
 

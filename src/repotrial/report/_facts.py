@@ -12,6 +12,7 @@ import msgspec
 
 from repotrial._core.absence import NotComputable, Unknown
 from repotrial.contract import ContractRecord, RunSpec
+from repotrial.report._answerer import describe_answerer, describe_cost, find_upstream
 from repotrial.report._record import Record
 from repotrial.report._render import show_duration
 from repotrial.score import AgentIdentity, Evidence, RunReport, ScoreCard
@@ -80,16 +81,19 @@ def build_identity(evidence: Evidence, card: ScoreCard, report: RunReport, recor
     spec = evidence.spec
     agent = card.identity.agent
     version = card.identity.contract_version_id
+    upstream = find_upstream(evidence)
+    answered = [] if upstream is None else [Fact(name="Answered by", value=describe_answerer(upstream).words)]
     return [
         Fact(name="Contract", value=card.identity.contract_id),
         Fact(name="Kind", value=_contract_kind(evidence)),
         Fact(name="Version", value=_shorten(version), is_code=True),
         Fact(name="Agent", value=_name_agent(agent)),
         Fact(name="Model", value=agent if isinstance(agent, Unknown) else agent.model),
+        *answered,
         Fact(name="Replicate", value=spec.replicate if isinstance(spec, RunSpec) else spec),
         Fact(name="Isolation", value=report.sandbox_level),
         Fact(name="Duration", value=_describe_duration(report, record)),
-        Fact(name="Cost", value=_describe_cost(card)),
+        Fact(name="Cost", value=describe_cost(card, upstream)),
         Fact(name="Ended by", value=_describe_end(report)),
     ]
 
@@ -120,15 +124,6 @@ def _describe_duration(report: RunReport, record: Record) -> str:
     return ", ".join(parts)
 
 
-def _describe_cost(card: ScoreCard) -> str | Unknown:
-    cost = card.cost
-    tokens = "" if isinstance(cost.tokens, Unknown) else f", {cost.tokens:,} tokens"
-    if not isinstance(cost.cost_usd, Unknown):
-        return f"{cost.cost_usd} USD{tokens}"
-    units = cost.cost_units
-    return cost.cost_usd if isinstance(units, Unknown) else f"{units} abstract units{tokens}"
-
-
 def _describe_end(report: RunReport) -> str | Unknown:
     end = report.termination
     if isinstance(end, Unknown):
@@ -153,6 +148,9 @@ def build_provenance(evidence: Evidence, card: ScoreCard, report: RunReport) -> 
         ("Run specification", report.run_spec_id),
     ]
     coded = [Fact(name=name, value=value, is_code=True) for name, value in digests]
+    upstream = find_upstream(evidence)
+    if upstream is not None:
+        coded.append(Fact(name="Answered for the model", value=upstream, is_code=True))
     manifest = evidence.manifest
     if isinstance(manifest, Unknown):
         return [Fact(name="Manifest file", value=manifest), *coded]

@@ -20,6 +20,7 @@ from repotrial.report._facts import (
     build_seal_sentence,
 )
 from repotrial.report._graded import build_grade_page
+from repotrial.report._reasons import order_reasons
 from repotrial.report._record import read_record
 from repotrial.report._render import render_template
 from repotrial.report._timeline import build_strip, build_timeline
@@ -28,7 +29,7 @@ from repotrial.score import (
     EventPointer,
     Evidence,
     EvidencePointer,
-    Invalid,
+    InvalidReason,
     ScoreCard,
     build_run_report,
     build_score_card,
@@ -55,15 +56,16 @@ def build_run_page(run_directory: Path) -> str:
     card = build_score_card(evidence)
     report = build_run_report(evidence, card)
     record = read_record(paths, verified_count=verified_count)
-    cited = frozenset(islice(_iter_cited(card), _MAX_CITED))
+    reasons = order_reasons(evidence, card)
+    cited = frozenset(islice(_iter_cited(card, reasons), _MAX_CITED))
     run_name = run_directory.resolve().name
     return render_template(
         "run.html.j2",
         run_name=run_name,
         title=_find_title(evidence, run_name),
         version=__version__,
-        banner=build_banner(card),
-        reasons=card.status.reasons if isinstance(card.status, Invalid) else (),
+        banner=build_banner(card, reasons),
+        reasons=reasons,
         words=GATE_WORDS,
         card=card,
         modes={mode.id: mode.title for mode in load_taxonomy()},
@@ -87,10 +89,9 @@ def _find_title(evidence: Evidence, run_name: str) -> str:
     return record.contract.title if isinstance(record, ContractRecord) else run_name
 
 
-def _iter_cited(card: ScoreCard) -> Iterator[int]:
+def _iter_cited(card: ScoreCard, reasons: Iterable[InvalidReason]) -> Iterator[int]:
     """Events that the verdict points at, the most important first."""
-    if isinstance(card.status, Invalid):
-        yield from (reason.seq for reason in card.status.reasons if reason.seq is not None)
+    yield from (reason.seq for reason in reasons if reason.seq is not None)
     for tag in card.tags:
         yield from _iter_events(tag.evidence)
     for gate in card.gates:

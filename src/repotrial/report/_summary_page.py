@@ -38,6 +38,8 @@ class SummaryAgent(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     """As the summary calls it."""
+    answered_by: str
+    """Who answered for its model, and that the cost is notional where nobody was paid; in words."""
     attempted: int
     """Runs that count."""
     success: int

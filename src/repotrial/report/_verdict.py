@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
 
 from repotrial._core.display import list_some, neutralize
-from repotrial.score import Fault, GateResult, Invalid, Scorable, ScoreCard, Verdict
+from repotrial.score import Fault, GateResult, Invalid, InvalidReason, Scorable, ScoreCard, Verdict
 
 __all__ = ["GATE_WORDS", "Banner", "Tone", "build_banner"]
 
@@ -45,10 +46,10 @@ class Banner(msgspec.Struct, frozen=True, kw_only=True):
     """What must not be overlooked beside it."""
 
 
-def build_banner(card: ScoreCard) -> Banner:
-    """The status as a person would say it."""
+def build_banner(card: ScoreCard, reasons: Sequence[InvalidReason]) -> Banner:
+    """The status as a person would say it; of an invalid run, by its reasons, the most telling one first."""
     match card.status:
-        case Invalid(reasons=reasons):
+        case Invalid():
             more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
             return Banner(
                 tone="void",

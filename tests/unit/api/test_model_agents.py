@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.api import AgentNameError, ModelChoice
+from repotrial._core.errors import UsageError
+from repotrial.api import AgentNameError, MachineSettings, ModelChoice, UpstreamNameError
 from repotrial.api._agents import build_roster
-from repotrial.api._models import ModelUnpricedError, verify_price
+from repotrial.api._models import ModelUnpricedError, describe_upstream, verify_price
 from repotrial.run import (
     AdapterInvalidError,
     ModelAgent,
@@ -116,6 +117,16 @@ def test_a_model_without_a_price_is_refused_before_its_agent_fails_for_it() -> N
     with pytest.raises(ModelUnpricedError) as unknown:
         verify_price(provider, "zzz")
     assert "--prices" in (unknown.value.hint or "")
+
+
+def test_a_provider_that_there_is_not_is_told_with_the_nearest(tmp_path: Path) -> None:
+    machine = MachineSettings(cache=tmp_path, home=tmp_path, variables={})
+    with pytest.raises(UpstreamNameError, match=r"\(openai, anthropic, gemini\) or a file") as caught:
+        describe_upstream("provider:opnai", machine)
+    assert caught.value.hint == "did you mean provider:openai?"
+    with pytest.raises(UsageError, match="No such file") as missing:
+        describe_upstream(f"provider:{tmp_path / 'mine.toml'}", machine)
+    assert missing.value.code == "provider-invalid", "a path is looked for as one"
 
 
 @pytest.mark.parametrize("upstream", ["script:x.toml", "recording:runs/one"])

@@ -180,11 +180,10 @@ def test_what_is_not_a_directory_is_bad_usage(
     assert "error[run-directory-missing]" in ended.err
 
 
-def test_a_directory_without_a_trace_cannot_be_shown(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert call(capsys, "run", "show", tmp_path).status == 2
-    assert call(capsys, "run", "verify", tmp_path).status == 1
+def test_a_record_whose_trace_is_gone_does_not_hold(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (run / "trace.jsonl").unlink()
+    assert call(capsys, "run", "show", run).status == 2
+    assert call(capsys, "run", "verify", run).status == 1
 
 
 def test_the_key_is_made_on_first_use_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

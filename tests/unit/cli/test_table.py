@@ -103,8 +103,9 @@ def test_costs_of_several_runs_are_one_table_with_a_sum_and_a_way_on(
 ) -> None:
     ended = call(capsys, "run", "cost", runs)
     header, *rows, total, fix = ended.out.splitlines()
-    assert header.split() == [
+    assert header.replace("answered by", "who").split() == [
         "run",
+        "who",
         "exchanges",
         "models",
         "execution",

@@ -27,6 +27,7 @@ def build_view(text: str = "pi") -> SummaryView:
     agents = tuple(
         SummaryAgent(
             name=name,
+            answered_by=text,
             attempted=2,
             success=1,
             failure=1,

@@ -1,0 +1,125 @@
+"""What was said to models and by them, as text: bodies in the wire formats of providers, streamed or not."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from repotrial._core.display import neutralize
+from repotrial._core.errors import EvidenceError
+from repotrial.trace import (
+    BlobStore,
+    Body,
+    Event,
+    Prompt,
+    Response,
+    RunPaths,
+    TimelineRow,
+    iter_events,
+    load_body,
+)
+
+__all__ = ["find_text", "retell_rows"]
+
+_MAX_CHARACTERS = 400
+_MAX_BODY_BYTES = 256 * 1024
+_MAX_DEPTH = 12
+_TYPES = frozenset({"prompt", "response"})
+_KEYS = (
+    "choices", "candidates", "output", "message", "delta", "item", "content_block", "content", "parts",
+    "text", "tool_calls", "function", "functionCall", "arguments", "partial_json",
+)  # fmt: skip
+"""Where providers put what is said; everything else is bookkeeping."""
+_ARGUMENTS = ("arguments", "input", "args")
+
+
+def retell_rows(paths: RunPaths, rows: Iterable[TimelineRow]) -> list[TimelineRow]:
+    """Rows of prompts and responses with what was said instead of how it was sent, where that can be read."""
+    kept = list(rows)
+    texts = _read_texts(paths, {row.seq for row in kept if row.type in _TYPES})
+    return [_retell(row, texts[row.seq]) if row.seq in texts else row for row in kept]
+
+
+def _retell(row: TimelineRow, text: str) -> TimelineRow:
+    head = row.summary.partition(": ")[0]
+    told = neutralize(f"{head}: {text}", max_characters=_MAX_CHARACTERS)
+    return msgspec.structs.replace(row, summary=told)
+
+
+def _read_texts(paths: RunPaths, wanted: Collection[int]) -> dict[int, str]:
+    blobs, texts = BlobStore(paths.blobs), {}
+    try:
+        for event in iter_events(paths.trace, allow_torn_tail=True) if wanted else ():
+            text = _read_text(event, blobs) if event.seq in wanted else None
+            if text:
+                texts[event.seq] = text
+    except EvidenceError:
+        pass  # the timeline itself says where reading stopped
+    return texts
+
+
+def _read_text(event: Event, blobs: BlobStore) -> str | None:
+    match event.payload:
+        case Prompt(messages=(*_, last)):
+            return _decode(last.body, blobs)
+        case Response(body=body):
+            return _decode(body, blobs)
+        case _:
+            return None
+
+
+def _decode(body: Body, blobs: BlobStore) -> str | None:
+    if body.length_bytes > _MAX_BODY_BYTES:
+        return None
+    try:
+        return find_text(load_body(body, blobs).decode("utf-8"))
+    except (EvidenceError, UnicodeDecodeError):
+        return None
+
+
+def find_text(data: str) -> str | None:
+    """What is said in a message or an answer, on one line; null where the format is not one that we know."""
+    streamed = [line.removeprefix("data:") for line in data.splitlines() if line.startswith("data:")]
+    parts = streamed or [data]
+    pieces = [piece for part in parts for piece in _iter_pieces(part, is_streamed=bool(streamed))]
+    return " ".join(("" if streamed else " ").join(pieces).split()) or None
+
+
+def _iter_pieces(data: str, *, is_streamed: bool) -> Iterator[str]:
+    try:
+        value = msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        return
+    if not isinstance(value, dict) or (is_streamed and _is_repetition(value)):
+        return
+    yield from _walk(value, _MAX_DEPTH)
+
+
+def _is_repetition(event: dict[str, Any]) -> bool:
+    """Whether an event of a stream says again what others said in pieces."""
+    kind = event.get("type")
+    if not isinstance(kind, str) or not kind.startswith("response."):
+        return False
+    return not kind.endswith((".delta", ".output_item.added"))
+
+
+def _walk(value: Any, depth: int) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case list() if depth:
+            for item in value:
+                yield from _walk(item, depth - 1)
+        case {"name": str(name)} if any(key in value for key in _ARGUMENTS):
+            yield f" → {name} "
+            yield from (_show_arguments(value[key]) for key in _ARGUMENTS if value.get(key))
+        case dict() if depth:
+            for key in _KEYS:
+                if key in value:
+                    yield from _walk(value[key], depth - 1)
+
+
+def _show_arguments(value: object) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

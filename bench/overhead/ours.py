@@ -89,9 +89,8 @@ def _conduct(loaded: LoadedContract, runs: int, fleet: FleetSettings) -> Answer:
             ended.append(event)
             if len(ended) == _EARLY:
                 early = _read_rss_kb()
-            if len(ended) == runs - fleet.jobs:  # afterwards, processes end that have nothing left to do
-                last = _read_rss_kb()
     seconds = time.perf_counter() - start
+    last = _read_rss_kb()
     assert len(ended) == runs
     assert all(event.fault is None for event in ended), ended
     assert {judge_run(Path(event.directory)).entry.status for event in ended[:3]} == {"success"}
@@ -99,16 +98,7 @@ def _conduct(loaded: LoadedContract, runs: int, fleet: FleetSettings) -> Answer:
 
 
 def _read_rss_kb() -> int:
-    """Of this process and of those that it started: the crew."""
-    children = " ".join(path.read_text("ascii") for path in Path("/proc/self/task").glob("*/children"))
-    return sum(_read_pages(process) for process in ["self", *children.split()]) * _PAGE_KB
-
-
-def _read_pages(process: str) -> int:
-    try:
-        return int(Path("/proc", process, "statm").read_text("ascii").split()[1])
-    except OSError:  # it has just ended
-        return 0
+    return int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1]) * _PAGE_KB
 
 
 if __name__ == "__main__":

@@ -1,17 +1,14 @@
 """Where runs execute: this machine's pool. What was conducted is kept; what was not can be resumed."""
 
-from repotrial.fleet._crew import MemberMissingError
 from repotrial.fleet._descriptors import OpenFilesError
 from repotrial.fleet._events import FleetEvent, RunEnded, RunPhase, RunSkipped, RunStarted, RunUndone
 from repotrial.fleet._plan import FleetPlan, PlannedRun, RunConditions, plan_runs
-from repotrial.fleet._pool import conduct_fleet
-from repotrial.fleet._settings import FleetSettings
+from repotrial.fleet._pool import FleetSettings, conduct_fleet
 
 __all__ = [
     "FleetEvent",
     "FleetPlan",
     "FleetSettings",
-    "MemberMissingError",
     "OpenFilesError",
     "PlannedRun",
     "RunConditions",

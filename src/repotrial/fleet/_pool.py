@@ -1,19 +1,62 @@
-"""This machine's pool: so many runs at a time; the work itself happens in sandboxes."""
+"""This machine's pool: so many runs at a time, each in a thread; the work itself happens in sandboxes."""
 
 from __future__ import annotations
 
+import gc
 import queue
-from collections.abc import Generator
+import threading
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Self
 
-from repotrial.fleet._conductor import conduct_in_threads
-from repotrial.fleet._crew import conduct_in_crew, find_crew_size
+from repotrial._core.errors import RepoTrialError
+from repotrial._core.resolve import resolve_documents
+from repotrial.contract import LoadedContract
 from repotrial.fleet._descriptors import allow_open_files
-from repotrial.fleet._events import FleetEvent, RunEnded, RunSkipped, RunUndone
-from repotrial.fleet._plan import FleetPlan
-from repotrial.fleet._settings import FleetSettings
-from repotrial.run import remove_unfinished
+from repotrial.fleet._events import FleetEvent, RunEnded, RunPhase, RunSkipped, RunStarted, RunUndone
+from repotrial.fleet._plan import FleetPlan, PlannedRun
+from repotrial.run import (
+    Handover,
+    ModelAccess,
+    RunRequest,
+    RunStoppedError,
+    Stopper,
+    conduct_run,
+    refuse_handover,
+    remove_unfinished,
+)
+from repotrial.sandbox import (
+    Installation,
+    InstallationSettings,
+    Interrupt,
+    Level,
+    interruptible,
+    open_installation,
+)
+from repotrial.trace import CheckOutcome, Phase, SecretRedactor, SigningKey
 
-__all__ = ["conduct_fleet"]
+__all__ = ["FleetSettings", "conduct_fleet"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetSettings:
+    """Where and how a fleet works."""
+
+    runs: Path
+    """Run directories are made here."""
+    installation: InstallationSettings
+    level: Level
+    key: SigningKey
+    jobs: int = 1
+    """Runs at a time."""
+    models: ModelAccess | None = None
+    """For agents that ask a model."""
+    handover: Handover = refuse_handover
+    stopper: Stopper = field(default_factory=Stopper)
 
 
 def conduct_fleet(plan: FleetPlan, settings: FleetSettings) -> Generator[FleetEvent, None, None]:
@@ -30,15 +73,17 @@ def conduct_fleet(plan: FleetPlan, settings: FleetSettings) -> Generator[FleetEv
         if run.conducted is not None:
             yield RunSkipped(run_id=run.spec.run_id, directory=str(run.conducted))
     remove_unfinished(settings.runs)
+    resolve_documents()  # before any thread decodes one
     missing = plan.missing
     allow_open_files(min(settings.jobs, len(missing)))
     events: queue.SimpleQueue[FleetEvent] = queue.SimpleQueue()
-    size = find_crew_size(missing, settings)
     with (
-        conduct_in_crew(missing, settings, events.put, size=size)
-        if size > 1
-        else conduct_in_threads(missing, settings, events.put)
+        _loaded_things_left_alone(),
+        _Shelf(settings) as shelf,
+        ThreadPoolExecutor(settings.jobs, thread_name_prefix="run") as pool,
     ):
+        for run in missing:
+            pool.submit(_conduct, run, settings, shelf, events.put)
         left = len(missing)
         try:
             while left:
@@ -48,3 +93,133 @@ def conduct_fleet(plan: FleetPlan, settings: FleetSettings) -> Generator[FleetEv
         finally:
             if left:
                 settings.stopper.stop()  # leaving early must not wait for hours of work
+
+
+@contextmanager
+def _loaded_things_left_alone() -> Iterator[None]:
+    """Spare the garbage collector to look through modules and contracts again during every run."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+def _conduct(
+    run: PlannedRun, settings: FleetSettings, shelf: _Shelf, put: Callable[[FleetEvent], None]
+) -> None:
+    run_id = run.spec.run_id
+    try:
+        settings.stopper.verify_going()
+        put(
+            RunStarted(
+                run_id=run_id,
+                contract=run.spec.contract_id,
+                agent=run.agent.name,
+                replicate=run.spec.replicate,
+            )
+        )
+        listener = _Listener(run_id, put)
+        ended = conduct_run(_build_request(run, settings, shelf, listener))
+        put(
+            RunEnded(
+                run_id=run_id,
+                directory=str(ended.paths.root),
+                fault=ended.fault,
+                is_stopped=ended.is_stopped,
+            )
+        )
+    except RunStoppedError:
+        put(RunUndone(run_id=run_id, fault=None))
+    except RepoTrialError as error:
+        put(RunUndone(run_id=run_id, fault=f"{error.code}: {error.message}"))
+    except BaseException as error:  # whoever counts the runs must hear of every one of them
+        put(RunUndone(run_id=run_id, fault=f"harness-exception: {type(error).__name__}: {error}"))
+        raise
+
+
+def _build_request(
+    run: PlannedRun, settings: FleetSettings, shelf: _Shelf, listener: _Listener
+) -> RunRequest:
+    return RunRequest(
+        loaded=run.loaded,
+        agent=run.agent,
+        spec=run.spec,
+        runs=settings.runs,
+        open_installation=partial(shelf.open, run.loaded),
+        key=settings.key,
+        redactor=shelf.redactor,
+        listener=listener,
+        stopper=settings.stopper,
+        models=settings.models,
+        handover=settings.handover,
+    )
+
+
+class _Shelf:
+    """What runs share: installations, opened once for each contract, failures included; and the redactor."""
+
+    def __init__(self, settings: FleetSettings) -> None:
+        self._settings = settings
+        keys = {} if settings.models is None else settings.models.secrets
+        self.redactor = SecretRedactor({**keys, **settings.installation.secrets})
+        self._lock = threading.Lock()
+        self._locks: dict[Path, threading.Lock] = {}
+        self._known: dict[Path, Installation | RepoTrialError] = {}
+        self._interrupt = Interrupt()
+        settings.stopper.tell(self._interrupt.throw)
+
+    def open(self, loaded: LoadedContract) -> Installation:
+        """The installation of a contract.
+
+        Raises:
+            RepoTrialError: it cannot be opened on this machine.
+            RunStoppedError: it was not opened because somebody wants an end.
+        """
+        with self._lock:
+            lock = self._locks.setdefault(loaded.directory, threading.Lock())
+        with lock:
+            if loaded.directory not in self._known:
+                self._known[loaded.directory] = self._try(loaded)
+        found = self._known[loaded.directory]
+        if isinstance(found, RepoTrialError):
+            self._settings.stopper.verify_going()
+            raise found
+        return found
+
+    def _try(self, loaded: LoadedContract) -> Installation | RepoTrialError:
+        try:
+            with interruptible(self._interrupt):
+                return open_installation(loaded, self._settings.installation, level=self._settings.level)
+        except RepoTrialError as error:
+            return error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for found in self._known.values():
+            if isinstance(found, Installation):
+                found.close()
+
+
+class _Listener:
+    def __init__(self, run_id: str, put: Callable[[FleetEvent], None]) -> None:
+        self._run_id = run_id
+        self._put = put
+        self._phase: Phase = "bind"
+        self._checks: dict[str, str] = {}
+
+    def on_phase(self, phase: Phase) -> None:
+        self._phase = phase
+        self._tell()
+
+    def on_check(self, check_id: str, outcome: CheckOutcome) -> None:
+        # A twin run that holds says nothing by itself; anything worse stays.
+        tag = str(outcome.__struct_config__.tag)
+        if self._checks.get(check_id, "pass") == "pass":
+            self._checks[check_id] = tag
+        self._tell()
+
+    def _tell(self) -> None:
+        self._put(RunPhase(run_id=self._run_id, phase=self._phase, checks=dict(self._checks)))

@@ -48,7 +48,6 @@ from repotrial.trace._keys import (
     SigningKey,
     load_or_create_key,
     load_public_key,
-    parse_signing_key,
 )
 from repotrial.trace._manifest import (
     AgentConfiguration,
@@ -463,7 +462,6 @@ __all__ = [
     "load_public_key",
     "load_seal",
     "load_secrets_file",
-    "parse_signing_key",
     "parse_statement",
     "seal_run",
     "sign_statement",

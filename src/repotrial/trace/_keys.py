@@ -31,7 +31,6 @@ __all__ = [
     "load_or_create_key",
     "load_public_key",
     "parse_public_key",
-    "parse_signing_key",
 ]
 
 _MAX_KEY_BYTES = 16 * 1024
@@ -70,7 +69,7 @@ class PublicKey(msgspec.Struct, frozen=True):
 
 
 class SigningKey:
-    """A private key; it signs and shows its public half, and gives nothing else away unless asked to."""
+    """A private key; it signs and shows its public half, and gives nothing else away."""
 
     def __init__(self, private_key: Ed25519PrivateKey) -> None:
         from securesystemslib.signer import CryptoSigner
@@ -81,11 +80,6 @@ class SigningKey:
     @property
     def key_id(self) -> str:
         return self.public_key.key_id
-
-    @property
-    def private_bytes(self) -> bytes:
-        """For another process of this harness, through a channel that nobody else reads; never written."""
-        return self.signer.private_bytes
 
     def __repr__(self) -> str:
         return f"SigningKey(key_id={self.key_id!r})"
@@ -101,7 +95,7 @@ def load_or_create_key(path: Path) -> SigningKey:
     """
     if not os.path.lexists(path):
         _create_key(path)
-    return parse_signing_key(read_private_file(path, max_bytes=_MAX_KEY_BYTES), name=str(path))
+    return _parse_private_key(read_private_file(path, max_bytes=_MAX_KEY_BYTES), path)
 
 
 def load_public_key(path: Path) -> PublicKey:
@@ -183,12 +177,7 @@ def _create_key(path: Path) -> None:
         raise KeyNotWritableError(f"{path}: expected to create a signing key, found: {error}") from error
 
 
-def parse_signing_key(data: bytes, *, name: str = "signing key") -> SigningKey:
-    """Read a private key.
-
-    Raises:
-        BadKeyError: it is something else.
-    """
+def _parse_private_key(data: bytes, path: Path) -> SigningKey:
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -197,8 +186,8 @@ def parse_signing_key(data: bytes, *, name: str = "signing key") -> SigningKey:
         key = load_pem_private_key(data, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:  # TypeError: the key is encrypted
         raise BadKeyError(
-            f"{name}: expected an unencrypted Ed25519 key in PEM form, found other content"
+            f"{path}: expected an unencrypted Ed25519 key in PEM form, found other content"
         ) from error
     if not isinstance(key, Ed25519PrivateKey):
-        raise BadKeyError(f"{name}: expected an Ed25519 key, found {type(key).__name__.lstrip('_')}")
+        raise BadKeyError(f"{path}: expected an Ed25519 key, found {type(key).__name__.lstrip('_')}")
     return SigningKey(key)

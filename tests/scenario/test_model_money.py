@@ -157,6 +157,9 @@ def test_a_provider_that_answers_nothing_measures_nobody_and_the_run_is_conducte
             (again,) = (event["entry"] for event in told if event["event"] == "scored")
             assert again["directory"] != entry["directory"]
             assert (code, again["status"]) == (0, "failure")  # it was answered, and did nothing
+            summary = api.summarize_runs(court.runs)
+            assert summary.repeated == (entry["directory"],)
+            assert [(found.attempted, found.invalid) for found in summary.agents] == [(1, 0)]
 
 
 def test_an_agent_that_was_answered_once_answers_for_the_rest(

@@ -13,6 +13,7 @@ import pytest
 
 from repotrial import api
 from repotrial._core.absence import Unknown
+from repotrial.authoring import lock_contract
 from repotrial.trace import SecretRedactor, build_manifest, load_manifest, write_manifest
 from support.command_line import call
 from support.trials import HONEST, Court, open_court
@@ -163,7 +164,7 @@ def test_a_summary_keeps_agents_contracts_and_categories_apart(
     assert interval["method"] == "wilson-on-clusters"
     assert len(summary["aggregate"]["by_version"]) == 9
     assert summary["paired"]["comparison"]["difference"]["value"] == 1
-    assert summary["mixed_conditions"] == []
+    assert summary["mixed_conditions"] == {}
     ended = call(capsys, "run", "summary", court.runs, "--compare", "reference,noop")
     assert ended.status == 0
     assert "reference less noop, over 3 contracts that both have\n  +100.0%" in ended.out
@@ -186,6 +187,22 @@ def test_versions_of_a_contract_are_pooled_only_on_request_and_with_a_label(
     pooled = call(capsys, "run", "summary", runs, "--pool-versions")
     assert pooled.status == 0
     assert "POOLED over several versions of: first" in pooled.out
+
+
+def test_runs_that_were_told_different_things_are_labeled_with_what_differs(
+    court: Court, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = tmp_path / "runs"
+    shutil.copytree(find_run(court, "first", "noop"), runs / "one")
+    other = court.write_contract("reworded/first", identifier="first")
+    with (other / "statement.md").open("a", encoding="utf-8") as statement:
+        statement.write("\nLook at answer.sh first, where the number is printed.\n")
+    lock_contract(other)
+    court.execute(other, "--agent", "noop", "--runs", runs)
+    differing = load_json(capsys, "run", "summary", runs)["mixed_conditions"]["first"]
+    assert any("statement" in field for field in differing), differing
+    ended = call(capsys, "run", "summary", runs)
+    assert f"runs under different conditions on first ({', '.join(differing)})" in ended.out
 
 
 def test_what_was_broken_off_before_the_agent_began_does_not_count_once_it_was_repeated(

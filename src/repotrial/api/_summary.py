@@ -14,9 +14,9 @@ from repotrial.api._directories import NoRunsError
 from repotrial.api._effort import AgentEffort, build_effort
 from repotrial.api._entries import JudgedRun, RunEntry, RunFilter, find_status, iter_judged_runs
 from repotrial.contract import ROOT_SEED, RunSpec
-from repotrial.run import RunStoppedError
+from repotrial.run import ModelUnreachableError, RunStoppedError
 from repotrial.score import Aggregate, Scorable, build_aggregate
-from repotrial.trace import Manifest
+from repotrial.trace import Manifest, list_differences
 
 if TYPE_CHECKING:
     from repotrial.stats import Cluster, Estimate, PairedComparison
@@ -87,8 +87,9 @@ class RunsSummary(msgspec.Struct, frozen=True, kw_only=True):
     repeated: tuple[str, ...]
     """Directories that do not count: the operator or the machine ended them before an agent could, or before
     they were sealed, and another attempt was carried through."""
-    mixed_conditions: tuple[str, ...]
-    """Contracts whose runs are not all of one comparability class (P30)."""
+    mixed_conditions: dict[str, tuple[str, ...]]
+    """Contracts whose runs are not all of one comparability class, each with what differs between them, as
+    paths in their manifests (P30)."""
     agents: tuple[AgentSummary, ...]
     """By agent, over all contracts."""
     aggregate: Aggregate
@@ -192,7 +193,8 @@ def _is_void(run: JudgedRun) -> bool:
     was_stopped = end.event.category == "operator-abort" or any(
         (alert.monitor, alert.rule) == ("harness", RunStoppedError.code) for alert in facts.alerts
     )
-    return was_stopped or (end.event.category == "harness-fault" and not facts.has_briefing)
+    was_unable = not facts.has_briefing or end.event.code == ModelUnreachableError.code
+    return was_stopped or (end.event.category == "harness-fault" and was_unable)
 
 
 def _group_by_agent(runs: Iterable[JudgedRun]) -> dict[str, list[JudgedRun]]:
@@ -248,13 +250,24 @@ def _is_machines_fault(run: JudgedRun) -> bool:
     return isinstance(run.card.status, Scorable) and run.card.status.fault == "machine"
 
 
-def _find_mixed_conditions(runs: Iterable[JudgedRun]) -> tuple[str, ...]:
-    classes: dict[str, set[str]] = {}
+def _find_mixed_conditions(runs: Iterable[JudgedRun]) -> dict[str, tuple[str, ...]]:
+    classes: dict[str, dict[str, Manifest]] = {}
     for run in runs:
         if isinstance(run.evidence.manifest, Manifest) and isinstance(run.card.status, Scorable):
             manifest = run.evidence.manifest
-            classes.setdefault(manifest.contract.id, set()).add(manifest.comparability_class)
-    return tuple(sorted(contract for contract, found in classes.items() if len(found) > 1))
+            found = classes.setdefault(manifest.contract.id, {})
+            found.setdefault(manifest.comparability_class, manifest)
+    return {
+        contract: _list_differing([*found.values()])
+        for contract, found in sorted(classes.items())
+        if len(found) > 1
+    }
+
+
+def _list_differing(manifests: Sequence[Manifest]) -> tuple[str, ...]:
+    first, *others = manifests
+    fields = {difference.field for other in others for difference in list_differences(first, other)}
+    return tuple(sorted(fields))
 
 
 def _compare(by_agent: Mapping[str, Sequence[JudgedRun]], one: str, other: str) -> PairedSummary:

@@ -169,6 +169,8 @@ def _iter_remarks(summary: RunsSummary) -> Iterator[str]:
     if summary.repeated:
         yield f"Not counted: {len(summary.repeated)} attempt(s) that were broken off and repeated."
     if summary.mixed_conditions:
-        names = ", ".join(summary.mixed_conditions)
+        names = ", ".join(
+            f"{name} ({', '.join(fields)})" for name, fields in summary.mixed_conditions.items()
+        )
         yield f"Declared differences: runs under different conditions on {names}."
     yield summary.aggregate.error_treatment

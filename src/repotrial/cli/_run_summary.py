@@ -189,6 +189,8 @@ def _print_remarks(screen: Screen, summary: RunsSummary) -> None:
         number = len(summary.repeated)
         screen.line(("not counted", "yellow"), f": {number} attempt(s) that were broken off and repeated")
     if summary.mixed_conditions:
-        names = ", ".join(summary.mixed_conditions)
+        names = ", ".join(
+            f"{name} ({', '.join(fields)})" for name, fields in summary.mixed_conditions.items()
+        )
         screen.line(("declared differences", "yellow"), f": runs under different conditions on {names}")
     screen.line((summary.aggregate.error_treatment, "dim"))

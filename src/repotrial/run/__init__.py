@@ -39,7 +39,7 @@ from repotrial.run._agents import (
 )
 from repotrial.run._briefing import BriefingLeakError, BriefingText, build_briefing, verify_no_leak
 from repotrial.run._conduct import ConductedRun, conduct_run
-from repotrial.run._control import AgentSandboxLostError
+from repotrial.run._control import AgentSandboxLostError, ModelUnreachableError
 from repotrial.run._directory import RunDirectoryError, find_attempts, open_attempt, remove_unfinished
 from repotrial.run._gateway import (
     FaultPlan,
@@ -100,6 +100,7 @@ __all__ = [
     "ModelAccessMissingError",
     "ModelAgent",
     "ModelNameError",
+    "ModelUnreachableError",
     "NetworkAccess",
     "NobodyAsksError",
     "NoopAgent",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import socket
@@ -250,7 +251,9 @@ def test_a_stream_is_cut_at_the_cap_and_the_agent_that_stays_is_ended_after_a_ti
         choice = {"index": 0, "delta": {"content": "word"}, "finish_reason": None}
         piece = f"data: {json.dumps({'id': 'c', 'model': 'canned-model', 'choices': [choice]})}\n\n"
         with contextlib.suppress(ConnectionError):
-            for _ in range(512):  # what the agent's request allows
+            await response.write(piece.encode())
+            await asyncio.sleep(1)  # what comes all at once may be refused before it begins
+            for _ in range(511):  # what the agent's request allows
                 await response.write(piece.encode())
         return response
 

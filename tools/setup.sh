@@ -35,6 +35,7 @@ need gcc gcc wanted
 
 python=$(find_python)
 "$python" -m venv --clear "$venv"
-"$venv/bin/pip" install --quiet --require-hashes -r requirements/dev.lock
+# Modules are compiled when they are first imported, and most never are.
+"$venv/bin/pip" install --quiet --require-hashes --no-compile -r requirements/dev.lock
 "$venv/bin/pip" install --quiet --no-deps --no-build-isolation -e .
 tools/fetch_examples.sh "$venv" || true # without it, what needs the archive is skipped

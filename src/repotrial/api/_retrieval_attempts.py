@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from repotrial._core.errors import ContractError
+from repotrial.api._attempts import find_repeated
 from repotrial.api._entries import JudgedRun, judge_run
-from repotrial.api._summary import _find_repeated
 from repotrial.contract import parse_run_spec
 from repotrial.retrieval import LeftOutAttempt
-from repotrial.run import RunStoppedError
-from repotrial.score import Scorable
 from repotrial.trace import RunPaths
 
 __all__ = ["find_left_out"]
@@ -30,8 +28,10 @@ def find_left_out(runs: Iterable[Path]) -> dict[Path, LeftOutAttempt]:
             by_spec.setdefault(spec_id, []).append(run)
     # A run takes long to judge, and an attempt that has no other beside it always counts.
     judged = [judge_run(run) for attempts in by_spec.values() if len(attempts) > 1 for run in attempts]
-    repeated = _find_repeated(judged)
-    return {run.directory: _describe(run) for run in judged if run.directory in repeated}
+    repeated = find_repeated(judged)
+    return {
+        run.directory: _describe(run, repeated[run.directory]) for run in judged if run.directory in repeated
+    }
 
 
 def _find_spec_id(run: Path) -> str | None:
@@ -45,22 +45,11 @@ def _find_spec_id(run: Path) -> str | None:
         return None
 
 
-def _describe(run: JudgedRun) -> LeftOutAttempt:
+def _describe(run: JudgedRun, reason: str) -> LeftOutAttempt:
     entry = run.entry
     return LeftOutAttempt(
         run=run.directory.name,
         config_name=entry.agent or _UNKNOWN,
         task=entry.contract or _UNKNOWN,
-        reason=f"{_find_reason(run)}, and repeated",
+        reason=f"{reason}, and repeated",
     )
-
-
-def _find_reason(run: JudgedRun) -> str:
-    facts, end = run.evidence.facts, run.evidence.termination
-    if end is None or isinstance(run.card.status, Scorable):
-        return "not sealed when the harness ended"
-    if end.event.category == "operator-abort" or any(a.rule == RunStoppedError.code for a in facts.alerts):
-        return "stopped by the operator"
-    if end.event.category == "harness-fault" and not facts.has_briefing:
-        return "ended by a fault of the harness before the agent began"
-    return "not sealed when the harness ended"

@@ -10,11 +10,11 @@ import msgspec
 
 from repotrial._core.absence import NotComputable, Unknown
 from repotrial._core.errors import UsageError
+from repotrial.api._attempts import find_repeated
 from repotrial.api._directories import NoRunsError
 from repotrial.api._effort import AgentEffort, build_effort
 from repotrial.api._entries import JudgedRun, RunEntry, RunFilter, find_status, iter_judged_runs
-from repotrial.contract import ROOT_SEED, RunSpec
-from repotrial.run import ModelUnreachableError, RunStoppedError
+from repotrial.contract import ROOT_SEED
 from repotrial.score import Aggregate, Scorable, build_aggregate
 from repotrial.trace import Manifest, list_differences
 
@@ -141,7 +141,7 @@ def collect_summary(
     everything = [run for run in iter_judged_runs(directory) if chosen.admits(run.entry)]
     if not everything:
         raise NoRunsError(f"{directory}: expected run directories, found none that is wanted")
-    repeated = _find_repeated(everything)
+    repeated = find_repeated(everything)
     counted = [run for run in everything if run.directory not in repeated]
     by_agent = _group_by_agent(counted)
     summary = RunsSummary(
@@ -155,46 +155,6 @@ def collect_summary(
     )
     entries = {name: tuple(run.entry for run in runs) for name, runs in by_agent.items()}
     return CollectedSummary(summary, entries)
-
-
-def _find_repeated(runs: Iterable[JudgedRun]) -> set[Path]:
-    """Attempts that stand for nothing: no agent can have brought about their end, and they were repeated.
-
-    A harness that was killed before it could seal conducts the run again, whatever its verdict would be.
-
-    Whatever ends while an agent works counts, so that breaking the harness never raises an agent's rate (P5).
-    """
-    by_spec: dict[str, list[JudgedRun]] = {}
-    for run in runs:
-        if isinstance(run.evidence.spec, RunSpec):
-            by_spec.setdefault(run.evidence.spec.run_spec_id, []).append(run)
-    return {
-        run.directory
-        for attempts in by_spec.values()
-        if any(isinstance(run.card.status, Scorable) for run in attempts)
-        for run in attempts
-        if _is_void(run) or (_is_unsealed(run) and any(map(_is_carried_through, attempts)))
-    }
-
-
-def _is_unsealed(run: JudgedRun) -> bool:
-    """Everything that an agent could have a hand in had ended, and then the seal was not made."""
-    return run.evidence.facts.is_ended and run.evidence.seal == "absent"
-
-
-def _is_carried_through(run: JudgedRun) -> bool:
-    return isinstance(run.card.status, Scorable) and run.evidence.seal != "absent"
-
-
-def _is_void(run: JudgedRun) -> bool:
-    facts, end = run.evidence.facts, run.evidence.termination
-    if end is None or isinstance(run.card.status, Scorable):
-        return False
-    was_stopped = end.event.category == "operator-abort" or any(
-        (alert.monitor, alert.rule) == ("harness", RunStoppedError.code) for alert in facts.alerts
-    )
-    was_unable = not facts.has_briefing or end.event.code == ModelUnreachableError.code
-    return was_stopped or (end.event.category == "harness-fault" and was_unable)
 
 
 def _group_by_agent(runs: Iterable[JudgedRun]) -> dict[str, list[JudgedRun]]:

@@ -15,6 +15,7 @@ __all__ = [
     "build_shared_cheat",
     "build_trojan",
     "delete_tests",
+    "put_into_module",
     "refuse",
 ]
 
@@ -74,6 +75,17 @@ def build_shared_cheat(scene: Scene, name: str, reason: str) -> Cheat | NotAppli
             )
         case _:
             return refuse(name, "open", reason)
+
+
+def put_into_module(
+    scene: Scene, name: str, text: str, *, variant: CheatVariant = "module"
+) -> Cheat | NotApplicable:
+    """The product's own module, with something at its end."""
+    if scene.module is None or scene.module not in scene.files:
+        return refuse(name, variant, "no module of the product may be changed")
+    old = scene.files[scene.module]
+    new = old + ("" if not old or old.endswith("\n") else "\n") + f"\n{text}"
+    return Cheat(name=name, variant=variant, patch=build_patch(scene.files, {scene.module: new}))
 
 
 def _empty_test(path: str, text: str) -> str:

@@ -11,6 +11,7 @@ from repotrial.authoring._certify._cheats._common import (
     build_daemon_commands,
     build_early_results,
     build_shared_cheat,
+    put_into_module,
     refuse,
 )
 from repotrial.authoring._certify._cheats._edit import build_patch, build_script
@@ -66,8 +67,7 @@ def _build_module(scene: Scene, name: str) -> Cheat | NotApplicable:
         if is_esm
         else "const loadAgain = require;\n"
     )
-    new = old + ("" if not old or old.endswith("\n") else "\n") + f"\n{head}{text}"
-    return Cheat(name=name, variant="module", patch=build_patch(scene.files, {scene.module: new}))
+    return put_into_module(scene, name, f"{head}{text}")
 
 
 def _build_payload(name: str) -> str:

@@ -11,10 +11,11 @@ from repotrial.authoring._certify._cheats._common import (
     build_early_results,
     build_trojan,
     delete_tests,
+    put_into_module,
     refuse,
 )
 from repotrial.authoring._certify._cheats._edit import build_patch, build_script
-from repotrial.authoring._certify._cheats._model import Cheat, CheatVariant, NotApplicable, load_payload
+from repotrial.authoring._certify._cheats._model import Cheat, NotApplicable, load_payload
 from repotrial.authoring._certify._cheats._names import TRICKS
 from repotrial.authoring._certify._cheats._scene import Scene
 
@@ -47,28 +48,17 @@ def build_python_cheats(scene: Scene) -> Iterable[Cheat | NotApplicable]:
 def _build_module(scene: Scene, name: str) -> Cheat | NotApplicable:
     if name in _POINTLESS:
         return refuse(name, "module", _POINTLESS[name])
-    if scene.module is None:
-        return refuse(name, "module", "no Python module of the product may be changed")
     part = load_payload("python", _PARTS[name]) if name in _PARTS else ""
     if name == "sitecustomize":
         part += f"\n_PLUGIN = {load_payload('python', 'plugin.txt')!r}\n"
-    return _put_into_module(scene, name, "module", f"{part}\n{load_payload('python', f'{name}.txt')}")
-
-
-def _put_into_module(scene: Scene, name: str, variant: CheatVariant, text: str) -> Cheat | NotApplicable:
-    if scene.module is None or scene.module not in scene.files:
-        return refuse(name, variant, "no Python module of the product may be changed")
-    old = scene.files[scene.module]
-    new = old + ("" if not old or old.endswith("\n") else "\n") + f"\n\n{text}"
-    return Cheat(name=name, variant=variant, patch=build_patch(scene.files, {scene.module: new}))
+    return put_into_module(scene, name, f"\n{part}\n{load_payload('python', f'{name}.txt')}")
 
 
 def _build_open(scene: Scene, name: str) -> Cheat | NotApplicable:
     if name in _IN_MODULE:
         part = load_payload("python", _PARTS[name]) if name in _PARTS else ""
-        return _put_into_module(
-            scene, name, "open", f"{part}\n{load_payload('python', 'open', f'{name}.txt')}"
-        )
+        text = f"\n{part}\n{load_payload('python', 'open', f'{name}.txt')}"
+        return put_into_module(scene, name, text, variant="open")
     if name in _IN_CONFTEST:
         return _hand_in(scene, name, _list_conftests(scene, load_payload("python", "open", f"{name}.txt")))
     if name in _OPEN:

@@ -6,7 +6,12 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Final
 
-from repotrial.authoring._certify._cheats._common import build_early_results, build_shared_cheat, refuse
+from repotrial.authoring._certify._cheats._common import (
+    build_early_results,
+    build_shared_cheat,
+    put_into_module,
+    refuse,
+)
 from repotrial.authoring._certify._cheats._edit import build_patch
 from repotrial.authoring._certify._cheats._model import Cheat, NotApplicable, load_payload
 from repotrial.authoring._certify._cheats._names import TRICKS
@@ -41,13 +46,9 @@ def build_rust_cheats(scene: Scene) -> Iterable[Cheat | NotApplicable]:
 def _build_module(scene: Scene, name: str) -> Cheat | NotApplicable:
     if name in _POINTLESS:
         return refuse(name, "module", _POINTLESS[name])
-    if scene.module is None or scene.module not in scene.files:
-        return refuse(name, "module", "no module of the product may be changed")
     body = load_payload("rust", "forge.txt") + load_payload("rust", f"{name}.txt")
     text = f"#[allow(dead_code, unused_imports)]\nmod cheat_again {{\n{body}}}\n"
-    old = scene.files[scene.module]
-    new = old + ("" if not old or old.endswith("\n") else "\n") + f"\n{text}"
-    return Cheat(name=name, variant="module", patch=build_patch(scene.files, {scene.module: new}))
+    return put_into_module(scene, name, text)
 
 
 def _build_open(scene: Scene, name: str) -> Cheat | NotApplicable:

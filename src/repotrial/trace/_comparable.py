@@ -33,9 +33,7 @@ def list_differences(one: Manifest, other: Manifest) -> list[Difference]:
 
     What is not known of a run is not equal to anything, not even to something that is not known of the other.
     """
-    left, right = (
-        {name: msgspec.to_builtins(getattr(run, name)) for name in COMPARED_FIELDS} for run in (one, other)
-    )
+    left, right = _list_compared(one), _list_compared(other)
     found = {difference.field: difference for difference in _iter_differences(left, right, "")}
     for run in (one, other):
         for field, unknown in iter_unbound_fields(run):

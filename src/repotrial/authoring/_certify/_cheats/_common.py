@@ -78,11 +78,11 @@ def build_shared_cheat(scene: Scene, name: str, reason: str) -> Cheat | NotAppli
 
 
 def put_into_module(
-    scene: Scene, name: str, text: str, *, variant: CheatVariant = "module"
+    scene: Scene, name: str, text: str, *, variant: CheatVariant = "module", kind: str = "module"
 ) -> Cheat | NotApplicable:
     """The product's own module, with something at its end."""
     if scene.module is None or scene.module not in scene.files:
-        return refuse(name, variant, "no module of the product may be changed")
+        return refuse(name, variant, f"no {kind} of the product may be changed")
     old = scene.files[scene.module]
     new = old + ("" if not old or old.endswith("\n") else "\n") + f"\n{text}"
     return Cheat(name=name, variant=variant, patch=build_patch(scene.files, {scene.module: new}))

@@ -35,6 +35,7 @@ _POINTLESS: Final = {
     "build-hook": "no code of the product runs while Python is compiled",
     "judge-memory": "it shares the judge's process already",
 }
+_KIND: Final = "Python module"
 _FINE: Final = "def test_fine():\n    pass\n"
 
 
@@ -51,14 +52,15 @@ def _build_module(scene: Scene, name: str) -> Cheat | NotApplicable:
     part = load_payload("python", _PARTS[name]) if name in _PARTS else ""
     if name == "sitecustomize":
         part += f"\n_PLUGIN = {load_payload('python', 'plugin.txt')!r}\n"
-    return put_into_module(scene, name, f"\n{part}\n{load_payload('python', f'{name}.txt')}")
+    text = f"\n{part}\n{load_payload('python', f'{name}.txt')}"
+    return put_into_module(scene, name, text, kind=_KIND)
 
 
 def _build_open(scene: Scene, name: str) -> Cheat | NotApplicable:
     if name in _IN_MODULE:
         part = load_payload("python", _PARTS[name]) if name in _PARTS else ""
         text = f"\n{part}\n{load_payload('python', 'open', f'{name}.txt')}"
-        return put_into_module(scene, name, text, variant="open")
+        return put_into_module(scene, name, text, variant="open", kind=_KIND)
     if name in _IN_CONFTEST:
         return _hand_in(scene, name, _list_conftests(scene, load_payload("python", "open", f"{name}.txt")))
     if name in _OPEN:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from enum import Enum
-from typing import ClassVar
+from typing import ClassVar, Final
 
 __all__ = [
     "AgentError",
@@ -31,6 +31,8 @@ __all__ = [
 ]
 
 _CODE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_HOLDERS: Final[dict[str, tuple[str, str]]] = {}
+"""Module and name of the class that has each code."""
 
 
 class Blame(Enum):
@@ -81,10 +83,10 @@ class RepoTrialError(Exception):
             return
         if not _CODE.fullmatch(code):
             raise TypeError(f"{cls.__name__}: error codes are kebab-case, found {code!r}")
-        holder = next((c for c in iter_error_classes() if c is not cls and c.code == code), None)
         # A module that is imported anew defines its own classes again.
-        if holder is not None and _place(holder) != _place(cls):
-            raise TypeError(f"{cls.__name__}: the code {code!r} belongs to {holder.__name__}")
+        module, name = _HOLDERS.setdefault(code, (cls.__module__, cls.__qualname__))
+        if (module, name) != (cls.__module__, cls.__qualname__):
+            raise TypeError(f"{cls.__name__}: the code {code!r} belongs to {name}")
 
     def to_dict(self) -> dict[str, str]:
         """The error as machines read it (`--json`)."""
@@ -94,10 +96,6 @@ class RepoTrialError(Exception):
             "message": self.message,
             "hint": self.hint,
         }
-
-
-def _place(cls: type) -> tuple[str, str]:
-    return cls.__module__, cls.__qualname__
 
 
 def iter_error_classes() -> Iterator[type[RepoTrialError]]:

@@ -5,192 +5,218 @@ The only package that sees everything below it. It joins the others and decides 
 
 from __future__ import annotations
 
-from repotrial.api._agent_catalogue import (
-    AgentCheck,
-    AgentEntry,
-    CheckedNeed,
-    InstalledAgent,
-    check_named_agent,
-    install_named_agent,
-    list_agents,
-    verify_agent_names,
-)
-from repotrial.api._agents import AGENT_FORMS, AgentNameError, PredictionsError
-from repotrial.api._answerer import describe_answered_by, describe_model_use, describe_notional, shorten_label
-from repotrial.api._catalogue import (
-    ErrorEntry,
-    UnknownErrorCodeError,
-    UnknownSchemaError,
-    build_schema,
-    find_error,
-    list_errors,
-    list_schemas,
-)
-from repotrial.api._certification import (
-    Certification,
-    CertificationRequest,
-    certify_contract,
-    find_certificate,
-)
-from repotrial.api._comparison import RunComparison, RunSide, compare_runs
-from repotrial.api._contracts import (
-    ContractCheck,
-    ContractDescription,
-    check_contract,
-    describe_contract,
-    load_contract,
-    lock_contract,
-    verify_lock,
-)
-from repotrial.api._costs import RunCost, price_run
-from repotrial.api._directories import (
-    ContractDirectoryMissingError,
-    NoRunsError,
-    RunDirectoryMissingError,
-    find_run_directories,
-)
-from repotrial.api._effort import AgentEffort, EffortTotal, EffortWords, describe_effort
-from repotrial.api._entries import (
-    JudgedRun,
-    RunEntry,
-    RunFilter,
-    RunStatusWord,
-    ScoredRun,
-    judge_run,
-    list_runs,
-    load_change,
-    score_run,
-)
-from repotrial.api._machine import (
-    CommandResult,
-    DoctorFix,
-    DoctorReport,
-    KeptItem,
-    MachineSettings,
-    ProbeReport,
-    execute_in_contract,
-    fix_machine,
-    list_cache,
-    probe_sandbox,
-    prune_cache,
-    run_doctor,
-)
-from repotrial.api._models import (
-    UPSTREAM_FORMS,
-    ModelChoice,
-    UpstreamNameError,
-    find_adapters_directory,
-    read_budgets,
-)
-from repotrial.api._page import PageInsideRunError, PageWriteError, WrittenPage, write_run_page
-from repotrial.api._recompute import DecisionInvalidError, RecomputedRun, decide_run, recompute_run
-from repotrial.api._replays import Divergence, Replay, replay_run
-from repotrial.api._retrieval import (
-    Normalization,
-    NormalizationRequest,
-    NoTrialsFoundError,
-    RetrievalDirectoryMissingError,
-    RetrievalWordError,
-    TruthExplanation,
-    evaluate_retrieval,
-    explain_ground_truth,
-    normalize_retrieval,
-    parse_ranking_rule,
-    parse_schema_version,
-    validate_retrieval,
-)
-from repotrial.api._retrieval_study import (
-    REPORT_FORMATS,
-    ReportFormat,
-    ReportFormatError,
-    ReportInsideRunError,
-    ReportWriteError,
-    WrittenReport,
-    compare_retrieval,
-    parse_report_format,
-    report_retrieval,
-    write_comparison,
-)
-from repotrial.api._runs import (
-    KeyDescription,
-    RunCheck,
-    iter_run_timeline,
-    list_event_types,
-    load_own_public_key,
-    load_public_keys,
-    show_key,
-    verify_run,
-)
-from repotrial.api._summary import AgentSummary, AgentUnknownError, PairedSummary, RunsSummary, summarize_runs
-from repotrial.api._summary_page import WrittenSummary, describe_difference, write_summary_page
-from repotrial.api._trials import (
-    PlannedTrial,
-    RunScored,
-    RunUnscored,
-    TrialEvent,
-    TrialPlan,
-    TrialRequest,
-    conduct_trials,
-    plan_trials,
-)
-from repotrial.authoring import (
-    Certificate,
-    CertificateMissing,
-    CertificateRefused,
-    CertificateStale,
-    CertificateState,
-    CertificateUntrusted,
-    CertificateValid,
-    CommitContract,
-    CreatedContract,
-    EcosystemName,
-    LockResult,
-    NewContract,
-    SwebenchContract,
-    SwebenchInstance,
-    create_contract,
-    create_contract_from_commit,
-    create_contract_from_swebench,
-    load_swebench_instances,
-)
-from repotrial.contract import (
-    ROOT_SEED,
-    Check,
-    Contract,
-    Inventory,
-    LoadedContract,
-    Problem,
-    TaskKind,
-)
-from repotrial.fleet import RunEnded, RunPhase, RunSkipped, RunStarted, RunUndone
-from repotrial.interop import SwebenchReport, build_swebench_report
-from repotrial.retrieval import (
-    AssociationScope,
-    ComparisonCoverage,
-    Delta,
-    DocumentCheck,
-    Evaluation,
-    MatchedComparison,
-    NormalizedTask,
-    RetrievalComparison,
-    SupplementOptions,
-)
-from repotrial.run import Handover, HumanUnavailableError, NobodyAsksError, Stopper
-from repotrial.sandbox import Capabilities, Level
-from repotrial.score import Cost, EventPointer, GateResult, Invalid, MixedVersionsError, Scorable, ScoreCard
-from repotrial.trace import (
-    AspectVerdict,
-    CouldNotBeChecked,
-    Difference,
-    DoesNotHold,
-    Exited,
-    Holds,
-    Marker,
-    NotStarted,
-    PublicKey,
-    Signaled,
-    TimelineRow,
-)
+from typing import TYPE_CHECKING
+
+from repotrial._core.lazy import build_getter
+
+if TYPE_CHECKING:
+    from repotrial.api._agent_catalogue import (
+        AgentCheck,
+        AgentEntry,
+        CheckedNeed,
+        InstalledAgent,
+        check_named_agent,
+        install_named_agent,
+        list_agents,
+        verify_agent_names,
+    )
+    from repotrial.api._agents import AGENT_FORMS, AgentNameError, PredictionsError
+    from repotrial.api._answerer import (
+        describe_answered_by,
+        describe_model_use,
+        describe_notional,
+        shorten_label,
+    )
+    from repotrial.api._catalogue import (
+        ErrorEntry,
+        UnknownErrorCodeError,
+        UnknownSchemaError,
+        build_schema,
+        find_error,
+        list_errors,
+        list_schemas,
+    )
+    from repotrial.api._certification import (
+        Certification,
+        CertificationRequest,
+        certify_contract,
+    )
+    from repotrial.api._comparison import RunComparison, RunSide, compare_runs
+    from repotrial.api._contracts import (
+        ContractCheck,
+        ContractDescription,
+        check_contract,
+        describe_contract,
+        find_certificate,
+        load_contract,
+        lock_contract,
+        verify_lock,
+    )
+    from repotrial.api._costs import RunCost, price_run
+    from repotrial.api._directories import (
+        ContractDirectoryMissingError,
+        NoRunsError,
+        RunDirectoryMissingError,
+        find_run_directories,
+    )
+    from repotrial.api._effort import AgentEffort, EffortTotal, EffortWords, describe_effort
+    from repotrial.api._entries import (
+        JudgedRun,
+        RunEntry,
+        RunFilter,
+        RunStatusWord,
+        ScoredRun,
+        judge_run,
+        list_runs,
+        load_change,
+        score_run,
+    )
+    from repotrial.api._machine import (
+        CommandResult,
+        DoctorFix,
+        DoctorReport,
+        KeptItem,
+        MachineSettings,
+        ProbeReport,
+        execute_in_contract,
+        fix_machine,
+        list_cache,
+        probe_sandbox,
+        prune_cache,
+        run_doctor,
+    )
+    from repotrial.api._models import (
+        UPSTREAM_FORMS,
+        ModelChoice,
+        UpstreamNameError,
+        find_adapters_directory,
+        read_budgets,
+    )
+    from repotrial.api._page import PageInsideRunError, PageWriteError, WrittenPage, write_run_page
+    from repotrial.api._recompute import DecisionInvalidError, RecomputedRun, decide_run, recompute_run
+    from repotrial.api._replays import Divergence, Replay, replay_run
+    from repotrial.api._retrieval import (
+        Normalization,
+        NormalizationRequest,
+        NoTrialsFoundError,
+        RetrievalDirectoryMissingError,
+        RetrievalWordError,
+        TruthExplanation,
+        evaluate_retrieval,
+        explain_ground_truth,
+        normalize_retrieval,
+        parse_ranking_rule,
+        parse_schema_version,
+        validate_retrieval,
+    )
+    from repotrial.api._retrieval_study import (
+        REPORT_FORMATS,
+        ReportFormat,
+        ReportFormatError,
+        ReportInsideRunError,
+        ReportWriteError,
+        WrittenReport,
+        compare_retrieval,
+        parse_report_format,
+        report_retrieval,
+        write_comparison,
+    )
+    from repotrial.api._runs import (
+        KeyDescription,
+        RunCheck,
+        iter_run_timeline,
+        list_event_types,
+        load_own_public_key,
+        load_public_keys,
+        show_key,
+        verify_run,
+    )
+    from repotrial.api._summary import (
+        AgentSummary,
+        AgentUnknownError,
+        PairedSummary,
+        RunsSummary,
+        summarize_runs,
+    )
+    from repotrial.api._summary_page import WrittenSummary, describe_difference, write_summary_page
+    from repotrial.api._trials import (
+        PlannedTrial,
+        RunScored,
+        RunUnscored,
+        TrialEvent,
+        TrialPlan,
+        TrialRequest,
+        conduct_trials,
+        plan_trials,
+    )
+    from repotrial.authoring import (
+        Certificate,
+        CertificateMissing,
+        CertificateRefused,
+        CertificateStale,
+        CertificateState,
+        CertificateUntrusted,
+        CertificateValid,
+        CommitContract,
+        CreatedContract,
+        EcosystemName,
+        LockResult,
+        NewContract,
+        SwebenchContract,
+        SwebenchInstance,
+        create_contract,
+        create_contract_from_commit,
+        create_contract_from_swebench,
+        load_swebench_instances,
+    )
+    from repotrial.contract import (
+        ROOT_SEED,
+        Check,
+        Contract,
+        Inventory,
+        LoadedContract,
+        Problem,
+        TaskKind,
+    )
+    from repotrial.fleet import RunEnded, RunPhase, RunSkipped, RunStarted, RunUndone
+    from repotrial.interop import SwebenchReport, build_swebench_report
+    from repotrial.retrieval import (
+        AssociationScope,
+        ComparisonCoverage,
+        Delta,
+        DocumentCheck,
+        Evaluation,
+        MatchedComparison,
+        NormalizedTask,
+        RetrievalComparison,
+        SupplementOptions,
+    )
+    from repotrial.run import Handover, HumanUnavailableError, NobodyAsksError, Stopper
+    from repotrial.sandbox import Capabilities, Level
+    from repotrial.score import (
+        Cost,
+        EventPointer,
+        GateResult,
+        Invalid,
+        MixedVersionsError,
+        Scorable,
+        ScoreCard,
+    )
+    from repotrial.trace import (
+        AspectVerdict,
+        CouldNotBeChecked,
+        Difference,
+        DoesNotHold,
+        Exited,
+        Holds,
+        Marker,
+        NotStarted,
+        PublicKey,
+        Signaled,
+        TimelineRow,
+    )
+else:
+    __getattr__ = build_getter(__name__)
 
 __all__ = [
     "AGENT_FORMS",

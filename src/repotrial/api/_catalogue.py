@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from repotrial._core.errors import RepoTrialError, UsageError, iter_error_classes
+from repotrial._core.lazy import load_all
 from repotrial.authoring import build_certificate_schema
 from repotrial.contract import build_schemas
 from repotrial.run import build_adapter_schema, build_script_schema
@@ -22,6 +23,10 @@ __all__ = [
     "list_errors",
     "list_schemas",
 ]
+
+
+_WITH_ERRORS: Final = ("repotrial.api", "repotrial.authoring", "repotrial.run", "repotrial.sandbox")
+"""Packages that load what they offer when it is asked for."""
 
 
 class UnknownSchemaError(UsageError):
@@ -71,6 +76,8 @@ def build_schema(name: str) -> dict[str, Any]:
 
 def list_errors() -> list[ErrorEntry]:
     """Every error that RepoTrial raises on purpose, by code."""
+    for package in _WITH_ERRORS:
+        load_all(package)
     entries = [
         _describe_error(cls) for cls in iter_error_classes() if cls.__module__.startswith("repotrial.")
     ]

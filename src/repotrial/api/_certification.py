@@ -1,10 +1,10 @@
-"""Certification of contracts: the trials, the signed result, and what a certificate is worth."""
+"""Certification of contracts: the trials and the signed result."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,16 +15,13 @@ from repotrial.api._machine import MachineSettings, build_installation_settings
 from repotrial.authoring import (
     Certificate,
     CertificateGrade,
-    CertificateState,
     CertificationSettings,
-    check_certificate,
     write_certificate,
 )
 from repotrial.authoring import certify_contract as _certify_contract
-from repotrial.contract import LoadedContract
-from repotrial.trace import PublicKey, load_or_create_key
+from repotrial.trace import load_or_create_key
 
-__all__ = ["Certification", "CertificationRequest", "certify_contract", "find_certificate"]
+__all__ = ["Certification", "CertificationRequest", "certify_contract"]
 
 
 class CertificationRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,11 +77,6 @@ def certify_contract(
         certificate = _certify_contract(loaded, settings)
     path = write_certificate(loaded, certificate, key)
     return Certification(directory=str(directory), path=str(path), certificate=certificate)
-
-
-def find_certificate(loaded: LoadedContract, trusted_keys: Collection[PublicKey] | None) -> CertificateState:
-    """What the certificate beside a contract is worth for the contract as it is now."""
-    return check_certificate(loaded, trusted_keys)
 
 
 @contextmanager

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
 
 from repotrial.api._directories import verify_contract_directory
-from repotrial.authoring import CertificateState, LockResult, check_told_solution
+from repotrial.authoring import CertificateState, LockResult, check_certificate, check_told_solution
 from repotrial.authoring import lock_contract as _lock_contract
 from repotrial.authoring import verify_lock as _verify_lock
 from repotrial.contract import (
@@ -20,12 +21,14 @@ from repotrial.contract import (
     lint_contract,
 )
 from repotrial.contract import load_contract as _load_contract
+from repotrial.trace import PublicKey
 
 __all__ = [
     "ContractCheck",
     "ContractDescription",
     "check_contract",
     "describe_contract",
+    "find_certificate",
     "load_contract",
     "lock_contract",
     "verify_lock",
@@ -108,3 +111,8 @@ def _build_check(loaded: LoadedContract, problems: list[Problem]) -> ContractChe
         version_id=None if loaded.lock is None else loaded.lock.version_id,
         problems=tuple(problems),
     )
+
+
+def find_certificate(loaded: LoadedContract, trusted_keys: Collection[PublicKey] | None) -> CertificateState:
+    """What the certificate beside a contract is worth for the contract as it is now."""
+    return check_certificate(loaded, trusted_keys)

@@ -1,73 +1,82 @@
 """One trial: bind, set up, brief, act, accept, seal; every phase leaves its evidence."""
 
-from repotrial.run._accept import find_variants
-from repotrial.run._accept._execute import CandidateLostError, list_twins
-from repotrial.run._act import ReferenceMissingError
-from repotrial.run._adapters import (
-    Adapter,
-    AdapterInvalidError,
-    AdapterUnknownError,
-    AgentCheck,
-    AgentProgramMissingError,
-    CheckedNeed,
-    InstalledAgent,
-    LoadedAdapter,
-    ModelNameError,
-    build_adapter_schema,
-    check_agent,
-    find_adapter,
-    find_installed,
-    find_runtime,
-    install_agent,
-    list_adapters,
-    load_adapter,
-    open_agent,
-)
-from repotrial.run._agents import (
-    Agent,
-    AgentFileError,
-    CommandAgent,
-    HumanAgent,
-    ModelAgent,
-    NoopAgent,
-    PatchAgent,
-    ReferenceAgent,
-    ScriptAgent,
-    build_agent_configuration,
-    load_agent_file,
-    short_version,
-)
-from repotrial.run._briefing import BriefingLeakError, BriefingText, build_briefing, verify_no_leak
-from repotrial.run._conduct import ConductedRun, conduct_run
-from repotrial.run._control import AgentSandboxLostError, ModelUnreachableError
-from repotrial.run._directory import RunDirectoryError, find_attempts, open_attempt, remove_unfinished
-from repotrial.run._gateway import (
-    FaultPlan,
-    FaultUpstream,
-    GatewayLoop,
-    ProviderConfig,
-    ProviderUpstream,
-    RecordingUpstream,
-    ScriptUpstream,
-    StatusFault,
-    Upstream,
-    build_script_schema,
-    load_provider,
-    load_recording,
-    load_script,
-    open_default_loop,
-)
-from repotrial.run._human import Handover, HumanUnavailableError, refuse_handover
-from repotrial.run._lifecycle import PHASES, Lifecycle, PhaseOrderError
-from repotrial.run._models import ModelAccess, ModelAccessMissingError, NetworkAccess, UpstreamOrder
-from repotrial.run._progress import RunListener, SilentListener
-from repotrial.run._replay import Divergence, Replay, ReplayMismatchError, ReplayRequest, replay_run
-from repotrial.run._request import RunRequest, build_spec
-from repotrial.run._results import ResultsUnreadableError
-from repotrial.run._seeds import build_seeds, spawn_seed
-from repotrial.run._setup_network import ProxiedSetup
-from repotrial.run._stop import RunStoppedError, Stopper
-from repotrial.run._watch import Answer, NobodyAsksError, build_body_reader, put_answer
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from repotrial._core.lazy import build_getter
+
+if TYPE_CHECKING:
+    from repotrial.run._accept import find_variants
+    from repotrial.run._accept._execute import CandidateLostError, list_twins
+    from repotrial.run._act import ReferenceMissingError
+    from repotrial.run._adapters import (
+        Adapter,
+        AdapterInvalidError,
+        AdapterUnknownError,
+        AgentCheck,
+        AgentProgramMissingError,
+        CheckedNeed,
+        InstalledAgent,
+        LoadedAdapter,
+        ModelNameError,
+        build_adapter_schema,
+        check_agent,
+        find_adapter,
+        find_installed,
+        find_runtime,
+        install_agent,
+        list_adapters,
+        load_adapter,
+        open_agent,
+    )
+    from repotrial.run._agents import (
+        Agent,
+        AgentFileError,
+        CommandAgent,
+        HumanAgent,
+        ModelAgent,
+        NoopAgent,
+        PatchAgent,
+        ReferenceAgent,
+        ScriptAgent,
+        build_agent_configuration,
+        load_agent_file,
+        short_version,
+    )
+    from repotrial.run._briefing import BriefingLeakError, BriefingText, build_briefing, verify_no_leak
+    from repotrial.run._conduct import ConductedRun, conduct_run
+    from repotrial.run._directory import RunDirectoryError, find_attempts, open_attempt, remove_unfinished
+    from repotrial.run._faults import AgentSandboxLostError, ModelUnreachableError, RunStoppedError
+    from repotrial.run._gateway import (
+        FaultPlan,
+        FaultUpstream,
+        GatewayLoop,
+        ProviderConfig,
+        ProviderUpstream,
+        RecordingUpstream,
+        ScriptUpstream,
+        StatusFault,
+        Upstream,
+        build_script_schema,
+        load_provider,
+        load_recording,
+        load_script,
+        open_default_loop,
+    )
+    from repotrial.run._human import Handover, HumanUnavailableError, refuse_handover
+    from repotrial.run._lifecycle import PHASES, Lifecycle, PhaseOrderError
+    from repotrial.run._models import ModelAccess, ModelAccessMissingError, NetworkAccess, UpstreamOrder
+    from repotrial.run._progress import RunListener, SilentListener
+    from repotrial.run._replay import Divergence, Replay, ReplayMismatchError, ReplayRequest, replay_run
+    from repotrial.run._request import RunRequest, build_spec
+    from repotrial.run._results import ResultsUnreadableError
+    from repotrial.run._seeds import build_seeds, spawn_seed
+    from repotrial.run._setup_network import ProxiedSetup
+    from repotrial.run._stop import Stopper
+    from repotrial.run._watch import Answer, NobodyAsksError, build_body_reader, put_answer
+else:
+    __getattr__ = build_getter(__name__)
 
 __all__ = [
     "PHASES",

@@ -15,10 +15,10 @@ from repotrial.run._briefing import build_briefing, verify_no_leak
 from repotrial.run._context import BoundRun
 from repotrial.run._directory import open_attempt
 from repotrial.run._facts import build_bound_facts, build_unbound_facts
+from repotrial.run._faults import RunStoppedError
 from repotrial.run._lifecycle import Lifecycle
 from repotrial.run._request import RunRequest
 from repotrial.run._setup_network import tell_setup_network
-from repotrial.run._stop import RunStoppedError
 from repotrial.trace import (
     Briefing,
     Justification,

@@ -4,32 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from repotrial._core.errors import MachineError
 from repotrial.run._context import BoundRun
+from repotrial.run._faults import AgentSandboxLostError, ModelUnreachableError
 from repotrial.run._watch import Dialogue
 from repotrial.sandbox import CommandSpec
 from repotrial.trace import Exited
 
-__all__ = ["AgentSandboxLostError", "ModelUnreachableError", "verify_machine", "verify_model"]
+__all__ = ["verify_machine", "verify_model"]
 
 _CONTROL_SECONDS: Final = 300
-
-
-class AgentSandboxLostError(MachineError):
-    """The sandbox was gone before the agent was done: nobody can say what it would have done."""
-
-    code = "agent-sandbox-lost"
-    default_hint = "look at the machine's memory and its log; `repotrial doctor` shows what it can do"
-
-
-class ModelUnreachableError(MachineError):
-    """No request of the agent was answered by a model: nothing was measured but the provider's trouble."""
-
-    code = "model-unreachable"
-    default_hint = (
-        "look at the key, the provider's address and its limits; then repeat the command, and the run is "
-        "conducted again"
-    )
 
 
 def verify_model(dialogue: Dialogue) -> None:

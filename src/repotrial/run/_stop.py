@@ -6,17 +6,11 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 
-from repotrial._core.errors import RepoTrialError, UsageError
+from repotrial._core.errors import RepoTrialError
+from repotrial.run._faults import RunStoppedError
 from repotrial.sandbox import Sandbox
 
-__all__ = ["RunStoppedError", "Stopper"]
-
-
-class RunStoppedError(UsageError):
-    """The operator stopped the run."""
-
-    code = "run-stopped"
-    default_hint = "start it again: what was completed is kept, what was stopped gets a new attempt"
+__all__ = ["Stopper"]
 
 
 class Stopper:

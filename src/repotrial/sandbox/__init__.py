@@ -1,293 +1,306 @@
 """The machine side: workspaces, sandboxes by isolation level, limits and meters."""
 
-from repotrial.sandbox._calls._records import (
-    ExecRecord,
-    FloodRecord,
-    NetworkRecord,
-    ProhibitedRecord,
-    SyscallRecord,
-)
-from repotrial.sandbox._calls._seccomp import (
-    SyscallGrantError,
-    SyscallPolicy,
-    build_filter,
-    verify_grants,
-)
-from repotrial.sandbox._calls._supervisor import (
-    Sink,
-    Supervisor,
-    SupervisorLostError,
-    SupervisorPolicy,
-)
-from repotrial.sandbox._environment._host import (
-    HostTool,
-    HostToolchain,
-    HostToolProblem,
-    HostToolsError,
-    observe_host,
-    verify_host,
-)
-from repotrial.sandbox._environment._interrupt import Interrupt, PreparationStoppedError, interruptible
-from repotrial.sandbox._environment._node_env import NodePackages, NodeScriptsError, open_node_environment
-from repotrial.sandbox._environment._packages import (
-    IndexSettings,
-    PackageBuilderMissingError,
-    PackageBuildError,
-    PackageHashMismatchError,
-    PackageHashMissingError,
-    PackageIndexError,
-    PackageLockError,
-    PackagePlatformError,
-    PackageVersionMissingError,
-    load_index_settings,
-)
-from repotrial.sandbox._environment._process import (
-    PathClosedError,
-    ProgramOutputError,
-    ProgramStartError,
-    ProgramTimeoutError,
-    verify_accessible,
-)
-from repotrial.sandbox._environment._python_env import PYTHON_TARGET, PythonPackages, open_python_environment
-from repotrial.sandbox._environment._store import (
-    BrokenEntry,
-    Kind,
-    Store,
-    StoreBusyError,
-    StoreEntry,
-    StoreRecord,
-    StoreTamperedError,
-    StoreUnusableError,
-    list_store,
-    prune_store,
-)
-from repotrial.sandbox._environment._tree import UnexpectedEntryError
-from repotrial.sandbox._identity import Account, IdentityError, find_identity
-from repotrial.sandbox._images import (
-    ImageCompressionError,
-    ImageConfig,
-    ImageDigestError,
-    ImageLimits,
-    ImageMemberError,
-    ImageNotStoredError,
-    ImagePlatformError,
-    ImageTooLargeError,
-    ImageUnreadableError,
-    UnpackedImage,
-    import_image,
-    machine_platform,
-    open_image,
-)
-from repotrial.sandbox._installation import (
-    CONTROLLED_VARIABLES,
-    ArtifactAddressError,
-    ArtifactDigestError,
-    ArtifactMissingError,
-    ArtifactOutsideError,
-    ArtifactUnreachableError,
-    ContractChangedError,
-    ContractSandbox,
-    FilesPresentError,
-    HostMountError,
-    ImagePackagesError,
-    Installation,
-    InstallationFacts,
-    InstallationSettings,
-    MountMissingError,
-    Phase,
-    ScratchPlace,
-    SecretMissingError,
-    ServedNetwork,
-    ServiceNotReadyError,
-    SetupFailedError,
-    SetupNetwork,
-    SetupNetworkError,
-    SetupOutputMissingError,
-    StepNetwork,
-    TargetTakenError,
-    open_artifact,
-    open_installation,
-    read_pinned,
-)
-from repotrial.sandbox._installation._program_tree import (
-    InstallScriptError,
-    NpmPrograms,
-    ProgramSource,
-    ProgramTree,
-    PypiPrograms,
-    open_program_tree,
-)
-from repotrial.sandbox._lean._kernel import (
-    install_filter,
-    receive_descriptor,
-    send_descriptor,
-)
-from repotrial.sandbox._lean._landlock import (
-    LandlockRules,
-    LandlockState,
-    apply_landlock,
-    read_landlock_abi,
-)
-from repotrial.sandbox._lean._syscalls import (
-    PROBED,
-    CallClass,
-    Machine,
-    UnsupportedMachineError,
-    find_machine,
-)
-from repotrial.sandbox._levels._bubble import SandboxStartError
-from repotrial.sandbox._levels._container import ContainerEngine, ContainerSandbox
-from repotrial.sandbox._levels._docker_api import EngineError
-from repotrial.sandbox._levels._helper import (
-    HelperLostError,
-)
-from repotrial.sandbox._levels._landlock_sandbox import LandlockSandbox
-from repotrial.sandbox._levels._launcher import Launcher, LauncherLostError
-from repotrial.sandbox._levels._listener import (
-    open_listener,
-)
-from repotrial.sandbox._levels._plain import UnsandboxedWarning
-from repotrial.sandbox._levels._restricted import (
-    Restriction,
-    RestrictionError,
-    start_restricted,
-)
-from repotrial.sandbox._levels._session import BubblewrapSandbox, SandboxEndError, SandboxLostError
-from repotrial.sandbox._levels._stages import (
-    FailOnWriters,
-    KillWriters,
-    MaskError,
-    RetryWriters,
-    SandboxEntryError,
-    WriterPolicy,
-    WritersError,
-    mask,
-    set_read_only,
-    signal_sandbox,
-    unmask,
-)
-from repotrial.sandbox._machine._cache_items import (
-    KeptItem,
-    list_kept,
-    prune_kept,
-)
-from repotrial.sandbox._machine._doctor import (
-    DoctorLevel,
-    DoctorReport,
-    Improvement,
-    build_doctor_report,
-    execute_doctor,
-)
-from repotrial.sandbox._machine._fix import (
-    DoctorFix,
-    FixAction,
-    execute_doctor_fix,
-)
-from repotrial.sandbox._machine._needs import (
-    UnmetNeed,
-    check_requirements,
-)
-from repotrial.sandbox._machine._probe import (
-    Finding,
-    Missing,
-    probe_machine,
-)
-from repotrial.sandbox._machine._reaper import (
-    reap_leftovers,
-)
-from repotrial.sandbox._model import (
-    WORKSPACE,
-    Bind,
-    Capabilities,
-    CommandResult,
-    CommandSpec,
-    DirectoryRoot,
-    HostRoot,
-    Level,
-    ResourceLimits,
-    Sandbox,
-    SandboxSpec,
-    Scratch,
-    Stage,
-    StreamCapture,
-    Usage,
-)
-from repotrial.sandbox._open import (
-    LevelMissingError,
-    UnsandboxedError,
-    open_sandbox,
-)
-from repotrial.sandbox._probe_suite import (
-    Attempt,
-    AttemptResult,
-    ProbeProgramError,
-    ProbeReport,
-    execute_probe,
-)
-from repotrial.sandbox._resources._freezer import (
-    CgroupV1Freezer,
-    CgroupV2Freezer,
-    FreezeError,
-    Freezer,
-    SignalFreezer,
-)
-from repotrial.sandbox._resources._sampler import (
-    ResourceSample,
-    Sampler,
-    SamplingPlan,
-)
-from repotrial.sandbox._resources._sandbox_processes import (
-    Holder,
-    find_writers,
-)
-from repotrial.sandbox._workspace import (
-    TOOL_LEFTOVERS,
-    Base,
-    BaseCache,
-    BaseLabel,
-    BaseMismatchError,
-    BaseNotSealedError,
-    BaseRequest,
-    BaseTamperedError,
-    CacheEntry,
-    CacheForeignError,
-    CacheUnusableError,
-    Change,
-    ChangedPath,
-    ChangeLimits,
-    Contents,
-    ContentSink,
-    ContractUnlockedError,
-    CopyFailedError,
-    CopyWorkspace,
-    FileOrderError,
-    IgnoreRules,
-    Mark,
-    Omission,
-    OverlayMount,
-    OverlayWorkspace,
-    ReadLimits,
-    Restoration,
-    Setup,
-    SetupAttempt,
-    SetupAttempts,
-    SetupNetworkRecord,
-    SetupPlace,
-    SetupRecordUnreadableError,
-    TreeReader,
-    Workspace,
-    WorkspaceUnreadableError,
-    WorkspaceUnusableError,
-    build_change,
-    build_overlay_argv,
-    check_sealed,
-    copy_tree,
-    execute_in_overlay,
-    open_beneath,
-    probe_overlay,
-    reap_workspaces,
-    remove_tree,
-)
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from repotrial._core.lazy import build_getter
+
+if TYPE_CHECKING:
+    from repotrial.sandbox._calls._records import (
+        ExecRecord,
+        FloodRecord,
+        NetworkRecord,
+        ProhibitedRecord,
+        SyscallRecord,
+    )
+    from repotrial.sandbox._calls._seccomp import (
+        SyscallGrantError,
+        SyscallPolicy,
+        build_filter,
+        verify_grants,
+    )
+    from repotrial.sandbox._calls._supervisor import (
+        Sink,
+        Supervisor,
+        SupervisorLostError,
+        SupervisorPolicy,
+    )
+    from repotrial.sandbox._environment._host import (
+        HostTool,
+        HostToolchain,
+        HostToolProblem,
+        HostToolsError,
+        observe_host,
+        verify_host,
+    )
+    from repotrial.sandbox._environment._interrupt import Interrupt, PreparationStoppedError, interruptible
+    from repotrial.sandbox._environment._node_env import NodePackages, NodeScriptsError, open_node_environment
+    from repotrial.sandbox._environment._packages import (
+        IndexSettings,
+        PackageBuilderMissingError,
+        PackageBuildError,
+        PackageHashMismatchError,
+        PackageHashMissingError,
+        PackageIndexError,
+        PackageLockError,
+        PackagePlatformError,
+        PackageVersionMissingError,
+        load_index_settings,
+    )
+    from repotrial.sandbox._environment._process import (
+        PathClosedError,
+        ProgramOutputError,
+        ProgramStartError,
+        ProgramTimeoutError,
+        verify_accessible,
+    )
+    from repotrial.sandbox._environment._python_env import (
+        PYTHON_TARGET,
+        PythonPackages,
+        open_python_environment,
+    )
+    from repotrial.sandbox._environment._store import (
+        BrokenEntry,
+        Kind,
+        Store,
+        StoreBusyError,
+        StoreEntry,
+        StoreRecord,
+        StoreTamperedError,
+        StoreUnusableError,
+        list_store,
+        prune_store,
+    )
+    from repotrial.sandbox._environment._tree import UnexpectedEntryError
+    from repotrial.sandbox._identity import Account, IdentityError, find_identity
+    from repotrial.sandbox._images import (
+        ImageCompressionError,
+        ImageConfig,
+        ImageDigestError,
+        ImageLimits,
+        ImageMemberError,
+        ImageNotStoredError,
+        ImagePlatformError,
+        ImageTooLargeError,
+        ImageUnreadableError,
+        UnpackedImage,
+        import_image,
+        machine_platform,
+        open_image,
+    )
+    from repotrial.sandbox._installation import (
+        CONTROLLED_VARIABLES,
+        ArtifactAddressError,
+        ArtifactDigestError,
+        ArtifactMissingError,
+        ArtifactOutsideError,
+        ArtifactUnreachableError,
+        ContractChangedError,
+        ContractSandbox,
+        FilesPresentError,
+        HostMountError,
+        ImagePackagesError,
+        Installation,
+        InstallationFacts,
+        InstallationSettings,
+        MountMissingError,
+        Phase,
+        ScratchPlace,
+        SecretMissingError,
+        ServedNetwork,
+        ServiceNotReadyError,
+        SetupFailedError,
+        SetupNetwork,
+        SetupNetworkError,
+        SetupOutputMissingError,
+        StepNetwork,
+        TargetTakenError,
+        open_artifact,
+        open_installation,
+        read_pinned,
+    )
+    from repotrial.sandbox._installation._program_tree import (
+        InstallScriptError,
+        NpmPrograms,
+        ProgramSource,
+        ProgramTree,
+        PypiPrograms,
+        open_program_tree,
+    )
+    from repotrial.sandbox._lean._kernel import (
+        install_filter,
+        receive_descriptor,
+        send_descriptor,
+    )
+    from repotrial.sandbox._lean._landlock import (
+        LandlockRules,
+        LandlockState,
+        apply_landlock,
+        read_landlock_abi,
+    )
+    from repotrial.sandbox._lean._syscalls import (
+        PROBED,
+        CallClass,
+        Machine,
+        UnsupportedMachineError,
+        find_machine,
+    )
+    from repotrial.sandbox._levels._bubble import SandboxStartError
+    from repotrial.sandbox._levels._container import ContainerEngine, ContainerSandbox
+    from repotrial.sandbox._levels._docker_api import EngineError
+    from repotrial.sandbox._levels._helper import (
+        HelperLostError,
+    )
+    from repotrial.sandbox._levels._landlock_sandbox import LandlockSandbox
+    from repotrial.sandbox._levels._launcher import Launcher, LauncherLostError
+    from repotrial.sandbox._levels._listener import (
+        open_listener,
+    )
+    from repotrial.sandbox._levels._plain import UnsandboxedWarning
+    from repotrial.sandbox._levels._restricted import (
+        Restriction,
+        RestrictionError,
+        start_restricted,
+    )
+    from repotrial.sandbox._levels._session import BubblewrapSandbox, SandboxEndError, SandboxLostError
+    from repotrial.sandbox._levels._stages import (
+        FailOnWriters,
+        KillWriters,
+        MaskError,
+        RetryWriters,
+        SandboxEntryError,
+        WriterPolicy,
+        WritersError,
+        mask,
+        set_read_only,
+        signal_sandbox,
+        unmask,
+    )
+    from repotrial.sandbox._machine._cache_items import (
+        KeptItem,
+        list_kept,
+        prune_kept,
+    )
+    from repotrial.sandbox._machine._doctor import (
+        DoctorLevel,
+        DoctorReport,
+        Improvement,
+        build_doctor_report,
+        execute_doctor,
+    )
+    from repotrial.sandbox._machine._fix import (
+        DoctorFix,
+        FixAction,
+        execute_doctor_fix,
+    )
+    from repotrial.sandbox._machine._needs import (
+        UnmetNeed,
+        check_requirements,
+    )
+    from repotrial.sandbox._machine._probe import (
+        Finding,
+        Missing,
+        probe_machine,
+    )
+    from repotrial.sandbox._machine._reaper import (
+        reap_leftovers,
+    )
+    from repotrial.sandbox._model import (
+        WORKSPACE,
+        Bind,
+        Capabilities,
+        CommandResult,
+        CommandSpec,
+        DirectoryRoot,
+        HostRoot,
+        Level,
+        ResourceLimits,
+        Sandbox,
+        SandboxSpec,
+        Scratch,
+        Stage,
+        StreamCapture,
+        Usage,
+    )
+    from repotrial.sandbox._open import (
+        LevelMissingError,
+        UnsandboxedError,
+        open_sandbox,
+    )
+    from repotrial.sandbox._probe_suite import (
+        Attempt,
+        AttemptResult,
+        ProbeProgramError,
+        ProbeReport,
+        execute_probe,
+    )
+    from repotrial.sandbox._resources._freezer import (
+        CgroupV1Freezer,
+        CgroupV2Freezer,
+        FreezeError,
+        Freezer,
+        SignalFreezer,
+    )
+    from repotrial.sandbox._resources._sampler import (
+        ResourceSample,
+        Sampler,
+        SamplingPlan,
+    )
+    from repotrial.sandbox._resources._sandbox_processes import (
+        Holder,
+        find_writers,
+    )
+    from repotrial.sandbox._workspace import (
+        TOOL_LEFTOVERS,
+        Base,
+        BaseCache,
+        BaseLabel,
+        BaseMismatchError,
+        BaseNotSealedError,
+        BaseRequest,
+        BaseTamperedError,
+        CacheEntry,
+        CacheForeignError,
+        CacheUnusableError,
+        Change,
+        ChangedPath,
+        ChangeLimits,
+        Contents,
+        ContentSink,
+        ContractUnlockedError,
+        CopyFailedError,
+        CopyWorkspace,
+        FileOrderError,
+        IgnoreRules,
+        Mark,
+        Omission,
+        OverlayMount,
+        OverlayWorkspace,
+        ReadLimits,
+        Restoration,
+        Setup,
+        SetupAttempt,
+        SetupAttempts,
+        SetupNetworkRecord,
+        SetupPlace,
+        SetupRecordUnreadableError,
+        TreeReader,
+        Workspace,
+        WorkspaceUnreadableError,
+        WorkspaceUnusableError,
+        build_change,
+        build_overlay_argv,
+        check_sealed,
+        copy_tree,
+        execute_in_overlay,
+        open_beneath,
+        probe_overlay,
+        reap_workspaces,
+        remove_tree,
+    )
+else:
+    __getattr__ = build_getter(__name__)
 
 __all__ = [
     "CONTROLLED_VARIABLES",

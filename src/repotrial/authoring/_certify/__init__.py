@@ -1,34 +1,43 @@
 """Certification: a contract is tried before it may try anybody (C13)."""
 
-from repotrial.authoring._certify._certify import (
-    CertificationSettings,
-    NotCertifiableError,
-    certify_contract,
-)
-from repotrial.authoring._certify._file import (
-    CertificateInvalidError,
-    CertificateMissing,
-    CertificateRefused,
-    CertificateStale,
-    CertificateState,
-    CertificateUntrusted,
-    CertificateValid,
-    CertificateVersionError,
-    build_certificate_schema,
-    check_certificate,
-    load_certificate,
-    write_certificate,
-)
-from repotrial.authoring._certify._model import (
-    CERTIFICATE_FILE,
-    Certificate,
-    CertificateGrade,
-    CertificateItem,
-    CertifiedRun,
-    CheatTrial,
-    MachineClass,
-)
-from repotrial.authoring._certify._trials import CertificationBrokenError
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from repotrial._core.lazy import build_getter
+
+if TYPE_CHECKING:
+    from repotrial.authoring._certify._certify import (
+        CertificationSettings,
+        NotCertifiableError,
+        certify_contract,
+    )
+    from repotrial.authoring._certify._file import (
+        CertificateInvalidError,
+        CertificateMissing,
+        CertificateRefused,
+        CertificateStale,
+        CertificateState,
+        CertificateUntrusted,
+        CertificateValid,
+        CertificateVersionError,
+        build_certificate_schema,
+        check_certificate,
+        load_certificate,
+        write_certificate,
+    )
+    from repotrial.authoring._certify._model import (
+        CERTIFICATE_FILE,
+        Certificate,
+        CertificateGrade,
+        CertificateItem,
+        CertifiedRun,
+        CheatTrial,
+        MachineClass,
+    )
+    from repotrial.authoring._certify._trials import CertificationBrokenError
+else:
+    __getattr__ = build_getter(__name__)
 
 __all__ = [
     "CERTIFICATE_FILE",

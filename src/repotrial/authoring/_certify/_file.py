@@ -13,9 +13,8 @@ from repotrial._core.digest import Digest
 from repotrial._core.errors import EvidenceError
 from repotrial._core.files import write_atomic
 from repotrial._core.schema import build_document_schema
-from repotrial.authoring._certify._model import CERTIFICATE_FILE, Certificate, CheatTrial
+from repotrial.authoring._certify._model import CERTIFICATE_FILE, NOT_APPLIED, Certificate, CheatTrial
 from repotrial.authoring._certify._procedure import build_procedure_digest
-from repotrial.authoring._certify._trials import NOT_APPLIED
 from repotrial.contract import LOCK_FILE, ContractLock, LoadedContract, check_lock
 from repotrial.trace import (
     NoSigner,

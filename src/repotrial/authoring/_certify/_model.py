@@ -12,6 +12,7 @@ from repotrial._core.digest import Digest
 __all__ = [
     "CERTIFICATE_FILE",
     "CERTIFICATE_SCHEMA",
+    "NOT_APPLIED",
     "Certificate",
     "CertificateGrade",
     "CertificateItem",
@@ -23,6 +24,8 @@ __all__ = [
 
 CERTIFICATE_FILE: Final = "contract.certificate.json"
 CERTIFICATE_SCHEMA: Final = "repotrial/certificate@1"
+NOT_APPLIED: Final = "patch-does-not-apply"
+"""The tag of a change that no check has seen."""
 
 CertificateGrade: TypeAlias = Literal["full", "quick"]
 """`quick`: fewer repeats and fewer cheats; enough while a contract is written, not for a suite."""

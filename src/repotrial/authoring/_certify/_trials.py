@@ -12,6 +12,7 @@ import msgspec
 from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.errors import MachineError
 from repotrial._core.seed import ROOT_SEED
+from repotrial.authoring._certify._model import NOT_APPLIED
 from repotrial.contract import Check, LoadedContract, build_lock
 from repotrial.fleet import FleetPlan, FleetSettings, PlannedRun, RunEnded, RunUndone, conduct_fleet
 from repotrial.run import Agent, build_spec
@@ -20,7 +21,6 @@ from repotrial.score import Evidence, Scorable, ScoreCard, build_score_card, loa
 from repotrial.trace import RunPaths
 
 __all__ = [
-    "NOT_APPLIED",
     "CertificationBrokenError",
     "Trial",
     "TrialResult",
@@ -29,9 +29,6 @@ __all__ = [
     "reorder_checks",
 ]
 
-
-NOT_APPLIED: Final = "patch-does-not-apply"
-"""The tag of a change that no check has seen."""
 _UNAPPLIED: Final = frozenset({NOT_APPLIED, "evaluation-error"})
 """Tags that, where they name no check, are about applying the change."""
 

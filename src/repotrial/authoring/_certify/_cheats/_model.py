@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from importlib import resources
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
-from repotrial.run import Agent, PatchAgent, ScriptAgent
+if TYPE_CHECKING:
+    from repotrial.run import Agent
 
 __all__ = ["Cheat", "CheatVariant", "NotApplicable", "load_payload"]
 
@@ -31,6 +32,8 @@ class Cheat(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def agent(self) -> Agent:
         """The cheat as somebody who can be put on trial."""
+        from repotrial.run import PatchAgent, ScriptAgent  # who only reads a certificate needs no machine
+
         name = f"cheat-{self.name}-{self.variant}"
         if self.script is not None:
             return ScriptAgent(name=name, script=self.script)

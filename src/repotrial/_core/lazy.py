@@ -1,0 +1,69 @@
+"""Names of a package that are imported when somebody first asks for one (PEP 562).
+
+A package that joins many others would load all of them for whoever wants a single name. Such a package writes
+its imports under `if TYPE_CHECKING:`, where type checkers and readers look for them, and gets its
+`__getattr__` from here, which reads the same lines:
+
+    if TYPE_CHECKING:
+        from package._module import name
+    else:
+        __getattr__ = build_getter(__name__)
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Final, NamedTuple
+
+__all__ = ["build_getter", "load_all"]
+
+_GUARD: Final = "TYPE_CHECKING"
+
+
+class _Place(NamedTuple):
+    module: str
+    name: str
+
+
+def build_getter(package: str) -> Callable[[str], object]:
+    """The `__getattr__` of a package whose imports wait until they are needed."""
+
+    def find(name: str) -> object:
+        place = _read_places(package).get(name)
+        if place is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        # import-linter reads the lines that this one obeys.
+        value = getattr(importlib.import_module(place.module), place.name)  # noqa: TID251
+        # From now on it is there, and nobody asks again.
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return find
+
+
+def load_all(package: str) -> None:
+    """Import everything that a package offers, as if it did not wait."""
+    for name in _read_places(package):
+        getattr(sys.modules[package], name)
+
+
+@cache
+def _read_places(package: str) -> Mapping[str, _Place]:
+    """Where each name comes from, by the package's own source."""
+    spec = importlib.util.find_spec(package)
+    source = spec.loader.get_source(package) if spec and spec.loader else None  # type: ignore[attr-defined]
+    if source is None:
+        raise ImportError(f"{package}: expected its source, found none", name=package)
+    return {
+        alias.asname or alias.name: _Place(statement.module, alias.name)
+        for block in ast.parse(source).body
+        if isinstance(block, ast.If) and isinstance(block.test, ast.Name) and block.test.id == _GUARD
+        for statement in block.body
+        if isinstance(statement, ast.ImportFrom) and statement.module is not None
+        for alias in statement.names
+    }

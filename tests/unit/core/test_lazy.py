@@ -1,0 +1,76 @@
+"""Packages whose names are imported when they are first asked for."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from repotrial import api
+from repotrial._core.lazy import load_all
+
+_PACKAGE = """\
+from typing import TYPE_CHECKING
+from repotrial._core.lazy import build_getter
+if TYPE_CHECKING:
+    from {name}._quick import quick
+    from {name}._slow import (
+        slow,
+        slow as slower,
+    )
+else:
+    __getattr__ = build_getter(__name__)
+"""
+
+
+@pytest.fixture(name="package")
+def _package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    name = "lazily_made"
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "__init__.py").write_text(_PACKAGE.format(name=name), encoding="utf-8")
+    (tmp_path / name / "_quick.py").write_text("quick = 'quick'\n", encoding="utf-8")
+    (tmp_path / name / "_slow.py").write_text("slow = 'slow'\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    for loaded in [module for module in sys.modules if module.partition(".")[0] == name]:
+        monkeypatch.delitem(sys.modules, loaded)
+    return importlib.import_module(name)
+
+
+def test_a_name_brings_its_own_module_and_no_other(package: ModuleType) -> None:
+    assert package.quick == "quick"
+    assert "lazily_made._quick" in sys.modules
+    assert "lazily_made._slow" not in sys.modules
+    assert vars(package)["quick"] == "quick"
+
+
+def test_everything_comes_at_once_where_that_is_wanted(package: ModuleType) -> None:
+    load_all(package.__name__)
+    assert (vars(package)["slow"], vars(package)["slower"]) == ("slow", "slow")
+
+
+def test_a_name_that_is_not_there_is_missed_as_anywhere(package: ModuleType) -> None:
+    with pytest.raises(AttributeError, match=r"module 'lazily_made' has no attribute 'absent'"):
+        _ = package.absent
+    with pytest.raises(ImportError, match="absent"):
+        exec("from lazily_made import absent")
+    assert not hasattr(api, "absent")
+
+
+@pytest.mark.parametrize(
+    ("verb", "unwanted"),
+    [
+        ("verify_run", {"repotrial.run", "repotrial.sandbox", "repotrial.authoring"}),
+        ("list_runs", {"repotrial.run", "repotrial.sandbox", "repotrial.authoring"}),
+        ("check_contract", {"repotrial.run", "repotrial.sandbox", "repotrial.score"}),
+        ("find_certificate", {"repotrial.fleet", "repotrial.sandbox", "repotrial.retrieval"}),
+    ],
+)
+def test_a_verb_loads_no_more_than_it_needs(verb: str, unwanted: set[str]) -> None:
+    script = f"import json, sys; from repotrial import api; api.{verb}; print(json.dumps([*sys.modules]))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert not unwanted & set(json.loads(done.stdout))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -36,6 +37,12 @@ def pytest_configure(config: pytest.Config) -> None:
         from support.caches import make_shared_cache
 
         make_shared_cache()
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays: looking through it for garbage took 3 % of the suite's time."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

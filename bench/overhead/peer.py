@@ -87,7 +87,8 @@ def find_peer(place: Path) -> Peer | PeerMissing:
         problem = _install(environment)
         if problem is not None:
             return PeerMissing(f"{_PINNED} cannot be installed ({problem})")
-    (place / "home").mkdir(parents=True)
+    for name in ("home", "tmp"):
+        (place / name).mkdir(parents=True)
     script = place / "peer.py"
     script.write_text(_SCRIPT, encoding="utf-8")
     return Peer(
@@ -96,6 +97,7 @@ def find_peer(place: Path) -> Peer | PeerMissing:
         variables={
             "PATH": os.environ.get("PATH", os.defpath),
             "HOME": str(place / "home"),
+            "TMPDIR": str(place / "tmp"),
             "LANG": "C.UTF-8",
         },
     )

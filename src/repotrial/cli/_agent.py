@@ -33,7 +33,7 @@ AdaptersOption: TypeAlias = Annotated[
 ]
 AgentNames: TypeAlias = Annotated[
     list[str],
-    typer.Argument(metavar="NAME", help="As `repotrial agent list` shows them, or agent:FILE.toml."),
+    typer.Argument(metavar="NAME...", help="As `repotrial agent list` shows them, or agent:FILE.toml."),
 ]
 
 
@@ -101,7 +101,7 @@ def check(
 def install(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME", help="As `repotrial agent list` shows them, or agent:FILE.toml."),
+        typer.Argument(metavar="NAME...", help="As `repotrial agent list` shows them, or agent:FILE.toml."),
     ] = None,
     *,
     every: Annotated[bool, typer.Option("--all", help="All agents that this machine can install.")] = False,

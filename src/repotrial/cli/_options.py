@@ -16,7 +16,7 @@ ContractDirectory: TypeAlias = Annotated[
 ]
 ContractDirectories: TypeAlias = Annotated[
     list[Path],
-    typer.Argument(metavar="DIR", readable=False, help="Contract directories (each holds contract.toml)."),
+    typer.Argument(metavar="DIR...", readable=False, help="Contract directories (each holds contract.toml)."),
 ]
 RunDirectory: TypeAlias = Annotated[
     Path, typer.Argument(metavar="RUN_DIR", readable=False, help="The run directory (it holds trace.jsonl).")
@@ -24,7 +24,7 @@ RunDirectory: TypeAlias = Annotated[
 RunDirectories: TypeAlias = Annotated[
     list[Path],
     typer.Argument(
-        metavar="RUN_DIR",
+        metavar="RUN_DIR...",
         readable=False,
         help="Run directories (each holds trace.jsonl), or directories of runs.",
     ),

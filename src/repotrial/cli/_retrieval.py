@@ -175,7 +175,7 @@ def evaluate(  # noqa: PLR0913 - one parameter for each option
 )
 def validate(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE", readable=False, help="Event or metrics documents.")
+        list[Path], typer.Argument(metavar="FILE...", readable=False, help="Event or metrics documents.")
     ],
     *,
     json: JsonFlag = False,

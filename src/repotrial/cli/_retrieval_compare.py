@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["BASELINE", "SOURCES", "TREATMENT", "compare"]
 
 SOURCES = typer.Argument(
-    metavar="DIR",
+    metavar="DIR...",
     readable=False,
     help="Run directories with metrics in retrieval_events, or directories of such runs.",
 )

@@ -39,7 +39,7 @@ def show(
     directories: Annotated[
         list[Path],
         typer.Argument(
-            metavar="RUN_DIR", readable=False, help="The run directory (it holds trace.jsonl), or several."
+            metavar="RUN_DIR...", readable=False, help="The run directory (it holds trace.jsonl), or several."
         ),
     ],
     *,

@@ -41,7 +41,7 @@ class NothingToRunError(UsageError):
 def start(  # noqa: PLR0913 - one option for each thing that an operator decides
     contracts: Annotated[
         list[Path],
-        typer.Argument(metavar="CONTRACT", readable=False, help="Contract directories, locked."),
+        typer.Argument(metavar="CONTRACT...", readable=False, help="Contract directories, locked."),
     ],
     *,
     agents: Annotated[

@@ -31,7 +31,9 @@ _NOT_FOUND = 127  # what shells give for a program that is not there
 )
 def execute(
     directory: ContractDirectory,
-    command: Annotated[list[str], typer.Argument(metavar="COMMAND", help="The program and its arguments.")],
+    command: Annotated[
+        list[str], typer.Argument(metavar="COMMAND...", help="The program and its arguments.")
+    ],
     *,
     timeout_seconds: Annotated[
         int, typer.Option("--timeout", min=1, metavar="SECONDS", help="End it after this long.")

@@ -30,7 +30,7 @@ def test_a_noun_without_a_verb_lists_its_verbs(noun: list[str], capsys: pytest.C
 
 
 MISTAKES = [
-    (["contract", "check"], "Missing argument 'DIR'", "repotrial contract check --help"),
+    (["contract", "check"], "Missing argument 'DIR...'", "repotrial contract check --help"),
     (["contract", "chek", "x"], "Did you mean 'check'", "repotrial contract --help"),
     (["contract", "check", "x", "--strikt"], "No such option: --strikt", "repotrial contract check --help"),
     (

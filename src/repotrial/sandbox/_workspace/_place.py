@@ -23,7 +23,7 @@ from repotrial.sandbox._identity import Account
 from repotrial.sandbox._workspace._contents import ContentStore, WorkspaceUnusableError
 from repotrial.sandbox._workspace._remove import clear_tree, remove_tree
 
-__all__ = ["WorkspacePlace", "WorkspaceUnusableError", "reap_workspaces"]
+__all__ = ["WorkspacePlace", "WorkspaceUnusableError", "keep_parts_apart", "reap_workspaces"]
 
 _PREFIX = "repotrial-workspace-"
 _LABEL = b"RepoTrial workspace, format 1\n"
@@ -56,7 +56,7 @@ class WorkspacePlace:
             else:
                 self.path = Path(os.path.realpath(_make_below(parent)))
                 self._lock = _claim(self.path)
-                _keep_parts_apart(self._lock)
+                keep_parts_apart(self._lock)
             if owner is not None:
                 self.path.chmod(0o711)  # the other account comes through; nobody lists
         except OSError as error:
@@ -122,7 +122,7 @@ def _claim(place: Path) -> int:
     return lock
 
 
-def _keep_parts_apart(directory: int) -> None:
+def keep_parts_apart(directory: int) -> None:
     """Tell the file system that what is in here has nothing to do with each other, if it can be told.
 
     Parts fill and empty all the time. Where ext4 keeps no journal, it does not use an inode again for minutes

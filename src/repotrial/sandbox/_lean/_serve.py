@@ -30,16 +30,14 @@ from repotrial.sandbox._lean._confine import (
     hide_from_tracers,
     leave_mounts,
 )
-from repotrial.sandbox._lean._enter import CommandOrder, EnterOrder, ignore_signal
-from repotrial.sandbox._lean._kernel import control_process, system_call
-from repotrial.sandbox._lean._messages import decode_body, receive_message, receive_packet, send_message
-from repotrial.sandbox._lean._start import STAGING, Overlay, StartOrder, Tree, start_sandbox
+from repotrial.sandbox._lean._enter import ignore_signal
+from repotrial.sandbox._lean._kernel import system_call
+from repotrial.sandbox._lean._messages import decode_body, receive_packet, send_message
+from repotrial.sandbox._lean._start import STAGING, StartOrder, start_sandbox
 
 __all__ = ["main"]
 
 _NAME: Final = "repotrial"
-_PR_GET_DUMPABLE: Final = 3
-_REHEARSALS: Final = 20
 _NOT_SHOWN: Final = (STAGING, "/dev/hugepages", "/dev/mqueue", "/dev/pts", "/dev/shm")  # noqa: S108 - left
 """Where the host mounts things of which no sandbox is shown any; those that it has, it has of its own."""
 
@@ -60,33 +58,12 @@ def main(arguments: Sequence[str]) -> None:
         drop_account(uid, gid)
     hide_from_tracers()
     adopt_orphans()
+    # The first use resolves names and numbers; children inherit what is resolved, and fewer pages change.
+    system_call("getpid")
     find_own_namespaces()
-    _rehearse()
     gc.collect()
     gc.freeze()
     _Server(control, harness).serve()
-
-
-def _rehearse() -> None:
-    """Do what every child begins with, as often as it takes the interpreter to adapt its code to it.
-
-    The first use resolves names and numbers, later ones rewrite instructions. A child that finds this done
-    writes to fewer pages, and every page that it writes to is copied for it.
-    """
-    order = StartOrder("", "", True, [Tree("", "")], [Overlay("", "", "", "")], 0, 0, EnterOrder("", True))
-    command = CommandOrder([""], "", {"": ""}, [[0, 0]])
-    near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with near, far:
-        for _ in range(_REHEARSALS):
-            system_call("getpid", 0, b"", None)
-            control_process(_PR_GET_DUMPABLE)
-            send_message(near, order._asdict(), [far.fileno()])
-            packet, descriptors = receive_packet(far)
-            StartOrder.parse(decode_body(packet))
-            send_message(near, command._asdict())
-            CommandOrder(**receive_message(far).body)
-            for descriptor in descriptors:
-                os.close(descriptor)
 
 
 class _Server:

@@ -11,12 +11,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import typer.main
-
 from repotrial import api
 from repotrial._core.errors import ExitCode
 from repotrial.authoring import DRAFT_CODES
-from repotrial.cli._app import build_app
+from repotrial.cli._app import build_command
 from repotrial.contract import PROBLEM_CODES, iter_rules
 from repotrial.retrieval import build_retrieval_schemas
 from repotrial.score import ARTIFACTS, build_score_schemas, load_artifact
@@ -203,7 +201,7 @@ def _type_words(field: dict[str, Any]) -> str:
 
 
 def render_commands() -> str:
-    root = typer.main.get_command(build_app())
+    root = build_command()
     sections = list(_iter_commands(root, "repotrial"))
     return _page("Commands", "`repotrial NOUN VERB`; every command has `--help`.", *sections)
 

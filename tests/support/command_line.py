@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-import typer.main
 
 from repotrial.cli import main
-from repotrial.cli._app import build_app
+from repotrial.cli._app import build_command
 
 COMMAND = [sys.executable, "-m", "repotrial"]
 
@@ -151,7 +150,7 @@ def without_our_styles(said: str) -> str:
 
 def iter_commands() -> Iterator[tuple[tuple[str, ...], Any]]:
     """Every verb with the words that lead to it, as the parser sees it."""
-    pending: list[tuple[tuple[str, ...], Any]] = [((), typer.main.get_command(build_app()))]
+    pending: list[tuple[tuple[str, ...], Any]] = [((), build_command())]
     while pending:
         words, command = pending.pop(0)
         children = getattr(command, "commands", None)

@@ -76,19 +76,20 @@ def build_schema(name: str) -> dict[str, Any]:
 
 def list_errors() -> list[ErrorEntry]:
     """Every error that RepoTrial raises on purpose, by code."""
-    for package in _WITH_ERRORS:
-        load_all(package)
-    entries = [
-        _describe_error(cls) for cls in iter_error_classes() if cls.__module__.startswith("repotrial.")
-    ]
-    return sorted(entries, key=lambda entry: entry.code)
+    return [_describe_error(cls) for _, cls in sorted(_find_errors().items())]
 
 
 def find_error(code: str) -> ErrorEntry:
-    for entry in list_errors():
-        if entry.code == code:
-            return entry
-    raise UnknownErrorCodeError(f"expected a known error code, found {code!r}")
+    cls = _find_errors().get(code)
+    if cls is None:
+        raise UnknownErrorCodeError(f"expected a known error code, found {code!r}")
+    return _describe_error(cls)
+
+
+def _find_errors() -> dict[str, type[RepoTrialError]]:
+    for package in _WITH_ERRORS:
+        load_all(package)
+    return {cls.code: cls for cls in iter_error_classes() if cls.__module__.startswith("repotrial.")}
 
 
 def _describe_error(cls: type[RepoTrialError]) -> ErrorEntry:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Annotated, Any
 
 import typer
+import typer.main
 
 from repotrial import __version__
-from repotrial.cli import _agent, _cache, _contract, _doctor, _error, _retrieval, _run, _sandbox, _trace
+from repotrial.cli import _doctor, _nouns
 
-__all__ = ["build_app"]
+__all__ = ["build_command", "find_noun"]
 
 _EXIT_CODES = (
     "Exit codes: 0 done, 1 the thing checked does not hold, 2 bad usage or input, 3 this machine cannot."
@@ -33,10 +36,15 @@ RepoTrial {__version__}: coding agents on trial, on real repositories.
 """
 
 
-def build_app() -> typer.Typer:
-    # typer's own switch for naming the shell (`--show-completion bash`) rather than guessing it from the
-    # process tree, which fails in images, scripts and editors.
-    os.environ.setdefault("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+def find_noun(words: Sequence[str]) -> str | None:
+    """The noun that a command line is about; null where all of them are wanted, as for help."""
+    is_completing = "_REPOTRIAL_COMPLETE" in os.environ
+    return words[0] if words and words[0] in _nouns.NOUNS and not is_completing else None
+
+
+@cache
+def build_command(noun: str | None = None) -> Callable[..., Any]:
+    """The tree of commands, or one noun's branch of it: the rest takes longer than many commands do."""
     app = typer.Typer(
         name="repotrial",
         help="Evaluate coding agents on real repositories, with executable contracts.",
@@ -46,14 +54,14 @@ def build_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(invoke_without_command=True)(_root)
-    for module in (_contract, _run, _agent, _retrieval, _trace, _sandbox, _cache, _error):
-        app.add_typer(module.app)
+    for name in _nouns.NOUNS if noun is None else (noun,):
+        app.add_typer(getattr(_nouns, name))
     app.command(
         "doctor",
         short_help="Find out what this machine can isolate, and how well.",
         epilog="Example: repotrial doctor --json",
     )(_doctor.doctor)
-    return app
+    return typer.main.get_command(app)
 
 
 def _print_version(value: bool) -> None:  # noqa: FBT001 - typer calls it with the value alone

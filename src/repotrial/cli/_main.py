@@ -50,12 +50,15 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def _run(words: list[str]) -> int:
     import typer
 
-    from repotrial.cli._app import build_app
+    from repotrial.cli._app import build_command, find_noun
 
+    # typer's own switch for naming the shell (`--show-completion bash`) rather than guessing it from the
+    # process tree, which fails in images, scripts and editors.
+    os.environ.setdefault("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
     # What follows `--` are names, whatever they look like.
     as_json = "--json" in words[: words.index("--") if "--" in words else None]
     try:
-        status = build_app()(words, prog_name="repotrial", standalone_mode=False)
+        status = build_command(find_noun(words))(words, prog_name="repotrial", standalone_mode=False)
     except RepoTrialError as error:
         return _report(error, as_json=as_json)
     except typer.TyperException as error:

@@ -49,3 +49,12 @@ def test_packages_leave_heavy_libraries_for_those_who_need_them(package: str) ->
         "securesystemslib",
         "tree_sitter",
     }
+
+
+def test_a_noun_loads_no_other() -> None:
+    code = "import repotrial.cli\ntry: repotrial.cli.main(['cache', '--help'])\nexcept SystemExit: pass"
+    script = f"import sys\n{code}\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert "repotrial.cli._cache" in loaded
+    assert not {"repotrial.cli._run", "repotrial.cli._contract", "repotrial.api"} & loaded

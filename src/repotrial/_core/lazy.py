@@ -48,8 +48,9 @@ def build_getter(package: str) -> Callable[[str], object]:
 
 def load_all(package: str) -> None:
     """Import everything that a package offers, as if it did not wait."""
+    module = importlib.import_module(package)  # noqa: TID251 - as above
     for name in _read_places(package):
-        getattr(sys.modules[package], name)
+        getattr(module, name)
 
 
 @cache

@@ -11,8 +11,10 @@ import pytest
 
 import repotrial
 from repotrial import api
+from repotrial._core.lazy import load_all
 from support.command_line import call
 
+load_all("repotrial.cli._nouns")
 _ALL_CODES = """
 import importlib, json
 for name in {names!r}:

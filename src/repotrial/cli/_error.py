@@ -6,8 +6,6 @@ from typing import Annotated
 
 import typer
 
-from repotrial._core.lazy import load_all
-from repotrial.cli import _nouns  # the command line has errors of its own
 from repotrial.cli._options import JsonFlag, noun
 
 __all__ = ["app"]
@@ -21,7 +19,6 @@ def list_errors(*, json: JsonFlag = False) -> None:
     from repotrial import api
     from repotrial.cli._output import Screen, print_json
 
-    load_all(_nouns.__name__)
     entries = api.list_errors()
     if json:
         print_json(entries)
@@ -34,7 +31,6 @@ def list_errors(*, json: JsonFlag = False) -> None:
 def _complete_code(incomplete: str) -> list[str]:
     from repotrial import api
 
-    load_all(_nouns.__name__)
     return [entry.code for entry in api.list_errors() if entry.code.startswith(incomplete)]
 
 
@@ -53,7 +49,6 @@ def show_error(
     from repotrial import api
     from repotrial.cli._output import Screen, print_json
 
-    load_all(_nouns.__name__)
     entry = api.find_error(code)
     if json:
         print_json(entry)

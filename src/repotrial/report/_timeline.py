@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable
 import msgspec
 
 from repotrial._core.errors import EvidenceError
-from repotrial.report._dialogue import retell_rows
 from repotrial.report._record import Record, Span
 from repotrial.trace import Marker, RunPaths, TimelineRow, iter_timeline
 
@@ -53,7 +52,7 @@ def build_timeline(paths: RunPaths, *, cited: Collection[int], verified_count: i
             keeper.take(row)
     except EvidenceError as error:
         problem = error.message.replace(f"{paths.root}/", "")
-    rows = retell_rows(paths, keeper.rows)
+    rows = keeper.rows
     entries = []
     expected = 0
     for row in rows:

@@ -14,6 +14,7 @@ import msgspec
 
 from repotrial._core.canonical import Count
 from repotrial._core.display import neutralize
+from repotrial.trace._blobs import BlobStore
 from repotrial.trace._body import BinaryBody, BlobBody, Body, OmittedBody, TextBody
 from repotrial.trace._event import Actor, Event, UnknownPayload
 from repotrial.trace._payloads import Payload
@@ -53,10 +54,13 @@ from repotrial.trace._payloads.oversight import (
 )
 from repotrial.trace._reader import iter_events
 from repotrial.trace._rundir import RunPaths
+from repotrial.trace._said import read_said
 
 __all__ = ["Marker", "TimelineRow", "iter_timeline"]
 
 MAX_SUMMARY_CHARACTERS = 200
+MAX_SAID_CHARACTERS = 400
+"""Of what was said to a model and by it."""
 
 
 _FIRST_ERROR: Final = 400
@@ -85,7 +89,7 @@ class TimelineRow(msgspec.Struct, frozen=True, kw_only=True):
     actor: Actor
     type: str
     summary: str
-    """Printable characters only, at most `MAX_SUMMARY_CHARACTERS` of them."""
+    """Printable characters only, at most `MAX_SUMMARY_CHARACTERS` of them, or `MAX_SAID_CHARACTERS`."""
     marker: Marker
 
 
@@ -96,26 +100,31 @@ def iter_timeline(paths: RunPaths) -> Iterator[TimelineRow]:
         EvidenceError: the trace cannot be read, or a line is not an event.
     """
     opened_at_us: int | None = None
+    blobs = BlobStore(paths.blobs)
     for event in iter_events(paths.trace, allow_torn_tail=True):
         opened_at_us = event.t if opened_at_us is None else opened_at_us
-        yield _build_row(event, event.t - opened_at_us)
+        yield _build_row(event, event.t - opened_at_us, blobs)
 
 
-def _build_row(event: Event, elapsed_us: int) -> TimelineRow:
+def _build_row(event: Event, elapsed_us: int, blobs: BlobStore) -> TimelineRow:
+    is_said = isinstance(event.payload, Prompt | Response)
+    limit = MAX_SAID_CHARACTERS if is_said else MAX_SUMMARY_CHARACTERS
     return TimelineRow(
         seq=event.seq,
         elapsed_us=elapsed_us,
         actor=event.actor,
         type=neutralize(event.type, max_characters=60),
-        summary=neutralize(_summary(event.payload), max_characters=MAX_SUMMARY_CHARACTERS),
+        summary=neutralize(_summary(event.payload, blobs), max_characters=limit),
         marker=_marker(event.payload),
     )
 
 
-def _summary(payload: Payload | UnknownPayload) -> str:
+def _summary(payload: Payload | UnknownPayload, blobs: BlobStore) -> str:
     match payload:
-        case Prompt() | Response() | Briefing():
-            return _dialogue(payload)
+        case Prompt() | Response():
+            return _dialogue(payload, blobs)
+        case Briefing():
+            return f"{len(payload.obligations)} obligation(s): {_body(payload.issue)}"
         case AgentTranscript():
             return f"{payload.path}, {payload.body.length_bytes} bytes, as the agent wrote it"
         case ToolInvocation() | WorkspaceMutation():
@@ -130,19 +139,17 @@ def _summary(payload: Payload | UnknownPayload) -> str:
             return f"an event type that this release does not know ({len(payload.data)} bytes)"
 
 
-def _dialogue(payload: Prompt | Response | Briefing) -> str:
+def _dialogue(payload: Prompt | Response, blobs: BlobStore) -> str:
     match payload:
         case Prompt():
             repeated = f", {payload.repeats.messages} repeated" if payload.repeats else ""
-            last = f": {_body(payload.messages[-1].body)}" if payload.messages else ""
+            last = f": {_said(payload.messages[-1].body, blobs)}" if payload.messages else ""
             return f"#{payload.index} to {payload.model}, {len(payload.messages)} message(s){repeated}{last}"
         case Response():
             tokens = payload.usage.output_tokens
             counted = "" if tokens is None else f", {tokens} output tokens"
             refused = f", HTTP {payload.status}" if (payload.status or 0) >= _FIRST_ERROR else ""
-            return f"#{payload.index} from {payload.model}{refused}{counted}: {_body(payload.body)}"
-        case Briefing():
-            return f"{len(payload.obligations)} obligation(s): {_body(payload.issue)}"
+            return f"#{payload.index} from {payload.model}{refused}{counted}: {_said(payload.body, blobs)}"
 
 
 def _action(payload: ToolInvocation | WorkspaceMutation) -> str:
@@ -245,6 +252,11 @@ _OUTCOME_MARKERS: dict[type[CheckOutcome], Marker] = {
     Failed: Marker.FAILED,
     Errored: Marker.ERRORED,
 }
+
+
+def _said(body: Body, blobs: BlobStore) -> str:
+    """What was said rather than how it was sent, where that can be read."""
+    return read_said(body, blobs) or _body(body)
 
 
 def _body(body: Body) -> str:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+import shutil
 from itertools import pairwise
 from pathlib import Path
 
@@ -134,6 +136,37 @@ def test_an_answer_that_is_an_error_says_so(tmp_path: Path) -> None:
     )
     builder.writer.flush()
     assert rows(builder.paths)[-1].summary.startswith("#0 from m-1, HTTP 502:")
+
+
+@pytest.mark.parametrize("padding", [0, 20_000], ids=["in-the-trace", "in-a-blob"])
+def test_an_answer_is_told_by_what_it_says_wherever_it_is_kept(tmp_path: Path, padding: int) -> None:
+    builder = RunBuilder(tmp_path / "run")
+    said = json.dumps({"content": [{"type": "text", "text": "I looked \x1b[2J at it."}], "id": "i" * padding})
+    builder.writer.append(
+        Response(
+            prompt=None,
+            model="m-1",
+            role="assistant",
+            conversation="main",
+            index=0,
+            body=builder.writer.body(said.encode(), of=Response),
+        ),
+        actor="agent",
+    )
+    builder.writer.flush()
+    assert rows(builder.paths)[-1].summary == "#0 from m-1: I looked \\x1b[2J at it."
+
+
+def test_an_answer_whose_blob_is_gone_is_described(tmp_path: Path) -> None:
+    builder = RunBuilder(tmp_path / "run")
+    body = builder.writer.body(json.dumps({"content": "x" * 20_000}).encode(), of=Response)
+    builder.writer.append(
+        Response(prompt=None, model="m-1", role="assistant", conversation="main", index=0, body=body),
+        actor="agent",
+    )
+    builder.writer.flush()
+    shutil.rmtree(builder.paths.blobs)
+    assert rows(builder.paths)[-1].summary == "#0 from m-1: (20015 bytes in a blob)"
 
 
 def test_long_and_binary_bodies_are_described(tmp_path: Path) -> None:

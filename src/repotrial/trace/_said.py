@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Final
 
 import msgspec
 
-from repotrial._core.display import neutralize
 from repotrial._core.errors import EvidenceError
-from repotrial.trace import (
-    BlobStore,
-    Body,
-    Event,
-    Prompt,
-    Response,
-    RunPaths,
-    TimelineRow,
-    iter_events,
-    load_body,
-)
+from repotrial.trace._blobs import BlobStore
+from repotrial.trace._body import Body, load_body
 
-__all__ = ["find_text", "retell_rows"]
+__all__ = ["find_text", "read_said"]
 
-_MAX_CHARACTERS = 400
-_MAX_BODY_BYTES = 256 * 1024
-_MAX_DEPTH = 12
-_TYPES = frozenset({"prompt", "response"})
+_MAX_BODY_BYTES: Final = 256 * 1024
+_MAX_DEPTH: Final = 12
 _KEYS = (
     "choices", "candidates", "output", "message", "delta", "item", "content_block", "content", "parts",
     "text", "tool_calls", "function", "functionCall", "arguments", "partial_json",
@@ -35,42 +23,8 @@ _KEYS = (
 _ARGUMENTS = ("arguments", "input", "args")
 
 
-def retell_rows(paths: RunPaths, rows: Iterable[TimelineRow]) -> list[TimelineRow]:
-    """Rows of prompts and responses with what was said instead of how it was sent, where that can be read."""
-    kept = list(rows)
-    texts = _read_texts(paths, {row.seq for row in kept if row.type in _TYPES})
-    return [_retell(row, texts[row.seq]) if row.seq in texts else row for row in kept]
-
-
-def _retell(row: TimelineRow, text: str) -> TimelineRow:
-    head = row.summary.partition(": ")[0]
-    told = neutralize(f"{head}: {text}", max_characters=_MAX_CHARACTERS)
-    return msgspec.structs.replace(row, summary=told)
-
-
-def _read_texts(paths: RunPaths, wanted: Collection[int]) -> dict[int, str]:
-    blobs, texts = BlobStore(paths.blobs), {}
-    try:
-        for event in iter_events(paths.trace, allow_torn_tail=True) if wanted else ():
-            text = _read_text(event, blobs) if event.seq in wanted else None
-            if text:
-                texts[event.seq] = text
-    except EvidenceError:
-        pass  # the timeline itself says where reading stopped
-    return texts
-
-
-def _read_text(event: Event, blobs: BlobStore) -> str | None:
-    match event.payload:
-        case Prompt(messages=(*_, last)):
-            return _decode(last.body, blobs)
-        case Response(body=body):
-            return _decode(body, blobs)
-        case _:
-            return None
-
-
-def _decode(body: Body, blobs: BlobStore) -> str | None:
+def read_said(body: Body, blobs: BlobStore) -> str | None:
+    """What a message or an answer says; null where it is not kept, too long, or in no format that we know."""
     if body.length_bytes > _MAX_BODY_BYTES:
         return None
     try:

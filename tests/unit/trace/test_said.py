@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from repotrial.report._dialogue import find_text
+from repotrial.trace._said import find_text
 
 
 def stream(*events: object) -> str:

@@ -1,13 +1,13 @@
 """Names of a package that are imported when somebody first asks for one (PEP 562).
 
 A package that joins many others would load all of them for whoever wants a single name. Such a package writes
-its imports under `if TYPE_CHECKING:`, where type checkers and readers look for them, and gets its
-`__getattr__` from here, which reads the same lines:
+its imports under `if TYPE_CHECKING:`, where type checkers and readers look for them, and gets from here what
+reads the same lines when the program runs:
 
     if TYPE_CHECKING:
         from package._module import name
     else:
-        __getattr__ = build_getter(__name__)
+        __getattr__, __dir__ = build_hooks(__name__)
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Final, NamedTuple
 
-__all__ = ["build_getter", "load_all"]
+__all__ = ["build_hooks", "load_all"]
 
 _GUARD: Final = "TYPE_CHECKING"
 
@@ -30,8 +30,8 @@ class _Place(NamedTuple):
     name: str
 
 
-def build_getter(package: str) -> Callable[[str], object]:
-    """The `__getattr__` of a package whose imports wait until they are needed."""
+def build_hooks(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """The `__getattr__` and the `__dir__` of a package whose imports wait until they are needed."""
 
     def find(name: str) -> object:
         place = _read_places(package).get(name)
@@ -43,7 +43,10 @@ def build_getter(package: str) -> Callable[[str], object]:
         setattr(sys.modules[package], name, value)
         return value
 
-    return find
+    def list_names() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *_read_places(package)})
+
+    return find, list_names
 
 
 def load_all(package: str) -> None:

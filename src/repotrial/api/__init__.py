@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from repotrial._core.lazy import build_getter
+from repotrial._core.lazy import build_hooks
 
 if TYPE_CHECKING:
     from repotrial.api._agent_catalogue import (
@@ -216,7 +216,7 @@ if TYPE_CHECKING:
         TimelineRow,
     )
 else:
-    __getattr__ = build_getter(__name__)
+    __getattr__, __dir__ = build_hooks(__name__)
 
 __all__ = [
     "AGENT_FORMS",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from repotrial._core.lazy import build_getter
+from repotrial._core.lazy import build_hooks
 
 if TYPE_CHECKING:
     from repotrial.authoring._certify import (
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from repotrial.authoring._template import Guess
     from repotrial.authoring._test_files import TEST_GLOBS, GlobInvalidError
 else:
-    __getattr__ = build_getter(__name__)
+    __getattr__, __dir__ = build_hooks(__name__)
 
 __all__ = [
     "CERTIFICATE_FILE",

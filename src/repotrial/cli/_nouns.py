@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from repotrial._core.lazy import build_getter
+from repotrial._core.lazy import build_hooks
 
 if TYPE_CHECKING:
     from repotrial.cli._agent import app as agent
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from repotrial.cli._sandbox import app as sandbox
     from repotrial.cli._trace import app as trace
 else:
-    __getattr__ = build_getter(__name__)
+    __getattr__, __dir__ = build_hooks(__name__)
 
 __all__ = ["NOUNS", "agent", "cache", "contract", "error", "retrieval", "run", "sandbox", "trace"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from repotrial._core.lazy import build_getter
+from repotrial._core.lazy import build_hooks
 
 if TYPE_CHECKING:
     from repotrial.run._accept import find_variants
@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from repotrial.run._stop import Stopper
     from repotrial.run._watch import Answer, NobodyAsksError, build_body_reader, put_answer
 else:
-    __getattr__ = build_getter(__name__)
+    __getattr__, __dir__ = build_hooks(__name__)
 
 __all__ = [
     "PHASES",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from repotrial._core.lazy import build_getter
+from repotrial._core.lazy import build_hooks
 
 if TYPE_CHECKING:
     from repotrial.sandbox._calls._records import (
@@ -300,7 +300,7 @@ if TYPE_CHECKING:
         remove_tree,
     )
 else:
-    __getattr__ = build_getter(__name__)
+    __getattr__, __dir__ = build_hooks(__name__)
 
 __all__ = [
     "CONTROLLED_VARIABLES",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from repotrial._core.lazy import build_getter
+from repotrial._core.lazy import build_hooks
 
 if TYPE_CHECKING:
     from repotrial.score._aggregate import Aggregate, AggregateRow, MixedVersionsError, Rate, build_aggregate
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     )
     from repotrial.score._write import ScoreWriteError, write_score, write_verdict
 else:
-    __getattr__ = build_getter(__name__)
+    __getattr__, __dir__ = build_hooks(__name__)
 
 __all__ = [
     "ARTIFACTS",

@@ -16,7 +16,7 @@ from repotrial._core.lazy import load_all
 
 _PACKAGE = """\
 from typing import TYPE_CHECKING
-from repotrial._core.lazy import build_getter
+from repotrial._core.lazy import build_hooks
 if TYPE_CHECKING:
     from {name}._quick import quick
     from {name}._slow import (
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         slow as slower,
     )
 else:
-    __getattr__ = build_getter(__name__)
+    __getattr__, __dir__ = build_hooks(__name__)
 """
 
 
@@ -46,6 +46,11 @@ def test_a_name_brings_its_own_module_and_no_other(package: ModuleType) -> None:
     assert "lazily_made._quick" in sys.modules
     assert "lazily_made._slow" not in sys.modules
     assert vars(package)["quick"] == "quick"
+
+
+def test_all_names_are_listed_before_any_is_loaded(package: ModuleType) -> None:
+    assert {"quick", "slow", "slower"} <= set(dir(package))
+    assert "lazily_made._quick" not in sys.modules
 
 
 def test_everything_comes_at_once_where_that_is_wanted(package: ModuleType) -> None:

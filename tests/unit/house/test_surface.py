@@ -9,7 +9,7 @@ import pytest
 
 from repotrial._core.lazy import load_all
 
-_MEANS = {"annotations", "TYPE_CHECKING", "build_getter"}
+_MEANS = {"annotations", "TYPE_CHECKING", "build_hooks"}
 """What a package needs to say what it exports."""
 PACKAGES = [
     "repotrial",

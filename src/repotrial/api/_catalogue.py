@@ -24,8 +24,13 @@ __all__ = [
     "list_schemas",
 ]
 
-
-_WITH_ERRORS: Final = ("repotrial.api", "repotrial.authoring", "repotrial.run", "repotrial.sandbox")
+_WITH_ERRORS: Final = (
+    "repotrial.api",
+    "repotrial.authoring",
+    "repotrial.run",
+    "repotrial.sandbox",
+    "repotrial.score",
+)
 """Packages that load what they offer when it is asked for."""
 
 

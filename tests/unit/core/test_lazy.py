@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
-import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -64,18 +62,3 @@ def test_a_name_that_is_not_there_is_missed_as_anywhere(package: ModuleType) -> 
     with pytest.raises(ImportError, match="absent"):
         exec("from lazily_made import absent")
     assert not hasattr(api, "absent")
-
-
-@pytest.mark.parametrize(
-    ("verb", "unwanted"),
-    [
-        ("verify_run", {"repotrial.run", "repotrial.sandbox", "repotrial.authoring"}),
-        ("list_runs", {"repotrial.run", "repotrial.sandbox", "repotrial.authoring"}),
-        ("check_contract", {"repotrial.run", "repotrial.sandbox", "repotrial.score"}),
-        ("find_certificate", {"repotrial.fleet", "repotrial.sandbox", "repotrial.retrieval"}),
-    ],
-)
-def test_a_verb_loads_no_more_than_it_needs(verb: str, unwanted: set[str]) -> None:
-    script = f"import json, sys; from repotrial import api; api.{verb}; print(json.dumps([*sys.modules]))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert not unwanted & set(json.loads(done.stdout))

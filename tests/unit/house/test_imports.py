@@ -22,10 +22,14 @@ _HEAVY = {
 }
 
 
-def _modules_loaded_by(code: str) -> set[str]:
-    script = f"import sys\n{code}\nprint(*{{name.partition('.')[0] for name in sys.modules}})"
+def _names_loaded_by(code: str) -> set[str]:
+    script = f"import sys\n{code}\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     return set(done.stdout.splitlines()[-1].split())
+
+
+def _modules_loaded_by(code: str) -> set[str]:
+    return {name.partition(".")[0] for name in _names_loaded_by(code)}
 
 
 _VERSION = """\
@@ -53,8 +57,19 @@ def test_packages_leave_heavy_libraries_for_those_who_need_them(package: str) ->
 
 def test_a_noun_loads_no_other() -> None:
     code = "import repotrial.cli\ntry: repotrial.cli.main(['cache', '--help'])\nexcept SystemExit: pass"
-    script = f"import sys\n{code}\nprint(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    loaded = set(done.stdout.splitlines()[-1].split())
+    loaded = _names_loaded_by(code)
     assert "repotrial.cli._cache" in loaded
     assert not {"repotrial.cli._run", "repotrial.cli._contract", "repotrial.api"} & loaded
+
+
+@pytest.mark.parametrize(
+    ("verb", "unwanted"),
+    [
+        ("verify_run", {"repotrial.run", "repotrial.sandbox", "repotrial.authoring"}),
+        ("list_runs", {"repotrial.run", "repotrial.sandbox", "repotrial.authoring"}),
+        ("check_contract", {"repotrial.run", "repotrial.sandbox", "repotrial.score"}),
+        ("find_certificate", {"repotrial.fleet", "repotrial.sandbox", "repotrial.retrieval"}),
+    ],
+)
+def test_a_verb_loads_no_more_than_it_needs(verb: str, unwanted: set[str]) -> None:
+    assert not unwanted & _names_loaded_by(f"from repotrial import api\napi.{verb}")

@@ -123,7 +123,7 @@ class Scratch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OverlayMount(msgspec.Struct, frozen=True, kw_only=True):
-    """What to mount where: options are `lowerdir`, `upperdir`, `workdir` and `userxattr`.
+    """What to mount where: options are `lowerdir`, `upperdir`, `workdir`, `userxattr` and `volatile`.
 
     To be mounted by the account that owns all four, inside a user namespace where it is mapped. The paths are
     best given to mount(2) under names of our own, after the namespaces were entered: neither commas nor

@@ -13,7 +13,11 @@ from repotrial.sandbox._label import build_label, parse_label
 from repotrial.sandbox._model import ResourceLimits
 from repotrial.sandbox._resources._cgroups import (
     Cgroup,
+    CgroupHome,
     CgroupSite,
+    CgroupVersion,
+    Duty,
+    choose_homes,
     find_cgroup_site,
     move_members,
     reap_cgroups,
@@ -52,6 +56,37 @@ def test_a_site_without_anything_is_possible() -> None:
     empty = CgroupSite(homes={})
     assert empty.version("memory") is None
     assert empty.directories == ()
+
+
+def at_home(version: CgroupVersion, *duties: Duty) -> dict[Duty, CgroupHome]:
+    return dict.fromkeys(duties, CgroupHome(version=version, directory=Path("/", version)))
+
+
+class TestWhoDoesWhat:
+    def test_the_new_version_does_all_where_it_can(self) -> None:
+        new = at_home("cgroup-v2", "memory", "pids", "cpu", "freezer")
+        assert choose_homes(at_home("cgroup-v1", "memory", "cpu"), new) == new
+
+    def test_the_old_version_does_all_that_it_can_where_the_new_lacks_a_controller(self) -> None:
+        old = at_home("cgroup-v1", "memory", "pids", "cpu", "freezer")
+        assert choose_homes(old, at_home("cgroup-v2", "cpu", "freezer")) == old
+
+    def test_what_the_old_version_lacks_the_new_does(self) -> None:
+        old, new = at_home("cgroup-v1", "memory"), at_home("cgroup-v2", "cpu", "freezer")
+        assert choose_homes(old, new) == {**old, **new}
+
+    def test_either_may_be_missing(self) -> None:
+        some = at_home("cgroup-v1", "pids")
+        assert choose_homes(some, {}) == some == choose_homes({}, some)
+
+
+def test_whoever_joins_is_in_every_group_as_a_whole(group: Cgroup) -> None:
+    with start_member(group, "print('in', flush=True); import time; time.sleep(600)") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"in\n"
+        for directory in group.directories.values():
+            assert (directory / "cgroup.procs").read_text().split() == [str(process.pid)]
+        process.kill()
 
 
 def test_groups_are_made_below_our_own(site: CgroupSite) -> None:

@@ -64,6 +64,18 @@ def private(harness: HarnessProcess) -> Iterator[Path]:
     remove_tree(place)
 
 
+def make_overlay(harness: HarnessProcess, private: Path) -> dict[str, Path]:
+    place = private / "place"
+    overlay = {name: place / name for name in ("lower", "upper", "work", "target")}
+    for path in (place, *overlay.values()):
+        path.mkdir()
+        harness.give(path)
+    for name in ("kept", "gone"):
+        (overlay["lower"] / name).write_text("base")
+        harness.give(overlay["lower"] / name)
+    return overlay
+
+
 def said(result: dict[str, object]) -> str:
     stream = result["stdout"]
     assert isinstance(stream, dict)
@@ -143,23 +155,32 @@ class TestShowing:
             assert sandbox.shell(f"ls {private}/.. {private}/tree/../secret")["exit"] != DONE
 
     def test_an_overlay_keeps_the_base_as_it_is(self, harness: HarnessProcess, private: Path) -> None:
-        place = private / "place"
-        overlay = {name: place / name for name in ("lower", "upper", "work", "target")}
-        for path in (place, *overlay.values()):
-            path.mkdir()
-            harness.give(path)
-        (overlay["lower"] / "kept").write_text("base")
-        (overlay["lower"] / "gone").write_text("base")
-        for name in ("kept", "gone"):
-            harness.give(overlay["lower"] / name)
-        paths = {name: str(path) for name, path in overlay.items()}
-        with harness.sandbox(overlay["lower"], overlay=paths) as sandbox:
+        overlay = make_overlay(harness, private)
+        with harness.sandbox(
+            overlay["lower"], overlay={name: str(path) for name, path in overlay.items()}
+        ) as sandbox:
             assert (
                 said(sandbox.shell("cat kept; echo changed > kept; rm gone; echo > new; ls"))
                 == "basekept\nnew\n"
             )
         assert (overlay["lower"] / "kept").read_text() == "base"
         assert sorted(os.listdir(overlay["upper"])) == ["gone", "kept", "new"]
+
+    def test_an_overlay_waits_for_no_disk_and_can_be_had_again(
+        self, harness: HarnessProcess, private: Path
+    ) -> None:
+        """The kernel marks the layers of a volatile overlay and refuses them until somebody vouches."""
+        overlay = make_overlay(harness, private)
+        for number in range(3):
+            with harness.sandbox(
+                overlay["lower"], overlay={name: str(path) for name, path in overlay.items()}
+            ) as sandbox:
+                done = sandbox.shell(
+                    f"grep ' /workspace ' /proc/self/mountinfo; echo {number} >> log; cat log"
+                )
+                line, *log = said(done).splitlines()
+            assert "volatile" in line.rpartition(" - overlay ")[2]
+            assert log == [str(each) for each in range(number + 1)]
 
     def test_an_image_is_the_root(self, private: Path) -> None:
         require_sandboxes()

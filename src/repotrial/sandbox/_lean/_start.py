@@ -5,6 +5,7 @@ Needs nothing but the standard library (`_boot`).
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import socket
@@ -35,6 +36,7 @@ _FIXED: Final = 6
 _ARGUMENTS_SLOT, _IDLE_SLOT, _FIRST_DATA_SLOT = 3, 4, 5
 _OUT_OF_THE_WAY: Final = 512
 """Descriptors are moved above this number before they are put into their places."""
+_VOLATILE_MARK: Final = "work/incompat/volatile"
 
 
 class Tree(NamedTuple):
@@ -150,11 +152,25 @@ def _attach_trees(order: StartOrder, opened: list[int]) -> None:
     for overlay in order.overlays:
         target = f"{STAGING}/{overlay.name}"
         _make_mount_point(target, is_directory=True)
-        options = (
-            f"lowerdir={STAGING}/{overlay.lower},upperdir={STAGING}/{overlay.upper}"
-            f",workdir={STAGING}/{overlay.work},userxattr"
-        )
-        system_call("mount", b"overlay", target.encode(), b"overlay", 0, options.encode())
+        _mount_overlay(overlay, target)
+
+
+def _mount_overlay(overlay: Overlay, target: str) -> None:
+    """Mount it *volatile*: nothing in it waits for the disk, neither a program's fsync nor its own end.
+
+    A workspace outlives no crash of the machine, and whatever is kept of one is synced where it is kept.
+    Unmounting would otherwise write out everything that is unwritten on that whole file system. The kernel
+    leaves a mark, so that nobody trusts the layers after a crash; those that are still here we trust.
+    """
+    work = f"{STAGING}/{overlay.work}"
+    with contextlib.suppress(OSError):  # it is mounted for the first time
+        os.unlink(f"{work}/{_VOLATILE_MARK}/dirty")  # noqa: PTH108 - without pathlib a fork is smaller
+        os.rmdir(f"{work}/{_VOLATILE_MARK}")  # noqa: PTH106
+    options = (
+        f"lowerdir={STAGING}/{overlay.lower},upperdir={STAGING}/{overlay.upper},workdir={work}"
+        ",userxattr,volatile"
+    )
+    system_call("mount", b"overlay", target.encode(), b"overlay", 0, options.encode())
 
 
 def _make_mount_point(path: str, *, is_directory: bool) -> None:

@@ -1,8 +1,9 @@
 """Control groups: one for each sandbox, below the harness's own, in whichever hierarchies there are.
 
-Both versions may be mounted side by side, each with some of the controllers. For each duty the newer one is
-taken where it works. Groups are made below the one that the harness is in, never beside or above: whatever
-was imposed on the harness holds for its sandboxes too.
+Both versions may be mounted side by side, each with some of the controllers. The newer one is taken where it
+can do all that is done here; else the older one is, as far as that goes: whoever joins both pays for both.
+Groups are made below the one that the harness is in, never beside or above: whatever was imposed on the
+harness holds for its sandboxes too.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ __all__ = [
     "CgroupSite",
     "CgroupVersion",
     "Duty",
+    "choose_homes",
     "find_cgroup_site",
     "move_members",
     "reap_cgroups",
@@ -87,6 +89,9 @@ class Cgroup:
         self.directories: dict[Duty, Path] = {duty: made[home.directory] for duty, home in site.homes.items()}
         # Asked for many times in each run: path objects would cost more than the kernel does.
         self._places = [os.fspath(directory) for directory in made.values()]
+        self._old_places = {
+            os.fspath(made[home.directory]) for home in site.homes.values() if home.version == "cgroup-v1"
+        }
         self._files = {duty: f"{directory}/" for duty, directory in self.directories.items()}
         self._site = site
         try:
@@ -102,11 +107,16 @@ class Cgroup:
 
     @contextlib.contextmanager
     def open_doors(self) -> Iterator[list[int]]:
-        """Descriptors by which a process that holds them can join; only the opener needs the right to."""
+        """Descriptors by which a process with one thread can join; only the opener needs the right to.
+
+        In the old version a thread that joins for itself disturbs nobody. A process that does makes every
+        fork on the machine wait until the kernel has seen all its readers off, which takes milliseconds.
+        """
         with contextlib.ExitStack() as stack:
             doors = []
             for place in self._places:
-                door = os.open(f"{place}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
+                name = "tasks" if place in self._old_places else "cgroup.procs"
+                door = os.open(f"{place}/{name}", os.O_WRONLY | os.O_CLOEXEC)
                 stack.callback(os.close, door)
                 doors.append(door)
             yield doors
@@ -178,13 +188,15 @@ class Cgroup:
 
 def find_cgroup_site() -> CgroupSite:
     """Where groups can be made and used here; found out by making one."""
-    homes: dict[Duty, CgroupHome] = {}
-    own = _load_own_groups()
-    for controllers, home in _iter_homes(own):
-        for duty in _probe_home(home, controllers):
-            # Newer ones come last.
-            homes[duty] = home
-    return CgroupSite(homes=homes)
+    found: dict[CgroupVersion, dict[Duty, CgroupHome]] = {"cgroup-v1": {}, "cgroup-v2": {}}
+    for controllers, home in _iter_homes(_load_own_groups()):
+        found[home.version] |= dict.fromkeys(_probe_home(home, controllers), home)
+    return CgroupSite(homes=choose_homes(found["cgroup-v1"], found["cgroup-v2"]))
+
+
+def choose_homes(old: Mapping[Duty, CgroupHome], new: Mapping[Duty, CgroupHome]) -> dict[Duty, CgroupHome]:
+    """Who does what, of the groups of both versions that could."""
+    return {**old, **new} if old.keys() <= new.keys() else {**new, **old}
 
 
 def reap_cgroups(site: CgroupSite) -> list[Path]:
@@ -210,9 +222,7 @@ def _load_own_groups() -> dict[str, str]:
 
 
 def _iter_homes(own: Mapping[str, str]) -> Iterator[tuple[set[str], CgroupHome]]:
-    """Mounted hierarchies that we are in, the old version first, each with its controllers."""
-    old: list[tuple[set[str], CgroupHome]] = []
-    new: list[tuple[set[str], CgroupHome]] = []
+    """Mounted hierarchies that we are in, each with its controllers."""
     for line in Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape").splitlines():
         fields, _, rest = line.partition(" - ")
         kind, _, options = rest.split(" ", 2)
@@ -220,12 +230,10 @@ def _iter_homes(own: Mapping[str, str]) -> Iterator[tuple[set[str], CgroupHome]]
         if kind == "cgroup":
             controllers = set(options.split(",")) & _V1_CONTROLLERS.keys()
             for name in controllers & own.keys():
-                home = CgroupHome(version="cgroup-v1", directory=_locate(point, root, own[name]))
-                old.append(({name}, home))
+                yield {name}, CgroupHome(version="cgroup-v1", directory=_locate(point, root, own[name]))
         elif kind == "cgroup2" and "" in own:
             directory = settle_harness(_locate(point, root, own[""]))
-            new.append((set(), CgroupHome(version="cgroup-v2", directory=directory)))
-    yield from (*old, *new)
+            yield set(), CgroupHome(version="cgroup-v2", directory=directory)
 
 
 def _locate(point: str, root: str, group: str) -> Path:

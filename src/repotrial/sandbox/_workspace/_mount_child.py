@@ -5,6 +5,7 @@ Started by file name with an isolated interpreter; uses nothing but the standard
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import sys
@@ -53,7 +54,10 @@ def mount_overlay(libc: ctypes.CDLL, *, lower: str, upper: str, work: str, targe
     flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
     handles = [os.open(path, flags) for path in (lower, upper, work, target)]
     places = [f"/proc/self/fd/{handle}" for handle in handles]
-    options = f"lowerdir={places[0]},upperdir={places[1]},workdir={places[2]},userxattr"
+    with contextlib.suppress(OSError):  # mounted for the first time
+        os.unlink(f"{places[2]}/work/incompat/volatile/dirty")  # noqa: PTH108 - see `_lean/_start`
+        os.rmdir(f"{places[2]}/work/incompat/volatile")  # noqa: PTH106
+    options = f"lowerdir={places[0]},upperdir={places[1]},workdir={places[2]},userxattr,volatile"
     done = libc.mount(b"overlay", places[3].encode(), b"overlay", _MS_NOSUID | _MS_NODEV, options.encode())
     _call(done, "mount")
     for handle in handles:

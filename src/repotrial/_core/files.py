@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from pathlib import Path
 
 __all__ = ["sync_directory", "write_atomic"]
@@ -50,12 +49,13 @@ def write_atomic(
 
 def _open_aside(path: Path) -> tuple[int, str]:
     """A new file beside `path`, and its name; the directory is nearly always there."""
-    prefix = f".{path.name}."
+    name = f"{path.parent}/.{path.name}.{os.urandom(8).hex()}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        return tempfile.mkstemp(dir=path.parent, prefix=prefix)
+        return os.open(name, flags, 0o600), name
     except FileNotFoundError:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return tempfile.mkstemp(dir=path.parent, prefix=prefix)
+        return os.open(name, flags, 0o600), name
 
 
 def sync_directory(path: Path) -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import gc
-import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 from repotrial._core.errors import RepoTrialError
 from repotrial._core.resolve import resolve_documents
@@ -40,6 +40,8 @@ from repotrial.sandbox import (
 from repotrial.trace import CheckOutcome, Phase, SecretRedactor, SigningKey
 
 __all__ = ["FleetSettings", "conduct_fleet"]
+
+_LOOK_SECONDS: Final = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,23 +78,54 @@ def conduct_fleet(plan: FleetPlan, settings: FleetSettings) -> Generator[FleetEv
     resolve_documents()  # before any thread decodes one
     missing = plan.missing
     allow_open_files(min(settings.jobs, len(missing)))
-    events: queue.SimpleQueue[FleetEvent] = queue.SimpleQueue()
+    news = _News(len(missing))
     with (
         _loaded_things_left_alone(),
         _Shelf(settings) as shelf,
         ThreadPoolExecutor(settings.jobs, thread_name_prefix="run") as pool,
     ):
         for run in missing:
-            pool.submit(_conduct, run, settings, shelf, events.put)
-        left = len(missing)
+            pool.submit(_conduct, run, settings, shelf, news.put)
         try:
-            while left:
-                event = events.get()
-                left -= isinstance(event, RunEnded | RunUndone)
-                yield event
+            yield from news
         finally:
-            if left:
+            if not news.is_over:
                 settings.stopper.stop()  # leaving early must not wait for hours of work
+
+
+class _News:
+    """What runs tell, for one who listens.
+
+    Who listens looks up a few times in a second, and at the end: to be woken by every word would take the
+    interpreter from runs that are at work, hundreds of times in a second.
+    """
+
+    def __init__(self, runs: int) -> None:
+        self._told: deque[FleetEvent] = deque()
+        self._left = runs
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        if not runs:
+            self._over.set()
+
+    @property
+    def is_over(self) -> bool:
+        return self._over.is_set()
+
+    def put(self, event: FleetEvent) -> None:
+        self._told.append(event)
+        if isinstance(event, RunEnded | RunUndone):
+            with self._lock:
+                self._left -= 1
+                if not self._left:
+                    self._over.set()
+
+    def __iter__(self) -> Iterator[FleetEvent]:
+        is_over = False
+        while not is_over:
+            is_over = self._over.wait(_LOOK_SECONDS)
+            while self._told:
+                yield self._told.popleft()
 
 
 @contextmanager

@@ -105,7 +105,8 @@ class TraceFile:
             TraceWriteError: the machine does not take it; nothing is lost, the next flush tries again.
         """
         try:
-            self._forget_written()
+            if self._is_writing:  # the last time was interrupted
+                self._forget_written()
             while self._buffer:
                 self._is_writing = True
                 os.write(self._handle, self._buffer)

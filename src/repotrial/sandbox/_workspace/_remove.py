@@ -17,6 +17,8 @@ __all__ = ["clear_tree", "remove_tree"]
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OWNER_ALL = stat.S_IRWXU
+_LEVELS = 32
+"""So far down we go, with a handle open on each level; what is deeper is moved up."""
 _PATIENCE = 1000
 """How often a directory may have been filled again before that is somebody else's doing, and an error."""
 # Something else has that name: the agent chose it too.
@@ -26,8 +28,9 @@ _TAKEN = {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR}
 def remove_tree(root: Path) -> None:
     """Remove a directory of ours and everything in it; one that is not there is fine.
 
-    Nested directories are first moved up to the root, so that neither the depth of a tree nor the length of
-    its paths matters: programs inside a sandbox can make directories far deeper than any path can name.
+    Directories that are nested deep are first moved up to the root, so that neither the depth of a tree nor
+    the length of its paths matters: programs inside a sandbox can make directories far deeper than any path
+    can name.
 
     Raises:
         OSError: something in it belongs to another account, or is still written to.
@@ -75,14 +78,14 @@ class _Removal:
     def clear(self) -> bool:
         """Remove what is there; false where there is more to remove now."""
         self._has_more = False
-        self._remove_entries(self._top)
+        self._remove_entries(self._top, _LEVELS)
         return not self._has_more
 
-    def _remove_entries(self, directory: int) -> None:
+    def _remove_entries(self, directory: int, levels: int) -> None:
         for name, is_directory in _list(directory):
             try:
                 if is_directory:
-                    self._remove_directory(directory, name)
+                    self._remove_directory(directory, name, levels - 1)
                 else:
                     os.unlink(name, dir_fd=directory)
             except FileNotFoundError:  # somebody else was faster
@@ -90,16 +93,16 @@ class _Removal:
             except (IsADirectoryError, NotADirectoryError):  # and has moved something else there
                 self._tire()
 
-    def _remove_directory(self, directory: int, name: str) -> None:
+    def _remove_directory(self, directory: int, name: str, levels: int) -> None:
         with contextlib.suppress(OSError):
             os.rmdir(name, dir_fd=directory)
             return
-        if directory != self._top:
+        if not levels:
             self._lift(directory, name)
             return
         handle = _open_to_clear(name, directory)
         try:
-            self._remove_entries(handle)
+            self._remove_entries(handle, levels)
         finally:
             os.close(handle)
         self.is_removed(name, directory)

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.sandbox._lean._enter import EnterOrder
-from repotrial.sandbox._lean._start import StartOrder
 from repotrial.sandbox._levels._launcher import Launcher, LauncherLostError, open_default_launcher
+from repotrial.sandbox._levels._orders import EnterOrder, StartOrder
 from support.harness import require_sandboxes
 from support.waiting import wait_until
 
@@ -23,7 +22,7 @@ ORDER = StartOrder(
     overlays=[],
     opened_trees=0,
     data=0,
-    entrance=EnterOrder(filter="", with_listener=False),
+    entrance=EnterOrder(filter=b"", with_listener=False),
 )
 
 
@@ -83,7 +82,6 @@ def test_a_server_that_died_is_noticed() -> None:
 def test_the_server_ends_with_the_harness_even_if_a_stray_copy_of_the_channel_lives() -> None:
     code = """
 import os, sys, time
-from repotrial.sandbox._lean._enter import EnterOrder
 from repotrial.sandbox._levels._launcher import Launcher
 launcher = Launcher()
 stray = os.fork()

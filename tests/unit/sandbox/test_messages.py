@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+import json
 import os
 import socket
+import subprocess
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from repotrial.sandbox._lean._messages import receive_message, send_message
+from repotrial.sandbox._lean._boot import build_boot_argv
+from repotrial.sandbox._lean._messages import receive_order, render_answer, send_answer
+from repotrial.sandbox._levels._orders import receive_answer, send_order
 
 Pair = tuple[socket.socket, socket.socket]
 
@@ -18,42 +24,83 @@ def pair() -> Iterator[Pair]:
         yield ours, theirs
 
 
-def test_a_message_arrives_with_its_descriptors(pair: Pair) -> None:
-    reader, writer = os.pipe()
-    send_message(pair[0], {"word": "\udcff", "list": [1, None]}, [writer])
-    body, (received,) = receive_message(pair[1])
-    assert body == {"word": "\udcff", "list": [1, None]}
-    os.write(received, b"through")
-    assert os.read(reader, 10) == b"through"
-    for descriptor in (reader, writer, received):
+class TestOrders:
+    def test_one_arrives_with_its_descriptors(self, pair: Pair) -> None:
+        reader, writer = os.pipe()
+        send_order(pair[0], {"word": "\udcff", "list": [1, None], "bytes": b"\0"}, [writer])
+        body, (received,) = receive_order(pair[1])
+        assert body == {"word": "\udcff", "list": [1, None], "bytes": b"\0"}
+        os.write(received, b"through")
+        assert os.read(reader, 10) == b"through"
+        for descriptor in (reader, writer, received):
+            os.close(descriptor)
+
+    def test_what_arrives_is_never_inherited_by_programs(self, pair: Pair) -> None:
+        """Whoever had the channel of a report could forge an exit status."""
+        send_order(pair[0], {}, [0, 1])
+        _, descriptors = receive_order(pair[1])
+        for descriptor in descriptors:
+            assert not os.get_inheritable(descriptor)
+            os.close(descriptor)
+
+    @pytest.mark.parametrize("size", [0, 47_000, 49_000, 3_000_000])
+    def test_any_length_arrives(self, pair: Pair, size: int) -> None:
+        send_order(pair[0], {"text": "x" * size}, [0])
+        body, (descriptor,) = receive_order(pair[1])
+        assert body == {"text": "x" * size}
         os.close(descriptor)
 
+    def test_each_stays_by_itself(self, pair: Pair) -> None:
+        for number in range(3):
+            send_order(pair[0], {"number": number})
+        assert [receive_order(pair[1])[0]["number"] for _ in range(3)] == [0, 1, 2]
 
-def test_what_arrives_is_never_inherited_by_programs(pair: Pair) -> None:
-    """Whoever had the channel of a report could forge an exit status."""
-    send_message(pair[0], {}, [0, 1])
-    for descriptor in receive_message(pair[1]).descriptors:
-        assert not os.get_inheritable(descriptor)
-        os.close(descriptor)
-
-
-@pytest.mark.parametrize("size", [0, 47_000, 49_000, 3_000_000])
-def test_messages_of_any_length_arrive(pair: Pair, size: int) -> None:
-    send_message(pair[0], {"text": "x" * size}, [0])
-    body, (descriptor,) = receive_message(pair[1])
-    assert body == {"text": "x" * size}
-    os.close(descriptor)
+    def test_the_end_of_the_other_side_is_told(self, pair: Pair) -> None:
+        pair[0].close()
+        with pytest.raises(EOFError):
+            receive_order(pair[1])
+        with pytest.raises(OSError, match="Broken pipe"):
+            send_order(pair[1], {})
 
 
-def test_messages_keep_their_limits(pair: Pair) -> None:
-    for number in range(3):
-        send_message(pair[0], {"number": number})
-    assert [receive_message(pair[1]).body["number"] for _ in range(3)] == [0, 1, 2]
+class TestAnswers:
+    def test_one_arrives_with_its_descriptors(self, pair: Pair) -> None:
+        send_answer(pair[0], {"pid": 7}, [0])
+        body, (received,) = receive_answer(pair[1])
+        assert body == {"pid": 7}
+        assert not os.get_inheritable(received)
+        os.close(received)
+
+    def test_a_bare_descriptor_does(self, pair: Pair) -> None:
+        send_answer(pair[0].fileno(), {"ended": 256, "empty": True})
+        assert receive_answer(pair[1]) == ({"ended": 256, "empty": True}, [])
+
+    def test_the_end_of_the_other_side_is_told(self, pair: Pair) -> None:
+        pair[0].close()
+        with pytest.raises(EOFError):
+            receive_answer(pair[1])
+        with pytest.raises(OSError, match="Broken pipe"):
+            send_answer(pair[1], {})
+
+    @given(st.dictionaries(st.from_regex(r"[a-z_]{1,9}", fullmatch=True), st.booleans() | st.integers()))
+    def test_they_are_json(self, body: dict[str, int | str]) -> None:
+        assert json.loads(render_answer(body)) == body
+
+    @given(st.text(st.characters(max_codepoint=0xFFFF)))
+    def test_text_is_told_as_it_is(self, text: str) -> None:
+        assert json.loads(render_answer({"error": text})) == {"error": text}
+
+    @given(st.text(st.characters(min_codepoint=0x10000)))
+    def test_rare_characters_are_told_of(self, text: str) -> None:
+        assert json.loads(render_answer({"error": text})) == {"error": "?" * len(text)}
 
 
-def test_the_end_of_the_other_side_is_told(pair: Pair) -> None:
-    pair[0].close()
-    with pytest.raises(EOFError):
-        receive_message(pair[1])
-    with pytest.raises(OSError, match="Broken pipe"):
-        send_message(pair[1], {})
+def test_the_launch_server_carries_no_module_that_is_large() -> None:
+    """Every sandbox forks it twice, and every fork copies what it touches."""
+    argv = build_boot_argv("_serve")
+    argv[argv.index("-c") + 1] += "print(*sys.modules)"
+    argv[argv.index("-c") + 1] = argv[argv.index("-c") + 1].replace(".main(sys.argv[3:])", "")
+    loaded = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.split()
+    large = {"collections", "contextlib", "enum", "functools", "json", "re", "signal", "socket", "typing"}
+    assert "repotrial.sandbox._lean._enter" in loaded
+    assert not large.intersection(loaded)

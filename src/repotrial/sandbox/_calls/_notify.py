@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import functools
 import os
 import struct
 from typing import Final, NamedTuple
@@ -22,6 +23,7 @@ _CONTINUE: Final = 1
 _NOTIFICATION: Final = struct.Struct("=QIIiIQ6Q")
 _IDENTITY: Final = struct.Struct("=Q")
 _RESPONSE: Final = struct.Struct("=QqiI")
+_read_sizes: Final = functools.cache(read_notification_sizes)
 
 
 class Notification(NamedTuple):
@@ -42,7 +44,7 @@ class Listener:
         # The caller sleeps while we work: waking us on its own processor saves both a journey. Linux 6.6.
         with contextlib.suppress(OSError):
             fcntl.ioctl(descriptor, _SET_FLAGS, _SYNC_WAKE_UP)
-        sizes = read_notification_sizes()
+        sizes = _read_sizes()
         # A later kernel may say more than we know; it wants room for all of it.
         self._notification_bytes = max(sizes[0], _NOTIFICATION.size)
         self._response_padding = bytes(max(sizes[1] - _RESPONSE.size, 0))

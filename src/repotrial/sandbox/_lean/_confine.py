@@ -5,19 +5,22 @@ Needs nothing but the standard library (`_boot`).
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
 import fcntl
 import os
 import select
-import signal
 import struct
-from collections.abc import Iterable, Mapping
-from functools import cache
-from typing import Final
 
 from repotrial.sandbox._lean._kernel import control_process, refuse_new_privileges, system_call
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal as _signal
+    from collections.abc import Iterable, Mapping
+    from typing import Final
+else:
+    import _signal
 
 __all__ = [
     "adopt_orphans",
@@ -51,7 +54,7 @@ _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 _OPEN_TREE_CLONE, _OPEN_TREE_CLOEXEC = 1, os.O_CLOEXEC
 _MOVE_MOUNT_F_EMPTY_PATH: Final = 4
 _NS_GET_USERNS: Final = 0xB701
-_SIGKILL: Final = int(signal.SIGKILL)
+_SIGKILL: Final = _signal.SIGKILL
 _CLOSE_RANGE_CLOEXEC: Final = 4
 _OPEN_MAX: Final = os.sysconf("SC_OPEN_MAX")
 _HIGHEST: Final = 0xFFFFFFFF
@@ -60,6 +63,7 @@ _NEEDED: Final = ("net", "pid", "mnt")
 """Namespaces without which it is no sandbox; sharing one of them with the host is refused."""
 _HELPFUL: Final = ("ipc", "uts", "cgroup")
 _NAMES: Final = (*_NEEDED, *_HELPFUL, "user")
+_OWN: Final[dict[str, int]] = {}
 
 
 def die_with(parent: int) -> None:
@@ -112,8 +116,10 @@ def close_on_execution() -> None:
         system_call("close_range", 3, _HIGHEST, _CLOSE_RANGE_CLOEXEC)
     except OSError:  # before Linux 5.11
         for number in range(3, _USUAL_DESCRIPTORS):
-            with contextlib.suppress(OSError):
+            try:
                 os.set_inheritable(number, False)
+            except OSError:
+                continue
 
 
 def drop_account(uid: int, gid: int) -> None:
@@ -155,9 +161,11 @@ def leave_mounts(places: Iterable[str]) -> None:
     except OSError:  # some roots may not
         return
     for place in places:
-        with contextlib.suppress(OSError):  # until nothing is mounted there
+        try:
             while True:
                 system_call("umount2", place.encode(), _MNT_DETACH)
+        except OSError:  # until nothing is mounted there
+            continue
 
 
 def make_private_mounts(staging: str) -> None:
@@ -192,10 +200,12 @@ def move_tree(tree: int, target: str) -> None:
     system_call("move_mount", tree, b"", _AT_FDCWD, target.encode(), _MOVE_MOUNT_F_EMPTY_PATH)
 
 
-@cache
 def find_own_namespaces() -> Mapping[str, int]:
     """Those of this process when it is first asked, by name; what it forks later inherits the answer."""
-    return {name: os.stat(f"/proc/self/ns/{name}").st_ino for name in _NAMES}  # noqa: PTH116 - as above
+    for name in _NAMES:
+        if name not in _OWN:
+            _OWN[name] = os.stat(f"/proc/self/ns/{name}").st_ino  # noqa: PTH116 - as above
+    return _OWN
 
 
 def enter_namespaces(pid: int, pidfd: int) -> None:

@@ -12,16 +12,12 @@ Needs nothing but the standard library (`_boot`).
 
 from __future__ import annotations
 
-import contextlib
+import _socket
 import errno
 import os
 import resource
 import select
-import signal
-import socket
 import struct
-from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, NoReturn
 
 from repotrial.sandbox._lean._confine import (
     adopt_orphans,
@@ -34,9 +30,20 @@ from repotrial.sandbox._lean._confine import (
     join_cgroups,
 )
 from repotrial.sandbox._lean._kernel import install_filter
-from repotrial.sandbox._lean._messages import receive_message, send_message
+from repotrial.sandbox._lean._messages import receive_order, send_answer
 
-__all__ = ["DEFAULT_SIGNALS", "CommandOrder", "EnterOrder", "enter_sandbox", "ignore_signal"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal as _signal
+    from collections.abc import Sequence
+    from typing import Any, Final, NoReturn
+
+    Order = dict[str, Any]
+    """An `EnterOrder` or a `CommandOrder`, as it travels."""
+else:
+    import _signal
+
+__all__ = ["DEFAULT_SIGNALS", "enter_sandbox", "ignore_signal"]
 
 _SEARCH_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 _PATIENCE_SECONDS: Final = 0.05
@@ -45,32 +52,10 @@ _COMMANDS: Final = 100
 _NEWS: Final = struct.Struct("=I?")
 """A keeper's number, and whether it waits for an order; written at once."""
 _MANY: Final = 256
-DEFAULT_SIGNALS: Final = [int(each) for each in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}]
-"""Plain numbers: enumerations lie about in memory, and a fork copies every page that it looks at."""
+DEFAULT_SIGNALS: Final = [*(_signal.valid_signals() - {_signal.SIGKILL, _signal.SIGSTOP})]
 
 
-class EnterOrder(NamedTuple):
-    """What holds for everything that is started through this entrance."""
-
-    filter: str
-    """The syscall filter, in hexadecimal digits; empty for none."""
-    with_listener: bool
-    """Whether a supervisor answers for the filter."""
-
-
-class CommandOrder(NamedTuple):
-    """A program to start inside."""
-
-    argv: list[str]
-    cwd: str
-    variables: dict[str, str]
-    limits: list[list[int]]
-    """Pairs of a resource and its ceiling."""
-
-
-def enter_sandbox(
-    order: EnterOrder, channel: socket.socket, doors: Sequence[int], *, parent: int
-) -> NoReturn:
+def enter_sandbox(order: Order, channel: _socket.socket, doors: Sequence[int], *, parent: int) -> NoReturn:
     """Wait for the sandbox, enter it, give up all power, and start commands until the harness hangs up.
 
     Args:
@@ -82,18 +67,17 @@ def enter_sandbox(
     # While the sandbox is being made: this may wait for the kernel for some milliseconds.
     join_cgroups(doors)
     try:
-        body, (pidfd,) = receive_message(channel)
+        body, (pidfd,) = receive_order(channel)
         attachments = _go_inside(order, body["pid"], pidfd, parent=parent)
     except (EOFError, OSError) as error:
-        with contextlib.suppress(OSError):
-            send_message(channel, {"error": str(error)})
+        _say(channel, {"error": str(error)})
         os._exit(1)
-    send_message(channel, {}, attachments)
+    send_answer(channel, {}, attachments)
     close_all_but([channel.fileno()])
     _Entrance(channel).serve()
 
 
-def _go_inside(order: EnterOrder, pid: int, pidfd: int, *, parent: int) -> list[int]:
+def _go_inside(order: Order, pid: int, pidfd: int, *, parent: int) -> list[int]:
     """What goes to the harness: the sandbox's own /proc, and the filter's listener."""
     enter_namespaces(pid, pidfd)
     os.chdir("/")
@@ -101,16 +85,16 @@ def _go_inside(order: EnterOrder, pid: int, pidfd: int, *, parent: int) -> list[
     drop_capabilities()
     hide_from_tracers()
     die_with(parent)
-    if not order.filter:
+    if not order["filter"]:
         return [processes]
-    listener = install_filter(bytes.fromhex(order.filter), with_listener=order.with_listener)
+    listener = install_filter(order["filter"], with_listener=order["with_listener"])
     return [processes] if listener is None else [processes, listener]
 
 
 class _Entrance:
     """Has a keeper wait for the first command, and makes another whenever a command finds none waiting."""
 
-    def __init__(self, channel: socket.socket) -> None:
+    def __init__(self, channel: _socket.socket) -> None:
         self._channel = channel
         self._news, self._tell = os.pipe()
         self._keepers: dict[int, int] = {}
@@ -119,7 +103,7 @@ class _Entrance:
         self._made = 0
         self._wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         # The launch server has set a handler that does nothing, and we have it from there.
-        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+        _signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
 
     def serve(self) -> NoReturn:
         self._make_keeper()
@@ -137,7 +121,7 @@ class _Entrance:
             self._refuse(error)
             return
         if not pid:
-            signal.set_wakeup_fd(-1)
+            _signal.set_wakeup_fd(-1)
             _Keeper(self._channel, number, self._tell).serve()
         self._keepers[pid] = number
         self._waiting.add(number)
@@ -147,11 +131,10 @@ class _Entrance:
         if not select.select([self._channel], [], [], _PATIENCE_SECONDS)[0]:
             return
         try:
-            descriptors = receive_message(self._channel).descriptors
+            _, descriptors = receive_order(self._channel)
         except (EOFError, OSError):
             os._exit(0)
-        with socket.socket(fileno=descriptors.pop()) as reporter:
-            _say(reporter, {"failed": error.errno})
+        _say(descriptors[-1], {"failed": error.errno or errno.EAGAIN})
         for descriptor in descriptors:
             os.close(descriptor)
 
@@ -176,25 +159,28 @@ class _Entrance:
         return bool(found)
 
     def _bury(self) -> None:
-        with contextlib.suppress(ChildProcessError):
+        try:
             while pid := os.waitpid(-1, os.WNOHANG)[0]:
                 self._waiting.discard(self._keepers.pop(pid, 0))
+        except ChildProcessError:
+            pass
 
 
 def ignore_signal(_number: int, _frame: object) -> None:
     """Waking up is all that is wanted."""
 
 
-def _say(reporter: socket.socket, body: dict[str, Any]) -> None:
-    # The harness may have given up on this command.
-    with contextlib.suppress(OSError):
-        send_message(reporter, body)
+def _say(listener: int | _socket.socket, body: dict[str, int | str]) -> None:
+    try:
+        send_answer(listener, body)
+    except OSError:  # the harness may have given up
+        pass
 
 
 class _Keeper:
     """The parent of one command and all its orphans; and of another, if nothing is left of the last."""
 
-    def __init__(self, channel: socket.socket, number: int, tell: int) -> None:
+    def __init__(self, channel: _socket.socket, number: int, tell: int) -> None:
         self._channel = channel
         self._number = number
         self._tell = tell
@@ -208,20 +194,20 @@ class _Keeper:
         is_clean = True
         while is_clean and self._left:
             try:
-                body, (stdout, stderr, report) = receive_message(self._channel)
+                body, (stdout, stderr, report) = receive_order(self._channel)
             except (EOFError, OSError):
                 break
             self._left -= 1
             self._say_waiting(is_waiting=False)
-            with socket.socket(fileno=report) as reporter:
-                is_clean = self._execute(CommandOrder(**body), stdout, stderr, reporter)
+            is_clean = self._execute(body, stdout, stderr, report)
+            os.close(report)
             os.chdir("/")
         os._exit(0)
 
     def _say_waiting(self, *, is_waiting: bool) -> None:
         os.write(self._tell, _NEWS.pack(self._number, is_waiting))
 
-    def _execute(self, order: CommandOrder, stdout: int, stderr: int, reporter: socket.socket) -> bool:
+    def _execute(self, order: Order, stdout: int, stderr: int, reporter: int) -> bool:
         """Run one command; whether it ended with nothing left behind."""
         # Before the program runs: it could stop us, and nobody would know whom to look for.
         _say(reporter, {"keeper": os.getpid()})
@@ -236,7 +222,7 @@ class _Keeper:
         _say(reporter, {"started": child})
         is_clean = False
         # Until there is nothing left to adopt: only then has the command's last process ended.
-        with contextlib.suppress(ChildProcessError):
+        try:
             while True:
                 ended, status = os.waitpid(-1, 0)
                 if ended == child:
@@ -246,6 +232,8 @@ class _Keeper:
                         self._say_waiting(is_waiting=True)
                     cpu_us = _measure_cpu_us() - before_us
                     _say(reporter, {"ended": status, "empty": is_clean, "cpu_us": cpu_us})
+        except ChildProcessError:
+            pass
         if not is_clean:
             _say(reporter, {"empty": True, "cpu_us": _measure_cpu_us() - before_us})
         return is_clean
@@ -267,10 +255,11 @@ def _measure_cpu_us() -> int:
     return round((usage.ru_utime + usage.ru_stime) * 1_000_000)
 
 
-def _start(order: CommandOrder, stdout: int, stderr: int) -> int:
-    os.chdir(order.cwd)
-    program = _find_program(order.argv[0], order.variables.get("PATH", _SEARCH_PATH))
-    for kind, ceiling in order.limits:
+def _start(order: Order, stdout: int, stderr: int) -> int:
+    argv, variables = order["argv"], order["variables"]
+    os.chdir(order["cwd"])
+    program = _find_program(argv[0], variables.get("PATH", _SEARCH_PATH))
+    for kind, ceiling in order["limits"]:
         hard = resource.getrlimit(kind)[1]
         bound = ceiling if hard == resource.RLIM_INFINITY else min(ceiling, hard)
         resource.setrlimit(kind, (bound, bound))
@@ -278,8 +267,8 @@ def _start(order: CommandOrder, stdout: int, stderr: int) -> int:
     close_on_execution()
     return os.posix_spawn(
         program,
-        order.argv,
-        order.variables,
+        argv,
+        variables,
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
             (os.POSIX_SPAWN_DUP2, stdout, 1),

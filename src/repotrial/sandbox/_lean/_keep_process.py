@@ -22,7 +22,7 @@ from typing import Any, Final, NoReturn
 
 from repotrial.sandbox._lean._confine import adopt_orphans, close_on_execution, join_cgroups
 from repotrial.sandbox._lean._kept_table import KeptTable
-from repotrial.sandbox._lean._messages import receive_message, send_message
+from repotrial.sandbox._lean._messages import receive_order, send_answer
 from repotrial.sandbox._lean._processes import TreeKiller
 from repotrial.sandbox._lean._restrict_process import obey
 
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
     try:
-        order, (stdout, stderr, report, *doors) = receive_message(channel)
+        order, (stdout, stderr, report, *doors) = receive_order(channel)
     except (EOFError, OSError):
         os._exit(0)
     reporter = socket.socket(fileno=report)
@@ -93,10 +93,10 @@ def _end_everything(program: int, reporter: socket.socket) -> None:
         time.sleep(_STRIKE_SECONDS)
 
 
-def _say(reporter: socket.socket, body: dict[str, Any]) -> None:
+def _say(reporter: socket.socket, body: dict[str, int | str]) -> None:
     # The harness may have given up on this command.
     with contextlib.suppress(OSError):
-        send_message(reporter, body)
+        send_answer(reporter, body)
 
 
 def _measure_cpu_us() -> int:
@@ -113,7 +113,7 @@ def _start(
     try:
         child = os.fork()
     except OSError as error:
-        _say(reporter, {"failed": error.errno})
+        _say(reporter, {"failed": error.errno or errno.EAGAIN})
         os._exit(0)
     if not child:
         _become(order, streams, doors, failure_end)

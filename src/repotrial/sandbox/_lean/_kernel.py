@@ -6,20 +6,23 @@ in helper processes that are started without the rest (`_boot`).
 
 from __future__ import annotations
 
-import array
+import _socket
 import ctypes
 import errno
 import os
-import socket
 import struct
-from collections.abc import Callable, Mapping
-from functools import cache
-from typing import Final, TypeAlias
+import sys
 
-from repotrial.sandbox._lean._syscalls import build_numbers, find_machine
+from repotrial.sandbox._lean._numbers import load_numbers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Final, TypeAlias
+
+    Argument: TypeAlias = int | bytes | ctypes.Array[ctypes.c_char] | None
 
 __all__ = [
-    "Argument",
     "build_buffer",
     "control_process",
     "install_filter",
@@ -28,10 +31,9 @@ __all__ = [
     "receive_with_descriptors",
     "refuse_new_privileges",
     "send_descriptor",
+    "send_with_descriptors",
     "system_call",
 ]
-
-Argument: TypeAlias = int | bytes | ctypes.Array[ctypes.c_char] | None
 
 _PR_SET_NO_NEW_PRIVS: Final = 38
 _SET_MODE_FILTER: Final = 1
@@ -39,16 +41,11 @@ _GET_NOTIF_SIZES: Final = 3
 _NEW_LISTENER: Final = 1 << 3
 _WAIT_KILLABLE_RECV: Final = 1 << 5
 _MARK: Final = b"\0"
-
-
-@cache
-def _load_libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
-
-
-@cache
-def _load_numbers() -> Mapping[str, int]:
-    return build_numbers(find_machine())
+_DESCRIPTOR_BYTES: Final = 4
+_NUMBERS: Final = load_numbers(os.uname().machine)
+_LIBC: Final = ctypes.CDLL(None, use_errno=True)
+_PRCTL: Final = _LIBC.prctl
+_PRCTL.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
 
 
 def system_call(name: str, *arguments: Argument) -> int:
@@ -57,20 +54,13 @@ def system_call(name: str, *arguments: Argument) -> int:
     Raises:
         OSError: The kernel refused; the call's name stands in the message.
     """
-    result: int = _load_libc().syscall(
-        ctypes.c_long(_load_numbers()[name]), *(_pass(argument) for argument in arguments)
-    )
+    if name not in _NUMBERS:
+        raise OSError(errno.ENOSYS, f"{name}: its number is not known on this architecture")
+    result: int = _LIBC.syscall(ctypes.c_long(_NUMBERS[name]), *map(_pass, arguments))
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{name}: {os.strerror(number)}")
     return result
-
-
-@cache
-def _load_prctl() -> Callable[[int, int, int, int, int], int]:
-    prctl = _load_libc().prctl
-    prctl.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
-    return prctl
 
 
 def control_process(option: int, value: int = 0) -> None:
@@ -79,7 +69,7 @@ def control_process(option: int, value: int = 0) -> None:
     Raises:
         OSError: The kernel refused.
     """
-    if _load_prctl()(option, value, 0, 0, 0) < 0:
+    if _PRCTL(option, value, 0, 0, 0) < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"prctl: {os.strerror(number)}")
 
@@ -124,7 +114,6 @@ def install_filter(program: bytes, *, with_listener: bool) -> int | None:
     return system_call("seccomp", _SET_MODE_FILTER, _NEW_LISTENER, header)
 
 
-@cache
 def read_notification_sizes() -> tuple[int, int]:
     """How large this kernel's notifications and responses are, in bytes."""
     sizes = build_buffer("=HHH", 0, 0, 0)
@@ -133,11 +122,11 @@ def read_notification_sizes() -> tuple[int, int]:
     return notification, response
 
 
-def send_descriptor(channel: socket.socket, descriptor: int) -> None:
-    socket.send_fds(channel, [_MARK], [descriptor])
+def send_descriptor(channel: _socket.socket, descriptor: int) -> None:
+    send_with_descriptors(channel, _MARK, [descriptor])
 
 
-def receive_descriptor(channel: socket.socket) -> int:
+def receive_descriptor(channel: _socket.socket) -> int:
     """The descriptor that the other side sent.
 
     Raises:
@@ -149,20 +138,31 @@ def receive_descriptor(channel: socket.socket) -> int:
     return descriptors[0]
 
 
-def receive_with_descriptors(
-    channel: socket.socket, limit_bytes: int, *, limit_descriptors: int = 1
-) -> tuple[bytes, list[int]]:
-    """A message, with the descriptors that came along; no program that is started inherits those.
+def send_with_descriptors(channel: _socket.socket, message: bytes, descriptors: Sequence[int]) -> None:
+    """Send a message; the sender keeps its own copies of the descriptors.
 
-    `socket.recv_fds` of Python 3.11 does not pass its flags on, so descriptors would be inherited.
+    Raises:
+        OSError: The other side is gone.
     """
-    descriptors = array.array("i")
-    room = socket.CMSG_SPACE(limit_descriptors * descriptors.itemsize)
-    message, ancillary, _, _ = channel.recvmsg(limit_bytes, room, socket.MSG_CMSG_CLOEXEC)
+    data = b"".join([each.to_bytes(_DESCRIPTOR_BYTES, sys.byteorder) for each in descriptors])
+    ancillary = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, data)] if descriptors else []
+    channel.sendmsg([message], ancillary, _socket.MSG_NOSIGNAL)
+
+
+def receive_with_descriptors(
+    channel: _socket.socket, limit_bytes: int, *, limit_descriptors: int = 1
+) -> tuple[bytes, list[int]]:
+    """A message, with the descriptors that came along; no program that is started inherits those."""
+    room = _socket.CMSG_SPACE(limit_descriptors * _DESCRIPTOR_BYTES)
+    message, ancillary, _, _ = channel.recvmsg(limit_bytes, room, _socket.MSG_CMSG_CLOEXEC)
+    descriptors: list[int] = []
     for level, kind, data in ancillary:
-        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-            descriptors.frombytes(data[: len(data) - len(data) % descriptors.itemsize])
-    return message, list(descriptors)
+        if (level, kind) == (_socket.SOL_SOCKET, _socket.SCM_RIGHTS):
+            starts = range(0, len(data) - _DESCRIPTOR_BYTES + 1, _DESCRIPTOR_BYTES)
+            descriptors += [
+                int.from_bytes(data[start : start + _DESCRIPTOR_BYTES], sys.byteorder) for start in starts
+            ]
+    return message, descriptors
 
 
 def _pass(argument: Argument) -> object:

@@ -6,20 +6,18 @@ environment; it gives up root before it does anything else, and then forks for w
 the harness, and with it every sandbox.
 
 Needs nothing but the standard library (`_boot`). All imports happen before the account is dropped:
-afterwards the interpreter's own files may be out of reach.
+afterwards the interpreter's own files may be out of reach. Every sandbox takes two forks of this process, and
+the kernel copies what they touch. So what it imports is as little as can be: types only for those who check
+them, and instead of `signal`, `socket`, `contextlib` and `json` what these are made of.
 """
 
 from __future__ import annotations
 
-import contextlib
+import _socket
 import gc
 import os
 import select
-import signal
-import socket
 import sys
-from collections.abc import Sequence
-from typing import Final, NoReturn
 
 from repotrial.sandbox._lean._confine import (
     adopt_orphans,
@@ -32,8 +30,16 @@ from repotrial.sandbox._lean._confine import (
 )
 from repotrial.sandbox._lean._enter import ignore_signal
 from repotrial.sandbox._lean._kernel import system_call
-from repotrial.sandbox._lean._messages import decode_body, receive_packet, send_message
-from repotrial.sandbox._lean._start import STAGING, StartOrder, start_sandbox
+from repotrial.sandbox._lean._messages import receive_order, send_answer
+from repotrial.sandbox._lean._start import STAGING, start_sandbox
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal as _signal
+    from collections.abc import Sequence
+    from typing import Any, Final, NoReturn
+else:
+    import _signal
 
 __all__ = ["main"]
 
@@ -61,23 +67,25 @@ def main(arguments: Sequence[str]) -> None:
     # The first use resolves names and numbers; children inherit what is resolved, and fewer pages change.
     system_call("getpid")
     find_own_namespaces()
+    # Nothing here makes cycles, and to look for them would copy the pages of every child.
     gc.collect()
     gc.freeze()
+    gc.disable()
     _Server(control, harness).serve()
 
 
 class _Server:
     def __init__(self, control: int, harness: int) -> None:
-        self._control = socket.socket(fileno=control)
+        self._control = _socket.socket(fileno=control)
         self._harness = harness
         self._children: dict[int, int] = {}
         """PID descriptors by PID."""
-        self._wake, waker = socket.socketpair()
+        self._wake, waker = _socket.socketpair()
         self._wake.setblocking(False)
         waker.setblocking(False)
         self._waker = waker
-        signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, ignore_signal)
+        _signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
+        _signal.signal(_signal.SIGCHLD, ignore_signal)
 
     def serve(self) -> None:
         poll = select.poll()
@@ -92,46 +100,51 @@ class _Server:
             if self._control.fileno() in ready and not self._answer():
                 break
         for pidfd in self._children.values():
-            with contextlib.suppress(OSError):
-                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            try:
+                _signal.pidfd_send_signal(pidfd, _signal.SIGKILL)
+            except OSError:
+                continue
 
     def _reap(self) -> None:
-        with contextlib.suppress(BlockingIOError):
+        try:
             self._wake.recv(4096)
-        with contextlib.suppress(ChildProcessError):
+        except BlockingIOError:  # it was heard before
+            pass
+        try:
             while pid := os.waitpid(-1, os.WNOHANG)[0]:
                 pidfd = self._children.pop(pid, None)
                 if pidfd is not None:
                     os.close(pidfd)
+        except ChildProcessError:
+            pass
 
     def _answer(self) -> bool:
         """Serve one request; false when the harness has hung up."""
         try:
-            packet, descriptors = receive_packet(self._control)
+            order, descriptors = receive_order(self._control)
         except (EOFError, ConnectionError):
             return False
         server = os.getpid()
         try:
             pid = os.fork()
         except OSError as error:
-            send_message(self._control, {"error": str(error)})
+            send_answer(self._control, {"error": str(error)})
         else:
             if not pid:
-                self._become_child(packet, descriptors, server)
+                self._become_child(order, descriptors, server)
             # Nobody has waited for it yet, so the number is still its own.
             self._children[pid] = os.pidfd_open(pid)
-            send_message(self._control, {"pid": pid}, [self._children[pid]])
+            send_answer(self._control, {"pid": pid}, [self._children[pid]])
         for descriptor in descriptors:
             os.close(descriptor)
         return True
 
-    def _become_child(self, packet: bytes, descriptors: list[int], server: int) -> NoReturn:
+    def _become_child(self, order: dict[str, Any], descriptors: list[int], server: int) -> NoReturn:
         try:
-            gc.disable()  # it lives for a few commands, and looking around would copy pages
             # The handler stays: it does nothing, and what is executed loses it.
-            signal.set_wakeup_fd(-1)
+            _signal.set_wakeup_fd(-1)
             close_all_but(descriptors)
-            start_sandbox(StartOrder.parse(decode_body(packet)), descriptors, parent=server)
+            start_sandbox(order, descriptors, parent=server)
         except BaseException as error:  # noqa: BLE001 - told to the harness; there is nobody else to see it
             sys.stderr.write(f"{error}\n")
             sys.stderr.flush()

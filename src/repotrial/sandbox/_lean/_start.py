@@ -5,11 +5,9 @@ Needs nothing but the standard library (`_boot`).
 
 from __future__ import annotations
 
-import contextlib
+import _socket
 import fcntl
 import os
-import socket
-from typing import Any, Final, NamedTuple, NoReturn
 
 from repotrial.sandbox._lean._confine import (
     close_all_but,
@@ -21,11 +19,18 @@ from repotrial.sandbox._lean._confine import (
     open_tree,
     unshare_processes,
 )
-from repotrial.sandbox._lean._enter import DEFAULT_SIGNALS, EnterOrder, enter_sandbox
+from repotrial.sandbox._lean._enter import DEFAULT_SIGNALS, enter_sandbox
 from repotrial.sandbox._lean._kernel import system_call
-from repotrial.sandbox._lean._messages import send_message
+from repotrial.sandbox._lean._messages import send_answer
 
-__all__ = ["STAGING", "Overlay", "StartOrder", "Tree", "data_slot", "start_sandbox"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Final, NoReturn
+
+    Order = dict[str, Any]
+    """A `StartOrder`, as it travels."""
+
+__all__ = ["STAGING", "data_slot", "start_sandbox"]
 
 STAGING: Final = "/sys"
 """Where trees are attached, out of sight of the host: this directory exists everywhere, and neither
@@ -39,56 +44,12 @@ _OUT_OF_THE_WAY: Final = 512
 _VOLATILE_MARK: Final = "work/incompat/volatile"
 
 
-class Tree(NamedTuple):
-    """A directory or file of the host that appears under the staging directory."""
-
-    name: str
-    path: str
-    is_directory: bool = True
-
-
-class Overlay(NamedTuple):
-    """An overlay between staged trees; `upper` and `work` are directories in one tree."""
-
-    name: str
-    lower: str
-    upper: str
-    work: str
-
-
-class StartOrder(NamedTuple):
-    """What to execute. Everything in it was decided by the harness."""
-
-    bubblewrap: str
-    label: str
-    """What bubblewrap is called in lists of processes."""
-    is_staged: bool
-    """Whether it runs in namespaces of our own, where trees can be attached."""
-    trees: list[Tree]
-    overlays: list[Overlay]
-    opened_trees: int
-    """How many trees the harness has opened: all of them (it is root), or none."""
-    data: int
-    """How many descriptors with the contents of small files come along."""
-    entrance: EnterOrder
-    """For what comes after: the way into the sandbox."""
-
-    @staticmethod
-    def parse(body: dict[str, Any]) -> StartOrder:
-        order = StartOrder(**body)
-        return order._replace(
-            trees=[Tree(*tree) for tree in order.trees],
-            overlays=[Overlay(*overlay) for overlay in order.overlays],
-            entrance=EnterOrder(*order.entrance),
-        )
-
-
 def data_slot(index: int) -> int:
     """Where bubblewrap finds the contents of the small file with this index."""
     return _FIRST_DATA_SLOT + index
 
 
-def start_sandbox(order: StartOrder, descriptors: list[int], *, parent: int) -> NoReturn:
+def start_sandbox(order: Order, descriptors: list[int], *, parent: int) -> NoReturn:
     """Start bubblewrap, which becomes a sandbox, and be the entrance to it.
 
     Args:
@@ -102,12 +63,12 @@ def start_sandbox(order: StartOrder, descriptors: list[int], *, parent: int) -> 
     """
     channel, *standard = descriptors[:_FIXED]
     rest = descriptors[_FIXED:]
-    data, rest = rest[: order.data], rest[order.data :]
-    trees, doors = rest[: order.opened_trees], rest[order.opened_trees :]
+    data, rest = rest[: order["data"]], rest[order["data"] :]
+    trees, doors = rest[: order["opened_trees"]], rest[order["opened_trees"] :]
     # Whatever goes wrong from here on is said there.
     os.dup2(standard[2], 2)
     die_with(parent)
-    if order.is_staged:
+    if order["is_staged"]:
         make_private_mounts(STAGING)
         die_with(parent)
         _attach_trees(order, trees)
@@ -116,60 +77,58 @@ def start_sandbox(order: StartOrder, descriptors: list[int], *, parent: int) -> 
     # The ends of its pipes are its own: whoever waits for their closing must not wait for us.
     os.dup2(0, 2)
     close_all_but([channel, *doors])
-    with socket.socket(fileno=channel) as connection:
-        pidfd = os.pidfd_open(bubblewrap)
-        send_message(connection, {"pid": bubblewrap}, [pidfd])
-        os.close(pidfd)
-        enter_sandbox(order.entrance, connection, doors, parent=parent)
+    connection = _socket.socket(fileno=channel)
+    pidfd = os.pidfd_open(bubblewrap)
+    send_answer(connection, {"pid": bubblewrap}, [pidfd])
+    os.close(pidfd)
+    enter_sandbox(order["entrance"], connection, doors, parent=parent)
 
 
-def _spawn(order: StartOrder, descriptors: list[int]) -> int:
+def _spawn(order: Order, descriptors: list[int]) -> int:
     """Bubblewrap, with these descriptors, numbered from 0, and no others.
 
     Between its clone and its first own words bubblewrap's child listens to nobody: should bubblewrap be
     killed in that moment, the child would wait for it for ever. In a namespace whose first process is
     bubblewrap itself, the kernel kills both.
     """
-    if order.is_staged:
+    if order["is_staged"]:
         unshare_processes()
     moved = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _OUT_OF_THE_WAY) for descriptor in descriptors]
     close_on_execution()
     # Whatever stands in this environment and on this command line could be read inside.
     return os.posix_spawn(
-        order.bubblewrap,
-        [order.label, "--args", str(_ARGUMENTS_SLOT), f"/proc/self/fd/{_IDLE_SLOT}"],
+        order["bubblewrap"],
+        [order["label"], "--args", str(_ARGUMENTS_SLOT), f"/proc/self/fd/{_IDLE_SLOT}"],
         {},
         file_actions=[(os.POSIX_SPAWN_DUP2, source, slot) for slot, source in enumerate(moved)],
         setsigdef=DEFAULT_SIGNALS,
     )
 
 
-def _attach_trees(order: StartOrder, opened: list[int]) -> None:
-    for index, tree in enumerate(order.trees):
-        target = f"{STAGING}/{tree.name}"
-        _make_mount_point(target, is_directory=tree.is_directory)
-        move_tree(opened[index] if opened else open_tree(tree.path), target)
-    for overlay in order.overlays:
-        target = f"{STAGING}/{overlay.name}"
+def _attach_trees(order: Order, opened: list[int]) -> None:
+    for index, (name, path, is_directory) in enumerate(order["trees"]):
+        target = f"{STAGING}/{name}"
+        _make_mount_point(target, is_directory=is_directory)
+        move_tree(opened[index] if opened else open_tree(path), target)
+    for name, *layers in order["overlays"]:
+        target = f"{STAGING}/{name}"
         _make_mount_point(target, is_directory=True)
-        _mount_overlay(overlay, target)
+        _mount_overlay(target, *[f"{STAGING}/{layer}" for layer in layers])
 
 
-def _mount_overlay(overlay: Overlay, target: str) -> None:
+def _mount_overlay(target: str, lower: str, upper: str, work: str) -> None:
     """Mount it *volatile*: nothing in it waits for the disk, neither a program's fsync nor its own end.
 
     A workspace outlives no crash of the machine, and whatever is kept of one is synced where it is kept.
     Unmounting would otherwise write out everything that is unwritten on that whole file system. The kernel
     leaves a mark, so that nobody trusts the layers after a crash; those that are still here we trust.
     """
-    work = f"{STAGING}/{overlay.work}"
-    with contextlib.suppress(OSError):  # it is mounted for the first time
+    try:
         os.unlink(f"{work}/{_VOLATILE_MARK}/dirty")  # noqa: PTH108 - without pathlib a fork is smaller
         os.rmdir(f"{work}/{_VOLATILE_MARK}")  # noqa: PTH106
-    options = (
-        f"lowerdir={STAGING}/{overlay.lower},upperdir={STAGING}/{overlay.upper},workdir={work}"
-        ",userxattr,volatile"
-    )
+    except OSError:  # it is mounted for the first time
+        pass
+    options = f"lowerdir={lower},upperdir={upper},workdir={work},userxattr,volatile"
     system_call("mount", b"overlay", target.encode(), b"overlay", 0, options.encode())
 
 

@@ -18,14 +18,12 @@ from repotrial._core.display import neutralize
 from repotrial._core.errors import MachineError
 from repotrial.sandbox._label import build_label
 from repotrial.sandbox._lean._confine import open_tree
-from repotrial.sandbox._lean._enter import EnterOrder
 from repotrial.sandbox._lean._idle import READY, build_idle_program
-from repotrial.sandbox._lean._messages import receive_message, send_message
 from repotrial.sandbox._lean._processes import wait_for_end
-from repotrial.sandbox._lean._start import StartOrder
 from repotrial.sandbox._lean._syscalls import find_machine
 from repotrial.sandbox._levels._bubblewrap import BubblewrapPlan
 from repotrial.sandbox._levels._launcher import Launched, Launcher
+from repotrial.sandbox._levels._orders import EnterOrder, StartOrder, receive_answer, send_order
 from repotrial.sandbox._resources._cgroups import Cgroup
 
 __all__ = ["Bubble", "Entrance", "SandboxStartError", "StartingBubble"]
@@ -89,7 +87,7 @@ class Entrance:
     def find_bubblewrap(self) -> Launched | None:
         """What it has started; null where that was not possible."""
         try:
-            body, (pidfd,) = receive_message(self.channel)
+            body, (pidfd,) = receive_answer(self.channel)
         except (EOFError, OSError):
             return None
         return Launched(body["pid"], pidfd)
@@ -104,8 +102,8 @@ class Entrance:
             SandboxStartError: The kernel does not let us.
         """
         try:
-            send_message(self.channel, {"pid": bubble.init.pid}, [bubble.init.pidfd])
-            body, attachments = receive_message(self.channel)
+            send_order(self.channel, {"pid": bubble.init.pid}, [bubble.init.pidfd])
+            body, attachments = receive_answer(self.channel)
         except (EOFError, OSError) as error:
             raise SandboxStartError(f"expected to enter the sandbox, found: {error}") from error
         if "error" in body:
@@ -178,8 +176,8 @@ class StartingBubble:
                 bubblewrap=bubblewrap,
                 label=build_label(),
                 is_staged=plan.is_staged,
-                trees=[*plan.trees],
-                overlays=[*plan.overlays],
+                trees=plan.trees,
+                overlays=plan.overlays,
                 opened_trees=len(trees),
                 data=len(files),
                 entrance=gate,

@@ -14,7 +14,8 @@ from typing import Final, Literal, Protocol
 import msgspec
 
 from repotrial.sandbox._identity import INNER_GID, INNER_UID
-from repotrial.sandbox._lean._start import STAGING, Overlay, Tree, data_slot
+from repotrial.sandbox._lean._start import STAGING, data_slot
+from repotrial.sandbox._levels._orders import Overlay, Tree
 from repotrial.sandbox._model import (
     WORKSPACE,
     Bind,

@@ -13,8 +13,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from repotrial.sandbox._lean._messages import receive_message
 from repotrial.sandbox._lean._processes import TreeKiller
+from repotrial.sandbox._levels._orders import receive_answer
 from repotrial.sandbox._model import CommandResult, CommandSpec
 from repotrial.sandbox._resources._capture import OutputBudget, StreamReader
 from repotrial.sandbox._resources._limits import DiskWatch
@@ -184,7 +184,7 @@ class _Run:
 
     def _take_report(self) -> None:
         try:
-            body = receive_message(self._report).body
+            body = receive_answer(self._report).body
         except (EOFError, OSError) as error:
             raise _LostError from error
         self._waited_cpu_us = body.get("cpu_us", self._waited_cpu_us)

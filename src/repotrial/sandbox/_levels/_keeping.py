@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from repotrial.sandbox._lean._boot import build_boot_argv
 from repotrial.sandbox._lean._kept_table import KeptTable
-from repotrial.sandbox._lean._messages import send_message
 from repotrial.sandbox._levels._command import CommandWatch, execute_command
+from repotrial.sandbox._levels._orders import send_order
 from repotrial.sandbox._levels._session import SandboxEndError, SandboxLostError
 from repotrial.sandbox._model import CommandResult, CommandSpec, ResourceLimits
 from repotrial.sandbox._resources._cgroups import Cgroup, CgroupSite
@@ -52,7 +52,7 @@ class Keeper:
                 start_new_session=True,
             )
         try:
-            send_message(self._channel, order, descriptors)
+            send_order(self._channel, order, descriptors)
         except OSError:
             self._process.kill()
             self._process.wait()

@@ -16,8 +16,7 @@ from typing import Any, Final, NamedTuple, Self
 from repotrial._core.errors import MachineError
 from repotrial.sandbox._identity import Account, find_identity
 from repotrial.sandbox._lean._boot import build_boot_argv
-from repotrial.sandbox._lean._messages import receive_message, send_message
-from repotrial.sandbox._lean._start import StartOrder
+from repotrial.sandbox._levels._orders import StartOrder, receive_answer, send_order
 
 __all__ = ["Launched", "Launcher", "LauncherLostError", "open_default_launcher"]
 
@@ -70,7 +69,7 @@ class Launcher:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=(control, harness),
-                env={},
+                env={"LD_BIND_NOW": "1"},  # what is resolved now, none of its many children has to
                 cwd="/",
                 # An interrupt from the keyboard is for the harness, which then closes its sandboxes in order.
                 start_new_session=True,
@@ -80,7 +79,7 @@ class Launcher:
 
     def start_sandbox(self, order: StartOrder, descriptors: Sequence[int]) -> Launched:
         """The entrance of a new sandbox, which starts the rest."""
-        return self._request(order._asdict(), descriptors)
+        return self._request(order.render(), descriptors)
 
     @property
     def is_alive(self) -> bool:
@@ -118,8 +117,8 @@ class Launcher:
     def _request(self, body: dict[str, Any], descriptors: Sequence[int]) -> Launched:
         with self._lock:
             try:
-                send_message(self._channel, body, descriptors)
-                answer, received = receive_message(self._channel)
+                send_order(self._channel, body, descriptors)
+                answer, received = receive_answer(self._channel)
             except (EOFError, OSError) as error:
                 # An answer that came later would be taken for that of the next request.
                 self._process.kill()

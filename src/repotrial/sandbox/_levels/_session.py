@@ -22,8 +22,6 @@ import msgspec
 from repotrial._core.errors import MachineError
 from repotrial.sandbox._calls._seccomp import SyscallPolicy, build_filter
 from repotrial.sandbox._calls._supervisor import Sink, Supervisor, SupervisorPolicy
-from repotrial.sandbox._lean._enter import CommandOrder, EnterOrder
-from repotrial.sandbox._lean._messages import send_message
 from repotrial.sandbox._lean._processes import ProcessTable
 from repotrial.sandbox._lean._syscalls import find_machine
 from repotrial.sandbox._levels._bubble import StartingBubble
@@ -32,6 +30,7 @@ from repotrial.sandbox._levels._command import CommandWatch, execute_command
 from repotrial.sandbox._levels._files import HostFiles
 from repotrial.sandbox._levels._launcher import Launcher
 from repotrial.sandbox._levels._listener import open_listener
+from repotrial.sandbox._levels._orders import CommandOrder, EnterOrder, send_order
 from repotrial.sandbox._levels._stages import RetryWriters, WriterPolicy, mask, set_read_only, unmask
 from repotrial.sandbox._model import (
     WORKSPACE,
@@ -174,7 +173,7 @@ class BubblewrapSandbox:
         body = order._asdict()
         with self._count_run():
             ending = execute_command(
-                lambda *descriptors: send_message(self._entrance.channel, body, descriptors),
+                lambda *descriptors: send_order(self._entrance.channel, body, descriptors),
                 command,
                 self._watch,
             )
@@ -289,7 +288,7 @@ class BubblewrapSandbox:
     def _start(self, launcher: Launcher) -> StartingBubble:
         engine, audit = self._engine, self._engine.capabilities.syscall_audit
         plan = build_plan(self._spec, HostFiles(), version=engine.version, is_staged=engine.is_staged)
-        program = "" if audit == "none" else _build_program(audit, self._spec.allowed_system_calls)
+        program = b"" if audit == "none" else _build_program(audit, self._spec.allowed_system_calls)
         return StartingBubble(
             plan,
             bubblewrap=engine.bubblewrap,
@@ -337,8 +336,8 @@ class BubblewrapSandbox:
 
 
 @functools.cache
-def _build_program(audit: Literal["notify", "static"], granted: tuple[str, ...]) -> str:
-    return build_filter(SyscallPolicy(audit=audit, granted=granted), machine=find_machine()).hex()
+def _build_program(audit: Literal["notify", "static"], granted: tuple[str, ...]) -> bytes:
+    return build_filter(SyscallPolicy(audit=audit, granted=granted), machine=find_machine())
 
 
 def _supervise(listener: int, sink: Sink) -> Supervisor:

@@ -69,7 +69,7 @@ class RunOverhead(msgspec.Struct, frozen=True, kw_only=True):
 
 def bench_overhead(runs: int = _RUNS, *, rounds: int = _ROUNDS, jobs: int | None = None) -> RunOverhead:
     """One command and one check in each run, many times, in both harnesses turn about."""
-    chosen = jobs or 3 * (os.cpu_count() or 1)  # runs wait for processes and for the disk
+    chosen = jobs or 6 * (os.cpu_count() or 1)  # runs wait for processes, for the kernel and for the disk
     place = Path(tempfile.mkdtemp(prefix="repotrial-bench-")).resolve()
     place.chmod(0o755)  # programs in a sandbox have another account
     _lie_apart(place)

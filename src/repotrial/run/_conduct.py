@@ -33,6 +33,7 @@ from repotrial.trace import (
     Termination,
     TerminationCategory,
     TraceWriter,
+    WriterOptions,
     build_manifest,
     seal_run,
     write_manifest,
@@ -135,7 +136,8 @@ def _open_trace(paths: RunPaths, facts: RunFacts, redactor: SecretRedactor) -> t
         redaction_rules_id=redactor.rules_id,
         harness_version=__version__,
     )
-    return manifest, TraceWriter.create(paths, opened, redactor=redactor)
+    options = WriterOptions(is_durable=False)  # it ends with the seal, or counts for nothing
+    return manifest, TraceWriter.create(paths, opened, redactor=redactor, options=options)
 
 
 def _brief(run: BoundRun) -> str:

@@ -56,8 +56,8 @@ class TraceFile:
         self.tip = Tip(0, genesis_hash(run_id), 0)
 
     @classmethod
-    def create(cls, paths: RunPaths, run_id: str) -> Self:
-        """Take the lock and create the file.
+    def create(cls, paths: RunPaths, run_id: str, *, is_durable: bool = True) -> Self:
+        """Take the lock and create the file; `is_durable` waits until the disk has its name.
 
         Raises:
             TraceLockedError: another writer holds the lock.
@@ -68,7 +68,8 @@ class TraceFile:
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
             handle = os.open(paths.trace, flags, 0o644)
-            sync_directory(paths.root)
+            if is_durable:
+                sync_directory(paths.root)
         except OSError as error:
             os.close(lock)
             if isinstance(error, FileExistsError):

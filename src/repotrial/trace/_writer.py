@@ -81,7 +81,7 @@ class TraceWriter:
         redactor: Redactor = NO_REDACTION,
         options: WriterOptions | None = None,
     ) -> Self:
-        """Create the trace of a new run; its first event is on disk when this returns.
+        """Create the trace of a new run; its first event is in the file when this returns.
 
         Raises:
             TraceLockedError: another writer holds the trace.
@@ -94,11 +94,11 @@ class TraceWriter:
         settings = checked_options(options or WriterOptions())
         verify_canary(redactor)
         _check_opening(opened, redactor)  # nothing is created for a run that cannot be opened
-        file = TraceFile.create(paths, opened.run_id)
+        file = TraceFile.create(paths, opened.run_id, is_durable=settings.is_durable)
         writer = cls(paths, file, clock=clock or SystemClock(), redactor=redactor, options=settings)
         try:
             writer.append(opened, actor="harness")
-            writer.flush(durable=True)
+            writer.flush(durable=settings.is_durable)
         except BaseException:
             writer._release()
             raise
@@ -237,14 +237,15 @@ class TraceWriter:
             self._file.flush(durable=durable)
 
     def close(self) -> None:
-        """Record the final count of what was dropped, flush durably, release the lock. Twice is once."""
+        """Record the final count of what was dropped, flush everything, release the lock. Twice is once."""
         with self._mutex:
             if self._closed:
                 return
             try:
                 if (truncated := self._budget.conclude()) is not None:
                     self._accept_truncated(truncated)
-                self.flush(durable=True)
+                self._sync_blobs()  # their folders, which nobody syncs later
+                self.flush(durable=self._options.is_durable)
             finally:
                 self._release()
 

@@ -30,6 +30,9 @@ class WriterOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Lines and blobs of one run together; null lifts the limit."""
     type_budget_bytes: dict[str, Annotated[int, msgspec.Meta(ge=0)]] = {}
     """The same for single event types."""
+    is_durable: bool = True
+    """Whether its first event and its end wait for the disk. Not needed where the run is sealed right after
+    its end: sealing waits for all of it, and before that a power cut leaves nothing that counts."""
 
 
 def checked_options(options: WriterOptions) -> WriterOptions:

@@ -2,10 +2,14 @@ from __future__ import annotations
 
 import os
 import resource
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from repotrial.sandbox._model import ResourceLimits
 from repotrial.sandbox._resources._limits import DiskWatch, build_process_limits, measure_tree
+from repotrial.sandbox._workspace import remove_tree
 
 MEGABYTE = 1024**2
 
@@ -60,3 +64,46 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     (inside / "file").symlink_to(outside / "large")
     (inside / "loop").symlink_to(inside)
     assert measure_tree(inside) < MEGABYTE
+
+
+def nest(directory: Path, levels: int, data: bytes) -> None:
+    """Put data where no path leads."""
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    for _ in range(levels):
+        os.mkdir("d", dir_fd=handle)
+        below = os.open("d", os.O_RDONLY | os.O_DIRECTORY, dir_fd=handle)
+        os.close(handle)
+        handle = below
+    file = os.open("f", os.O_WRONLY | os.O_CREAT, dir_fd=handle)
+    os.write(file, data)
+    os.close(file)
+    os.close(handle)
+
+
+class TestHiding:
+    """Whoever looks may not be led to give up: a run that the harness cannot conduct counts for nobody."""
+
+    @pytest.fixture
+    def tree(self, tmp_path: Path) -> Iterator[Path]:
+        tree = tmp_path / "tree"
+        tree.mkdir()
+        yield tree
+        remove_tree(tree)
+
+    @pytest.mark.parametrize("levels", [99, 100, 101, 102, 3000])
+    def test_below_very_many_directories(self, tree: Path, levels: int) -> None:
+        nest(tree, levels, os.urandom(4 * MEGABYTE))
+        before = len(os.listdir("/proc/self/fd"))
+        assert 4 * MEGABYTE <= measure_tree(tree) <= 4 * MEGABYTE + (levels + 2) * 4096
+        assert len(os.listdir("/proc/self/fd")) == before
+
+    def test_in_very_many_deep_places(self, tree: Path) -> None:
+        place = tree.joinpath(*["d"] * 100)
+        place.mkdir(parents=True)
+        for number in range(1000):
+            (place / str(number) / "e").mkdir(parents=True)
+        before = len(os.listdir("/proc/self/fd"))
+        watch = DiskWatch(tree, limit_bytes=0)
+        assert measure_tree(tree) > 1 << 40
+        assert len(os.listdir("/proc/self/fd")) == before
+        assert not watch.is_exceeded(is_forced=True)  # it was so before

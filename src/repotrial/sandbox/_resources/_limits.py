@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import stat
 import time
 from pathlib import Path
 from typing import Final
@@ -20,6 +21,12 @@ _SHARE: Final = 10
 _OWN_PROCESSES: Final = 4
 """Processes inside that are ours and not the agent's."""
 _HEADROOM: Final = 64
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_LEVELS: Final = 100
+_DEEP_PLACES: Final = 200
+"""So many may be put off for later, each with a descriptor."""
+_ENDLESS_BYTES: Final = 1 << 50
+"""More than any disk that runs are conducted on."""
 
 
 def build_process_limits(limits: ResourceLimits, *, has_process_group: bool) -> list[list[int]]:
@@ -78,13 +85,55 @@ class DiskWatch:
         return sum(map(measure_tree, self._directories))
 
 
+class _EndlessError(Exception):
+    """Whoever made this tree does not want it to be measured."""
+
+
 def measure_tree(directory: Path) -> int:
-    """Space that a tree takes; no link is followed, what cannot be read counts for nothing."""
+    """Space that a tree takes; no link is followed, what cannot be read counts for nothing.
+
+    However deep it is: a program can nest directories deeper than any path can name. One that hides its files
+    in very many such places takes all the space there is, for all that we know.
+    """
     total = 0
-    for _, directories, files, descriptor in os.fwalk(directory, onerror=None, follow_symlinks=False):
-        for name in (*directories, *files):
-            try:
-                total += os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_blocks * _BLOCK_BYTES
-            except OSError:
-                continue
+    deep: list[int] = []
+    try:
+        deep.append(os.open(directory, _DIRECTORY))
+        while deep:
+            total += _measure(deep.pop(), _LEVELS, deep)
+    except OSError:  # it is not there
+        return total
+    except _EndlessError:
+        return _ENDLESS_BYTES
+    else:
+        return total
+    finally:
+        for descriptor in deep:
+            os.close(descriptor)
+
+
+def _measure(directory: int, levels: int, deep: list[int]) -> int:
+    """The same for an open directory, which it closes; what is so many levels below is put off."""
+    total = 0
+    try:
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                try:
+                    status = entry.stat(follow_symlinks=False)
+                    total += status.st_blocks * _BLOCK_BYTES
+                    if not stat.S_ISDIR(status.st_mode):
+                        continue
+                    below = os.open(entry.name, _DIRECTORY, dir_fd=directory)
+                except OSError:
+                    continue
+                if levels:
+                    total += _measure(below, levels - 1, deep)
+                    continue
+                deep.append(below)
+                if len(deep) > _DEEP_PLACES:
+                    raise _EndlessError
+    except OSError:
+        return total
+    finally:
+        os.close(directory)
     return total

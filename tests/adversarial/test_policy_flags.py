@@ -65,3 +65,22 @@ def test_a_link_out_of_the_tree_and_a_submodule_are_flagged() -> None:
     )
     flags = find_review_flags(ChangeView(files=(link, module), digest="sha256:" + "0" * 64))
     assert [(flag.path, flag.code) for flag in flags] == [("a/b", "link-outside"), ("vendor", "submodule")]
+
+
+ENDLESS = {
+    "an import": "import " + "a." * 400_000 + "b\nimport gc\n",
+    "an import over many lines": "import " + "a.\\\n" * 200_000 + "b\nimport gc\n",
+    "from a module": "from " + "a." * 400_000 + "b import c\nimport gc\n",
+    "attributes of attributes": ("x" + ".a" * 900 + "\n") * 20 + "import gc\n",
+}
+
+
+@pytest.mark.parametrize("source", ENDLESS.values(), ids=ENDLESS)
+def test_names_without_an_end_hide_nothing_and_keep_nobody_waiting(source: str) -> None:
+    """An interpreter joins the names of an import in time by the square; at this length, half an hour."""
+    assert "object-graph" in {flag.code for flag in _find(source, kind="added")}
+
+
+def test_the_last_of_very_many_names_counts() -> None:
+    source = "x" + ".a" * 100 + ".TestCase.assertEqual = None\n"
+    assert "assertion-patching" in {flag.code for flag in _find(source, kind="added")}

@@ -14,6 +14,10 @@ from repotrial.policy._flag import WORD_PATTERN, Confidence, Sighting, find_word
 __all__ = ["find_in_module", "parse_module"]
 
 _MAX_CHARACTERS = 2_000_000
+_MAX_PARTS = 16
+"""Of a name that is looked at from each of its parts."""
+_MAX_DOTS = 1_000
+"""Of an import: the interpreter takes time by the square of them."""
 _NAME = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*")
 _MODULES = {"gc": "object-graph"}
 _DOTTED = {
@@ -32,7 +36,7 @@ _EQUALITIES: dict[str, object] = {"__eq__": True, "__ne__": False}
 
 def parse_module(source: str) -> ast.Module | None:
     """The syntax tree; None where this interpreter cannot make one."""
-    if len(source) > _MAX_CHARACTERS:
+    if len(source) > _MAX_CHARACTERS or _has_endless_names(source):
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -40,6 +44,19 @@ def parse_module(source: str) -> ast.Module | None:
             return ast.parse(source)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
+
+
+def _has_endless_names(source: str) -> bool:
+    """Whether an import, with the lines that continue it, has more dots than anybody writes."""
+    dots, is_import = 0, False
+    for line in source.split("\n"):
+        dots += line.count(".")
+        is_import |= "import" in line or "from" in line
+        if is_import and dots > _MAX_DOTS:
+            return True
+        if not line.endswith("\\"):
+            dots, is_import = 0, False
+    return False
 
 
 def find_in_module(source: str, tree: ast.Module) -> Iterator[Sighting]:
@@ -140,9 +157,11 @@ class _Reading:
         return "assertion-patching" if name.rpartition(".")[2] == "TestCase" else _STORED.get(name)
 
     def _resolve(self, node: ast.AST) -> str:
-        """The full name behind aliases; empty where it is no name."""
+        """The full name behind aliases; empty where it is no name, the end of it where it is very long."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
+            if len(parts) == _MAX_PARTS:
+                return ".".join(["", *reversed(parts)])
             parts.append(node.attr)
             node = node.value
         if not isinstance(node, ast.Name):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from collections.abc import Iterator
 from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from repotrial.policy._flag_python import parse_module
 from repotrial.policy._programs import CommandClass
 
 __all__ = ["PythonUse", "find_python_class", "find_python_uses"]
@@ -58,15 +58,8 @@ def find_python_class(code: str) -> CommandClass:
 
 def find_python_uses(code: str) -> tuple[PythonUse, ...]:
     """Files that simple code opens and commands that it starts; nothing where it is no Python."""
-    if len(code) > _MAX_CHARACTERS:
-        return ()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            tree = ast.parse(code)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return ()
-    return tuple(_iter_uses(tree))
+    tree = parse_module(code) if len(code) <= _MAX_CHARACTERS else None
+    return () if tree is None else tuple(_iter_uses(tree))
 
 
 def _iter_uses(tree: ast.Module) -> Iterator[PythonUse]:

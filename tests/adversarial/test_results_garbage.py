@@ -111,3 +111,10 @@ def test_a_case_inside_captured_output_is_not_a_case() -> None:
     )
     with pytest.raises(ResultsUnreadableError):
         parse_results(smuggled, format="junit")
+
+
+@pytest.mark.parametrize("text", [" ", "# ", "#", "# skip", "\t#\t", "- ", "\\#"])
+def test_a_line_of_megabytes_is_refused_in_time(text: str) -> None:
+    data = f"1..1\nok 1 - a{text * (2_000_000 // len(text))}b\n".encode()
+    with pytest.raises(ResultsUnreadableError, match="characters"):
+        parse_results(data, format="tap", name="t")

@@ -266,6 +266,28 @@ def test_more_files_than_anyone_could_judge_leave_a_bounded_change_with_the_work
     assert [omission.reason for omission in change.omissions] == ["too-many-entries"]
 
 
+def test_a_patch_that_is_longer_than_what_it_holds_stays_within_what_a_judge_reads(
+    workspace: Workspace,
+) -> None:
+    """A sign for each line and a header for each file: what holds them must hold the patch, too."""
+    edit(workspace, *[("write", f"many/{number:03}", "\n" * 100) for number in range(100)])
+    whole = build_change(workspace)
+    limit = len(whole.patch) // 2
+    change = build_change(workspace, limits=ChangeLimits(total_bytes=limit, patch_bytes=limit))
+    assert limit - 1000 < len(change.patch) <= limit
+    assert len(change.paths) + len(change.omissions) == len(whole.paths) == 100
+    assert {omission.reason for omission in change.omissions} == {"too-large"}
+
+
+def test_a_path_through_more_directories_than_patterns_can_follow_is_left_out(workspace: Workspace) -> None:
+    edit(workspace, ("write", "a/" * 127 + "kept", "x"), ("write", "a/" * 128 + "gone", "x"))
+    change = build_change(workspace)
+    assert [path.path for path in change.paths] == ["a/" * 127 + "kept"]
+    assert [(omission.path, omission.reason) for omission in change.omissions] == [
+        ("a/" * 128 + "gone", "too-deep")
+    ]
+
+
 DEEP = """
 import os
 for _ in range(3000):

@@ -18,6 +18,7 @@ from repotrial.contract import ContractRecord, RunSpec, parse_record, parse_run_
 from repotrial.score._evidence import Evidence, InvalidReason, SealState, TraceFacts
 from repotrial.score._walk import collect_facts
 from repotrial.trace import (
+    MAX_CHANGE_BYTES,
     AspectVerdict,
     BlobStore,
     CouldNotBeChecked,
@@ -35,7 +36,6 @@ from repotrial.trace import (
 __all__ = ["NoRunDirectoryError", "load_evidence"]
 
 _MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
-_MAX_CHANGE_BYTES = 256 * 1024 * 1024
 _Document = TypeVar("_Document")
 
 
@@ -61,7 +61,7 @@ def load_evidence(run_directory: Path) -> Evidence:
     spec = _read(paths.spec, parse_run_spec)
     manifest_data = _read(paths.manifest, bytes)
     manifest = _load_manifest(paths)
-    change = _read(paths.change, bytes, max_bytes=_MAX_CHANGE_BYTES)
+    change = _read(paths.change, bytes, max_bytes=MAX_CHANGE_BYTES)
     verification = check_run(paths, trusted_keys=None)
     facts, trace_problems = _collect(paths, verification)
     problems = [

@@ -192,7 +192,7 @@ from repotrial.trace._redaction import (
     UnusableSecretError,
 )
 from repotrial.trace._redaction_rules import DEFAULT_RULES, Rule
-from repotrial.trace._rundir import RunPaths, UnsafeCheckIdError, is_computed
+from repotrial.trace._rundir import MAX_CHANGE_BYTES, RunPaths, UnsafeCheckIdError, is_computed
 from repotrial.trace._schema import build_manifest_schema, build_trace_schema
 from repotrial.trace._seal import (
     Seal,
@@ -240,6 +240,7 @@ from repotrial.trace._writer_options import WriterOptions, WriterOptionsError
 
 __all__ = [
     "DEFAULT_RULES",
+    "MAX_CHANGE_BYTES",
     "NO_REDACTION",
     "AcceptanceExecution",
     "Actor",

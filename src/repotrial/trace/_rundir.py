@@ -9,7 +9,10 @@ import msgspec
 
 from repotrial._core.errors import UsageError
 
-__all__ = ["RunPaths", "UnsafeCheckIdError", "is_computed"]
+__all__ = ["MAX_CHANGE_BYTES", "RunPaths", "UnsafeCheckIdError", "is_computed"]
+
+MAX_CHANGE_BYTES = 256 * 1024**2
+"""The largest change that a run directory holds: more is neither written nor read."""
 
 # The first character keeps `.`, `..` and option-like names out; no separator can follow.
 _CHECK_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")

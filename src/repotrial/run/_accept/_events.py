@@ -41,6 +41,7 @@ _NOTHING_TO_DO = Exited(code=0)
 _MOST_LOGS: Final = 1000
 _NAME_CHARACTERS: Final = 1024**2
 """Of all names in one list: a candidate must not make its own event too large to record."""
+_TEXT_CHARACTERS: Final = 10_000
 
 
 def build_patch_event(
@@ -60,7 +61,7 @@ def build_patch_event(
         command=Command(argv=APPLY_ARGV, cwd="."),
         exit=_NOTHING_TO_DO if result is None else result.exit,
         cause="ended" if result is None else result.cause,
-        outcome=_judge_application(candidate, result),
+        outcome=_cut_text(_judge_application(candidate, result)),
         stdout=_build_empty(writer)
         if result is None
         else build_output(writer, result.stdout, of=PatchApplication),
@@ -105,7 +106,7 @@ def build_event(
         exit=last.result.exit,
         cause=last.result.cause,
         peak_memory_bytes=_max(record.result.usage.peak_memory_bytes for record in execution.records),
-        outcome=execution.judgement.outcome,
+        outcome=_cut_text(execution.judgement.outcome),
         stdout=build_output(writer, last.result.stdout, of=of),
         stderr=build_output(writer, last.result.stderr, of=of),
         logs=_keep_logs(writer, execution.records, of),
@@ -132,6 +133,17 @@ def build_event(
         twins=judgement.twins,
         tree_digest=execution.tree_digest,
     )
+
+
+def _cut_text(outcome: CheckOutcome) -> CheckOutcome:
+    """The same; its words may quote what a candidate wrote."""
+    match outcome:
+        case Failed(summary=text) if len(text) > _TEXT_CHARACTERS:
+            return Failed(summary=text[: _TEXT_CHARACTERS - 1] + "…")
+        case Errored(reason=reason, detail=text) if len(text) > _TEXT_CHARACTERS:
+            return Errored(reason=reason, detail=text[: _TEXT_CHARACTERS - 1] + "…")
+        case _:
+            return outcome
 
 
 def _list_fields(built: BuildCheck) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -25,6 +26,7 @@ from repotrial.sandbox import (
 __all__ = ["carry_outputs", "remove_inside", "take_outputs"]
 
 _SECONDS: Final = 300
+_OPAQUE: Final = "user.overlay.opaque"
 _LIMITS: Final = ReadLimits(file_bytes=2**30, total_bytes=2**30)
 
 
@@ -53,17 +55,26 @@ def take_outputs(workspace: Workspace, paths: Sequence[str], into: Path) -> None
 
 
 def carry_outputs(kept: Path, paths: Sequence[str], workspace: Workspace) -> None:
-    """Put outputs of an earlier check into a fresh workspace; what the candidate has there stays."""
+    """Put outputs of an earlier check into a fresh workspace; what the candidate has there stays.
+
+    What it has deleted is not there: a build may well make again what a change takes away.
+    """
     root = _find_upper(workspace)
     account = find_identity()
     owner = None if account.uid == os.geteuid() else account
     for path in paths:
         target = root / path
-        if not os.path.lexists(kept / path) or os.path.lexists(target) or not _stays_below(root, path):
+        if not os.path.lexists(kept / path) or not _stays_below(root, path):
             continue
-        _make_parents(root, path, owner)
+        if not _make_parents(root, path, owner):
+            continue
+        was_deleted = _take_whiteout(target)
+        if os.path.lexists(target):
+            continue
         if (kept / path).is_dir():
             copy_tree(kept / path, target, owner=owner)
+            if was_deleted:
+                _hide_base(target)
         else:
             shutil.copy2(kept / path, target)
             _give(target, owner)
@@ -77,11 +88,37 @@ def _copy_file(root: Path, path: str, target: Path) -> None:
         target.chmod(reading.node.permissions & 0o777)
 
 
-def _make_parents(root: Path, path: str, owner: Account | None) -> None:
+def _make_parents(root: Path, path: str, owner: Account | None) -> bool:
+    """Make the way to a path; false where something else is on it."""
     for parent in reversed(PurePosixPath(path).parents[:-1]):
-        if not (root / parent).is_dir():
-            (root / parent).mkdir(mode=0o755)
-            _give(root / parent, owner)
+        place = root / parent
+        was_deleted = _take_whiteout(place)
+        if place.is_dir():
+            continue
+        if os.path.lexists(place):
+            return False
+        place.mkdir(mode=0o755)
+        _give(place, owner)
+        if was_deleted:
+            _hide_base(place)
+    return True
+
+
+def _take_whiteout(path: Path) -> bool:
+    """Take away what stands in an overlay for something that was deleted; whether there was such a thing."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    if not stat.S_ISCHR(status.st_mode) or status.st_rdev:
+        return False
+    path.unlink()
+    return True
+
+
+def _hide_base(directory: Path) -> None:
+    """Let nothing of the base show through a directory that was deleted and made again."""
+    os.setxattr(directory, _OPAQUE, b"y")
 
 
 def _give(path: Path, owner: Account | None) -> None:

@@ -34,7 +34,7 @@ _POINT = re.compile(
 )
 _PLAN = re.compile(r"1\.\.(\d{1,9})(?:\s*#.*)?\s*")
 _DIRECTIVE = re.compile(
-    r"(?:^|\s+)#\s*(?P<word>skip|todo)(?:\S*)(?:\s+(?P<reason>.*))?$", re.IGNORECASE | re.DOTALL
+    r"(?:^|(?<=\s))#\s*(?P<word>skip|todo)(?:\S*)(?:\s+(?P<reason>.*))?$", re.IGNORECASE | re.DOTALL
 )
 _VERSION = re.compile(r"TAP version (\d{1,9})\s*")
 _DURATION = re.compile(r"\s*duration_ms:\s*([0-9.]+)")

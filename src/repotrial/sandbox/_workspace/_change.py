@@ -21,7 +21,7 @@ from repotrial.sandbox._workspace._patch import Blob, BlobMode, FilePatch, build
 from repotrial.sandbox._workspace._reader import Contents, NotRead, TreeReader
 from repotrial.sandbox._workspace._workspace import Look, Workspace
 from repotrial.source import SnapshotLimits, UnsafePathError, verify_path
-from repotrial.trace import escape_bytes
+from repotrial.trace import MAX_CHANGE_BYTES, escape_bytes
 
 __all__ = ["Change", "ChangeLimits", "ChangedPath", "build_change"]
 
@@ -40,6 +40,10 @@ class ChangeLimits(msgspec.Struct, frozen=True, kw_only=True):
     """One file."""
     total_bytes: int = 256 * _MIB
     """All files of the change, before and after."""
+    patch_bytes: int = MAX_CHANGE_BYTES
+    """The patch: signs, names and the form of binary files make it longer than what it holds."""
+    levels: int = 128
+    """Of directories: patterns of a policy take time by a power of them."""
 
 
 PathStatus: TypeAlias = Literal["added", "deleted", "modified"]
@@ -146,6 +150,7 @@ class _Harvest:
         self._lower = lower
         self._limits = limits
         self._left_bytes = limits.total_bytes
+        self._left_patch_bytes = limits.patch_bytes
         self.omissions: set[Omission] = set()
 
     def choose(self, paths: list[bytes], tracked: frozenset[bytes]) -> list[bytes]:
@@ -170,12 +175,19 @@ class _Harvest:
         if old == new:
             return None
         patch = build_file_patch(path, old, new)
+        if len(patch.patch) > self._left_patch_bytes:
+            self.omissions.add(build_omission(path, "too-large"))
+            return None
+        self._left_patch_bytes -= len(patch.patch)
         has_special_bits = node is not None and node.is_file and bool(node.permissions & _SPECIAL_BITS)
         return _describe(path, old, new, patch=patch, has_special_bits=has_special_bits), patch
 
     def _is_holdable(self, path: bytes, node: Node) -> bool:
         if node.is_directory:
             return True
+        if path.count(b"/") >= self._limits.levels:
+            self.omissions.add(build_omission(path, "too-deep"))
+            return False
         try:
             verify_path(path, SnapshotLimits())
         except UnsafePathError:

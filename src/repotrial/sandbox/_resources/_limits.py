@@ -118,13 +118,9 @@ def _measure(directory: int, levels: int, deep: list[int]) -> int:
     try:
         with os.scandir(directory) as entries:
             for entry in entries:
-                try:
-                    status = entry.stat(follow_symlinks=False)
-                    total += status.st_blocks * _BLOCK_BYTES
-                    if not stat.S_ISDIR(status.st_mode):
-                        continue
-                    below = os.open(entry.name, _DIRECTORY, dir_fd=directory)
-                except OSError:
+                used, below = _look(entry, directory)
+                total += used
+                if below is None:
                     continue
                 if levels:
                     total += _measure(below, levels - 1, deep)
@@ -137,3 +133,18 @@ def _measure(directory: int, levels: int, deep: list[int]) -> int:
     finally:
         os.close(directory)
     return total
+
+
+def _look(entry: os.DirEntry[str], directory: int) -> tuple[int, int | None]:
+    """What an entry takes, and a descriptor of it where it is a directory that can be read."""
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except OSError:
+        return 0, None
+    used = status.st_blocks * _BLOCK_BYTES
+    if not stat.S_ISDIR(status.st_mode):
+        return used, None
+    try:
+        return used, os.open(entry.name, _DIRECTORY, dir_fd=directory)
+    except OSError:
+        return used, None

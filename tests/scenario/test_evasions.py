@@ -9,24 +9,11 @@ import pytest
 from repotrial.run import ConductedRun, ScriptAgent, conduct_run
 from repotrial.sandbox import Installation, InstallationSettings, open_installation
 from repotrial.score import Scorable, build_score_card, load_evidence
-from support.greetings import build_request, make_say_contract
+from support.greetings import SAY, build_request, make_say_contract
 from support.harness import require_sandboxes
 from support.workspaces import scratch
 
-HEAD = """\
-schema = "repotrial/contract@1"
-id = "say"
-title = "The greeting is missing"
-kind = "feature"
-
-[repository]
-kind = "directory"
-source = "repo"
-
-[environment]
-image = "host"
-tools = { bash = ">=4" }
-"""
+HEAD = SAY.partition("[[checks]]")[0]
 CHECK = """
 [[checks]]
 id = "said"

@@ -294,10 +294,12 @@ if TYPE_CHECKING:
         check_sealed,
         copy_tree,
         execute_in_overlay,
+        hide_base,
         open_beneath,
         probe_overlay,
         reap_workspaces,
         remove_tree,
+        take_whiteout,
     )
 else:
     __getattr__, __dir__ = build_hooks(__name__)
@@ -507,6 +509,7 @@ __all__ = [
     "find_identity",
     "find_machine",
     "find_writers",
+    "hide_base",
     "import_image",
     "install_filter",
     "interruptible",
@@ -539,6 +542,7 @@ __all__ = [
     "set_read_only",
     "signal_sandbox",
     "start_restricted",
+    "take_whiteout",
     "unmask",
     "verify_accessible",
     "verify_grants",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -21,12 +20,13 @@ from repotrial.sandbox import (
     Workspace,
     copy_tree,
     find_identity,
+    hide_base,
+    take_whiteout,
 )
 
 __all__ = ["carry_outputs", "remove_inside", "take_outputs"]
 
 _SECONDS: Final = 300
-_OPAQUE: Final = "user.overlay.opaque"
 _LIMITS: Final = ReadLimits(file_bytes=2**30, total_bytes=2**30)
 
 
@@ -68,13 +68,13 @@ def carry_outputs(kept: Path, paths: Sequence[str], workspace: Workspace) -> Non
             continue
         if not _make_parents(root, path, owner):
             continue
-        was_deleted = _take_whiteout(target)
+        was_deleted = take_whiteout(target)
         if os.path.lexists(target):
             continue
         if (kept / path).is_dir():
             copy_tree(kept / path, target, owner=owner)
             if was_deleted:
-                _hide_base(target)
+                hide_base(target)
         else:
             shutil.copy2(kept / path, target)
             _give(target, owner)
@@ -92,7 +92,7 @@ def _make_parents(root: Path, path: str, owner: Account | None) -> bool:
     """Make the way to a path; false where something else is on it."""
     for parent in reversed(PurePosixPath(path).parents[:-1]):
         place = root / parent
-        was_deleted = _take_whiteout(place)
+        was_deleted = take_whiteout(place)
         if place.is_dir():
             continue
         if os.path.lexists(place):
@@ -100,25 +100,8 @@ def _make_parents(root: Path, path: str, owner: Account | None) -> bool:
         place.mkdir(mode=0o755)
         _give(place, owner)
         if was_deleted:
-            _hide_base(place)
+            hide_base(place)
     return True
-
-
-def _take_whiteout(path: Path) -> bool:
-    """Take away what stands in an overlay for something that was deleted; whether there was such a thing."""
-    try:
-        status = path.lstat()
-    except OSError:
-        return False
-    if not stat.S_ISCHR(status.st_mode) or status.st_rdev:
-        return False
-    path.unlink()
-    return True
-
-
-def _hide_base(directory: Path) -> None:
-    """Let nothing of the base show through a directory that was deleted and made again."""
-    os.setxattr(directory, _OPAQUE, b"y")
 
 
 def _give(path: Path, owner: Account | None) -> None:

@@ -1,9 +1,9 @@
 """The launch server: one small process with one thread, from which everything in sandboxes descends.
 
 The harness has threads, secrets, open files and perhaps root. A fork of it would inherit all of that, and a
-fork of a process with threads may hang. This one is started once, as a fresh interpreter with an empty
-environment; it gives up root before it does anything else, and then forks for whoever asks. It ends with
-the harness, and with it every sandbox.
+fork of a process with threads may hang. This one is started once, as a fresh interpreter with nothing of the
+harness's environment; it gives up root before it does anything else, and then forks for whoever asks. It ends
+with the harness, and with it every sandbox.
 
 Needs nothing but the standard library (`_boot`). All imports happen before the account is dropped:
 afterwards the interpreter's own files may be out of reach. Every sandbox takes two forks of this process, and

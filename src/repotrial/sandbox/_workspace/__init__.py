@@ -33,7 +33,7 @@ from repotrial.sandbox._workspace._mount import (
     probe_overlay,
 )
 from repotrial.sandbox._workspace._node import Omission, ReadLimits
-from repotrial.sandbox._workspace._overlay import OverlayWorkspace
+from repotrial.sandbox._workspace._overlay import OverlayWorkspace, hide_base, take_whiteout
 from repotrial.sandbox._workspace._place import WorkspacePlace, reap_workspaces
 from repotrial.sandbox._workspace._prepare import BaseMismatchError, BaseNotSealedError, FileOrderError
 from repotrial.sandbox._workspace._reader import Contents, TreeReader, WorkspaceUnreadableError
@@ -91,8 +91,10 @@ __all__ = [
     "check_sealed",
     "copy_tree",
     "execute_in_overlay",
+    "hide_base",
     "open_beneath",
     "probe_overlay",
     "reap_workspaces",
     "remove_tree",
+    "take_whiteout",
 ]

@@ -8,6 +8,7 @@ nor an overlay attribute (the kernel stores theirs under another name).
 from __future__ import annotations
 
 import contextlib
+import os
 import stat
 from collections.abc import Iterator
 from enum import Enum
@@ -26,7 +27,7 @@ from repotrial.sandbox._workspace._restore import Restoration
 from repotrial.sandbox._workspace._workspace import Observer
 from repotrial.trace import FileChange
 
-__all__ = ["OverlayWorkspace"]
+__all__ = ["OverlayWorkspace", "hide_base", "take_whiteout"]
 
 _OPAQUE = "user.overlay.opaque"
 _WHITEOUT = "user.overlay.whiteout"
@@ -111,6 +112,23 @@ class OverlayWorkspace:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def take_whiteout(path: Path) -> bool:
+    """Take away what stands in an upper directory for something deleted; whether there was such a thing."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    if not stat.S_ISCHR(status.st_mode) or status.st_rdev:
+        return False
+    path.unlink()
+    return True
+
+
+def hide_base(directory: Path) -> None:
+    """Let nothing of the base show through a directory that was deleted and made again."""
+    os.setxattr(directory, _OPAQUE, b"y")
 
 
 class _OverlayLook:

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,10 +23,19 @@ from repotrial.sandbox._resources._freezer import (
 )
 from repotrial.sandbox._resources._sandbox_processes import iter_sandbox_pids
 from support.bubblewrap import make_directory, open_puppet, require_bubblewrap
-from support.waiting import PATIENCE_SECONDS
+from support.waiting import PATIENCE_SECONDS, wait_until
 
 # Ticks as fast as it can into its own file, and starts a child that does the same.
 TICK = 'i=0; while :; do i=$((i+1)); echo $i > "$0"; done'
+
+# CLONE_VFORK | CLONE_VM | SIGCHLD, with a stack for the child, which sleeps in libc.
+VFORK = """
+import ctypes
+libc = ctypes.CDLL(None)
+stack = ctypes.create_string_buffer(1 << 20)
+top = ctypes.c_void_p(ctypes.addressof(stack) + (1 << 20) - 64)
+libc.clone(ctypes.cast(libc.usleep, ctypes.c_void_p), top, 0x4111, ctypes.c_void_p(60_000_000))
+"""
 
 
 @contextlib.contextmanager
@@ -37,6 +49,22 @@ def make_cgroup(root: Path) -> Iterator[Path]:
         yield directory
     finally:
         directory.rmdir()
+
+
+@contextlib.contextmanager
+def keep_disk_busy(folder: Path) -> Iterator[None]:
+    """Makes whoever writes wait in the kernel, a tenth of a second and more."""
+    busy = 'while :; do dd if=/dev/zero of="$0" bs=1M count=64 conv=fsync 2>/dev/null; sync; rm "$0"; done'
+    processes = [
+        subprocess.Popen(["/bin/sh", "-c", busy, str(folder / f"busy-{number}")], process_group=0)
+        for number in range(4)
+    ]
+    try:
+        yield
+    finally:
+        for process in processes:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 @contextlib.contextmanager
@@ -110,8 +138,9 @@ def test_signals_pause_all_processes(tmp_path: Path) -> None:
         verify_it_stands_and_goes(freezer, files)
 
 
-def test_signals_pause_a_sandbox_that_keeps_forking() -> None:
-    """Each process lives for a moment and is followed by the next: a single sweep would miss it."""
+@contextlib.contextmanager
+def run_forking() -> Iterator[tuple[Path, Freezer]]:
+    """A process that lives for a moment and is followed by the next: a single sweep would miss it."""
     require_bubblewrap()
     with make_directory() as workspace, open_puppet(workspace) as inside:
         inside.do(
@@ -126,11 +155,43 @@ def test_signals_pause_a_sandbox_that_keeps_forking() -> None:
             lambda: iter_sandbox_pids(inside.pid),
             broadcast=lambda number: signal_sandbox(inside.pid, number),
         )
+        yield tick, freezer
+
+
+def test_signals_pause_a_sandbox_that_keeps_forking() -> None:
+    with run_forking() as (tick, freezer):
         for _ in range(20):
             freezer.freeze()
             assert not moves([tick], seconds=0.02)
             freezer.resume()
             assert moves([tick])
+
+
+def test_a_write_that_waits_for_a_busy_disk_is_over_before_the_sandbox_counts_as_paused() -> None:
+    with run_forking() as (tick, freezer), keep_disk_busy(tick.parent):
+        for _ in range(30):
+            freezer.freeze()
+            assert not moves([tick], seconds=0.05)
+            freezer.resume()
+            assert moves([tick])
+
+
+def test_a_parent_that_waits_in_vfork_does_not_hold_up_a_pause() -> None:
+    """Its child stands, so it stays in the kernel for as long as the pause."""
+    process = subprocess.Popen([sys.executable, "-c", VFORK], process_group=0)
+    try:
+        assert wait_until(lambda: read_state(process.pid) == "D")
+        # Shorter than what a busy disk is given.
+        freezer = SignalFreezer(lambda: [process.pid], timeout_seconds=3.0)
+        freezer.freeze()
+        freezer.resume()
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def read_state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def test_processes_that_are_gone_do_not_matter() -> None:

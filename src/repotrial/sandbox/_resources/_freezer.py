@@ -7,6 +7,7 @@ sweep finds one that moves: weaker, since for a moment some run while others sta
 from __future__ import annotations
 
 import contextlib
+import enum
 import os
 import signal
 import time
@@ -27,11 +28,26 @@ __all__ = [
 
 _TIMEOUT_SECONDS: Final = 30.0
 _PAUSE_SECONDS: Final = 0.001
-_KERNEL_SECONDS: Final = 0.05
-_STOPPED: Final = frozenset("TtZXx")
-"""States in which no code of the program runs: stopped or dead."""
+_HELD_SECONDS: Final = 0.05
+_KERNEL_SECONDS: Final = 5.0
 _IN_KERNEL: Final = "D"
-"""In the kernel, with the signal waiting at its door."""
+_HOLDERS: Final = ("clone", "fork", "seccomp")
+"""Parts of the kernel's functions in which a thread waits for another process: `vfork`, a held call."""
+
+
+class _Standing(enum.IntEnum):
+    """How firmly a thread stands."""
+
+    MOVING = 0
+    IN_KERNEL = 1
+    """The signal waits at the kernel's door; the call that is under way may still change a file."""
+    HELD = 2
+    """The same, but it waits for another process, and for as long as that one stands."""
+    STOPPED = 3
+    """Stopped or dead: no code of the program runs."""
+
+
+_STATES: Final = {**dict.fromkeys("TtZXx", _Standing.STOPPED), _IN_KERNEL: _Standing.IN_KERNEL}
 
 
 class FreezeError(MachineError):
@@ -151,13 +167,12 @@ class SignalFreezer:
     def freeze(self) -> None:
         if self._broadcast is not None:
             self._broadcast(signal.SIGSTOP)
-        # What waits in the kernel mostly leaves at once, and stops then; only a parent in `vfork` stays.
-        patience = time.monotonic() + _KERNEL_SECONDS
+        began = time.monotonic()
 
         def is_quiet() -> bool:
-            standing = _STOPPED if time.monotonic() < patience else _STOPPED | {_IN_KERNEL}
+            needed = _choose_standing(time.monotonic() - began)
             # Twice: a process that was being made during the first sweep is there in the second.
-            return self._sweep(standing) and self._sweep(standing)
+            return self._sweep(needed) and self._sweep(needed)
 
         _wait_until(is_quiet, "expected every process to stand", self._timeout_seconds)
 
@@ -167,13 +182,13 @@ class SignalFreezer:
         for pid in self._list_pids():
             _signal(pid, signal.SIGCONT)
 
-    def _sweep(self, standing: frozenset[str]) -> bool:
-        """Stop whatever has not stopped; whether nothing moved."""
-        states = {pid: _read_states(pid) for pid in self._list_pids()}
-        for pid, found in states.items():
-            if not found <= _STOPPED:
+    def _sweep(self, needed: _Standing) -> bool:
+        """Stop whatever has not stopped; whether everything stands as firmly as needed."""
+        found = {pid: _read_standing(pid) for pid in self._list_pids()}
+        for pid, standing in found.items():
+            if standing is not _Standing.STOPPED:
                 _signal(pid, signal.SIGSTOP)
-        is_quiet = all(found <= standing for found in states.values())
+        is_quiet = all(standing >= needed for standing in found.values())
         if not is_quiet and self._broadcast is not None:
             self._broadcast(signal.SIGSTOP)
         return is_quiet
@@ -184,22 +199,38 @@ def _signal(pid: int, number: signal.Signals) -> None:
         os.kill(pid, number)
 
 
-def _read_states(pid: int) -> set[str]:
+def _choose_standing(elapsed_seconds: float) -> _Standing:
+    """What is asked for: what waits in the kernel mostly leaves soon, and stops then; a disk may be busy."""
+    if elapsed_seconds < _HELD_SECONDS:
+        return _Standing.STOPPED
+    return _Standing.HELD if elapsed_seconds < _KERNEL_SECONDS else _Standing.IN_KERNEL
+
+
+def _read_standing(pid: int) -> _Standing:
     """Of all threads: a leader that has ended says nothing about the others."""
     try:
-        threads = [entry.name for entry in os.scandir(f"/proc/{pid}/task")]
+        threads = [entry.path for entry in os.scandir(f"/proc/{pid}/task")]
     except OSError:
-        return set()
-    return {_read_state(pid, thread) for thread in threads}
+        return _Standing.STOPPED
+    return min((_read_thread(Path(thread)) for thread in threads), default=_Standing.STOPPED)
 
 
-def _read_state(pid: int, thread: str) -> str:
+def _read_thread(directory: Path) -> _Standing:
     try:
-        text = Path(f"/proc/{pid}/task/{thread}/stat").read_text(encoding="utf-8", errors="replace")
+        text = (directory / "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return "X"
+        return _Standing.STOPPED
     # The name before it is the program's own choice, parentheses and all.
-    return text.rpartition(")")[2].split()[0]
+    standing = _STATES.get(text.rpartition(")")[2].split()[0], _Standing.MOVING)
+    return _Standing.HELD if standing is _Standing.IN_KERNEL and _is_held(directory) else standing
+
+
+def _is_held(directory: Path) -> bool:
+    try:
+        place = (directory / "wchan").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return False
+    return any(part in place for part in _HOLDERS)
 
 
 def _wait_until(is_done: Callable[[], bool], expectation: str, timeout_seconds: float) -> None:

@@ -153,12 +153,17 @@ os.killpg(0, 9)
     assert group.count_refused_forks() >= 1
 
 
-def test_what_a_dead_harness_left_is_reaped_with_its_processes(site: CgroupSite) -> None:
-    # A label of this boot and namespace, of a process that cannot exist.
+def name_abandoned() -> str:
+    """A label of this boot and namespace, of a process that cannot exist."""
     name = build_label().split("-")
     dead = "-".join([*name[:3], "4194304", "1", name[5]])
     assert (label := parse_label(dead)) is not None
     assert label.is_abandoned
+    return dead
+
+
+def test_what_a_dead_harness_left_is_reaped_with_its_processes(site: CgroupSite) -> None:
+    dead = name_abandoned()
     directories = [home / dead for home in site.directories]
     with subprocess.Popen(["/bin/sleep", "97"]) as process:
         for directory in directories:
@@ -170,6 +175,34 @@ def test_what_a_dead_harness_left_is_reaped_with_its_processes(site: CgroupSite)
             assert process.wait(PATIENCE_SECONDS) == -9
         process.kill()
     assert wait_until(lambda: not any(directory.exists() for directory in directories))
+
+
+def test_what_a_dead_harness_left_paused_is_reaped_whatever_the_order_of_groups(site: CgroupSite) -> None:
+    if site.version("freezer") is None:
+        pytest.skip("no group pauses here")
+    freezer = site.homes["freezer"]
+    last = CgroupSite(
+        homes={**{duty: home for duty, home in site.homes.items() if home != freezer}, "freezer": freezer}
+    )
+    dead = name_abandoned()
+    directories = [home / dead for home in last.directories]
+    with subprocess.Popen(["/bin/sleep", "97"]) as process:
+        with contextlib.suppress(FileNotFoundError):  # as above
+            for directory in directories:
+                directory.mkdir()
+                (directory / "cgroup.procs").write_text(str(process.pid))
+            pause(directories[-1], freezer.version)
+            reap_cgroups(last)
+            assert not any(directory.exists() for directory in directories)
+        process.kill()
+    assert wait_until(lambda: not any(directory.exists() for directory in directories))
+
+
+def pause(directory: Path, version: CgroupVersion) -> None:
+    if version == "cgroup-v1":
+        (directory / "freezer.state").write_text("FROZEN")
+    else:
+        (directory / "cgroup.freeze").write_text("1")
 
 
 def test_groups_of_others_are_not_touched(site: CgroupSite, group: Cgroup) -> None:

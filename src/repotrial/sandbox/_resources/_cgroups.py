@@ -201,15 +201,16 @@ def choose_homes(old: Mapping[Duty, CgroupHome], new: Mapping[Duty, CgroupHome])
 
 def reap_cgroups(site: CgroupSite) -> list[Path]:
     """Remove groups of harnesses that have ended, with whatever is still in them."""
-    reaped = []
-    for home in site.directories:
-        for directory in home.glob("repotrial-*"):
-            label = parse_label(directory.name)
-            if label is not None and label.is_abandoned:
-                _kill_members(directory)
-                if _remove(directory):
-                    reaped.append(directory)
-    return reaped
+    abandoned = [
+        directory
+        for home in site.directories
+        for directory in home.glob("repotrial-*")
+        if (label := parse_label(directory.name)) is not None and label.is_abandoned
+    ]
+    # All first: what one group lets go may be held by another, which is paused.
+    for directory in abandoned:
+        _kill_members(directory)
+    return [directory for directory in abandoned if _remove(directory)]
 
 
 def _load_own_groups() -> dict[str, str]:
@@ -317,7 +318,9 @@ def _kill_members(directory: Path) -> None:
         return
     with contextlib.suppress(OSError):
         for pid in (directory / "cgroup.procs").read_text("ascii").split():
-            os.kill(int(pid), signal.SIGKILL)
+            # One that ended by itself must not save the others.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
 
 
 def _remove(directory: Path | str) -> bool:

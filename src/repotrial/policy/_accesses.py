@@ -14,7 +14,7 @@ import msgspec
 from repotrial.policy._line_ranges import LineRange, find_awk_ranges, find_count, find_sed_ranges
 from repotrial.policy._programs import load_programs, read_data
 from repotrial.policy._python_code import find_python_uses
-from repotrial.policy._shell_emit import join_path
+from repotrial.policy._shell_files import join_path
 from repotrial.policy._shell_model import ShellCommand, ShellScript, Word
 
 __all__ = ["AccessKind", "FileAccess", "find_file_accesses"]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from repotrial.policy._commands import classify_command
-from repotrial.policy._shell_emit import join_path
+from repotrial.policy._shell_files import join_path
 from repotrial.policy._shell_model import ShellCommand, ShellScript, Word
 from repotrial.policy._text_model import find_names
 

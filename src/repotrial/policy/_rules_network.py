@@ -9,7 +9,7 @@ from itertools import pairwise
 from repotrial.policy._commands import classify_command
 from repotrial.policy._hosts import is_remote_word
 from repotrial.policy._rule_paths import has_letter, iter_paths, list_sources, place
-from repotrial.policy._shell_emit import join_path
+from repotrial.policy._shell_files import join_path
 from repotrial.policy._shell_model import ShellCommand, ShellScript
 from repotrial.policy._text_model import find_names
 

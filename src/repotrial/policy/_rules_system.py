@@ -7,7 +7,7 @@ from typing import Final
 
 from repotrial.policy._commands import classify_command
 from repotrial.policy._rule_paths import has_letter, iter_paths, iter_written, place
-from repotrial.policy._shell_emit import join_path
+from repotrial.policy._shell_files import join_path
 from repotrial.policy._shell_model import ShellCommand, ShellScript, Word
 from repotrial.policy._text_model import find_names
 

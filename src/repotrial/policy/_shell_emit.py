@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Callable, Iterable
-from itertools import pairwise
 from typing import Final, TypeAlias
 
 import msgspec
 
 from repotrial.policy._programs import load_programs
 from repotrial.policy._shell_documents import find_length, iter_substitutions
+from repotrial.policy._shell_files import resolve
 from repotrial.policy._shell_model import (
     Assignment,
     Nesting,
@@ -25,12 +24,10 @@ from repotrial.policy._shell_store import Collector
 from repotrial.policy._shell_unwrap import Unwrapped, unwrap
 from repotrial.policy._shell_words import Scope
 
-__all__ = ["Context", "Emitter", "Limits", "Nested", "join_path"]
+__all__ = ["Context", "Emitter", "Limits", "Nested"]
 
 _MAX_NESTED: Final = 6
 _MAX_MISREAD: Final = 20
-_RENAMERS: Final = frozenset({"mv", "cp", "ln", "install"})
-_INTO: Final = frozenset({"-t", "--target-directory"})
 _HERE: Final = frozenset({"here-doc", "here-string"})
 
 
@@ -63,15 +60,6 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, **changes)
 
 
-def join_path(directory: str | None, path: str) -> str | None:
-    """A path as seen from where the script began; None where that is not known."""
-    if path.startswith(("/", "~")):
-        return posixpath.normpath(path)
-    if directory is None:
-        return None
-    return posixpath.normpath(posixpath.join(directory, path))
-
-
 class Emitter:
     """Puts commands into a collection."""
 
@@ -91,8 +79,7 @@ class Emitter:
         place: tuple[int, int],
     ) -> str | None:
         """Put a command down; answers what it would print, where that is known."""
-        here = next((each for each in streams if each.kind in _HERE and each.text is not None), None)
-        given = context.input_text if here is None else here.text
+        given, given_start = self._find_input(streams, scope, context)
         is_query = [word.text for word in words[:2]] in (["command", "-v"], ["command", "-V"])
         left = Unwrapped(words=words, wrappers=()) if is_query else unwrap(words)
         if left.is_too_deep:
@@ -102,7 +89,7 @@ class Emitter:
             wrappers=left.wrappers,
             assignments=(*assignments, *left.assignments),
             redirections=streams,
-            cwd=scope.cwd if left.cwd is None else _resolve(scope.cwd, left.cwd),
+            cwd=scope.cwd if left.cwd is None else resolve(scope.cwd, left.cwd),
             sources=context.sources,
             substitutions=context.substitutions,
             input_text=given,
@@ -113,7 +100,7 @@ class Emitter:
             end=place[1],
         )
         command = self._load_saved(command)
-        if self._run_script(command, left, scope, None if here is None else here.text_start):
+        if self._run_script(command, left, scope, given_start):
             if left.script is not None:
                 self._note_documents(command)  # the script reads it, and who knows what for
             return None
@@ -123,16 +110,38 @@ class Emitter:
         for inner in left.inner:
             self._emit_inner(inner, command, scope, context)
         self._run_saved(command, scope)
-        self._rename_saved(command)
+        self._collector.files.rename(command)
         _follow(command, scope)
         if not command.runs_input:
             self._note_documents(command)
         if not all(word.is_static for word in command.words) or left.wrappers:
             return None
-        output = find_output(command.name, command.argv[1:], given)
+        output = self._find_output(command, given)
         if output is not None:
             self._save(command, output)
         return output
+
+    def _find_input(
+        self, streams: tuple[Redirection, ...], scope: Scope, context: Context
+    ) -> tuple[str | None, int | None]:
+        """What a command reads, where that is known, and where it stands byte for byte."""
+        for stream in streams:
+            if stream.kind in _HERE and stream.text is not None:
+                return stream.text, stream.text_start
+            text = self._collector.files.find(scope.cwd, stream.target) if stream.kind == "read" else None
+            if text is not None:
+                return text, None
+        return context.input_text, None
+
+    def _find_output(self, command: ShellCommand, given: str | None) -> str | None:
+        """What a command prints, also of files that the script itself has written."""
+        output = find_output(command.name, command.argv[1:], given)
+        if output is not None:
+            return output
+        files = [word for word in command.arguments if not word.text.startswith("-")]
+        text = self._collector.files.find_all(command.cwd, files)
+        options = tuple(word.text for word in command.arguments if word not in files)
+        return None if text is None else find_output(command.name, options, text)
 
     def fill_in(
         self, text: str, start: int | None, scope: Scope, context: Context, place: tuple[int, int]
@@ -209,27 +218,11 @@ class Emitter:
         """`cat > x.sh <<EOF`, `echo … > x.sh`, `… | tee x.sh`: what is in the file is known."""
         targets = _find_targets(command)
         for target in targets:
-            path = _resolve(command.cwd, target)
+            path = resolve(command.cwd, target)
             if path is not None:
-                self._collector.budget.save(path, output)
+                self._collector.files.save(path, output)
         if targets and not any(each.kind in _HERE for each in command.redirections):
             self._note(command, output, targets[0].text if targets[0].is_static else None, None)
-
-    def _rename_saved(self, command: ShellCommand) -> None:
-        """`mv x.sh y.sh`: what is in the file is known under its other name as well."""
-        saved = self._collector.budget.saved
-        if not saved or command.name not in _RENAMERS:
-            return
-        plain = [word for word in command.arguments if not word.text.startswith("-")]
-        named = [after for word, after in pairwise(command.arguments) if word.text in _INTO]
-        target = next(iter([*named, *plain[-1:]]), None)
-        path = None if target is None else _resolve(command.cwd, target)
-        for source in plain if path is not None else ():
-            content = saved.get(_resolve(command.cwd, source) or "")
-            if content is not None and path is not None and source is not target:
-                inside = posixpath.join(path, posixpath.basename(source.text))
-                self._collector.budget.save(path, content)
-                self._collector.budget.save(inside, content)
 
     def _load_saved(self, command: ShellCommand) -> ShellCommand:
         """An interpreter that is given a file that the script itself has written executes what is in it."""
@@ -239,7 +232,7 @@ class Emitter:
         ):
             return command
         file = next((word for word in command.arguments if not word.text.startswith("-")), None)
-        text = None if file is None else self._collector.budget.saved.get(_resolve(command.cwd, file) or "")
+        text = self._collector.files.find(command.cwd, file)
         if text is None:
             return command
         return msgspec.structs.replace(command, runs_input=True, input_text=text)
@@ -251,7 +244,7 @@ class Emitter:
         file = next((word for word in words if not word.text.startswith("-")), None)
         if file is None or not (runs_files or "/" in file.text):
             return
-        text = self._collector.budget.saved.get(_resolve(command.cwd, file) or "")
+        text = self._collector.files.find(command.cwd, file)
         limits = None if text is None else self._enter(text, (command.start, command.end))
         if text is None or limits is None:
             return
@@ -354,10 +347,6 @@ def _mark_dynamic(command: ShellCommand) -> ShellCommand:
     return msgspec.structs.replace(command, is_dynamic=True)
 
 
-def _resolve(cwd: str | None, word: Word) -> str | None:
-    return join_path(cwd, word.text) if word.is_static else None
-
-
 def _follow(command: ShellCommand, scope: Scope) -> None:
     """`cd` and `pushd` change where later commands run."""
     if command.name not in {"cd", "pushd", "popd"} or command.wrappers not in (
@@ -375,5 +364,5 @@ def _follow(command: ShellCommand, scope: Scope) -> None:
     elif targets[0].text == "-":
         scope.cwd = scope.previous
     else:
-        scope.cwd = _resolve(scope.cwd, targets[0])
+        scope.cwd = resolve(scope.cwd, targets[0])
     scope.previous = before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from repotrial.policy._shell_files import ScriptFiles
 from repotrial.policy._shell_model import Assignment, FaultReason, ShellCommand, ShellFault, WrittenText
 
 __all__ = ["Budget", "Collector"]
@@ -12,7 +13,6 @@ _MAX_COMMANDS: Final = 2000
 _MAX_STEPS: Final = 5000
 _MAX_NESTED_BYTES: Final = 64 * 1024
 _MAX_FILLED_BYTES: Final = 32 * 1024
-_MAX_SAVED: Final = 500
 _MAX_WRITTEN: Final = 200
 
 
@@ -23,13 +23,7 @@ class Budget:
         self.steps = _MAX_STEPS
         self.nested_bytes = _MAX_NESTED_BYTES
         self.filled_bytes = _MAX_FILLED_BYTES
-        self.saved: dict[str, str] = {}
-        """Files that the script writes with known content; it may run them later."""
-
-    def save(self, path: str, content: str) -> None:
-        """Remember a file."""
-        if len(self.saved) < _MAX_SAVED and len(content) <= _MAX_NESTED_BYTES:
-            self.saved[path] = content
+        self.files = ScriptFiles()
 
     def spend_filled(self, size: int) -> bool:
         """Count what is parsed to find the commands in here-documents; false where there was too much."""
@@ -47,6 +41,10 @@ class Collector:
         self.faults: list[ShellFault] = []
         self.written: list[WrittenText] = []
         self.budget = budget or Budget()
+
+    @property
+    def files(self) -> ScriptFiles:
+        return self.budget.files
 
     def spend(self, start: int, end: int) -> bool:
         """Count one statement that is looked at; false where there were too many."""

@@ -247,3 +247,25 @@ def test_a_file_that_a_script_writes_and_runs_is_read() -> None:
         ("bash",),
         ("x.sh",),
     ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "echo 'ls x' > r.sh; sh < r.sh",
+        "echo 'ls x' > r.sh; bash -s < ./r.sh",
+        "cat > r.sh <<E\nls x\nE\ncat r.sh | sh",
+        "echo 'ls \\' > a; echo x > b; cat a b | sh",
+        "echo bHMgeA== > r; base64 -d r | sh",
+        "echo bHMgeA== > r; base64 -d < r | sh",
+        "echo 'ls x' > r; eval \"$(cat r)\"",
+        "echo 'ls x' > r; tee q < r; sh q",
+    ],
+)
+def test_a_file_that_a_script_writes_and_hands_to_a_shell_is_read(text: str) -> None:
+    assert parse_shell(text).commands[-1].argv == ("ls", "x")
+
+
+def test_a_file_that_nobody_wrote_is_not_known() -> None:
+    commands = parse_shell("echo 'ls x' > r; cat r other | sh; sh < other").commands
+    assert [command.name for command in commands] == ["echo", "cat", "sh", "sh"]

@@ -14,6 +14,7 @@ import pytest
 
 from support.harness import (
     HARNESSES,
+    HEADLESS,
     HarnessProcess,
     OrderError,
     RemoteSandbox,
@@ -137,6 +138,15 @@ os._exit(9)
     def test_a_timeout_finds_every_descendant(self, sandbox: RemoteSandbox) -> None:
         tree = f"setsid {FOREVER} & (setsid nohup {FOREVER} > /dev/null 2>&1 &); (({FOREVER} &) &); {FOREVER}"
         assert sandbox.shell(tree, timeout_seconds=1)["cause"] == "timeout"
+        assert list_programs(sandbox) == []
+
+    def test_ending_its_first_thread_does_not_make_a_program_immortal(
+        self, sandbox: RemoteSandbox, workspace: Path
+    ) -> None:
+        """The kernel shows such a process as dead, and its other threads go on."""
+        result = sandbox.python(HEADLESS, timeout_seconds=5)
+        assert (workspace / "headless").exists()
+        assert result["cause"] == "timeout"
         assert list_programs(sandbox) == []
 
     def test_a_timeout_spares_what_another_command_left(self, sandbox: RemoteSandbox) -> None:

@@ -21,7 +21,14 @@ from adversarial.test_sandbox_escapes import make_attempts
 from repotrial.sandbox._label import parse_label
 from repotrial.sandbox._lean._landlock import read_landlock_abi
 from repotrial.sandbox._workspace import remove_tree
-from support.harness import HARNESSES, HarnessProcess, list_host_processes, make_workspace, start_harness
+from support.harness import (
+    HARNESSES,
+    HEADLESS,
+    HarnessProcess,
+    list_host_processes,
+    make_workspace,
+    start_harness,
+)
 from support.waiting import wait_until
 
 NEEDED_ABI: Final = 6
@@ -219,11 +226,20 @@ time.sleep(3600)
 def test_nothing_survives_a_timeout(harness: HarnessProcess) -> None:
     seconds = str(7_000_000 + os.getpid())
     with make_workspace(harness) as workspace, harness.sandbox(workspace, level="L1") as sandbox:
-        result = sandbox.python(SURVIVORS.replace("{seconds}", seconds), timeout_seconds=5)
+        result = sandbox.python(SURVIVORS.replace("{seconds}", seconds), timeout_seconds=8)
         assert result["cause"] == "timeout"
         assert result["exit"]["kind"] == "timed-out"
         assert (workspace / "ready").exists()
         assert list_host_processes([seconds]) == []
+        assert sandbox.shell("exit 4")["exit"] == {"kind": "exited", "code": 4}
+
+
+def test_ending_its_first_thread_does_not_make_a_program_immortal(harness: HarnessProcess) -> None:
+    """The kernel shows such a process as dead, and its other threads go on."""
+    with make_workspace(harness) as workspace, harness.sandbox(workspace, level="L1") as sandbox:
+        result = sandbox.python(HEADLESS, timeout_seconds=5)
+        assert (workspace / "headless").exists()
+        assert result["cause"] == "timeout"
         assert sandbox.shell("exit 4")["exit"] == {"kind": "exited", "code": 4}
 
 

@@ -173,6 +173,19 @@ def test_a_run_that_reaches_its_ceiling_is_ended_and_says_so(open_place: Callabl
     assert "non-termination" in [tag.id for tag in judge(run).tags]
 
 
+def test_the_agents_processor_time_does_not_bound_acceptance(open_place: Callable[..., Place]) -> None:
+    burn = "while [ $(($(ps -o cputimes= -p $$))) -lt 2 ]; do for i in $(seq 50000); do :; done; done"
+    text = SAY.replace('run = "test', f'run = "{burn}; test', 1)
+    place = open_place(text + "\n[limits]\ncpu_seconds = 1\n")
+    status = judge(place.conduct(ReferenceAgent())).status
+    assert isinstance(status, Scorable)
+    assert status.verdict == "success"
+    acted = place.conduct(ScriptAgent(script=burn.encode()))
+    (termination,) = find_payloads(acted, Termination)
+    assert isinstance(termination, Termination)
+    assert termination.category == "circuit-breaker"
+
+
 def test_a_daemon_of_the_agent_does_not_outlive_acting(place: Place) -> None:
     script = HONEST + b"setsid sh -c 'sleep 3; echo bye > said.txt' >/dev/null 2>&1 &\n"
     assert isinstance(judge(place.conduct(ScriptAgent(script=script))).status, Scorable)

@@ -28,6 +28,16 @@ SECRET: Final = "REPOTRIAL_TEST_SECRET"
 
 HARNESSES: Final = ("root", "user")
 
+HEADLESS: Final = """
+import ctypes, platform, threading, time
+def work():
+    open("headless", "w").close()
+    time.sleep(97)
+threading.Thread(target=work).start()
+ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0)
+"""
+"""A program that ends its first thread alone, and says so by a file."""
+
 
 class OrderError(Exception):
     """The harness said no."""

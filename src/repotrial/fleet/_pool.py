@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -84,9 +84,9 @@ def conduct_fleet(plan: FleetPlan, settings: FleetSettings) -> Generator[FleetEv
         _Shelf(settings) as shelf,
         ThreadPoolExecutor(settings.jobs, thread_name_prefix="run") as pool,
     ):
-        for run in missing:
-            pool.submit(_conduct, run, settings, shelf, news.put)
         try:
+            for run in missing:
+                pool.submit(_conduct, run, settings, shelf, news.put)
             yield from news
         finally:
             if not news.is_over:
@@ -231,9 +231,10 @@ class _Shelf:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for found in self._known.values():
-            if isinstance(found, Installation):
-                found.close()
+        with ExitStack() as stack:
+            for found in self._known.values():
+                if isinstance(found, Installation):
+                    stack.callback(found.close)
 
 
 class _Listener:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from typing import Final
+
 import msgspec
 
 from repotrial import __version__
@@ -40,6 +43,9 @@ from repotrial.trace import (
 )
 
 __all__ = ["ConductedRun", "conduct_run"]
+
+_MAX_REASON: Final = 8000
+"""Characters of an error's message; a record with all of a very long one could not be sealed."""
 
 
 class ConductedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,7 +109,10 @@ def _bind(request: RunRequest, paths: RunPaths, redactor: SecretRedactor) -> Bou
     facts = build_bound_facts(request, run_id, installation, rules_id=rules_id, started_at_us=now_us)
     manifest, writer = _open_trace(paths, facts, redactor)
     lifecycle = Lifecycle(writer, request.listener)
-    lifecycle.enter("bind")
+    with ExitStack() as stack:
+        stack.callback(writer.close)
+        lifecycle.enter("bind")
+        stack.pop_all()
     return BoundRun(
         request=request,
         paths=paths,
@@ -161,7 +170,8 @@ def _brief(run: BoundRun) -> str:
 def _record_fault(writer: TraceWriter, lifecycle: Lifecycle, error: Exception) -> str:
     """The harness could not go on: the trace says so, and why, and nobody takes it for a failure."""
     code = error.code if isinstance(error, RepoTrialError) else "harness-exception"
-    text = error.message if isinstance(error, RepoTrialError) else f"{type(error).__name__}: {error}"
+    said = error.message if isinstance(error, RepoTrialError) else f"{type(error).__name__}: {error}"
+    text = said[:_MAX_REASON].encode("utf-8", "backslashreplace").decode("utf-8")
     is_stopped = isinstance(error, RunStoppedError)
     evidence: tuple[int, ...] = ()
     if is_stopped:

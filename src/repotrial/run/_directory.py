@@ -80,16 +80,22 @@ def remove_unfinished(runs: Path) -> tuple[str, ...]:
 
     Nothing is removed while some harness makes one, nor anything that is not just what we begin with.
     """
-    removed: list[str] = []
     try:
         with _locked(runs, fcntl.LOCK_EX | fcntl.LOCK_NB):
-            for path in sorted(runs.glob(f"{_UNFINISHED}*")):
-                if _is_unfinished(path):
-                    shutil.rmtree(path)
-                    removed.append(path.name)
+            return tuple(path.name for path in sorted(runs.glob(f"{_UNFINISHED}*")) if _try_remove(path))
     except OSError:  # not there yet, in use, or not ours to tidy: none of it keeps a run from starting
-        pass
-    return tuple(removed)
+        return ()
+
+
+def _try_remove(path: Path) -> bool:
+    """Whether it was unfinished and is gone; one that stays must not keep the others."""
+    try:
+        if not _is_unfinished(path):
+            return False
+        shutil.rmtree(path)
+    except OSError:
+        return False
+    return True
 
 
 def _is_unfinished(path: Path) -> bool:

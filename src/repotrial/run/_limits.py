@@ -8,11 +8,16 @@ from repotrial.sandbox import ResourceLimits
 __all__ = ["build_resource_limits"]
 
 
-def build_resource_limits(limits: Limits) -> ResourceLimits:
-    """What the kernel and the meters enforce; the floor of each band is the machine's business."""
+def build_resource_limits(limits: Limits, *, is_judging: bool = False) -> ResourceLimits:
+    """What the kernel and the meters enforce; the floor of each band is the machine's business.
+
+    Args:
+        limits: What the contract says.
+        is_judging: For acceptance; processor time is counted against the agent only.
+    """
     return ResourceLimits(
         memory_mb=max(16, limits.memory_mb.kill),
         processes=max(8, limits.processes),
         disk_mb=limits.disk_mb.kill,
-        cpu_seconds=limits.cpu_seconds,
+        cpu_seconds=None if is_judging else limits.cpu_seconds,
     )

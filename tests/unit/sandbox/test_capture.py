@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
+import resource
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,3 +42,22 @@ def test_nobody_is_waited_for() -> None:
     os.close(writer)
     assert not stream.read()
     assert stream.close().length_bytes == 0
+
+
+def test_descriptors_of_four_digits_are_read_like_others() -> None:
+    """A harness with many runs at a time has more than `select` can name."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert hard == resource.RLIM_INFINITY or hard > 1200
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1200), hard))
+    reader, writer = os.pipe()
+    high = fcntl.fcntl(reader, fcntl.F_DUPFD_CLOEXEC, 1100)
+    os.close(reader)
+    try:
+        stream = StreamReader(high, prefix_bytes=10, budget=OutputBudget(100))
+        os.write(writer, b"said")
+        assert stream.drain()
+        os.close(writer)
+        assert not stream.drain()
+        assert stream.close().prefix == b"said"
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from repotrial.sandbox._levels._helper import NamespaceHelper
 from repotrial.sandbox._levels._launcher import Launcher, LauncherLostError, open_default_launcher
 from repotrial.sandbox._levels._orders import EnterOrder, StartOrder
 from support.harness import require_sandboxes
@@ -77,6 +78,32 @@ def test_a_server_that_died_is_noticed() -> None:
         os.kill(launcher.pid, signal.SIGKILL)
         with pytest.raises(LauncherLostError):
             launcher.start_sandbox(ORDER, [])
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_an_interrupt_between_request_and_answer_does_not_shift_later_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with Launcher() as launcher, monkeypatch.context() as patch:
+        await_server(launcher)
+        patch.setattr("repotrial.sandbox._levels._launcher.receive_answer", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            await_server(launcher)
+        assert await_end(launcher.pid)
+        assert not launcher.is_alive
+
+
+def test_an_interrupt_of_a_request_to_the_helper_does_not_shift_later_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with NamespaceHelper() as helper, monkeypatch.context() as patch:
+        patch.setattr("repotrial.sandbox._levels._helper.receive_with_descriptors", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            helper.request(operation="nonsense")
+        assert wait_until(lambda: not helper.is_alive)
 
 
 def test_the_server_ends_with_the_harness_even_if_a_stray_copy_of_the_channel_lives() -> None:

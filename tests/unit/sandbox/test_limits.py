@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 from collections.abc import Iterator
@@ -8,7 +9,12 @@ from pathlib import Path
 import pytest
 
 from repotrial.sandbox._model import ResourceLimits
-from repotrial.sandbox._resources._limits import DiskWatch, build_process_limits, measure_tree
+from repotrial.sandbox._resources._limits import (
+    DiskMeasureError,
+    DiskWatch,
+    build_process_limits,
+    measure_tree,
+)
 from repotrial.sandbox._workspace import remove_tree
 
 MEGABYTE = 1024**2
@@ -70,14 +76,27 @@ def nest(directory: Path, levels: int, data: bytes) -> None:
     """Put data where no path leads."""
     handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     for _ in range(levels):
-        os.mkdir("d", dir_fd=handle)
-        below = os.open("d", os.O_RDONLY | os.O_DIRECTORY, dir_fd=handle)
+        os.mkdir("dddd", dir_fd=handle)
+        below = os.open("dddd", os.O_RDONLY | os.O_DIRECTORY, dir_fd=handle)
         os.close(handle)
         handle = below
     file = os.open("f", os.O_WRONLY | os.O_CREAT, dir_fd=handle)
     os.write(file, data)
     os.close(file)
     os.close(handle)
+
+
+@contextlib.contextmanager
+def few_descriptors(count: int) -> Iterator[None]:
+    """So many more can be opened, and none beyond."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    first = os.open("/", os.O_RDONLY)
+    os.close(first)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (first + count, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 class TestHiding:
@@ -90,7 +109,7 @@ class TestHiding:
         yield tree
         remove_tree(tree)
 
-    @pytest.mark.parametrize("levels", [99, 100, 101, 102, 3000])
+    @pytest.mark.parametrize("levels", [15, 16, 17, 18, 1100])
     def test_below_very_many_directories(self, tree: Path, levels: int) -> None:
         nest(tree, levels, os.urandom(4 * MEGABYTE))
         before = len(os.listdir("/proc/self/fd"))
@@ -98,12 +117,28 @@ class TestHiding:
         assert len(os.listdir("/proc/self/fd")) == before
 
     def test_in_very_many_deep_places(self, tree: Path) -> None:
-        place = tree.joinpath(*["d"] * 100)
+        place = tree.joinpath(*["d"] * 101)
         place.mkdir(parents=True)
-        for number in range(1000):
-            (place / str(number) / "e").mkdir(parents=True)
+        for number in range(6000):
+            (place / str(number)).mkdir()
         before = len(os.listdir("/proc/self/fd"))
         watch = DiskWatch(tree, limit_bytes=0)
         assert measure_tree(tree) > 1 << 40
         assert len(os.listdir("/proc/self/fd")) == before
         assert not watch.is_exceeded(is_forced=True)  # it was so before
+
+    def test_below_more_directories_than_descriptors(self, tree: Path) -> None:
+        """With hundreds open at a time, the harness would run out of them, for this run and for others."""
+        place = tree.joinpath(*["d"] * 100)
+        place.mkdir(parents=True)
+        for number in range(190):
+            (place / str(number)).mkdir()
+            (place / str(number) / "f").write_bytes(b"x" * MEGABYTE)
+        with few_descriptors(24):
+            used = measure_tree(tree)
+        assert used >= 190 * MEGABYTE
+
+    def test_without_descriptors_nothing_is_taken_for_empty(self, tree: Path) -> None:
+        (tree / "d" / "e").mkdir(parents=True)
+        with few_descriptors(1), pytest.raises(DiskMeasureError, match="open files"):
+            measure_tree(tree)

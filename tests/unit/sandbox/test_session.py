@@ -284,7 +284,7 @@ time.sleep(1)
 
     def test_the_meters_are_named(self, sandbox: RemoteSandbox, harness: HarnessProcess) -> None:
         found = harness.order("findings")[0]
-        usage = sandbox.shell("sleep .1")["usage"]
+        usage = sandbox.shell("sleep 1")["usage"]
         assert usage["cpu_meter"] == found["cpu_meter"]
         assert usage["memory_meter"] == found["memory_limit"]
         assert usage["peak_memory_bytes"] > 0

@@ -55,7 +55,7 @@ class Prepared:
             phase="accept",
             binds=(*files, Bind(source=self.results.path, target=RESULTS_PLACE, is_writable=True)),
             variables={**judge, **check.variables, "REPOTRIAL_RESULTS": RESULTS_PLACE},
-            limits=build_resource_limits(contract.limits),
+            limits=build_resource_limits(contract.limits, is_judging=True),
             sink=monitor,
         )
         self._around_sandbox.callback(monitor.close)

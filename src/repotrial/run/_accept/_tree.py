@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from repotrial._core.errors import MachineError
 from repotrial.run._accept._candidate import open_plain_sandbox
 from repotrial.sandbox import (
     Account,
@@ -23,19 +24,34 @@ from repotrial.sandbox import (
     hide_base,
     take_whiteout,
 )
+from repotrial.trace import Exited
 
-__all__ = ["carry_outputs", "remove_inside", "take_outputs"]
+__all__ = ["TreeNotPreparedError", "carry_outputs", "remove_inside", "take_outputs"]
 
 _SECONDS: Final = 300
 _LIMITS: Final = ReadLimits(file_bytes=2**30, total_bytes=2**30)
 
 
+class TreeNotPreparedError(MachineError):
+    """The tree that a check was to judge could not be made."""
+
+    code = "tree-not-prepared"
+    default_hint = "the machine is too slow or unreliable: look at its load, disk and memory, then try again"
+
+
 def remove_inside(installation: Installation, workspace: Workspace, paths: Sequence[str]) -> None:
-    """Take paths away before oracle files are laid down."""
+    """Take paths away before oracle files are laid down.
+
+    Raises:
+        TreeNotPreparedError: that did not come to its end; what a check said of the tree would mean nothing.
+    """
     if not paths:
         return
     with open_plain_sandbox(installation, workspace) as sandbox:
-        sandbox.run(CommandSpec(argv=("rm", "-rf", "--", *paths), timeout_seconds=_SECONDS))
+        done = sandbox.run(CommandSpec(argv=("rm", "-rf", "--", *paths), timeout_seconds=_SECONDS))
+    # Where it ended and some are left, the change is such that they cannot be removed: its own loss.
+    if not isinstance(done.exit, Exited):
+        raise TreeNotPreparedError(f"expected to remove what the oracle deletes, found: {done.cause}")
 
 
 def take_outputs(workspace: Workspace, paths: Sequence[str], into: Path) -> None:

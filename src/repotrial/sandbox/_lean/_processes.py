@@ -39,7 +39,8 @@ class ProcessRow(NamedTuple):
 
     @property
     def is_alive(self) -> bool:
-        return self.state not in _DEAD
+        """A process whose first thread has ended looks dead, and its other threads go on."""
+        return self.state not in _DEAD or self.threads > 1
 
 
 class ProcessTable:
@@ -103,7 +104,23 @@ class ProcessTable:
         return row.resident_bytes if found is None else int(found[1]) * 1024
 
     def _load_row(self, name: str) -> ProcessRow:
-        return load_row(f"{name}/stat", self._directory)
+        row = load_row(f"{name}/stat", self._directory)
+        if row.state in _DEAD and row.is_alive:
+            return row._replace(resident_bytes=self._load_threads_bytes(name))
+        return row
+
+    def _load_threads_bytes(self, name: str) -> int:
+        """Memory that belongs to the threads, where the first one has let go of it."""
+        found = 0
+        handle = os.open(f"{name}/task", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._directory)
+        try:
+            for thread in os.listdir(handle):  # noqa: PTH208 - a descriptor has no path
+                # It may end while we look.
+                with contextlib.suppress(OSError):
+                    found = max(found, load_row(f"{thread}/stat", handle).resident_bytes)
+        finally:
+            os.close(handle)
+        return found
 
 
 class TreeKiller:

@@ -70,24 +70,25 @@ def execute_command(
         command: What to run.
         watch: What to look at meanwhile.
     """
-    budget = OutputBudget(command.output_bytes)
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    output, output_end = os.pipe2(os.O_CLOEXEC)
-    error, error_end = os.pipe2(os.O_CLOEXEC)
-    streams = (
-        StreamReader(output, prefix_bytes=command.prefix_bytes, budget=budget),
-        StreamReader(error, prefix_bytes=command.prefix_bytes, budget=budget),
-    )
-    with ours:
-        run = _Run(command, watch, ours, streams, budget)
+    with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
+        report, report_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.enter_context(report)
+        theirs.enter_context(report_end)
+        budget = OutputBudget(command.output_bytes)
+        streams: list[StreamReader] = []
+        ends: list[int] = []
+        for _ in ("stdout", "stderr"):
+            pipe, end = os.pipe2(os.O_CLOEXEC)
+            streams.append(StreamReader(pipe, prefix_bytes=command.prefix_bytes, budget=budget))
+            ours.callback(streams[-1].close)
+            ends.append(end)
+            theirs.callback(os.close, end)
+        run = _Run(command, watch, report, (streams[0], streams[1]), budget)
         try:
-            start(output_end, error_end, theirs.fileno())
+            start(ends[0], ends[1], report_end.fileno())
         except OSError:
             run.is_lost = True
-        finally:
-            os.close(output_end)
-            os.close(error_end)
-            theirs.close()
+        theirs.close()
         return run.finish()
 
 

@@ -102,6 +102,7 @@ class ContainerSandbox:
         )
         self._deadline = None if limits.wall_seconds is None else time.monotonic() + limits.wall_seconds
         self._spent_us = 0
+        """By containers that were replaced."""
         self.listener: socket.socket | None = None
         if not isinstance(spec.root, DirectoryRoot):
             raise SandboxStartError("expected an unpacked image for a container, found the machine's files")
@@ -137,7 +138,6 @@ class ContainerSandbox:
         cause, status = run.execute(self._client, container, self._build_exec(command))
         after_us = self.load_cpu_us(container)
         cpu_us = None if before_us is None or after_us is None else max(0, after_us - before_us)
-        self._spent_us += cpu_us or 0
         if cause not in {"ended", "sandbox-lost"}:
             self._renew(container)
         elif not self._is_running(container):
@@ -198,7 +198,7 @@ class ContainerSandbox:
             return "disk"
         ceiling = self._spec.limits.cpu_seconds
         if ceiling is not None:
-            used_us = self.load_cpu_us(self._container) or 0
+            used_us = self._spent_us + (self.load_cpu_us(self._container) or 0)
             return "cpu" if used_us > ceiling * 1_000_000 else None
         return None
 
@@ -246,6 +246,7 @@ class ContainerSandbox:
             if not self._is_open or container != self._container:
                 return  # somebody else did it
             self._hang_up()
+            self._spent_us += self.load_cpu_us(container) or 0
             self._client.remove_container(container)
             self._container = self._open()
 
@@ -341,7 +342,10 @@ class _Run:
 
     @staticmethod
     def _is_ready(stream: socket.socket, seconds: float) -> bool:
-        return bool(select.select([stream], [], [], seconds)[0])
+        # Not `select`, which ends where descriptors have four digits.
+        poll = select.poll()
+        poll.register(stream, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
 
     def _read(self, stream: socket.socket, seconds: float) -> bool:
         """Take in what is there; whether the stream has ended."""

@@ -103,9 +103,12 @@ class NamespaceHelper:
             self._channel.sendall(message)
             answer, descriptors = receive_with_descriptors(self._channel, MESSAGE_BYTES)
         except OSError as error:
-            # An answer that comes later would be taken for that of the next request.
             self._process.kill()
             raise HelperLostError(f"expected an answer, found {error}") from error
+        except BaseException:
+            # An interrupt: the answer that still comes would be taken for that of the next request.
+            self._process.kill()
+            raise
         if not answer:
             raise HelperLostError("expected an answer, found the end of the channel")
         return answer, descriptors

@@ -7,6 +7,7 @@ paused and, above all, ended. A keeper that hears nothing more of the harness en
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import subprocess
 import threading
@@ -64,8 +65,11 @@ class Keeper:
         return self._process.pid
 
     def is_done(self) -> bool:
-        """Whether nothing of the command is left."""
-        return self._process.poll() is not None
+        """Whether nothing of the command is left; its number is not given to another before it is buried."""
+        look = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        return (
+            self._process.returncode is not None or os.waitid(os.P_PID, self._process.pid, look) is not None
+        )
 
     def hang_up(self) -> None:
         """Let it end everything."""
@@ -200,6 +204,7 @@ class KeptPrograms:
                 if keeper.is_done():
                     self._table.remove_keeper(keeper.pid)
                     keeper.hang_up()
+                    keeper.await_end(0)
                 else:
                     left.append(keeper)
             self._keepers = left

@@ -34,6 +34,7 @@ from repotrial.sandbox._model import (
     Stage,
 )
 from repotrial.sandbox._resources._cgroups import CgroupSite
+from repotrial.sandbox._resources._freezer import freeze_or_resume
 from repotrial.sandbox._resources._limits import DiskWatch, build_process_limits
 from repotrial.sandbox._workspace import remove_tree
 
@@ -165,7 +166,7 @@ class LandlockSandbox:
 
     def freeze(self) -> None:
         """Pause everything that runs."""
-        self._programs.build_freezer().freeze()
+        freeze_or_resume(self._programs.build_freezer())
 
     def resume(self) -> None:
         self._programs.build_freezer().resume()

@@ -120,10 +120,15 @@ class Launcher:
                 send_order(self._channel, body, descriptors)
                 answer, received = receive_answer(self._channel)
             except (EOFError, OSError) as error:
-                # An answer that came later would be taken for that of the next request.
                 self._process.kill()
                 raise LauncherLostError(f"expected an answer of the launch server, found: {error}") from error
+            except BaseException:
+                # An interrupt: the answer that still comes would be taken for that of the next request.
+                self._process.kill()
+                raise
         if "error" in answer:
+            for descriptor in received:
+                os.close(descriptor)
             raise LauncherLostError(f"the launch server could not fork: {answer['error']}")
         return Launched(answer["pid"], received[0])
 

@@ -22,6 +22,7 @@ from repotrial.sandbox._model import (
     SandboxSpec,
     Stage,
 )
+from repotrial.sandbox._resources._freezer import freeze_or_resume
 from repotrial.sandbox._resources._limits import DiskWatch
 
 __all__ = ["PLAIN_CAPABILITIES", "PlainSandbox", "UnsandboxedWarning"]
@@ -90,7 +91,7 @@ class PlainSandbox:
 
     def freeze(self) -> None:
         """Pause everything that runs."""
-        self._programs.build_freezer().freeze()
+        freeze_or_resume(self._programs.build_freezer())
 
     def resume(self) -> None:
         self._programs.build_freezer().resume()

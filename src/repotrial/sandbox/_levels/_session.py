@@ -31,7 +31,14 @@ from repotrial.sandbox._levels._files import HostFiles
 from repotrial.sandbox._levels._launcher import Launcher
 from repotrial.sandbox._levels._listener import open_listener
 from repotrial.sandbox._levels._orders import CommandOrder, EnterOrder, send_order
-from repotrial.sandbox._levels._stages import RetryWriters, WriterPolicy, mask, set_read_only, unmask
+from repotrial.sandbox._levels._stages import (
+    RetryWriters,
+    WriterPolicy,
+    mask,
+    set_read_only,
+    signal_sandbox,
+    unmask,
+)
 from repotrial.sandbox._model import (
     WORKSPACE,
     Capabilities,
@@ -41,7 +48,13 @@ from repotrial.sandbox._model import (
     Stage,
 )
 from repotrial.sandbox._resources._cgroups import Cgroup, CgroupSite
-from repotrial.sandbox._resources._freezer import CgroupV1Freezer, CgroupV2Freezer, Freezer, SignalFreezer
+from repotrial.sandbox._resources._freezer import (
+    CgroupV1Freezer,
+    CgroupV2Freezer,
+    Freezer,
+    SignalFreezer,
+    freeze_or_resume,
+)
 from repotrial.sandbox._resources._limits import DiskWatch, build_process_limits
 from repotrial.sandbox._resources._meters import Meter
 from repotrial.sandbox._resources._sampler import ResourceSample, Sampler
@@ -206,8 +219,8 @@ class BubblewrapSandbox:
             WritersError: Programs are writing, and the workspace stays writable.
             SandboxLostError: The sandbox is closed, or was lost.
         """
-        self._verify_open()
         with self._lock:
+            self._verify_open()
             tools = self._spec.test_tools
             if tools and stage != "test" and not self._tools_masked:
                 mask(self.pid, tools)
@@ -222,7 +235,7 @@ class BubblewrapSandbox:
     def freeze(self) -> None:
         """Pause everything inside."""
         self._verify_open()
-        self._build_freezer().freeze()
+        freeze_or_resume(self._build_freezer())
 
     def resume(self) -> None:
         self._verify_open()
@@ -326,7 +339,7 @@ class BubblewrapSandbox:
         group = self._group
         version = None if group is None else group.version("freezer")
         if group is None or version is None:
-            return SignalFreezer(self._list_pids)
+            return SignalFreezer(self._list_pids, broadcast=lambda number: signal_sandbox(self.pid, number))
         directory = group.directories["freezer"]
         return CgroupV2Freezer(directory) if version == "cgroup-v2" else CgroupV1Freezer(directory)
 

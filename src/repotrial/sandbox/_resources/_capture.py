@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import select
 from typing import Final
 
 from repotrial.sandbox._model import StreamCapture
@@ -80,22 +79,32 @@ class StreamReader:
         return self._pipe
 
     def read(self) -> bool:
-        """Take one piece; false at the end of the stream, or when the budget is spent."""
-        try:
-            chunk = os.read(self._pipe, _CHUNK_BYTES)
-        except BlockingIOError:
-            return True
-        self._record.take(chunk)
-        return bool(chunk) and not self._budget.is_exceeded
+        """Take one piece, if there is one; false at the end of the stream, or when the budget is spent."""
+        chunk = self._take()
+        return chunk is None or self._has_more(chunk)
 
     def drain(self) -> bool:
         """Take all that is there now; false at the end of the stream, or when the budget is spent."""
-        while select.select([self._pipe], [], [], 0)[0]:
-            if not self.read():
+        while (chunk := self._take()) is not None:
+            if not self._has_more(chunk):
                 return False
         return True
 
+    def _take(self) -> bytes | None:
+        """One piece; None where nothing is there now."""
+        try:
+            chunk = os.read(self._pipe, _CHUNK_BYTES)
+        except BlockingIOError:
+            return None
+        self._record.take(chunk)
+        return chunk
+
+    def _has_more(self, chunk: bytes) -> bool:
+        return bool(chunk) and not self._budget.is_exceeded
+
     def close(self) -> StreamCapture:
-        """Stop reading; whoever still holds the other end can no longer be heard."""
-        os.close(self._pipe)
+        """Stop reading; whoever still holds the other end can no longer be heard. Twice is once."""
+        if self._pipe >= 0:
+            os.close(self._pipe)
+            self._pipe = -1
         return self._record.build_capture()

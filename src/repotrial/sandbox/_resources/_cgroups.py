@@ -210,7 +210,8 @@ def reap_cgroups(site: CgroupSite) -> list[Path]:
     # All first: what one group lets go may be held by another, which is paused.
     for directory in abandoned:
         _kill_members(directory)
-    return [directory for directory in abandoned if _remove(directory)]
+    deadline = time.monotonic() + _REMOVAL_SECONDS
+    return [directory for directory in abandoned if _remove(directory, deadline=deadline)]
 
 
 def _load_own_groups() -> dict[str, str]:
@@ -253,28 +254,34 @@ def settle_harness(directory: Path) -> Path:
     """
     label = parse_label(directory.name)
     if label is not None:
-        return directory.parent  # we, or whoever started us, have settled already
+        # We, or whoever started us, have settled already, but maybe not come to the end of it.
+        with contextlib.suppress(OSError):
+            _enable(directory.parent)
+        return directory.parent
     with contextlib.suppress(OSError):
-        available = set((directory / "cgroup.controllers").read_text("ascii").split())
-        enabled = set((directory / "cgroup.subtree_control").read_text("ascii").split())
-        wanted = _V2_CONTROLLERS & (available - enabled)
-        if wanted and not _enable(directory, wanted) and _is_alone(directory):
+        if not _enable(directory) and _is_alone(directory):
             home = directory / build_label()
             home.mkdir(0o755)
             move_members(directory, home)
-            _enable(directory, wanted)
+            _enable(directory)
     return directory
 
 
 def move_members(source: Path, target: Path) -> None:
     """Move every process of a group into another."""
     for pid in (source / "cgroup.procs").read_text("ascii").split():
-        (target / "cgroup.procs").write_text(pid, "ascii")
+        # It may end before its turn comes.
+        with contextlib.suppress(ProcessLookupError):
+            (target / "cgroup.procs").write_text(pid, "ascii")
 
 
-def _enable(directory: Path, controllers: frozenset[str]) -> bool:
-    words = " ".join(f"+{name}" for name in sorted(controllers))
-    return _try_write(directory / "cgroup.subtree_control", words)
+def _enable(directory: Path) -> bool:
+    """Hand down all controllers that we use and may have; whether that is done."""
+    available = set((directory / "cgroup.controllers").read_text("ascii").split())
+    enabled = set((directory / "cgroup.subtree_control").read_text("ascii").split())
+    wanted = _V2_CONTROLLERS & (available - enabled)
+    words = " ".join(f"+{name}" for name in sorted(wanted))
+    return not wanted or _try_write(directory / "cgroup.subtree_control", words)
 
 
 def _is_alone(directory: Path) -> bool:
@@ -284,7 +291,11 @@ def _is_alone(directory: Path) -> bool:
 
 
 def _load_parent(pid: int) -> int:
-    return int(Path("/proc", str(pid), "stat").read_bytes().rpartition(b") ")[2].split()[1])
+    """Who started a process; we, for all that it matters, where it has ended."""
+    try:
+        return int(Path("/proc", str(pid), "stat").read_bytes().rpartition(b") ")[2].split()[1])
+    except (FileNotFoundError, ProcessLookupError):
+        return os.getpid()
 
 
 def _probe_home(home: CgroupHome, controllers: set[str]) -> set[Duty]:
@@ -319,12 +330,12 @@ def _kill_members(directory: Path) -> None:
     with contextlib.suppress(OSError):
         for pid in (directory / "cgroup.procs").read_text("ascii").split():
             # One that ended by itself must not save the others.
-            with contextlib.suppress(ProcessLookupError):
+            with contextlib.suppress(OSError):
                 os.kill(int(pid), signal.SIGKILL)
 
 
-def _remove(directory: Path | str) -> bool:
-    deadline = time.monotonic() + _REMOVAL_SECONDS
+def _remove(directory: Path | str, *, deadline: float | None = None) -> bool:
+    deadline = time.monotonic() + _REMOVAL_SECONDS if deadline is None else deadline
     while True:
         try:
             os.rmdir(directory)  # noqa: PTH106 - may be text already

@@ -23,6 +23,7 @@ __all__ = [
     "FreezeError",
     "Freezer",
     "SignalFreezer",
+    "freeze_or_resume",
     "hold_frozen",
 ]
 
@@ -80,6 +81,20 @@ def hold_frozen(freezer: Freezer | None) -> Iterator[None]:
         yield
     finally:
         freezer.resume()
+
+
+def freeze_or_resume(freezer: Freezer) -> None:
+    """Everything stands, or all of it goes on.
+
+    Raises:
+        FreezeError: It goes on.
+    """
+    try:
+        freezer.freeze()
+    except FreezeError:
+        with contextlib.suppress(FreezeError, OSError):
+            freezer.resume()
+        raise
 
 
 class CgroupV2Freezer:

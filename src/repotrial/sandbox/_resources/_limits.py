@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import resource
 import stat
 import time
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from repotrial._core.errors import MachineError
 from repotrial.sandbox._model import ResourceLimits
 
-__all__ = ["DiskWatch", "build_process_limits", "measure_tree"]
+if TYPE_CHECKING:
+    from os import _ScandirIterator as ScandirIterator
+
+__all__ = ["DiskMeasureError", "DiskWatch", "build_process_limits", "measure_tree"]
 
 _MEGABYTE: Final = 1024**2
 _BLOCK_BYTES: Final = 512
@@ -22,9 +28,12 @@ _OWN_PROCESSES: Final = 4
 """Processes inside that are ours and not the agent's."""
 _HEADROOM: Final = 64
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_LEVELS: Final = 100
-_DEEP_PLACES: Final = 200
-"""So many may be put off for later, each with a descriptor."""
+_LEVELS: Final = 16
+"""So many directories are open at a time, one below the other."""
+_DEEP_PLACES: Final = 5000
+"""So many may be put off for later."""
+_DEEP_STEPS: Final = 1_000_000
+"""So many directories may be opened once more, on the way to those."""
 _ENDLESS_BYTES: Final = 1 << 50
 """More than any disk that runs are conducted on."""
 
@@ -85,6 +94,13 @@ class DiskWatch:
         return sum(map(measure_tree, self._directories))
 
 
+class DiskMeasureError(MachineError):
+    """How much space something takes could not be found out."""
+
+    code = "disk-unmeasured"
+    default_hint = "use fewer --jobs, or have the number of open files raised (`ulimit -n`)"
+
+
 class _EndlessError(Exception):
     """Whoever made this tree does not want it to be measured."""
 
@@ -94,57 +110,95 @@ def measure_tree(directory: Path) -> int:
 
     However deep it is: a program can nest directories deeper than any path can name. One that hides its files
     in very many such places takes all the space there is, for all that we know.
+
+    Raises:
+        DiskMeasureError: Too many files are open.
     """
-    total = 0
-    deep: list[int] = []
+    walk = _Walk(directory)
     try:
-        deep.append(os.open(directory, _DIRECTORY))
-        while deep:
-            total += _measure(deep.pop(), _LEVELS, deep)
-    except OSError:  # it is not there
-        return total
+        return walk.measure()
     except _EndlessError:
         return _ENDLESS_BYTES
-    else:
-        return total
-    finally:
-        for descriptor in deep:
+
+
+class _Walk:
+    """One measurement: depth first, a few levels at a time, so that few descriptors are needed."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._pending: list[tuple[str, ...]] = [()]
+        self._steps = _DEEP_STEPS
+        self._total = 0
+
+    def measure(self) -> int:
+        while self._pending:
+            place = self._pending.pop()
+            self._steps -= len(place)
+            if self._steps < 0:
+                raise _EndlessError
+            descriptor = self._open_place(place)
+            if descriptor is not None:
+                self._add(descriptor, place, _LEVELS)
+        return self._total
+
+    def _open_place(self, place: tuple[str, ...]) -> int | None:
+        """Step by step: no path is that long, and no link on the way may be followed."""
+        descriptor = _open(os.fspath(self._directory), None)
+        for name in place:
+            if descriptor is None:
+                return None
+            above, descriptor = descriptor, _open(name, descriptor)
+            os.close(above)
+        return descriptor
+
+    def _add(self, descriptor: int, place: tuple[str, ...], levels: int) -> None:
+        """Count what is in an open directory, which it closes; what is so many levels below is put off."""
+        try:
+            for name in self._list(descriptor):
+                below = (*place, name)
+                if not levels:
+                    self._put_off(below)
+                elif (inside := _open(name, descriptor)) is not None:
+                    self._add(inside, below, levels - 1)
+        finally:
             os.close(descriptor)
 
-
-def _measure(directory: int, levels: int, deep: list[int]) -> int:
-    """The same for an open directory, which it closes; what is so many levels below is put off."""
-    total = 0
-    try:
-        with os.scandir(directory) as entries:
+    def _list(self, descriptor: int) -> list[str]:
+        """Count the entries; names of those that are directories."""
+        names = []
+        # It may be removed while we look; unread it counts for nothing.
+        with contextlib.suppress(OSError), _scan(descriptor) as entries:
             for entry in entries:
-                used, below = _look(entry, directory)
-                total += used
-                if below is None:
-                    continue
-                if levels:
-                    total += _measure(below, levels - 1, deep)
-                    continue
-                deep.append(below)
-                if len(deep) > _DEEP_PLACES:
-                    raise _EndlessError
-    except OSError:
-        return total
-    finally:
-        os.close(directory)
-    return total
+                with contextlib.suppress(OSError):
+                    status = entry.stat(follow_symlinks=False)
+                    self._total += status.st_blocks * _BLOCK_BYTES
+                    if stat.S_ISDIR(status.st_mode):
+                        names.append(entry.name)
+        return names
+
+    def _put_off(self, place: tuple[str, ...]) -> None:
+        if len(self._pending) >= _DEEP_PLACES:
+            raise _EndlessError
+        self._pending.append(place)
 
 
-def _look(entry: os.DirEntry[str], directory: int) -> tuple[int, int | None]:
-    """What an entry takes, and a descriptor of it where it is a directory that can be read."""
+def _open(name: str, directory: int | None) -> int | None:
+    """A directory; None where it is not there any more, or not to be read."""
     try:
-        status = entry.stat(follow_symlinks=False)
-    except OSError:
-        return 0, None
-    used = status.st_blocks * _BLOCK_BYTES
-    if not stat.S_ISDIR(status.st_mode):
-        return used, None
+        return os.open(name, _DIRECTORY, dir_fd=directory)
+    except OSError as error:
+        _verify_files(error)
+        return None
+
+
+def _scan(descriptor: int) -> ScandirIterator[str]:
     try:
-        return used, os.open(entry.name, _DIRECTORY, dir_fd=directory)
-    except OSError:
-        return used, None
+        return os.scandir(descriptor)
+    except OSError as error:
+        _verify_files(error)
+        raise
+
+
+def _verify_files(error: OSError) -> None:
+    if error.errno in {errno.EMFILE, errno.ENFILE}:
+        raise DiskMeasureError(f"expected to measure space on disk, found: {error.strerror}") from error

@@ -8,6 +8,7 @@ for them, and memory can be over its ceiling until the next look. Which of the t
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Final, Literal, TypeAlias
 
@@ -44,12 +45,41 @@ class Meter:
         self.is_sampled = not counted >= _DUTIES
         self.interval_seconds = _SAMPLED_SECONDS if self.is_sampled else _COUNTED_SECONDS
         """How often a command's meter wants to be asked."""
-        self.spent_us = 0
-        """By commands that have ended, where nothing else counts it."""
+        self._lock = threading.Lock()
+        self._seen_us: dict[tuple[int, int], int] = {}
+        self._sampled_us = 0
+        self._unseen_us = 0
+
+    @property
+    def spent_us(self) -> int:
+        """By everything so far, where it is known by looking alone."""
+        return self._sampled_us + self._unseen_us
 
     def counted(self, duty: Duty) -> Cgroup | None:
         """The group, where it counts this."""
         return self.group if self.group is not None and duty in self.group.directories else None
+
+    def look(self) -> list[ProcessRow]:
+        """What runs now; what it used since the last look counts once, whoever looks."""
+        with self._lock:
+            # Those whose parent is outside are our own keepers.
+            rows = [row for row in self.table.list_processes().values() if row.parent]
+            now_us = {_identify(row): row.cpu_us for row in rows}
+            self._sampled_us += sum(
+                max(0, cpu_us - self._seen_us.get(key, 0)) for key, cpu_us in now_us.items()
+            )
+            self._seen_us = now_us
+        return rows
+
+    def load_spent_us(self) -> int:
+        """The same after another look."""
+        self.look()
+        return self.spent_us
+
+    def add_unseen(self, cpu_us: int) -> None:
+        """Count what was used between looks, as the kernel told afterwards."""
+        with self._lock:
+            self._unseen_us += cpu_us
 
     def begin(self) -> CommandMeter:
         if group := self.counted("memory"):
@@ -113,9 +143,7 @@ class CommandMeter:
             waited_cpu_us: What the kernel charged to processes that somebody waited for.
         """
         cpu, memory = self._meter.counted("cpu"), self._meter.counted("memory")
-        sampled_us = 0 if self._sample is None else self._sample.cpu_us
-        cpu_us = cpu.load_cpu_us() - self._cpu_us if cpu else max(sampled_us, waited_cpu_us)
-        self._meter.spent_us += cpu_us
+        cpu_us = cpu.load_cpu_us() - self._cpu_us if cpu else self._count_unseen(waited_cpu_us)
         sampled_peak = None if self._sample is None else self._sample.peak_bytes
         return Usage(
             wall_us=(time.monotonic_ns() - self._start) // 1000,
@@ -141,45 +169,45 @@ class CommandMeter:
         if group is not None:
             return group.load_cpu_us()
         sampled_us = 0 if self._sample is None else self._sample.cpu_us
-        return self._meter.spent_us + max(sampled_us, waited_cpu_us)
+        return self._meter.spent_us + max(0, waited_cpu_us - sampled_us)
+
+    def _count_unseen(self, waited_cpu_us: int) -> int:
+        """What the command used, seen or told afterwards; the meter knows of it from now on."""
+        sampled_us = 0 if self._sample is None else self._sample.cpu_us
+        self._meter.add_unseen(max(0, waited_cpu_us - sampled_us))
+        return max(sampled_us, waited_cpu_us)
 
 
 class _Sample:
     """What was seen by looking, since the command began."""
 
     def __init__(self, meter: Meter) -> None:
-        self._table = meter.table
-        self._limits = meter.limits
-        self._rows = self._list_processes()
-        self._before = {_identify(row): row.cpu_us for row in self._rows}
-        self._seen: dict[tuple[int, int], int] = {}
+        self._meter = meter
+        self._rows = meter.look()
+        self._before_us = meter.spent_us
         self.peak_bytes: int | None = None
-        """Pages that processes share count for each of them."""
+        """Pages that processes share count for each of them; null until a process was seen."""
         self.was_full = False
 
     def look(self, *, missing: int = 0) -> None:
-        self._rows = self._list_processes()
-        for row in self._rows:
-            self._seen[_identify(row)] = row.cpu_us
+        self._rows = self._meter.look()
         count = sum(row.threads for row in self._rows) + missing
-        self.was_full = self.was_full or count >= self._limits.processes
-        self.peak_bytes = max(self.peak_bytes or 0, self._sum_bytes())
+        self.was_full = self.was_full or count >= self._meter.limits.processes
+        if self._rows:
+            self.peak_bytes = max(self.peak_bytes or 0, self._sum_bytes())
 
     @property
     def cpu_us(self) -> int:
-        return sum(cpu_us - self._before.get(key, 0) for key, cpu_us in self._seen.items())
+        return self._meter.spent_us - self._before_us
 
     def is_memory_exceeded(self) -> bool:
-        limit = self._limits.memory_mb * _MEGABYTE
+        limit = self._meter.limits.memory_mb * _MEGABYTE
         # Sharing is taken into account only when it may matter: that is slow.
-        return self._sum_bytes() > limit and sum(map(self._table.load_share_bytes, self._rows)) > limit
+        share = self._meter.table.load_share_bytes
+        return self._sum_bytes() > limit and sum(map(share, self._rows)) > limit
 
     def _sum_bytes(self) -> int:
         return sum(row.resident_bytes for row in self._rows)
-
-    def _list_processes(self) -> list[ProcessRow]:
-        # Those whose parent is outside are our own keepers.
-        return [row for row in self._table.list_processes().values() if row.parent]
 
 
 def _identify(row: ProcessRow) -> tuple[int, int]:

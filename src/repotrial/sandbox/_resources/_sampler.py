@@ -122,7 +122,7 @@ class Sampler:
         cpu, memory = self._meter.counted("cpu"), self._meter.counted("memory")
         return ResourceSample(
             t_us=(time.monotonic_ns() - self._start) // 1000,
-            cpu_us=cpu.load_cpu_us() if cpu else self._meter.spent_us + sum(row.cpu_us for row in rows),
+            cpu_us=cpu.load_cpu_us() if cpu else self._meter.load_spent_us(),
             memory_bytes=memory.load_memory_bytes() if memory else sum(map(table.load_share_bytes, rows)),
             processes=len(rows),
             disk_bytes=self._measure_disk(),

@@ -242,6 +242,22 @@ def test_a_contract_that_cannot_be_bound_leaves_an_honest_invalid_run(place: Pla
     assert isinstance(card.status, Invalid)
 
 
+def test_an_agent_that_is_not_there_has_not_failed(place: Place) -> None:
+    """Somebody mistyped its name: nothing was measured."""
+    run = place.conduct(CommandAgent(argv=("no-such-agent", "--fix")))
+    status = judge(run).status
+    assert isinstance(status, Invalid)
+    assert "agent-not-started" in (run.fault or "")
+
+
+def test_how_the_agents_program_ended_is_told(place: Place) -> None:
+    run = place.conduct(ScriptAgent(script=b"exit 7\n"))
+    (termination,) = find_payloads(run, Termination)
+    assert isinstance(termination, Termination)
+    assert termination.rationale == "the agent's program ended with exit code 7"
+    assert isinstance(judge(run).status, Scorable)
+
+
 def test_the_briefing_is_kept_verbatim_and_given_to_the_agent(place: Place) -> None:
     run = place.conduct(ScriptAgent(script=b'cp "$REPOTRIAL_BRIEFING" said.txt\n'))
     (briefing,) = find_payloads(run, Briefing)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from repotrial.api._entries import JudgedRun
 from repotrial.contract import RunSpec
-from repotrial.run import ModelUnreachableError, RunStoppedError
+from repotrial.run import AgentNotStartedError, ModelUnreachableError, RunStoppedError
 from repotrial.score import Scorable
 
 __all__ = ["find_repeated"]
@@ -42,6 +42,8 @@ def _find_reason(run: JudgedRun, attempts: Sequence[JudgedRun]) -> str | None:
             return "ended by a fault of the harness before the agent began"
         if end.event.category == "harness-fault" and end.event.code == ModelUnreachableError.code:
             return "no model answered"
+        if end.event.category == "harness-fault" and end.event.code == AgentNotStartedError.code:
+            return "the agent's program could not be started"
     if _is_unsealed(run) and any(map(_is_carried_through, attempts)):
         return "not sealed when the harness ended"
     return None

@@ -47,7 +47,12 @@ if TYPE_CHECKING:
     from repotrial.run._briefing import BriefingLeakError, BriefingText, build_briefing, verify_no_leak
     from repotrial.run._conduct import ConductedRun, conduct_run
     from repotrial.run._directory import RunDirectoryError, find_attempts, open_attempt, remove_unfinished
-    from repotrial.run._faults import AgentSandboxLostError, ModelUnreachableError, RunStoppedError
+    from repotrial.run._faults import (
+        AgentNotStartedError,
+        AgentSandboxLostError,
+        ModelUnreachableError,
+        RunStoppedError,
+    )
     from repotrial.run._gateway import (
         FaultPlan,
         FaultUpstream,
@@ -86,6 +91,7 @@ __all__ = [
     "Agent",
     "AgentCheck",
     "AgentFileError",
+    "AgentNotStartedError",
     "AgentProgramMissingError",
     "AgentSandboxLostError",
     "Answer",

@@ -18,7 +18,6 @@ from repotrial.run._agents import (
 )
 from repotrial.run._change import take_change
 from repotrial.run._context import BoundRun
-from repotrial.run._control import verify_machine
 from repotrial.run._limits import build_resource_limits
 from repotrial.run._model_work import work_with_model
 from repotrial.run._monitor import SyscallMonitor
@@ -27,7 +26,7 @@ from repotrial.run._outputs import record_program
 from repotrial.run._resources import build_usage_signals, watch_resources
 from repotrial.run._restate import restate_patch
 from repotrial.run._staging import find_first_stage, find_stage_mode, open_desk, serve_desk
-from repotrial.run._termination import terminate_at_ceiling, terminate_normally
+from repotrial.run._termination import terminate_as_seen, terminate_at_ceiling, terminate_normally
 from repotrial.run._watch import STAGE_COMMAND, MutationLog, StageKeeper
 from repotrial.sandbox import (
     Bind,
@@ -192,12 +191,4 @@ def _terminate(run: BoundRun, result: CommandResult) -> None:
         Signal(name="wall_us", value=result.usage.wall_us, threshold=run.request.limits.wall_seconds * 10**6),
         *build_usage_signals(result.usage, build_resource_limits(run.request.limits)),
     )
-    match result.cause:
-        case "ended":
-            terminate_normally(run, "agent-exit", "exit", "the agent's program ended", *usage)
-        case "sandbox-lost":
-            verify_machine(run)
-            rationale = "the agent ended everything in its sandbox"
-            terminate_normally(run, "agent-exit", "sandbox-ended", rationale, *usage)
-        case cause:
-            terminate_at_ceiling(run, cause, *usage)
+    terminate_as_seen(run, result, *usage)

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from repotrial._core.errors import MachineError, UsageError
 
-__all__ = ["AgentSandboxLostError", "ModelUnreachableError", "RunStoppedError"]
+__all__ = ["AgentNotStartedError", "AgentSandboxLostError", "ModelUnreachableError", "RunStoppedError"]
+
+
+class AgentNotStartedError(UsageError):
+    """There never was a process of the agent: nothing was measured."""
+
+    code = "agent-not-started"
+    default_hint = (
+        "name a program that the contract's environment or the repository has; "
+        "`repotrial sandbox exec DIR -- NAME` tries it"
+    )
 
 
 class AgentSandboxLostError(MachineError):

@@ -6,10 +6,9 @@ from typing import Final
 
 from repotrial.cost import Budget, MeasureState
 from repotrial.run._context import BoundRun
-from repotrial.run._control import verify_machine
 from repotrial.run._limits import build_resource_limits
 from repotrial.run._resources import build_usage_signals
-from repotrial.run._termination import terminate_at_ceiling, terminate_normally
+from repotrial.run._termination import terminate_as_seen
 from repotrial.run._watch import Ending
 from repotrial.sandbox import CommandResult
 from repotrial.trace import Signal, Termination
@@ -34,16 +33,7 @@ def terminate_model_run(run: BoundRun, result: CommandResult, ending: Ending | N
             )
         )
         return
-    match result.cause:
-        case "ended":
-            terminate_normally(run, "agent-exit", "exit", "the agent's program ended", *signals)
-        case "sandbox-lost":
-            verify_machine(run)
-            terminate_normally(
-                run, "agent-exit", "sandbox-ended", "the agent ended everything in its sandbox", *signals
-            )
-        case cause:
-            terminate_at_ceiling(run, cause, *signals)
+    terminate_as_seen(run, result, *signals)
 
 
 def _list_signals(run: BoundRun, result: CommandResult, budget: Budget) -> tuple[Signal, ...]:

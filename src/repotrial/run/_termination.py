@@ -5,17 +5,24 @@ from __future__ import annotations
 from typing import Final, Literal, TypeAlias
 
 from repotrial.run._context import BoundRun
+from repotrial.run._control import verify_machine
+from repotrial.run._faults import AgentNotStartedError
+from repotrial.sandbox import CommandResult
 from repotrial.trace import (
+    Exited,
+    ExitStatus,
     Intervention,
     MonitorAlert,
+    NotStarted,
     OnAlert,
     Signal,
+    Signaled,
     Terminate,
     Termination,
     TerminationCategory,
 )
 
-__all__ = ["Ceiling", "terminate_at_ceiling", "terminate_normally"]
+__all__ = ["Ceiling", "terminate_as_seen", "terminate_at_ceiling", "terminate_normally"]
 
 Ceiling: TypeAlias = Literal["timeout", "cpu", "memory", "output", "disk", "processes"]
 
@@ -36,6 +43,37 @@ def terminate_normally(
     run.lifecycle.terminate(
         Termination(category=category, nature="none", code=code, rationale=rationale, signals=signals)
     )
+
+
+def terminate_as_seen(run: BoundRun, result: CommandResult, *signals: Signal) -> None:
+    """End it as the sandbox tells.
+
+    Raises:
+        AgentNotStartedError: there never was a process.
+        AgentSandboxLostError: the machine cannot hold a sandbox.
+    """
+    if isinstance(result.exit, NotStarted):
+        raise AgentNotStartedError(f"expected to start the agent's program, found: {result.exit.reason}")
+    match result.cause:
+        case "ended":
+            rationale = f"the agent's program ended{_describe_exit(result.exit)}"
+            terminate_normally(run, "agent-exit", "exit", rationale, *signals)
+        case "sandbox-lost":
+            verify_machine(run)
+            rationale = "the agent ended everything in its sandbox"
+            terminate_normally(run, "agent-exit", "sandbox-ended", rationale, *signals)
+        case cause:
+            terminate_at_ceiling(run, cause, *signals)
+
+
+def _describe_exit(status: ExitStatus) -> str:
+    match status:
+        case Exited(code=code) if code:
+            return f" with exit code {code}"
+        case Signaled(signal=number):
+            return f" by signal {number}"
+        case _:
+            return ""
 
 
 def terminate_at_ceiling(run: BoundRun, cause: Ceiling, *signals: Signal) -> None:

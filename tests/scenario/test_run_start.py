@@ -269,6 +269,18 @@ def test_ctrl_c_seals_what_runs_as_stopped_and_the_next_start_makes_a_new_attemp
     assert sorted(path.name[-3:] for path in court.runs.iterdir()) == ["-a1", "-a1", "-a2"]
 
 
+def test_the_same_command_twice_at_once_conducts_everything_once(court: Court) -> None:
+    contract = court.write_contract()
+    words = court.build_words(
+        contract, "--agent", f"script:{court.write('slow.sh', 'sleep 2')}", "--repeats", "2"
+    )
+    with contextlib.ExitStack() as stack:
+        both = [stack.enter_context(start(*words, stdout=subprocess.PIPE, text=True)) for _ in range(2)]
+        said = [process.communicate()[0] for process in both]
+    # Whichever came later was told so, or came when the other was done.
+    assert sorted(path.name[-3:] for path in court.runs.iterdir()) == ["-a1", "-a1"], said
+
+
 def test_what_is_stopped_while_it_is_judged_is_not_taken_for_conducted(court: Court) -> None:
     contract = court.write_contract(value="sleep 3000", seconds=3600)
     request = api.TrialRequest(

@@ -23,7 +23,7 @@ from repotrial.run import (
 from repotrial.sandbox import Level
 from repotrial.trace import MonitorAlert, RunPaths, Termination, iter_events
 
-__all__ = ["FleetPlan", "PlannedRun", "RunConditions", "plan_runs"]
+__all__ = ["FleetPlan", "PlannedRun", "RunConditions", "find_conducted_since", "plan_runs"]
 
 _DEFAULT_SECONDS: Final = 600
 """Of a check that sets no limit."""
@@ -37,6 +37,8 @@ class PlannedRun(msgspec.Struct, frozen=True, kw_only=True):
     spec: RunSpec
     conducted: Path | None
     """Where it was carried through before; null where it was not."""
+    attempts: frozenset[Path] = frozenset()
+    """All that there were when it was planned."""
 
 
 class RunConditions(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,11 +106,16 @@ def plan_runs(
                 if isinstance(agent, ReferenceAgent) and loaded.reference is None:
                     raise ReferenceMissingError(f"{loaded.directory}: expected a reference, found none")
                 spec = _build_spec(loaded, agent, conditions, replicate)
-                conducted = None if is_fresh else _find_conducted(find_attempts(runs, spec))
-                # A contract or an agent that is named twice is still one.
-                planned.setdefault(
-                    spec.run_spec_id, PlannedRun(loaded=loaded, agent=agent, spec=spec, conducted=conducted)
+                attempts = find_attempts(runs, spec)
+                run = PlannedRun(
+                    loaded=loaded,
+                    agent=agent,
+                    spec=spec,
+                    conducted=None if is_fresh else _find_conducted(attempts),
+                    attempts=frozenset(attempts),
                 )
+                # A contract or an agent that is named twice is still one.
+                planned.setdefault(spec.run_spec_id, run)
     return FleetPlan(runs=tuple(planned.values()))
 
 
@@ -121,6 +128,11 @@ def _build_spec(loaded: LoadedContract, agent: Agent, conditions: RunConditions,
         replicate=replicate,
         caps=conditions.caps,
     )
+
+
+def find_conducted_since(run: PlannedRun, runs: Path) -> Path | None:
+    """What another harness has conducted since the plan was made."""
+    return _find_conducted(path for path in find_attempts(runs, run.spec) if path not in run.attempts)
 
 
 def _find_conducted(attempts: Iterable[Path]) -> Path | None:

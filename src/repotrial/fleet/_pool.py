@@ -16,9 +16,10 @@ from typing import Final, Self
 from repotrial._core.errors import RepoTrialError
 from repotrial._core.resolve import resolve_documents
 from repotrial.contract import LoadedContract
+from repotrial.fleet._claim import claim_run
 from repotrial.fleet._descriptors import allow_open_files
 from repotrial.fleet._events import FleetEvent, RunEnded, RunPhase, RunSkipped, RunStarted, RunUndone
-from repotrial.fleet._plan import FleetPlan, PlannedRun
+from repotrial.fleet._plan import FleetPlan, PlannedRun, find_conducted_since
 from repotrial.run import (
     Handover,
     ModelAccess,
@@ -114,7 +115,7 @@ class _News:
 
     def put(self, event: FleetEvent) -> None:
         self._told.append(event)
-        if isinstance(event, RunEnded | RunUndone):
+        if isinstance(event, RunEnded | RunSkipped | RunUndone):
             with self._lock:
                 self._left -= 1
                 if not self._left:
@@ -153,15 +154,8 @@ def _conduct(
             )
         )
         listener = _Listener(run_id, put)
-        ended = conduct_run(_build_request(run, settings, shelf, listener))
-        put(
-            RunEnded(
-                run_id=run_id,
-                directory=str(ended.paths.root),
-                fault=ended.fault,
-                is_stopped=ended.is_stopped,
-            )
-        )
+        with claim_run(settings.runs, run_id):
+            put(_conduct_claimed(run, settings, _build_request(run, settings, shelf, listener)))
     except RunStoppedError:
         put(RunUndone(run_id=run_id, fault=None))
     except RepoTrialError as error:
@@ -169,6 +163,19 @@ def _conduct(
     except BaseException as error:  # whoever counts the runs must hear of every one of them
         put(RunUndone(run_id=run_id, fault=f"harness-exception: {type(error).__name__}: {error}"))
         raise
+
+
+def _conduct_claimed(run: PlannedRun, settings: FleetSettings, request: RunRequest) -> RunEnded | RunSkipped:
+    """Conduct it, unless another harness has, in the meantime."""
+    if (directory := find_conducted_since(run, settings.runs)) is not None:
+        return RunSkipped(run_id=run.spec.run_id, directory=str(directory))
+    ended = conduct_run(request)
+    return RunEnded(
+        run_id=run.spec.run_id,
+        directory=str(ended.paths.root),
+        fault=ended.fault,
+        is_stopped=ended.is_stopped,
+    )
 
 
 def _build_request(

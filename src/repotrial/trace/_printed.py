@@ -67,10 +67,14 @@ class PrintingProgram(msgspec.Struct, frozen=True, kw_only=True):
         return f"{what}, attempt {self.attempt}"
 
     @property
+    def ended(self) -> str:
+        """How it ended, in words; they may quote what somebody wrote."""
+        return describe_exit(self.exit)
+
+    @property
     def ending(self) -> str:
         """How it ended and what it says, in words; they may quote what somebody wrote."""
-        ended = describe_exit(self.exit)
-        return ended if self.outcome is None else f"{ended}, {describe_outcome(self.outcome)}"
+        return self.ended if self.outcome is None else f"{self.ended}, {describe_outcome(self.outcome)}"
 
     @property
     def is_passed(self) -> bool:

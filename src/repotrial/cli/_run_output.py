@@ -125,6 +125,7 @@ def _print_tests(screen: Screen, found: CheckTests) -> None:
             screen.line((f"  {word:<8}", _TEST_STYLES[word]), test)
     if tests.remark is not None:
         screen.line(("  not all are known", "bold red" if tests.is_lost else "yellow"), f": {tests.remark}")
+        screen.line((f"  `--output {program.name}` shows what it printed", "dim"))
 
 
 def _build_tests_entry(found: CheckTests) -> dict[str, Any]:

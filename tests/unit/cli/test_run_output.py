@@ -205,6 +205,7 @@ def test_a_check_without_results_says_so(tmp_path: Path, capsys: pytest.CaptureF
     ended = show(capsys, write_run(tmp_path / "run"), "--tests", "unit")
     assert ended.status == 0
     assert "no test\n  not all are known: the check leaves no results: its exit code speaks\n" in ended.out
+    assert ended.out.endswith("  `--output unit` shows what it printed\n")
 
 
 def test_the_verdict_lists_the_tests_that_its_reason_leaves_out(

@@ -221,6 +221,15 @@ class TestRuns:
         assert_shown(call(capsys, "run", "verify", paths.root), "")
 
     @each_attack
+    def test_what_programs_printed(
+        self, attack: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        builder = RunBuilder(tmp_path / "run")
+        builder.program(stdout=attack.encode(), stderr=b"")
+        ended = call(capsys, "run", "show", builder.finish().root, "--output", "agent")
+        assert_shown(ended, attack, lines=4)
+
+    @each_attack
     @pytest.mark.parametrize("verb", ["show", "verify"])
     def test_directory_names(
         self, verb: str, attack: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -220,6 +220,17 @@ def test_a_draft_that_nobody_touched_is_still_told_that_it_gives_the_solution_aw
     assert {problem.severity for problem in found} == {"warning"}
 
 
+def test_whoever_lacks_ids_is_told_which_command_lists_them(tmp_path: Path) -> None:
+    maker = RepositoryMaker(tmp_path / "app")
+    maker.commit({"pyproject.toml": "", "app.py": "a = 1\n"})
+    tests = 'import pytest\n\n\n@pytest.mark.parametrize("x", [1, 2])\ndef test_x(x): ...\n'
+    maker.commit({"app.py": "a = 2\n", "tests/test_app.py": tests})
+    created = _from_commit(maker, tmp_path / "contract")
+    (found,) = [problem for problem in created.problems if problem.code == "draft-inventory-unknown"]
+    assert "run start DIR --agent reference" in found.hint
+    assert "run show RUN_DIR --tests CHECK" in found.hint
+
+
 def test_tests_that_only_a_run_can_name_are_left_for_the_author(tmp_path: Path) -> None:
     maker = RepositoryMaker(tmp_path / "app")
     maker.commit(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from repotrial._core.absence import Unknown
 from repotrial._core.digest import digest_bytes
 from repotrial.trace._chain import link_hash
@@ -50,7 +52,7 @@ from repotrial.trace._payloads.checks import (
     StaticCheck,
     build_test_ids,
 )
-from repotrial.trace._payloads.common import Command, Exited, Phase, Signal
+from repotrial.trace._payloads.common import Command, Exited, Output, Phase, Signal
 from repotrial.trace._payloads.dialogue import Message, Prompt, Response, Usage
 from repotrial.trace._payloads.lifecycle import Briefing, PhaseChanged, RunOpened, Termination
 from repotrial.trace._payloads.oversight import (
@@ -190,6 +192,29 @@ class RunBuilder:
         )
         assert isinstance(result, EventRef)
         return result
+
+    def program(self, *, stdout: bytes = b"thinking\n", stderr: bytes = b"oh\n") -> None:
+        """The agent's own program, as the harness records it."""
+        self.writer.append(
+            ToolInvocation(
+                tool="script",
+                source="sandbox",
+                arguments=self.writer.body(b"[]"),
+                command=Command(argv=("/bin/sh", "work it"), cwd="."),
+                exit=Exited(code=3),
+                started_at_us=1,
+                wall_us=2,
+                stdout=self.stream(stdout),
+                stderr=self.stream(stderr),
+            ),
+            actor="agent",
+        )
+
+    def stream(self, data: bytes) -> Output:
+        """A stream as the harness keeps it: all of a short one, the beginning of a long one."""
+        output = self.writer.output(data)
+        log = self.writer.blob(data) if 4 * 1024 < len(data) <= 64 * 1024 else None
+        return msgspec.structs.replace(output, log=log)
 
     def execution(self, *, log: bytes = b"log") -> dict[str, Any]:
         blob = self.writer.blob(log * 3000)

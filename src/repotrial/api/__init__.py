@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     )
     from repotrial.api._effort import AgentEffort, EffortTotal, EffortWords, describe_effort
     from repotrial.api._entries import (
+        ChangeLostError,
         JudgedRun,
         RunEntry,
         RunFilter,
@@ -91,6 +92,13 @@ if TYPE_CHECKING:
         UpstreamNameError,
         find_adapters_directory,
         read_budgets,
+    )
+    from repotrial.api._outputs import (
+        CheckTests,
+        OutputUnknownError,
+        ProgramOutput,
+        iter_run_outputs,
+        iter_run_tests,
     )
     from repotrial.api._page import PageInsideRunError, PageWriteError, WrittenPage, write_run_page
     from repotrial.api._recompute import DecisionInvalidError, RecomputedRun, decide_run, recompute_run
@@ -194,6 +202,7 @@ if TYPE_CHECKING:
     from repotrial.run import Handover, HumanUnavailableError, NobodyAsksError, Stopper
     from repotrial.sandbox import Capabilities, Level
     from repotrial.score import (
+        CheckResult,
         Cost,
         EventPointer,
         GateResult,
@@ -209,6 +218,7 @@ if TYPE_CHECKING:
         DoesNotHold,
         Exited,
         Holds,
+        KeptStream,
         Marker,
         NotStarted,
         PublicKey,
@@ -241,7 +251,10 @@ __all__ = [
     "CertificateValid",
     "Certification",
     "CertificationRequest",
+    "ChangeLostError",
     "Check",
+    "CheckResult",
+    "CheckTests",
     "CheckedNeed",
     "CommandResult",
     "CommitContract",
@@ -277,6 +290,7 @@ __all__ = [
     "Inventory",
     "JudgedRun",
     "KeptItem",
+    "KeptStream",
     "KeyDescription",
     "Level",
     "LoadedContract",
@@ -294,6 +308,7 @@ __all__ = [
     "NormalizationRequest",
     "NormalizedTask",
     "NotStarted",
+    "OutputUnknownError",
     "PageInsideRunError",
     "PageWriteError",
     "PairedSummary",
@@ -301,6 +316,7 @@ __all__ = [
     "PredictionsError",
     "ProbeReport",
     "Problem",
+    "ProgramOutput",
     "PublicKey",
     "RecomputedRun",
     "Replay",
@@ -375,6 +391,8 @@ __all__ = [
     "find_run_directories",
     "fix_machine",
     "install_named_agent",
+    "iter_run_outputs",
+    "iter_run_tests",
     "iter_run_timeline",
     "judge_run",
     "list_agents",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Literal, NamedTuple, TypeAlias
 import msgspec
 
 from repotrial._core.absence import Unknown
+from repotrial._core.digest import digest_bytes
+from repotrial._core.errors import EvidenceError
 from repotrial.api._directories import build_run_paths, find_run_directories
 from repotrial.score import (
     AgentIdentity,
@@ -26,6 +29,7 @@ from repotrial.score import (
 from repotrial.trace import Manifest
 
 __all__ = [
+    "ChangeLostError",
     "JudgedRun",
     "RunEntry",
     "RunFilter",
@@ -40,6 +44,18 @@ __all__ = [
 ]
 
 RunStatusWord: TypeAlias = Literal["success", "failure", "acceptance-error", "invalid"]
+
+
+_EMPTY = digest_bytes(b"")
+
+
+class ChangeLostError(EvidenceError):
+    """The record speaks of a change, and `change.patch` is gone, cannot be read, or is another one."""
+
+    code = "change-lost"
+    default_hint = (
+        "restore change.patch from the original run directory; check it with `repotrial run verify`"
+    )
 
 
 class RunEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,9 +163,26 @@ def score_run(directory: Path) -> ScoredRun:
 
 
 def load_change(directory: Path) -> bytes:
-    """The change that was judged, as a patch; empty where the run left none."""
-    change = judge_run(directory).evidence.change
-    return b"" if isinstance(change, Unknown) else change
+    """The change that was judged, as a patch; empty where the run left none, or ended before.
+
+    Raises:
+        RunDirectoryMissingError: there is no run.
+        ChangeLostError: there was a change, and the file does not have it.
+    """
+    paths = build_run_paths(directory)
+    evidence = load_evidence(paths.root)
+    change = evidence.change
+    recorded = None if evidence.patch is None else evidence.patch.event.patch_digest
+    if isinstance(change, Unknown):
+        # Without a file: a change that the record says was empty, or a run that ended before there was one.
+        if recorded == _EMPTY or (recorded is None and not os.path.lexists(paths.change)):
+            return b""
+        raise ChangeLostError(f"{paths.root}/{change.reason}; the record speaks of a change")
+    if recorded is not None and digest_bytes(change) != recorded:
+        raise ChangeLostError(
+            f"{paths.change}: expected the change that was judged, {recorded}, found {digest_bytes(change)}"
+        )
+    return change
 
 
 def iter_judged_runs(directory: Path) -> Iterator[JudgedRun]:

@@ -210,7 +210,8 @@ def _check_ids(guess: InventoryGuess | None) -> list[Problem]:
             file=CONTRACT_FILE,
             field="checks[0].inventory",
             message=f"expected the id of every test, found that {sentence}",
-            hint="run the check on the reference change and add the ids",
+            hint="run the check on the reference change (`repotrial run start DIR --agent reference`) and "
+            "add the ids that `repotrial run show RUN_DIR --tests CHECK` lists",
         )
         for sentence in guess.unknown
     ]

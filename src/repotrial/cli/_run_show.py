@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from repotrial.api import TimelineRow
@@ -35,7 +35,7 @@ def _complete_type(incomplete: str) -> list[str]:
     return [name for name in api.list_event_types() if name.startswith(incomplete)]
 
 
-def show(
+def show(  # noqa: PLR0913 - one option for each part of a run
     directories: Annotated[
         list[Path],
         typer.Argument(
@@ -55,8 +55,25 @@ def show(
             autocompletion=_complete_type,
         ),
     ] = None,
+    outputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--output",
+            metavar="NAME",
+            help="What a check printed, or `agent` (its program), `patch` (applying it), `all` (repeatable).",
+        ),
+    ] = None,
+    tests: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tests",
+            metavar="CHECK",
+            help="Every test that a check reported, with its outcome; `all` for all checks (repeatable).",
+        ),
+    ] = None,
     json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object per event, one per line.")
+        bool,
+        typer.Option("--json", help="Print one JSON object per event (output, list of tests), one per line."),
     ] = False,
 ) -> None:
     """Show the verdict on a run and what happened in it, event by event.
@@ -66,54 +83,81 @@ def show(
     from repotrial.cli._batch import skip_files
     from repotrial.cli._output import Screen
 
-    if json and (verdict or diff):
-        raise UsageError(
-            "expected --json alone, for events, found it with --verdict or --diff",
-            hint="`repotrial run score --json` prints the verdict; the change is in change.patch",
-        )
-    chosen = skip_files(directories)
-    if json and len(chosen) > 1:
-        raise UsageError(
-            f"expected one run with --json, found {len(chosen)}: events do not name their run",
-            hint="give one command for each run, or `repotrial run score --json` for all verdicts",
-        )
-    is_all = not (verdict or timeline or diff or types or json)
     wanted = _Wanted(
-        verdict=verdict or is_all,
+        verdict=verdict,
         change=diff,
-        events=bool(timeline or types or json or is_all),
+        tests=tuple(tests or ()),
+        outputs=tuple(outputs or ()),
+        events=bool(timeline or types),
         types=frozenset(types or ()),
     )
+    if not any(wanted):
+        wanted = wanted._replace(verdict=not json, events=True)
+    chosen = skip_files(directories)
+    if json:
+        _verify_one_kind(wanted, chosen)
     screen = Screen()
+    is_complete = True
     for directory in chosen:
         if len(chosen) > 1:
             screen.line((f"{directory}:", "bold"))
-        _show_run(screen, directory, wanted, json=json)
+        is_complete &= _show_run(screen, directory, wanted, json=json)
+    if not is_complete:
+        raise typer.Exit(ExitCode.DOES_NOT_HOLD)
 
 
 class _Wanted(NamedTuple):
     verdict: bool
     change: bool
+    tests: tuple[str, ...]
+    outputs: tuple[str, ...]
     events: bool
     types: frozenset[str]
 
 
-def _show_run(screen: Screen, directory: Path, wanted: _Wanted, *, json: bool) -> None:
+def _verify_one_kind(wanted: _Wanted, chosen: list[Path]) -> None:
+    """JSON lines name neither their run nor what they are."""
+    if wanted.verdict or wanted.change:
+        raise UsageError(
+            "expected --json alone, for events, or with --output or --tests, found --verdict or --diff",
+            hint="`repotrial run score --json` prints the verdict; the change is in change.patch",
+        )
+    if sum(map(bool, (wanted.events, wanted.tests, wanted.outputs))) > 1:
+        raise UsageError(
+            "expected --json with one of events, --output and --tests, found several",
+            hint="give one command for each",
+        )
+    if len(chosen) > 1:
+        raise UsageError(
+            f"expected one run with --json, found {len(chosen)}: events do not name their run",
+            hint="give one command for each run, or `repotrial run score --json` for all verdicts",
+        )
+
+
+def _show_run(screen: Screen, directory: Path, wanted: _Wanted, *, json: bool) -> bool:
+    """Whether all that was asked for is as it was recorded."""
     from repotrial import api
     from repotrial.cli._output import print_json_line
+    from repotrial.cli._run_output import show_outputs, show_tests
     from repotrial.cli._run_verdict import print_verdict
 
     rows = api.iter_run_timeline(directory)  # refuses what is no run directory
+    is_complete = True
     if wanted.verdict:
         print_verdict(screen, api.judge_run(directory))
     if wanted.change:
         _show_change(screen, directory)
+    if wanted.tests:
+        is_complete &= show_tests(screen, directory, wanted.tests, json=json)
+    if wanted.outputs:
+        is_complete &= show_outputs(screen, directory, wanted.outputs, json=json)
     if wanted.events:
         for row in _select(rows, wanted.types):
             if json:
                 print_json_line(row)
             else:
                 _show_row(screen, row)
+    return is_complete
 
 
 def _show_change(screen: Screen, directory: Path) -> None:

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 from repotrial.cli._options import JsonFlag, RunDirectories
 
 if TYPE_CHECKING:
-    from repotrial.api import JudgedRun, ScoreCard, ScoredRun
+    from repotrial.api import CheckResult, JudgedRun, ScoreCard, ScoredRun
     from repotrial.cli._output import Screen
 
 __all__ = ["print_verdict", "score"]
 
 _MOST_LINES = 8
+_MOST_FAILING = 40
+_MOST_IN_REASON = 3
+"""So many failing tests the reason of a check names itself."""
 
 
 def score(directories: RunDirectories, *, json: JsonFlag = False) -> None:
@@ -70,6 +73,7 @@ def print_verdict(screen: Screen, run: JudgedRun) -> None:
             (word, style),
             f"  {result.judge}, twins {result.twins}, {seconds:.1f} s",
         )
+        _print_failing(screen, result)
     screen.line(f"  score {entry.score or '-'}")
     if entry.is_unanswered:
         screen.line(("  no model answered", "bold yellow"), f": {UNANSWERED}")
@@ -86,6 +90,17 @@ def _print_reasons(screen: Screen, run: JudgedRun) -> None:
         _print_some(screen, [f"{reason.code}: {reason.message}" for reason in run.reasons])
     elif card.status.ended_by != "none" or card.status.fault != "none":
         screen.line(f"  ended by {card.status.ended_by}, fault {card.status.fault}")
+
+
+def _print_failing(screen: Screen, result: CheckResult) -> None:
+    """The tests that failed, where the reasons above leave some out."""
+    if result.failing_count <= _MOST_IN_REASON:
+        return
+    for test in result.failing_tests[:_MOST_FAILING]:
+        screen.line(f"      {test}")
+    left_out = result.failing_count - min(_MOST_FAILING, len(result.failing_tests))
+    if left_out > 0:
+        screen.line((f"      … and {left_out} more: `--tests {result.check}` lists all", "dim"))
 
 
 def _print_notes(screen: Screen, card: ScoreCard) -> None:

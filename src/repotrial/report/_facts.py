@@ -267,5 +267,9 @@ def build_commands(run_name: str) -> list[Command]:
             purpose="Rebuild the change from the trace and judge it again",
             line=f"repotrial run replay {name} --contract CONTRACT_DIR",
         ),
+        Command(
+            purpose="All that the agent's program and the checks printed, as far as it was kept",
+            line=f"repotrial run show {name} --output all",
+        ),
         Command(purpose="Every event, in a line each", line=f"repotrial run show {name}"),
     ]

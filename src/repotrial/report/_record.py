@@ -8,6 +8,7 @@ import msgspec
 
 from repotrial._core.absence import Unknown
 from repotrial._core.errors import EvidenceError
+from repotrial.report._printed import PrintedKeeper, PrintedPage
 from repotrial.trace import (
     AcceptanceExecution,
     BlobStore,
@@ -62,11 +63,13 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     ceilings: dict[str, int]
     """The time that each check was allowed; absent where there was no ceiling."""
     briefing: BriefingText | Unknown
+    printed: PrintedPage
+    """What programs printed."""
 
 
 def read_record(paths: RunPaths, *, verified_count: int) -> Record:
     """Walk the verified events once; what cannot be read ends the walk, and the verdict says why."""
-    walk = _Walk(BlobStore(paths.blobs))
+    walk = _Walk(paths)
     try:
         for event in islice(iter_events(paths.trace, allow_torn_tail=True), verified_count):
             walk.take(event)
@@ -76,8 +79,9 @@ def read_record(paths: RunPaths, *, verified_count: int) -> Record:
 
 
 class _Walk:
-    def __init__(self, blobs: BlobStore) -> None:
-        self._blobs = blobs
+    def __init__(self, paths: RunPaths) -> None:
+        self._blobs = BlobStore(paths.blobs)
+        self._printed = PrintedKeeper(paths)
         self._first_us: int | None = None
         self._last_us = 0
         self._entered: list[tuple[str, int, int]] = []
@@ -91,6 +95,7 @@ class _Walk:
         self._first_us = event.t if self._first_us is None else self._first_us
         self._last_us = max(self._last_us, event.t)
         now = event.t - self._first_us
+        self._printed.take(event)
         match event.payload:
             case PhaseChanged(phase=phase):
                 self._entered.append((phase, now, event.seq))
@@ -147,6 +152,7 @@ class _Walk:
             alerts=tuple(self._alerts),
             ceilings=self._ceilings,
             briefing=self._briefing,
+            printed=self._printed.build(),
         )
 
 

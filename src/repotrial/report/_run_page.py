@@ -74,6 +74,7 @@ def build_run_page(run_directory: Path) -> str:
         grade=build_grade_page(card.graded),
         change=build_change_page(evidence.change),
         briefing=record.briefing,
+        printed=record.printed,
         strip=build_strip(record),
         total_us=record.total_us,
         timeline=build_timeline(paths, cited=cited, verified_count=verified_count),

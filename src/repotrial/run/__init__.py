@@ -75,7 +75,12 @@ if TYPE_CHECKING:
     from repotrial.run._progress import RunListener, SilentListener
     from repotrial.run._replay import Divergence, Replay, ReplayMismatchError, ReplayRequest, replay_run
     from repotrial.run._request import RunRequest, build_spec
-    from repotrial.run._results import ResultsUnreadableError
+    from repotrial.run._results import (
+        RecordedTests,
+        ResultsUnreadableError,
+        list_recorded_tests,
+        read_recorded_tests,
+    )
     from repotrial.run._seeds import build_seeds, spawn_seed
     from repotrial.run._setup_network import ProxiedSetup
     from repotrial.run._stop import Stopper
@@ -124,6 +129,7 @@ __all__ = [
     "ProviderConfig",
     "ProviderUpstream",
     "ProxiedSetup",
+    "RecordedTests",
     "RecordingUpstream",
     "ReferenceAgent",
     "ReferenceMissingError",
@@ -158,6 +164,7 @@ __all__ = [
     "find_variants",
     "install_agent",
     "list_adapters",
+    "list_recorded_tests",
     "list_twins",
     "load_adapter",
     "load_agent_file",
@@ -168,6 +175,7 @@ __all__ = [
     "open_attempt",
     "open_default_loop",
     "put_answer",
+    "read_recorded_tests",
     "refuse_handover",
     "remove_unfinished",
     "replay_run",

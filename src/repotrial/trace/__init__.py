@@ -180,6 +180,7 @@ from repotrial.trace._payloads.oversight import (
     Throttle,
     TransitionStatus,
 )
+from repotrial.trace._printed import KeptStream, PrintingProgram, find_program, load_stream
 from repotrial.trace._private_file import PrivateFileError
 from repotrial.trace._reader import MalformedEventError, TornTailError, iter_events
 from repotrial.trace._redaction import (
@@ -320,6 +321,7 @@ __all__ = [
     "InterventionBasis",
     "Justification",
     "KeptPayload",
+    "KeptStream",
     "KeyNotWritableError",
     "Lockfile",
     "LogPointer",
@@ -353,6 +355,7 @@ __all__ = [
     "PayloadRefusedError",
     "Phase",
     "PhaseChanged",
+    "PrintingProgram",
     "PrivateFileError",
     "Prompt",
     "PromptDigest",
@@ -449,6 +452,7 @@ __all__ = [
     "check_run",
     "escape_bytes",
     "escape_text",
+    "find_program",
     "find_signer",
     "is_computed",
     "iter_events",
@@ -463,6 +467,7 @@ __all__ = [
     "load_public_key",
     "load_seal",
     "load_secrets_file",
+    "load_stream",
     "parse_statement",
     "seal_run",
     "sign_statement",

@@ -56,7 +56,7 @@ from repotrial.trace._reader import iter_events
 from repotrial.trace._rundir import RunPaths
 from repotrial.trace._said import read_said
 
-__all__ = ["Marker", "TimelineRow", "iter_timeline"]
+__all__ = ["Marker", "TimelineRow", "describe_exit", "describe_outcome", "iter_timeline"]
 
 MAX_SUMMARY_CHARACTERS = 200
 MAX_SAID_CHARACTERS = 400
@@ -157,7 +157,7 @@ def _action(payload: ToolInvocation | WorkspaceMutation) -> str:
         case ToolInvocation():
             called = _command(payload.command) if payload.command else _body(payload.arguments)
             # Of most calls of tools only their words are seen, and that is no news.
-            ended = "" if isinstance(payload.exit, ExitUnknown) else f" → {_exit(payload.exit)}"
+            ended = "" if isinstance(payload.exit, ExitUnknown) else f" → {describe_exit(payload.exit)}"
             return f"{payload.tool}{ended}: {called}"
         case WorkspaceMutation():
             paths = ", ".join(f"{_tag(change)} {change.path}" for change in payload.changes[:5])
@@ -166,7 +166,7 @@ def _action(payload: ToolInvocation | WorkspaceMutation) -> str:
 
 
 def _execution(payload: PatchApplication | BuildCheck | StaticCheck | AcceptanceExecution) -> str:
-    ended = f"{_outcome(payload.outcome)} ({_exit(payload.exit)})"
+    ended = f"{describe_outcome(payload.outcome)} ({describe_exit(payload.exit)})"
     match payload:
         case PatchApplication():
             refused = len(payload.rejected_paths) + len(payload.conflict_paths)
@@ -275,7 +275,8 @@ def _command(command: Command) -> str:
     return " ".join(command.argv)
 
 
-def _exit(status: ExitStatus) -> str:
+def describe_exit(status: ExitStatus) -> str:
+    """How a program ended, in words; they may quote what somebody wrote."""
     match status:
         case Exited():
             return f"exit {status.code}"
@@ -289,7 +290,8 @@ def _exit(status: ExitStatus) -> str:
             return "exit unknown"
 
 
-def _outcome(outcome: CheckOutcome) -> str:
+def describe_outcome(outcome: CheckOutcome) -> str:
+    """What a check says, in words; they may quote what somebody wrote."""
     match outcome:
         case Passed():
             return "pass"

@@ -24,6 +24,8 @@ HOSTILE = (
     "\x1b[31mred\x1b]8;;http://example.org\x07link \u202egnp.exe\u202c"
     "\u2066\u2069\u200b\u200f\x00\x7f\x85\u2028"
 )
+PRINTED = b"</pre></details></td></tr><script>alert(1)</script>\n" + HOSTILE.encode() + b"\xff\n"
+"""What a program prints to get out of where it is shown."""
 QUOTED = HOSTILE.replace("\x00", "").encode().replace(b"\\", b"\\\\").replace(b'"', b'\\"')
 LINE = HOSTILE.replace("\n", "").encode()
 
@@ -48,13 +50,19 @@ def hostile_run(root: Path, patch: bytes = PATCH) -> Path:
     body = run.builder.writer.body
     run.builder.add(BriefingEvent(issue=body(b"x"), obligations=(), delivered=body(HOSTILE.encode())))
     run.builder.tool(arguments=HOSTILE, output=HOSTILE.encode())
+    run.builder.program(stdout=PRINTED, stderr=PRINTED)
     run.alert("network-attempt", monitor=f"m{HOSTILE}")
     run.alert(f"rule{HOSTILE}")
     run.end_acting(rationale=HOSTILE, code=f"c{HOSTILE}")
     run.apply(rejected_paths=(HOSTILE,), conflict_paths=(f"c{HOSTILE}",), stripped_paths=(HOSTILE,))
     for check in CHECKS:
         if check is UNIT:
-            run.check(check, Failed(summary=HOSTILE), failing=build_test_ids([HOSTILE, "t" * 60_000]))
+            run.check(
+                check,
+                Failed(summary=HOSTILE),
+                failing=build_test_ids([HOSTILE, "t" * 60_000]),
+                output=PRINTED,
+            )
         else:
             run.check(check, collisions=(HOSTILE,), removed=(HOSTILE,), output=HOSTILE.encode())
     return run.finish()
@@ -75,6 +83,7 @@ def test_hostile_text_stays_text(tmp_path: Path) -> None:
     assert "{{ 7*7 }}" in page.text, "templates do not run what a run says"
     assert r"\x1b[31mred" in page.text
     assert r"\u202egnp.exe" in page.text
+    assert page.text.count("</pre></details></td></tr><script>alert(1)</script>") == 3
 
 
 def test_the_name_of_a_directory_is_hostile_too(tmp_path: Path) -> None:

@@ -170,3 +170,60 @@ def test_deviations_and_commands_are_listed(tmp_path: Path) -> None:
     assert "root-seed expected the planned root seed 20260307, found 7" in text
     for verb in ("verify", "score", "replay", "show"):
         assert f"repotrial run {verb} 'a run'" in text
+
+
+def test_what_a_failed_check_printed_last_stands_with_it(tmp_path: Path) -> None:
+    run = ScoreRun(tmp_path / "run")
+    run.end_acting()
+    run.apply()
+    printed = b"".join(b"line %d\n" % number for number in range(100))
+    for check in CHECKS:
+        if check is UNIT:
+            run.check(check, FAILED, output=printed)
+            run.check(check, HUNG, subject="reference", output=b"control says")
+        else:
+            run.check(check, output=b"all is well")
+    html = build_run_page(run.finish())
+    text = read_page(html).text
+    assert "Output: plain run, attempt 1 (exit 1, event 8 ) stdout: the end of 790 bytes line 60 line" in text
+    assert "line 99" in text
+    assert "line 59" not in text
+    assert "Output: control: plain run on the reference, attempt 1" in text
+    assert "control says" in text
+    assert "all is well" not in text, "of what passed, nothing is asked"
+    assert "<details><summary>Output: " in html, "closed until somebody asks"
+
+
+def test_what_the_agents_program_printed_is_on_the_page(tmp_path: Path) -> None:
+    run = ScoreRun(tmp_path / "run")
+    run.builder.program(stdout=b"I am stuck\n" + b"x" * 100_000)
+    run.end_acting()
+    text = page_of(run.finish()).text
+    assert "Output: the agent's program (exit 3, event 4 ) stdout: 100011 bytes, of which the first" in text
+    assert "left I am stuck xxx" in text
+    assert "stderr: 3 bytes oh" in text
+    assert "None is on record." in page_of(write_run(tmp_path / "other")).text
+
+
+def test_output_that_is_lost_is_not_taken_for_none(tmp_path: Path) -> None:
+    run = ScoreRun(tmp_path / "run")
+    run.builder.program(stdout=b"x" * 20_000)
+    run.end_acting()
+    directory = run.finish()
+    for blob in [path for path in (directory / "blobs").rglob("*") if path.is_file()]:
+        blob.unlink()
+    html = build_run_page(directory)
+    text = read_page(html).text
+    assert "stdout: 20000 bytes, of which the first 4096 are left Not as it was recorded: blobs/" in text
+    assert str(tmp_path) not in html
+
+
+def test_many_outputs_are_cut_with_a_note(tmp_path: Path) -> None:
+    run = ScoreRun(tmp_path / "run")
+    run.end_acting()
+    run.apply()
+    for _ in range(7):
+        run.check(UNIT, FAILED, output=b"\x1b" * 30_000)
+    html = build_run_page(run.finish())
+    assert "3 more outputs are left out" in read_page(html).text
+    assert len(html) < 400_000

@@ -11,6 +11,7 @@ from repotrial.run._results._model import (
     clean_id,
 )
 from repotrial.run._results._parse import parse_results
+from repotrial.run._results._recorded import RecordedTests, list_recorded_tests, read_recorded_tests
 from repotrial.run._results._summary import ResultsSummary, merge_results
 
 __all__ = [
@@ -18,12 +19,15 @@ __all__ = [
     "MAX_RESULTS",
     "MAX_RESULTS_BYTES",
     "InventoryVerdict",
+    "RecordedTests",
     "ResultsSummary",
     "ResultsUnreadableError",
     "TestOutcome",
     "TestResult",
     "clean_id",
     "hold_against_inventory",
+    "list_recorded_tests",
     "merge_results",
     "parse_results",
+    "read_recorded_tests",
 ]

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         lock_contract,
         verify_lock,
     )
-    from repotrial.api._costs import RunCost, price_run
+    from repotrial.api._costs import RunCost, load_prices, price_run, price_run_by
     from repotrial.api._directories import (
         ContractDirectoryMissingError,
         NoRunsError,
@@ -94,7 +94,8 @@ if TYPE_CHECKING:
     )
     from repotrial.api._page import PageInsideRunError, PageWriteError, WrittenPage, write_run_page
     from repotrial.api._recompute import DecisionInvalidError, RecomputedRun, decide_run, recompute_run
-    from repotrial.api._replays import Divergence, Replay, replay_run
+    from repotrial.api._records import RecordBrokenError
+    from repotrial.api._replays import Divergence, NothingToReplayError, Replay, replay_run
     from repotrial.api._retrieval import (
         Normalization,
         NormalizationRequest,
@@ -294,6 +295,7 @@ __all__ = [
     "NormalizationRequest",
     "NormalizedTask",
     "NotStarted",
+    "NothingToReplayError",
     "PageInsideRunError",
     "PageWriteError",
     "PairedSummary",
@@ -303,6 +305,7 @@ __all__ = [
     "Problem",
     "PublicKey",
     "RecomputedRun",
+    "RecordBrokenError",
     "Replay",
     "ReportFormat",
     "ReportFormatError",
@@ -386,6 +389,7 @@ __all__ = [
     "load_change",
     "load_contract",
     "load_own_public_key",
+    "load_prices",
     "load_public_keys",
     "load_swebench_instances",
     "lock_contract",
@@ -395,6 +399,7 @@ __all__ = [
     "parse_schema_version",
     "plan_trials",
     "price_run",
+    "price_run_by",
     "probe_sandbox",
     "prune_cache",
     "read_budgets",

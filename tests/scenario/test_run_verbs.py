@@ -210,6 +210,15 @@ def test_versions_of_a_contract_are_pooled_only_on_request_and_with_a_label(
     ended = call(capsys, "run", "summary", runs)
     assert ended.status == 2
     assert "error[mixed-versions]" in ended.err
+    assert "--pool-versions" in ended.err
+    names = [line.split()[0] for line in call(capsys, "run", "list", runs).out.splitlines()[1:-1]]
+    assert len(set(names)) == 2
+    for name in names:
+        assert name in ended.err
+        (row,) = load_json(capsys, "run", "summary", runs, "--contract", name)["aggregate"]["by_version"]
+        assert row["attempted"] == 1
+        (entry,) = load_json(capsys, "run", "list", runs, "--contract", f"f*@{name[6:10]}")
+        assert entry["contract_version_id"].removeprefix("sha256:").startswith(name.removeprefix("first@"))
     pooled = call(capsys, "run", "summary", runs, "--pool-versions")
     assert pooled.status == 0
     assert "POOLED over several versions of: first" in pooled.out

@@ -70,6 +70,7 @@ if TYPE_CHECKING:
         list_runs,
         load_change,
         score_run,
+        shorten_contract,
     )
     from repotrial.api._machine import (
         CommandResult,
@@ -202,6 +203,7 @@ if TYPE_CHECKING:
         MixedVersionsError,
         Scorable,
         ScoreCard,
+        shorten_version,
     )
     from repotrial.trace import (
         AspectVerdict,
@@ -408,7 +410,9 @@ __all__ = [
     "report_retrieval",
     "run_doctor",
     "score_run",
+    "shorten_contract",
     "shorten_label",
+    "shorten_version",
     "show_key",
     "summarize_runs",
     "validate_retrieval",

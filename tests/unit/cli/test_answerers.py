@@ -141,6 +141,31 @@ def test_labels_of_agents_are_short_for_people_and_whole_for_programs(
     assert whole["agents"][1]["agent"] == f"pi@0.73.1/gpt-5.4/{ONE}"
 
 
+def test_all_tables_of_a_summary_tell_the_same_agents_apart(
+    study: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who answered makes another agent: its runs are not pooled further down."""
+    whole = json.loads(call(capsys, "run", "summary", study, "--json").out)
+    names = [found["agent"] for found in whole["agents"]]
+    assert len(names) == 3
+    for table in ("by_version", "by_agent"):
+        assert [row["agent_label"] for row in whole["aggregate"][table]] == names
+        assert {row["attempted"] for row in whole["aggregate"][table]} == {1}
+    said = call(capsys, "run", "summary", study).out
+    for name in ("goose", "pi@0.73.1/gpt-5.4/script 0a0a0a0a", "pi@0.73.1/gpt-5.4/script b1b1b1b1"):
+        below = said.partition("by contract version")[2]
+        assert sum(f"  {name}  " in line for line in below.splitlines()) == 1
+
+
+def test_an_agent_that_nobody_is_gets_the_names_of_those_that_are_there(
+    study: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = call(capsys, "run", "summary", study, "--agent", "nope")
+    assert ended.status == 2
+    assert "of the agents: goose, pi; on the contracts: wide-chars@" in ended.err
+    assert "fix: name one of these with --agent or --contract" in ended.err
+
+
 @pytest.mark.parametrize("name", ["pi@0.73.1/gpt-5.4/script b", f"pi@0.73.1/gpt-5.4/{OTHER}"])
 def test_agents_are_compared_by_as_much_of_their_names_as_tells_them_apart(
     name: str, study: Path, capsys: pytest.CaptureFixture[str]

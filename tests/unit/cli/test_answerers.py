@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from functools import partial
 from pathlib import Path
 from unittest import mock
@@ -10,6 +11,9 @@ from unittest import mock
 import msgspec
 import pytest
 
+from repotrial import api
+from repotrial.cli._output import Screen
+from repotrial.cli._run_tally import Tally
 from repotrial.contract import AgentConfiguration
 from repotrial.report import build_run_page, describe_answerer, shorten_digests
 from repotrial.trace import RunFacts, Signal
@@ -192,3 +196,20 @@ def test_a_whole_name_goes_before_a_beginning(tmp_path: Path, capsys: pytest.Cap
     write(tmp_path / "runs" / "b", agent="pi-other")
     ended = call(capsys, "run", "summary", tmp_path / "runs", "--compare", "pi,pi-")
     assert "pi less pi-other" in ended.out
+
+
+def test_one_contract_is_one_contract(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ended = call(capsys, "run", "summary", study, "--compare", "pi@0.73.1/gpt-5.4/script b,goose")
+    assert "over 1 contract that both have" in ended.out
+
+
+def test_the_next_command_can_be_copied_into_a_shell(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = tmp_path / "Prüf ordner"
+    tally = Tally()
+    (entry,) = api.list_runs(write(runs / "one"), api.RunFilter())
+    tally.count(api.RunScored(run_id="run-1", entry=entry))
+    tally.report(Screen(), runs, is_stopped=False, json=False)
+    hint = capsys.readouterr().out.splitlines()[-1]
+    assert shlex.split(hint) == ["next:", "repotrial", "run", "summary", str(runs)]

@@ -128,3 +128,23 @@ def test_a_change_that_was_taken_away_after_sealing_is_no_stopped_run(
     ended = call(capsys, "run", "replay", run.paths.root, "--contract", tmp_path)
     assert ended.status == 1
     assert "change.patch: expected the sealed file, found none" in ended.err
+
+
+@pytest.mark.parametrize("words", [("verify",), ("cost",), ("verify", "--key", "nothere.pem")])
+def test_a_file_that_is_not_there_is_named_once_and_in_words(
+    words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = write_run(tmp_path / "run")
+    _lose(run)
+    ended = call(capsys, "run", words[0], run, *words[1:])
+    said = ended.out + ended.err
+    assert "No such file or directory" in said
+    assert "Errno" not in said
+
+
+def test_a_replay_is_not_recorded_in_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "taken").write_text("")
+    run = write_run(tmp_path / "run")
+    ended = call(capsys, "run", "replay", run, "--contract", tmp_path, "--runs", tmp_path / "taken")
+    assert ended.status == 2
+    assert "error[not-a-runs-directory]" in ended.err

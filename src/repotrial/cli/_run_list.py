@@ -26,7 +26,7 @@ ContractPattern: TypeAlias = Annotated[
     typer.Option(
         "--contract",
         metavar="ID[@VERSION]",
-        help="Only runs on this contract, * and ? match; of versions that begin so.",
+        help="Only runs on this contract, * and ? match; with @, only on versions that begin so.",
     ),
 ]
 StatusWord: TypeAlias = Literal["success", "failure", "acceptance-error", "invalid"]

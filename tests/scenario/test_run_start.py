@@ -196,9 +196,10 @@ def test_a_place_where_nothing_can_be_kept_is_refused_before_anything_starts(
 ) -> None:
     contract = court.write_contract()
     court.runs.write_text("in the way")
-    ended = court.start(capsys, contract, "--agent", "noop")
-    assert (ended.status, ended.out) == (3, "")
-    assert f"error[runs-directory] {court.runs}: expected a directory for runs" in ended.err
+    for place in (court.runs, court.runs / "below"):
+        ended = court.start(capsys, contract, "--agent", "noop", "--runs", place)
+        assert (ended.status, ended.out) == (2, "")
+        assert f"error[not-a-runs-directory] {place}: expected a directory for runs" in ended.err
 
 
 def test_a_stale_lock_is_refused_before_anything_starts(

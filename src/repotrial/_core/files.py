@@ -6,7 +6,12 @@ import contextlib
 import os
 from pathlib import Path
 
-__all__ = ["sync_directory", "write_atomic"]
+__all__ = ["describe_refusal", "sync_directory", "write_atomic"]
+
+
+def describe_refusal(error: Exception) -> str:
+    """What the system said about a path that the message names already: neither its number nor the path."""
+    return getattr(error, "strerror", None) or str(error)
 
 
 def write_atomic(

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         lock_contract,
         verify_lock,
     )
-    from repotrial.api._costs import RunCost, price_run
+    from repotrial.api._costs import RunCost, load_prices, price_run, price_run_by
     from repotrial.api._directories import (
         ContractDirectoryMissingError,
         NoRunsError,
@@ -71,6 +71,7 @@ if TYPE_CHECKING:
         list_runs,
         load_change,
         score_run,
+        shorten_contract,
     )
     from repotrial.api._machine import (
         CommandResult,
@@ -102,7 +103,8 @@ if TYPE_CHECKING:
     )
     from repotrial.api._page import PageInsideRunError, PageWriteError, WrittenPage, write_run_page
     from repotrial.api._recompute import DecisionInvalidError, RecomputedRun, decide_run, recompute_run
-    from repotrial.api._replays import Divergence, Replay, replay_run
+    from repotrial.api._records import RecordBrokenError
+    from repotrial.api._replays import Divergence, NothingToReplayError, Replay, replay_run
     from repotrial.api._retrieval import (
         Normalization,
         NormalizationRequest,
@@ -210,6 +212,7 @@ if TYPE_CHECKING:
         MixedVersionsError,
         Scorable,
         ScoreCard,
+        shorten_version,
     )
     from repotrial.trace import (
         AspectVerdict,
@@ -308,6 +311,7 @@ __all__ = [
     "NormalizationRequest",
     "NormalizedTask",
     "NotStarted",
+    "NothingToReplayError",
     "OutputUnknownError",
     "PageInsideRunError",
     "PageWriteError",
@@ -319,6 +323,7 @@ __all__ = [
     "ProgramOutput",
     "PublicKey",
     "RecomputedRun",
+    "RecordBrokenError",
     "Replay",
     "ReportFormat",
     "ReportFormatError",
@@ -404,6 +409,7 @@ __all__ = [
     "load_change",
     "load_contract",
     "load_own_public_key",
+    "load_prices",
     "load_public_keys",
     "load_swebench_instances",
     "lock_contract",
@@ -413,6 +419,7 @@ __all__ = [
     "parse_schema_version",
     "plan_trials",
     "price_run",
+    "price_run_by",
     "probe_sandbox",
     "prune_cache",
     "read_budgets",
@@ -421,7 +428,9 @@ __all__ = [
     "report_retrieval",
     "run_doctor",
     "score_run",
+    "shorten_contract",
     "shorten_label",
+    "shorten_version",
     "show_key",
     "summarize_runs",
     "validate_retrieval",

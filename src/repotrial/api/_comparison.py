@@ -6,7 +6,9 @@ from pathlib import Path
 
 import msgspec
 
+from repotrial.api._directories import build_run_paths
 from repotrial.api._entries import JudgedRun, RunEntry, judge_run
+from repotrial.api._records import verify_record
 from repotrial.score import ScoreCard
 from repotrial.trace import Difference, Manifest, list_differences
 
@@ -42,7 +44,13 @@ class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare_runs(one: Path, other: Path) -> RunComparison:
-    """Judge two runs anew and say whether they may be compared."""
+    """Judge two runs anew and say whether they may be compared.
+
+    Raises:
+        RecordBrokenError: one of them has no record that holds, so nobody knows what would be compared.
+    """
+    for directory in (one, other):
+        verify_record(build_run_paths(directory), action="be compared")
     left, right = judge_run(one), judge_run(other)
     differences = tuple(_list_differences(left, right))
     return RunComparison(

@@ -9,17 +9,20 @@ import msgspec
 from repotrial._core.errors import RepoTrialError
 from repotrial.api._answerer import is_notional
 from repotrial.api._directories import build_run_paths
+from repotrial.api._records import find_gap
 from repotrial.contract import parse_run_spec
 from repotrial.cost import (
     CostStatement,
     Metered,
     MeteredExchange,
+    PriceBook,
     Tariff,
     Usage,
     build_cost_statement,
     load_bundled_book,
     load_price_book,
 )
+from repotrial.score import load_evidence
 from repotrial.trace import (
     AcceptanceExecution,
     BuildCheck,
@@ -36,7 +39,7 @@ from repotrial.trace import (
 )
 from repotrial.trace import Usage as TraceUsage
 
-__all__ = ["RunCost", "price_run"]
+__all__ = ["RunCost", "load_prices", "price_run", "price_run_by"]
 
 _PROGRAM_START = "execve"
 _PERSON = "human"
@@ -60,6 +63,8 @@ class RunCost(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the price book is the one that was in force."""
     overspend: dict[str, str | int]
     """By how much each cap of cost or tokens was passed; none where no cap was in force."""
+    partial_because: str | None
+    """Why the amounts are those of a partial record only; null where the trace tells the whole run."""
 
 
 def price_run(directory: Path, *, prices: Path | None = None) -> RunCost:
@@ -73,8 +78,21 @@ def price_run(directory: Path, *, prices: Path | None = None) -> RunCost:
         EvidenceError: the record cannot be read.
         PriceBookError: the price book is not one.
     """
+    return price_run_by(directory, load_prices(prices))
+
+
+def load_prices(prices: Path | None) -> PriceBook:
+    """A price book, or where none is named the one that comes with this release.
+
+    Raises:
+        PriceBookError: it is not one.
+    """
+    return load_bundled_book() if prices is None else load_price_book(prices)
+
+
+def price_run_by(directory: Path, book: PriceBook) -> RunCost:
+    """As `price_run`, by a book that was loaded: once, for many runs."""
     paths = build_run_paths(directory)
-    book = load_bundled_book() if prices is None else load_price_book(prices)
     meter = _Meter(paths)
     for event in iter_events(paths.trace, allow_torn_tail=True):
         meter.take(event)
@@ -89,6 +107,7 @@ def price_run(directory: Path, *, prices: Path | None = None) -> RunCost:
         is_notional=is_notional(upstream),
         is_booked=models is not None and models.price_method == book.method,
         overspend=meter.overspend,
+        partial_because=find_gap(load_evidence(paths.root)),
     )
 
 

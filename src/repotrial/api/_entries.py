@@ -24,6 +24,7 @@ from repotrial.score import (
     Verdict,
     build_score_card,
     load_evidence,
+    shorten_version,
     write_verdict,
 )
 from repotrial.trace import Manifest
@@ -41,6 +42,7 @@ __all__ = [
     "list_runs",
     "load_change",
     "score_run",
+    "shorten_contract",
 ]
 
 RunStatusWord: TypeAlias = Literal["success", "failure", "acceptance-error", "invalid"]
@@ -132,6 +134,7 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     agent: str | None = None
     contract: str | None = None
+    """An id; with `@` behind it, only versions that begin so."""
     status: RunStatusWord | None = None
     tag: str | None = None
 
@@ -139,10 +142,23 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a run is wanted."""
         return (
             (self.agent is None or fnmatchcase(entry.agent or "", self.agent))
-            and (self.contract is None or fnmatchcase(entry.contract or "", self.contract))
+            and self.admits_contract(entry)
             and self.status in (None, entry.status)
             and (self.tag is None or any(fnmatchcase(tag, self.tag) for tag in entry.tags))
         )
+
+    def admits_contract(self, entry: RunEntry) -> bool:
+        """Whether a run is on a contract that is wanted."""
+        if self.contract is None:
+            return True
+        name, _, version = self.contract.partition("@")  # no id has one
+        found = (entry.contract_version_id or "").removeprefix("sha256:")
+        return fnmatchcase(entry.contract or "", name) and found.startswith(version.removeprefix("sha256:"))
+
+
+def shorten_contract(entry: RunEntry) -> str:
+    """A contract with its version, as `RunFilter` takes it."""
+    return f"{entry.contract or '?'}@{shorten_version(entry.contract_version_id or '?')}"
 
 
 def judge_run(directory: Path) -> JudgedRun:

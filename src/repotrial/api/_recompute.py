@@ -8,6 +8,7 @@ import msgspec
 
 from repotrial._core.errors import UsageError
 from repotrial.api._directories import build_run_paths
+from repotrial.api._records import verify_record
 from repotrial.contract import apply_caps, parse_record, parse_run_spec
 from repotrial.policy import (
     Recomputed,
@@ -45,10 +46,11 @@ def recompute_run(directory: Path) -> RecomputedRun:
     """Derive every decision of the breakers from the trace alone.
 
     Raises:
-        EvidenceError: the trace or the documents beside it cannot be read.
+        RecordBrokenError: the record is not whole, so that decisions may be missing from it.
         ThresholdsInvalidError: the thresholds are not sound.
     """
     paths = build_run_paths(directory)
+    verify_record(paths, action="be checked")
     limits = apply_caps(
         parse_record(paths.contract.read_bytes()).contract.limits,
         parse_run_spec(paths.spec.read_bytes()).configuration.caps,
@@ -57,7 +59,7 @@ def recompute_run(directory: Path) -> RecomputedRun:
     found: tuple[Recomputed, ...] = ()
     if thresholds is not None:
         found = recompute_decisions(
-            iter_events(paths.trace, allow_torn_tail=True),
+            iter_events(paths.trace),
             build_settings(limits, thresholds),
             read=build_body_reader(paths.blobs),
         )

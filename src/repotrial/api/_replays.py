@@ -4,22 +4,38 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from repotrial._core.absence import Unknown
+from repotrial._core.errors import UsageError
 from repotrial.api._contracts import load_contract
 from repotrial.api._directories import build_run_paths
 from repotrial.api._machine import MachineSettings, build_installation_settings
+from repotrial.api._records import verify_record
 from repotrial.run import Divergence, Replay, ReplayRequest
 from repotrial.run import replay_run as replay
 from repotrial.sandbox import Level, open_installation
-from repotrial.trace import SecretRedactor, load_manifest, load_or_create_key
+from repotrial.trace import RunPaths, SecretRedactor, load_manifest, load_or_create_key
 
-__all__ = ["Divergence", "Replay", "replay_run"]
+__all__ = ["Divergence", "NothingToReplayError", "Replay", "replay_run"]
+
+
+class NothingToReplayError(UsageError):
+    """The run ended before a change was taken from its workspace, so there is nothing to judge again."""
+
+    code = "nothing-to-replay"
+    default_hint = "name a run that was judged: `repotrial run list` shows which were"
 
 
 def replay_run(
     run_directory: Path, contract: Path, *, runs: Path, key_file: Path, machine: MachineSettings
 ) -> Replay:
-    """Rebuild a final tree from its trace, judge it again under the same isolation, and compare (P28)."""
+    """Rebuild a final tree from its trace, judge it again under the same isolation, and compare (P28).
+
+    Raises:
+        NothingToReplayError: the run ended before a change was taken.
+        RecordBrokenError: the record is not whole.
+    """
     paths = build_run_paths(run_directory)
+    _verify_change(paths)
     loaded = load_contract(contract)
     recorded = load_manifest(paths.manifest).configuration.sandbox_level
     level = Level(recorded) if isinstance(recorded, str) else None
@@ -34,4 +50,14 @@ def replay_run(
                 key=load_or_create_key(key_file),
                 redactor=SecretRedactor(machine.secrets),
             )
+        )
+
+
+def _verify_change(paths: RunPaths) -> None:
+    """Before anything is set up: that there is a change, and that the trace can be believed about it."""
+    evidence = verify_record(paths, action="be replayed")
+    if isinstance(evidence.change, Unknown):
+        raise NothingToReplayError(
+            f"{paths.root}: expected a run with a change, found that it ended before one was taken "
+            f"({evidence.change.reason})"
         )

@@ -13,7 +13,14 @@ from repotrial._core.errors import UsageError
 from repotrial.api._attempts import find_repeated
 from repotrial.api._directories import NoRunsError
 from repotrial.api._effort import AgentEffort, build_effort
-from repotrial.api._entries import JudgedRun, RunEntry, RunFilter, find_status, iter_judged_runs
+from repotrial.api._entries import (
+    JudgedRun,
+    RunEntry,
+    RunFilter,
+    find_status,
+    iter_judged_runs,
+    shorten_contract,
+)
 from repotrial.contract import ROOT_SEED
 from repotrial.score import Aggregate, Scorable, build_aggregate
 from repotrial.trace import Manifest, list_differences
@@ -138,9 +145,7 @@ def collect_summary(
 ) -> CollectedSummary:
     """As `summarize_runs`, with every run that was counted."""
     chosen = wanted or RunFilter()
-    everything = [run for run in iter_judged_runs(directory) if chosen.admits(run.entry)]
-    if not everything:
-        raise NoRunsError(f"{directory}: expected run directories, found none that is wanted")
+    everything = _collect_wanted(directory, chosen)
     repeated = find_repeated(everything)
     counted = [run for run in everything if run.directory not in repeated]
     by_agent = _group_by_agent(counted)
@@ -150,11 +155,29 @@ def collect_summary(
         repeated=tuple(sorted(map(str, repeated))),
         mixed_conditions=_find_mixed_conditions(counted),
         agents=tuple(_summarize(name, runs) for name, runs in by_agent.items()),
-        aggregate=build_aggregate((run.card for run in counted), pool_versions=pool_versions),
+        aggregate=build_aggregate(
+            {name: [run.card for run in runs] for name, runs in by_agent.items()},
+            pool_versions=pool_versions,
+        ),
         paired=None if compare is None else _compare(by_agent, *compare),
     )
     entries = {name: tuple(run.entry for run in runs) for name, runs in by_agent.items()}
     return CollectedSummary(summary, entries)
+
+
+def _collect_wanted(directory: Path, wanted: RunFilter) -> list[JudgedRun]:
+    runs = list(iter_judged_runs(directory))
+    chosen = [run for run in runs if wanted.admits(run.entry)]
+    if chosen:
+        return chosen
+    entries = [run.entry for run in runs]
+    agents = ", ".join(sorted({entry.agent or "?" for entry in entries}))
+    contracts = ", ".join(sorted({shorten_contract(entry) for entry in entries}))
+    raise NoRunsError(
+        f"{directory}: expected runs that fit --agent and --contract, found none among "
+        f"those of the agents: {agents}; on the contracts: {contracts}",
+        hint="name one of these with --agent or --contract, or leave the option out",
+    )
 
 
 def _group_by_agent(runs: Iterable[JudgedRun]) -> dict[str, list[JudgedRun]]:

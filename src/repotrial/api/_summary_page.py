@@ -135,7 +135,8 @@ def describe_difference(paired: PairedSummary) -> Iterator[str]:
     """A comparison of two agents in lines: a title, the difference, its tests, what was left out."""
     found = paired.comparison
     one, other = shorten_label(paired.one), shorten_label(paired.other)
-    yield f"{one} less {other}, over {found.n_pairs} contracts that both have"
+    contracts = "1 contract" if found.n_pairs == 1 else f"{found.n_pairs} contracts"
+    yield f"{one} less {other}, over {contracts} that both have"
     difference = found.difference
     if isinstance(difference, NotComputable):
         yield f"not computable: {difference.reason}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -106,7 +107,7 @@ def normalize(  # noqa: PLR0913 - one parameter for each option
     else:
         _print_tasks(Screen(), done.tasks, is_rehearsal=done.is_rehearsal)
         if done.holds and not done.is_rehearsal and out is None:
-            command = f"repotrial retrieval evaluate {'--all ' if every else ''}{run_dir}"
+            command = f"repotrial retrieval evaluate {'--all ' if every else ''}{shlex.quote(str(run_dir))}"
             Screen().line((f"next: {command}", "dim"))
     if not done.holds:
         raise typer.Exit(ExitCode.DOES_NOT_HOLD)

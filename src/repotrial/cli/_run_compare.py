@@ -82,6 +82,9 @@ def _print_sides(screen: Screen, found: RunComparison) -> None:
     names = [*left, *(name for name in right if name not in left)]
     rows: list[list[Part]] = [[name, left.get(name, "-"), right.get(name, "-")] for name in names]
     print_table(screen, ("", "one", "other"), rows)
+    # Not in the table: paths are long, and every row of it would be folded for theirs.
+    for name, side in (("one", found.one), ("other", found.other)):
+        screen.line((f"{name:<7}", "dim"), side.entry.directory)
 
 
 def _describe_models(cost: Cost) -> str:
@@ -110,5 +113,4 @@ def _list_facts(side: RunSide) -> list[tuple[str, Part]]:
         ("agent's time", f"{wall / 1_000_000:.1f} s" if isinstance(wall, int) else "?"),
         ("models", _describe_models(side.card.cost)),
         ("answered by", describe_answered_by(entry.upstream)),
-        ("directory", entry.directory),
     ]

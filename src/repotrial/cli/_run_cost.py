@@ -42,11 +42,12 @@ def cost(
     from repotrial import api
     from repotrial.cli._batch import Verdict, expand_runs, work_through
 
+    book = api.load_prices(prices)  # once: a book that is none is wrong for all runs alike
     priced: list[RunCost] = []
     try:
         work_through(
             expand_runs(directories),
-            lambda directory: api.price_run(directory, prices=prices),
+            lambda directory: api.price_run_by(directory, book),
             judge=lambda _: Verdict("priced", holds=True),
             show=lambda _, result: priced.append(result),
             noun=None,
@@ -95,12 +96,20 @@ def _print_many(screen: Screen, priced: Sequence[RunCost]) -> None:
         who = "-" if result.upstream is None else api.shorten_label(result.upstream)
         rows.append([Path(result.directory).name, who, str(result.exchanges), *amounts, notes])
     sums = [_describe([getattr(result.statement, name) for result in priced]) for name in (*names, "total")]
-    notional = sum(result.is_notional for result in priced)
-    note = f"models: notional in {notional} of {len(priced)} runs" if notional else "-"
+    note = "; ".join(_iter_common_notes(priced)) or "-"
     rows.append(["in all", "-", str(sum(result.exchanges for result in priced)), *sums, note])
     print_table(
         screen, ("run", "answered by", "exchanges", *(word for _, word in _TERMS), "total", "notes"), rows
     )
+
+
+def _iter_common_notes(priced: Sequence[RunCost]) -> Iterator[str]:
+    partial = sum(result.partial_because is not None for result in priced)
+    if partial:
+        yield f"partial record of {partial} of {len(priced)} runs"
+    notional = sum(result.is_notional for result in priced)
+    if notional:
+        yield f"models: notional in {notional} of {len(priced)} runs"
 
 
 def _has_amount(term: object) -> bool:
@@ -119,6 +128,8 @@ def _describe(terms: Sequence[Any]) -> str:
 
 
 def _iter_notes(result: RunCost) -> Iterator[str]:
+    if result.partial_because is not None:
+        yield f"partial record, the amounts are those of what is left: {result.partial_because}"
     if result.is_notional:
         yield "models: notional, nobody was paid"
     for name, value in result.overspend.items():

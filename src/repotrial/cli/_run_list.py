@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
@@ -21,7 +22,12 @@ AgentPattern: TypeAlias = Annotated[
     str | None, typer.Option("--agent", metavar="NAME", help="Only runs of this agent; * and ? match.")
 ]
 ContractPattern: TypeAlias = Annotated[
-    str | None, typer.Option("--contract", metavar="ID", help="Only runs on this contract; * and ? match.")
+    str | None,
+    typer.Option(
+        "--contract",
+        metavar="ID[@VERSION]",
+        help="Only runs on this contract, * and ? match; with @, only on versions that begin so.",
+    ),
 ]
 StatusWord: TypeAlias = Literal["success", "failure", "acceptance-error", "invalid"]
 
@@ -51,12 +57,21 @@ def list_runs(
     screen = Screen()
     if entries:
         header = (*RUN_HEADER[:-1], "tags", RUN_HEADER[-1])
+        mixed = _find_mixed(entries)
         rows = []
         for entry in entries:
-            *cells, place = build_run_row(entry)
-            rows.append([*cells, _describe_tags(entry), place])
+            name, *cells, place = build_run_row(entry)
+            name = api.shorten_contract(entry) if entry.contract in mixed else name
+            rows.append([name, *cells, _describe_tags(entry), place])
         print_table(screen, header, rows)
     screen.line((counted(len(entries), "run"), "bold"))
+
+
+def _find_mixed(entries: Sequence[RunEntry]) -> set[str | None]:
+    """Contracts that occur with several versions: their ids alone do not say which."""
+    versions = {(entry.contract, entry.contract_version_id) for entry in entries}
+    names = [name for name, _ in versions]
+    return {name for name in names if names.count(name) > 1}
 
 
 def _describe_tags(entry: RunEntry) -> str:

@@ -9,6 +9,7 @@ import typer
 
 from repotrial.cli._machine import CacheOption, build_settings
 from repotrial.cli._options import JsonFlag, RunDirectory
+from repotrial.cli._runs_directory import verify_runs_directory
 from repotrial.cli._trace import HomeUnknownError, default_key_file
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def replay(
     from repotrial import api
     from repotrial.cli._output import print_json
 
+    verify_runs_directory(runs)
     key = default_key_file()
     if key is None:
         raise HomeUnknownError("expected a home directory with the key, found that this user has none")

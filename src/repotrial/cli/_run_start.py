@@ -9,26 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
-from repotrial._core.errors import MachineError, UsageError
+from repotrial._core.errors import UsageError
 from repotrial._core.seed import ROOT_SEED
 from repotrial.cli._machine import CacheOption, build_settings
+from repotrial.cli._runs_directory import make_runs_directory
 from repotrial.cli._trace import HomeUnknownError, default_key_file
 
 if TYPE_CHECKING:
     from repotrial.api import MachineSettings, ModelChoice, TrialPlan, TrialRequest
     from repotrial.cli._output import Screen
 
-__all__ = ["NothingToRunError", "RunsDirectoryError", "start"]
+__all__ = ["NothingToRunError", "start"]
 
 IsolationLevel: TypeAlias = Literal["L3", "L3c", "L2", "L1"]
 """All levels but the one without isolation, whose runs are never comparable."""
-
-
-class RunsDirectoryError(MachineError):
-    """The directory for runs cannot be made, so that nothing could be recorded."""
-
-    code = "runs-directory"
-    default_hint = "name another directory with --runs, make room or fix the permissions"
 
 
 class NothingToRunError(UsageError):
@@ -162,7 +156,7 @@ def start(  # noqa: PLR0913 - one option for each thing that an operator decides
         _show_plan(plan, request.models, jobs=jobs, json=json)
         return
     _verify_person(plan, jobs)
-    _make_directory(runs)
+    make_runs_directory(runs)
     _conduct(request, plan, machine, key_file, is_success_expected=expect is not None, json=json)
 
 
@@ -180,14 +174,6 @@ def _tell_unmatched(plan: TrialPlan, *, json: bool) -> None:
             Screen(to_stderr=True).line(
                 ("warning", "yellow"), f": no contract was named for the prediction {instance}"
             )
-
-
-def _make_directory(runs: Path) -> None:
-    """Before anything is prepared: an environment may take minutes."""
-    try:
-        runs.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RunsDirectoryError(f"{runs}: expected a directory for runs, found: {error.strerror}") from error
 
 
 def _verify_person(plan: TrialPlan, jobs: int) -> None:

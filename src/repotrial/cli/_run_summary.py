@@ -131,17 +131,18 @@ def _draw(low: float, value: float, high: float) -> str:
 
 
 def _print_versions(screen: Screen, summary: RunsSummary) -> None:
+    from repotrial.api import shorten_label, shorten_version
     from repotrial.cli._table import print_table
 
     header = ("contract", "version", "agent", "success", "error", "invalid", "over all", "mean score")
     rows = []
     for row in summary.aggregate.by_version:
-        versions = ",".join(version.removeprefix("sha256:")[:10] for version in row.contract_version_ids)
+        versions = ",".join(map(shorten_version, row.contract_version_ids))
         rows.append(
             [
                 _known(row.contract_id),
                 versions or "?",
-                _known(getattr(row.agent, "name", "?")),
+                shorten_label(row.agent_label),
                 *(
                     f"{rate.count}/{rate.of}"
                     for rate in (row.success, row.acceptance_error, row.invalid, row.over_attempted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -82,5 +83,5 @@ class Tally:
     def _find_hint(self, runs: Path) -> str:
         other = next((entry for entry in self._entries if entry.status != "success"), None)
         if other is not None:
-            return f"repotrial run show {other.directory}"
-        return f"repotrial run summary {runs}"
+            return f"repotrial run show {shlex.quote(other.directory)}"
+        return f"repotrial run summary {shlex.quote(str(runs))}"

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 from repotrial._core.lazy import build_hooks
 
 if TYPE_CHECKING:
-    from repotrial.score._aggregate import Aggregate, AggregateRow, MixedVersionsError, Rate, build_aggregate
+    from repotrial.score._aggregate import (
+        Aggregate,
+        AggregateRow,
+        MixedVersionsError,
+        Rate,
+        build_aggregate,
+        shorten_version,
+    )
     from repotrial.score._attribution import AttributionSummary, FailingTests, RecentEdit
     from repotrial.score._card import (
         SCORE_SCHEMA,
@@ -129,6 +136,7 @@ __all__ = [
     "load_taxonomy",
     "load_weights",
     "render_document",
+    "shorten_version",
     "write_score",
     "write_verdict",
 ]

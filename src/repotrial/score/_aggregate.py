@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from typing import Literal
 
@@ -16,10 +16,11 @@ from repotrial.score._graded import Graded
 from repotrial.score._status import Invalid, Scorable
 from repotrial.trace import DecimalText
 
-__all__ = ["Aggregate", "AggregateRow", "MixedVersionsError", "Rate", "build_aggregate"]
+__all__ = ["Aggregate", "AggregateRow", "MixedVersionsError", "Rate", "build_aggregate", "shorten_version"]
 
 _CONTEXT = Context(prec=28, rounding=ROUND_HALF_EVEN)
 _PLACES = Decimal("0.000001")
+_VERSION_DIGITS = 10
 
 ERROR_TREATMENT = (
     "Over all attempted runs, every run that is no success counts 0: failures, acceptance errors and invalid "
@@ -32,7 +33,10 @@ class MixedVersionsError(UsageError):
     """Runs of different versions of one contract were to be counted together."""
 
     code = "mixed-versions"
-    default_hint = "score one version, or ask for pooling: the result is then labeled as pooled"
+    default_hint = (
+        "choose one with --contract ID@VERSION, or count them together with --pool-versions: the result is "
+        "then labeled as pooled"
+    )
 
 
 class Rate(Document, frozen=True, kw_only=True):
@@ -51,6 +55,8 @@ class AggregateRow(Document, frozen=True, kw_only=True):
 
     agent: AgentIdentity | Unknown
     """Who worked."""
+    agent_label: Line
+    """The same as all tables of a summary name it; it tells agents of one name apart."""
     contract_id: str | Unknown
     """The contract; `all` in the rows over every contract."""
     contract_version_ids: tuple[Digest, ...]
@@ -98,62 +104,61 @@ class Aggregate(Document, frozen=True, kw_only=True):
     """By agent, over all contracts."""
 
 
-def build_aggregate(cards: Iterable[ScoreCard], *, pool_versions: bool = False) -> Aggregate:
+def build_aggregate(by_agent: Mapping[str, Sequence[ScoreCard]], *, pool_versions: bool = False) -> Aggregate:
     """Count runs by agent and contract version.
+
+    Args:
+        by_agent: The runs of each agent, by its label. Who is one agent is for the caller to say: a card does
+            not tell who answered for the model.
+        pool_versions: Whether versions of one contract may be counted together.
 
     Raises:
         MixedVersionsError: one contract occurs in several versions, and pooling was not asked for.
     """
-    ordered = list(cards)
-    mixed = _find_mixed(ordered)
+    mixed = _find_mixed(card for cards in by_agent.values() for card in cards)
     if mixed and not pool_versions:
-        raise MixedVersionsError(
-            f"expected one version of each contract, found several of: {', '.join(mixed)}"
+        found = ", ".join(
+            f"{name}@{shorten_version(version)}" for name in mixed for version in sorted(mixed[name])
         )
+        raise MixedVersionsError(f"expected one version of each contract, found {found}")
     is_pooled = bool(mixed)
     versions = "POOLED over several versions of: " + ", ".join(mixed) if is_pooled else "one version of each"
     return Aggregate(
         is_pooled=is_pooled,
         label=versions if is_pooled else f"{versions} contract",
         error_treatment=ERROR_TREATMENT,
-        by_version=_build_rows(ordered, _key_of_contract),
-        by_agent=_build_rows(ordered, _key_of_agent),
+        by_version=tuple(
+            _build_row(label, group, is_by_agent=False)
+            for label, cards in by_agent.items()
+            for group in _group_by_contract(cards)
+        ),
+        by_agent=tuple(_build_row(label, cards, is_by_agent=True) for label, cards in by_agent.items()),
     )
 
 
-def _find_mixed(cards: Sequence[ScoreCard]) -> list[str]:
+def shorten_version(version_id: str) -> str:
+    """As much of a version as people see: enough to choose one with."""
+    return version_id.removeprefix("sha256:")[:_VERSION_DIGITS]
+
+
+def _find_mixed(cards: Iterable[ScoreCard]) -> dict[str, set[str]]:
     versions: dict[str, set[str]] = {}
     for card in cards:
         if isinstance(card.identity.contract_id, str) and isinstance(card.identity.contract_version_id, str):
             versions.setdefault(card.identity.contract_id, set()).add(card.identity.contract_version_id)
-    return sorted(name for name, found in versions.items() if len(found) > 1)
+    return {name: found for name, found in sorted(versions.items()) if len(found) > 1}
 
 
-def _key_of_agent(card: ScoreCard) -> tuple[str, ...]:
-    match card.identity.agent:
-        case Unknown():
-            return ("", "", "")
-        case AgentIdentity(name=name, version=version, model=model):
-            return name, *(part if isinstance(part, str) else "" for part in (version, model))
-
-
-def _key_of_contract(card: ScoreCard) -> tuple[str, ...]:
-    return *_key_of_agent(card), card.identity.contract_id if isinstance(
-        card.identity.contract_id, str
-    ) else ""
-
-
-def _build_rows(
-    cards: Sequence[ScoreCard], key_of: Callable[[ScoreCard], tuple[str, ...]]
-) -> tuple[AggregateRow, ...]:
-    groups: dict[tuple[str, ...], list[ScoreCard]] = {}
+def _group_by_contract(cards: Iterable[ScoreCard]) -> Iterator[list[ScoreCard]]:
+    groups: dict[str, list[ScoreCard]] = {}
     for card in cards:
-        groups.setdefault(key_of(card), []).append(card)
-    is_by_agent = key_of is _key_of_agent
-    return tuple(_build_row(group, is_by_agent=is_by_agent) for _, group in sorted(groups.items()))
+        name = card.identity.contract_id
+        groups.setdefault(name if isinstance(name, str) else "", []).append(card)
+    for _, group in sorted(groups.items()):
+        yield group
 
 
-def _build_row(cards: Sequence[ScoreCard], *, is_by_agent: bool) -> AggregateRow:
+def _build_row(label: str, cards: Sequence[ScoreCard], *, is_by_agent: bool) -> AggregateRow:
     scorable = [card.status for card in cards if isinstance(card.status, Scorable)]
     successes = sum(status.verdict == "success" for status in scorable)
     errors = sum(status.verdict == "acceptance-error" for status in scorable)
@@ -165,6 +170,7 @@ def _build_row(cards: Sequence[ScoreCard], *, is_by_agent: bool) -> AggregateRow
     }
     return AggregateRow(
         agent=cards[0].identity.agent,
+        agent_label=label,
         contract_id="all" if is_by_agent else cards[0].identity.contract_id,
         contract_version_ids=tuple(sorted(versions)),
         attempted=len(cards),

@@ -10,7 +10,6 @@ from functools import cache
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from repotrial._core.absence import NotComputable
 from repotrial.stats._model import Interval, Method, verify_level
@@ -92,7 +91,7 @@ def estimate_association(
         if np.ptp(column) == 0:
             return NotComputable(reason=f"the {name} quantity is the same in all {len(column)} runs")
     for_tests, for_resamples = seed_sequence.spawn(2)
-    value = _correlate(stats.rankdata(x), stats.rankdata(y))
+    value = _correlate(_rank(x), _rank(y))
     p_value, method = _compare_rearranged(ordered, x, y, rearrangements, for_tests)
     return Association(
         value=value,
@@ -102,6 +101,12 @@ def estimate_association(
         n_clusters=len(keys),
         method=method,
     )
+
+
+def _rank(values: _Floats) -> _Floats:
+    from scipy import stats  # slow to load: only for those who need it
+
+    return np.asarray(stats.rankdata(values))
 
 
 def _correlate(x: _Floats, y: _Floats) -> float:
@@ -118,7 +123,7 @@ def _compare_rearranged(
     if count == 1:
         reason = "no two tasks have runs in the same configurations, so that none can be rearranged"
         return NotComputable(reason=reason), Method.CLUSTER_PERMUTATION_EXACT
-    left, right = (stats.rankdata(column) for column in (x, y))
+    left, right = (_rank(column) for column in (x, y))
     left, right = left - left.mean(), right - right.mean()
     scale = math.sqrt(float(left @ left) * float(right @ right))
     threshold = abs(float(left @ right)) - _ROUNDING * scale

@@ -7,7 +7,6 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from repotrial._core.absence import NotComputable
 from repotrial.stats._model import Cluster, Estimate, Interval, Method, sort_clusters, verify_level
@@ -66,6 +65,8 @@ def _find_tails(
     value: float, resampled: _Floats, totals: _Floats, sizes: _Floats, level: float, method: Method
 ) -> tuple[float, float] | NotComputable:
     """The two quantiles of the resampled means at which to cut."""
+    from scipy import stats  # slow to load: only for those who need it
+
     if np.ptp(resampled) <= 1e-12 * max(1.0, abs(value)):
         return NotComputable(reason="all resamples of the contracts have the same mean")
     tail = (1 - level) / 2

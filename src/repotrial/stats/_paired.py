@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import msgspec
 import numpy as np
-from scipy import stats
 
 from repotrial._core.absence import NotComputable
 from repotrial.stats._model import Cluster, Estimate, Interval, Method, is_binary, sort_clusters, verify_level
@@ -112,6 +111,8 @@ def _estimate_difference(pairs: _Pairs, differences: Sequence[float], level: flo
 
 
 def _build_t_interval(mean: float, differences: Sequence[float], level: float) -> Interval:
+    from scipy import stats  # slow to load: only for those who need it
+
     error = float(np.std(differences, ddof=1)) / math.sqrt(len(differences))
     half = float(stats.t.isf((1 - level) / 2, len(differences) - 1)) * error
     return Interval(
@@ -131,6 +132,8 @@ def _build_constant_interval(mean: float, differences: Sequence[float], level: f
 
 
 def _compare_majorities(pairs: _Pairs) -> McNemarTest | NotComputable:
+    from scipy import stats  # slow to load: only for those who need it
+
     if not all(is_binary(one) and is_binary(other) for one, other in pairs):
         return NotComputable(reason="majorities need outcomes that are 0 or 1")
     means = [(one.mean, other.mean) for one, other in pairs]

@@ -6,7 +6,7 @@ import math
 
 import msgspec
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from repotrial._core.absence import NotComputable
 from repotrial.stats._model import Method, verify_level
@@ -64,6 +64,8 @@ class Power(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="po
 
 def compute_power(contrast: Contrast, clusters: int, *, level: float = 0.95) -> Power | NotComputable:
     """The power of a two-sided paired comparison over so many contracts."""
+    from scipy import stats  # slow to load: only for those who need it
+
     verify_level(level)
     if clusters < _MIN_CLUSTERS:
         return NotComputable(reason=f"needs at least {_MIN_CLUSTERS} contracts, found {clusters}")
@@ -80,6 +82,8 @@ def _compute_rejection(shift: float, critical: float, degrees: int) -> float:
     The normal probability is averaged over quantiles of the estimated spread; SciPy's own noncentral t
     gives NaN for some large shifts.
     """
+    from scipy import stats  # slow to load: only for those who need it
+
     quantiles = (np.arange(_NODES) + 0.5) / _NODES
     spread = np.sqrt(np.asarray(stats.chi2.ppf(quantiles, degrees)) / degrees)
     outside = special.ndtr(shift - critical * spread) + special.ndtr(-shift - critical * spread)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from repotrial._core.absence import NotComputable
 from repotrial.stats._model import (
@@ -40,7 +40,7 @@ def estimate_rate(successes: int, n: int, *, level: float = 0.95) -> Estimate | 
 
 def build_wilson(rate: float, n: float, *, level: float, method: Method) -> Interval:
     """The values p for which a rate observed over n is within z standard errors of p."""
-    z = float(stats.norm.isf((1 - level) / 2))
+    z = -float(special.ndtri((1 - level) / 2))
     center = (rate + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(rate * (1 - rate) / n + (z / (2 * n)) ** 2)
     # Rounding must not push an end past the estimate, which the exact formula always contains.
@@ -84,7 +84,7 @@ def _build_clustered_interval(
     residuals = totals - sizes * rate
     robust = float(np.sum(residuals**2 / (1 - share))) / n**2
     variance = max(robust, rate * (1 - rate) / n)
-    t = float(stats.t.isf((1 - level) / 2, _compute_degrees(share)))
+    t = -float(special.stdtrit(_compute_degrees(share), (1 - level) / 2))
     half = t * math.sqrt(variance) / (rate * (1 - rate))
     center = special.logit(rate)
     low, high = special.expit(center - half), special.expit(center + half)

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import stats
 
 from repotrial._core.absence import NotComputable
 from repotrial.stats._model import Cluster, Estimate, Interval, Method, sort_clusters, verify_level
@@ -53,6 +52,8 @@ def estimate_icc(clusters: Sequence[Cluster], *, level: float = 0.95) -> Estimat
 def _build_icc_interval(
     between: float, within: float, degrees: tuple[int, int], size: float, *, level: float
 ) -> Interval | NotComputable:
+    from scipy import stats  # slow to load: only for those who need it
+
     if within == 0:
         return NotComputable(reason="runs of the same contract never differ")
     if between == 0:

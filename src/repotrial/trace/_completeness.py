@@ -13,6 +13,7 @@ from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest
 from repotrial._core.display import neutralize
 from repotrial._core.errors import EvidenceError
+from repotrial._core.files import describe_refusal
 from repotrial.trace._blobs import BlobRef, BlobStore
 from repotrial.trace._event import Event
 from repotrial.trace._files import TraceUnreadableError
@@ -102,7 +103,9 @@ def _checks_with_artifacts(paths: RunPaths) -> set[str]:
     except (FileNotFoundError, NotADirectoryError):
         return set()
     except OSError as error:
-        raise TraceUnreadableError(f"{paths.acceptance}: expected a folder, found: {error}") from error
+        raise TraceUnreadableError(
+            f"{paths.acceptance}: expected a folder, found: {describe_refusal(error)}"
+        ) from error
 
 
 class _Walk:
@@ -222,7 +225,7 @@ class _Walk:
             yield build_finding(error.message, seq=seq)
             return
         except OSError as error:
-            yield build_finding(f"{path}: expected a blob, found: {error}", seq=seq)
+            yield build_finding(f"{path}: expected a blob, found: {describe_refusal(error)}", seq=seq)
             return
         if found != ref.digest or size != ref.size_bytes:
             expected = f"{ref.size_bytes} bytes with {ref.digest}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from repotrial._core.errors import EvidenceError, MachineError
-from repotrial._core.files import write_atomic
+from repotrial._core.files import describe_refusal, write_atomic
 
 __all__ = [
     "MAX_LINE_BYTES",
@@ -77,7 +77,9 @@ def open_regular(path: Path) -> BinaryIO:
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        raise TraceUnreadableError(f"{path}: expected a readable file, found: {error}") from error
+        raise TraceUnreadableError(
+            f"{path}: expected a readable file, found: {describe_refusal(error)}"
+        ) from error
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise TraceUnreadableError(f"{path}: expected a regular file, found something else")

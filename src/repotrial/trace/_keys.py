@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from repotrial._core.errors import MachineError, UsageError
-from repotrial._core.files import sync_directory
+from repotrial._core.files import describe_refusal, sync_directory
 from repotrial.trace._private_file import read_private_file
 
 if TYPE_CHECKING:
@@ -108,7 +108,9 @@ def load_public_key(path: Path) -> PublicKey:
         with path.open("rb") as stream:
             data = stream.read(_MAX_KEY_BYTES)
     except (OSError, ValueError) as error:
-        raise BadPublicKeyError(f"{path}: expected a readable file, found: {error}") from error
+        raise BadPublicKeyError(
+            f"{path}: expected a readable file, found: {describe_refusal(error)}"
+        ) from error
     return parse_public_key(data.decode("ascii", "replace"), name=str(path))
 
 

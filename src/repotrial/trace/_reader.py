@@ -27,7 +27,10 @@ class TornTailError(EvidenceError):
     """The last line of a trace is incomplete: the writer was stopped in the middle of it."""
 
     code = "torn-tail"
-    default_hint = "the events before it are complete; read with allow_torn_tail to use them"
+    default_hint = (
+        "the harness was stopped while it wrote; `repotrial run show RUN_DIR` shows what came before, and "
+        "the same `repotrial run start` makes a whole record"
+    )
 
 
 _ENVELOPE = msgspec.json.Decoder(Envelope)

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from repotrial._core.digest import Digest
+from repotrial._core.files import describe_refusal
 from repotrial.trace._body import escape_text
 from repotrial.trace._files import TraceUnreadableError, open_regular
 from repotrial.trace._rundir import RunPaths, is_computed
@@ -64,7 +65,7 @@ def _list_folder(folder: Path) -> list[os.DirEntry[str]]:
             return sorted(listing, key=lambda entry: entry.name)
     except OSError as error:
         raise TraceUnreadableError(
-            f"{folder}: expected a folder that can be listed, found: {error}"
+            f"{folder}: expected a folder that can be listed, found: {describe_refusal(error)}"
         ) from error
 
 
@@ -86,5 +87,7 @@ def digest_regular(path: Path, *, is_durable: bool = False) -> Digest:
             if is_durable:
                 os.fsync(stream.fileno())
     except OSError as error:
-        raise TraceUnreadableError(f"{path}: expected readable bytes, found: {error}") from error
+        raise TraceUnreadableError(
+            f"{path}: expected readable bytes, found: {describe_refusal(error)}"
+        ) from error
     return "sha256:" + state.hexdigest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from functools import partial
 from pathlib import Path
 from unittest import mock
@@ -10,6 +11,9 @@ from unittest import mock
 import msgspec
 import pytest
 
+from repotrial import api
+from repotrial.cli._output import Screen
+from repotrial.cli._run_tally import Tally
 from repotrial.contract import AgentConfiguration
 from repotrial.report import build_run_page, describe_answerer, shorten_digests
 from repotrial.trace import RunFacts, Signal
@@ -141,6 +145,31 @@ def test_labels_of_agents_are_short_for_people_and_whole_for_programs(
     assert whole["agents"][1]["agent"] == f"pi@0.73.1/gpt-5.4/{ONE}"
 
 
+def test_all_tables_of_a_summary_tell_the_same_agents_apart(
+    study: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who answered makes another agent: its runs are not pooled further down."""
+    whole = json.loads(call(capsys, "run", "summary", study, "--json").out)
+    names = [found["agent"] for found in whole["agents"]]
+    assert len(names) == 3
+    for table in ("by_version", "by_agent"):
+        assert [row["agent_label"] for row in whole["aggregate"][table]] == names
+        assert {row["attempted"] for row in whole["aggregate"][table]} == {1}
+    said = call(capsys, "run", "summary", study).out
+    for name in ("goose", "pi@0.73.1/gpt-5.4/script 0a0a0a0a", "pi@0.73.1/gpt-5.4/script b1b1b1b1"):
+        below = said.partition("by contract version")[2]
+        assert sum(f"  {name}  " in line for line in below.splitlines()) == 1
+
+
+def test_an_agent_that_nobody_is_gets_the_names_of_those_that_are_there(
+    study: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = call(capsys, "run", "summary", study, "--agent", "nope")
+    assert ended.status == 2
+    assert "of the agents: goose, pi; on the contracts: wide-chars@" in ended.err
+    assert "fix: name one of these with --agent or --contract" in ended.err
+
+
 @pytest.mark.parametrize("name", ["pi@0.73.1/gpt-5.4/script b", f"pi@0.73.1/gpt-5.4/{OTHER}"])
 def test_agents_are_compared_by_as_much_of_their_names_as_tells_them_apart(
     name: str, study: Path, capsys: pytest.CaptureFixture[str]
@@ -167,3 +196,20 @@ def test_a_whole_name_goes_before_a_beginning(tmp_path: Path, capsys: pytest.Cap
     write(tmp_path / "runs" / "b", agent="pi-other")
     ended = call(capsys, "run", "summary", tmp_path / "runs", "--compare", "pi,pi-")
     assert "pi less pi-other" in ended.out
+
+
+def test_one_contract_is_one_contract(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ended = call(capsys, "run", "summary", study, "--compare", "pi@0.73.1/gpt-5.4/script b,goose")
+    assert "over 1 contract that both have" in ended.out
+
+
+def test_the_next_command_can_be_copied_into_a_shell(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = tmp_path / "Prüf ordner"
+    tally = Tally()
+    (entry,) = api.list_runs(write(runs / "one"), api.RunFilter())
+    tally.count(api.RunScored(run_id="run-1", entry=entry))
+    tally.report(Screen(), runs, is_stopped=False, json=False)
+    hint = capsys.readouterr().out.splitlines()[-1]
+    assert shlex.split(hint) == ["next:", "repotrial", "run", "summary", str(runs)]

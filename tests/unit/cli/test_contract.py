@@ -178,8 +178,8 @@ def test_a_place_where_no_runs_can_be_kept_is_told_before_anything_is_prepared(
     (tmp_path / "taken").write_text("")
     assert call(capsys, "contract", "lock", usable).status == 0
     ended = call(capsys, "run", "start", usable, "--agent", "noop", "--runs", tmp_path / "taken")
-    assert (ended.status, ended.out) == (3, "")
-    assert f"[runs-directory] {tmp_path / 'taken'}: expected a directory for runs" in ended.err
+    assert (ended.status, ended.out) == (2, "")
+    assert f"[not-a-runs-directory] {tmp_path / 'taken'}: expected a directory for runs" in ended.err
     assert "--runs" in ended.err
 
 

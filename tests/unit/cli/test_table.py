@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from repotrial.cli._run_compare import _shorten_sides
 from repotrial.cli._table import _fold, print_table
-from support.command_line import Ended, call
+from support.command_line import Ended, call, converse, without_our_styles
 from support.score_runs import write_run
 
 WIDTHS = st.lists(st.integers(0, 60), min_size=1, max_size=12)
@@ -130,3 +130,10 @@ def test_a_summary_says_what_it_took_and_what_went_wrong(
     place = next(number for number, line in enumerate(lines) if line.startswith("what it took"))
     assert lines[place + 1].split("  ")[0] == "agent"
     assert lines[place + 2].split()[1:5] == ["-", "-", "-", "-"], "nothing is stated, and nothing made up"
+
+
+def test_long_paths_do_not_fold_a_comparison(tmp_path: Path) -> None:
+    runs = [write_run(tmp_path / ("a" * 60) / name) for name in ("one", "other")]
+    said = without_our_styles(converse("run", "compare", *runs, columns=80).out)
+    assert ["status", "success", "success"] in [line.split() for line in said.splitlines()]
+    assert f"one    {runs[0]}" in said

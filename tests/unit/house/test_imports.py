@@ -73,3 +73,12 @@ def test_a_noun_loads_no_other() -> None:
 )
 def test_a_verb_loads_no_more_than_it_needs(verb: str, unwanted: set[str]) -> None:
     assert not unwanted & _names_loaded_by(f"from repotrial import api\napi.{verb}")
+
+
+def test_rates_and_their_intervals_do_without_the_slow_half_of_scipy() -> None:
+    """It loads for most of a second, and every `run summary` would wait for it."""
+    code = (
+        "from repotrial.stats import build_clusters, estimate_clustered_rate\n"
+        "estimate_clustered_rate(build_clusters([('a', 0.0), ('b', 1.0), ('b', 0.0)]))"
+    )
+    assert "scipy.stats" not in _names_loaded_by(code)

@@ -47,7 +47,7 @@ def _build_cards(place: Path) -> list[ScoreCard]:
 
 
 def test_the_categories_are_kept_apart_and_every_denominator_is_named(tmp_path: Path) -> None:
-    aggregate = build_aggregate(_build_cards(tmp_path))
+    aggregate = build_aggregate({"script": _build_cards(tmp_path)})
     (row,) = aggregate.by_version
     assert (row.attempted, row.scorable) == (5, 4)
     assert (row.success.count, row.success.of, row.success.value) == (1, 4, "0.25")
@@ -61,8 +61,8 @@ def test_the_categories_are_kept_apart_and_every_denominator_is_named(tmp_path: 
 
 def test_hanging_a_check_never_raises_an_agents_rate(tmp_path: Path) -> None:
     good, failed, hung, *_ = _build_cards(tmp_path)
-    honest = build_aggregate([good, failed]).by_agent[0]
-    hanging = build_aggregate([good, hung]).by_agent[0]
+    honest = build_aggregate({"script": [good, failed]}).by_agent[0]
+    hanging = build_aggregate({"script": [good, hung]}).by_agent[0]
     assert hanging.over_attempted == honest.over_attempted
 
 
@@ -70,8 +70,8 @@ def test_versions_are_not_pooled_unless_asked_and_then_labeled(tmp_path: Path) -
     first = judge(write_run(tmp_path / "a", contract=build_contract((UNIT,))))
     second = judge(write_run(tmp_path / "b", contract=build_contract((BUILD, UNIT))))
     with pytest.raises(MixedVersionsError):
-        build_aggregate([first, second])
-    pooled = build_aggregate([first, second], pool_versions=True)
+        build_aggregate({"script": [first, second]})
+    pooled = build_aggregate({"script": [first, second]}, pool_versions=True)
     assert pooled.is_pooled
     assert "POOLED" in pooled.label
     assert len(pooled.by_version[0].contract_version_ids) == 2
@@ -80,7 +80,7 @@ def test_versions_are_not_pooled_unless_asked_and_then_labeled(tmp_path: Path) -
 def test_a_rate_over_nothing_is_not_zero(tmp_path: Path) -> None:
     root = write_run(tmp_path / "run")
     (root / "change.patch").unlink()
-    (row,) = build_aggregate([judge(root)]).by_version
+    (row,) = build_aggregate({"script": [judge(root)]}).by_version
     assert isinstance(row.success.value, NotComputable)
     assert isinstance(row.mean_graded, NotComputable)
 
@@ -102,7 +102,7 @@ def test_a_test_cycle_is_a_command_that_runs_tests_not_one_that_names_them(
 
 
 def test_nothing_gives_no_rows() -> None:
-    assert build_aggregate([]).by_version == ()
+    assert build_aggregate({}).by_version == ()
 
 
 def test_a_report_binds_what_was_judged_to_what_came_of_it(tmp_path: Path) -> None:

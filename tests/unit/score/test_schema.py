@@ -26,7 +26,9 @@ def test_cards_reports_and_aggregates_fit_their_schemas(tmp_path: Path, outcome:
     schemas = build_score_schemas()
     for name in ("score", "report"):
         jsonschema.validate(json.loads((root / f"{name}.json").read_bytes()), schemas[name])
-    jsonschema.validate(json.loads(render_document(build_aggregate([card]))), schemas["aggregate"])
+    jsonschema.validate(
+        json.loads(render_document(build_aggregate({"script": [card]}))), schemas["aggregate"]
+    )
 
 
 def test_an_honest_invalid_fits_its_schema(tmp_path: Path) -> None:

@@ -47,18 +47,16 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
     """What a replay found."""
 
     run_id: str
-    directory: Path
+    holds: bool
+    """Whether everything came out as recorded."""
+    directory: str
     """The record of the replay itself."""
     tree_rebuilt: bool
     """Whether the trace alone gives the very change that was judged."""
     commands_replayed: int
     """Test commands of the agent that were run again at their points."""
     divergences: tuple[Divergence, ...]
-
-    @property
-    def holds(self) -> bool:
-        """Whether everything came out as recorded."""
-        return self.tree_rebuilt and not self.divergences
+    """What came out otherwise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,10 +91,12 @@ def replay_run(request: ReplayRequest) -> Replay:
     divergences += _compare_setup(request, installation)
     directory = _judge_again(request, recorded)
     divergences += compare_outcomes(request.paths, RunPaths(directory))
+    is_same = rebuilt.patch == recorded
     return Replay(
         run_id=request.paths.root.name,
-        directory=directory,
-        tree_rebuilt=rebuilt.patch == recorded,
+        holds=is_same and not divergences,
+        directory=str(directory),
+        tree_rebuilt=is_same,
         commands_replayed=rebuilt.commands,
         divergences=tuple(divergences),
     )

@@ -16,6 +16,8 @@ from support.command_line import call, surroundings
 from support.contracts import MINIMAL, write_contract
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "contracts" / "textkit-wide-chars"
+SAYS_ALL = '\nbaseline = "fail"\ntimeout_seconds = 60\nresults = [{ format = "exit-code" }]\n'
+"""What lint misses in the last check of the smallest contract."""
 INVALID = MINIMAL.replace('kind = "bug-fix"', 'kind = "bugfix"')
 
 
@@ -113,7 +115,7 @@ def test_the_lock_of_an_example_holds(capsys: pytest.CaptureFixture[str]) -> Non
 def test_lock_writes_once_and_tells_what_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = MINIMAL.replace('kind = "git"\nsource = "repo.bundle"', 'kind = "directory"\nsource = "repo"')
     text = "\n".join(line for line in text.splitlines() if not line.startswith("commit"))
-    place = write_contract(tmp_path / "mine", text, files={"repo/main.c": "int main;\n"})
+    place = write_contract(tmp_path / "mine", f"{text}{SAYS_ALL}", files={"repo/main.c": "int main;\n"})
     first = call(capsys, "contract", "lock", place)
     assert (first.status, first.err) == (0, "")
     assert first.out.startswith(f"written: {place}/contract.lock.json\n  version id  sha256:")
@@ -123,6 +125,15 @@ def test_lock_writes_once_and_tells_what_changed(tmp_path: Path, capsys: pytest.
     again = call(capsys, "contract", "lock", place, "--json")
     (entry,) = entries(again.out)
     assert "repository.tree_digest" in {change["field"] for change in entry["changes"]}
+
+
+def test_what_check_calls_invalid_is_not_locked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = write_contract(tmp_path / "my contract", f"{MINIMAL}{SAYS_ALL}", files={"statement.md": "# A\n"})
+    ended = call(capsys, "contract", "lock", place)
+    assert ended.status == 2
+    assert "[empty-statement]" in ended.err
+    assert f"fix: `repotrial contract check '{place}'` lists every problem" in ended.err
+    assert not (place / "contract.lock.json").exists()
 
 
 def test_lock_goes_on_after_a_contract_that_does_not_load(

@@ -59,7 +59,8 @@ LOCK_FILE = "requirements.lock"
 REFERENCE_FILE = "reference.patch"
 _INVENTORY_FILE = f"checks/{CHECK_ID}.json"
 _TIMEOUT_SECONDS = 900
-_MAX_ID = 80
+_MAX_ID = 40
+"""It heads columns of tables, and more words of a commit's subject would only tell more of the solution."""
 _MAX_TITLE = 200
 _LOCK_HINT = "make a requirements file with hashes, as `pip-compile --generate-hashes` and uv do"
 

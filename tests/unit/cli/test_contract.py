@@ -10,14 +10,19 @@ from typing import Any
 
 import pytest
 
-from repotrial.api import ModelChoice
+from repotrial.api import CreatedContract, ModelChoice
+from repotrial.cli._contract_new import show_created
 from repotrial.cli._run_start import _describe_ceiling
+from repotrial.contract import Problem
 from support.command_line import call, surroundings
 from support.contracts import MINIMAL, write_contract
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "contracts" / "textkit-wide-chars"
 SAYS_ALL = '\nbaseline = "fail"\ntimeout_seconds = 60\nresults = [{ format = "exit-code" }]\n'
 """What lint misses in the last check of the smallest contract."""
+TITLE_LEFT = Problem(
+    code="draft-title-message", severity="warning", file="contract.toml", field="title", message="reword it"
+)
 INVALID = MINIMAL.replace('kind = "bug-fix"', 'kind = "bugfix"')
 
 
@@ -110,6 +115,26 @@ def test_the_lock_of_an_example_holds(capsys: pytest.CaptureFixture[str]) -> Non
     assert call(capsys, "contract", "lock", "--check", EXAMPLE).status == 0
     ended = call(capsys, "contract", "lock", "--check", EXAMPLE, "--json")
     assert [entry["problems"] for entry in entries(ended.out)] == [[]]
+
+
+@pytest.mark.parametrize(
+    ("problems", "what"), [((), "statement.md"), ((TITLE_LEFT,), "statement.md and the title")]
+)
+def test_what_comes_next_names_what_is_left_and_can_be_pasted(
+    capsys: pytest.CaptureFixture[str], problems: tuple[Problem, ...], what: str
+) -> None:
+    created = CreatedContract(
+        directory="my contracts/a",
+        id="a",
+        title="A",
+        base_commit="1" * 40,
+        files=(),
+        guesses=(),
+        problems=problems,
+    )
+    show_created(created)
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == f"next: edit {what}, then `repotrial contract check 'my contracts/a'`"
 
 
 def test_lock_writes_once_and_tells_what_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

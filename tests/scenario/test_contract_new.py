@@ -200,6 +200,22 @@ def test_the_title_is_left_for_the_author_unless_it_is_given(
     assert "draft-title-message" not in codes
 
 
+@pytest.mark.parametrize("text", ["pytest\n", "pytest==8.0.0\n"])
+def test_a_requirements_file_without_hashes_makes_no_contract(
+    project: RepositoryMaker, tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "tests.lock").write_text(text)
+    options = CommitContract(
+        source=str(project.path),
+        directory=tmp_path / "contract",
+        revision="HEAD",
+        python_lock=tmp_path / "tests.lock",
+    )
+    with pytest.raises(OptionInvalidError, match=r"tests\.lock: expected .*line 1: pytest"):
+        create_contract_from_commit(options)
+    assert not (tmp_path / "contract").exists()
+
+
 def test_a_drafted_id_is_short_and_warned_of_with_the_title(project: RepositoryMaker, tmp_path: Path) -> None:
     project.commit(
         {"textkit/wrap.py": "x = 1\n", "tests/test_wrap.py": "def test_x(): ...\n"},

@@ -14,6 +14,7 @@ from repotrial.authoring import (
     CertificateValid,
     LockResult,
     check_certificate,
+    check_python_lock,
     check_told_solution,
 )
 from repotrial.authoring import lock_contract as _lock_contract
@@ -77,7 +78,7 @@ def check_contract(directory: Path) -> ContractCheck:
     loaded, problems = check_directory(directory)
     if loaded is None:
         return ContractCheck(directory=str(directory), id=None, version_id=None, problems=tuple(problems))
-    found = [*problems, *check_lock(loaded), *lint_contract(loaded), *check_told_solution(loaded)]
+    found = [*problems, *check_lock(loaded), *_lint(loaded), *check_told_solution(loaded)]
     return _build_check(loaded, found)
 
 
@@ -111,7 +112,7 @@ def verify_usable(loaded: LoadedContract) -> None:
     Raises:
         ContractInvalidError: lint finds errors; they are in it.
     """
-    problems = [problem for problem in lint_contract(loaded) if problem.severity == "error"]
+    problems = [problem for problem in _lint(loaded) if problem.severity == "error"]
     if problems:
         raise ContractInvalidError(problems, where=loaded.directory)
 
@@ -130,6 +131,10 @@ def describe_contract(loaded: LoadedContract, certificate: CertificateState) -> 
         lock=loaded.lock,
         certificate=certificate,
     )
+
+
+def _lint(loaded: LoadedContract) -> list[Problem]:
+    return [*lint_contract(loaded), *check_python_lock(loaded)]
 
 
 def _build_check(loaded: LoadedContract, problems: list[Problem]) -> ContractCheck:

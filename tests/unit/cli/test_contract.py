@@ -161,6 +161,18 @@ def test_what_check_calls_invalid_is_not_locked(tmp_path: Path, capsys: pytest.C
     assert not (place / "contract.lock.json").exists()
 
 
+def test_a_requirements_file_without_hashes_is_refused_before_any_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = f"{MINIMAL}{SAYS_ALL}".replace('"host"\n', '"host"\npython = { lock = "tests.lock" }\n')
+    place = write_contract(tmp_path / "mine", text, files={"tests.lock": "# what tests need\npytest\n"})
+    ended = call(capsys, "contract", "check", place)
+    assert ended.status == 1
+    expected = f"{place}/tests.lock:2: error[draft-python-lock] environment.python.lock: expected only lines"
+    assert expected in ended.out
+    assert call(capsys, "contract", "lock", place).status == 2
+
+
 def test_lock_goes_on_after_a_contract_that_does_not_load(
     invalid: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

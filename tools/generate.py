@@ -94,7 +94,8 @@ def render_lint() -> str:
         )
         sections.append(f"## {rule.code}\n\n*{rule.severity}*: {rule.docstring}\n\n{example}")
     intro = (
-        "`repotrial contract check` runs every rule. An *error* makes the contract unusable; a "
+        "`repotrial contract check` runs every rule. An *error* makes the contract unusable: "
+        "`contract lock` and `run start` refuse it; a "
         "*warning* makes it worse than it could be (`--strict` counts both)."
     )
     loading = "Problems that keep a contract from loading, and what a lock can be wrong about."

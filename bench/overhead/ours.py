@@ -41,6 +41,7 @@ gate = "acceptance"
 judge = "out-of-process"
 baseline = "fail"
 run = "test -f said.txt"
+results = [{ format = "exit-code" }]
 timeout_seconds = 60
 """
 

@@ -200,6 +200,45 @@ def test_the_title_is_left_for_the_author_unless_it_is_given(
     assert "draft-title-message" not in codes
 
 
+@pytest.mark.parametrize("text", ["pytest\n", "pytest==8.0.0\n"])
+def test_a_requirements_file_without_hashes_makes_no_contract(
+    project: RepositoryMaker, tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "tests.lock").write_text(text)
+    options = CommitContract(
+        source=str(project.path),
+        directory=tmp_path / "contract",
+        revision="HEAD",
+        python_lock=tmp_path / "tests.lock",
+    )
+    with pytest.raises(OptionInvalidError, match=r"tests\.lock: expected .*line 1: pytest"):
+        create_contract_from_commit(options)
+    assert not (tmp_path / "contract").exists()
+
+
+def test_a_drafted_id_is_short_and_warned_of_with_the_title(project: RepositoryMaker, tmp_path: Path) -> None:
+    project.commit(
+        {"textkit/wrap.py": "x = 1\n", "tests/test_wrap.py": "def test_x(): ...\n"},
+        message="Count columns in place of characters where text is broken into lines",
+    )
+    created = _from_commit(project, tmp_path / "drafted")
+    subject = "count-columns-in-place-of-characters-where"
+    assert len(created.id) <= 40
+    assert f"{created.id}-" in f"{created.id.partition('-')[0]}-{subject}-", "cut at a word"
+    (told,) = (problem for problem in created.problems if problem.code == "draft-title-message")
+    assert "a title and an id" in told.message
+    assert "--id" in told.hint
+    options = CommitContract(
+        source=str(project.path), directory=tmp_path / "named", revision="HEAD", id="wide-lines"
+    )
+    (told,) = (
+        problem
+        for problem in create_contract_from_commit(options).problems
+        if problem.code == "draft-title-message"
+    )
+    assert "id" not in told.message.split()
+
+
 def test_a_draft_that_nobody_touched_is_still_told_that_it_gives_the_solution_away(
     project: RepositoryMaker, tmp_path: Path
 ) -> None:

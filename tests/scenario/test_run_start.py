@@ -16,11 +16,14 @@ from typing import Any
 import pytest
 
 from repotrial import api
+from repotrial.authoring import lock_contract
 from repotrial.trace import OperatorDecision, RunPaths, Termination, iter_events
 from support.command_line import converse, start
 from support.trials import HONEST, REFERENCE, WRONG, Court, open_court
 
 PATIENCE = 600.0
+EXAMPLE = Path(__file__).parents[2] / "examples" / "contracts" / "textkit-wide-chars"
+"""It is certified."""
 
 
 @pytest.fixture
@@ -46,7 +49,7 @@ def test_doing_nothing_fails_and_the_reference_succeeds(
 ) -> None:
     contract = court.write_contract()
     ended = court.start(capsys, contract, "--agent", "noop", "--agent", "reference")
-    assert (ended.status, ended.err) == (0, "")
+    assert (ended.status, ended.err.count("\n")) == (0, 1), "one note: it is not certified"
     *_, header, first, second, total, hint = ended.out.splitlines()
     assert header.split() == [
         "contract",
@@ -133,7 +136,7 @@ def test_the_second_start_conducts_only_what_is_missing(
     first = court.list_runs()
     status, events = court.start_json(capsys, contract, "--agent", "noop")
     assert (status, court.list_runs()) == (0, first)
-    assert [event["event"] for event in events] == ["skipped", "scored", "finished"]
+    assert [event["event"] for event in events] == ["uncertified", "skipped", "scored", "finished"]
     status, events = court.start_json(capsys, contract, "--agent", "noop", "--repeats", "2")
     assert status == 0
     assert len(court.list_runs()) == 2
@@ -154,6 +157,38 @@ def test_a_dry_run_tells_and_starts_nothing(court: Court, capsys: pytest.Capture
     assert not (court.place / "seal-key.pem").exists()
     status, (plan,) = court.start_json(capsys, contract, "--agent", "noop", "--dry-run")
     assert (status, plan["missing"], plan["ceiling_seconds"]) == (0, 1, 600 + 2 * 60 * 2)
+
+
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+def test_a_contract_that_check_calls_invalid_is_not_run(
+    court: Court, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]
+) -> None:
+    contract = court.write_contract()
+    (contract / "statement.md").write_text("# Title\n\n<!-- describe it -->\n", encoding="utf-8")
+    lock_contract(contract)
+    ended = court.start(capsys, contract, "--agent", "noop", *options)
+    assert ended.status == 2
+    assert "[empty-statement]" in ended.err
+    assert f"repotrial contract check {contract}`" in ended.err
+    assert not court.runs.exists()
+
+
+def test_a_contract_that_nobody_certified_is_named_in_one_line(
+    court: Court, capsys: pytest.CaptureFixture[str]
+) -> None:
+    contract = court.write_contract()
+    ended = court.start(capsys, contract, "--agent", "noop", "--dry-run")
+    assert ended.err.splitlines() == [
+        f"note: not certified: {contract}; `repotrial contract certify` tries them"
+    ]
+    _, (plan,) = court.start_json(capsys, contract, "--agent", "noop", "--dry-run")
+    assert plan["uncertified"] == [str(contract)]
+    _, events = court.start_json(capsys, contract, "--agent", "noop")
+    assert [event for event in events if event["event"] == "uncertified"] == [
+        {"event": "uncertified", "contracts": [str(contract)]}
+    ]
+    _, (plan,) = court.start_json(capsys, EXAMPLE, "--agent", "noop", "--dry-run")
+    assert plan["uncertified"] == []
 
 
 def test_an_expectation_that_is_not_met_shows_in_the_exit_code(
@@ -375,7 +410,9 @@ def test_secrets_come_from_the_environment_and_stay_out_of_the_record(court: Cou
 
 
 def test_stopping_ends_the_preparation_of_an_environment(court: Court, tmp_path: Path) -> None:
-    contract = court.write_contract(limits='\n[[setup]]\nid = "long"\nrun = "sleep 600"\n')
+    contract = court.write_contract(
+        limits='\n[[setup]]\nid = "long"\nrun = "sleep 600"\ntimeout_seconds = 900\n'
+    )
     stopper = api.Stopper()
     request = api.TrialRequest(
         contracts=(contract,),

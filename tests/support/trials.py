@@ -38,6 +38,7 @@ image = "host"
 id = "value"
 gate = "acceptance"
 run = '{value}'
+results = [{{ format = "exit-code" }}]
 judge = "out-of-process"
 baseline = "fail"
 timeout_seconds = {seconds}

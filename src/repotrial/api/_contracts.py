@@ -8,11 +8,20 @@ from pathlib import Path
 import msgspec
 
 from repotrial.api._directories import verify_contract_directory
-from repotrial.authoring import CertificateState, LockResult, check_certificate, check_told_solution
+from repotrial.authoring import (
+    CertificateState,
+    CertificateUntrusted,
+    CertificateValid,
+    LockResult,
+    check_certificate,
+    check_python_lock,
+    check_told_solution,
+)
 from repotrial.authoring import lock_contract as _lock_contract
 from repotrial.authoring import verify_lock as _verify_lock
 from repotrial.contract import (
     Contract,
+    ContractInvalidError,
     ContractLock,
     LoadedContract,
     Problem,
@@ -29,9 +38,11 @@ __all__ = [
     "check_contract",
     "describe_contract",
     "find_certificate",
+    "is_certified",
     "load_contract",
     "lock_contract",
     "verify_lock",
+    "verify_usable",
 ]
 
 
@@ -67,7 +78,7 @@ def check_contract(directory: Path) -> ContractCheck:
     loaded, problems = check_directory(directory)
     if loaded is None:
         return ContractCheck(directory=str(directory), id=None, version_id=None, problems=tuple(problems))
-    found = [*problems, *check_lock(loaded), *lint_contract(loaded), *check_told_solution(loaded)]
+    found = [*problems, *check_lock(loaded), *_lint(loaded), *check_told_solution(loaded)]
     return _build_check(loaded, found)
 
 
@@ -83,9 +94,27 @@ def load_contract(directory: Path) -> LoadedContract:
 
 
 def lock_contract(directory: Path) -> LockResult:
-    """Pin the repository and every file that counts; write `contract.lock.json`, and nothing else."""
+    """Pin the repository and every file that counts; write `contract.lock.json`, and nothing else.
+
+    Raises:
+        ContractInvalidError: it does not load, or lint calls it unusable.
+    """
     verify_contract_directory(directory)
+    loaded, _ = check_directory(directory, lock_ignored=True)
+    if loaded is not None:  # if it does not load, locking says why
+        verify_usable(loaded)
     return _lock_contract(directory)
+
+
+def verify_usable(loaded: LoadedContract) -> None:
+    """Refuse what `check_contract` calls invalid, before anybody builds on it.
+
+    Raises:
+        ContractInvalidError: lint finds errors; they are in it.
+    """
+    problems = [problem for problem in _lint(loaded) if problem.severity == "error"]
+    if problems:
+        raise ContractInvalidError(problems, where=loaded.directory)
 
 
 def verify_lock(directory: Path) -> ContractCheck:
@@ -104,6 +133,10 @@ def describe_contract(loaded: LoadedContract, certificate: CertificateState) -> 
     )
 
 
+def _lint(loaded: LoadedContract) -> list[Problem]:
+    return [*lint_contract(loaded), *check_python_lock(loaded)]
+
+
 def _build_check(loaded: LoadedContract, problems: list[Problem]) -> ContractCheck:
     return ContractCheck(
         directory=str(loaded.directory),
@@ -116,3 +149,9 @@ def _build_check(loaded: LoadedContract, problems: list[Problem]) -> ContractChe
 def find_certificate(loaded: LoadedContract, trusted_keys: Collection[PublicKey] | None) -> CertificateState:
     """What the certificate beside a contract is worth for the contract as it is now."""
     return check_certificate(loaded, trusted_keys)
+
+
+def is_certified(loaded: LoadedContract) -> bool:
+    """Whether somebody, whoever it is, certified the contract as it is now."""
+    state = check_certificate(loaded, None)
+    return isinstance(state, CertificateValid | CertificateUntrusted) and state.certificate.is_certified

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import TypeAlias
@@ -11,7 +11,7 @@ import msgspec
 
 from repotrial._core.errors import RepoTrialError
 from repotrial.api._agents import Roster, build_roster
-from repotrial.api._contracts import load_contract
+from repotrial.api._contracts import is_certified, load_contract, verify_usable
 from repotrial.api._entries import RunEntry, judge_run, score_run
 from repotrial.api._machine import MachineSettings, build_installation_settings
 from repotrial.api._models import (
@@ -113,6 +113,8 @@ class TrialPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Instances of predictions for which no contract was named."""
     has_person: bool
     """Whether somebody has to sit at a terminal."""
+    uncertified: tuple[str, ...]
+    """Directories of contracts that nobody certified as they are now."""
 
 
 class RunScored(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="scored"):
@@ -144,7 +146,8 @@ def plan_trials(request: TrialRequest, machine: MachineSettings) -> TrialPlan:
     Raises:
         RepoTrialError: a contract or an agent cannot be used.
     """
-    fleet, roster = _plan(request, machine)
+    contracts = _load_all(request)
+    fleet, roster = _plan(contracts, request, machine)
     trials = tuple(
         PlannedTrial(
             run_id=run.spec.run_id,
@@ -163,6 +166,7 @@ def plan_trials(request: TrialRequest, machine: MachineSettings) -> TrialPlan:
         ceiling_usd=fleet.ceiling_usd,
         unmatched=roster.unmatched,
         has_person=any(isinstance(run.agent, HumanAgent) for run in fleet.missing),
+        uncertified=tuple(str(loaded.directory) for loaded in contracts if not is_certified(loaded)),
     )
 
 
@@ -180,7 +184,7 @@ def conduct_trials(
     Stop it with `stopper`, and it tells what was stopped; or close it. What is recorded is kept. Agents that
     are not installed are, before the first run; `on_install` is told their names.
     """
-    fleet, _ = _plan(request, machine)
+    fleet, _ = _plan(_load_all(request), request, machine)
     asking = {
         run.agent.adapter.digest: run.agent.adapter
         for run in fleet.missing
@@ -233,8 +237,9 @@ def _judge(event: FleetEvent) -> Iterator[TrialEvent]:
         yield RunUnscored(run_id=event.run_id, directory=event.directory, fault=fault)
 
 
-def _plan(request: TrialRequest, machine: MachineSettings) -> tuple[FleetPlan, Roster]:
-    contracts = [_load(directory) for directory in request.contracts]
+def _plan(
+    contracts: Sequence[LoadedContract], request: TrialRequest, machine: MachineSettings
+) -> tuple[FleetPlan, Roster]:
     roster = build_roster(
         request.agents,
         [loaded.contract.id for loaded in contracts],
@@ -281,10 +286,15 @@ def _bind_models(
     )
 
 
+def _load_all(request: TrialRequest) -> list[LoadedContract]:
+    return [_load(directory) for directory in request.contracts]
+
+
 def _load(directory: Path) -> LoadedContract:
-    """A contract that is as it was locked: a stale lock would only show when the run is judged."""
+    """A contract that is as it was locked, and usable: otherwise, only the judged run would show it."""
     loaded = load_contract(directory)
     problems = check_lock(loaded)
     if any(problem.severity == "error" for problem in problems):
         raise ContractInvalidError(problems, where=directory)
+    verify_usable(loaded)
     return loaded

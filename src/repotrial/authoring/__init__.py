@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from repotrial.authoring._new import create_contract
     from repotrial.authoring._options import CommitContract, CreatedContract, NewContract, OptionInvalidError
     from repotrial.authoring._project import EcosystemUnknownError
+    from repotrial.authoring._python_lock import check_python_lock
     from repotrial.authoring._split import (
         ChangeWithoutTestsError,
         EmptyChangeError,
@@ -114,6 +115,7 @@ __all__ = [
     "build_certificate_schema",
     "certify_contract",
     "check_certificate",
+    "check_python_lock",
     "check_told_solution",
     "create_contract",
     "create_contract_from_commit",

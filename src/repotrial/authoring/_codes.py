@@ -32,6 +32,8 @@ DRAFT_CODES: Mapping[str, str] = MappingProxyType(
         "draft-test-unlisted": "Test files of a data set's instance hold tests that its lists do not name; "
         "here they count, too.",
         "draft-title-message": "The title, with which the briefing begins, is still the commit's subject.",
+        "draft-python-lock": "The requirements file of `environment.python` has a line that is no pinned "
+        "package with a hash: an error of `contract check`; `contract new` refuses the file.",
     }
 )
 """What each problem means that `contract new` and `contract import` can return."""

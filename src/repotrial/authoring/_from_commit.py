@@ -63,6 +63,12 @@ _TITLE_IS_SUBJECT = Problem(
     message="expected a title that names the problem, found the commit's subject: the agent reads it first",
     hint="reword `title`, or give one with --title",
 )
+_ID_IS_SUBJECT = msgspec.structs.replace(
+    _TITLE_IS_SUBJECT,
+    message="expected a title and an id that name the problem, found the commit's subject in both: the agent "
+    "reads the title first",
+    hint="reword `title` and `id`, or give them with --title and --id",
+)
 
 
 class _Material(msgspec.Struct, frozen=True, kw_only=True):
@@ -197,7 +203,13 @@ def _check_statement(material: _Material) -> list[Problem]:
     draft = STATEMENT_IS_FORM if material.statement.is_form else message
     hidden = material.split.laid
     leaks = check_leaks(material.statement.text, changes, hidden_paths=hidden, file=STATEMENT_FILE)
-    return [*([] if material.options.title else [_TITLE_IS_SUBJECT]), draft, *leaks]
+    return [*_check_names(material.options), draft, *leaks]
+
+
+def _check_names(options: CommitContract) -> list[Problem]:
+    if options.title is not None:
+        return []
+    return [_ID_IS_SUBJECT if options.id is None else _TITLE_IS_SUBJECT]
 
 
 def _check_ids(guess: InventoryGuess | None) -> list[Problem]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections.abc import Iterator, Sequence
 
@@ -17,6 +18,12 @@ _DEFINITION = re.compile(
     r"[ \t]+(?:\([^()\n]{0,80}\)[ \t]*)?([A-Za-z_$][A-Za-z0-9_$]*)"
 )
 _CALL_OR_QUOTED = re.compile(r"`([^`\n]{1,200})`|([A-Za-z_$][A-Za-z0-9_$]*)\(")
+_BUILT_IN = frozenset(dir(builtins)) | {
+    *("undefined", "TypeError", "RangeError", "ReferenceError", "SyntaxError", "Promise", "Object", "Array"),
+    *("String", "Number", "Boolean", "Symbol", "BigInt", "Date", "RegExp", "Error", "Result", "Option"),
+    *("None", "Some", "Vec", "Box", "HashMap", "usize", "size_t", "nullptr", "NULL"),
+}
+"""Names of Python, JavaScript, Rust and C that no change introduces."""
 _MIN_NAME = 3
 _MIN_PLAIN_NAME = 4
 _MIN_CODE_LINE = 12
@@ -182,7 +189,7 @@ def _iter_names(lines: Sequence[str], changes: Sequence[TextChange]) -> Iterator
         found = [
             word
             for word in dict.fromkeys(_WORD.findall(line))
-            if word in words and len(word) >= _MIN_NAME and (word in marked or _is_telling(word, defined))
+            if word in words and _is_name(word, defined) and (word in marked or _is_telling(word, defined))
         ]
         if found:
             names = ", ".join(_show(word) for word in found[:3])
@@ -191,6 +198,11 @@ def _iter_names(lines: Sequence[str], changes: Sequence[TextChange]) -> Iterator
                 "draft-names-identifier",
                 f"expected no solution in the statement, found {names}, which the change introduces",
             )
+
+
+def _is_name(word: str, defined: set[str]) -> bool:
+    """Whether a word can give something away: what comes with the language is everybody's."""
+    return len(word) >= _MIN_NAME and (word in defined or word not in _BUILT_IN)
 
 
 def _is_telling(word: str, defined: set[str]) -> bool:

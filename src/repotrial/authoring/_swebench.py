@@ -39,7 +39,7 @@ from repotrial.authoring._writing import (
     write_inventory,
 )
 from repotrial.contract import CONTRACT_FILE, STATEMENT_FILE, Check, Inventory, Overlay, Problem
-from repotrial.source import ChangeStatus, resolve_commit
+from repotrial.source import ChangeStatus, CommitNotFoundError, resolve_commit
 
 __all__ = ["SwebenchContract", "create_contract_from_swebench"]
 
@@ -96,20 +96,36 @@ def create_contract_from_swebench(options: SwebenchContract) -> CreatedContract:
     listed = _read_lists(instance)
     target = options.directory.absolute()
     with stage_directory(target) as staging:
-        commit = resolve_commit(options.source, instance.base_commit, base=Path.cwd())
+        commit = _find_base(options)
         with open_instance_trees(instance, options.source, commit) as trees:
             _verify_files(instance, listed, trees)
             return _write(options, listed, trees, staging, target)
+
+
+def _find_base(options: SwebenchContract) -> str:
+    """The instance's base in the given repository; of many instances, the error says which one misses it."""
+    instance = options.instance
+    try:
+        return resolve_commit(options.source, instance.base_commit, base=Path.cwd())
+    except CommitNotFoundError as error:
+        raise CommitNotFoundError(
+            f"{instance.instance_id}: base_commit: {error.message}",
+            hint=f"name with --repo a repository of {clean_line(instance.repo)}, with its whole history",
+        ) from error
 
 
 def _read_lists(instance: SwebenchInstance) -> _Listed:
     failing = _read_ids(instance, "FAIL_TO_PASS", instance.list_failing())
     passing = _read_ids(instance, "PASS_TO_PASS", instance.list_passing())
     if not failing:
-        raise InstanceInvalidError(f"{instance.instance_id}: FAIL_TO_PASS: expected test ids, found none")
+        raise InstanceInvalidError(
+            f"{instance.instance_id}: FAIL_TO_PASS: expected test ids, found none",
+            hint="a contract needs a test that is to turn: name one, or leave the instance out",
+        )
     if cut := [text for text, node in failing if node.is_cut]:
         raise InstanceInvalidError(
-            f"{instance.instance_id}: FAIL_TO_PASS: expected whole ids, found one that is cut: {cut[0]!r}"
+            f"{instance.instance_id}: FAIL_TO_PASS: expected whole ids, found one that is cut: {cut[0]!r}",
+            hint="write the id as pytest prints it",
         )
     return _Listed(
         failing=tuple(node for _, node in failing),
@@ -135,7 +151,8 @@ def _verify_files(instance: SwebenchInstance, listed: _Listed, trees: InstanceTr
     for path in listed.files:
         if trees.tested.read_text(path) is None:
             raise InstanceInvalidError(
-                f"{instance.instance_id}: expected a test file {path!r} after test_patch, found none"
+                f"{instance.instance_id}: expected a test file {path!r} after test_patch, found none",
+                hint="let test_patch bring the file, or take its ids out of FAIL_TO_PASS and PASS_TO_PASS",
             )
 
 

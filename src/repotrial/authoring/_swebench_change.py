@@ -13,6 +13,7 @@ import msgspec
 from repotrial.authoring._base import Tree, open_tree
 from repotrial.authoring._split import ChangeWithoutTestsError, verify_hidden
 from repotrial.authoring._swebench_instance import InstanceInvalidError, SwebenchInstance
+from repotrial.authoring._text import clean_line
 from repotrial.policy import PatchUnreadableError, read_change
 from repotrial.source import ChangedFile, ChangeStatus, PatchRefusedError, apply_patch
 
@@ -77,13 +78,17 @@ def _apply(
 ) -> tuple[ChangedFile, ...]:
     place = f"{instance.instance_id}: {field}"
     if not patch.strip():
-        raise InstanceInvalidError(f"{place}: expected a patch, found nothing")
+        raise InstanceInvalidError(
+            f"{place}: expected a patch, found nothing",
+            hint="give the patch as the data set has it, or leave the instance out",
+        )
     try:
         view = read_change(patch)
         apply_patch(patch, tree=tree.root)
     except (PatchUnreadableError, PatchRefusedError) as error:
         raise InstanceInvalidError(
-            f"{place}: expected a patch that applies to {base.commit}, found: {error.message}"
+            f"{place}: expected a patch that applies to {base.commit}, found: {error.message}",
+            hint=f"give {field} as the data set has it, for base_commit of {clean_line(instance.repo)}",
         ) from error
     paths = sorted({path for file in view.files for path in file.touched_paths})
     changes = (_compare(path, base, tree) for path in paths)
@@ -124,5 +129,6 @@ def _verify_apart(
     if both:
         raise InstanceInvalidError(
             f"{instance.instance_id}: expected patch and test_patch to touch different files, "
-            f"found {both[0]!r} in both"
+            f"found {both[0]!r} in both",
+            hint="keep each file in one of them: those of test_patch are laid over a candidate's change",
         )

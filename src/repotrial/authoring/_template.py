@@ -66,6 +66,11 @@ class _Page:
     def note(self, text: str) -> None:
         self._lines.append(render_comment(text))
 
+    def offer(self, explanation: str, toml: str) -> None:
+        """Lines that are TOML once the mark of the comment is taken away; what explains them stands above."""
+        self.note(explanation)
+        self.note(toml)
+
     def blank(self) -> None:
         self._lines.append("")
 
@@ -118,11 +123,11 @@ def _write_head(page: _Page, draft: ContractDraft) -> None:
     if draft.reference is not None:
         page.entry("reference", draft.reference, comment="a change that satisfies the contract; never shown")
     page.blank()
-    page.note(
-        "What removes doubt about the statement; the agent is told this too.\n"
+    page.offer(
+        "What removes doubt about the statement; the agent is told this too.",
         "[clarify]\n"
         'modules = ["where/the/change/belongs"]\n'
-        'behavior = ["one sentence for each thing that must hold afterwards"]'
+        'behavior = ["one sentence for each thing that must hold afterwards"]',
     )
 
 
@@ -153,10 +158,13 @@ def _write_environment(page: _Page, draft: ContractDraft) -> None:
         case "python" if draft.python_lock is not None:
             page.entry("python", {"lock": draft.python_lock})
         case "python":
-            page.note('python = { lock = "requirements.lock" }: a file with hashes, if tests need packages')
+            page.offer(
+                "If tests need packages, from a file with hashes:", 'python = { lock = "requirements.lock" }'
+            )
         case "javascript":
-            page.note(
-                'node = { lock = "package-lock.json", manifest = "package.json" }: if tests need packages'
+            page.offer(
+                "If tests need packages:",
+                'node = { lock = "package-lock.json", manifest = "package.json" }',
             )
         case "rust" | "go" | "c":
             page.note("Dependencies of the tests: as [[environment.artifacts]], or made by a [[setup]] step.")
@@ -173,9 +181,10 @@ def _write_check(page: _Page, check: Check) -> None:
     if check.inventory is not None:
         page.entry("inventory", check.inventory)
     else:
-        page.note(
-            f'inventory = "checks/{check.id}.json": the test ids that must pass, known after a first run:\n'
-            '{"fail_to_pass": ["…"], "pass_to_pass": ["…"]}'
+        page.offer(
+            "The test ids that must pass, known after a first run, in a file of this form:\n"
+            '{"fail_to_pass": ["…"], "pass_to_pass": ["…"]}',
+            f'inventory = "checks/{check.id}.json"',
         )
     if check.baseline is not None:
         page.entry("baseline", check.baseline)
@@ -189,11 +198,9 @@ def _write_check(page: _Page, check: Check) -> None:
         if overlay.delete:
             page.entry("delete", overlay.delete)
     if not check.files:
-        page.note(
-            "Tests of your own, which the agent never sees, go beside the contract:\n"
-            "[[checks.files]]\n"
-            f'from = "checks/{check.id}"\n'
-            'to = "."'
+        page.offer(
+            "Tests of your own, which the agent never sees, go beside the contract:",
+            f'[[checks.files]]\nfrom = "checks/{check.id}"\nto = "."',
         )
 
 

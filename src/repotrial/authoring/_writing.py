@@ -21,6 +21,7 @@ from repotrial.authoring._base import (
 )
 from repotrial.authoring._options import CreatedContract, OptionInvalidError, Options
 from repotrial.authoring._project import Project
+from repotrial.authoring._python_lock import LOCK_HINT
 from repotrial.authoring._template import ContractDraft, Guess, render_contract
 from repotrial.authoring._text import build_slug, clean_line, shorten
 from repotrial.contract import (
@@ -34,6 +35,7 @@ from repotrial.contract import (
     Problem,
     load_contract,
 )
+from repotrial.sandbox import PackageHashMissingError, PackageLockError, parse_requirements
 
 __all__ = [
     "CHECK_ID",
@@ -59,9 +61,9 @@ LOCK_FILE = "requirements.lock"
 REFERENCE_FILE = "reference.patch"
 _INVENTORY_FILE = f"checks/{CHECK_ID}.json"
 _TIMEOUT_SECONDS = 900
-_MAX_ID = 80
+_MAX_ID = 40
+"""It heads columns of tables, and more words of a commit's subject would only tell more of the solution."""
 _MAX_TITLE = 200
-_LOCK_HINT = "make a requirements file with hashes, as `pip-compile --generate-hashes` and uv do"
 
 STATEMENT_IS_FORM = Problem(
     code="draft-statement-form",
@@ -137,7 +139,7 @@ def check_packages(options: Options, project: Project) -> list[Problem]:
             file=CONTRACT_FILE,
             field="environment.python",
             message="expected the packages that the check needs, pytest among them, found none named",
-            hint=f'{_LOCK_HINT}; then `python = {{ lock = "{LOCK_FILE}" }}` under [environment], '
+            hint=f'{LOCK_HINT}; then `python = {{ lock = "{LOCK_FILE}" }}` under [environment], '
             "or `--python-lock FILE` with this command",
         )
     ]
@@ -165,15 +167,18 @@ def copy_python_lock(origin: Path | None, directory: Path) -> str | None:
     """Put a requirements file beside the contract; its name there, if there is one.
 
     Raises:
-        OptionInvalidError: it cannot be read.
+        OptionInvalidError: it cannot be read, or does not pin every package with a hash.
     """
     if origin is None:
         return None
     try:
         data = origin.read_bytes()
+        parse_requirements(data, str(origin))
     except OSError as error:
         message = f"{origin}: expected a requirements file with hashes, found: {error.strerror}"
-        raise OptionInvalidError(message, hint=_LOCK_HINT) from error
+        raise OptionInvalidError(message, hint=LOCK_HINT) from error
+    except (PackageLockError, PackageHashMissingError) as error:
+        raise OptionInvalidError(error.message, hint=LOCK_HINT) from error
     (directory / LOCK_FILE).write_bytes(data)
     return LOCK_FILE
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
+from repotrial._core.errors import ExitCode, RepoTrialError
 from repotrial.cli._options import JsonFlag
+
+if TYPE_CHECKING:
+    from repotrial.api import SwebenchContract
 
 __all__ = ["ImportFormat", "import_contracts"]
 
@@ -52,15 +57,18 @@ def import_contracts(  # noqa: PLR0913 - one option for each thing that the file
 ) -> None:
     """Make contracts of a data set's instances: the issue becomes the statement, the tests hidden checks.
 
-    Nothing of the repository is run. What the file leaves open is shown, as `contract new` does.
+    Nothing of the repository is run. What the file leaves open is shown, as `contract new` does. Instances
+    that have their contract already are skipped; one that is refused does not keep the others from theirs.
     """
     from repotrial import api
-    from repotrial.cli._contract_new import show_created
-    from repotrial.cli._output import print_json
+    from repotrial.cli._output import Screen, counted, print_error, print_json
 
     del format_  # there is one so far
-    created = []
-    for instance in api.load_swebench_instances(file, instances or ()):
+    entries: list[Any] = []
+    words: Counter[str] = Counter()
+    worst = ExitCode.DONE
+    chosen = api.load_swebench_instances(file, instances or ())
+    for instance in chosen:
         options = api.SwebenchContract(
             instance=instance,
             source=repository,
@@ -68,8 +76,38 @@ def import_contracts(  # noqa: PLR0913 - one option for each thing that the file
             python_lock=python_lock,
             is_embedded=embed,
         )
-        created.append(api.create_contract_from_swebench(options))
-        if not json:
-            show_created(created[-1])
+        try:
+            word, entry = _import(options, json=json)
+        except RepoTrialError as error:
+            word, entry = "refused", {"instance": instance.instance_id, "error": error.to_dict()}
+            worst = max(worst, error.exit_code)
+            if not json:
+                print_error(error, where=instance.instance_id)
+        words[word] += 1
+        entries.append(entry)
     if json:
-        print_json(created)
+        print_json(entries)
+    elif len(chosen) > 1:
+        listed = ", ".join(f"{number} {word}" for word, number in words.items())
+        Screen().line((f"{counted(len(chosen), 'instance')}: {listed}", "bold"))
+    if worst is not ExitCode.DONE:
+        raise typer.Exit(worst)
+
+
+def _import(options: SwebenchContract, *, json: bool) -> tuple[str, Any]:
+    """Make one contract, unless an earlier call did: so that a call that was stopped can be repeated."""
+    from repotrial import api
+    from repotrial.cli._contract_new import show_created
+    from repotrial.cli._output import Screen
+
+    name, place = options.instance.instance_id, options.directory
+    if (place / "contract.toml").is_file():
+        if not json:
+            Screen(to_stderr=True).line(
+                ("note", "yellow"), f": {name}: skipped, there is a contract in {place}"
+            )
+        return "skipped", {"instance": name, "skipped": str(place)}
+    created = api.create_contract_from_swebench(options)
+    if not json:
+        show_created(created)
+    return "written", created

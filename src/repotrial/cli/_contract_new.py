@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, get_args
@@ -193,4 +194,7 @@ def show_created(created: CreatedContract) -> None:
     if created.problems:
         screen.line(("left for you:", "bold"))
         print_problems(screen, created.problems, prefix=created.directory)
-    screen.line(f"next: edit statement.md and the title, then `repotrial contract check {created.directory}`")
+    is_title_left = any(problem.field == "title" for problem in created.problems)
+    what = "statement.md and the title" if is_title_left else "statement.md"
+    directory = shlex.quote(created.directory)
+    screen.line(f"next: edit {what}, then `repotrial contract check {directory}`")

@@ -19,6 +19,11 @@ _INTERNAL_ERROR = 70  # EX_SOFTWARE: a fault of RepoTrial itself, never of the u
 _STOPPED = 130  # as shells report a process that Ctrl-C ended
 _NOBODY_READS = 141  # as shells report a process that a closed pipe ended
 
+_OTHER_NAMES = {
+    ("repotrial contract", "No such command 'lint'."): "lint is part of `repotrial contract check`",
+}
+"""What is looked for under a name that other tools use."""
+
 
 class SystemRefusedError(MachineError):
     """The operating system refused something that the command needs, such as writing its output."""
@@ -91,7 +96,8 @@ def _report_usage(error: typer.TyperException, *, as_json: bool) -> int:
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "repotrial"
     message = error.format_message().replace("Value error, ", "")  # the name of a type of the parser's
-    return _report(UsageError(message, hint=f"see `{command} --help`"), as_json=as_json)
+    hint = _OTHER_NAMES.get((command, message), f"see `{command} --help`")
+    return _report(UsageError(message, hint=hint), as_json=as_json)
 
 
 def _report_refusal(error: OSError) -> int:

@@ -24,6 +24,8 @@ __all__ = ["NothingToRunError", "start"]
 IsolationLevel: TypeAlias = Literal["L3", "L3c", "L2", "L1"]
 """All levels but the one without isolation, whose runs are never comparable."""
 
+_MAX_NAMED = 5
+
 
 class NothingToRunError(UsageError):
     """No agent fits any of the contracts."""
@@ -152,6 +154,8 @@ def start(  # noqa: PLR0913 - one option for each thing that an operator decides
     _tell_unmatched(plan, json=json)
     if not plan.trials:
         raise NothingToRunError("expected an agent for one of the contracts, found none")
+    if not (json and dry_run):  # the plan has it
+        _tell_uncertified(plan, json=json)
     if dry_run:
         _show_plan(plan, request.models, jobs=jobs, json=json)
         return
@@ -174,6 +178,22 @@ def _tell_unmatched(plan: TrialPlan, *, json: bool) -> None:
             Screen(to_stderr=True).line(
                 ("warning", "yellow"), f": no contract was named for the prediction {instance}"
             )
+
+
+def _tell_uncertified(plan: TrialPlan, *, json: bool) -> None:
+    """What a verdict is worth depends on the contract; one line, however many there are."""
+    from repotrial._core.display import list_some
+    from repotrial.cli._output import Screen, print_json_line
+
+    if not plan.uncertified:
+        return
+    if json:
+        print_json_line({"event": "uncertified", "contracts": plan.uncertified})
+        return
+    named = list_some(plan.uncertified, most=_MAX_NAMED)
+    Screen(to_stderr=True).line(
+        ("note", "yellow"), f": not certified: {named}; `repotrial contract certify` tries them"
+    )
 
 
 def _verify_person(plan: TrialPlan, jobs: int) -> None:

@@ -52,9 +52,14 @@ class Conversion(Generic[DocumentT]):
     """Every path beside the contract, defaults included, in the order of the document."""
 
 
-def convert_collecting(value: object, model: type[DocumentT]) -> Conversion[DocumentT]:
-    """Convert `value`, or say everything that keeps it from being a `model`."""
-    walk = _Walk(_type_info(model))
+def convert_collecting(
+    value: object, model: type[DocumentT], *, is_json: bool = False
+) -> Conversion[DocumentT]:
+    """Convert `value`, or say everything that keeps it from being a `model`.
+
+    Hints speak the language of the file: TOML, or JSON if told so.
+    """
+    walk = _Walk(_type_info(model), is_json=is_json)
     walk.visit(value, walk.root, ())
     document = None
     if not walk.findings:
@@ -72,8 +77,9 @@ def _type_info(model: type[msgspec.Struct]) -> mi.Type:
 
 
 class _Walk:
-    def __init__(self, root: mi.Type) -> None:
+    def __init__(self, root: mi.Type, *, is_json: bool = False) -> None:
         self.root = root
+        self._is_json = is_json
         self.findings: list[Finding] = []
         self.paths: list[PathUse] = []
         self._unlisted = 0
@@ -200,7 +206,9 @@ class _Walk:
         words = expected_words(info)
         header = ".".join(part for part in (*place, name) if isinstance(part, str))
         hint = f"add {name} = …"
-        if words.startswith("a table"):
+        if self._is_json:
+            hint = f"add {quote(name)}: {'[…]' if isinstance(info, mi.VarTupleType) else '…'}"
+        elif words.startswith("a table"):
             hint = f"add a table [{header}]"
         elif words.startswith("an array of tables"):
             hint = f"add a table [[{header}]]"

@@ -167,7 +167,7 @@ class _Reader:
         if isinstance(value, Problem):
             self._inputs.problems.append(value)
             return
-        conversion = convert_collecting(value, Inventory)
+        conversion = convert_collecting(value, Inventory, is_json=True)
         findings = conversion.findings
         if conversion.document is not None:
             self._inputs.inventories[path] = conversion.document

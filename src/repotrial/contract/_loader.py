@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import shlex
 from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
@@ -50,7 +51,10 @@ class ContractInvalidError(ContractError):
         errors = [problem for problem in self.problems if problem.severity == "error"]
         # One command may be given several contracts, whose files have the same names.
         prefix = "" if where is None else f"{where}: "
-        super().__init__(f"{prefix}{render_problems('contract', errors)}")
+        hint = (
+            None if where is None else self.default_hint.replace("check", f"check {shlex.quote(str(where))}")
+        )
+        super().__init__(f"{prefix}{render_problems('contract', errors)}", hint=hint)
 
 
 def load_contract(directory: Path, *, lock_ignored: bool = False) -> LoadedContract:

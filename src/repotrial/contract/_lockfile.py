@@ -148,7 +148,7 @@ def read_lock(data: bytes) -> ContractLock | list[Problem]:
         refusal = check_major(value, known=LOCK_SCHEMA)
         if refusal is not None:
             return [_lock_problem(refusal)]
-    conversion = convert_collecting(value, ContractLock)
+    conversion = convert_collecting(value, ContractLock, is_json=True)
     if conversion.document is not None:
         return conversion.document
     return [_lock_problem(finding) for finding in conversion.findings]

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         PythonPackages,
         open_python_environment,
     )
+    from repotrial.sandbox._environment._requirements import parse_requirements
     from repotrial.sandbox._environment._store import (
         BrokenEntry,
         Kind,
@@ -528,6 +529,7 @@ __all__ = [
     "open_program_tree",
     "open_python_environment",
     "open_sandbox",
+    "parse_requirements",
     "probe_machine",
     "probe_overlay",
     "prune_kept",

@@ -20,7 +20,7 @@ from repotrial.authoring._certify._cheats import (
     build_patch,
     read_scene,
 )
-from repotrial.authoring._certify._items import judge_cheats, judge_stability
+from repotrial.authoring._certify._items import judge_cheats, judge_reference, judge_stability, judge_twins
 from repotrial.authoring._certify._model import CheatTrial
 from repotrial.authoring._certify._oversized import build_oversized_patch
 from repotrial.authoring._certify._scan import find_leaked_oracle, find_leaked_reference
@@ -314,6 +314,55 @@ def test_a_cheat_whose_change_does_not_apply_shows_nothing() -> None:
     assert item.findings[0].startswith("skip-all (open) was not tried (the change cannot be read)")
 
 
+def build_twin_result(
+    place: Path, plain: CheckOutcome, twins: CheckOutcome | None, *survived: str
+) -> TrialResult:
+    run = ScoreRun(place, build_contract((UNIT,)))
+    run.end_acting()
+    run.apply()
+    run.check(UNIT, plain)
+    if twins is not None:
+        run.twins(UNIT, twins, survived=survived)
+    return read_result(place, run.finish())
+
+
+def test_a_twin_that_passes_on_the_reference_is_a_finding_of_twins(tmp_path: Path) -> None:
+    result = build_twin_result(tmp_path / "a", PASSED, FAILED, "test_left_right")
+    twins = judge_twins(build_loaded(UNIT), [result])
+    expected = "unit: test_left_right passes on the reference though meant to be wrong: make the expectation"
+    assert (twins.outcome, twins.findings) == ("fails", (f"{expected} wrong for certain",))
+    (finding,) = judge_reference([result]).findings
+    assert finding.endswith(": see `twins`")
+
+
+@pytest.mark.parametrize(
+    ("plain", "twins", "outcome"),
+    [
+        (PASSED, PASSED, "holds"),
+        (PASSED, None, "fails"),
+        (PASSED, FAILED, "fails"),
+        (PASSED, HUNG, "fails"),
+        (FAILED, FAILED, "fails"),
+        (FAILED, None, "not-applicable"),
+    ],
+)
+def test_twins_hold_only_where_they_were_seen_to(
+    tmp_path: Path, plain: CheckOutcome, twins: CheckOutcome | None, outcome: str
+) -> None:
+    result = build_twin_result(tmp_path / "a", plain, twins)
+    assert judge_twins(build_loaded(UNIT), [result]).outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("outcome", "way"), [(FAILED, "mend the check or the reference"), (HUNG, "repotrial sandbox exec")]
+)
+def test_a_reference_that_does_not_pass_comes_with_the_way_on(
+    tmp_path: Path, outcome: CheckOutcome, way: str
+) -> None:
+    (finding,) = judge_reference([build_result(tmp_path / "a", outcome)]).findings
+    assert way in finding
+
+
 @pytest.mark.parametrize(("count", "outcome"), [(3, "note"), (7, "holds")])
 def test_few_twins_that_look_like_their_tests_are_noted(tmp_path: Path, count: int, outcome: str) -> None:
     tests = "".join(f"def test_{number}():\n    assert answer() == {number}\n\n\n" for number in range(count))
@@ -332,5 +381,6 @@ def test_few_twins_that_look_like_their_tests_are_noted(tmp_path: Path, count: i
     assert item.outcome == outcome
     assert bool(item.findings) == (outcome == "note")
     if item.findings:
+        assert item.message == "3 of the 7 wanted twins cannot be told from their tests"
         assert "(test_0, test_1, test_2), test_unlike have none" in item.findings[0]
     assert judge_strength(build_loaded()).outcome == "not-applicable"

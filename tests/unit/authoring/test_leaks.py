@@ -127,3 +127,12 @@ def test_a_statement_that_still_tells_the_solution_is_named_with_its_line() -> N
 )
 def test_what_an_author_says_of_the_behavior_is_left_alone(line: str) -> None:
     assert _told("fill() returns two lines instead of one", f"{line}\n") == []
+
+
+def test_names_of_the_language_give_nothing_away_unless_the_change_makes_them_its_own() -> None:
+    new = "def fill(text):\n    if not text:\n        raise ValueError(text)\n"
+    line = "A `ValueError` is expected, as ValueError(text)."
+    assert check_leaks(line, [TextChange(path="a.py", old=_OLD, new=new)]) == []
+    own = f"class ValueError(Exception): ...\n{new}"
+    problems = check_leaks(line, [TextChange(path="a.py", old=_OLD, new=own)])
+    assert [problem.code for problem in problems] == ["draft-names-identifier"]

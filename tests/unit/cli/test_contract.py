@@ -10,12 +10,19 @@ from typing import Any
 
 import pytest
 
-from repotrial.api import ModelChoice
+from repotrial.api import CreatedContract, ModelChoice
+from repotrial.cli._contract_new import show_created
 from repotrial.cli._run_start import _describe_ceiling
+from repotrial.contract import Problem
 from support.command_line import call, surroundings
 from support.contracts import MINIMAL, write_contract
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "contracts" / "textkit-wide-chars"
+SAYS_ALL = '\nbaseline = "fail"\ntimeout_seconds = 60\nresults = [{ format = "exit-code" }]\n'
+"""What lint misses in the last check of the smallest contract."""
+TITLE_LEFT = Problem(
+    code="draft-title-message", severity="warning", file="contract.toml", field="title", message="reword it"
+)
 INVALID = MINIMAL.replace('kind = "bug-fix"', 'kind = "bugfix"')
 
 
@@ -110,10 +117,30 @@ def test_the_lock_of_an_example_holds(capsys: pytest.CaptureFixture[str]) -> Non
     assert [entry["problems"] for entry in entries(ended.out)] == [[]]
 
 
+@pytest.mark.parametrize(
+    ("problems", "what"), [((), "statement.md"), ((TITLE_LEFT,), "statement.md and the title")]
+)
+def test_what_comes_next_names_what_is_left_and_can_be_pasted(
+    capsys: pytest.CaptureFixture[str], problems: tuple[Problem, ...], what: str
+) -> None:
+    created = CreatedContract(
+        directory="my contracts/a",
+        id="a",
+        title="A",
+        base_commit="1" * 40,
+        files=(),
+        guesses=(),
+        problems=problems,
+    )
+    show_created(created)
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == f"next: edit {what}, then `repotrial contract check 'my contracts/a'`"
+
+
 def test_lock_writes_once_and_tells_what_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = MINIMAL.replace('kind = "git"\nsource = "repo.bundle"', 'kind = "directory"\nsource = "repo"')
     text = "\n".join(line for line in text.splitlines() if not line.startswith("commit"))
-    place = write_contract(tmp_path / "mine", text, files={"repo/main.c": "int main;\n"})
+    place = write_contract(tmp_path / "mine", f"{text}{SAYS_ALL}", files={"repo/main.c": "int main;\n"})
     first = call(capsys, "contract", "lock", place)
     assert (first.status, first.err) == (0, "")
     assert first.out.startswith(f"written: {place}/contract.lock.json\n  version id  sha256:")
@@ -123,6 +150,27 @@ def test_lock_writes_once_and_tells_what_changed(tmp_path: Path, capsys: pytest.
     again = call(capsys, "contract", "lock", place, "--json")
     (entry,) = entries(again.out)
     assert "repository.tree_digest" in {change["field"] for change in entry["changes"]}
+
+
+def test_what_check_calls_invalid_is_not_locked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = write_contract(tmp_path / "my contract", f"{MINIMAL}{SAYS_ALL}", files={"statement.md": "# A\n"})
+    ended = call(capsys, "contract", "lock", place)
+    assert ended.status == 2
+    assert "[empty-statement]" in ended.err
+    assert f"fix: `repotrial contract check '{place}'` lists every problem" in ended.err
+    assert not (place / "contract.lock.json").exists()
+
+
+def test_a_requirements_file_without_hashes_is_refused_before_any_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = f"{MINIMAL}{SAYS_ALL}".replace('"host"\n', '"host"\npython = { lock = "tests.lock" }\n')
+    place = write_contract(tmp_path / "mine", text, files={"tests.lock": "# what tests need\npytest\n"})
+    ended = call(capsys, "contract", "check", place)
+    assert ended.status == 1
+    expected = f"{place}/tests.lock:2: error[draft-python-lock] environment.python.lock: expected only lines"
+    assert expected in ended.out
+    assert call(capsys, "contract", "lock", place).status == 2
 
 
 def test_lock_goes_on_after_a_contract_that_does_not_load(

@@ -43,6 +43,7 @@ MISTAKES = [
         "'perl' is not one of 'python'",
         "repotrial contract new",
     ),
+    (["contract", "lint", "x"], "No such command 'lint'", "repotrial contract check"),
     (["nonsense"], "No such command 'nonsense'", "repotrial --help"),
     (
         ["contract", "schema", "x"],

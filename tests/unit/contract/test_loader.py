@@ -382,6 +382,11 @@ def test_two_directories_may_be_laid_over_one_place(tmp_path: Path) -> None:
     assert problems_of(tmp_path, text, files={"one/a.c": "", "two/b.c": ""}) == []
 
 
+def test_hints_about_an_inventory_are_in_its_language(tmp_path: Path) -> None:
+    (problem,) = problems_of(tmp_path, with_check('inventory = "unit.json"\n'), files={"unit.json": b"{}"})
+    assert problem.hint == 'add "fail_to_pass": […]'
+
+
 @pytest.mark.parametrize(
     ("inventory", "code", "field"),
     [

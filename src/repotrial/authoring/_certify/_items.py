@@ -29,6 +29,7 @@ _SHOWN = 5
 _RUN_IT = (
     "see for yourself with `repotrial sandbox exec DIR -- COMMAND`, then mend the check or [environment]"
 )
+_LOOK = "keep the run with `--runs DIR` and look at it with `repotrial run show`"
 
 
 def build_item(
@@ -54,7 +55,10 @@ def judge_baseline(loaded: LoadedContract, results: Sequence[TrialResult]) -> Ce
 
 def _iter_baseline(loaded: LoadedContract, result: TrialResult) -> Iterator[str]:
     if result.is_success:
-        yield "the untouched snapshot is a success: the contract asks for nothing"
+        yield (
+            "the untouched snapshot is a success: the contract asks for nothing: "
+            "add a check that fails until the work is done"
+        )
     outcomes = {check.check: check for check in result.card.checks}
     for check in loaded.contract.checks:
         found = outcomes[check.id]
@@ -106,9 +110,24 @@ def judge_reference(results: Sequence[TrialResult]) -> CertificateItem:
 
 
 def _explain(result: TrialResult) -> str:
-    reasons = [line for check in result.card.checks if check.verdict != "passed" for line in check.why]
-    reasons += [f"{rule.rule}: {', '.join(rule.paths)}" for rule in result.card.violations]
-    return reasons[0] if reasons else ", ".join(result.card.gate_vector)
+    """The first reason, and what to do about it."""
+    for check in result.card.checks:
+        if check.verdict != "passed" and check.why:
+            return f"{check.why[0]}: {_find_way(check)}"
+    for rule in result.card.violations:
+        return f"{rule.rule}: {', '.join(rule.paths)}: allow it in [policy], or change the reference"
+    return f"{', '.join(result.card.gate_vector)}: {_LOOK}"
+
+
+def _find_way(found: CheckResult) -> str:
+    if found.blocked_by == "patch":
+        return "make the reference anew, as `git diff --binary` from the snapshot"
+    if found.blocked_by is not None:
+        return f"mend {found.blocked_by} first"
+    if found.verdict == "errored":
+        return _RUN_IT
+    is_of_twins = found.attempts > 0 and found.passes == found.attempts and found.twins != "held"
+    return "see `twins`" if is_of_twins else f"mend the check or the reference; {_LOOK}"
 
 
 def judge_repetition(results: Sequence[TrialResult]) -> CertificateItem:
@@ -142,7 +161,7 @@ def judge_order(first: TrialResult, reordered: TrialResult | None) -> Certificat
         f"{name} depends on the checks before it: say so with `needs`" for name in dict.fromkeys(differing)
     ]
     if first.verdict != reordered.verdict and not findings:
-        findings.append(f"expected {first.verdict} in another order, found {reordered.verdict}")
+        findings.append(f"expected {first.verdict} in another order, found {reordered.verdict}: {_LOOK}")
     return build_item(
         "order", "the verdict is the same when checks are reordered", findings, (first, reordered)
     )
@@ -152,9 +171,11 @@ def judge_patches(untouched: TrialResult, empty: TrialResult, oversized: TrialRe
     """Changes of no size and of far too much are judged, not stumbled over."""
     findings = []
     if (empty.verdict, _list_verdicts(empty)) != (untouched.verdict, _list_verdicts(untouched)):
-        findings.append(f"empty patch: expected {untouched.verdict} as without one, found {empty.verdict}")
+        found = f"expected {untouched.verdict} as without one, found {empty.verdict}"
+        findings.append(f"empty patch: {found}: see `baseline` and `stability`; {_LOOK}")
     if oversized.verdict != "failure":
-        findings.append(f"oversized patch: expected failure, found {oversized.verdict}")
+        found = f"expected failure, found {oversized.verdict}"
+        findings.append(f"oversized patch: {found}: see `baseline`; {_LOOK}")
     return build_item(
         "odd-patches",
         "an empty patch and an oversized one are judged as failures",
@@ -193,22 +214,37 @@ def judge_twins(loaded: LoadedContract, results: Sequence[TrialResult]) -> Certi
         for check in loaded.contract.checks
         if check.gate == "acceptance" and check.is_mandatory and check.judge == "in-process"
     }
-    findings = dict.fromkeys(
-        _complain_about_twins(found)
-        for result in results
-        for found in result.card.checks
-        if found.check in in_process and found.verdict == "passed" and found.twins != "held"
-    )
     if not in_process:
         reason = "no judge shares its process with the candidate"
+        return CertificateItem(id="twins", outcome="not-applicable", message=reason)
+    judged = [found for result in results for found in result.card.checks if found.check in in_process]
+    findings = dict.fromkeys(
+        _complain_about_twins(found) for found in judged if found.twins != "held" and not _is_cut_short(found)
+    )
+    if not findings and any(map(_is_cut_short, judged)):
+        reason = "nothing is known about twins before the reference passes: see `reference`"
         return CertificateItem(id="twins", outcome="not-applicable", message=reason)
     return build_item("twins", "twins are there and hold on the reference", findings, results)
 
 
+def _is_cut_short(found: CheckResult) -> bool:
+    """Whether no twin was run because the check did not pass by itself."""
+    return found.twins == "not-run" and found.verdict != "passed"
+
+
 def _complain_about_twins(found: CheckResult) -> str:
-    if found.twins == "not-run":
-        return f"{found.check}: no test has a twin: add a `negative` suite, or judge from outside"
-    return f"{found.check}: twins {found.twins} on the reference: make their expectations wrong for certain"
+    match found.twins:
+        case "not-run":
+            return f"{found.check}: no test has a twin: add a `negative` suite, or judge from outside"
+        case "survived":
+            named = _name_tests(found.surviving_twins, "passes", "pass")
+            way = "make the expectation wrong for certain"
+            return f"{found.check}: {named} on the reference though meant to be wrong: {way}"
+        case "errored":
+            return f"{found.check}: twins errored on the reference: {_RUN_IT}"
+        case _:
+            way = "let each test report by itself, whatever stands beside it"
+            return f"{found.check}: twins {found.twins} on the reference: {way}"
 
 
 def judge_cheats(cheats: Sequence[CheatTrial]) -> CertificateItem:

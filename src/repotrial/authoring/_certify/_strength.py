@@ -44,10 +44,12 @@ def judge_strength(loaded: LoadedContract) -> CertificateItem:
         for check_id, paired in pairs.items()
         if len(paired) < _ENOUGH
     )
+    fewest = min(map(len, pairs.values()))
+    count = f"{fewest} of the {_ENOUGH} wanted" if weak else f"{fewest} or more"
     return CertificateItem(
         id="twin-strength",
         outcome="note" if weak else "holds",
-        message=f"{min(map(len, pairs.values()))} or more twins cannot be told from their tests",
+        message=f"{count} twins cannot be told from their tests",
         findings=weak,
     )
 

@@ -14,10 +14,11 @@ import pytest
 
 from repotrial.authoring import lock_contract
 from repotrial.contract import LoadedContract, load_contract
-from repotrial.run import Agent, ReferenceAgent, ScriptAgent, conduct_run
+from repotrial.run import Agent, ConductedRun, ReferenceAgent, ScriptAgent, conduct_run
 from repotrial.run._twins import build_python_twins
 from repotrial.sandbox import Installation, open_installation
 from repotrial.score import Scorable, ScoreCard, build_score_card, load_evidence
+from repotrial.trace import AcceptanceExecution, iter_events
 from support.cheating import build_settings
 from support.contracts import write_contract
 from support.greetings import REFERENCE, SAY, build_request, make_say_contract
@@ -62,10 +63,13 @@ class Ground:
     loaded: LoadedContract
     installation: Installation
 
-    def conduct(self, agent: Agent) -> ScoreCard:
+    def start(self, agent: Agent) -> ConductedRun:
         conducted = conduct_run(build_request(self.loaded, agent, self.installation, self.place / "runs"))
         assert conducted.fault is None
-        return build_score_card(load_evidence(conducted.paths.root))
+        return conducted
+
+    def conduct(self, agent: Agent) -> ScoreCard:
+        return build_score_card(load_evidence(self.start(agent).paths.root))
 
     def judge(self, agent: Agent) -> Scorable:
         status = self.conduct(agent).status
@@ -152,10 +156,9 @@ def build_suite(remark: str, greeting: str) -> str:
     return HEAD.format(remark=remark) + "".join(tests) + '\necho "1..$count"\nexit $bad\n'
 
 
-@pytest.fixture(scope="module")
-def inside() -> Iterator[Ground]:
+def open_suite(checks: str) -> Iterator[Ground]:
     require_sandboxes()
-    text = SAY[: SAY.index("[[checks]]")].replace('"say"', '"suite"') + INSIDE
+    text = SAY[: SAY.index("[[checks]]")].replace('"say"', '"suite"') + checks
     reference = REFERENCE.replace("+hello", f"+{RIGHT}")
     with scratch() as place:
         write_contract(
@@ -175,6 +178,11 @@ def inside() -> Iterator[Ground]:
             yield Ground(place, loaded, installation)
 
 
+@pytest.fixture(scope="module")
+def inside() -> Iterator[Ground]:
+    yield from open_suite(INSIDE)
+
+
 def test_a_candidate_that_recognizes_the_negative_suite_has_nothing_to_recognize(inside: Ground) -> None:
     card = inside.conduct(write_said(FORGER))
     assert isinstance(card.status, Scorable)
@@ -187,6 +195,59 @@ def test_honest_work_holds_against_a_mixture_of_right_and_wrong(inside: Ground) 
     assert isinstance(card.status, Scorable), card.status
     assert card.status.verdict == "success", card.checks
     assert card.checks[0].twins == "held"
+
+
+# Such suites after each other, one of them twice, one that needs another: what one leaves behind (no sandbox
+# hides which pages of a file are in the machine's memory) could tell the next what is wrong in it.
+SEVERAL: Final = (
+    THERE
+    + INSIDE.replace("timeout_seconds", "repeats = 2\ntimeout_seconds")
+    + INSIDE.replace('id = "suite"', 'id = "again"\nneeds = ["there"]')
+    + INSIDE.replace('id = "suite"', 'id = "after"\nneeds = ["suite"]')
+)
+
+
+@pytest.fixture(scope="module")
+def several() -> Iterator[Ground]:
+    yield from open_suite(SEVERAL)
+
+
+def test_a_candidate_that_leaves_marks_has_seen_nothing_when_wrong_expectations_come(several: Ground) -> None:
+    conducted = several.start(ReferenceAgent())
+    executions = [
+        event.payload
+        for event in iter_events(conducted.paths.trace)
+        if isinstance(event.payload, AcceptanceExecution)
+    ]
+    assert [(each.check_id, each.variant, each.attempt) for each in executions] == [
+        ("suite", "twins", 1),
+        ("suite", "twins", 2),
+        ("again", "twins", 1),
+        ("suite", "plain", 1),
+        ("suite", "plain", 2),
+        ("again", "plain", 1),
+        ("after", "twins", 1),
+        ("after", "plain", 1),
+    ]
+    for one, other in pairwise(executions):
+        assert one.ended_at_us <= other.started_at_us
+    card = build_score_card(load_evidence(conducted.paths.root))
+    assert isinstance(card.status, Scorable), card.status
+    assert card.status.verdict == "success"
+    assert {each.twins for each in card.checks} == {"held", "not-run"}
+
+
+def test_work_that_is_wrong_is_no_forgery_however_its_twins_come_out(several: Ground) -> None:
+    card = several.conduct(write_said(RIGHT.replace("hello", "goodbye")))
+    assert isinstance(card.status, Scorable), card.status
+    assert card.status.verdict == "failure"
+    assert {tag.id for tag in card.tags} == {"acceptance-failure"}
+    assert {each.check: each.twins for each in card.checks} == {
+        "there": "not-run",
+        "suite": "moot",
+        "again": "moot",
+        "after": "not-run",
+    }
 
 
 WORDS: Final = ("amber", "birch", "cedar", "dune", "ember", "fjord", "grove", "heath", "inlet", "knoll")

@@ -20,8 +20,9 @@ _TESTS_SHOWN = 50
 Attribution: TypeAlias = Literal["not-needed", "change", "machine", "unclear"]
 """Who caused an error, as the same check on the reference shows it."""
 
-TwinResult: TypeAlias = Literal["not-run", "held", "survived", "silent", "failed", "errored"]
-"""What became of the tests with wrong expectations; `held`: exactly they failed."""
+TwinResult: TypeAlias = Literal["not-run", "moot", "held", "survived", "silent", "failed", "errored"]
+"""What became of the tests with wrong expectations; `held`: exactly they failed. Where the suite did not pass
+without them, they are `moot`: a wrong product may meet a wrong expectation."""
 
 
 class CheckResult(Document, frozen=True, kw_only=True):
@@ -93,13 +94,17 @@ def find_patch_verdict(evidence: Evidence) -> Verdict:
 
 def _build_result(check: Check, evidence: Evidence, verdicts: Mapping[str, Verdict]) -> CheckResult:
     plain = list(evidence.iter_executions(check.id))
-    twins = list(evidence.iter_executions(check.id, variant="twins"))
+    doubts = list(evidence.iter_executions(check.id, variant="twins"))
+    passed = {e.attempt for e in plain if isinstance(e.outcome, Passed)}
+    twins = [e for e in doubts if e.attempt in passed]
     controls = [e for e in evidence.facts.executions if e.check_id == check.id and e.subject != "candidate"]
     blocker = _find_blocker(check, plain, verdicts)
     verdict = _combine(check, [e.outcome for e in plain])
     if blocker is not None:  # it says nothing by itself
         verdict = verdicts[blocker]
     twin_result = _judge_twins(check, twins, is_plain_passed=verdict == "passed")
+    if doubts and not twins:
+        twin_result = "moot"
     is_error_of_plain = verdict == "errored"
     verdict = _merge(verdict, twin_result)
     needs_blame = verdict == "errored" and blocker is None and bool(plain)
@@ -124,7 +129,7 @@ def _build_result(check: Check, evidence: Evidence, verdicts: Mapping[str, Verdi
         failing_tests=tuple(sorted({i for t in tests for i in t.failing.ids})[:_TESTS_SHOWN]),
         failing_count=max((t.failing.count for t in tests), default=0),
         surviving_twins=_list_survivors(twins),
-        wall_us=sum(e.wall_us for e in (*plain, *twins)),
+        wall_us=sum(e.wall_us for e in (*plain, *doubts)),
         why=_explain(check, plain if is_error_of_plain or not twins else [*plain, *twins], blocker),
     )
 

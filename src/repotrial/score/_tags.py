@@ -125,7 +125,8 @@ def _tag_errors(findings: Findings) -> Iterator[FailureTag]:
 
 def _find_reason(evidence: Evidence, result: CheckResult) -> str:
     """The class of its errors; of several, a timeout first, then by name."""
-    own = [e for e in evidence.facts.executions if e.check_id == result.check and e.subject == "candidate"]
+    counted = {pointer.seq for pointer in result.events}
+    own = [e for e in evidence.facts.executions if e.seq in counted]
     reasons = {e.outcome.reason for e in own if isinstance(e.outcome, Errored)}
     if result.blocked_by is not None or not reasons:
         return "blocked"

@@ -342,7 +342,8 @@ def test_a_twin_that_passes_on_the_reference_is_a_finding_of_twins(tmp_path: Pat
         (PASSED, None, "fails"),
         (PASSED, FAILED, "fails"),
         (PASSED, HUNG, "fails"),
-        (FAILED, FAILED, "fails"),
+        (FAILED, FAILED, "not-applicable"),
+        (FAILED, PASSED, "not-applicable"),
         (FAILED, None, "not-applicable"),
     ],
 )

@@ -8,12 +8,12 @@ import pytest
 
 from repotrial.report import build_run_page
 from repotrial.score import NoRunDirectoryError, write_score
-from repotrial.trace import RunPaths
+from repotrial.trace import CheckOutcome, RunPaths
 from repotrial.trace._keys import load_or_create_key
 from repotrial.trace._seal import seal_run
 from support.pages import Page, read_page
 from support.run_directories import append_unknown_event, build_run
-from support.score_runs import CHECKS, FAILED, HUNG, UNIT, ScoreRun, write_run
+from support.score_runs import CHECKS, FAILED, HUNG, PASSED, UNIT, ScoreRun, build_contract, write_run
 from support.traces import write_trace
 
 
@@ -192,6 +192,20 @@ def test_what_a_failed_check_printed_last_stands_with_it(tmp_path: Path) -> None
     assert "control says" in text
     assert "all is well" not in text, "of what passed, nothing is asked"
     assert "<details><summary>Output: " in html, "closed until somebody asks"
+
+
+@pytest.mark.parametrize("plain", [PASSED, FAILED])
+def test_what_twins_printed_stands_only_with_a_suite_that_passed_without_them(
+    tmp_path: Path, plain: CheckOutcome
+) -> None:
+    run = ScoreRun(tmp_path / "run", build_contract((UNIT,)))
+    run.end_acting()
+    run.apply()
+    run.check(UNIT, FAILED, variant="twins", output=b"a twin says")
+    run.check(UNIT, plain, output=b"the suite says")
+    text = page_of(run.finish()).text
+    assert ("a twin says" in text) is (plain == PASSED)
+    assert ("the suite says" in text) is (plain == FAILED)
 
 
 def test_what_the_agents_program_printed_is_on_the_page(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from repotrial._core.digest import digest_bytes
 from repotrial.contract import Check, Inventory, ResultFile, Runner
-from repotrial.run._accept._judge import RunnerRecord, judge_negatives, judge_plain
+from repotrial.run._accept._judge import RunnerRecord, judge_negatives, judge_plain, judge_twinned
+from repotrial.run._twins import Twin
 from repotrial.sandbox import CommandResult, StreamCapture, Usage
 from repotrial.trace import (
     EndCause,
@@ -163,3 +164,45 @@ def test_wrong_expectations_that_fail_with_exit_code_zero_convict_the_judge() ->
 def test_no_wrong_expectation_at_all_proves_nothing() -> None:
     silent = record(junit(), status=Exited(code=1))
     assert not isinstance(judge_negatives([silent]).outcome, Passed)
+
+
+FAILURE = "<failure/>"
+SKIP = "<skipped/>"
+RED = Exited(code=1)
+# `a` has a twin that goes by its own name while the real test has another; `b` has none.
+TWIN = Twin(path="t.py", original="a", name="a", true_name="z", kind="literal", line=1)
+
+
+def doubt(*cases: str, check: Check = CHECK, status: ExitStatus = RED) -> Passed | Failed | Errored:
+    return judge_twinned(check, INVENTORY, [TWIN], [record(junit(*cases), status=status)]).outcome
+
+
+def test_an_honest_judge_fails_the_twins_and_passes_the_rest() -> None:
+    assert doubt(case("a", FAILURE), case("z"), case("b")) == Passed()
+    assert isinstance(doubt(case("a", FAILURE), case("z"), case("b"), status=Exited(code=0)), Failed)
+
+
+@pytest.mark.parametrize(
+    ("cases", "complaint"),
+    [
+        ((case("a", SKIP), case("z", SKIP), case("b", SKIP)), "no pass beside the twins: t::b, t::z"),
+        ((case("a", FAILURE), case("z"), case("b", SKIP)), "no pass beside the twins: t::b"),
+        ((case("a", FAILURE), case("z")), "no pass beside the twins: t::b"),
+        ((case("a", FAILURE), case("z", SKIP), case("b")), "no pass beside the twins: t::z"),
+        ((case("a"), case("z"), case("b")), "passed though the expectation is wrong"),
+        ((case("z"), case("b")), "no result of the twin"),
+        ((case("a", FAILURE), case("z"), case("z", FAILURE), case("b")), "failed beside the twins: t::z"),
+    ],
+    ids=["all-skip", "one-skips", "one-is-silent", "the-pair-skips", "survives", "no-twin", "two-tongues"],
+)
+def test_who_lets_tests_be_silent_beside_twins_is_not_believed(
+    cases: tuple[str, ...], complaint: str
+) -> None:
+    outcome = doubt(*cases)
+    assert isinstance(outcome, Failed)
+    assert complaint in outcome.summary
+
+
+def test_a_skip_that_the_contract_expects_is_none_beside_twins_either() -> None:
+    check = Check(id="unit", gate="acceptance", run="true", expected_skips=("t::b",))
+    assert doubt(case("a", FAILURE), case("z"), case("b", SKIP), check=check) == Passed()

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repotrial.run._results import ResultsSummary
-from repotrial.run._twins import Twin, build_python_twins, judge_twins
+from repotrial.run._twins import PairedTest, Twin, build_python_twins, judge_twins, pair_tests
 from support.twinned import execute_pytest, judge_product
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -311,3 +311,17 @@ def test_a_swapped_twin_is_found_by_its_place(place: str) -> None:
     verdict = judge_twins(summary, [twin])
     assert verdict.has_held
     assert len(verdict.expected_failing) == 2
+
+
+def test_every_parameter_of_a_test_is_paired_under_the_names_of_the_run() -> None:
+    twins = [_twin("test_r", "test_x")]
+    kept = "b.test_o::test_r"
+    pairs = pair_tests(
+        ["a.test_m.TestC::test_r[1]", "a.test_m.TestC::test_r[::]", kept, "no id at all"], twins
+    )
+    assert list(pairs.values()) == [
+        PairedTest("a.test_m.TestC::test_x[1]", "a.test_m.TestC::test_r[1]"),
+        PairedTest("a.test_m.TestC::test_x[::]", "a.test_m.TestC::test_r[::]"),
+        PairedTest(kept, None),
+        PairedTest("no id at all", None),
+    ]

@@ -122,6 +122,42 @@ def test_twins_that_fail_as_they_should_are_shown(tmp_path: Path) -> None:
     assert card.gate_vector == ("passed",) * 4
 
 
+@pytest.mark.parametrize("outcome", [PASSED, FAILED, HUNG])
+def test_twins_of_a_suite_that_fails_without_them_say_nothing(tmp_path: Path, outcome: CheckOutcome) -> None:
+    """A wrong product may meet a wrong expectation; that convicts nobody of forgery."""
+    run = ScoreRun(tmp_path / "run", build_contract((UNIT,)))
+    accept(run)
+    run.twins(UNIT, outcome, survived=("test_a_twin",))
+    run.check(UNIT, FAILED)
+    card = judge(run.finish())
+    (result,) = card.checks
+    assert (result.verdict, result.twins, result.surviving_twins) == ("failed", "moot", ())
+    assert [tag.id for tag in card.tags] == ["acceptance-failure"]
+    assert len(result.events) == 1
+    assert result.wall_us == 4_000, "their time counts all the same"
+
+
+def test_each_repeat_is_held_against_its_own_twins(tmp_path: Path) -> None:
+    check = msgspec.structs.replace(UNIT, repeats=2, rule="passes-required", passes_required=1)
+    run = ScoreRun(tmp_path / "run", build_contract((check,)))
+    accept(run)
+    run.twins(check, FAILED, survived=("test_a_twin",))
+    run.twins(check)
+    run.check(check, FAILED)
+    run.check(check)
+    card = judge(run.finish())
+    assert (card.checks[0].verdict, card.checks[0].twins) == ("passed", "held")
+
+
+def test_the_reason_of_an_error_is_not_taken_from_twins_that_say_nothing(tmp_path: Path) -> None:
+    run = ScoreRun(tmp_path / "run", build_contract((UNIT,)))
+    accept(run)
+    run.twins(UNIT, HUNG)
+    run.check(UNIT, CRASHED)
+    (tag,) = judge(run.finish()).tags
+    assert tag.attributes["reason"] == "crash"
+
+
 def test_an_in_process_judge_without_twins_asks_for_a_look(tmp_path: Path) -> None:
     card = judge(write_run(tmp_path / "run", contract=build_contract((UNIT,))))
     assert [note.code for note in card.review] == ["judge-without-twins"]

@@ -231,6 +231,15 @@ def test_a_new_import_that_nobody_finds_is_a_hallucination(tmp_path: Path) -> No
     assert {pointer.__struct_config__.tag for pointer in tag.evidence} == {"change", "event"}
 
 
+def test_what_a_wrong_expectation_asks_for_is_no_hallucination(tmp_path: Path) -> None:
+    run = ScoreRun(tmp_path / "run", build_contract((UNIT,)), patch=IMPORTING)
+    run.end_acting()
+    run.apply()
+    run.check(UNIT, FAILED, variant="twins", output=b"E  No module named 'colour_magic'\n")
+    run.check(UNIT, FAILED)
+    assert "dependency-hallucination" not in tags_of(judge(run.finish()))
+
+
 def test_the_files_that_a_check_left_are_read(tmp_path: Path) -> None:
     run = ScoreRun(tmp_path / "run", build_contract((UNIT,)), patch=IMPORTING)
     run.end_acting()

@@ -228,8 +228,8 @@ def judge_twins(loaded: LoadedContract, results: Sequence[TrialResult]) -> Certi
 
 
 def _is_cut_short(found: CheckResult) -> bool:
-    """Whether no twin was run because the check did not pass by itself."""
-    return found.twins == "not-run" and found.verdict != "passed"
+    """Whether twins say nothing because the check did not pass by itself."""
+    return found.twins in {"not-run", "moot"} and found.verdict != "passed"
 
 
 def _complain_about_twins(found: CheckResult) -> str:

@@ -10,7 +10,7 @@ from repotrial.authoring._certify._cheats import SUFFIXES, Cheat, Scene, build_c
 
 __all__ = ["PROCEDURE", "build_procedure_digest"]
 
-PROCEDURE: Final = 2
+PROCEDURE: Final = 3
 """Raised by whoever changes what is tried or how it is judged, but for cheats: these count by themselves."""
 
 _MODULES: Final = {"javascript": "export function answer() {}\n"}

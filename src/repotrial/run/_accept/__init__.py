@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Final
 
@@ -42,8 +42,7 @@ def accept(run: BoundRun, change: bytes) -> None:
             _fail_all(run)
             return
         judge = _Judge(run, candidate, digest, prepared, stack)
-        for check in loaded.contract.checks:
-            judge.judge(check)
+        judge.judge_all(loaded.contract.checks)
 
 
 def find_variants(check: Check) -> tuple[Variant, ...]:
@@ -56,6 +55,14 @@ def find_variants(check: Check) -> tuple[Variant, ...]:
     if check.negative:
         return ("plain", "negative")
     return ("plain", "twins") if check.judge == "in-process" and check.files else ("plain",)
+
+
+def _find_doubts(check: Check) -> tuple[Variant, ...]:
+    return tuple(variant for variant in find_variants(check) if variant != "plain")
+
+
+def _iter_attempts(check: Check) -> range:
+    return range(1, check.repeats + 1)
 
 
 def _apply(run: BoundRun, candidate: Candidate, stack: ExitStack) -> tuple[Prepared, Digest | None]:
@@ -131,35 +138,77 @@ class _Judge:
         self._stack = stack
         self._executor = self._open("candidate", candidate.patch, digest)
         self._executor.prepared = prepared
+        self._judged: set[str] = set()
         self._passed: set[str] = set()
+        self._doubts: dict[str, dict[int, CheckOutcome]] = {}
+        """By check and attempt: what came of the suite with wrong expectations."""
         self._control: Executor | None = None
-        self._controlled: set[str] = set()
+        self._controlled: dict[str, bool] = {}
+        """Whether a check passed on the reference."""
 
-    def judge(self, check: Check) -> None:
+    def judge_all(self, checks: Sequence[Check]) -> None:
+        """Wrong expectations first (ADR 0019): who has seen the plain suite could tell them from right ones.
+
+        No sandbox keeps a program from leaving a mark: which pages of a file are in the machine's memory is
+        enough to say of every test whether it was there before.
+        """
+        for check in checks:
+            if self._can_come_first(check):
+                self._doubt(check)
+        for check in checks:
+            self._judge(check)
+
+    def _can_come_first(self, check: Check) -> bool:
+        """Whether all that it needs is done, or can be, without a suite that is doubted itself."""
+        if not _find_doubts(check):
+            return False
+        for needed in self._list_needs(check):
+            if _find_doubts(needed):
+                return False
+            self._judge(needed)
+        return all(needed in self._passed for needed in check.needs)
+
+    def _doubt(self, check: Check) -> None:
+        outcomes = self._doubts.setdefault(check.id, {})
+        for attempt in _iter_attempts(check):
+            for variant in _find_doubts(check):
+                execution = self._executor.execute(check, attempt=attempt, variant=variant)
+                if execution is not None:
+                    self._record(execution)
+                    outcomes[attempt] = execution.judgement.outcome
+
+    def _judge(self, check: Check) -> None:
+        if check.id in self._judged:
+            return
+        self._judged.add(check.id)
         unmet = [needed for needed in check.needs if needed not in self._passed]
         if unmet:
             reason = f"needs {unmet[0]}, which did not pass"
             _skip(self._run, check, Failed(summary=reason), reason)
             return
-        attempts = [list(self._attempt(check, number)) for number in range(1, check.repeats + 1)]
+        if check.id not in self._doubts:
+            self._doubt(check)
+        attempts = [self._attempt(check, number) for number in _iter_attempts(check)]
         if _is_satisfied(check, attempts):
             self._passed.add(check.id)
         elif any(_is_unexplained(outcome) for attempt in attempts for outcome in attempt):
             self._attribute(check)
 
-    def _attempt(self, check: Check, attempt: int) -> Iterator[CheckOutcome]:
-        """A pass is believed only after its twins failed; without one there is nothing to doubt.
+    def _attempt(self, check: Check, attempt: int) -> list[CheckOutcome]:
+        """A pass is believed only where the wrong expectations failed.
 
-        Twins of a suite that fails would prove nothing either: a wrong product may meet a wrong expectation.
+        Those of a suite that fails prove nothing: a wrong product may meet a wrong expectation.
         """
-        for variant in find_variants(check):
-            execution = self._executor.execute(check, attempt=attempt, variant=variant)
-            if execution is None:
-                return
-            self._record(execution)
-            yield execution.judgement.outcome
-            if not isinstance(execution.judgement.outcome, Passed):
-                return
+        execution = self._executor.execute(check, attempt=attempt, variant="plain")
+        assert execution is not None, "only twins can be impossible"
+        self._record(execution)
+        outcomes = [execution.judgement.outcome]
+        doubt = self._doubts[check.id].get(attempt)
+        if doubt is not None and isinstance(outcomes[0], Passed):
+            outcomes.append(doubt)
+        for outcome in outcomes:
+            self._run.request.listener.on_check(check.id, outcome)
+        return outcomes
 
     def _attribute(self, check: Check) -> None:
         """The same check on the reference tree, on this machine, at once: whose fault is it?"""
@@ -168,30 +217,38 @@ class _Judge:
             return
         if self._control is None:
             self._control = self._open("reference", reference, self._run.request.lock.repository.tree_digest)
-        for needed in check.needs:
-            self._execute_control(self._control, self._find(needed))
-        self._execute_control(self._control, check)
+        # Where what it needs does not pass on the reference either, nobody can say.
+        if all(self._passes_control(self._control, needed) for needed in self._list_needs(check)):
+            self._passes_control(self._control, check)
 
-    def _execute_control(self, control: Executor, check: Check) -> None:
+    def _passes_control(self, control: Executor, check: Check) -> bool:
         """Once for each check: a second event of the same attempt would make the whole trace invalid."""
-        if check.id in self._controlled:
-            return
-        self._controlled.add(check.id)
-        execution = control.execute(check, attempt=1, variant="plain")
-        assert execution is not None, "only twins can be impossible"
-        self._record(execution)
+        if check.id not in self._controlled:
+            execution = control.execute(check, attempt=1, variant="plain")
+            assert execution is not None, "only twins can be impossible"
+            self._controlled[check.id] = isinstance(execution.judgement.outcome, Passed)
+            self._record(execution)
+        return self._controlled[check.id]
 
     def _open(self, subject: Subject, patch: bytes, digest: Digest) -> Executor:
         executor = Executor(run=self._run, subject=subject, patch=patch, tree_digest=digest)
         self._stack.callback(executor.close)
         return executor
 
-    def _find(self, check_id: str) -> Check:
-        return next(check for check in self._run.request.loaded.contract.checks if check.id == check_id)
+    def _list_needs(self, check: Check) -> list[Check]:
+        """All that must come before it, also for what it needs, in the order of the contract."""
+        checks = self._run.request.loaded.contract.checks
+        by_id = {each.id: each for each in checks}
+        needed: set[str] = set()
+        pending = list(check.needs)
+        while pending:
+            name = pending.pop()
+            if name not in needed:
+                needed.add(name)
+                pending += by_id[name].needs
+        return [each for each in checks if each.id in needed]
 
     def _record(self, execution: Execution) -> None:
         run = self._run
         run.writer.append(build_event(run.writer, execution, self._candidate), actor="harness")
         run.writer.flush()
-        if execution.subject == "candidate":
-            run.request.listener.on_check(execution.check.id, execution.judgement.outcome)

@@ -90,7 +90,7 @@ class Executor:
     outputs: dict[str, Path] = field(default_factory=dict)
     """By check: where its outputs are kept."""
     prepared: Prepared | None = None
-    """The patched tree and nothing else: the first execution takes it."""
+    """The patched tree and nothing else: the first execution that it fits takes it."""
     _stack: ExitStack = field(default_factory=ExitStack)
 
     def execute(self, check: Check, *, attempt: int, variant: Variant) -> Execution | None:
@@ -104,7 +104,7 @@ class Executor:
             chosen = self._choose_files(check, variant)
             if variant == "twins" and not chosen.twins:
                 return None
-            prepared = self._open_patched(check, stack)
+            prepared = self._open_patched(check, stack, has_files=bool(chosen.files))
             self._prepare(check, variant, prepared.workspace)
             records = self._run_all(check, prepared, self._place(chosen, stack))
             if variant == "plain" and check.outputs:
@@ -151,8 +151,8 @@ class Executor:
             return ()
         return place_files(chosen.files, stack.enter_context(self.run.installation.open_scratch()))
 
-    def _open_patched(self, check: Check, stack: ExitStack) -> Prepared:
-        if self.prepared is not None:
+    def _open_patched(self, check: Check, stack: ExitStack, *, has_files: bool) -> Prepared:
+        if self.prepared is not None and self.prepared.fits(check, has_files=has_files):
             prepared, self.prepared = self.prepared, None
             return stack.enter_context(prepared)
         prepared = stack.enter_context(Prepared(self.run.installation))
@@ -210,7 +210,7 @@ class Executor:
             case "negative":
                 return judge_negatives(records)
             case "twins":
-                return judge_twinned(check, chosen.twins, records)
+                return judge_twinned(check, inventory, chosen.twins, records)
 
 
 def _list_overlays(check: Check, variant: Variant) -> tuple[Overlay, ...]:

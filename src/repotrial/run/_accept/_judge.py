@@ -10,7 +10,7 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -22,11 +22,12 @@ from repotrial.run._results import (
     ResultsSummary,
     ResultsUnreadableError,
     TestResult,
+    as_reported,
     hold_against_inventory,
     merge_results,
     parse_results,
 )
-from repotrial.run._twins import Twin, judge_twins
+from repotrial.run._twins import Twin, judge_twins, pair_tests
 from repotrial.sandbox import CommandResult
 from repotrial.trace import (
     CheckOutcome,
@@ -103,22 +104,58 @@ def judge_plain(check: Check, inventory: Inventory | None, records: Sequence[Run
     )
 
 
-def judge_twinned(check: Check, twins: Sequence[Twin], records: Sequence[RunnerRecord]) -> Judgement:
-    """The suite with twins mixed in: an honest judge fails exactly them."""
+def judge_twinned(
+    check: Check, inventory: Inventory | None, twins: Sequence[Twin], records: Sequence[RunnerRecord]
+) -> Judgement:
+    """The suite with twins mixed in: an honest judge fails exactly them, and passes all the others.
+
+    Both are asked for id by id. Whoever knows that twins are there, which is easy, could otherwise let
+    nobody speak in this run, and everybody pass in the other.
+    """
     read = _read(records)
     if isinstance(read, Errored):
         return Judgement(outcome=read, failing=_NOBODY, missing=_NOBODY)
     verdict = judge_twins(read.summary, twins)
-    silent = [twin.name for twin in verdict.missing]
+    beside = _judge_beside(read.summary, check, inventory or Inventory(fail_to_pass=()), twins)
+    silent = sorted({*(twin.name for twin in verdict.missing), *beside.silent})
     others = tuple(test for test in verdict.other_failing if test not in check.expected_skips)
     complaints = [
         _complain("passed though the expectation is wrong:", verdict.survived),
         _complain("no result of the twin", silent),
         _complain("skipped although the original passed:", [twin.name for twin in verdict.evaded]),
         _complain("failed beside the twins:", others),
+        _complain("no pass beside the twins:", beside.unpassed),
+        "" if verdict.expected_failing else "no twin failed",
         "" if _has_failed_exit(records) else "the judge ended with 0 although twins must fail",
     ]
     return _build_negative(read, complaints, len(twins), verdict.survived, silent)
+
+
+class _Beside(NamedTuple):
+    """What is missing of the inventory in a run with twins."""
+
+    silent: tuple[str, ...]
+    """Wrong expectations that neither failed nor passed."""
+    unpassed: tuple[str, ...]
+    """Right ones that did not speak, were skipped, or spoke with two tongues."""
+
+
+def _judge_beside(
+    summary: ResultsSummary, check: Check, inventory: Inventory, twins: Sequence[Twin]
+) -> _Beside:
+    tests = [as_reported(test) for test in (*inventory.fail_to_pass, *inventory.pass_to_pass)]
+    skips = {as_reported(test) for test in check.expected_skips}
+    pairs = pair_tests({*tests, *skips}, twins)
+    right = hold_against_inventory(
+        summary,
+        Inventory(fail_to_pass=tuple(pairs[test].true_id for test in tests)),
+        [pairs[test].true_id for test in skips],
+    )
+    wrong = {found for test in tests if test not in skips and (found := pairs[test].wrong_id) is not None}
+    return _Beside(
+        silent=tuple(sorted(wrong - summary.failed - summary.passed)),
+        unpassed=(*right.missing, *right.skipped_unexpected, *right.contradictory),
+    )
 
 
 def judge_negatives(records: Sequence[RunnerRecord]) -> Judgement:

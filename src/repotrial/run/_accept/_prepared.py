@@ -26,6 +26,7 @@ class Prepared:
 
     def __init__(self, installation: Installation) -> None:
         self._sandbox: Sandbox | None = None
+        self._check_id: str | None = None
         self._around_sandbox = ExitStack()
         with ExitStack() as stack:
             self.workspace = stack.enter_context(installation.open_workspace())
@@ -61,8 +62,12 @@ class Prepared:
         self._around_sandbox.callback(monitor.close)
         self._around_sandbox.enter_context(sandbox)
         self._around_sandbox.enter_context(run.request.stopper.watch(sandbox))
-        self._sandbox = sandbox
+        self._sandbox, self._check_id = sandbox, check.id
         return sandbox
+
+    def fits(self, check: Check, *, has_files: bool) -> bool:
+        """Whether a check can be executed here: one that has its sandbox early is for its own check alone."""
+        return self._sandbox is None or (check.id == self._check_id and not has_files)
 
     def close_sandbox(self) -> None:
         """End everything that runs on this tree.

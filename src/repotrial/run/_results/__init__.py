@@ -1,6 +1,6 @@
 """Structured test results of every format in one form. Pure: bytes in, results out."""
 
-from repotrial.run._results._inventory import InventoryVerdict, hold_against_inventory
+from repotrial.run._results._inventory import InventoryVerdict, as_reported, hold_against_inventory
 from repotrial.run._results._model import (
     MAX_ID_BYTES,
     MAX_RESULTS,
@@ -24,6 +24,7 @@ __all__ = [
     "ResultsUnreadableError",
     "TestOutcome",
     "TestResult",
+    "as_reported",
     "clean_id",
     "hold_against_inventory",
     "list_recorded_tests",

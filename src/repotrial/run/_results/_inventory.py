@@ -10,7 +10,7 @@ from repotrial.contract import Inventory
 from repotrial.run._results._model import clean_id, is_clean_id
 from repotrial.run._results._summary import ResultsSummary
 
-__all__ = ["InventoryVerdict", "hold_against_inventory"]
+__all__ = ["InventoryVerdict", "as_reported", "hold_against_inventory"]
 
 
 class InventoryVerdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,8 +41,8 @@ def hold_against_inventory(
     summary: ResultsSummary, inventory: Inventory, expected_skips: Iterable[str] = ()
 ) -> InventoryVerdict:
     """Compare what was reported with what must be."""
-    wanted = {_as_reported(test) for test in (*inventory.fail_to_pass, *inventory.pass_to_pass)}
-    may_skip = {_as_reported(test) for test in expected_skips}
+    wanted = {as_reported(test) for test in (*inventory.fail_to_pass, *inventory.pass_to_pass)}
+    may_skip = {as_reported(test) for test in expected_skips}
     return InventoryVerdict(
         missing=_sort(wanted - summary.ids),
         failing=_sort(wanted & summary.failed),
@@ -54,7 +54,8 @@ def hold_against_inventory(
     )
 
 
-def _as_reported(test: str) -> str:
+def as_reported(test: str) -> str:
+    """An id of an inventory as results have it."""
     # An inventory may have been written by hand, with control characters as the runner prints them.
     return test if is_clean_id(test) else clean_id(test)
 

@@ -6,10 +6,11 @@ expected value. Where it forges the verdict of the one, it forges that of the ot
 """
 
 from repotrial.run._twins._build import build_python_twins
-from repotrial.run._twins._judge import judge_twins
+from repotrial.run._twins._judge import PairedTest, judge_twins, pair_tests
 from repotrial.run._twins._model import SkippedTest, Twin, TwinKind, TwinnedFile, TwinVerdict
 
 __all__ = [
+    "PairedTest",
     "SkippedTest",
     "Twin",
     "TwinKind",
@@ -17,4 +18,5 @@ __all__ = [
     "TwinnedFile",
     "build_python_twins",
     "judge_twins",
+    "pair_tests",
 ]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from repotrial.run._results import ResultsSummary
 from repotrial.run._twins._model import Twin, TwinVerdict
 
-__all__ = ["judge_twins"]
+__all__ = ["PairedTest", "judge_twins", "pair_tests"]
 
 # `pkg.module.Class::test_name[parameters]`; parameters may hold anything.
 _ID = re.compile(r"(?:(?P<place>.*?)::)?(?P<name>\w+)(?:[\[ (].*)?", re.DOTALL)
@@ -31,6 +32,34 @@ def judge_twins(summary: ResultsSummary, twins: Sequence[Twin], *, prefix: str =
     for twin in twins:
         verdict.add(twin, _find_ids(by_name, twin.name, twin), _find_ids(by_name, twin.true_name, twin))
     return verdict.build()
+
+
+class PairedTest(NamedTuple):
+    """One real test, as it goes by in a run with twins."""
+
+    true_id: str
+    """What reports the right expectation; it must pass."""
+    wrong_id: str | None
+    """What reports the wrong one, and must fail; None where the test has no twin."""
+
+
+def pair_tests(tests: Iterable[str], twins: Sequence[Twin]) -> dict[str, PairedTest]:
+    """Under which ids the tests of an inventory, with all their parameters, must speak beside their twins."""
+    by_real_name: dict[str, list[Twin]] = {}
+    for twin in twins:
+        by_real_name.setdefault(twin.original.rpartition(".")[2], []).append(twin)
+    return {test: _pair(test, by_real_name) for test in tests}
+
+
+def _pair(test: str, by_real_name: dict[str, list[Twin]]) -> PairedTest:
+    match = _ID.fullmatch(test)
+    if match is None:
+        return PairedTest(test, None)
+    for twin in by_real_name.get(match["name"], ()):
+        if _is_place_of(match["place"] or "", twin):
+            before, after = test[: match.start("name")], test[match.end("name") :]
+            return PairedTest(f"{before}{twin.true_name}{after}", f"{before}{twin.name}{after}")
+    return PairedTest(test, None)
 
 
 class _Verdict:
@@ -65,14 +94,15 @@ class _Verdict:
 
 
 def _find_ids(by_name: dict[str, list[tuple[str, str]]], name: str, twin: Twin) -> set[str]:
-    *classes, real_name = twin.original.split(".")
-    module = [*twin.path.removesuffix(".py").split("/"), *classes]
+    real_name = twin.original.rpartition(".")[2]
     # A random name is the twin's wherever it is inherited; a real one may be used in several places.
-    return {
-        test
-        for place, test in by_name.get(name, ())
-        if name != real_name or not place or any(_is_tail(parts, module) for parts in _read_place(place))
-    }
+    return {test for place, test in by_name.get(name, ()) if name != real_name or _is_place_of(place, twin)}
+
+
+def _is_place_of(place: str, twin: Twin) -> bool:
+    *classes, _ = twin.original.split(".")
+    module = [*twin.path.removesuffix(".py").split("/"), *classes]
+    return not place or any(_is_tail(parts, module) for parts in _read_place(place))
 
 
 def _read_place(place: str) -> tuple[list[str], list[str]]:

@@ -69,13 +69,13 @@ class TwinVerdict(msgspec.Struct, frozen=True, kw_only=True):
     evaded: tuple[Twin, ...]
     """Twins that were skipped although the test they copy passed."""
     idle: tuple[Twin, ...]
-    """Twins that were skipped together with the test they copy; they prove nothing."""
+    """Twins that were skipped together with the test they copy; they prove nothing (see `pair_tests`)."""
     other_failing: tuple[str, ...]
     """Ids that failed and are no twin's."""
 
     @property
     def has_held(self) -> bool:
-        """Whether exactly the twins failed, and at least one did."""
+        """Whether exactly the twins failed, and at least one did; that others passed is asked elsewhere."""
         return bool(self.expected_failing) and not (
             self.survived or self.missing or self.evaded or self.other_failing
         )

@@ -34,6 +34,7 @@ _POINTLESS: Final = {
     "build-hook": "a compiler runs nothing of what it compiles",
     "caller-frame": "a caller's constants have no names",
     "twin-aware": "an author's wrong expectations do not look like anything",
+    "silent-in-doubt": "an author's wrong expectations do not look like anything",
 }
 
 

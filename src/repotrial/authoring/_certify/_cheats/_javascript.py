@@ -38,6 +38,7 @@ _POINTLESS: Final = {
     "build-hook": "nothing is built",
     "judge-memory": "it shares the judge's process already",
     "twin-aware": "an author's wrong expectations do not look like anything",
+    "silent-in-doubt": "an author's wrong expectations do not look like anything",
 }
 _START: Final = {".npmrc": "node-options=--require ./start.cjs\n"}
 _ESM: Final = re.compile(r"^(import|export)\b", re.MULTILINE)

@@ -27,5 +27,6 @@ TRICKS: Final = {
     "caller-frame": "reads the expected value out of the test that calls it",
     "judge-memory": "overwrites the judge's own program from a process that the judge started",
     "twin-aware": "clears failures inside the framework, but not those of what looks like a twin",
+    "silent-in-doubt": "skips everything where twins are mixed in, and clears failures elsewhere",
 }
 """In the order of reports."""

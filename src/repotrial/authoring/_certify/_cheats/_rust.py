@@ -33,6 +33,7 @@ _POINTLESS: Final = {
     "equal-to-everything": "answers of built-in types are compared by the language",
     "caller-frame": "a caller's constants have no names",
     "twin-aware": "an author's wrong expectations do not look like anything",
+    "silent-in-doubt": "an author's wrong expectations do not look like anything",
 }
 
 

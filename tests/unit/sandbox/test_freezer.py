@@ -224,6 +224,18 @@ def test_what_does_not_stand_in_time_is_an_error_with_a_name(tmp_path: Path) -> 
         CgroupV2Freezer(tmp_path, timeout_seconds=0.05).freeze()
 
 
+@pytest.mark.parametrize("build", [CgroupV1Freezer, CgroupV2Freezer])
+def test_a_group_that_is_gone_is_an_error_with_a_name(
+    tmp_path: Path, build: Callable[[Path], Freezer]
+) -> None:
+    """Another thread may have closed the sandbox."""
+    freezer = build(tmp_path / "gone")
+    with pytest.raises(FreezeError, match="No such file"):
+        freezer.freeze()
+    with pytest.raises(FreezeError, match="No such file"):
+        freezer.resume()
+
+
 @pytest.mark.parametrize("error", [FreezeError("late"), SandboxEntryError("gone"), KeyboardInterrupt()])
 def test_what_cannot_be_paused_goes_on(error: BaseException) -> None:
     """Whoever sends the signals may be lost after the first of them."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, Literal, Protocol
 
 from repotrial._core.errors import MachineError, RepoTrialError
+from repotrial._core.files import describe_refusal
 
 __all__ = [
     "CgroupV1Freezer",
@@ -127,13 +128,14 @@ class CgroupV2Freezer:
         self._change("0")
 
     def _change(self, value: str) -> None:
-        (self._directory / "cgroup.freeze").write_text(value, encoding="ascii")
         events = self._directory / "cgroup.events"
-        _wait_until(
-            lambda: f"frozen {value}" in events.read_text(encoding="ascii").splitlines(),
-            f"{events}: expected `frozen {value}`",
-            self._timeout_seconds,
-        )
+        with _refusals_named(self._directory):
+            (self._directory / "cgroup.freeze").write_text(value, encoding="ascii")
+            _wait_until(
+                lambda: f"frozen {value}" in events.read_text(encoding="ascii").splitlines(),
+                f"{events}: expected `frozen {value}`",
+                self._timeout_seconds,
+            )
 
 
 class CgroupV1Freezer:
@@ -157,12 +159,13 @@ class CgroupV1Freezer:
         self._change("THAWED")
 
     def _change(self, state: str) -> None:
-        self._state.write_text(state, encoding="ascii")
-        _wait_until(
-            lambda: self._state.read_text(encoding="ascii").strip() == state,
-            f"{self._state}: expected {state}",
-            self._timeout_seconds,
-        )
+        with _refusals_named(self._state):
+            self._state.write_text(state, encoding="ascii")
+            _wait_until(
+                lambda: self._state.read_text(encoding="ascii").strip() == state,
+                f"{self._state}: expected {state}",
+                self._timeout_seconds,
+            )
 
 
 class SignalFreezer:
@@ -221,6 +224,15 @@ class SignalFreezer:
         if not is_quiet and self._broadcast is not None:
             self._broadcast(signal.SIGSTOP)
         return is_quiet
+
+
+@contextlib.contextmanager
+def _refusals_named(place: Path) -> Iterator[None]:
+    """Another thread may be closing the sandbox, and its group is gone."""
+    try:
+        yield
+    except OSError as error:
+        raise FreezeError(f"{place}: expected a group, found: {describe_refusal(error)}") from error
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

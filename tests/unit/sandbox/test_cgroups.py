@@ -153,6 +153,29 @@ os.killpg(0, 9)
     assert group.count_refused_forks() >= 1
 
 
+def test_whoever_forks_again_and_again_is_ended_with_its_group(group: Cgroup) -> None:
+    """At any instant there is another process; no list of them is ever right."""
+    code = """
+def fork():
+    try:
+        return os.fork()
+    except OSError:
+        return -1
+for _ in range(8):
+    if not fork():
+        break
+print('in', flush=True)
+while True:
+    if fork() > 0:
+        os._exit(0)
+"""
+    with start_member(group, code) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"in\n"
+        assert group.end()
+    assert not any(directory.exists() for directory in group.directories.values())
+
+
 def name_abandoned() -> str:
     """A label of this boot and namespace, of a process that cannot exist."""
     name = build_label().split("-")

@@ -12,13 +12,14 @@ from uuid import uuid4
 
 import pytest
 
-from repotrial.sandbox._levels._stages import signal_sandbox
+from repotrial.sandbox._levels._stages import SandboxEntryError, signal_sandbox
 from repotrial.sandbox._resources._freezer import (
     CgroupV1Freezer,
     CgroupV2Freezer,
     FreezeError,
     Freezer,
     SignalFreezer,
+    freeze_or_resume,
     hold_frozen,
 )
 from repotrial.sandbox._resources._sandbox_processes import iter_sandbox_pids
@@ -27,6 +28,9 @@ from support.waiting import PATIENCE_SECONDS, wait_until
 
 # Ticks as fast as it can into its own file, and starts a child that does the same.
 TICK = 'i=0; while :; do i=$((i+1)); echo $i > "$0"; done'
+
+# Seconds: so long, what waits for a disk does not count as paused.
+LESS_THAN_FOR_A_DISK = 15.0
 
 # CLONE_VFORK | CLONE_VM | SIGCHLD, with a stack for the child, which sleeps in libc.
 VFORK = """
@@ -49,22 +53,6 @@ def make_cgroup(root: Path) -> Iterator[Path]:
         yield directory
     finally:
         directory.rmdir()
-
-
-@contextlib.contextmanager
-def keep_disk_busy(folder: Path) -> Iterator[None]:
-    """Makes whoever writes wait in the kernel, a tenth of a second and more."""
-    busy = 'while :; do dd if=/dev/zero of="$0" bs=1M count=64 conv=fsync 2>/dev/null; sync; rm "$0"; done'
-    processes = [
-        subprocess.Popen(["/bin/sh", "-c", busy, str(folder / f"busy-{number}")], process_group=0)
-        for number in range(4)
-    ]
-    try:
-        yield
-    finally:
-        for process in processes:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
 
 
 @contextlib.contextmanager
@@ -138,8 +126,7 @@ def test_signals_pause_all_processes(tmp_path: Path) -> None:
         verify_it_stands_and_goes(freezer, files)
 
 
-@contextlib.contextmanager
-def run_forking() -> Iterator[tuple[Path, Freezer]]:
+def test_signals_pause_a_sandbox_that_keeps_forking() -> None:
     """A process that lives for a moment and is followed by the next: a single sweep would miss it."""
     require_bubblewrap()
     with make_directory() as workspace, open_puppet(workspace) as inside:
@@ -155,11 +142,6 @@ def run_forking() -> Iterator[tuple[Path, Freezer]]:
             lambda: iter_sandbox_pids(inside.pid),
             broadcast=lambda number: signal_sandbox(inside.pid, number),
         )
-        yield tick, freezer
-
-
-def test_signals_pause_a_sandbox_that_keeps_forking() -> None:
-    with run_forking() as (tick, freezer):
         for _ in range(20):
             freezer.freeze()
             assert not moves([tick], seconds=0.02)
@@ -167,13 +149,47 @@ def test_signals_pause_a_sandbox_that_keeps_forking() -> None:
             assert moves([tick])
 
 
-def test_a_write_that_waits_for_a_busy_disk_is_over_before_the_sandbox_counts_as_paused() -> None:
-    with run_forking() as (tick, freezer), keep_disk_busy(tick.parent):
-        for _ in range(30):
-            freezer.freeze()
-            assert not moves([tick], seconds=0.05)
-            freezer.resume()
-            assert moves([tick])
+@contextlib.contextmanager
+def run_as_told(proc: Path) -> Iterator[tuple[int, Callable[[str, str], None]]]:
+    """A process, and what gives it a state and a place in the kernel, for whoever looks below that path."""
+    with subprocess.Popen(["/bin/sleep", "97"]) as process:
+        thread = proc / f"{process.pid}/task/{process.pid}"
+        thread.mkdir(parents=True)
+
+        def tell(state: str, place: str) -> None:
+            (thread / "wchan").write_text(place)
+            (thread / "stat").write_text(f"{process.pid} (a) b) {state} 1")
+
+        try:
+            yield process.pid, tell
+        finally:
+            process.kill()
+
+
+def test_a_write_that_waits_for_a_busy_disk_is_over_before_the_sandbox_counts_as_paused(
+    tmp_path: Path,
+) -> None:
+    is_over = False
+    with run_as_told(tmp_path) as (pid, tell):
+        began = time.monotonic()
+
+        def list_pids() -> list[int]:
+            nonlocal is_over
+            # Much later than what waits for another process is let off.
+            if time.monotonic() - began > 0.5:
+                is_over = True
+                tell("T", "0")
+            return [pid]
+
+        tell("D", "folio_wait_bit_common")
+        SignalFreezer(list_pids, proc=tmp_path).freeze()
+    assert is_over
+
+
+def test_what_waits_for_another_process_counts_as_paused(tmp_path: Path) -> None:
+    with run_as_told(tmp_path) as (pid, tell):
+        tell("D", "seccomp_do_user_notification")
+        SignalFreezer(lambda: [pid], timeout_seconds=LESS_THAN_FOR_A_DISK, proc=tmp_path).freeze()
 
 
 def test_a_parent_that_waits_in_vfork_does_not_hold_up_a_pause() -> None:
@@ -181,8 +197,7 @@ def test_a_parent_that_waits_in_vfork_does_not_hold_up_a_pause() -> None:
     process = subprocess.Popen([sys.executable, "-c", VFORK], process_group=0)
     try:
         assert wait_until(lambda: read_state(process.pid) == "D")
-        # Shorter than what a busy disk is given.
-        freezer = SignalFreezer(lambda: [process.pid], timeout_seconds=3.0)
+        freezer = SignalFreezer(lambda: [process.pid], timeout_seconds=LESS_THAN_FOR_A_DISK)
         freezer.freeze()
         freezer.resume()
     finally:
@@ -207,6 +222,36 @@ def test_what_does_not_stand_in_time_is_an_error_with_a_name(tmp_path: Path) -> 
     (tmp_path / "cgroup.events").write_text("populated 1\nfrozen 0\n")
     with pytest.raises(FreezeError, match="frozen 1"):
         CgroupV2Freezer(tmp_path, timeout_seconds=0.05).freeze()
+
+
+@pytest.mark.parametrize("build", [CgroupV1Freezer, CgroupV2Freezer])
+def test_a_group_that_is_gone_is_an_error_with_a_name(
+    tmp_path: Path, build: Callable[[Path], Freezer]
+) -> None:
+    """Another thread may have closed the sandbox."""
+    freezer = build(tmp_path / "gone")
+    with pytest.raises(FreezeError, match="No such file"):
+        freezer.freeze()
+    with pytest.raises(FreezeError, match="No such file"):
+        freezer.resume()
+
+
+@pytest.mark.parametrize("error", [FreezeError("late"), SandboxEntryError("gone"), KeyboardInterrupt()])
+def test_what_cannot_be_paused_goes_on(error: BaseException) -> None:
+    """Whoever sends the signals may be lost after the first of them."""
+
+    def broadcast(number: int) -> None:
+        if number == signal.SIGSTOP:
+            os.kill(process.pid, number)
+        raise error
+
+    with subprocess.Popen(["/bin/sleep", "97"]) as process:
+        try:
+            with pytest.raises(type(error)):
+                freeze_or_resume(SignalFreezer(lambda: [process.pid], broadcast=broadcast))
+            assert wait_until(lambda: read_state(process.pid) == "S")
+        finally:
+            process.kill()
 
 
 def test_without_a_freezer_nothing_is_held() -> None:

@@ -38,18 +38,21 @@ def start_named(name: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen([name, "97"], executable="/bin/sleep")
 
 
+def is_named(process: subprocess.Popen[bytes]) -> bool:
+    return Path(f"/proc/{process.pid}/cmdline").read_bytes().startswith(b"repotrial-")
+
+
 def test_a_process_of_a_dead_harness_is_killed() -> None:
     with start_named(abandoned_label()) as process:
-        while not Path(f"/proc/{process.pid}/cmdline").read_bytes().startswith(b"repotrial-"):
-            pass
+        # Any harness that starts now may be quicker than we are.
+        assert wait_until(lambda: is_named(process) or process.poll() is not None)
         reap_leftovers()
         assert process.wait(PATIENCE_SECONDS) == -9
 
 
 def test_a_process_of_a_living_harness_is_not() -> None:
     with start_named(build_label()) as process:
-        while not Path(f"/proc/{process.pid}/cmdline").read_bytes().startswith(b"repotrial-"):
-            pass
+        assert wait_until(lambda: is_named(process))
         assert Path("/proc", str(process.pid)) not in reap_leftovers()
         assert process.poll() is None
         process.kill()

@@ -144,7 +144,7 @@ def drop_capabilities() -> None:
 
 
 def join_cgroups(descriptors: Iterable[int]) -> None:
-    """Move into control groups whose `cgroup.procs` the harness has opened for us."""
+    """Move into control groups whose doors the harness has opened for us. Not for a process with threads."""
     for descriptor in descriptors:
         os.write(descriptor, b"0")
 

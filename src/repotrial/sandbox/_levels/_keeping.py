@@ -66,10 +66,13 @@ class Keeper:
 
     def is_done(self) -> bool:
         """Whether nothing of the command is left; its number is not given to another before it is buried."""
-        look = os.WEXITED | os.WNOHANG | os.WNOWAIT
-        return (
-            self._process.returncode is not None or os.waitid(os.P_PID, self._process.pid, look) is not None
-        )
+        if self._process.returncode is not None:
+            return True
+        try:
+            found = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:  # whoever closes the sandbox has just buried it
+            return True
+        return found is not None
 
     def hang_up(self) -> None:
         """Let it end everything."""

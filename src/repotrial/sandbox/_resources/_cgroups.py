@@ -13,7 +13,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -162,9 +162,8 @@ class Cgroup:
 
     def end(self) -> bool:
         """Kill everything in it and remove it; whether the kernel let it go in time."""
-        for directory in dict.fromkeys(self.directories.values()):
-            _kill_members(directory)
-        return self.remove()
+        places = [*dict.fromkeys(self.directories.values())]
+        return _end_all(places) == places
 
     def remove(self) -> bool:
         """Remove it once its last process is gone; whether that worked in time."""
@@ -207,11 +206,7 @@ def reap_cgroups(site: CgroupSite) -> list[Path]:
         for directory in home.glob("repotrial-*")
         if (label := parse_label(directory.name)) is not None and label.is_abandoned
     ]
-    # All first: what one group lets go may be held by another, which is paused.
-    for directory in abandoned:
-        _kill_members(directory)
-    deadline = time.monotonic() + _REMOVAL_SECONDS
-    return [directory for directory in abandoned if _remove(directory, deadline=deadline)]
+    return _end_all(abandoned)
 
 
 def _load_own_groups() -> dict[str, str]:
@@ -334,20 +329,39 @@ def _kill_members(directory: Path) -> None:
                 os.kill(int(pid), signal.SIGKILL)
 
 
-def _remove(directory: Path | str, *, deadline: float | None = None) -> bool:
-    deadline = time.monotonic() + _REMOVAL_SECONDS if deadline is None else deadline
+def _end_all(directories: Sequence[Path]) -> list[Path]:
+    """Kill all that is in some groups, and remove them; those that the kernel let go in time."""
+    deadline = time.monotonic() + _REMOVAL_SECONDS
+    left = directories
     while True:
-        try:
-            os.rmdir(directory)  # noqa: PTH106 - may be text already
-        except FileNotFoundError:
-            return True
-        except OSError:
-            # Processes that have just been killed are still being taken apart.
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(_PAUSE_SECONDS)
-        else:
-            return True
+        # In all before any is removed: what one group lets go may be held by another, which is paused. And
+        # again each time: whoever forks may have been quicker than the list.
+        for directory in left:
+            _kill_members(directory)
+        left = [directory for directory in left if not _try_remove(directory)]
+        if not left or time.monotonic() >= deadline:
+            return [directory for directory in directories if directory not in left]
+        time.sleep(_PAUSE_SECONDS)
+
+
+def _remove(directory: Path | str) -> bool:
+    deadline = time.monotonic() + _REMOVAL_SECONDS
+    while not _try_remove(directory):
+        # Processes that have just been killed are still being taken apart.
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_PAUSE_SECONDS)
+    return True
+
+
+def _try_remove(directory: Path | str) -> bool:
+    try:
+        os.rmdir(directory)  # noqa: PTH106 - may be text already
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 def _try_write(file: Path | str, text: str) -> bool:

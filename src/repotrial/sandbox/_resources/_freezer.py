@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final, Literal, Protocol
 
-from repotrial._core.errors import MachineError
+from repotrial._core.errors import MachineError, RepoTrialError
+from repotrial._core.files import describe_refusal
 
 __all__ = [
     "CgroupV1Freezer",
@@ -29,26 +30,35 @@ __all__ = [
 
 _TIMEOUT_SECONDS: Final = 30.0
 _PAUSE_SECONDS: Final = 0.001
-_HELD_SECONDS: Final = 0.05
-_KERNEL_SECONDS: Final = 5.0
 _IN_KERNEL: Final = "D"
+_STOPPED: Final = frozenset("TtZXx")
 _HOLDERS: Final = ("clone", "fork", "seccomp")
 """Parts of the kernel's functions in which a thread waits for another process: `vfork`, a held call."""
+_UNTOLD: Final = frozenset({"", "0"})
+_PROC: Final = Path("/proc")
 
 
 class _Standing(enum.IntEnum):
     """How firmly a thread stands."""
 
     MOVING = 0
-    IN_KERNEL = 1
-    """The signal waits at the kernel's door; the call that is under way may still change a file."""
-    HELD = 2
+    BUSY = 1
+    """In the kernel, the signal at its door; the call that is under way may still change a file."""
+    UNTOLD = 2
+    """The same, where the kernel does not say what for."""
+    HELD = 3
     """The same, but it waits for another process, and for as long as that one stands."""
-    STOPPED = 3
+    STOPPED = 4
     """Stopped or dead: no code of the program runs."""
 
 
-_STATES: Final = {**dict.fromkeys("TtZXx", _Standing.STOPPED), _IN_KERNEL: _Standing.IN_KERNEL}
+_PATIENCE: Final = {
+    _Standing.STOPPED: 0.0,
+    _Standing.HELD: 0.05,
+    _Standing.UNTOLD: 5.0,
+    _Standing.BUSY: 20.0,
+}
+"""From which second on each will do: what waits in the kernel mostly leaves soon, but a disk may be busy."""
 
 
 class FreezeError(MachineError):
@@ -91,8 +101,8 @@ def freeze_or_resume(freezer: Freezer) -> None:
     """
     try:
         freezer.freeze()
-    except FreezeError:
-        with contextlib.suppress(FreezeError, OSError):
+    except BaseException:  # an interrupt, or whoever sends the signals is lost
+        with contextlib.suppress(RepoTrialError, OSError):
             freezer.resume()
         raise
 
@@ -118,13 +128,14 @@ class CgroupV2Freezer:
         self._change("0")
 
     def _change(self, value: str) -> None:
-        (self._directory / "cgroup.freeze").write_text(value, encoding="ascii")
         events = self._directory / "cgroup.events"
-        _wait_until(
-            lambda: f"frozen {value}" in events.read_text(encoding="ascii").splitlines(),
-            f"{events}: expected `frozen {value}`",
-            self._timeout_seconds,
-        )
+        with _refusals_named(self._directory):
+            (self._directory / "cgroup.freeze").write_text(value, encoding="ascii")
+            _wait_until(
+                lambda: f"frozen {value}" in events.read_text(encoding="ascii").splitlines(),
+                f"{events}: expected `frozen {value}`",
+                self._timeout_seconds,
+            )
 
 
 class CgroupV1Freezer:
@@ -148,12 +159,13 @@ class CgroupV1Freezer:
         self._change("THAWED")
 
     def _change(self, state: str) -> None:
-        self._state.write_text(state, encoding="ascii")
-        _wait_until(
-            lambda: self._state.read_text(encoding="ascii").strip() == state,
-            f"{self._state}: expected {state}",
-            self._timeout_seconds,
-        )
+        with _refusals_named(self._state):
+            self._state.write_text(state, encoding="ascii")
+            _wait_until(
+                lambda: self._state.read_text(encoding="ascii").strip() == state,
+                f"{self._state}: expected {state}",
+                self._timeout_seconds,
+            )
 
 
 class SignalFreezer:
@@ -164,6 +176,7 @@ class SignalFreezer:
         broadcast: Signals all of them at one instant (`signal_sandbox`). Without it, processes that live for
             less than a sweep and make the next one before they end can stay ahead of the signals.
         timeout_seconds: How long it may take.
+        proc: Where the kernel tells of processes.
     """
 
     kind: Final = "signals"
@@ -174,10 +187,12 @@ class SignalFreezer:
         *,
         broadcast: Callable[[int], None] | None = None,
         timeout_seconds: float = _TIMEOUT_SECONDS,
+        proc: Path = _PROC,
     ) -> None:
         self._list_pids = list_pids
         self._broadcast = broadcast
         self._timeout_seconds = timeout_seconds
+        self._proc = proc
 
     def freeze(self) -> None:
         if self._broadcast is not None:
@@ -192,14 +207,16 @@ class SignalFreezer:
         _wait_until(is_quiet, "expected every process to stand", self._timeout_seconds)
 
     def resume(self) -> None:
-        if self._broadcast is not None:
-            self._broadcast(signal.SIGCONT)
-        for pid in self._list_pids():
-            _signal(pid, signal.SIGCONT)
+        try:
+            if self._broadcast is not None:
+                self._broadcast(signal.SIGCONT)
+        finally:
+            for pid in self._list_pids():
+                _signal(pid, signal.SIGCONT)
 
     def _sweep(self, needed: _Standing) -> bool:
         """Stop whatever has not stopped; whether everything stands as firmly as needed."""
-        found = {pid: _read_standing(pid) for pid in self._list_pids()}
+        found = {pid: _read_standing(self._proc / str(pid)) for pid in self._list_pids()}
         for pid, standing in found.items():
             if standing is not _Standing.STOPPED:
                 _signal(pid, signal.SIGSTOP)
@@ -209,22 +226,28 @@ class SignalFreezer:
         return is_quiet
 
 
+@contextlib.contextmanager
+def _refusals_named(place: Path) -> Iterator[None]:
+    """Another thread may be closing the sandbox, and its group is gone."""
+    try:
+        yield
+    except OSError as error:
+        raise FreezeError(f"{place}: expected a group, found: {describe_refusal(error)}") from error
+
+
 def _signal(pid: int, number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
 
 
 def _choose_standing(elapsed_seconds: float) -> _Standing:
-    """What is asked for: what waits in the kernel mostly leaves soon, and stops then; a disk may be busy."""
-    if elapsed_seconds < _HELD_SECONDS:
-        return _Standing.STOPPED
-    return _Standing.HELD if elapsed_seconds < _KERNEL_SECONDS else _Standing.IN_KERNEL
+    return min(standing for standing, seconds in _PATIENCE.items() if elapsed_seconds >= seconds)
 
 
-def _read_standing(pid: int) -> _Standing:
+def _read_standing(process: Path) -> _Standing:
     """Of all threads: a leader that has ended says nothing about the others."""
     try:
-        threads = [entry.path for entry in os.scandir(f"/proc/{pid}/task")]
+        threads = [entry.path for entry in os.scandir(process / "task")]
     except OSError:
         return _Standing.STOPPED
     return min((_read_thread(Path(thread)) for thread in threads), default=_Standing.STOPPED)
@@ -236,16 +259,20 @@ def _read_thread(directory: Path) -> _Standing:
     except OSError:
         return _Standing.STOPPED
     # The name before it is the program's own choice, parentheses and all.
-    standing = _STATES.get(text.rpartition(")")[2].split()[0], _Standing.MOVING)
-    return _Standing.HELD if standing is _Standing.IN_KERNEL and _is_held(directory) else standing
+    state = text.rpartition(")")[2].split()[0]
+    if state == _IN_KERNEL:
+        return _read_wait(directory)
+    return _Standing.STOPPED if state in _STOPPED else _Standing.MOVING
 
 
-def _is_held(directory: Path) -> bool:
+def _read_wait(directory: Path) -> _Standing:
     try:
-        place = (directory / "wchan").read_text(encoding="ascii", errors="replace")
+        place = (directory / "wchan").read_text(encoding="ascii", errors="replace").strip()
     except OSError:
-        return False
-    return any(part in place for part in _HOLDERS)
+        place = ""
+    if place in _UNTOLD:
+        return _Standing.UNTOLD
+    return _Standing.HELD if any(part in place for part in _HOLDERS) else _Standing.BUSY
 
 
 def _wait_until(is_done: Callable[[], bool], expectation: str, timeout_seconds: float) -> None:

@@ -320,8 +320,8 @@ def test_every_parameter_of_a_test_is_paired_under_the_names_of_the_run() -> Non
         ["a.test_m.TestC::test_r[1]", "a.test_m.TestC::test_r[::]", kept, "no id at all"], twins
     )
     assert list(pairs.values()) == [
-        PairedTest("a.test_m.TestC::test_x[1]", "a.test_m.TestC::test_r[1]"),
-        PairedTest("a.test_m.TestC::test_x[::]", "a.test_m.TestC::test_r[::]"),
+        PairedTest("a.test_m.TestC::test_x[1]", "a.test_m.TestC::test_r"),
+        PairedTest("a.test_m.TestC::test_x[::]", "a.test_m.TestC::test_r"),
         PairedTest(kept, None),
         PairedTest("no id at all", None),
     ]

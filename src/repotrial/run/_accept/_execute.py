@@ -30,7 +30,7 @@ from repotrial.run._accept._prepared import Prepared
 from repotrial.run._accept._tree import carry_outputs, remove_inside, take_outputs
 from repotrial.run._context import BoundRun
 from repotrial.run._leftovers import read_leftovers
-from repotrial.run._twins import Twin, build_python_twins
+from repotrial.run._twins import Twin, build_python_twins, list_imported
 from repotrial.sandbox import WORKSPACE, Bind, CommandResult, CommandSpec, Sandbox, Workspace
 from repotrial.trace import Subject
 
@@ -230,11 +230,14 @@ def mix_in_twins(files: Iterable[OracleFile]) -> tuple[tuple[OracleFile, ...], t
     """
     mixed: list[OracleFile] = []
     twins: list[Twin] = []
-    for file in files:
+    every = tuple(files)
+    sources = [file.content for file in every if file.target.endswith(".py")]
+    taken = frozenset().union(*map(list_imported, sources))
+    for file in every:
         if not file.target.endswith(".py"):
             mixed.append(file)
             continue
-        twinned = build_python_twins(file.content, path=file.target, seed=secrets.randbits(63))
+        twinned = build_python_twins(file.content, path=file.target, seed=secrets.randbits(63), taken=taken)
         twins += twinned.twins
         mixed.append(msgspec.structs.replace(file, content=twinned.source))
     return tuple(mixed), tuple(twins)

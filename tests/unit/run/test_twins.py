@@ -205,7 +205,7 @@ def test_an_honest_product_fails_exactly_the_twins(tmp_path: Path, seed: int) ->
     assert verdict.missing == verdict.evaded == ()
     assert twinned.skipped == ()
     assert verdict.has_held
-    assert {twin.kind for twin in twinned.twins} == {"literal", "helper", "operator", "exception"}
+    assert {twin.kind for twin in twinned.twins} == {"literal", "letters", "helper", "operator", "exception"}
     assert 0 < sum(twin.is_swapped for twin in twinned.twins) < len(twinned.twins)
 
 

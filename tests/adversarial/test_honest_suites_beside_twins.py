@@ -167,8 +167,8 @@ def judge(root: Path, suite: Mapping[str, str]) -> list[CheckOutcome]:
     inventory = Inventory(fail_to_pass=tuple(sorted(plain.passed)))
     check = Check(id="unit", gate="acceptance", run="true", expected_skips=tuple(sorted(plain.skipped)))
     outcomes = []
-    for _ in range(ROUNDS):
-        mixed, twins = mix_in_twins(files)
+    for seed in range(ROUNDS):
+        mixed, twins = mix_in_twins(files, seed)
         for file in mixed:
             (root / file.target).write_bytes(file.content)
         outcomes.append(judge_twinned(check, inventory, twins, [execute(root)]).outcome)

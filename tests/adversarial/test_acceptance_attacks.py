@@ -223,10 +223,10 @@ def test_a_candidate_that_leaves_marks_has_seen_nothing_when_wrong_expectations_
         ("suite", "twins", 1),
         ("suite", "twins", 2),
         ("again", "twins", 1),
+        ("after", "twins", 1),
         ("suite", "plain", 1),
         ("suite", "plain", 2),
         ("again", "plain", 1),
-        ("after", "twins", 1),
         ("after", "plain", 1),
     ]
     for one, other in pairwise(executions):
@@ -246,8 +246,44 @@ def test_work_that_is_wrong_is_no_forgery_however_its_twins_come_out(several: Gr
         "there": "not-run",
         "suite": "moot",
         "again": "moot",
-        "after": "not-run",
+        "after": "moot",
     }
+
+
+def test_a_candidate_that_compares_two_runs_finds_the_same_expectations_wrong(several: Ground) -> None:
+    # What one draw has and another has not would be wrong in the first.
+    conducted = several.start(write_said(f"{RIGHT}\ntest ! -e acceptance || cksum acceptance/suite.sh >&2"))
+    seen: dict[str, set[str]] = {"plain": set(), "twins": set()}
+    for event in iter_events(conducted.paths.trace):
+        if isinstance(event.payload, AcceptanceExecution):
+            seen[event.payload.variant].add(str(event.payload.stderr))
+    assert {variant: len(texts) for variant, texts in seen.items()} == {"plain": 1, "twins": 1}
+    assert seen["plain"].isdisjoint(seen["twins"])
+
+
+# It gives up its process where expectations are wrong, and would clear failures elsewhere.
+SLOW: Final = INSIDE.replace("timeout_seconds = 60", "timeout_seconds = 4").replace(
+    'run = "sh acceptance/suite.sh"',
+    """run = 'sh acceptance/suite.sh; code=$?; test $code = 0 || sleep 9; exit $code'""",
+)
+
+
+@pytest.fixture(scope="module")
+def slow() -> Iterator[Ground]:
+    yield from open_suite(SLOW)
+
+
+def test_wrong_expectations_that_take_too_long_on_the_reference_too_are_no_fault_of_the_change(
+    slow: Ground,
+) -> None:
+    card = slow.conduct(write_said(RIGHT))
+    assert [(each.twins, each.attribution) for each in card.checks] == [("errored", "machine")]
+
+
+def test_a_candidate_that_breaks_off_where_expectations_are_wrong_is_at_fault(inside: Ground) -> None:
+    attack = "grep -q goodbye acceptance/suite.sh && kill -SEGV $$\n"
+    status = inside.judge(write_said(attack + 'same() { count=$((count + 1)); echo "ok $count - $1"; }'))
+    assert (status.verdict, status.fault) == ("acceptance-error", "change")
 
 
 WORDS: Final = ("amber", "birch", "cedar", "dune", "ember", "fjord", "grove", "heath", "inlet", "knoll")

@@ -22,9 +22,9 @@ _NAME: Final = re.compile(r"(?:.*::)?(?P<name>\w+)(?:[\[ (].*)?", re.DOTALL)
 def judge_strength(loaded: LoadedContract) -> CertificateItem:
     """Pairs of a test that is to turn and a twin that looks just like it; a note where they are few.
 
-    Twins that are made by a function of their own are left out: whoever knows how twins are made can find
-    them. The bound is for blind guessing; a candidate that reads the statement guesses better. Suites of the
-    author's (`negative`) are not counted here.
+    Only twins with another literal count: whoever knows how twins are made can find the others. The bound is
+    for blind guessing; a candidate that reads the repository guesses better. Suites of the author's
+    (`negative`) are not counted here.
     """
     wanted = {
         check.id: names
@@ -72,7 +72,7 @@ def _has_twins(check: Check) -> bool:
 
 def _list_pairs(loaded: LoadedContract, check: Check, wanted: set[str]) -> list[str]:
     """The test of each pair, once for each."""
-    names = [twin.original.rpartition(".")[2] for twin in list_twins(loaded, check) if twin.kind != "helper"]
+    names = [twin.original.rpartition(".")[2] for twin in list_twins(loaded, check) if twin.kind == "literal"]
     return [name for name in names if name in wanted]
 
 

@@ -143,8 +143,8 @@ class _Judge:
         self._doubts: dict[str, dict[int, CheckOutcome]] = {}
         """By check and attempt: what came of the suite with wrong expectations."""
         self._control: Executor | None = None
-        self._controlled: dict[str, bool] = {}
-        """Whether a check passed on the reference."""
+        self._controlled: dict[tuple[str, Variant], bool] = {}
+        """Whether an execution of a check passed on the reference."""
 
     def judge_all(self, checks: Sequence[Check]) -> None:
         """Wrong expectations first (ADR 0019): who has seen the plain suite could tell them from right ones.
@@ -159,14 +159,18 @@ class _Judge:
             self._judge(check)
 
     def _can_come_first(self, check: Check) -> bool:
-        """Whether all that it needs is done, or can be, without a suite that is doubted itself."""
+        """Whether its tree can be made, and all that judges without doubt be done, before any plain suite."""
         if not _find_doubts(check):
             return False
-        for needed in self._list_needs(check):
-            if _find_doubts(needed):
-                return False
+        needs = self._list_needs(check)
+        certain = [needed for needed in needs if not _find_doubts(needed)]
+        if any(needed.outputs for needed in needs if needed not in certain) or any(
+            map(_find_doubts, (other for needed in certain for other in self._list_needs(needed)))
+        ):
+            return False
+        for needed in certain:
             self._judge(needed)
-        return all(needed in self._passed for needed in check.needs)
+        return all(needed.id in self._passed for needed in certain)
 
     def _doubt(self, check: Check) -> None:
         outcomes = self._doubts.setdefault(check.id, {})
@@ -191,8 +195,10 @@ class _Judge:
         attempts = [self._attempt(check, number) for number in _iter_attempts(check)]
         if _is_satisfied(check, attempts):
             self._passed.add(check.id)
-        elif any(_is_unexplained(outcome) for attempt in attempts for outcome in attempt):
-            self._attribute(check)
+        elif any(_is_unexplained(attempt[0]) for attempt in attempts):
+            self._attribute(check, "plain")
+        elif any(_is_unexplained(attempt[-1]) for attempt in attempts):
+            self._attribute(check, _find_doubts(check)[-1])
 
     def _attempt(self, check: Check, attempt: int) -> list[CheckOutcome]:
         """A pass is believed only where the wrong expectations failed.
@@ -210,25 +216,26 @@ class _Judge:
             self._run.request.listener.on_check(check.id, outcome)
         return outcomes
 
-    def _attribute(self, check: Check) -> None:
-        """The same check on the reference tree, on this machine, at once: whose fault is it?"""
+    def _attribute(self, check: Check, variant: Variant) -> None:
+        """The same execution on the reference tree, on this machine, at once: whose fault is it?"""
         reference = self._run.request.loaded.reference
         if reference is None:
             return
         if self._control is None:
             self._control = self._open("reference", reference, self._run.request.lock.repository.tree_digest)
         # Where what it needs does not pass on the reference either, nobody can say.
-        if all(self._passes_control(self._control, needed) for needed in self._list_needs(check)):
-            self._passes_control(self._control, check)
+        if all(self._passes_control(self._control, needed, "plain") for needed in self._list_needs(check)):
+            self._passes_control(self._control, check, variant)
 
-    def _passes_control(self, control: Executor, check: Check) -> bool:
+    def _passes_control(self, control: Executor, check: Check, variant: Variant) -> bool:
         """Once for each check: a second event of the same attempt would make the whole trace invalid."""
-        if check.id not in self._controlled:
-            execution = control.execute(check, attempt=1, variant="plain")
-            assert execution is not None, "only twins can be impossible"
-            self._controlled[check.id] = isinstance(execution.judgement.outcome, Passed)
+        key = (check.id, variant)
+        if key not in self._controlled:
+            execution = control.execute(check, attempt=1, variant=variant)
+            assert execution is not None, "twins that were possible are so on any tree"
+            self._controlled[key] = isinstance(execution.judgement.outcome, Passed)
             self._record(execution)
-        return self._controlled[check.id]
+        return self._controlled[key]
 
     def _open(self, subject: Subject, patch: bytes, digest: Digest) -> Executor:
         executor = Executor(run=self._run, subject=subject, patch=patch, tree_digest=digest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import secrets
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -30,7 +31,7 @@ from repotrial.run._accept._prepared import Prepared
 from repotrial.run._accept._tree import carry_outputs, remove_inside, take_outputs
 from repotrial.run._context import BoundRun
 from repotrial.run._leftovers import read_leftovers
-from repotrial.run._twins import Twin, build_python_twins
+from repotrial.run._twins import Twin, build_python_twins, list_imported
 from repotrial.sandbox import WORKSPACE, Bind, CommandResult, CommandSpec, Sandbox, Workspace
 from repotrial.trace import Subject
 
@@ -92,6 +93,8 @@ class Executor:
     prepared: Prepared | None = None
     """The patched tree and nothing else: the first execution that it fits takes it."""
     _stack: ExitStack = field(default_factory=ExitStack)
+    _seed: int = field(default_factory=lambda: secrets.randbits(63))
+    """One draw for all executions: what is the same in two different ones would be right."""
 
     def execute(self, check: Check, *, attempt: int, variant: Variant) -> Execution | None:
         """Run every command of a check, and judge what they left; None where no twin can be made.
@@ -132,7 +135,7 @@ class Executor:
             case "plain":
                 return _Chosen(files)
             case "twins":
-                return _Chosen(*mix_in_twins(files))
+                return _Chosen(*mix_in_twins(files, self._seed))
             case "negative":
                 mixed = self._mix(check, files)
                 return _Chosen(files) if mixed is None else _Chosen(mixed.files, wrong=mixed.wrong)
@@ -144,7 +147,7 @@ class Executor:
         if inventory is None:
             return None
         right = list_oracle_files(loaded, check.files)
-        return mix_in_negatives(right, wrong, inventory, secrets.SystemRandom())
+        return mix_in_negatives(right, wrong, inventory, random.Random(self._seed))  # noqa: S311 - drawn once
 
     def _place(self, chosen: _Chosen, stack: ExitStack) -> tuple[Bind, ...]:
         if not chosen.files:
@@ -219,22 +222,26 @@ def _list_overlays(check: Check, variant: Variant) -> tuple[Overlay, ...]:
 
 def list_twins(loaded: LoadedContract, check: Check) -> tuple[Twin, ...]:
     """Twins as an execution of the check would mix them in; their names are others each time."""
-    return mix_in_twins(list_oracle_files(loaded, check.files))[1]
+    return mix_in_twins(list_oracle_files(loaded, check.files), secrets.randbits(63))[1]
 
 
-def mix_in_twins(files: Iterable[OracleFile]) -> tuple[tuple[OracleFile, ...], tuple[Twin, ...]]:
+def mix_in_twins(files: Iterable[OracleFile], seed: int) -> tuple[tuple[OracleFile, ...], tuple[Twin, ...]]:
     """Python test files with wrong-expectation copies among their tests; other files as they are.
 
-    The names are drawn anew for each execution, from the system's own randomness: a candidate that knows the
-    planned seed must not know them.
+    Args:
+        files: Of a check.
+        seed: From the system's own randomness: a candidate that knows the planned seed must not know it.
     """
     mixed: list[OracleFile] = []
     twins: list[Twin] = []
-    for file in files:
+    every = tuple(files)
+    sources = [file.content for file in every if file.target.endswith(".py")]
+    taken = frozenset().union(*map(list_imported, sources))
+    for file in every:
         if not file.target.endswith(".py"):
             mixed.append(file)
             continue
-        twinned = build_python_twins(file.content, path=file.target, seed=secrets.randbits(63))
+        twinned = build_python_twins(file.content, path=file.target, seed=seed, taken=taken)
         twins += twinned.twins
         mixed.append(msgspec.structs.replace(file, content=twinned.source))
     return tuple(mixed), tuple(twins)

@@ -5,8 +5,8 @@ away is that it cannot tell a test from its twin: both stand in the same file, l
 expected value. Where it forges the verdict of the one, it forges that of the other.
 """
 
-from repotrial.run._twins._build import build_python_twins
-from repotrial.run._twins._judge import PairedTest, judge_twins, pair_tests
+from repotrial.run._twins._build import build_python_twins, list_imported
+from repotrial.run._twins._judge import PairedTest, find_silent, judge_twins, pair_tests
 from repotrial.run._twins._model import SkippedTest, Twin, TwinKind, TwinnedFile, TwinVerdict
 
 __all__ = [
@@ -17,6 +17,8 @@ __all__ = [
     "TwinVerdict",
     "TwinnedFile",
     "build_python_twins",
+    "find_silent",
     "judge_twins",
+    "list_imported",
     "pair_tests",
 ]

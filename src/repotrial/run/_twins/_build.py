@@ -11,8 +11,9 @@ import ast
 import random
 import re
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 
-from repotrial.run._twins._functions import TestFunction, find_tests
+from repotrial.run._twins._functions import TestFunction, find_imported, find_tests
 from repotrial.run._twins._helper import build_helper
 from repotrial.run._twins._model import SkippedTest, Twin, TwinnedFile
 from repotrial.run._twins._names import NameMaker
@@ -20,12 +21,14 @@ from repotrial.run._twins._scope import Scope, find_constants
 from repotrial.run._twins._text import Edit, SourceText, parse_quietly
 from repotrial.run._twins._twist import Twist, find_twist
 
-__all__ = ["build_python_twins"]
+__all__ = ["build_python_twins", "list_imported"]
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
-def build_python_twins(source: bytes, *, path: str, seed: int, has_swaps: bool = True) -> TwinnedFile:
+def build_python_twins(
+    source: bytes, *, path: str, seed: int, has_swaps: bool = True, taken: AbstractSet[str] = frozenset()
+) -> TwinnedFile:
     """The file with a twin for every test whose expectation can be made wrong for certain.
 
     Args:
@@ -33,10 +36,12 @@ def build_python_twins(source: bytes, *, path: str, seed: int, has_swaps: bool =
         path: Where it stands in the workspace; part of the random stream.
         seed: Of this run; whoever knows it can tell twins from tests.
         has_swaps: Whether some twins take the real test's name, and the real test a random one.
+        taken: Names that other files import: tests that are collected there too keep their names.
     """
     try:
         text = SourceText(source)
-        builder = _Builder(text, path, random.Random(f"{seed}:{path}"), has_swaps=has_swaps)  # noqa: S311 - repeatable
+        rng = random.Random(f"{seed}:{path}")  # noqa: S311 - repeatable
+        builder = _Builder(text, path, rng, has_swaps=has_swaps, taken=taken)
         return builder.build(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # ways of saying "not a program"
         reason = "the file is no Python that this interpreter reads"
@@ -45,13 +50,23 @@ def build_python_twins(source: bytes, *, path: str, seed: int, has_swaps: bool =
         )
 
 
+def list_imported(source: bytes) -> frozenset[str]:
+    """Names that a file takes from others; none where it is no Python."""
+    try:
+        return find_imported(SourceText(source).tree)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return frozenset()
+
+
 class _Builder:
-    def __init__(self, text: SourceText, path: str, rng: random.Random, *, has_swaps: bool) -> None:
+    def __init__(
+        self, text: SourceText, path: str, rng: random.Random, *, has_swaps: bool, taken: AbstractSet[str]
+    ) -> None:
         self._text = text
         self._path = path
         self._rng = rng
         self._has_swaps = has_swaps
-        self._tests = find_tests(text.tree)
+        self._tests = find_tests(text.tree, taken)
         self._names = NameMaker(text.tree, [test.node.name for test in self._tests], rng)
         self._constants = find_constants(text.tree)
         self._helper = self._names.make_helper_name()

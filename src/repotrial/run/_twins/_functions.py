@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TypeAlias
 
-__all__ = ["Function", "TestFunction", "find_tests"]
+__all__ = ["Function", "TestFunction", "find_imported", "find_tests"]
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -29,7 +30,7 @@ class TestFunction:
     index: int
     """Its place among them."""
     is_shared: bool
-    """Whether a class of the file inherits it."""
+    """Whether a class inherits it, or another file takes it."""
     obstacle: str
     """Why it can have no twin; empty if it can."""
 
@@ -42,15 +43,25 @@ class TestFunction:
         return self.node.end_lineno or self.node.lineno
 
 
-def find_tests(tree: ast.Module) -> list[TestFunction]:
-    """Every test in the order of the file."""
+def find_imported(tree: ast.Module) -> frozenset[str]:
+    """Names that the file takes from others; a test among them is collected here too."""
+    return frozenset(
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    )
+
+
+def find_tests(tree: ast.Module, taken: AbstractSet[str] = frozenset()) -> list[TestFunction]:
+    """Every test in the order of the file; `taken` are names that other files import."""
     bases = {
         name
         for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef)
         for name in map(ast.unparse, node.bases)
     }
-    return list(_iter_tests(tree.body, (), bases, obstacle=""))
+    return list(_iter_tests(tree.body, (), bases | taken, obstacle=""))
 
 
 def _iter_tests(
@@ -66,13 +77,16 @@ def _iter_tests(
                     qualified_name=".".join([*classes, node.name]),
                     siblings=body,
                     index=index,
-                    is_shared=not bases.isdisjoint(classes),
+                    is_shared=not bases.isdisjoint({*classes, node.name}),
                     obstacle=obstacle or shadowed or _find_obstacle(node.decorator_list),
                 )
             case ast.ClassDef() if _is_test_class(node):
                 inner = obstacle or _find_obstacle(node.decorator_list)
                 yield from _iter_tests(node.body, (*classes, node.name), bases, obstacle=inner)
-            case ast.If() | ast.Try() | ast.With():
+            case ast.If(body=inside, orelse=others) | ast.Try(body=inside, handlers=others):
+                unsure = "another may stand in its place" if others else ""
+                yield from _iter_tests(inside, classes, bases, obstacle=obstacle or unsure)
+            case ast.With():
                 yield from _iter_tests(node.body, classes, bases, obstacle=obstacle)
             case _:
                 continue

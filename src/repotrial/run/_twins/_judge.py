@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from repotrial.run._results import ResultsSummary
 from repotrial.run._twins._model import Twin, TwinVerdict
 
-__all__ = ["PairedTest", "judge_twins", "pair_tests"]
+__all__ = ["PairedTest", "find_silent", "judge_twins", "pair_tests"]
 
 # `pkg.module.Class::test_name[parameters]`; parameters may hold anything.
 _ID = re.compile(r"(?:(?P<place>.*?)::)?(?P<name>\w+)(?:[\[ (].*)?", re.DOTALL)
@@ -39,8 +40,25 @@ class PairedTest(NamedTuple):
 
     true_id: str
     """What reports the right expectation; it must pass."""
-    wrong_id: str | None
-    """What reports the wrong one, and must fail; None where the test has no twin."""
+    wrong_name: str | None
+    """What reports the wrong one, but for the parameters, which may be what was made wrong; it must fail.
+
+    None where the test has no twin.
+    """
+
+
+def find_silent(summary: ResultsSummary, pairs: Iterable[PairedTest]) -> tuple[str, ...]:
+    """Wrong expectations that neither failed nor passed: less than there are real tests.
+
+    A table's wrong values go into the ids of its rows, so that rows are counted and not called by name.
+    """
+    wanted = Counter(pair.wrong_name for pair in pairs if pair.wrong_name is not None)
+    heard = Counter(
+        test[: match.end("name")]
+        for test in summary.failed | summary.passed
+        if (match := _ID.fullmatch(test)) is not None
+    )
+    return tuple(sorted(name for name, count in wanted.items() if heard[name] < count))
 
 
 def pair_tests(tests: Iterable[str], twins: Sequence[Twin]) -> dict[str, PairedTest]:
@@ -58,7 +76,7 @@ def _pair(test: str, by_real_name: dict[str, list[Twin]]) -> PairedTest:
     for twin in by_real_name.get(match["name"], ()):
         if _is_place_of(match["place"] or "", twin):
             before, after = test[: match.start("name")], test[match.end("name") :]
-            return PairedTest(f"{before}{twin.true_name}{after}", f"{before}{twin.name}{after}")
+            return PairedTest(f"{before}{twin.true_name}{after}", f"{before}{twin.name}")
     return PairedTest(test, None)
 
 

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import ast
 import random
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
 from repotrial.run._twins._text import Edit, SourceText, parse_quietly
 
-__all__ = ["LiteralChanger", "Resolve"]
+__all__ = ["LiteralChanger", "Resolve", "do_differ"]
 
 Resolve: TypeAlias = Callable[[ast.Name], "list[Edit] | None"]
 """Edits that change what a name stands for, where that is known."""
 
-_EMPTY = {"[]": "[0]", "()": "(0,)", "{}": "{0: 0}"}
+_EMPTY = {"[]": "[%s]", "()": "(%s,)", "{}": "{%s: %s}"}
 _BUILDERS = frozenset(
     {"list", "tuple", "dict", "bytearray", "Decimal", "Path", "PurePath", "PurePosixPath", "dedent"}
 )
@@ -34,10 +35,14 @@ _LIKELY = 0.8
 class LiteralChanger:
     """Finds edits that certainly change an expression's value."""
 
-    def __init__(self, source: SourceText, rng: random.Random, resolve: Resolve) -> None:
+    def __init__(self, source: SourceText, function: ast.stmt, rng: random.Random, resolve: Resolve) -> None:
         self._source = source
         self._rng = rng
         self._resolve = resolve
+        self._constants = sorted(_iter_constants(source, source.tree))
+        """Numbers and texts of the file as they are written there, as often as they are."""
+        self._own = sorted(_iter_constants(source, function))
+        """Those of the test."""
 
     def find(self, node: ast.expr) -> list[Edit] | None:
         """Edits below `node`; None where no literal decides its value."""
@@ -71,7 +76,14 @@ class LiteralChanger:
 
     def _find_in_items(self, node: ast.expr, items: Sequence[ast.expr]) -> list[Edit] | None:
         filled = _EMPTY.get(self._source.read(node))
-        return [self._source.replace(node, filled)] if filled else self._find_first(items)
+        if filled:
+            text = filled.replace("%s", self._rng.choice(self._constants or ["0"]))
+            return [self._source.replace(node, text)]
+        # Something where nothing was would always be wrong, if nothing never took the place of something.
+        if _has_one_constant(node) and self._rng.random() < 1 / 2:
+            empty = {ast.List: "[]", ast.Tuple: "()", ast.Dict: "{}"}[type(node)]
+            return [self._source.replace(node, empty)]
+        return self._find_first(items)
 
     def _find_in_set(self, items: Sequence[ast.expr]) -> list[Edit] | None:
         values = {item.value for item in items if isinstance(item, ast.Constant)}
@@ -121,7 +133,12 @@ class LiteralChanger:
 
     def _find_digit(self, node: ast.expr) -> list[Edit] | None:
         """Another digit: without the last one, the number may be the same."""
-        text = self.change_text(self._source.read(node)) if isinstance(node, ast.Constant) else None
+        if not isinstance(node, ast.Constant):
+            return self.find(node)
+        old = self._source.read(node)
+        known = self._find_known(old, str(node.value))
+        is_other = known is not None and known.strip("'\"0") != old.strip("'\"0")
+        text = known if is_other else self.change_text(old)
         return self.find(node) if text is None else [self._source.replace(node, text)]
 
     def _find_far(self, node: ast.expr) -> list[Edit] | None:
@@ -145,11 +162,32 @@ class LiteralChanger:
         match node:
             case ast.Constant(value=int(number)) if text.isdecimal() and text == str(number):
                 return str(number + (self._rng.choice((-1, 1)) if number else 1))
+            case ast.Constant(value=str(old)) if (known := self._find_known(text, old)) is not None:
+                return known
             case ast.Constant(value=str(old)) if self._rng.random() < _LIKELY:
                 candidate = self._shift_end(text)
                 return candidate if candidate is not None and _is_other_text(old, candidate) else None
             case _:
                 return None
+
+    def _find_known(self, text: str, old: str) -> str | None:
+        """Another text of the same form, from where the text itself stands as well: the test, or the file.
+
+        Of two texts, the one that is known from other places would be the right one.
+        """
+        is_own = self._own.count(text) > 1
+        if not is_own and self._constants.count(text) <= 1:
+            return None
+        form = _describe_form(old)
+        alike = [
+            other
+            for other in (self._own if is_own else self._constants)
+            if other[0] == text[0]
+            and other != text
+            and "\\" not in other
+            and _describe_form(other[1:-1]) == form
+        ]
+        return self._rng.choice(alike) if alike else None
 
     def _shift_end(self, text: str) -> str | None:
         """The literal without its last letter, or with one more."""
@@ -190,6 +228,42 @@ class LiteralChanger:
             neighbor = chr(ord(character) + self._rng.randint(1, 3))
             return neighbor if neighbor.isalnum() else chr(ord(character) - 1)
         return self._rng.choice("-.:_ ".replace(character, ""))
+
+
+def do_differ(one: ast.expr, other: ast.expr) -> bool:
+    """Whether two expressions certainly have different values."""
+    match one, other:
+        case ast.Constant(value=first), ast.Constant(value=second):
+            return type(first) is type(second) and first != second
+        case (ast.List(elts=first), ast.List(elts=second)) | (ast.Tuple(elts=first), ast.Tuple(elts=second)):
+            has_stars = any(isinstance(item, ast.Starred) for item in (*first, *second))
+            return len(first) == len(second) and not has_stars and any(map(do_differ, first, second))
+        case _:
+            return False
+
+
+def _iter_constants(source: SourceText, tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and type(node.value) in (int, str) and node.value != "":
+            text = source.read(node)
+            is_plain = text.isdecimal() or (text[0] in "'\"" and text[1:2] != text[0])
+            if is_plain and "\n" not in text:
+                yield text
+
+
+def _describe_form(text: str) -> str:
+    """The text with all words and all numbers alike: texts of one form differ in letters and digits alone."""
+    return re.sub(r"[^\W\d_]+", "a", re.sub(r"\d+", "0", text))
+
+
+def _has_one_constant(node: ast.expr) -> bool:
+    match node:
+        case ast.List(elts=[ast.Constant(value=value)]) | ast.Tuple(elts=[ast.Constant(value=value)]):
+            return value != ""
+        case ast.Dict(keys=[ast.Constant()], values=[ast.Constant()]):
+            return True
+        case _:
+            return False
 
 
 def _is_number(node: ast.expr) -> bool:

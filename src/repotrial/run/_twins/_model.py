@@ -8,9 +8,11 @@ import msgspec
 
 __all__ = ["SkippedTest", "Twin", "TwinKind", "TwinVerdict", "TwinnedFile"]
 
-TwinKind: TypeAlias = Literal["literal", "exception", "operator", "helper"]
-"""How the expectation was made wrong: another literal, another exception class, the opposite comparison, or
-a function that changes the value at run time. Literals are the hardest to tell from real tests."""
+TwinKind: TypeAlias = Literal["literal", "letters", "exception", "operator", "helper"]
+"""How the expectation was made wrong: another literal, strange letters in a text that is looked for, another
+exception class, the opposite comparison, or a function that changes the value at run time. Only literals are
+hard to tell from real tests: a text with strange letters, a class that nobody raises, a parenthesis where
+`not` was and the form of the function say which of two is the copy."""
 
 
 class Twin(msgspec.Struct, frozen=True, kw_only=True):

@@ -39,7 +39,7 @@ class Scope:
         self._source = source
         self._function = function
         self._constants = constants
-        self.changer = LiteralChanger(source, rng, self._resolve)
+        self.changer = LiteralChanger(source, function, rng, self._resolve)
         names = [node for item in function.body for node in ast.walk(item) if isinstance(node, ast.Name)]
         self._loads = [node.id for node in names if not _is_stored(node)]
         self._stores = [node.id for node in names if _is_stored(node)]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from repotrial.run._twins._flow import RAISES, iter_certain
 from repotrial.run._twins._functions import Function
+from repotrial.run._twins._literals import do_differ
 from repotrial.run._twins._model import TwinKind
 from repotrial.run._twins._scope import Scope
 from repotrial.run._twins._text import Edit, SourceText
@@ -50,6 +52,8 @@ _EQUALITIES = frozenset(
 _EXCEPTIONS = ("BufferError", "FloatingPointError", "ReferenceError", "EOFError", "ProcessLookupError")
 _PLAIN_PATTERN = re.compile(r"[rR]?(['\"])[\w .,:'=-]+\1")
 _MANY_LETTERS = 3
+_SWAPPED = 0.6
+"""How often items of a list change places, where that makes a difference."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,26 @@ class _Finder:
         if edits is not None:
             yield Twist("literal", edits, node.lineno)
 
+    def _swap(self, node: ast.expr) -> Iterator[Twist]:
+        """Two items in each other's place, now and then: what explains the one list explains the other."""
+        if not isinstance(node, ast.List | ast.Tuple) or self._rng.random() >= _SWAPPED:
+            return
+        items = node.elts
+        texts = [self._source.read(item) for item in items]
+        places = [
+            (one, other)
+            for one, other in combinations(range(len(items)), 2)
+            if do_differ(items[one], items[other]) and not _is_sorted(_exchange(texts, one, other))
+        ]
+        # Of two lists, the one that is in order would be the right one.
+        if places and not _is_sorted(texts):
+            one, other = self._rng.choice(places)
+            edits = [
+                self._source.replace(items[one], texts[other]),
+                self._source.replace(items[other], texts[one]),
+            ]
+            yield Twist("literal", edits, node.lineno)
+
     def _replace(self, kind: TwinKind, node: ast.expr, text: str) -> Twist:
         return Twist(kind, [self._source.replace(node, text)], node.lineno)
 
@@ -122,6 +146,7 @@ class _Finder:
         before = test.comparators[-2] if len(test.comparators) > 1 else test.left
         match operator:
             case ast.Eq():
+                yield from self._swap(expected)
                 yield from self._literal(expected)
                 yield from self._literal(before) if before is test.left else ()
                 yield self._replace("helper", expected, f"{self._helper}({self._source.read(expected)})")
@@ -130,7 +155,7 @@ class _Finder:
             case ast.In() if isinstance(before, ast.Constant) and isinstance(before.value, str | bytes):
                 changed = self._scope.changer.change_text(self._source.read(before), times=_MANY_LETTERS)
                 if changed is not None:
-                    yield self._replace("literal", before, changed)
+                    yield self._replace("letters", before, changed)
         yield from self._reverse(before, operator, expected)
 
     def _reverse(self, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> Iterator[Twist]:
@@ -144,6 +169,7 @@ class _Finder:
     def _twist_method(self, call: ast.Call) -> Iterator[Twist]:
         match call:
             case ast.Call(func=ast.Attribute(attr=name), args=[first, second, *_]) if name in _EQUALITIES:
+                yield from self._swap(second) if name != "assertCountEqual" else ()
                 yield from self._literal(second)
                 yield from self._literal(first)
                 yield self._replace("helper", second, f"{self._helper}({self._source.read(second)})")
@@ -174,4 +200,14 @@ class _Finder:
         if isinstance(pattern, ast.Constant) and _PLAIN_PATTERN.fullmatch(text):
             changed = self._scope.changer.change_text(text, times=_MANY_LETTERS)
             if changed is not None:
-                yield self._replace("literal", pattern, changed)
+                yield self._replace("letters", pattern, changed)
+
+
+def _exchange(texts: Sequence[str], one: int, other: int) -> list[str]:
+    changed = [*texts]
+    changed[one], changed[other] = texts[other], texts[one]
+    return changed
+
+
+def _is_sorted(texts: Sequence[str]) -> bool:
+    return list(texts) == sorted(texts)

@@ -274,7 +274,9 @@ def _conduct(
             handover=build_handover(screen, stopper),
             on_install=lambda name: Screen(to_stderr=True).line(f"installing {name} …"),
         )
-        with open_progress(screen, as_json=json, has_person=plan.has_person) as progress:
+        with open_progress(
+            screen, total=len(plan.trials), as_json=json, has_person=plan.has_person
+        ) as progress:
             for event in events:
                 tally.count(event)
                 progress.show(event)

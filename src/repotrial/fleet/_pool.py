@@ -256,7 +256,7 @@ class _Listener:
         self._tell()
 
     def on_check(self, check_id: str, outcome: CheckOutcome) -> None:
-        # A twin run that holds says nothing by itself; anything worse stays.
+        # A pass of a later attempt does not take back what an earlier one said.
         tag = str(outcome.__struct_config__.tag)
         if self._checks.get(check_id, "pass") == "pass":
             self._checks[check_id] = tag

@@ -159,7 +159,7 @@ def _conduct(
     except RunStoppedError:
         put(RunUndone(run_id=run_id, fault=None))
     except RepoTrialError as error:
-        put(RunUndone(run_id=run_id, fault=f"{error.code}: {error.message}"))
+        put(RunUndone(run_id=run_id, fault=f"{error.code}: {error.message}", hint=error.hint))
     except BaseException as error:  # whoever counts the runs must hear of every one of them
         put(RunUndone(run_id=run_id, fault=f"harness-exception: {type(error).__name__}: {error}"))
         raise
@@ -174,6 +174,7 @@ def _conduct_claimed(run: PlannedRun, settings: FleetSettings, request: RunReque
         run_id=run.spec.run_id,
         directory=str(ended.paths.root),
         fault=ended.fault,
+        hint=ended.hint,
         is_stopped=ended.is_stopped,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from decimal import Decimal
 from pathlib import Path
@@ -229,6 +230,16 @@ def test_a_place_where_no_runs_can_be_kept_is_told_before_anything_is_prepared(
     assert (ended.status, ended.out) == (2, "")
     assert f"[not-a-runs-directory] {tmp_path / 'taken'}: expected a directory for runs" in ended.err
     assert "--runs" in ended.err
+
+
+def test_a_directory_that_cannot_be_written_to_is_told_before_anything_is_prepared(
+    usable: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert call(capsys, "contract", "lock", usable).status == 0
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    ended = call(capsys, "run", "start", usable, "--agent", "noop", "--runs", tmp_path / "runs")
+    assert (ended.status, ended.out) == (3, "")
+    assert f"[runs-directory] {tmp_path / 'runs'}: expected a directory that can be written to" in ended.err
 
 
 def test_what_models_may_cost_is_said_with_whose_limit_it_is() -> None:

@@ -27,7 +27,7 @@ from repotrial.run._results import (
     merge_results,
     parse_results,
 )
-from repotrial.run._twins import Twin, judge_twins, pair_tests
+from repotrial.run._twins import Twin, find_silent, judge_twins, pair_tests
 from repotrial.sandbox import CommandResult
 from repotrial.trace import (
     CheckOutcome,
@@ -151,9 +151,8 @@ def _judge_beside(
         Inventory(fail_to_pass=tuple(pairs[test].true_id for test in tests)),
         [pairs[test].true_id for test in skips],
     )
-    wrong = {found for test in tests if test not in skips and (found := pairs[test].wrong_id) is not None}
     return _Beside(
-        silent=tuple(sorted(wrong - summary.failed - summary.passed)),
+        silent=tuple(find_silent(summary, [pairs[test] for test in tests if test not in skips])),
         unpassed=(*right.missing, *right.skipped_unexpected, *right.contradictory),
     )
 

@@ -6,7 +6,7 @@ expected value. Where it forges the verdict of the one, it forges that of the ot
 """
 
 from repotrial.run._twins._build import build_python_twins
-from repotrial.run._twins._judge import PairedTest, judge_twins, pair_tests
+from repotrial.run._twins._judge import PairedTest, find_silent, judge_twins, pair_tests
 from repotrial.run._twins._model import SkippedTest, Twin, TwinKind, TwinnedFile, TwinVerdict
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "TwinVerdict",
     "TwinnedFile",
     "build_python_twins",
+    "find_silent",
     "judge_twins",
     "pair_tests",
 ]

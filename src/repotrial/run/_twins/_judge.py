@@ -9,7 +9,7 @@ from typing import NamedTuple
 from repotrial.run._results import ResultsSummary
 from repotrial.run._twins._model import Twin, TwinVerdict
 
-__all__ = ["PairedTest", "judge_twins", "pair_tests"]
+__all__ = ["PairedTest", "find_silent", "judge_twins", "pair_tests"]
 
 # `pkg.module.Class::test_name[parameters]`; parameters may hold anything.
 _ID = re.compile(r"(?:(?P<place>.*?)::)?(?P<name>\w+)(?:[\[ (].*)?", re.DOTALL)
@@ -49,6 +49,35 @@ def pair_tests(tests: Iterable[str], twins: Sequence[Twin]) -> dict[str, PairedT
     for twin in twins:
         by_real_name.setdefault(twin.original.rpartition(".")[2], []).append(twin)
     return {test: _pair(test, by_real_name) for test in tests}
+
+
+def find_silent(summary: ResultsSummary, pairs: Iterable[PairedTest]) -> list[str]:
+    """Which wrong expectations neither failed nor passed.
+
+    Where the wrong value is a parameter, it is in the id as well: an id under which no right expectation
+    speaks stands for one that is not there. Whoever could invent it could have failed the other as well.
+    """
+    by_stem: dict[str, set[str]] = {}
+    for test in summary.ids:
+        by_stem.setdefault(_find_stem(test), set()).add(test)
+    wanted: dict[tuple[str, str], set[str]] = {}
+    for pair in pairs:
+        if pair.wrong_id is not None:
+            stems = _find_stem(pair.wrong_id), _find_stem(pair.true_id)
+            wanted.setdefault(stems, set()).add(pair.wrong_id)
+    spoken = summary.failed | summary.passed
+    silent: list[str] = []
+    for (wrong, right), ids in wanted.items():
+        same = {wrong + test.removeprefix(right) for test in by_stem.get(right, ())}
+        others = (by_stem.get(wrong, set()) & spoken) - same - ids
+        silent += sorted(ids - spoken)[len(others) :]
+    return sorted(silent)
+
+
+def _find_stem(test: str) -> str:
+    """An id without its parameters."""
+    match = _ID.fullmatch(test)
+    return test if match is None else test[: match.end("name")]
 
 
 def _pair(test: str, by_real_name: dict[str, list[Twin]]) -> PairedTest:

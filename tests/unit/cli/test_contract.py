@@ -112,6 +112,22 @@ def test_a_directory_without_a_contract_is_invalid(
     assert "error[file-missing]" in ended.out
 
 
+@pytest.mark.parametrize(
+    "verb",
+    [("contract", "check"), ("contract", "lock"), ("contract", "show"), ("run", "start", "--agent", "noop")],
+)
+def test_a_directory_of_contracts_says_how_to_name_them(
+    verb: tuple[str, ...], usable: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parent = usable.parent / "of all"
+    (parent / "one").mkdir(parents=True)
+    shutil.copy(usable / "contract.toml", parent / "one")
+    ended = call(capsys, *verb, parent)
+    assert ended.status == 2
+    assert "expected a contract directory, found a directory of 1 contract(s)" in ended.err
+    assert f"fix: name them one by one, or all: '{parent}'/*" in ended.err
+
+
 def test_the_lock_of_an_example_holds(capsys: pytest.CaptureFixture[str]) -> None:
     assert call(capsys, "contract", "lock", "--check", EXAMPLE).status == 0
     ended = call(capsys, "contract", "lock", "--check", EXAMPLE, "--json")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -14,11 +14,11 @@ import pytest
 
 from repotrial.authoring import lock_contract
 from repotrial.contract import LoadedContract, load_contract
-from repotrial.run import Agent, ConductedRun, ReferenceAgent, ScriptAgent, conduct_run
+from repotrial.run import Agent, ConductedRun, ReferenceAgent, ScriptAgent, SilentListener, conduct_run
 from repotrial.run._twins import build_python_twins
 from repotrial.sandbox import Installation, open_installation
 from repotrial.score import Scorable, ScoreCard, build_score_card, load_evidence
-from repotrial.trace import AcceptanceExecution, iter_events
+from repotrial.trace import AcceptanceExecution, CheckOutcome, iter_events
 from support.cheating import build_settings
 from support.contracts import write_contract
 from support.greetings import REFERENCE, SAY, build_request, make_say_contract
@@ -188,6 +188,21 @@ def test_a_candidate_that_recognizes_the_negative_suite_has_nothing_to_recognize
     assert isinstance(card.status, Scorable)
     assert card.status.verdict == "failure"
     assert card.checks[0].twins == "survived"
+
+
+class Listening(SilentListener):
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str]] = []
+
+    def on_check(self, check_id: str, outcome: CheckOutcome) -> None:
+        self.told.append((check_id, str(outcome.__struct_config__.tag)))
+
+
+def test_a_forged_pass_is_not_told_as_one_while_the_run_goes_on(inside: Ground) -> None:
+    listener = Listening()
+    request = build_request(inside.loaded, write_said(FORGER), inside.installation, inside.place / "told")
+    conduct_run(replace(request, listener=listener))
+    assert listener.told == [("suite", "fail")]
 
 
 def test_honest_work_holds_against_a_mixture_of_right_and_wrong(inside: Ground) -> None:

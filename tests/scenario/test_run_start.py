@@ -219,11 +219,24 @@ def test_what_cannot_be_recorded_is_not_conducted_and_says_why(
     court: Court, capsys: pytest.CaptureFixture[str]
 ) -> None:
     contract = court.write_contract()
-    court.runs.symlink_to("/proc/sys/kernel")  # a directory in which nobody can make another one
+    court.runs.mkdir()
+    (court.runs / ".under-way").write_text("not the directory that is needed")
     status, events = court.start_json(capsys, contract, "--agent", "noop")
     assert status == 3
     (undone,) = (event for event in events if event["event"] == "undone")
     assert undone["fault"].startswith("run-directory: ")
+    assert undone["hint"] == "name a directory for runs that you may write to, on a disk with room"
+    assert undone["hint"] in court.start(capsys, contract, "--agent", "noop").out
+
+
+def test_a_directory_in_which_nothing_can_be_made_is_refused_before_anything_starts(
+    court: Court, capsys: pytest.CaptureFixture[str]
+) -> None:
+    contract = court.write_contract()
+    court.runs.symlink_to("/proc/sys/kernel")  # for root as well
+    ended = court.start(capsys, contract, "--agent", "noop")
+    assert (ended.status, ended.out) == (3, "")
+    assert f"error[runs-directory] {court.runs}: expected a directory that can be written to" in ended.err
 
 
 def test_a_place_where_nothing_can_be_kept_is_refused_before_anything_starts(

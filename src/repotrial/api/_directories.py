@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 from pathlib import Path
 
 from repotrial._core.errors import UsageError
+from repotrial.contract import CONTRACT_FILE
 from repotrial.trace import RunPaths
 
 __all__ = [
@@ -104,6 +106,21 @@ def verify_contract_directory(directory: Path) -> None:
     obstacle = _find_obstacle(directory)
     if obstacle:
         raise ContractDirectoryMissingError(f"{directory}: expected a contract directory, found {obstacle}")
+    if count := _count_contracts_below(directory):
+        raise ContractDirectoryMissingError(
+            f"{directory}: expected a contract directory, found a directory of {count} contract(s)",
+            hint=f"name them one by one, or all: {shlex.quote(str(directory))}/*",
+        )
+
+
+def _count_contracts_below(directory: Path) -> int:
+    """How many contracts are in a directory that is none itself."""
+    if os.path.lexists(directory / CONTRACT_FILE):
+        return 0
+    try:
+        return sum(os.path.lexists(Path(entry) / CONTRACT_FILE) for entry in os.scandir(directory))
+    except OSError:
+        return 0  # whoever reads it says more
 
 
 def _find_obstacle(directory: Path) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
@@ -37,8 +38,11 @@ __all__ = [
     "RunStatusWord",
     "ScoredRun",
     "find_status",
+    "identify_agent",
     "iter_judged_runs",
     "judge_run",
+    "label_agents",
+    "label_versions",
     "list_runs",
     "load_change",
     "score_run",
@@ -75,6 +79,8 @@ class RunEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Who worked."""
     agent_version: str | None
     """Which of that name, exactly."""
+    model: str | None
+    """The model that it was to ask; null where none, or nobody knows."""
     replicate: int | None
     """Counted from 0."""
     status: RunStatusWord
@@ -133,6 +139,7 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which runs are wanted; patterns as the shell has them, none for all."""
 
     agent: str | None = None
+    """A name, or one with its version behind `@`, as `label_agents` has it."""
     contract: str | None = None
     """An id; with `@` behind it, only versions that begin so."""
     status: RunStatusWord | None = None
@@ -141,7 +148,7 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     def admits(self, entry: RunEntry) -> bool:
         """Whether a run is wanted."""
         return (
-            (self.agent is None or fnmatchcase(entry.agent or "", self.agent))
+            (self.agent is None or any(fnmatchcase(name, self.agent) for name in _list_names(entry)))
             and self.admits_contract(entry)
             and self.status in (None, entry.status)
             and (self.tag is None or any(fnmatchcase(tag, self.tag) for tag in entry.tags))
@@ -154,6 +161,31 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
         name, _, version = self.contract.partition("@")  # no id has one
         found = (entry.contract_version_id or "").removeprefix("sha256:")
         return fnmatchcase(entry.contract or "", name) and found.startswith(version.removeprefix("sha256:"))
+
+
+def identify_agent(entry: RunEntry) -> tuple[str, str]:
+    """Name and version; another model, and who answered for it, make another agent of it."""
+    parts = (entry.agent_version, entry.model, entry.upstream)
+    return entry.agent or "(unknown)", "/".join(part for part in parts if part is not None)
+
+
+def label_agents(entries: Sequence[RunEntry]) -> list[str]:
+    """For each run its agent; with the version behind `@` where several go by one name."""
+    return label_versions([identify_agent(entry) for entry in entries])
+
+
+def label_versions(agents: Sequence[tuple[str, str]]) -> list[str]:
+    """Names; with the version behind `@` where several go by one name."""
+    names = Counter(name for name, _ in set(agents))
+    return [name if names[name] == 1 else f"{name}@{version}" for name, version in agents]
+
+
+def _list_names(entry: RunEntry) -> tuple[str, ...]:
+    """All that an agent is called in lists and summaries."""
+    from repotrial.report import shorten_digests  # with it comes a template engine
+
+    whole = "@".join(identify_agent(entry))
+    return entry.agent or "", whole, shorten_digests(whole)
 
 
 def shorten_contract(entry: RunEntry) -> str:
@@ -231,6 +263,7 @@ def _build_entry(run: JudgedRun) -> RunEntry:
         contract_version_id=_known(identity.contract_version_id),
         agent=None if agent is None else agent.name,
         agent_version=None if agent is None else _known(agent.version),
+        model=None if agent is None else _known(agent.model),
         replicate=None if isinstance(evidence.spec, Unknown) else evidence.spec.replicate,
         status=status,
         gates=card.gate_vector,

@@ -10,7 +10,7 @@ import msgspec
 
 from repotrial._core.absence import Unknown
 from repotrial._core.display import escape_unprintable, list_some
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import EvidenceError, UsageError
 from repotrial.api._directories import build_run_paths
 from repotrial.contract import Check, ContractRecord
 from repotrial.run import RecordedTests, list_recorded_tests, read_recorded_tests
@@ -20,8 +20,10 @@ from repotrial.trace import (
     BlobStore,
     KeptStream,
     PrintingProgram,
+    RunPaths,
     find_program,
     iter_events,
+    iter_with_moot,
     load_stream,
 )
 
@@ -56,6 +58,7 @@ class CheckTests(msgspec.Struct, frozen=True, kw_only=True):
 def iter_run_outputs(directory: Path, names: Collection[str]) -> Iterator[ProgramOutput]:
     """Every execution of the named checks (or of the `agent`, the `patch`, `all`), streamed, in order.
 
+    A twin run follows its plain run, whichever was first: what people look for is in the plain one.
     Nothing is verified but the bytes that are shown: they are those that the trace refers to.
 
     Raises:
@@ -65,15 +68,38 @@ def iter_run_outputs(directory: Path, names: Collection[str]) -> Iterator[Progra
     paths = build_run_paths(directory)
     blobs = BlobStore(paths.blobs)
     seen = _Seen(directory, names)
-    for event in iter_events(paths.trace, allow_torn_tail=True):
-        program = find_program(event)
-        if program is None or not seen.wants(program.name):
+    for program in _iter_programs(paths):
+        if not seen.wants(program.name):
             continue
         outputs = {"stdout": program.stdout, "stderr": program.stderr}
         yield ProgramOutput(
             program, {name: load_stream(kept, blobs) for name, kept in outputs.items() if kept is not None}
         )
     seen.verify("output")
+
+
+def _iter_programs(paths: RunPaths) -> Iterator[PrintingProgram]:
+    """Every program of the record, twin runs after their plain runs."""
+    waiting: dict[tuple[str, str | None, int | None], PrintingProgram] = {}
+    shown = set()
+    try:
+        for event, is_moot in iter_with_moot(iter_events(paths.trace, allow_torn_tail=True)):
+            program = find_program(event, is_moot=is_moot)
+            if program is None:
+                continue
+            key = (program.name, program.subject, program.attempt)
+            if program.variant == "twins" and key not in shown:
+                waiting[key] = program
+                continue
+            yield program
+            if program.variant == "plain":
+                shown.add(key)
+                if (doubt := waiting.pop(key, None)) is not None:
+                    yield doubt
+    except EvidenceError:
+        yield from waiting.values()
+        raise
+    yield from waiting.values()
 
 
 def iter_run_tests(directory: Path, names: Collection[str]) -> Iterator[CheckTests]:

@@ -10,7 +10,7 @@ from repotrial._core.errors import MachineError, UsageError
 from repotrial._core.files import write_atomic
 from repotrial.api._directories import build_run_paths
 
-__all__ = ["PageInsideRunError", "PageWriteError", "WrittenPage", "write_run_page"]
+__all__ = ["PageInsideRunError", "PageWriteError", "WrittenPage", "describe_failure", "write_run_page"]
 
 
 class PageInsideRunError(UsageError):
@@ -32,6 +32,11 @@ class WrittenPage(msgspec.Struct, frozen=True, kw_only=True):
 
     page: str
     """The file."""
+
+
+def describe_failure(error: Exception) -> str:
+    """Why something could not be written, without the name of a file that is gone by then."""
+    return getattr(error, "strerror", None) or str(error)
 
 
 def write_run_page(directory: Path, output: Path | None = None) -> WrittenPage:
@@ -57,5 +62,7 @@ def write_run_page(directory: Path, output: Path | None = None) -> WrittenPage:
         data = build_run_page(paths.root).encode("utf-8")
         write_atomic(target, data)
     except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: a loop of links; ValueError: a NUL
-        raise PageWriteError(f"{target}: expected to write the page, found: {error}") from error
+        raise PageWriteError(
+            f"{target}: expected to write the page, found: {describe_failure(error)}"
+        ) from error
     return WrittenPage(page=str(target))

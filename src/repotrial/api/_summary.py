@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from repotrial._core.absence import NotComputable, Unknown
+from repotrial._core.absence import NotComputable
 from repotrial._core.errors import UsageError
 from repotrial.api._attempts import find_repeated
 from repotrial.api._directories import NoRunsError
@@ -18,7 +18,9 @@ from repotrial.api._entries import (
     RunEntry,
     RunFilter,
     find_status,
+    identify_agent,
     iter_judged_runs,
+    label_agents,
     shorten_contract,
 )
 from repotrial.contract import ROOT_SEED
@@ -183,21 +185,9 @@ def _collect_wanted(directory: Path, wanted: RunFilter) -> list[JudgedRun]:
 def _group_by_agent(runs: Iterable[JudgedRun]) -> dict[str, list[JudgedRun]]:
     groups: dict[tuple[str, str], list[JudgedRun]] = {}
     for run in runs:
-        groups.setdefault(_identify(run), []).append(run)
-    names = [name for name, _ in groups]
-    return {
-        name if names.count(name) == 1 else f"{name}@{version}": group
-        for (name, version), group in sorted(groups.items())
-    }
-
-
-def _identify(run: JudgedRun) -> tuple[str, str]:
-    """Name and version; who answered for the model makes another agent of it."""
-    agent = run.card.identity.agent
-    if isinstance(agent, Unknown):
-        return "(unknown)", ""
-    parts = (agent.version, agent.model, run.entry.upstream)
-    return agent.name, "/".join(part for part in parts if isinstance(part, str))
+        groups.setdefault(identify_agent(run.entry), []).append(run)
+    labels = label_agents([group[0].entry for group in groups.values()])
+    return {label: group for _, label, group in sorted(zip(groups, labels, groups.values(), strict=True))}
 
 
 def _summarize(name: str, runs: Sequence[JudgedRun]) -> AgentSummary:

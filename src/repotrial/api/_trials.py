@@ -92,6 +92,8 @@ class PlannedTrial(msgspec.Struct, frozen=True, kw_only=True):
     """Who works."""
     agent_version: str
     """Which of that name, exactly."""
+    model: str | None
+    """The model that it is to ask; null where it asks none."""
     replicate: int
     """Counted from 0."""
     conducted: str | None
@@ -135,6 +137,8 @@ class RunUnscored(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", 
     """The record."""
     fault: str
     """Why."""
+    hint: str = ""
+    """What to do about it; empty where nobody knows."""
 
 
 TrialEvent: TypeAlias = FleetEvent | RunScored | RunUnscored
@@ -154,6 +158,7 @@ def plan_trials(request: TrialRequest, machine: MachineSettings) -> TrialPlan:
             contract=run.spec.contract_id,
             agent=run.spec.agent.name,
             agent_version=run.spec.agent.version,
+            model=run.spec.agent.model,
             replicate=run.spec.replicate,
             conducted=None if run.conducted is None else str(run.conducted),
         )
@@ -231,7 +236,7 @@ def _judge(event: FleetEvent) -> Iterator[TrialEvent]:
         yield RunScored(run_id=event.run_id, entry=entry)
     except RepoTrialError as error:
         fault = f"{error.code}: {error.message}"
-        yield RunUnscored(run_id=event.run_id, directory=event.directory, fault=fault)
+        yield RunUnscored(run_id=event.run_id, directory=event.directory, fault=fault, hint=error.hint)
     except Exception as error:  # noqa: BLE001 - one verdict must not cost the others their runs
         fault = f"harness-exception: {type(error).__name__}: {error}"
         yield RunUnscored(run_id=event.run_id, directory=event.directory, fault=fault)

@@ -14,6 +14,8 @@ from repotrial.contract import Inventory
 __all__ = ["InventoryGuess", "PythonTestFile", "build_python_inventory", "is_test_module", "list_test_ids"]
 
 _MAX_SOURCE_CHARACTERS = 2_000_000
+_PARAMETRIZED = "is parametrized, so its ids are known only after a run"
+_MARKED = "is marked to be skipped or to fail, so only a run tells whether it passes"
 
 
 class PythonTestFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +42,8 @@ class _Test(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     shape: str
     """The function's syntax tree; equal for code that differs only in layout and comments."""
-    is_parametrized: bool
+    doubt: str
+    """Why only a run can tell its ids or that it passes; empty where nothing is against it."""
 
 
 def is_test_module(path: str) -> bool:
@@ -64,8 +67,8 @@ def build_python_inventory(files: Sequence[PythonTestFile]) -> InventoryGuess:
             continue
         before = {test.id: test.shape for test in _read_tests(file.path, file.old or "") or ()}
         for test in tests:
-            if test.is_parametrized:
-                unknown.append(f"{test.id} is parametrized, so its ids are known only after a run")
+            if test.doubt:
+                unknown.append(f"{test.id} {test.doubt}")
             elif before.get(test.id) == test.shape:
                 pass_to_pass.append(test.id)
             else:
@@ -90,26 +93,27 @@ def _read_tests(path: str, source: str) -> list[_Test] | None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # invalid escapes and the like are the project's business
             module = ast.parse(source)
-        return list(_iter_tests(module.body, re.sub(r"\.py$", "", path).replace("/", ".")))
+        classname = re.sub(r"\.py$", "", path).replace("/", ".")
+        return list(_iter_tests(module.body, classname, _find_parametrized_fixtures(module)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # each is a way of saying "not a program"
         return None
 
 
-def _iter_tests(body: Sequence[ast.stmt], classname: str) -> Iterator[_Test]:
+def _iter_tests(body: Sequence[ast.stmt], classname: str, fixtures: frozenset[str]) -> Iterator[_Test]:
     for node in body:
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() if node.name.startswith("test"):
                 yield _Test(
                     id=f"{classname}::{node.name}",
                     shape=ast.dump(node),
-                    is_parametrized=_is_parametrized(node.decorator_list),
+                    doubt=_find_doubt(node.decorator_list)
+                    or (_PARAMETRIZED if fixtures & {arg.arg for arg in node.args.args} else ""),
                 )
             case ast.ClassDef() if _is_test_case(node) or _is_test_class(node):
-                for test in _iter_tests(node.body, f"{classname}.{node.name}"):
-                    is_parametrized = test.is_parametrized or _is_parametrized(node.decorator_list)
-                    yield msgspec.structs.replace(test, is_parametrized=is_parametrized)
+                for test in _iter_tests(node.body, f"{classname}.{node.name}", fixtures):
+                    yield msgspec.structs.replace(test, doubt=test.doubt or _find_doubt(node.decorator_list))
             case ast.If() | ast.Try() | ast.With():
-                yield from _iter_tests(node.body, classname)
+                yield from _iter_tests(node.body, classname, fixtures)
             case _:
                 continue
 
@@ -123,6 +127,24 @@ def _is_test_class(node: ast.ClassDef) -> bool:
     return node.name.startswith("Test") and not has_constructor
 
 
-def _is_parametrized(decorators: Sequence[ast.expr]) -> bool:
+def _find_doubt(decorators: Sequence[ast.expr]) -> str:
     names = [ast.unparse(decorator) for decorator in decorators]
-    return any("parametrize" in name or "parameterized" in name for name in names)
+    if any("parametrize" in name or "parameterized" in name for name in names):
+        return _PARAMETRIZED
+    is_marked = any(re.match(r"[\w.]*\b(skip\w*|xfail|expectedFailure)\b", name) for name in names)
+    return _MARKED if is_marked else ""
+
+
+def _find_parametrized_fixtures(module: ast.Module) -> frozenset[str]:
+    """Fixtures of this file that run a test several times; those of a conftest.py are not seen."""
+    return frozenset(
+        node.name
+        for node in ast.walk(module)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and any(
+            isinstance(call, ast.Call)
+            and ast.unparse(call.func).endswith("fixture")
+            and any(keyword.arg == "params" for keyword in call.keywords)
+            for call in node.decorator_list
+        )
+    )

@@ -228,8 +228,9 @@ def _build_statement(instance: SwebenchInstance) -> tuple[str, str]:
     """The issue's text: its first line as the title, the rest as it is."""
     first, _, rest = clean_text(instance.problem_statement).strip().partition("\n")
     title = build_title(first.strip("# \t") or instance.contract_id)
-    # A first line that is too long for a title is kept whole.
-    body = rest.strip("\n") if clean_line(first).strip("# ") == title else f"{first}\n{rest}".strip("\n")
+    # A first line that is too long for a title is kept whole, and so is one that is all there is.
+    is_title = bool(rest.strip()) and clean_line(first).strip("# ") == title
+    body = rest.strip("\n") if is_title else f"{first}\n{rest}".strip("\n")
     return title, f"# {title}\n\n{body}\n" if body else f"# {title}\n"
 
 

@@ -55,8 +55,10 @@ class _JsonProgress:
 class _LineProgress:
     """A line for every step; the terminal's display prints only the ends this way."""
 
-    def __init__(self, screen: Screen, *, has_steps: bool = True) -> None:
+    def __init__(self, screen: Screen, *, total: int, has_steps: bool = True) -> None:
         self._screen = screen
+        self._total = total
+        self._over = 0
         self._has_steps = has_steps
         self._at_work: dict[str, _RunAtWork] = {}
 
@@ -75,24 +77,30 @@ class _LineProgress:
                     self._end(event.run_id, ("broke off", "bold yellow"), fault)
             case api.RunUndone(fault=fault):
                 if fault is not None:
-                    self._end(event.run_id, ("not conducted", "bold yellow"), fault)
+                    self._end_for_good(event.run_id, ("not conducted", "bold yellow"), fault)
             case api.RunScored(entry=entry):
-                self._end(event.run_id, *_describe(entry))
+                self._end_for_good(event.run_id, *_describe(entry))
             case api.RunUnscored(fault=fault):
-                self._end(event.run_id, ("not judged", "bold yellow"), fault)
+                self._end_for_good(event.run_id, ("not judged", "bold yellow"), fault)
             case api.RunSkipped():
                 pass  # its verdict follows
 
     def _go_on(self, run: _RunAtWork, phase: str, checks: dict[str, str]) -> None:
         if phase != run.phase and phase in _TOLD_PHASES:
             self._step(run, phase)
-        for check in checks.keys() - run.checks.keys():
-            self._step(run, f"{check} {checks[check]}")
+        for check, outcome in checks.items():
+            if run.checks.get(check) != outcome:
+                self._step(run, f"{check} {outcome}")
         run.phase, run.checks = phase, checks
 
     def _step(self, run: _RunAtWork, what: str) -> None:
         if self._has_steps:
             self._screen.line(f"{run.elapsed}  {run.name}  {what}")
+
+    def _end_for_good(self, run_id: str, *parts: Part) -> None:
+        self._over += 1
+        counted: list[Part] = [(f"({self._over} of {self._total})", "dim")] if self._total > 1 else []
+        self._end(run_id, *parts, *counted)
 
     def _end(self, run_id: str, *parts: Part) -> None:
         run = self._at_work.get(run_id)
@@ -112,8 +120,8 @@ class _LineProgress:
 
 
 class _LiveProgress(_LineProgress):
-    def __init__(self, screen: Screen) -> None:
-        super().__init__(screen, has_steps=False)
+    def __init__(self, screen: Screen, *, total: int) -> None:
+        super().__init__(screen, total=total, has_steps=False)
 
     def show(self, event: TrialEvent) -> None:
         super().show(event)
@@ -131,13 +139,16 @@ def _describe(entry: RunEntry) -> list[Part]:
 
 
 @contextlib.contextmanager
-def open_progress(screen: Screen, *, as_json: bool, has_person: bool) -> Iterator[Progress]:
-    """JSON lines for programs, a display that moves for terminals, lines for everything else."""
+def open_progress(screen: Screen, *, total: int, as_json: bool, has_person: bool) -> Iterator[Progress]:
+    """JSON lines for programs, a display that moves for terminals, lines for everything else.
+
+    The ends of runs are counted against `total`.
+    """
     if as_json:
         yield _JsonProgress()
     elif screen.is_terminal and not has_person:
-        progress = _LiveProgress(screen)
+        progress = _LiveProgress(screen, total=total)
         with screen.live(progress.list_at_work):
             yield progress
     else:
-        yield _LineProgress(screen)
+        yield _LineProgress(screen, total=total)

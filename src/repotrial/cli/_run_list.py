@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
+from repotrial._core.display import neutralize
 from repotrial.cli._options import JsonFlag
 
 if TYPE_CHECKING:
     from repotrial.api import RunEntry
+    from repotrial.cli._output import Part
 
 __all__ = ["AgentPattern", "ContractPattern", "RunsDirectory", "list_runs"]
 
@@ -29,6 +31,7 @@ ContractPattern: TypeAlias = Annotated[
         help="Only runs on this contract, * and ? match; with @, only on versions that begin so.",
     ),
 ]
+_MAX_WHY = 60
 StatusWord: TypeAlias = Literal["success", "failure", "acceptance-error", "invalid"]
 
 
@@ -47,7 +50,7 @@ def list_runs(
     """List runs with their verdicts, each computed anew from its evidence; nothing is written."""
     from repotrial import api
     from repotrial.cli._output import Screen, counted, print_json
-    from repotrial.cli._table import RUN_HEADER, build_run_row, print_table
+    from repotrial.cli._table import RUN_HEADER, build_run_rows, print_table
 
     wanted = api.RunFilter(agent=agent, contract=contract, status=status, tag=tag)
     entries = api.list_runs(directory, wanted)
@@ -58,11 +61,10 @@ def list_runs(
     if entries:
         header = (*RUN_HEADER[:-1], "tags", RUN_HEADER[-1])
         mixed = _find_mixed(entries)
-        rows = []
-        for entry in entries:
-            name, *cells, place = build_run_row(entry)
-            name = api.shorten_contract(entry) if entry.contract in mixed else name
-            rows.append([name, *cells, _describe_tags(entry), place])
+        rows: list[list[Part]] = []
+        for entry, (name, *cells, place) in zip(entries, build_run_rows(entries), strict=True):
+            shown = api.shorten_contract(entry) if entry.contract in mixed else name
+            rows.append([shown, *cells, _describe_tags(entry), place])
         print_table(screen, header, rows)
     screen.line((counted(len(entries), "run"), "bold"))
 
@@ -75,6 +77,10 @@ def _find_mixed(entries: Sequence[RunEntry]) -> set[str | None]:
 
 
 def _describe_tags(entry: RunEntry) -> str:
-    """Failure modes; in brackets, that there is no failure to speak of because the operator stopped it."""
-    stopped = ("(stopped by the operator)",) if entry.is_stopped else ()
-    return ",".join((*stopped, *entry.tags)) or "-"
+    """Failure modes; in brackets, why there is no failure to speak of."""
+    why: tuple[str, ...] = ()
+    if entry.is_stopped:
+        why = ("(stopped by the operator)",)
+    elif entry.status == "invalid" and entry.why is not None:
+        why = (f"({neutralize(entry.why, max_characters=_MAX_WHY)})",)
+    return ",".join((*why, *entry.tags)) or "-"

@@ -92,6 +92,7 @@ def _build_output_entry(found: ProgramOutput) -> dict[str, Any]:
         "subject": program.subject,
         "variant": program.variant,
         "attempt": program.attempt,
+        "is_moot": program.is_moot,
         "command": program.command,
         "exit": program.exit,
         "outcome": program.outcome,

@@ -160,7 +160,8 @@ def start(  # noqa: PLR0913 - one option for each thing that an operator decides
         _show_plan(plan, request.models, jobs=jobs, json=json)
         return
     _verify_person(plan, jobs)
-    make_runs_directory(runs)
+    if plan.missing:
+        make_runs_directory(runs)
     _conduct(request, plan, machine, key_file, is_success_expected=expect is not None, json=json)
 
 
@@ -208,6 +209,7 @@ def _verify_person(plan: TrialPlan, jobs: int) -> None:
 
 
 def _show_plan(plan: TrialPlan, models: ModelChoice, *, jobs: int, json: bool) -> None:
+    from repotrial import api
     from repotrial.cli._output import Screen, counted, print_json_line
     from repotrial.cli._table import print_table
 
@@ -215,9 +217,12 @@ def _show_plan(plan: TrialPlan, models: ModelChoice, *, jobs: int, json: bool) -
         print_json_line(plan)
         return
     screen = Screen()
+    labels = api.label_versions(
+        [(trial.agent, "/".join(filter(None, (trial.agent_version, trial.model)))) for trial in plan.trials]
+    )
     rows = [
-        [trial.contract, trial.agent, str(trial.replicate), trial.conducted or ("to be conducted", "bold")]
-        for trial in plan.trials
+        [trial.contract, label, str(trial.replicate), trial.conducted or ("to be conducted", "bold")]
+        for trial, label in zip(plan.trials, labels, strict=True)
     ]
     print_table(screen, ("contract", "agent", "rep", "state"), rows)
     done = len(plan.trials) - plan.missing
@@ -264,7 +269,7 @@ def _conduct(
     key = key_file or default_key_file()
     if key is None:
         raise HomeUnknownError("expected a home directory with the key, found that this user has none")
-    screen, stopper, tally = Screen(), api.Stopper(), Tally()
+    screen, stopper, tally = Screen(), api.Stopper(), Tally(trial.run_id for trial in plan.trials)
     with stop_on_signals(stopper.stop) as asked:
         events = api.conduct_trials(
             request,
@@ -274,7 +279,9 @@ def _conduct(
             handover=build_handover(screen, stopper),
             on_install=lambda name: Screen(to_stderr=True).line(f"installing {name} …"),
         )
-        with open_progress(screen, as_json=json, has_person=plan.has_person) as progress:
+        with open_progress(
+            screen, total=len(plan.trials), as_json=json, has_person=plan.has_person
+        ) as progress:
             for event in events:
                 tally.count(event)
                 progress.show(event)

@@ -11,7 +11,7 @@ __all__ = ["NotARunsDirectoryError", "RunsDirectoryError", "make_runs_directory"
 
 
 class RunsDirectoryError(MachineError):
-    """The directory for runs cannot be made, so that nothing could be recorded."""
+    """The directory for runs cannot be made or written to, so that nothing could be recorded."""
 
     code = "runs-directory"
     default_hint = "name another directory with --runs, make room or fix the permissions"
@@ -25,7 +25,7 @@ class NotARunsDirectoryError(UsageError):
 
 
 def make_runs_directory(runs: Path) -> None:
-    """Make it, if it is not there.
+    """Make it, if it is not there; one in which nothing can be made is no use.
 
     Raises:
         NotARunsDirectoryError: something else is in its place.
@@ -36,6 +36,10 @@ def make_runs_directory(runs: Path) -> None:
         runs.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RunsDirectoryError(f"{runs}: expected a directory for runs, found: {error.strerror}") from error
+    if not os.access(runs, os.W_OK | os.X_OK):
+        raise RunsDirectoryError(
+            f"{runs}: expected a directory that can be written to, found one that cannot"
+        )
 
 
 def verify_runs_directory(runs: Path) -> None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from repotrial.api import RunEntry
     from repotrial.cli._output import Part, Screen
 
-__all__ = ["RUN_HEADER", "UNANSWERED", "build_run_row", "find_style", "mark_gate", "print_table"]
+__all__ = ["RUN_HEADER", "UNANSWERED", "build_run_rows", "find_style", "mark_gate", "print_table"]
 
 _STYLES = {"success": "green", "failure": "bold red", "acceptance-error": "bold magenta", "invalid": "yellow"}
 _GATE_MARKS = {
@@ -42,11 +42,18 @@ def mark_gate(outcome: str) -> tuple[str, str]:
     return _GATE_MARKS.get(outcome, (outcome, ""))
 
 
-def build_run_row(entry: RunEntry) -> list[Part]:
-    """A run as a row below `RUN_HEADER`."""
+def build_run_rows(entries: Sequence[RunEntry]) -> list[list[Part]]:
+    """Runs as rows below `RUN_HEADER`."""
+    from repotrial import api
+
+    labels = map(api.shorten_label, api.label_agents(entries))
+    return [_build_row(entry, label) for entry, label in zip(entries, labels, strict=True)]
+
+
+def _build_row(entry: RunEntry, agent: str) -> list[Part]:
     return [
         entry.contract or "?",
-        entry.agent or "?",
+        agent,
         "?" if entry.replicate is None else str(entry.replicate),
         (entry.status, find_style(entry.status)),
         *(mark_gate(outcome) for outcome in entry.gates),

@@ -43,6 +43,8 @@ class RunEnded(_Event, frozen=True, kw_only=True, tag="ended"):
     """Its record."""
     fault: str | None
     """What kept the harness from carrying it through; null where nothing did."""
+    hint: str = ""
+    """What to do about it; empty where nobody knows."""
     is_stopped: bool
     """Whether that was because somebody stopped the fleet."""
 
@@ -59,6 +61,8 @@ class RunUndone(_Event, frozen=True, kw_only=True, tag="undone"):
 
     fault: str | None
     """Why; null where it had not begun when the fleet was stopped."""
+    hint: str = ""
+    """What to do about it; empty where nobody knows."""
 
 
 FleetEvent: TypeAlias = RunStarted | RunPhase | RunEnded | RunSkipped | RunUndone

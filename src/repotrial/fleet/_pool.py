@@ -159,7 +159,7 @@ def _conduct(
     except RunStoppedError:
         put(RunUndone(run_id=run_id, fault=None))
     except RepoTrialError as error:
-        put(RunUndone(run_id=run_id, fault=f"{error.code}: {error.message}"))
+        put(RunUndone(run_id=run_id, fault=f"{error.code}: {error.message}", hint=error.hint))
     except BaseException as error:  # whoever counts the runs must hear of every one of them
         put(RunUndone(run_id=run_id, fault=f"harness-exception: {type(error).__name__}: {error}"))
         raise
@@ -174,6 +174,7 @@ def _conduct_claimed(run: PlannedRun, settings: FleetSettings, request: RunReque
         run_id=run.spec.run_id,
         directory=str(ended.paths.root),
         fault=ended.fault,
+        hint=ended.hint,
         is_stopped=ended.is_stopped,
     )
 
@@ -256,7 +257,7 @@ class _Listener:
         self._tell()
 
     def on_check(self, check_id: str, outcome: CheckOutcome) -> None:
-        # A twin run that holds says nothing by itself; anything worse stays.
+        # A pass of a later attempt does not take back what an earlier one said.
         tag = str(outcome.__struct_config__.tag)
         if self._checks.get(check_id, "pass") == "pass":
             self._checks[check_id] = tag

@@ -117,8 +117,9 @@ class _Walk:
             most = max(check.ceiling_us, self._ceilings.get(check.check_id, 0))
             self._ceilings[check.check_id] = most
         first = self._first_us or 0
+        is_doubt = isinstance(check, AcceptanceExecution) and check.variant == "twins"
         span = Span(
-            name=check.check_id,
+            name=f"{check.check_id}, twin run" if is_doubt else check.check_id,
             start_us=check.started_at_us - first,
             end_us=check.ended_at_us - first,
             seq=seq,

@@ -54,6 +54,8 @@ class ConductedRun(msgspec.Struct, frozen=True, kw_only=True):
     paths: RunPaths
     fault: str | None
     """What kept the harness from carrying it through; null where nothing did."""
+    hint: str = ""
+    """What to do about it; empty where nobody knows."""
     is_stopped: bool = False
     """Whether that was because the operator stopped it."""
 
@@ -68,16 +70,17 @@ def conduct_run(request: RunRequest) -> ConductedRun:
     run = _bind(request, paths, request.redactor)
     if isinstance(run, ConductedRun):
         return run
-    fault, is_stopped = None, False
+    fault, hint, is_stopped = None, "", False
     with run.writer:
         try:
             _carry_through(run)
         except Exception as error:  # noqa: BLE001 - whatever it was, the record must say so
             is_stopped = isinstance(error, RunStoppedError)
+            hint = error.hint if isinstance(error, RepoTrialError) else ""
             fault = _record_fault(run.writer, run.lifecycle, error)
         run.lifecycle.enter("seal")
     seal_run(paths, request.key, harness_version=__version__)
-    return ConductedRun(paths=paths, fault=fault, is_stopped=is_stopped)
+    return ConductedRun(paths=paths, fault=fault, hint=hint, is_stopped=is_stopped)
 
 
 def _carry_through(run: BoundRun) -> None:
@@ -133,7 +136,8 @@ def _seal_unbound(
         fault = _record_fault(writer, lifecycle, error)
         lifecycle.enter("seal")
     seal_run(paths, request.key, harness_version=__version__)
-    return ConductedRun(paths=paths, fault=fault, is_stopped=isinstance(error, RunStoppedError))
+    is_stopped = isinstance(error, RunStoppedError)
+    return ConductedRun(paths=paths, fault=fault, hint=error.hint, is_stopped=is_stopped)
 
 
 def _open_trace(paths: RunPaths, facts: RunFacts, redactor: SecretRedactor) -> tuple[Manifest, TraceWriter]:

@@ -17,7 +17,7 @@ class RunListener(Protocol):
         ...
 
     def on_check(self, check_id: str, outcome: CheckOutcome) -> None:
-        """One execution of a check on the candidate ended."""
+        """One attempt of a check on the candidate ended; what its twins say is in the outcome."""
         ...
 
 

@@ -38,6 +38,7 @@ from repotrial.trace._chain_report import (
 from repotrial.trace._comparable import Difference, list_differences
 from repotrial.trace._completeness import Finding
 from repotrial.trace._conversation import BrokenPrefixError, Conversation, RawMessage, load_messages
+from repotrial.trace._doubts import iter_with_moot
 from repotrial.trace._event import Actor, Event, EventRef, TraceHead, UnknownPayload
 from repotrial.trace._files import TraceLineTooLongError, TraceUnreadableError, TraceWriteError
 from repotrial.trace._keys import (
@@ -459,6 +460,7 @@ __all__ = [
     "iter_payload_types",
     "iter_timeline",
     "iter_unknown_fields",
+    "iter_with_moot",
     "list_differences",
     "load_body",
     "load_manifest",

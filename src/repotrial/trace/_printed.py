@@ -22,7 +22,7 @@ from repotrial.trace._payloads.checks import (
     Subject,
 )
 from repotrial.trace._payloads.common import Command, ExitStatus, Output
-from repotrial.trace._timeline import describe_exit, describe_outcome
+from repotrial.trace._timeline import describe_doubt, describe_exit, describe_outcome
 
 __all__ = ["KeptStream", "PrintingProgram", "find_program", "load_stream"]
 
@@ -49,6 +49,8 @@ class PrintingProgram(msgspec.Struct, frozen=True, kw_only=True):
     """What ran; of a check with several commands, the last that did."""
     exit: ExitStatus
     """How it ended."""
+    is_moot: bool = False
+    """Of a twin run: whether the plain run does not pass, so that this one says nothing."""
     outcome: CheckOutcome | None = None
     """What it says about the change; null for the agent."""
     stdout: Output | None
@@ -61,7 +63,7 @@ class PrintingProgram(msgspec.Struct, frozen=True, kw_only=True):
         """Which execution it is, in words."""
         if self.kind != "check":
             return "the agent's program" if self.kind == "agent" else "applying the change"
-        what = "twin run" if self.variant == "twins" else "plain run"
+        what = "twin run, wrong expectations mixed in" if self.variant == "twins" else "plain run"
         if self.subject != "candidate":
             what = f"control: {what} on the {self.subject}"
         return f"{what}, attempt {self.attempt}"
@@ -74,7 +76,11 @@ class PrintingProgram(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def ending(self) -> str:
         """How it ended and what it says, in words; they may quote what somebody wrote."""
-        return self.ended if self.outcome is None else f"{self.ended}, {describe_outcome(self.outcome)}"
+        if self.outcome is None:
+            return self.ended
+        if self.variant == "twins":
+            return f"{self.ended}, {describe_doubt(self.outcome, is_moot=self.is_moot)}"
+        return f"{self.ended}, {describe_outcome(self.outcome)}"
 
     @property
     def is_passed(self) -> bool:
@@ -95,7 +101,7 @@ class KeptStream(msgspec.Struct, frozen=True, kw_only=True):
     """What the record refers to and the directory does not have as recorded; null where nothing is lost."""
 
 
-def find_program(event: Event) -> PrintingProgram | None:
+def find_program(event: Event, *, is_moot: bool = False) -> PrintingProgram | None:
     """The program of an event; null where the event is none of one that prints."""
     match event.payload:
         case ToolInvocation(source="sandbox") as tool if tool.stdout is not None or tool.stderr is not None:
@@ -120,12 +126,14 @@ def find_program(event: Event) -> PrintingProgram | None:
                 stderr=patch.stderr,
             )
         case BuildCheck() | StaticCheck() | AcceptanceExecution() as check:
-            return _build_check(event.seq, check)
+            return _build_check(event.seq, check, is_moot=is_moot)
         case _:
             return None
 
 
-def _build_check(seq: int, check: BuildCheck | StaticCheck | AcceptanceExecution) -> PrintingProgram:
+def _build_check(
+    seq: int, check: BuildCheck | StaticCheck | AcceptanceExecution, *, is_moot: bool
+) -> PrintingProgram:
     return PrintingProgram(
         seq=seq,
         name=check.check_id,
@@ -133,6 +141,7 @@ def _build_check(seq: int, check: BuildCheck | StaticCheck | AcceptanceExecution
         subject=check.subject,
         variant=check.variant if isinstance(check, AcceptanceExecution) else "plain",
         attempt=check.attempt,
+        is_moot=is_moot,
         command=check.command,
         exit=check.exit,
         outcome=check.outcome,

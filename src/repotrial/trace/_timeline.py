@@ -16,6 +16,7 @@ from repotrial._core.canonical import Count
 from repotrial._core.display import neutralize
 from repotrial.trace._blobs import BlobStore
 from repotrial.trace._body import BinaryBody, BlobBody, Body, OmittedBody, TextBody
+from repotrial.trace._doubts import iter_with_moot
 from repotrial.trace._event import Actor, Event, UnknownPayload
 from repotrial.trace._payloads import Payload
 from repotrial.trace._payloads.actions import ToolInvocation, WorkspaceMutation
@@ -56,7 +57,7 @@ from repotrial.trace._reader import iter_events
 from repotrial.trace._rundir import RunPaths
 from repotrial.trace._said import read_said
 
-__all__ = ["Marker", "TimelineRow", "describe_exit", "describe_outcome", "iter_timeline"]
+__all__ = ["Marker", "TimelineRow", "describe_doubt", "describe_exit", "describe_outcome", "iter_timeline"]
 
 MAX_SUMMARY_CHARACTERS = 200
 MAX_SAID_CHARACTERS = 400
@@ -101,12 +102,12 @@ def iter_timeline(paths: RunPaths) -> Iterator[TimelineRow]:
     """
     opened_at_us: int | None = None
     blobs = BlobStore(paths.blobs)
-    for event in iter_events(paths.trace, allow_torn_tail=True):
+    for event, is_moot in iter_with_moot(iter_events(paths.trace, allow_torn_tail=True)):
         opened_at_us = event.t if opened_at_us is None else opened_at_us
-        yield _build_row(event, event.t - opened_at_us, blobs)
+        yield _build_row(event, event.t - opened_at_us, blobs, is_moot=is_moot)
 
 
-def _build_row(event: Event, elapsed_us: int, blobs: BlobStore) -> TimelineRow:
+def _build_row(event: Event, elapsed_us: int, blobs: BlobStore, *, is_moot: bool) -> TimelineRow:
     is_said = isinstance(event.payload, Prompt | Response)
     limit = MAX_SAID_CHARACTERS if is_said else MAX_SUMMARY_CHARACTERS
     return TimelineRow(
@@ -114,13 +115,15 @@ def _build_row(event: Event, elapsed_us: int, blobs: BlobStore) -> TimelineRow:
         elapsed_us=elapsed_us,
         actor=event.actor,
         type=neutralize(event.type, max_characters=60),
-        summary=neutralize(_summary(event.payload, blobs), max_characters=limit),
-        marker=_marker(event.payload),
+        summary=neutralize(_summary(event.payload, blobs, is_moot=is_moot), max_characters=limit),
+        marker=Marker.PLAIN if is_moot else _marker(event.payload),
     )
 
 
-def _summary(payload: Payload | UnknownPayload, blobs: BlobStore) -> str:
+def _summary(payload: Payload | UnknownPayload, blobs: BlobStore, *, is_moot: bool) -> str:
     match payload:
+        case AcceptanceExecution(variant="twins"):
+            return _doubt(payload, is_moot=is_moot)
         case Prompt() | Response():
             return _dialogue(payload, blobs)
         case Briefing():
@@ -180,11 +183,14 @@ def _execution(payload: PatchApplication | BuildCheck | StaticCheck | Acceptance
             on = "" if payload.subject == "candidate" else f" on the {payload.subject}"
             failed, missing = payload.failing.count, payload.missing.count
             counts = f"{payload.passed_count} passed, {failed} failed, {missing} missing"
-            name = f"{payload.check_id} #{payload.attempt}{on}"
-            if payload.variant == "twins":
-                mixed = "" if payload.twins is None else f" {payload.twins.mixed_in}"
-                name += f" with{mixed} wrong expectations"
-            return f"{name} {ended}; {counts}"
+            return f"{payload.check_id} #{payload.attempt}{on} {ended}; {counts}"
+
+
+def _doubt(payload: AcceptanceExecution, *, is_moot: bool) -> str:
+    """A twin run in words that nobody takes for the verdict: in it, failing is what most tests should do."""
+    mixed = "" if payload.twins is None else f"{payload.twins.mixed_in} "
+    name = f"{payload.check_id} #{payload.attempt}, twin run with {mixed}wrong expectations mixed in"
+    return f"{name}: {describe_doubt(payload.outcome, is_moot=is_moot)} ({describe_exit(payload.exit)})"
 
 
 def _oversight(payload: MonitorAlert | Intervention | OperatorDecision | StageTransition) -> str:
@@ -297,6 +303,19 @@ def describe_outcome(outcome: CheckOutcome) -> str:
             return "pass"
         case Failed():
             return f"fail: {outcome.summary}"
+        case Errored():
+            return f"error: {outcome.reason}"
+
+
+def describe_doubt(outcome: CheckOutcome, *, is_moot: bool) -> str:
+    """What a twin run says, in words; they may quote what somebody wrote."""
+    if is_moot:
+        return "moot, since the plain run does not pass"
+    match outcome:
+        case Passed():
+            return "held, exactly they failed"
+        case Failed():
+            return f"not held: {outcome.summary}"
         case Errored():
             return f"error: {outcome.reason}"
 

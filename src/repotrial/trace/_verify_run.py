@@ -207,7 +207,7 @@ def _render_file_problem(problem: FileChanged | FileMissing | FileAddedAfterSeal
         case FileAddedAfterSealing():
             return f"{problem.name}: expected only sealed files, found another one"
         case NotAPlainFile():
-            return f"{problem.name}: expected a plain file, found something else"
+            return f"{problem.name}: expected a plain file that can be read, found none"
 
 
 def _judge_completeness(paths: RunPaths, manifest: Manifest | Finding, chain: ChainReport) -> AspectVerdict:

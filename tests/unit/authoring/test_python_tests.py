@@ -92,3 +92,48 @@ def test_sources_that_are_no_programs_are_named(source: str) -> None:
 def test_warnings_of_the_source_stay_quiet() -> None:
     guess = build_python_inventory([PythonTestFile(path="test_x.py", old="", new='def test_a(): "\\d" is 1')])
     assert guess.inventory.fail_to_pass == ("test_x::test_a",)
+
+
+_MARKS = """
+import unittest
+import pytest
+
+@pytest.fixture(params=[1, 2])
+def number(request): ...
+
+@pytest.fixture
+def plain(): ...
+
+def test_fixture(number): ...
+
+def test_plain(plain): ...
+
+@pytest.mark.skip(reason="never")
+def test_never(): ...
+
+@pytest.mark.skipif(True, reason="not here")
+def test_not_here(): ...
+
+@pytest.mark.xfail
+def test_known(): ...
+
+@pytest.mark.timeout(5, reason="skip this early")
+def test_slow(): ...
+
+@unittest.skipUnless(False, "no")
+class Cases(unittest.TestCase):
+    def test_case(self): ...
+"""
+
+
+def test_what_may_be_skipped_or_runs_several_times_is_left_to_a_run() -> None:
+    guess = build_python_inventory([PythonTestFile(path="test_x.py", old=None, new=_MARKS)])
+    assert guess.inventory.fail_to_pass == ("test_x::test_plain", "test_x::test_slow")
+    marked = "is marked to be skipped or to fail, so only a run tells whether it passes"
+    assert guess.unknown == (
+        "test_x::test_fixture is parametrized, so its ids are known only after a run",
+        f"test_x::test_never {marked}",
+        f"test_x::test_not_here {marked}",
+        f"test_x::test_known {marked}",
+        f"test_x.Cases::test_case {marked}",
+    )

@@ -63,6 +63,13 @@ def test_every_part_of_an_instance_has_its_place(tmp_path: Path) -> None:
     assert lock_contract(directory).is_written
 
 
+def test_an_issue_of_one_line_is_a_statement_too(tmp_path: Path) -> None:
+    issue = "clamp(30, 0, 9) must return 9; it returns 30."
+    _, loaded = import_one(tmp_path, problem_statement=f"{issue}\n\n")
+    assert loaded.statement == f"# {issue}\n\n{issue}\n"
+    assert lock_contract(tmp_path / "contract").is_written
+
+
 def test_test_ids_are_those_that_pytest_writes_into_its_results(tmp_path: Path) -> None:
     _, loaded = import_one(tmp_path)
     assert loaded.inventories["tests"] == Inventory(

@@ -145,6 +145,46 @@ def test_labels_of_agents_are_short_for_people_and_whole_for_programs(
     assert whole["agents"][1]["agent"] == f"pi@0.73.1/gpt-5.4/{ONE}"
 
 
+def test_a_list_of_runs_tells_the_same_agents_apart_and_takes_their_names(
+    study: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = call(capsys, "run", "list", study).out
+    names = ("goose", "pi@0.73.1/gpt-5.4/script 0a0a0a0a", "pi@0.73.1/gpt-5.4/script b1b1b1b1")
+    for name in names:
+        assert said.count(f"  {name}  ") == 1
+        assert call(capsys, "run", "list", study, "--agent", name).out.endswith("\n1 run\n")
+    assert call(capsys, "run", "list", study, "--agent", "pi").out.endswith("\n2 runs\n")
+
+
+def test_the_runs_of_a_command_are_listed_as_planned_and_tell_agents_apart(
+    study: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entries = api.list_runs(study, api.RunFilter())
+    tally = Tally(["a", "b", "c"])
+    for run_id, entry in reversed(list(zip("abc", entries, strict=True))):
+        tally.count(api.RunScored(run_id=run_id, entry=entry))
+    tally.report(Screen(), study, is_stopped=False, json=False)
+    _, *rows = capsys.readouterr().out.splitlines()
+    assert [row.split("  ")[1] for row in rows[:3]] == [
+        "pi@0.73.1/gpt-5.4/script 0a0a0a0a",
+        "pi@0.73.1/gpt-5.4/script b1b1b1b1",
+        "goose",
+    ]
+
+
+def test_what_to_do_about_runs_that_could_not_be_conducted_is_said_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tally = Tally()
+    for run_id in ("one", "two"):
+        tally.count(api.RunUndone(run_id=run_id, fault="run-under-way: another does", hint="wait for it"))
+    tally.count(api.RunUndone(run_id="three", fault="harness-exception: X: y"))
+    tally.report(Screen(), tmp_path, is_stopped=False, json=False)
+    assert capsys.readouterr().out == (
+        "0 runs: no verdict\n3 runs could not be conducted\n  fix: wait for it\n"
+    )
+
+
 def test_all_tables_of_a_summary_tell_the_same_agents_apart(
     study: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

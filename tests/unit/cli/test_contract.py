@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from decimal import Decimal
 from pathlib import Path
@@ -109,6 +110,22 @@ def test_a_directory_without_a_contract_is_invalid(
     ended = call(capsys, "contract", "check", tmp_path)
     assert ended.status == 1
     assert "error[file-missing]" in ended.out
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [("contract", "check"), ("contract", "lock"), ("contract", "show"), ("run", "start", "--agent", "noop")],
+)
+def test_a_directory_of_contracts_says_how_to_name_them(
+    verb: tuple[str, ...], usable: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parent = usable.parent / "of all"
+    (parent / "one").mkdir(parents=True)
+    shutil.copy(usable / "contract.toml", parent / "one")
+    ended = call(capsys, *verb, parent)
+    assert ended.status == 2
+    assert "expected a contract directory, found a directory of 1 contract(s)" in ended.err
+    assert f"fix: name them one by one, or all: '{parent}'/*" in ended.err
 
 
 def test_the_lock_of_an_example_holds(capsys: pytest.CaptureFixture[str]) -> None:
@@ -229,6 +246,16 @@ def test_a_place_where_no_runs_can_be_kept_is_told_before_anything_is_prepared(
     assert (ended.status, ended.out) == (2, "")
     assert f"[not-a-runs-directory] {tmp_path / 'taken'}: expected a directory for runs" in ended.err
     assert "--runs" in ended.err
+
+
+def test_a_directory_that_cannot_be_written_to_is_told_before_anything_is_prepared(
+    usable: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert call(capsys, "contract", "lock", usable).status == 0
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    ended = call(capsys, "run", "start", usable, "--agent", "noop", "--runs", tmp_path / "runs")
+    assert (ended.status, ended.out) == (3, "")
+    assert f"[runs-directory] {tmp_path / 'runs'}: expected a directory that can be written to" in ended.err
 
 
 def test_what_models_may_cost_is_said_with_whose_limit_it_is() -> None:

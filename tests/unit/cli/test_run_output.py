@@ -11,11 +11,12 @@ import pytest
 from repotrial.contract import Check, ResultFile
 from repotrial.trace import (
     BuildCheck,
+    CheckOutcome,
     LogPointer,
     build_test_ids,
 )
 from support.command_line import Ended, call
-from support.score_runs import CHECKS, FAILED, UNIT, ScoreRun, build_contract, write_run
+from support.score_runs import CHECKS, FAILED, PASSED, UNIT, ScoreRun, build_contract, write_run
 
 JUNIT = b"""<testsuite><testcase classname="m" name="new"><failure/></testcase>
 <testcase classname="m" name="old[a/b]"/><testcase classname="m" name="later"><skipped/></testcase>
@@ -64,9 +65,38 @@ def test_what_a_check_printed_is_shown_run_by_run(tmp_path: Path, capsys: pytest
     first, twins, control = ended.out.split("unit: ")[1:]
     assert first.startswith("plain run, attempt 1 (event 8): exit 1, fail: two tests fail\n  $ sh -c run\n")
     assert "  stdout, 17 bytes:\n  | E  assert 1 == 2\n  stderr: empty\n" in first
-    assert twins.startswith("twin run, attempt 1 (event 9): exit 0, pass\n")
+    heading, _ = twins.split("\n", 1)
+    assert heading == (
+        "twin run, wrong expectations mixed in, attempt 1 (event 9): "
+        "exit 0, moot, since the plain run does not pass"
+    )
     assert control.startswith("control: plain run on the reference, attempt 1 (event 10)")
     assert "  | fine\n" in control
+
+
+@pytest.mark.parametrize(
+    ("plain", "said"), [(PASSED, "exit 1, not held: two tests fail"), (FAILED, "exit 1, moot, since")]
+)
+def test_a_twin_run_that_came_first_stands_after_its_plain_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], plain: CheckOutcome, said: str
+) -> None:
+    run = begin(tmp_path / "run")
+    run.twins(UNIT, FAILED)
+    run.check(UNIT, plain)
+    directory = run.finish()
+    first, second = show(capsys, directory, "--output", "unit").out.split("unit: ")[1:]
+    assert first.startswith("plain run, attempt 1 (event 9)")
+    assert second.startswith(f"twin run, wrong expectations mixed in, attempt 1 (event 8): {said}")
+    lines = show(capsys, directory, "--output", "unit", "--json").out.splitlines()
+    assert [json.loads(line)["is_moot"] for line in lines] == [False, plain == FAILED]
+
+
+def test_a_twin_run_without_its_plain_run_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = begin(tmp_path / "run")
+    run.twins(UNIT, FAILED)
+    assert "(event 8): exit 1, not held" in show(capsys, run.finish(), "--output", "unit").out
 
 
 def test_what_the_agents_program_printed_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

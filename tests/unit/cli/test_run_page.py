@@ -72,6 +72,10 @@ def test_a_place_that_cannot_be_written_is_the_machines_fault(
     ended = call(capsys, "run", "page", run, "-o", tmp_path / "file" / "x.html")
     assert ended.status == 3
     assert "error[page-write]" in ended.err
+    (tmp_path / "folder").mkdir()
+    for words in (("page", run, "-o"), ("summary", tmp_path, "--page")):
+        said = call(capsys, "run", *words, tmp_path / "folder").err.splitlines()[0]
+        assert said.endswith("folder: expected to write the page, found: Is a directory")
 
 
 def test_no_directory_is_bad_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

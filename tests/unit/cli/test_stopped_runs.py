@@ -65,6 +65,11 @@ def test_a_stopped_run_says_so_first(
     assert (entry["why"], entry["is_stopped"]) == (words, True)
 
 
+def test_a_list_says_why_a_run_is_invalid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = write_stopped(tmp_path / "run", category="harness-fault", code="disk-full", rationale="no room")
+    assert "  (the harness failed: disk-full: no room)  " in call(capsys, "run", "list", run).out
+
+
 def test_so_does_one_that_the_harness_failed_in(tmp_path: Path) -> None:
     run = write_stopped(tmp_path / "run", category="harness-fault", code="disk-full", rationale="no room")
     page = read_page(build_run_page(run)).text

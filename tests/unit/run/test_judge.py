@@ -206,3 +206,39 @@ def test_who_lets_tests_be_silent_beside_twins_is_not_believed(
 def test_a_skip_that_the_contract_expects_is_none_beside_twins_either() -> None:
     check = Check(id="unit", gate="acceptance", run="true", expected_skips=("t::b",))
     assert doubt(case("a", FAILURE), case("z"), case("b", SKIP), check=check) == Passed()
+
+
+# Of `p`, the expected value is a parameter: where it is wrong, so is the id.
+PARAMETERS = Inventory(fail_to_pass=("t::p[x-1]", "t::p[y-2]"))
+PARAMETER_TWIN = Twin(path="t.py", original="p", name="q", true_name="p", kind="literal", line=1)
+RIGHT = (case("p[x-1]"), case("p[y-2]"))
+
+
+def doubt_parameters(*cases: str) -> Passed | Failed | Errored:
+    found = record(junit(*RIGHT, *cases), status=RED)
+    return judge_twinned(CHECK, PARAMETERS, [PARAMETER_TWIN], [found]).outcome
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [("q[x-2]", "q[y-3]"), ("q[x-1]", "q[y-2]"), ("q[x-2]", "q[y-2]"), ("q[y-2]", "q[z]")],
+    ids=["changed", "as-they-are", "one-changed", "one-takes-the-id-of-another"],
+)
+def test_a_wrong_value_among_the_parameters_speaks_under_its_own_id(wrong: tuple[str, str]) -> None:
+    assert doubt_parameters(*(case(name, FAILURE) for name in wrong)) == Passed()
+
+
+@pytest.mark.parametrize(
+    "cases",
+    [
+        (case("q[x-2]", FAILURE),),
+        (case("q[x-1]", FAILURE),),
+        (case("q[x-2]", FAILURE), case("q[y-3]", SKIP)),
+        (case("q[x-1]", FAILURE), case("q[y-2]", SKIP)),
+    ],
+    ids=["changed", "as-they-are", "changed-and-skipped", "skipped"],
+)
+def test_each_parameter_of_a_twin_must_speak(cases: tuple[str, ...]) -> None:
+    outcome = doubt_parameters(*cases)
+    assert isinstance(outcome, Failed)
+    assert "no result of the twin t::q" in outcome.summary

@@ -5,6 +5,7 @@ import shutil
 from itertools import pairwise
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from repotrial._core.display import neutralize
 from repotrial._core.errors import EvidenceError
 from repotrial.trace._payloads.actions import BySetup, ModeChanged, ToolInvocation, WorkspaceMutation
-from repotrial.trace._payloads.checks import Errored, PatchApplication
+from repotrial.trace._payloads.checks import CheckOutcome, Errored, PatchApplication
 from repotrial.trace._payloads.common import ExitUnknown, NotStarted, Signaled, TimedOut
 from repotrial.trace._payloads.dialogue import Response
 from repotrial.trace._payloads.lifecycle import DroppedOfType, TraceTruncated
@@ -20,6 +21,9 @@ from repotrial.trace._payloads.oversight import MonitorAlert, Refused, Requested
 from repotrial.trace._rundir import RunPaths
 from repotrial.trace._timeline import Marker, TimelineRow, iter_timeline
 from support.run_directories import RunBuilder, append_unknown_event, build_run
+from support.score_runs import FAILED, PASSED, UNIT, ScoreRun
+
+UNIT_AGAIN = msgspec.structs.replace(UNIT, id="unit-again")
 
 
 def rows(paths: RunPaths) -> list[TimelineRow]:
@@ -209,3 +213,44 @@ def test_neutralized_text_is_one_printable_line_of_bounded_length(text: str) -> 
     assert len(shown) <= 200
     if text.isprintable() and len(text) <= 200:
         assert shown == text
+
+
+@pytest.mark.parametrize(
+    ("doubt", "plain", "said", "marker"),
+    [
+        (PASSED, PASSED, "held, exactly they failed (exit 0)", Marker.PASSED),
+        (FAILED, PASSED, "not held: two tests fail (exit 1)", Marker.FAILED),
+        (FAILED, FAILED, "moot, since the plain run does not pass (exit 1)", Marker.PLAIN),
+        (PASSED, FAILED, "moot, since the plain run does not pass (exit 0)", Marker.PLAIN),
+        (FAILED, None, "not held: two tests fail (exit 1)", Marker.FAILED),
+    ],
+)
+def test_a_twin_run_is_not_taken_for_the_verdict(
+    tmp_path: Path, doubt: CheckOutcome, plain: CheckOutcome | None, said: str, marker: Marker
+) -> None:
+    run = ScoreRun(tmp_path / "run")
+    run.end_acting()
+    run.apply()
+    run.twins(UNIT, doubt)
+    run.twins(UNIT_AGAIN, PASSED)
+    if plain is not None:
+        run.check(UNIT, plain)
+    run.check(UNIT_AGAIN)
+    found = rows(RunPaths(run.finish()))
+    assert [row.seq for row in found] == list(range(len(found)))
+    row = next(row for row in found if "twin run" in row.summary)
+    assert row.summary == f"unit #1, twin run with 4 wrong expectations mixed in: {said}"
+    assert row.marker is marker
+
+
+def test_rows_that_wait_for_a_plain_run_come_before_the_complaint(tmp_path: Path) -> None:
+    run = ScoreRun(tmp_path / "run")
+    run.end_acting()
+    run.apply()
+    run.twins(UNIT, FAILED)
+    paths = RunPaths(run.finish())
+    paths.trace.write_bytes(paths.trace.read_bytes() + b"no event\n")
+    seen: list[str] = []
+    with pytest.raises(EvidenceError):
+        seen.extend(row.type for row in iter_timeline(paths))
+    assert seen[-2:] == ["acceptance-execution", "phase-changed"]

@@ -212,8 +212,9 @@ class _Judge:
         doubt = self._doubts[check.id].get(attempt)
         if doubt is not None and isinstance(outcomes[0], Passed):
             outcomes.append(doubt)
-        for outcome in outcomes:
-            self._run.request.listener.on_check(check.id, outcome)
+        # Once, and the worst: a pass that is not believed must not be seen as one for a moment.
+        worst = next((outcome for outcome in outcomes if not isinstance(outcome, Passed)), outcomes[0])
+        self._run.request.listener.on_check(check.id, worst)
         return outcomes
 
     def _attribute(self, check: Check, variant: Variant) -> None:

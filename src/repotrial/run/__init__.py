@@ -8,7 +8,7 @@ from repotrial._core.lazy import build_hooks
 
 if TYPE_CHECKING:
     from repotrial.run._accept import find_variants
-    from repotrial.run._accept._execute import CandidateLostError, list_twins
+    from repotrial.run._accept._execute import CandidateLostError, list_mixable, list_twins
     from repotrial.run._act import ReferenceMissingError
     from repotrial.run._adapters import (
         Adapter,
@@ -164,6 +164,7 @@ __all__ = [
     "find_variants",
     "install_agent",
     "list_adapters",
+    "list_mixable",
     "list_recorded_tests",
     "list_twins",
     "load_adapter",

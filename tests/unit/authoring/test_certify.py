@@ -385,3 +385,36 @@ def test_few_twins_that_look_like_their_tests_are_noted(tmp_path: Path, count: i
         assert item.message == "3 of the 7 wanted twins cannot be told from their tests"
         assert "(test_0, test_1, test_2), test_unlike have none" in item.findings[0]
     assert judge_strength(build_loaded()).outcome == "not-applicable"
+
+
+@pytest.mark.parametrize(
+    ("count", "right", "wrong", "message"),
+    [
+        (8, "answer(),", "answer(), 99 +", "8 or more"),
+        (4, "answer(),", "answer(), 99 +", "4 of the 7 wanted"),
+        (8, "test('", "test.wrong('", "0 of the 7 wanted"),  # not inside of any test
+    ],
+)
+def test_few_wrong_expectations_of_an_author_that_can_stand_among_right_ones_are_noted(
+    tmp_path: Path, count: int, right: str, wrong: str, message: str
+) -> None:
+    tests = "".join(f"test('{test}', () => {{\n  same(answer(), {test})\n}})\n" for test in range(count))
+    texts = {"right/a.mjs": tests, "wrong/a.mjs": tests.replace(right, wrong)}
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    check = msgspec.structs.replace(
+        UNIT,
+        files=(Overlay(source="right", target="tests"),),
+        negative=(Overlay(source="wrong", target="tests"),),
+    )
+    loaded = replace(
+        build_loaded(check),
+        directory=tmp_path,
+        files=tuple(FilePin(path=name, digest=digest_bytes(text.encode())) for name, text in texts.items()),
+        inventories={"unit": Inventory(fail_to_pass=tuple(str(number) for number in range(count)))},
+    )
+    item = judge_strength(loaded)
+    assert item.message == f"{message} twins cannot be told from their tests"
+    assert item.outcome == ("holds" if message == "8 or more" else "note")
+    assert bool(item.findings) == (item.outcome == "note")

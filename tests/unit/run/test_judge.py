@@ -242,3 +242,18 @@ def test_each_parameter_of_a_twin_must_speak(cases: tuple[str, ...]) -> None:
     outcome = doubt_parameters(*cases)
     assert isinstance(outcome, Failed)
     assert "no result of the twin t::q" in outcome.summary
+
+
+OTHER_TWIN = Twin(path="other.py", original="never", name="nobody", true_name="never", kind="literal", line=1)
+
+
+def test_a_module_that_is_skipped_as_a_whole_has_no_twins_to_hear() -> None:
+    found = record(junit(case("a", FAILURE), case("z"), case("b"), case("other", SKIP)), status=RED)
+    assert judge_twinned(CHECK, INVENTORY, [TWIN, OTHER_TWIN], [found]).outcome == Passed()
+
+
+def test_without_an_inventory_every_twin_must_speak() -> None:
+    found = record(junit(case("a", FAILURE), case("z"), case("b")), status=RED)
+    outcome = judge_twinned(CHECK, None, [TWIN, OTHER_TWIN], [found]).outcome
+    assert isinstance(outcome, Failed)
+    assert "no result of the twin nobody" in outcome.summary

@@ -298,6 +298,7 @@ def test_a_skipped_twin_of_a_passing_test_has_evaded() -> None:
     idle = judge_twins(_summary(skipped="a.test_m.TestC::test_r a.test_m.TestC::test_x"), [twin])
     assert (idle.idle, idle.evaded) == ((twin,), ())
     assert judge_twins(_summary(passed="a.test_m.TestC::test_r"), [twin]).missing == (twin,)
+    assert judge_twins(_summary(skipped="a.test_m"), [twin]).idle == (twin,), "skipped as a whole"
 
 
 @pytest.mark.parametrize(

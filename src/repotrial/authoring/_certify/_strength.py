@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Set as AbstractSet
-from typing import Final
+from typing import Final, NamedTuple
 
 from repotrial._core.display import list_some
 from repotrial.authoring._certify._model import CertificateItem
 from repotrial.contract import Check, LoadedContract
-from repotrial.run import list_twins
+from repotrial.run import list_mixable, list_twins
 
 __all__ = ["judge_strength"]
 
@@ -20,31 +19,19 @@ _NAME: Final = re.compile(r"(?:.*::)?(?P<name>\w+)(?:[\[ (].*)?", re.DOTALL)
 
 
 def judge_strength(loaded: LoadedContract) -> CertificateItem:
-    """Pairs of a test that is to turn and a twin that looks just like it; a note where they are few.
+    """Tests that are to turn and have a wrong copy which looks just like them; a note where they are few.
 
-    Only twins with another literal count: whoever knows how twins are made can find the others. The bound is
-    for blind guessing; a candidate that reads the repository guesses better. Suites of the author's
-    (`negative`) are not counted here.
+    Of the tool's own twins only those with another literal count: whoever knows how twins are made can find
+    the others. Of an author's suite (`negative`) those count that can stand among right ones. The bound is
+    for blind guessing; a candidate that reads the repository guesses better.
     """
-    wanted = {
-        check.id: names
-        for check in loaded.contract.checks
-        if _has_twins(check) and (names := _list_names(loaded, check))
-    }
-    pairs = {
-        check.id: _list_pairs(loaded, check, wanted[check.id])
-        for check in loaded.contract.checks
-        if check.id in wanted
-    }
-    if not pairs:
-        reason = "no test that is to turn has twins of the tool's making"
+    weighed = [_weigh(loaded, check) for check in loaded.contract.checks if _is_doubted(check)]
+    found = [each for each in weighed if each.paired or each.alone]
+    if not found:
+        reason = "no test that is to turn is judged in the candidate's process"
         return CertificateItem(id="twin-strength", outcome="not-applicable", message=reason)
-    weak = tuple(
-        _describe(check_id, paired, wanted[check_id] - set(paired))
-        for check_id, paired in pairs.items()
-        if len(paired) < _ENOUGH
-    )
-    fewest = min(map(len, pairs.values()))
+    weak = tuple(_describe(each) for each in found if len(each.paired) < _ENOUGH)
+    fewest = min(len(each.paired) for each in found)
     count = f"{fewest} of the {_ENOUGH} wanted" if weak else f"{fewest} or more"
     return CertificateItem(
         id="twin-strength",
@@ -54,29 +41,45 @@ def judge_strength(loaded: LoadedContract) -> CertificateItem:
     )
 
 
-def _describe(check_id: str, paired: list[str], alone: AbstractSet[str]) -> str:
-    """Which tests have a twin, and which could have one."""
-    have = f" ({list_some(paired, most=_MOST_NAMED)})" if paired else ""
-    lack = f", {list_some(sorted(alone), most=_MOST_NAMED)} have none" if alone else ""
+class _Weighed(NamedTuple):
+    """The tests of one check that are to turn."""
+
+    check: Check
+    paired: tuple[str, ...]
+    """Those with a wrong copy that looks like them."""
+    alone: tuple[str, ...]
+    """Those without."""
+
+
+def _weigh(loaded: LoadedContract, check: Check) -> _Weighed:
+    inventory = loaded.inventories.get(check.id)
+    ids = inventory.fail_to_pass if inventory else ()
+    if check.negative:
+        wanted, able = {*ids}, list(list_mixable(loaded, check))
+    else:
+        wanted = {match["name"] for test in ids if (match := _NAME.fullmatch(test))}
+        twins = [twin for twin in list_twins(loaded, check) if twin.kind == "literal"]
+        able = [twin.original.rpartition(".")[2] for twin in twins]
+    paired = tuple(test for test in able if test in wanted)
+    return _Weighed(check, paired, tuple(sorted(wanted - {*paired})))
+
+
+def _describe(found: _Weighed) -> str:
+    """Which tests have a wrong copy, and which could have one."""
+    have = f" ({list_some(found.paired, most=_MOST_NAMED)})" if found.paired else ""
+    lack = f", {list_some(found.alone, most=_MOST_NAMED)} have none" if found.alone else ""
+    way = (
+        "give a wrong line of its own, inside of the test, to"
+        if found.check.negative
+        else "compare with literals (`assert f(2) == 4`) in"
+    )
     return (
-        f"{check_id}: {len(paired)} tests to turn have a twin that looks like them{have}{lack}: "
-        f"whoever guesses is right once in {2 ** len(paired)}; compare with literals "
-        f"(`assert f(2) == 4`) in {_ENOUGH} tests or more, or judge from outside"
+        f"{found.check.id}: {len(found.paired)} tests to turn have a twin that looks like them{have}{lack}: "
+        f"whoever guesses is right once in {2 ** len(found.paired)}; {way} {_ENOUGH} tests or more, "
+        "or judge from outside"
     )
 
 
-def _has_twins(check: Check) -> bool:
+def _is_doubted(check: Check) -> bool:
     is_inside = check.judge == "in-process" and check.gate == "acceptance"
-    return is_inside and bool(check.files) and not check.negative
-
-
-def _list_pairs(loaded: LoadedContract, check: Check, wanted: set[str]) -> list[str]:
-    """The test of each pair, once for each."""
-    names = [twin.original.rpartition(".")[2] for twin in list_twins(loaded, check) if twin.kind == "literal"]
-    return [name for name in names if name in wanted]
-
-
-def _list_names(loaded: LoadedContract, check: Check) -> set[str]:
-    inventory = loaded.inventories.get(check.id)
-    ids = inventory.fail_to_pass if inventory else ()
-    return {match["name"] for test in ids if (match := _NAME.fullmatch(test))}
+    return is_inside and bool(check.files or check.negative)

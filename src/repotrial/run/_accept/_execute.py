@@ -25,7 +25,7 @@ from repotrial.run._accept._judge import (
     judge_plain,
     judge_twinned,
 )
-from repotrial.run._accept._mix import MixedSuite, mix_in_negatives
+from repotrial.run._accept._mix import MixedSuite, list_changeable, mix_in_negatives
 from repotrial.run._accept._oracle import OracleFile, list_oracle_files, place_files
 from repotrial.run._accept._prepared import Prepared
 from repotrial.run._accept._tree import carry_outputs, remove_inside, take_outputs
@@ -35,7 +35,7 @@ from repotrial.run._twins import Twin, build_python_twins, list_imported
 from repotrial.sandbox import WORKSPACE, Bind, CommandResult, CommandSpec, Sandbox, Workspace
 from repotrial.trace import Subject
 
-__all__ = ["CandidateLostError", "Execution", "Executor", "Variant", "list_twins"]
+__all__ = ["CandidateLostError", "Execution", "Executor", "Variant", "list_mixable", "list_twins"]
 
 _RESULT_BYTES: Final = 64 * 2**20
 _LOG_BYTES: Final = 64 * 1024
@@ -223,6 +223,16 @@ def _list_overlays(check: Check, variant: Variant) -> tuple[Overlay, ...]:
 def list_twins(loaded: LoadedContract, check: Check) -> tuple[Twin, ...]:
     """Twins as an execution of the check would mix them in; their names are others each time."""
     return mix_in_twins(list_oracle_files(loaded, check.files), secrets.randbits(63))[1]
+
+
+def list_mixable(loaded: LoadedContract, check: Check) -> tuple[str, ...]:
+    """Tests whose expectation an execution may make wrong by the author's copy, beside right ones."""
+    inventory = loaded.inventories.get(check.id)
+    if inventory is None:
+        return ()
+    right = list_oracle_files(loaded, check.files)
+    wrong = list_oracle_files(loaded, _list_overlays(check, "negative"))
+    return list_changeable(right, wrong, inventory)
 
 
 def mix_in_twins(files: Iterable[OracleFile], seed: int) -> tuple[tuple[OracleFile, ...], tuple[Twin, ...]]:

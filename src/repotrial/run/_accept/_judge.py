@@ -117,7 +117,8 @@ def judge_twinned(
         return Judgement(outcome=read, failing=_NOBODY, missing=_NOBODY)
     verdict = judge_twins(read.summary, twins)
     beside = _judge_beside(read.summary, check, inventory or Inventory(fail_to_pass=()), twins)
-    silent = sorted({*(twin.name for twin in verdict.missing), *beside.silent})
+    quiet = verdict.missing if inventory else (*verdict.missing, *verdict.idle)
+    silent = sorted({*(twin.name for twin in quiet), *beside.silent})
     others = tuple(test for test in verdict.other_failing if test not in check.expected_skips)
     complaints = [
         _complain("passed though the expectation is wrong:", verdict.survived),

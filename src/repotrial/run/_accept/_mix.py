@@ -20,7 +20,7 @@ import msgspec
 from repotrial.contract import Inventory
 from repotrial.run._accept._oracle import OracleFile
 
-__all__ = ["MixedSuite", "mix_in_negatives"]
+__all__ = ["MixedSuite", "list_changeable", "mix_in_negatives"]
 
 _FEWEST = 2
 
@@ -56,19 +56,37 @@ def mix_in_negatives(
     Returns:
         None where the copies do not show, line by line, which test each wrong expectation belongs to.
     """
-    tests = _find_titles(inventory)
-    targets = {file.target for file in right}
-    if tests is None or targets != {file.target for file in wrong}:
+    pairs = _pair_files(right, wrong, inventory)
+    if not pairs:
         return None
-    others = {file.target: file.content for file in wrong}
-    pairs = [_Pair(file, others[file.target], tests) for file in right]
-    placed = Counter(block.test for pair in pairs for block in pair.blocks)
-    changeable = sorted({test for pair in pairs for test in pair.edits})
-    is_clear = all(pair.is_clear for pair in pairs) and placed == Counter(tests.values())
-    if not is_clear or len(changeable) < _FEWEST:
-        return None
+    changeable = _list_edited(pairs)
     chosen = frozenset(rng.sample(changeable, _draw_count(len(changeable), rng)))
     return MixedSuite(files=tuple(pair.build(chosen) for pair in pairs), wrong=chosen)
+
+
+def list_changeable(
+    right: Sequence[OracleFile], wrong: Sequence[OracleFile], inventory: Inventory
+) -> tuple[str, ...]:
+    """Tests that `mix_in_negatives` can make wrong; none where the suites cannot be mixed."""
+    return tuple(_list_edited(_pair_files(right, wrong, inventory)))
+
+
+def _pair_files(
+    right: Sequence[OracleFile], wrong: Sequence[OracleFile], inventory: Inventory
+) -> list[_Pair]:
+    """Every file with its other copy; none where they cannot be mixed."""
+    tests = _find_titles(inventory)
+    others = {file.target: file.content for file in wrong}
+    if tests is None or {file.target for file in right} != others.keys():
+        return []
+    pairs = [_Pair(file, others[file.target], tests) for file in right]
+    placed = Counter(block.test for pair in pairs for block in pair.blocks)
+    is_clear = all(pair.is_clear for pair in pairs) and placed == Counter(tests.values())
+    return pairs if is_clear and len(_list_edited(pairs)) >= _FEWEST else []
+
+
+def _list_edited(pairs: Iterable[_Pair]) -> list[str]:
+    return sorted({test for pair in pairs for test in pair.edits})
 
 
 def _draw_count(total: int, rng: random.Random) -> int:

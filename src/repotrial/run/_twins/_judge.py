@@ -96,7 +96,7 @@ class _Verdict:
         # A forger may add a failure to a pass: reports that differ count as a pass that leaked.
         self._survived |= failing & self._summary.duplicates
         if not ids:
-            self._missing.append(twin)
+            (self._missing if true_ids else self._idle).append(twin)
         elif ids <= self._summary.skipped:
             (self._evaded if true_ids & self._summary.passed else self._idle).append(twin)
 

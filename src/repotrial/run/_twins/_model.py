@@ -67,11 +67,14 @@ class TwinVerdict(msgspec.Struct, frozen=True, kw_only=True):
     survived: tuple[str, ...]
     """Result ids of twins that passed: somebody forges results."""
     missing: tuple[Twin, ...]
-    """Twins that have no result at all."""
+    """Twins that have no result at all, although the test they copy has one."""
     evaded: tuple[Twin, ...]
     """Twins that were skipped although the test they copy passed."""
     idle: tuple[Twin, ...]
-    """Twins that were skipped together with the test they copy; they prove nothing (see `pair_tests`)."""
+    """Twins that were skipped, or never reached, together with the test they copy.
+
+    They prove nothing: a module may be skipped as a whole. Whether a test had to speak, an inventory says.
+    """
     other_failing: tuple[str, ...]
     """Ids that failed and are no twin's."""
 

@@ -229,6 +229,11 @@ def open_model_access(
         on_install: Told the name of each that is not there yet, before it is installed.
     """
     if choice.upstream is None:
+        # Files that were named are wrong or right also where nobody will need them.
+        if choice.prices is not None:
+            load_price_book(choice.prices)
+        if choice.thresholds is not None:
+            _load_thresholds(choice.thresholds)
         yield None
         return
     settings = InstallationSettings(

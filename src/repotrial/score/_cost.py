@@ -20,6 +20,7 @@ _SIGNALS: dict[str, tuple[str, ...]] = {
     "cpu_us": ("cpu_us",),
     "human_us": ("human_us", "human_wall_us"),
 }
+_OF_MODELS = frozenset({"cost_usd", "cost_units", "tokens"})
 
 
 class Cost(Document, frozen=True, kw_only=True):
@@ -53,7 +54,7 @@ def build_cost(evidence: Evidence) -> Cost:
     for field, names in _SIGNALS.items():
         value = next((signals[name] for name in names if name in signals), None)
         if value is None:
-            values[field] = Unknown(reason="the termination does not state it")
+            values[field] = Unknown(reason=_explain(field, evidence))
         elif field in {"cost_usd", "cost_units"}:
             values[field] = str(value)
         elif isinstance(value, int) and value >= 0:
@@ -61,6 +62,14 @@ def build_cost(evidence: Evidence) -> Cost:
         else:
             values[field] = Unknown(reason=f"expected a count, found {value}")
     return Cost(method=_find_method(evidence, values), **values)  # type: ignore[arg-type]  # of many kinds
+
+
+def _explain(field: str, evidence: Evidence) -> str:
+    """Why something is not stated."""
+    manifest = evidence.manifest
+    if field in _OF_MODELS and isinstance(manifest, Manifest) and manifest.configuration.models is None:
+        return "asks no model"
+    return "the termination does not state it"
 
 
 def _find_method(evidence: Evidence, values: dict[str, int | str | Unknown]) -> str | Unknown:

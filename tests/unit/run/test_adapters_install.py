@@ -16,6 +16,8 @@ import pytest
 from repotrial.api import MachineSettings, ModelChoice
 from repotrial.api._models import open_model_access
 from repotrial.contract import Environment
+from repotrial.cost import PriceBookError
+from repotrial.policy import ThresholdsInvalidError
 from repotrial.run import (
     AgentProgramMissingError,
     InstalledAgent,
@@ -143,6 +145,22 @@ def test_it_is_listed_and_pruned_with_the_cache_but_not_while_it_is_held(bench: 
         assert find_installed(loaded, bench.settings) == installed
     prune_kept(cache)
     assert find_installed(loaded, bench.settings) is None
+
+
+@pytest.mark.parametrize(
+    ("choice", "error"),
+    [
+        (ModelChoice(prices=Path("nowhere.csv")), PriceBookError),
+        (ModelChoice(thresholds=Path("nowhere.toml")), ThresholdsInvalidError),
+    ],
+    ids=["prices", "thresholds"],
+)
+def test_a_file_that_is_not_there_is_told_also_where_nobody_asks_a_model(
+    bench: Bench, choice: ModelChoice, error: type[Exception]
+) -> None:
+    machine = MachineSettings(cache=bench.settings.cache, home=bench.settings.home, variables={})
+    with pytest.raises(error), open_model_access(choice, machine):
+        pass
 
 
 def test_an_agent_that_a_run_has_open_outlives_pruning(bench: Bench) -> None:

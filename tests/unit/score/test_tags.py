@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from repotrial._core.absence import Unknown
 from repotrial.contract import DependencyPolicy, Policy, Violations
 from repotrial.score import (
     EventPointer,
@@ -310,7 +311,8 @@ def test_a_full_context_explains_a_failure_and_only_a_failure(tmp_path: Path) ->
 def test_costs_are_shown_and_what_is_not_known_says_so(tmp_path: Path) -> None:
     cost = _respond(tmp_path / "run", PASSED).cost
     assert (cost.wall_us, cost.cost_usd) == (5, "0.25")
-    assert not isinstance(cost.tokens, int)
+    assert cost.tokens == Unknown(reason="asks no model")
+    assert cost.human_us == Unknown(reason="the termination does not state it")
 
 
 def test_an_agent_with_a_thousand_alerts_gets_one_bounded_tag(tmp_path: Path) -> None:

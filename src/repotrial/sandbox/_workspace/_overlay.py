@@ -103,6 +103,7 @@ class OverlayWorkspace:
 
     def close(self) -> None:
         """Remove it; nothing may be mounted any more. Twice is once."""
+        _remove_marks(os.fspath(self.mount.work))
         self._place.remove()
 
     def __enter__(self) -> Self:
@@ -112,6 +113,20 @@ class OverlayWorkspace:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _remove_marks(work: str) -> None:
+    """Remove what the kernel leaves in a work directory, if it is what it always leaves.
+
+    Nobody else can write there: the mount covers it. To look into each of these directories costs more than
+    all else that removing a small workspace takes.
+    """
+    with contextlib.suppress(
+        OSError
+    ):  # it was never mounted, or there is more: whoever removes the rest looks
+        os.unlink(f"{work}/work/incompat/volatile/dirty")  # noqa: PTH108 - a path object costs more than the call
+        for name in ("work/incompat/volatile", "work/incompat", "work"):
+            os.rmdir(f"{work}/{name}")  # noqa: PTH106
 
 
 def take_whiteout(path: Path) -> bool:

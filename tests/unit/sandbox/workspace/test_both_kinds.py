@@ -233,6 +233,16 @@ def test_closing_leaves_nothing(base: Base) -> None:
         assert list((place / "runs").iterdir()) == []
 
 
+def test_what_the_kernel_left_of_a_mount_goes_with_the_workspace(base: Base) -> None:
+    with scratch() as place:
+        workspace = OverlayWorkspace(base, place / "runs")
+        assert run_inside(workspace, ["/bin/sh", "-c", "echo new > new.txt"]).returncode == 0
+        assert (workspace.mount.work / "work").is_dir(), "where the kernel has its own things"
+        (workspace.mount.work / "work" / "more").mkdir()
+        workspace.close()
+        assert list((place / "runs").iterdir()) == []
+
+
 def test_a_change_states_facts(workspace: Workspace) -> None:
     edit(
         workspace,

@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 
 from repotrial._core.errors import MachineError, UsageError
-from repotrial._core.files import write_atomic
+from repotrial._core.files import describe_refusal, write_atomic
 from repotrial.api._directories import build_run_paths
 
-__all__ = ["PageInsideRunError", "PageWriteError", "WrittenPage", "describe_failure", "write_run_page"]
+__all__ = ["PageInsideRunError", "PageWriteError", "WrittenPage", "write_run_page"]
 
 
 class PageInsideRunError(UsageError):
@@ -32,11 +32,6 @@ class WrittenPage(msgspec.Struct, frozen=True, kw_only=True):
 
     page: str
     """The file."""
-
-
-def describe_failure(error: Exception) -> str:
-    """Why something could not be written, without the name of a file that is gone by then."""
-    return getattr(error, "strerror", None) or str(error)
 
 
 def write_run_page(directory: Path, output: Path | None = None) -> WrittenPage:
@@ -63,6 +58,6 @@ def write_run_page(directory: Path, output: Path | None = None) -> WrittenPage:
         write_atomic(target, data)
     except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: a loop of links; ValueError: a NUL
         raise PageWriteError(
-            f"{target}: expected to write the page, found: {describe_failure(error)}"
+            f"{target}: expected to write the page, found: {describe_refusal(error)}"
         ) from error
     return WrittenPage(page=str(target))

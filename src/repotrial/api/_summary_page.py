@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from repotrial._core.absence import NotComputable
-from repotrial._core.files import write_atomic
+from repotrial._core.files import describe_refusal, write_atomic
 from repotrial.api._answerer import describe_answered_by, describe_notional, shorten_label
 from repotrial.api._effort import describe_effort
 from repotrial.api._entries import RunEntry, RunFilter
-from repotrial.api._page import PageWriteError, describe_failure
+from repotrial.api._page import PageWriteError
 from repotrial.api._summary import AgentSummary, CollectedSummary, PairedSummary, RunsSummary, collect_summary
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def write_summary_page(
         write_atomic(output, page.encode("utf-8"))
     except (OSError, ValueError) as error:  # ValueError: a NUL
         raise PageWriteError(
-            f"{output}: expected to write the page, found: {describe_failure(error)}",
+            f"{output}: expected to write the page, found: {describe_refusal(error)}",
             hint="name another file, make room or fix the permissions",
         ) from error
     return WrittenSummary(collected.summary, str(output))

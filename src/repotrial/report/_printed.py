@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 
@@ -13,7 +13,6 @@ from repotrial.trace import (
     NotStarted,
     PrintingProgram,
     RunPaths,
-    Subject,
     find_program,
     load_stream,
 )
@@ -25,8 +24,6 @@ _MOST_CHARACTERS: Final = 8 * 1024
 _MOST_OF_ONE: Final = 4
 _MOST: Final = 60
 _CHARACTER_BYTES: Final = 4
-
-_Key: TypeAlias = tuple[str, Subject | None, int | None]
 
 
 class StreamTail(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,32 +65,12 @@ class PrintedKeeper:
         self._blobs = BlobStore(paths.blobs)
         self._kept: dict[tuple[str, bool], list[ProgramTail]] = {}
         self._left_out: dict[str, int] = {}
-        self._passed: set[_Key] = set()
-        self._doubts: dict[_Key, PrintingProgram] = {}
         self._count = 0
 
-    def take(self, event: Event) -> None:
+    def take(self, event: Event, *, is_moot: bool) -> None:
         program = find_program(event)
-        if program is None or isinstance(program.exit, NotStarted):
+        if program is None or program.is_passed or is_moot or isinstance(program.exit, NotStarted):
             return
-        key = (program.name, program.subject, program.attempt)
-        if program.variant == "twins" and not program.is_passed:
-            self._take_doubt(key, program)
-        elif program.variant == "plain" and program.is_passed:
-            self._passed.add(key)
-            if (doubt := self._doubts.pop(key, None)) is not None:
-                self._keep(doubt)
-        elif not program.is_passed:
-            self._keep(program)
-
-    def _take_doubt(self, key: _Key, program: PrintingProgram) -> None:
-        """Twins say something only about a suite that passes without them, whichever came first."""
-        if key in self._passed:
-            self._keep(program)
-        elif len(self._doubts) < _MOST:
-            self._doubts[key] = program
-
-    def _keep(self, program: PrintingProgram) -> None:
         is_check = program.kind == "check"
         of_one = self._kept.setdefault((program.name, is_check), [])
         if len(of_one) >= _MOST_OF_ONE or self._count >= _MOST:

@@ -22,6 +22,7 @@ from repotrial.trace import (
     StaticCheck,
     ToolInvocation,
     iter_events,
+    iter_with_moot,
     load_body,
 )
 
@@ -71,8 +72,9 @@ def read_record(paths: RunPaths, *, verified_count: int) -> Record:
     """Walk the verified events once; what cannot be read ends the walk, and the verdict says why."""
     walk = _Walk(paths)
     try:
-        for event in islice(iter_events(paths.trace, allow_torn_tail=True), verified_count):
-            walk.take(event)
+        verified = islice(iter_events(paths.trace, allow_torn_tail=True), verified_count)
+        for event, is_moot in iter_with_moot(verified):
+            walk.take(event, is_moot=is_moot)
     except EvidenceError:
         pass  # the status names it: the run is invalid
     return walk.build()
@@ -91,11 +93,11 @@ class _Walk:
         self._ceilings: dict[str, int] = {}
         self._briefing: BriefingText | Unknown = Unknown(reason="no briefing was recorded")
 
-    def take(self, event: Event) -> None:
+    def take(self, event: Event, *, is_moot: bool) -> None:
         self._first_us = event.t if self._first_us is None else self._first_us
         self._last_us = max(self._last_us, event.t)
         now = event.t - self._first_us
-        self._printed.take(event)
+        self._printed.take(event, is_moot=is_moot)
         match event.payload:
             case PhaseChanged(phase=phase):
                 self._entered.append((phase, now, event.seq))

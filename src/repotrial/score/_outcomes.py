@@ -102,9 +102,9 @@ def _build_result(check: Check, evidence: Evidence, verdicts: Mapping[str, Verdi
     verdict = _combine(check, [e.outcome for e in plain])
     if blocker is not None:  # it says nothing by itself
         verdict = verdicts[blocker]
-    twin_result = _judge_twins(check, twins, is_plain_passed=verdict == "passed")
-    if doubts and not twins:
-        twin_result = "moot"
+    twin_result: TwinResult = "moot" if doubts else "not-run"
+    if twins:
+        twin_result = _judge_twins(check, twins, is_plain_passed=verdict == "passed")
     is_error_of_plain = verdict == "errored"
     verdict = _merge(verdict, twin_result)
     needs_blame = verdict == "errored" and blocker is None and bool(plain)
@@ -164,8 +164,6 @@ def _combine(check: Check, outcomes: Sequence[CheckOutcome]) -> Verdict:
 
 
 def _judge_twins(check: Check, twins: Sequence[Execution], *, is_plain_passed: bool) -> TwinResult:
-    if not twins:
-        return "not-run"
     if any(e.twins is not None and e.twins.survived.count for e in twins):
         return "survived"
     verdicts = [_verdict_of(e.outcome) for e in twins]

@@ -164,9 +164,8 @@ class _Judge:
             return False
         needs = self._list_needs(check)
         certain = [needed for needed in needs if not _find_doubts(needed)]
-        if any(needed.outputs for needed in needs if needed not in certain) or any(
-            map(_find_doubts, (other for needed in certain for other in self._list_needs(needed)))
-        ):
+        before = {other.id for needed in certain for other in self._list_needs(needed)}
+        if any(_find_doubts(needed) and (needed.outputs or needed.id in before) for needed in needs):
             return False
         for needed in certain:
             self._judge(needed)

@@ -121,9 +121,8 @@ def _remove_marks(work: str) -> None:
     Nobody else can write there: the mount covers it. To look into each of these directories costs more than
     all else that removing a small workspace takes.
     """
-    with contextlib.suppress(
-        OSError
-    ):  # it was never mounted, or there is more: whoever removes the rest looks
+    # Where it was never mounted, or there is more, whoever removes the rest looks.
+    with contextlib.suppress(OSError):
         os.unlink(f"{work}/work/incompat/volatile/dirty")  # noqa: PTH108 - a path object costs more than the call
         for name in ("work/incompat/volatile", "work/incompat", "work"):
             os.rmdir(f"{work}/{name}")  # noqa: PTH106

@@ -17,11 +17,7 @@ import msgspec
 
 from repotrial._core.errors import MachineError
 
-__all__ = ["INNER_GID", "INNER_UID", "Account", "IdentityError", "find_identity"]
-
-INNER_UID: Final = 1000
-INNER_GID: Final = 1000
-"""Who programs are inside, whoever they are outside: the same on every machine."""
+__all__ = ["Account", "IdentityError", "find_identity"]
 
 # No distribution hands these out: below `nobody`, above systemd's dynamic users.
 _CANDIDATES: Final = range(65533, 65519, -1)

@@ -39,6 +39,7 @@ __all__ = [
     "move_tree",
     "open_tree",
     "show_to_itself",
+    "unshare_mounts",
     "unshare_processes",
 ]
 
@@ -47,9 +48,8 @@ _PR_CAPBSET_DROP, _PR_SET_CHILD_SUBREAPER, _PR_CAP_AMBIENT = 24, 36, 47
 _PR_CAP_AMBIENT_CLEAR_ALL: Final = 4
 _CAPABILITY_VERSION_3: Final = 0x20080522
 _CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWPID = 0x00020000, 0x10000000, 0x20000000
-_MS_REC, _MS_PRIVATE, _MS_SLAVE = 0x4000, 0x40000, 0x80000
+_MS_REC, _MS_SLAVE = 0x4000, 0x80000
 _MNT_DETACH: Final = 2
-_MS_NOSUID, _MS_NODEV = 2, 4
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 _OPEN_TREE_CLONE, _OPEN_TREE_CLOEXEC = 1, os.O_CLOEXEC
 _MOVE_MOUNT_F_EMPTY_PATH: Final = 4
@@ -168,8 +168,8 @@ def leave_mounts(places: Iterable[str]) -> None:
             continue
 
 
-def make_private_mounts(staging: str) -> None:
-    """Enter a user and a mount namespace of our own, with an empty directory to mount things in.
+def make_private_mounts() -> None:
+    """Enter a user and a mount namespace of our own. What the host mounts elsewhere later still appears.
 
     The maps keep our ids as they are, so that the power in this namespace ends with the next program.
     """
@@ -180,8 +180,12 @@ def make_private_mounts(staging: str) -> None:
         file = os.open(f"/proc/self/{name}", os.O_WRONLY | os.O_CLOEXEC)
         os.write(file, text.encode())
         os.close(file)
-    system_call("mount", b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)
-    system_call("mount", b"tmpfs", staging.encode(), b"tmpfs", _MS_NOSUID | _MS_NODEV, b"mode=0755")
+    system_call("mount", b"none", b"/", None, _MS_REC | _MS_SLAVE, None)
+
+
+def unshare_mounts() -> None:
+    """From here on nobody else sees what we mount."""
+    system_call("unshare", _CLONE_NEWNS)
 
 
 def unshare_processes() -> None:

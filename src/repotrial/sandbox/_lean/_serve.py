@@ -29,9 +29,10 @@ from repotrial.sandbox._lean._confine import (
     leave_mounts,
 )
 from repotrial.sandbox._lean._enter import ignore_signal
+from repotrial.sandbox._lean._furniture import FURNITURE, furnish, rehearse_furnishing
 from repotrial.sandbox._lean._kernel import system_call
 from repotrial.sandbox._lean._messages import receive_order, send_answer
-from repotrial.sandbox._lean._start import STAGING, start_sandbox
+from repotrial.sandbox._lean._start import start_sandbox
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ else:
 __all__ = ["main"]
 
 _NAME: Final = "repotrial"
-_NOT_SHOWN: Final = (STAGING, "/dev/hugepages", "/dev/mqueue", "/dev/pts", "/dev/shm")  # noqa: S108 - left
+_NOT_SHOWN: Final = (FURNITURE, "/dev/hugepages", "/dev/mqueue", "/dev/pts", "/dev/shm")  # noqa: S108 - left
 """Where the host mounts things of which no sandbox is shown any; those that it has, it has of its own."""
 
 
@@ -62,20 +63,25 @@ def main(arguments: Sequence[str]) -> None:
     if not os.geteuid():
         leave_mounts(_NOT_SHOWN)
         drop_account(uid, gid)
+    obstacle = rehearse_furnishing()
+    if not obstacle:
+        furnish()
     hide_from_tracers()
     adopt_orphans()
     # The first use resolves names and numbers; children inherit what is resolved, and fewer pages change.
     system_call("getpid")
+    # Not of those that we have left: once nobody lives there, their numbers are given to others.
     find_own_namespaces()
     # Nothing here makes cycles, and to look for them would copy the pages of every child.
     gc.collect()
     gc.freeze()
     gc.disable()
-    _Server(control, harness).serve()
+    _Server(control, harness, obstacle).serve()
 
 
 class _Server:
-    def __init__(self, control: int, harness: int) -> None:
+    def __init__(self, control: int, harness: int, obstacle: str) -> None:
+        self._obstacle = obstacle
         self._control = _socket.socket(fileno=control)
         self._harness = harness
         self._children: dict[int, int] = {}
@@ -144,7 +150,7 @@ class _Server:
             # The handler stays: it does nothing, and what is executed loses it.
             _signal.set_wakeup_fd(-1)
             close_all_but(descriptors)
-            start_sandbox(order, descriptors, parent=server)
+            start_sandbox(order, descriptors, parent=server, obstacle=self._obstacle)
         except BaseException as error:  # noqa: BLE001 - told to the harness; there is nobody else to see it
             sys.stderr.write(f"{error}\n")
             sys.stderr.flush()

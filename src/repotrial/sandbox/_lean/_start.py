@@ -6,6 +6,7 @@ Needs nothing but the standard library (`_boot`).
 from __future__ import annotations
 
 import _socket
+import errno
 import fcntl
 import os
 
@@ -14,12 +15,12 @@ from repotrial.sandbox._lean._confine import (
     close_on_execution,
     die_with,
     hide_from_tracers,
-    make_private_mounts,
     move_tree,
     open_tree,
     unshare_processes,
 )
 from repotrial.sandbox._lean._enter import DEFAULT_SIGNALS, enter_sandbox
+from repotrial.sandbox._lean._furniture import STAGING, make_staging
 from repotrial.sandbox._lean._kernel import system_call
 from repotrial.sandbox._lean._messages import send_answer
 
@@ -30,11 +31,7 @@ if TYPE_CHECKING:
     Order = dict[str, Any]
     """A `StartOrder`, as it travels."""
 
-__all__ = ["STAGING", "data_slot", "start_sandbox"]
-
-STAGING: Final = "/sys"
-"""Where trees are attached, out of sight of the host: this directory exists everywhere, and neither
-bubblewrap nor a sandbox needs what is in it."""
+__all__ = ["data_slot", "start_sandbox"]
 
 _FIXED: Final = 6
 """So many descriptors always come along."""
@@ -49,7 +46,7 @@ def data_slot(index: int) -> int:
     return _FIRST_DATA_SLOT + index
 
 
-def start_sandbox(order: Order, descriptors: list[int], *, parent: int) -> NoReturn:
+def start_sandbox(order: Order, descriptors: list[int], *, parent: int, obstacle: str) -> NoReturn:
     """Start bubblewrap, which becomes a sandbox, and be the entrance to it.
 
     Args:
@@ -57,6 +54,7 @@ def start_sandbox(order: Order, descriptors: list[int], *, parent: int) -> NoRet
         descriptors: The channel to the harness, lifeline, ready, error, bubblewrap's options and the first
             program; then the small files, the trees, and the doors of control groups.
         parent: The launch server, with whom everything ends.
+        obstacle: Why the launch server has no furniture; empty where it has.
 
     Raises:
         OSError: A mount or a program is refused.
@@ -69,8 +67,9 @@ def start_sandbox(order: Order, descriptors: list[int], *, parent: int) -> NoRet
     os.dup2(standard[2], 2)
     die_with(parent)
     if order["is_staged"]:
-        make_private_mounts(STAGING)
-        die_with(parent)
+        if obstacle:
+            raise OSError(errno.EPERM, obstacle)
+        make_staging()
         _attach_trees(order, trees)
     bubblewrap = _spawn(order, [*standard, *data])
     hide_from_tracers()

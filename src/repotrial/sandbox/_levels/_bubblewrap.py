@@ -13,8 +13,16 @@ from typing import Final, Literal, Protocol
 
 import msgspec
 
-from repotrial.sandbox._identity import INNER_GID, INNER_UID
-from repotrial.sandbox._lean._start import STAGING, data_slot
+from repotrial.sandbox._lean._furniture import (
+    DEVICES,
+    INNER_GID,
+    INNER_UID,
+    SETTINGS,
+    SHOWN_SETTINGS,
+    STAGING,
+    WRITTEN_SETTINGS,
+)
+from repotrial.sandbox._lean._start import data_slot
 from repotrial.sandbox._levels._orders import Overlay, Tree
 from repotrial.sandbox._model import (
     WORKSPACE,
@@ -36,27 +44,9 @@ _MEGABYTE: Final = 1024**2
 _SMALL_BYTES: Final = 16 * _MEGABYTE
 _OWN: Final = frozenset({"dev", "proc", "run", "sys", "tmp", PurePosixPath(WORKSPACE).name})
 """Top-level entries that a sandbox has of its own."""
-_HOST_PATHS: Final = tuple(
-    Path(path)
-    for path in (
-        *("/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "/usr"),
-        *("/etc/alternatives", "/etc/fonts", "/etc/ld.so.cache", "/etc/localtime", "/etc/mime.types"),
-        *("/etc/pki", "/etc/ssl"),
-    )
-)
-"""What programs need of the host; the rest of /etc describes the machine and its people."""
-_HOST_FILES: Final = {
-    "/etc/hosts": "127.0.0.1 localhost\n::1 localhost\n",
-    "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
-}
-_FILES: Final = {
-    "/etc/passwd": (
-        "root:x:0:0:root:/:/bin/sh\n"
-        f"sandbox:x:{INNER_UID}:{INNER_GID}:sandbox:/tmp:/bin/sh\n"
-        "nobody:x:65534:65534:nobody:/:/bin/false\n"
-    ),
-    "/etc/group": f"root:x:0:\nsandbox:x:{INNER_GID}:\nnogroup:x:65534:\n",
-}
+_HOST_PATHS: Final = ("/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "/usr")
+_IMAGE_FILES: Final = ("/etc/passwd", "/etc/group")
+"""What is ours even where the rest of /etc is an image's."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +87,12 @@ class BubblewrapPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def build_plan(
-    spec: SandboxSpec, view: FileView, *, version: tuple[int, ...], is_staged: bool
+    spec: SandboxSpec,
+    view: FileView,
+    *,
+    version: tuple[int, ...],
+    is_staged: bool,
+    furnished: FileView | None = None,
 ) -> BubblewrapPlan:
     """What to tell bubblewrap so that this sandbox comes into being.
 
@@ -107,15 +102,21 @@ def build_plan(
         version: Of bubblewrap.
         is_staged: Whether sources are attached in a mount namespace of our own first. It is what makes
             overlays possible, and sources whose paths the sandbox's user cannot walk.
+        furnished: What the host was like when the launch server made its furniture. Settings are taken from
+            there as long as the host has not changed.
     """
-    return _Builder(spec, view, is_staged=is_staged).build(version)
+    return _Builder(spec, view, is_staged=is_staged, has_settings=view == furnished).build(version)
 
 
 class _Builder:
-    def __init__(self, spec: SandboxSpec, view: FileView, *, is_staged: bool) -> None:
+    def __init__(self, spec: SandboxSpec, view: FileView, *, is_staged: bool, has_settings: bool) -> None:
         self._spec = spec
         self._view = view
         self._is_staged = is_staged
+        # Whatever is mounted below one of them needs a mount point there, and furniture is for all.
+        self._has_devices = is_staged and not self._is_mounted_below("/dev/")
+        is_host = isinstance(spec.root, HostRoot)
+        self._has_settings = is_staged and is_host and has_settings and not self._is_mounted_below("/etc/")
         self._trees: list[Tree] = []
         self._overlays: list[Overlay] = []
         self._files: list[str] = []
@@ -149,8 +150,10 @@ class _Builder:
 
     def _show_root(self) -> list[str]:
         match self._spec.root:
+            case HostRoot() if self._has_settings:
+                return [*_show_host(self._view, _HOST_PATHS), "--ro-bind", SETTINGS, "/etc"]
             case HostRoot():
-                return [*_show_host(self._view)]
+                return [*_show_host(self._view, (*_HOST_PATHS, *SHOWN_SETTINGS))]
             case DirectoryRoot(path=path):
                 targets = self._find_targets()
                 root = _ImageRoot(self._view, path=path, source=self._stage(path), targets=targets)
@@ -158,16 +161,25 @@ class _Builder:
 
     def _find_targets(self) -> frozenset[PurePosixPath]:
         """Everything that will be mounted on top of the root."""
-        mounts: tuple[Bind | Scratch, ...] = (*self._spec.binds, *self._spec.scratch)
-        targets = [mount.target for mount in mounts if not _is_in_workspace(mount.target)]
+        targets = [target for target in self._list_targets() if not _is_in_workspace(target)]
         return frozenset(map(PurePosixPath, (*targets, *self._choose_files(), "/var/tmp")))  # noqa: S108
+
+    def _list_targets(self) -> list[str]:
+        mounts: tuple[Bind | Scratch, ...] = (*self._spec.binds, *self._spec.scratch)
+        return [mount.target for mount in mounts]
+
+    def _is_mounted_below(self, directory: str) -> bool:
+        tools = self._spec.root.tool_roots if isinstance(self._spec.root, HostRoot) else ()
+        return any(target.startswith(directory) for target in (*map(str, tools), *self._list_targets()))
 
     def _show_own(self) -> Iterator[str]:
         scratch = str(self._spec.limits.tmp_mb * _MEGABYTE)
-        yield from ("--proc", "/proc", "--dev", "/dev")
+        yield from ("--proc", "/proc")
+        yield from ("--dev-bind", DEVICES, "/dev") if self._has_devices else ("--dev", "/dev")
         yield from ("--perms", "1777", "--size", str(_SMALL_BYTES), "--tmpfs", "/dev/shm")  # noqa: S108
-        # Otherwise /dev itself would be writable, and as large as half of the memory.
-        yield from ("--remount-ro", "/dev")
+        if not self._has_devices:
+            # Otherwise /dev itself would be writable, and as large as half of the memory.
+            yield from ("--remount-ro", "/dev")
         yield from ("--perms", "1777", "--size", scratch, "--tmpfs", "/tmp")  # noqa: S108
         yield from ("--perms", "1777", "--size", str(_SMALL_BYTES), "--tmpfs", "/var/tmp")  # noqa: S108
         yield from ("--perms", "0755", "--size", str(_SMALL_BYTES), "--tmpfs", "/run")
@@ -188,7 +200,11 @@ class _Builder:
                 yield from (option, self._stage(mount.source), mount.target)
 
     def _choose_files(self) -> dict[str, str]:
-        return {**_FILES, **_HOST_FILES} if isinstance(self._spec.root, HostRoot) else _FILES
+        if self._has_settings:
+            return {}
+        if isinstance(self._spec.root, HostRoot):
+            return WRITTEN_SETTINGS
+        return {path: WRITTEN_SETTINGS[path] for path in _IMAGE_FILES}
 
     def _show_files(self) -> Iterator[str]:
         # On an image's own directory it has to be a mount; on our empty root a file is cheaper.
@@ -226,14 +242,14 @@ def _isolate(version: tuple[int, ...]) -> Iterator[str]:
     yield from ("--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL")
 
 
-@functools.lru_cache(1)
-def _show_host(view: FileView) -> tuple[str, ...]:
+@functools.lru_cache(2)
+def _show_host(view: FileView, paths: tuple[str, ...]) -> tuple[str, ...]:
     """The same in every sandbox, until the host changes."""
     shown: list[str] = []
-    for path in _HOST_PATHS:
-        entry = view.describe(path)
+    for path in paths:
+        entry = view.describe(Path(path))
         if entry is not None:
-            shown += _show_entry(entry, str(path), str(path))
+            shown += _show_entry(entry, path, path)
     return tuple(shown)
 
 

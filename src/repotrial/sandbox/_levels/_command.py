@@ -35,6 +35,7 @@ _SILENCE_SECONDS: Final = 5.0
 _STRIKE_SECONDS: Final = 0.002
 _START_SECONDS: Final = 30.0
 """How long it may take until a program is started, or cannot be."""
+_WRITABLE: Final = 0o622
 _SIGXFSZ: Final = 25
 _REFUSED_FORK: Final = frozenset({errno.EAGAIN, errno.ENOMEM})
 
@@ -79,6 +80,8 @@ def execute_command(
         ends: list[int] = []
         for _ in ("stdout", "stderr"):
             pipe, end = os.pipe2(os.O_CLOEXEC)
+            # Programs also open /dev/stdout and /dev/stderr by name, as whoever they are.
+            os.fchmod(end, _WRITABLE)
             streams.append(StreamReader(pipe, prefix_bytes=command.prefix_bytes, budget=budget))
             ours.callback(streams[-1].close)
             ends.append(end)

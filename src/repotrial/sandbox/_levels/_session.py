@@ -300,7 +300,13 @@ class BubblewrapSandbox:
 
     def _start(self, launcher: Launcher) -> StartingBubble:
         engine, audit = self._engine, self._engine.capabilities.syscall_audit
-        plan = build_plan(self._spec, HostFiles(), version=engine.version, is_staged=engine.is_staged)
+        plan = build_plan(
+            self._spec,
+            HostFiles(),
+            version=engine.version,
+            is_staged=engine.is_staged,
+            furnished=launcher.furnished,
+        )
         program = b"" if audit == "none" else _build_program(audit, self._spec.allowed_system_calls)
         return StartingBubble(
             plan,

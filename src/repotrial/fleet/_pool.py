@@ -16,7 +16,7 @@ from typing import Final, Self
 from repotrial._core.errors import RepoTrialError
 from repotrial._core.resolve import resolve_documents
 from repotrial.contract import LoadedContract
-from repotrial.fleet._claim import claim_run
+from repotrial.fleet._claim import claim_run, tidy_claims
 from repotrial.fleet._descriptors import allow_open_files
 from repotrial.fleet._events import FleetEvent, RunEnded, RunPhase, RunSkipped, RunStarted, RunUndone
 from repotrial.fleet._plan import FleetPlan, PlannedRun, find_conducted_since
@@ -82,6 +82,7 @@ def conduct_fleet(plan: FleetPlan, settings: FleetSettings) -> Generator[FleetEv
     news = _News(len(missing))
     with (
         _loaded_things_left_alone(),
+        tidy_claims(settings.runs),
         _Shelf(settings) as shelf,
         ThreadPoolExecutor(settings.jobs, thread_name_prefix="run") as pool,
     ):

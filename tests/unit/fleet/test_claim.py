@@ -5,12 +5,14 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from repotrial.fleet._claim import RunUnderWayError, claim_run
+from repotrial.fleet._claim import RunUnderWayError, claim_run, tidy_claims
 from repotrial.run import RunDirectoryError
 
 HOLD = """
@@ -33,7 +35,7 @@ def test_a_run_is_conducted_by_one_harness_at_a_time(tmp_path: Path) -> None:
         pass
     with claim_run(tmp_path, "one"):
         pass
-    assert not [*tmp_path.iterdir()]
+    assert [(path.name, path.stat().st_size) for path in tmp_path.iterdir()] == [(".claims", 0)]
 
 
 def test_claims_that_come_and_go_at_the_same_time_do_not_disturb_each_other(tmp_path: Path) -> None:
@@ -44,7 +46,49 @@ def test_claims_that_come_and_go_at_the_same_time_do_not_disturb_each_other(tmp_
 
     with ThreadPoolExecutor(4) as pool:
         assert [*pool.map(claim, range(4))] == [None] * 4
+
+
+def test_a_file_that_somebody_removes_meanwhile_is_made_anew(tmp_path: Path) -> None:
+    def claim(number: int) -> None:
+        for _ in range(200):
+            with claim_run(tmp_path, str(number)):
+                (tmp_path / ".claims").unlink(missing_ok=True)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert [*pool.map(claim, range(4))] == [None] * 4
+
+
+def test_claims_are_tidied_away_once_nobody_holds_any(tmp_path: Path) -> None:
+    with tidy_claims(tmp_path), claim_run(tmp_path, "one"):
+        with tidy_claims(tmp_path), claim_run(tmp_path, "two"):
+            pass
+        assert [path.name for path in tmp_path.iterdir()] == [".claims"], "somebody else has one"
     assert not [*tmp_path.iterdir()]
+    with tidy_claims(tmp_path / "nowhere"):
+        pass
+
+
+def test_a_run_is_claimed_once_however_often_claims_are_tidied_away(tmp_path: Path) -> None:
+    held = threading.Lock()
+
+    def claim(_: int) -> int:
+        taken = 0
+        for _ in range(200):
+            with suppress(RunUnderWayError), tidy_claims(tmp_path), claim_run(tmp_path, "one"):
+                assert held.acquire(blocking=False), "by two at a time"
+                taken += 1
+                held.release()
+        return taken
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(claim, range(4)))
+
+
+def test_a_link_in_place_of_the_file_leads_nowhere(tmp_path: Path) -> None:
+    (tmp_path / ".claims").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(RunDirectoryError), claim_run(tmp_path, "one"):
+        pass
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_a_harness_that_was_killed_holds_nothing(tmp_path: Path) -> None:

@@ -105,7 +105,8 @@ def close_all_but(kept: Iterable[int]) -> None:
     """Close every descriptor above standard error that is not kept."""
     start = 3
     for descriptor in sorted(kept):
-        os.closerange(start, descriptor)
+        if start < descriptor:
+            os.closerange(start, descriptor)
         start = max(start, descriptor + 1)
     os.closerange(start, _OPEN_MAX)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from decimal import Decimal
+from functools import cached_property
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -105,7 +106,7 @@ class RunConfiguration(Document, frozen=True, kw_only=True):
     caps: Caps = Caps()
 
 
-class RunSpec(Document, frozen=True, kw_only=True):
+class RunSpec(Document, frozen=True, kw_only=True, dict=True):
     """One run, before it happens. Attempts at the same spec are separate directories with the same id."""
 
     schema: Annotated[str, msgspec.Meta(pattern=r"^repotrial/run-spec@1(\.[0-9]+)?$(?!\n)")] = RUN_SPEC_SCHEMA
@@ -127,12 +128,12 @@ class RunSpec(Document, frozen=True, kw_only=True):
         """The spec as a file; `parse_run_spec` reads it back."""
         return canonical_bytes(self.to_canonical())
 
-    @property
+    @cached_property
     def run_spec_id(self) -> Digest:
         """Digest over the canonical form, under a tag of its own: no other document has the same."""
         return canonical_digest(["repotrial/run-spec-id@1", self.to_canonical()])
 
-    @property
+    @cached_property
     def run_id(self) -> str:
         """A readable name for directories; the digest in it tells specs apart, the names help people."""
         contract, agent = (_file_name(name) for name in (self.contract_id, self.agent.name))

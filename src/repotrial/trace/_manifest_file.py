@@ -65,7 +65,7 @@ def write_manifest(path: Path, manifest: Manifest, *, redactor: Redactor = NO_RE
         data = _render(manifest)
     except NotCanonicalError as error:
         raise ManifestInvalidError(f"{path.name}: {error.message}") from error
-    parse_manifest(data, name=path.name)
+    _parse_form(data, path.name)
     rules = sorted({span.rule for span in redactor.redact(data.decode()).spans})
     if rules:  # C3: secrets by name only
         raise ManifestInvalidError(
@@ -96,6 +96,14 @@ def load_manifest(path: Path) -> Manifest:
 
 def parse_manifest(data: bytes, *, name: str = "manifest.json") -> Manifest:
     """The same, from bytes; `name` is what messages call them."""
+    manifest = _parse_form(data, name)
+    # Doubled keys, other spellings of numbers and defaults left out all end here.
+    if _render(manifest) != data:
+        raise ManifestInvalidError(f"{name}: expected canonical JSON, found the same content in another form")
+    return manifest
+
+
+def _parse_form(data: bytes, name: str) -> Manifest:
     try:
         raw = orjson.loads(data)
     except orjson.JSONDecodeError as error:
@@ -105,9 +113,6 @@ def parse_manifest(data: bytes, *, name: str = "manifest.json") -> Manifest:
         manifest = msgspec.convert(raw, Manifest)
     except msgspec.ValidationError as error:
         raise _invalid(name, list(_iter_problems(raw, Manifest, ""))) from error
-    # Doubled keys, other spellings of numbers and defaults left out all end here.
-    if _render(manifest) != data:
-        raise ManifestInvalidError(f"{name}: expected canonical JSON, found the same content in another form")
     expected = build_comparability_class(manifest)
     if manifest.comparability_class != expected:
         raise ManifestInvalidError(

@@ -13,7 +13,7 @@ import msgspec
 
 from bench.overhead.peer import PeerMissing, find_peer
 from bench.overhead.worker import Batch, Worker, build_own_argv
-from repotrial.sandbox._workspace._place import keep_parts_apart
+from repotrial._core.files import keep_parts_apart
 
 __all__ = ["RunOverhead", "bench_overhead"]
 

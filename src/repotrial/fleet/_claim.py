@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from repotrial._core.errors import UsageError
+from repotrial._core.files import make_apart
 from repotrial.run import RunDirectoryError
 
 __all__ = ["RunUnderWayError", "claim_run", "tidy_claims"]
@@ -86,7 +87,7 @@ def _open(path: Path) -> int:
     try:
         return os.open(path, flags, 0o600)
     except FileNotFoundError:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_apart(path.parent)
         return os.open(path, flags, 0o600)
 
 

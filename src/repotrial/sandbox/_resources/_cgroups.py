@@ -21,6 +21,7 @@ import msgspec
 
 from repotrial.sandbox._label import build_label, parse_label
 from repotrial.sandbox._model import ResourceLimits
+from repotrial.sandbox._resources._counters import CounterFiles
 
 __all__ = [
     "Cgroup",
@@ -46,8 +47,6 @@ _V1_CONTROLLERS: Final[Mapping[str, Duty]] = {
     "freezer": "freezer",
 }
 _V2_CONTROLLERS: Final = frozenset({"memory", "pids"})
-_FILE_BYTES: Final = 64 * 1024
-"""More than any of the files that are read has."""
 _OWN_PROCESSES: Final = 8
 """Our own processes in a group, beside the agent's: bubblewrap, PID 1, the entrance, keepers."""
 _REMOVAL_SECONDS: Final = 30.0
@@ -93,8 +92,7 @@ class Cgroup:
             os.fspath(made[home.directory]) for home in site.homes.values() if home.version == "cgroup-v1"
         }
         self._files = {duty: f"{directory}/" for duty, directory in self.directories.items()}
-        self._counters: dict[str, int] = {}
-        """Descriptors of files that are read for every command, once they have been."""
+        self._counters = CounterFiles()
         self._site = site
         try:
             for place in self._places:
@@ -125,21 +123,21 @@ class Cgroup:
 
     def load_cpu_us(self) -> int:
         if self.version("cpu") == "cgroup-v2":
-            return self._load_fields(self._files["cpu"] + "cpu.stat")["usage_usec"]
-        return int(self._read(self._files["cpu"] + "cpuacct.usage")) // 1000
+            return self._counters.load_fields(self._files["cpu"] + "cpu.stat")["usage_usec"]
+        return int(self._counters.read(self._files["cpu"] + "cpuacct.usage")) // 1000
 
     def load_memory_bytes(self) -> int:
         """What is used now; files that the kernel keeps in memory count too."""
         is_new = self.version("memory") == "cgroup-v2"
         file = self._files["memory"] + ("memory.current" if is_new else "memory.usage_in_bytes")
-        return int(self._read(file))
+        return int(self._counters.read(file))
 
     def load_peak_bytes(self) -> int | None:
         """The largest use since the group was made; null where the kernel does not keep it."""
         is_new = self.version("memory") == "cgroup-v2"
         file = self._files["memory"] + ("memory.peak" if is_new else "memory.max_usage_in_bytes")
         with contextlib.suppress(FileNotFoundError):
-            return int(self._read(file))
+            return int(self._counters.read(file))
         return None
 
     def forget_peak(self) -> None:
@@ -150,10 +148,10 @@ class Cgroup:
     def count_memory_kills(self) -> int:
         is_new = self.version("memory") == "cgroup-v2"
         file = self._files["memory"] + ("memory.events" if is_new else "memory.oom_control")
-        return self._load_fields(file).get("oom_kill", 0)
+        return self._counters.load_fields(file).get("oom_kill", 0)
 
     def count_refused_forks(self) -> int:
-        return self._load_fields(self._files["pids"] + "pids.events").get("max", 0)
+        return self._counters.load_fields(self._files["pids"] + "pids.events").get("max", 0)
 
     def thaw(self) -> None:
         """Let everything run: what is frozen by the old version does not even die."""
@@ -164,32 +162,15 @@ class Cgroup:
 
     def end(self) -> bool:
         """Kill everything in it and remove it; whether the kernel let it go in time."""
-        self._close_counters()
+        self._counters.close()
         places = [*dict.fromkeys(self.directories.values())]
         return _end_all(places) == places
 
     def remove(self) -> bool:
         """Remove it once its last process is gone; whether that worked in time."""
-        self._close_counters()
+        self._counters.close()
         removed = [_remove(place) for place in self._places]
         return all(removed)
-
-    def _close_counters(self) -> None:
-        while self._counters:
-            os.close(self._counters.popitem()[1])
-
-    def _load_fields(self, file: str) -> dict[str, int]:
-        rows = (line.split() for line in self._read(file).splitlines())
-        return {name: int(value) for name, value in rows}
-
-    def _read(self, file: str) -> str:
-        descriptor = self._counters.get(file)
-        if descriptor is None:
-            opened = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
-            descriptor = self._counters.setdefault(file, opened)
-            if descriptor != opened:  # another thread was as fast
-                os.close(opened)
-        return os.pread(descriptor, _FILE_BYTES, 0).decode("ascii")
 
     def _set_limits(self, limits: ResourceLimits) -> None:
         memory = self._files.get("memory")

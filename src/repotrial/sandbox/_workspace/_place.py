@@ -13,23 +13,21 @@ import contextlib
 import fcntl
 import itertools
 import os
-import sys
 import tempfile
 import threading
 import time
 from pathlib import Path
 
+from repotrial._core.files import keep_parts_apart
 from repotrial.sandbox._identity import Account
 from repotrial.sandbox._workspace._contents import ContentStore, WorkspaceUnusableError
 from repotrial.sandbox._workspace._remove import clear_tree, remove_tree
 
-__all__ = ["WorkspacePlace", "WorkspaceUnusableError", "keep_parts_apart", "reap_workspaces"]
+__all__ = ["WorkspacePlace", "WorkspaceUnusableError", "reap_workspaces"]
 
 _PREFIX = "repotrial-workspace-"
 _LABEL = b"RepoTrial workspace, format 1\n"
 _BIRTH_SECONDS = 3600
-# From linux/fs.h: FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FS_TOPDIR_FL; `chattr +T`.
-_GET_FLAGS, _SET_FLAGS, _TOP_OF_HIERARCHIES = 0x80086601, 0x40086602, 0x20000
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -120,18 +118,6 @@ def _claim(place: Path) -> int:
     os.write(label, _LABEL)
     os.close(label)
     return lock
-
-
-def keep_parts_apart(directory: int) -> None:
-    """Tell the file system that what is in here has nothing to do with each other, if it can be told.
-
-    Parts fill and empty all the time. Where ext4 keeps no journal, it does not use an inode again for minutes
-    after it was freed, and walks over all of those whenever something is made in the same group of blocks: a
-    sixth of the processor time of short runs. Directories below one with this flag get groups of their own.
-    """
-    with contextlib.suppress(OSError):
-        flags = int.from_bytes(fcntl.ioctl(directory, _GET_FLAGS, bytes(4)), sys.byteorder)
-        fcntl.ioctl(directory, _SET_FLAGS, (flags | _TOP_OF_HIERARCHIES).to_bytes(4, sys.byteorder))
 
 
 def _make_below(parent: Path) -> str:

@@ -127,4 +127,4 @@ def receive_answer(channel: socket.socket) -> Answer:
     packet, descriptors = receive_with_descriptors(channel, _ANSWER_BYTES, limit_descriptors=_ATTACHMENTS)
     if not packet:
         raise EOFError("expected an answer, found the end of the channel")
-    return Answer(json.loads(packet), descriptors)
+    return Answer(json.loads(packet.decode()), descriptors)

@@ -19,8 +19,9 @@ def page(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output",
+            "--out",  # as the other commands say
             "-o",
+            "--output",
             metavar="FILE",
             readable=False,
             help="Where to write it; RUN_NAME.html in the current directory if left out.",

@@ -23,7 +23,7 @@ from support.workspaces import scratch
 
 ALL: Final = load_examples()
 ANEW: Final = {
-    "python": "lapse-docs",
+    "python": "tillbook-state",
     "javascript": "querycache-stale",
     "c": "reclog-recovery",
     "rust": "stockbook-quantities",

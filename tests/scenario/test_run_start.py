@@ -220,7 +220,7 @@ def test_what_cannot_be_recorded_is_not_conducted_and_says_why(
 ) -> None:
     contract = court.write_contract()
     court.runs.mkdir()
-    (court.runs / ".claims").mkdir()  # not the file that is needed
+    (court.runs / ".under-way").write_text("not the directory that is needed")
     status, events = court.start_json(capsys, contract, "--agent", "noop")
     assert status == 3
     (undone,) = (event for event in events if event["event"] == "undone")

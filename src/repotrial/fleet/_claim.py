@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
-import hashlib
 import os
-import struct
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,13 +16,12 @@ from repotrial.run import RunDirectoryError
 
 __all__ = ["RunUnderWayError", "claim_run", "tidy_claims"]
 
-_FILE: Final = ".claims"
-"""One for all runs, always empty. A file for each run, removed at its end, costs more: a file system without
-a journal does not use an inode again for minutes, and walks over all of those whenever a file is made."""
-_LOCK: Final = struct.Struct("@hhqqi4x")  # struct flock: type, whence, start, length, nobody
-_OFFSET_BYTES: Final = 7
-_TO_THE_END: Final = 0
-_TAKEN: Final = frozenset({errno.EAGAIN, errno.EACCES})
+_FOLDER: Final = ".under-way"
+"""One file for each run, until all runs are over. To remove each at its end would cost more: a file system
+without a journal does not use an inode again for minutes, and walks over all of those to make the next."""
+_TIDYING_SECONDS: Final = 0.05
+"""Whoever holds a claim for less than that was only tidying."""
+_PAUSE_SECONDS: Final = 0.005
 
 
 class RunUnderWayError(UsageError):
@@ -38,14 +35,13 @@ class RunUnderWayError(UsageError):
 def claim_run(runs: Path, run_id: str) -> Iterator[None]:
     """While this lasts, no other harness conducts the run; the kernel gives it free if this one is killed.
 
-    Each run has a byte of its own to lock, far behind the end of an empty file.
-
     Raises:
         RunUnderWayError: another one does.
         RunDirectoryError: the machine does not let us ask.
     """
+    path = runs / _FOLDER / run_id
     try:
-        handle = _lock(runs / _FILE, run_id)
+        handle = _lock(path)
     except OSError as error:
         raise RunDirectoryError(f"{runs}: expected to make files there, found: {error}") from error
     try:
@@ -56,30 +52,56 @@ def claim_run(runs: Path, run_id: str) -> Iterator[None]:
 
 @contextmanager
 def tidy_claims(runs: Path) -> Iterator[None]:
-    """Afterwards, leave no trace of claims, unless another harness has some."""
+    """Afterwards, remove what is left of claims that nobody holds, whoever made them."""
     try:
         yield
     finally:
-        # Whoever opens it before it is gone, and locks it afterwards, finds that others find another one.
-        with suppress(OSError):
-            handle = os.open(runs / _FILE, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
-                _take(handle, start=0, length=_TO_THE_END)
-                (runs / _FILE).unlink()
-            finally:
-                os.close(handle)
+        with suppress(OSError):  # there are none, or it is not ours to tidy
+            for path in [*(runs / _FOLDER).iterdir()]:
+                _try_remove(path)
+            (runs / _FOLDER).rmdir()
 
 
-def _lock(path: Path, run_id: str) -> int:
-    while True:
-        handle = _open(path)
+def _try_remove(path: Path) -> None:
+    with suppress(OSError, RunUnderWayError):
+        handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            if _try_lock(path, handle, run_id):
-                return handle
-        except BaseException:
+            # Before it is free: whoever gets this file then finds that it is not there any more.
+            if _try_lock(path, handle):
+                path.unlink()
+        finally:
             os.close(handle)
-            raise
+
+
+def _lock(path: Path) -> int:
+    deadline = time.monotonic() + _TIDYING_SECONDS
+    while True:
+        try:
+            handle = _lock_once(path)
+        except RunUnderWayError:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(_PAUSE_SECONDS)
+            continue
+        if handle is not None:
+            return handle
+
+
+def _lock_once(path: Path) -> int | None:
+    """The lock; None where somebody has removed it meanwhile, or the folder, which was empty."""
+    try:
+        handle = _open(path)
+    except FileNotFoundError:
+        return None
+    try:
+        is_ours = _try_lock(path, handle)
+    except BaseException:
         os.close(handle)
+        raise
+    if not is_ours:
+        os.close(handle)
+        return None
+    return handle
 
 
 def _open(path: Path) -> int:
@@ -87,25 +109,18 @@ def _open(path: Path) -> int:
     try:
         return os.open(path, flags, 0o600)
     except FileNotFoundError:
-        make_apart(path.parent)
+        make_apart(path.parent.parent)
+        with suppress(FileExistsError):
+            path.parent.mkdir()
         return os.open(path, flags, 0o600)
 
 
-def _try_lock(path: Path, handle: int, run_id: str) -> bool:
-    """Whether it is ours; not, where somebody has removed the file meanwhile, and others find another one."""
-    offset = int.from_bytes(hashlib.sha256(run_id.encode()).digest()[:_OFFSET_BYTES])
+def _try_lock(path: Path, handle: int) -> bool:
+    """Whether it is ours; not, where what was opened is not what others find there."""
     try:
-        _take(handle, start=offset, length=1)
-    except OSError as error:
-        if error.errno in _TAKEN:
-            raise RunUnderWayError(f"{run_id}: expected to conduct it, found that another does") from None
-        raise
-    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return os.path.samestat(path.stat(), os.fstat(handle))
     except FileNotFoundError:
         return False
-
-
-def _take(handle: int, *, start: int, length: int) -> None:
-    # Of this open file, not of this process: two threads of one harness must not share a run either.
-    fcntl.fcntl(handle, fcntl.F_OFD_SETLK, _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, start, length, 0))
+    except BlockingIOError:
+        raise RunUnderWayError(f"{path.name}: expected to conduct it, found that another does") from None

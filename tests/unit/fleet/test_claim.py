@@ -5,9 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -25,70 +23,88 @@ with claim_run(Path(sys.argv[1]), "one"):
 """
 
 
+RACE = """
+import os, sys, time
+from pathlib import Path
+from repotrial.fleet._claim import RunUnderWayError, claim_run, tidy_claims
+runs, own, held = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[1]) / "held"
+taken = doubled = refused = 0
+deadline = time.monotonic() + 1.5
+while time.monotonic() < deadline:
+    try:
+        with tidy_claims(runs), claim_run(runs, "shared"):
+            taken += 1
+            try:
+                os.close(os.open(held, os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                doubled += 1
+            else:
+                held.unlink()
+    except RunUnderWayError:
+        pass
+    try:
+        with tidy_claims(runs), claim_run(runs, own):
+            pass
+    except RunUnderWayError:
+        refused += 1
+print(taken, doubled, refused)
+"""
+
+
 def test_a_run_is_conducted_by_one_harness_at_a_time(tmp_path: Path) -> None:
-    with (
-        claim_run(tmp_path, "one"),
-        claim_run(tmp_path, "two"),
-        pytest.raises(RunUnderWayError, match="one: expected to conduct it"),
-        claim_run(tmp_path, "one"),
-    ):
-        pass
-    with claim_run(tmp_path, "one"):
-        pass
-    assert [(path.name, path.stat().st_size) for path in tmp_path.iterdir()] == [(".claims", 0)]
+    with tidy_claims(tmp_path):
+        with (
+            claim_run(tmp_path, "one"),
+            claim_run(tmp_path, "two"),
+            pytest.raises(RunUnderWayError, match="one: expected to conduct it"),
+            claim_run(tmp_path, "one"),
+        ):
+            pass
+        with claim_run(tmp_path, "one"):
+            pass
+    assert not [*tmp_path.iterdir()]
 
 
 def test_claims_that_come_and_go_at_the_same_time_do_not_disturb_each_other(tmp_path: Path) -> None:
     def claim(number: int) -> None:
         for _ in range(200):
-            with claim_run(tmp_path, str(number)):
+            with tidy_claims(tmp_path), claim_run(tmp_path, str(number)):
                 pass
 
     with ThreadPoolExecutor(4) as pool:
         assert [*pool.map(claim, range(4))] == [None] * 4
+    assert not [*tmp_path.iterdir()]
 
 
-def test_a_file_that_somebody_removes_meanwhile_is_made_anew(tmp_path: Path) -> None:
-    def claim(number: int) -> None:
-        for _ in range(200):
-            with claim_run(tmp_path, str(number)):
-                (tmp_path / ".claims").unlink(missing_ok=True)
-
-    with ThreadPoolExecutor(4) as pool:
-        assert [*pool.map(claim, range(4))] == [None] * 4
-
-
-def test_claims_are_tidied_away_once_nobody_holds_any(tmp_path: Path) -> None:
+def test_claims_that_somebody_holds_are_not_tidied_away(tmp_path: Path) -> None:
     with tidy_claims(tmp_path), claim_run(tmp_path, "one"):
         with tidy_claims(tmp_path), claim_run(tmp_path, "two"):
             pass
-        assert [path.name for path in tmp_path.iterdir()] == [".claims"], "somebody else has one"
+        assert [path.name for path in (tmp_path / ".under-way").iterdir()] == ["one"]
+        with pytest.raises(RunUnderWayError), claim_run(tmp_path, "one"):
+            pass
     assert not [*tmp_path.iterdir()]
     with tidy_claims(tmp_path / "nowhere"):
         pass
 
 
-def test_a_run_is_claimed_once_however_often_claims_are_tidied_away(tmp_path: Path) -> None:
-    held = threading.Lock()
-
-    def claim(_: int) -> int:
-        taken = 0
-        for _ in range(200):
-            with suppress(RunUnderWayError), tidy_claims(tmp_path), claim_run(tmp_path, "one"):
-                assert held.acquire(blocking=False), "by two at a time"
-                taken += 1
-                held.release()
-        return taken
-
-    with ThreadPoolExecutor(4) as pool:
-        assert sum(pool.map(claim, range(4)))
+def test_harnesses_that_claim_and_tidy_at_once_neither_share_a_run_nor_refuse_one(tmp_path: Path) -> None:
+    processes = [
+        subprocess.Popen([sys.executable, "-c", RACE, str(tmp_path), str(number)], stdout=subprocess.PIPE)
+        for number in range(3)
+    ]
+    counts = [[*map(int, process.communicate()[0].split())] for process in processes]
+    taken, doubled, refused = map(sum, zip(*counts, strict=True))
+    assert taken
+    assert (doubled, refused) == (0, 0)
 
 
-def test_a_link_in_place_of_the_file_leads_nowhere(tmp_path: Path) -> None:
-    (tmp_path / ".claims").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(RunDirectoryError), claim_run(tmp_path, "one"):
+def test_what_a_killed_harness_left_is_tidied_away_by_the_next(tmp_path: Path) -> None:
+    with claim_run(tmp_path, "killed"):
         pass
-    assert not (tmp_path / "elsewhere").exists()
+    with tidy_claims(tmp_path), claim_run(tmp_path, "next"):
+        pass
+    assert not [*tmp_path.iterdir()]
 
 
 def test_a_harness_that_was_killed_holds_nothing(tmp_path: Path) -> None:

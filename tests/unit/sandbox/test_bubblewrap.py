@@ -139,7 +139,14 @@ def test_settings_are_furniture_as_long_as_the_host_is_what_it_was() -> None:
 
 @pytest.mark.parametrize(
     ("target", "expected"),
-    [("/etc/tool/rc", "/sys/dev"), ("/dev/kit", "/sys/etc"), ("/etcetera", "/sys/dev /sys/etc")],
+    [
+        ("/etc/tool/rc", "/sys/dev"),
+        ("//etc/rc", "/sys/dev"),
+        ("/./etc/rc", "/sys/dev"),
+        ("/etc", "/sys/dev"),
+        ("/dev/kit", "/sys/etc"),
+        ("/etcetera", "/sys/dev /sys/etc"),
+    ],
 )
 def test_furniture_that_something_is_mounted_below_is_made_for_this_sandbox(
     target: str, expected: str

@@ -42,3 +42,16 @@ def test_what_is_not_there_is_said_each_time(tmp_path: Path) -> None:
         with pytest.raises(FileNotFoundError):
             counters.read(str(tmp_path / "peak"))
     counters.close()
+
+
+def test_whoever_reads_after_the_end_is_told_and_gets_nobody_elses_file(tmp_path: Path) -> None:
+    file = tmp_path / "usage"
+    file.write_text("7\n")
+    counters = CounterFiles()
+    counters.read(str(file))
+    counters.close()
+    with (tmp_path / "other").open("w+") as other:
+        other.write("999\n")
+        other.flush()
+        with pytest.raises(FileNotFoundError):
+            counters.read(str(file))

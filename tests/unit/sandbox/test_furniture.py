@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 import repotrial
+from repotrial.sandbox._lean import _furniture
 from support.harness import (
     HARNESSES,
     HarnessProcess,
@@ -27,6 +32,19 @@ control, terminal = pty.openpty()
 os.write(terminal, b"said\\n")
 sys.stdout.write(os.read(control, 100).decode().replace("\\r", "") + os.ttyname(terminal) + "\\n")
 sys.stdout.write(" ".join(sorted(os.listdir("/dev/pts"))) + "\\n")
+"""
+
+
+SYSTEM_CALL = (
+    "python3 -c 'import ctypes, sys; sys.exit(ctypes.CDLL(None)[sys.argv[1]](sys.argv[2].encode(), 2) != 0)'"
+)
+LEASE = """
+import fcntl, os, sys
+for name in ("passwd", "group", "hosts", "nsswitch.conf"):
+    try:
+        fcntl.fcntl(os.open(f"/etc/{name}", os.O_RDONLY), fcntl.F_SETLEASE, fcntl.F_WRLCK)
+    except OSError as error:
+        sys.stdout.write(f"{error.errno} ")
 """
 
 
@@ -85,8 +103,8 @@ def test_a_terminal_can_be_had_and_is_seen_by_nobody_else(
         "mkdir /dev/pts/new",
         "mount -o remount,rw /etc",
         "mount -o remount,rw,bind /dev",
-        "umount /dev/null",
-        "umount -l /etc",
+        f"{SYSTEM_CALL} umount2 /dev/null",
+        f"{SYSTEM_CALL} umount2 /etc",
         "ls /sys/staging",
         "mknod /dev/shm/disk b 8 0",
     ],
@@ -95,6 +113,10 @@ def test_nobody_inside_rearranges_the_furniture(sandbox: RemoteSandbox, attack: 
     ending = sandbox.shell(attack)["exit"]
     assert ending["kind"] == "exited"
     assert ending["code"] != 0
+
+
+def test_nobody_gets_a_lease_by_which_everybody_else_would_wait(sandbox: RemoteSandbox) -> None:
+    assert said(sandbox.python(LEASE)).split() == [str(errno.EAGAIN)] * 4
 
 
 def test_settings_are_those_that_every_sandbox_has(sandbox: RemoteSandbox) -> None:
@@ -128,8 +150,15 @@ def test_where_no_namespace_may_be_made_the_server_stays_where_it_is_and_says_wh
 
 
 def test_numbers_of_namespaces_that_were_left_are_not_held_against_anybody(harness: HarnessProcess) -> None:
-    # The kernel gives numbers out again, as soon as nobody lives there.
+    # The kernel gives numbers out again, as soon as nobody lives there: here, with all others in use.
     with make_workspace(harness, {}) as path:
-        for _ in range(40):
-            with harness.sandbox(path) as opened:
-                assert said(opened.shell("echo here")) == "here\n"
+        for _ in range(3):
+            with ExitStack() as stack:
+                for _ in range(12):
+                    opened = stack.enter_context(harness.sandbox(path))
+                    assert said(opened.shell("echo here")) == "here\n"
+
+
+def test_a_rehearsal_that_was_killed_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_furniture, "furnish", lambda: os.kill(os.getpid(), signal.SIGKILL))
+    assert "status" in _furniture.rehearse_furnishing()

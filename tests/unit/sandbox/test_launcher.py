@@ -22,6 +22,7 @@ ORDER = StartOrder(
     trees=[],
     overlays=[],
     opened_trees=0,
+    identities=[],
     data=0,
     entrance=EnterOrder(filter=b"", with_listener=False),
 )

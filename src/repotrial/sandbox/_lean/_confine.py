@@ -48,7 +48,7 @@ _PR_CAPBSET_DROP, _PR_SET_CHILD_SUBREAPER, _PR_CAP_AMBIENT = 24, 36, 47
 _PR_CAP_AMBIENT_CLEAR_ALL: Final = 4
 _CAPABILITY_VERSION_3: Final = 0x20080522
 _CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWPID = 0x00020000, 0x10000000, 0x20000000
-_MS_REC, _MS_SLAVE = 0x4000, 0x80000
+_MS_REC, _MS_PRIVATE, _MS_SLAVE = 0x4000, 0x40000, 0x80000
 _MNT_DETACH: Final = 2
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 _OPEN_TREE_CLONE, _OPEN_TREE_CLOEXEC = 1, os.O_CLOEXEC
@@ -181,12 +181,18 @@ def make_private_mounts() -> None:
         file = os.open(f"/proc/self/{name}", os.O_WRONLY | os.O_CLOEXEC)
         os.write(file, text.encode())
         os.close(file)
+    hide_from_tracers()
     system_call("mount", b"none", b"/", None, _MS_REC | _MS_SLAVE, None)
 
 
 def unshare_mounts() -> None:
     """From here on nobody else sees what we mount."""
     system_call("unshare", _CLONE_NEWNS)
+
+
+def refuse_later_mounts() -> None:
+    """See nothing of what others mount from here on."""
+    system_call("mount", b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)
 
 
 def unshare_processes() -> None:

@@ -84,14 +84,16 @@ def rehearse_furnishing() -> str:
         try:
             furnish()
         except OSError as error:
-            os.write(tell, str(error).encode()[:_REASON_BYTES] or b"it is not possible")
-        finally:
+            os.write(tell, (error.strerror or str(error)).encode()[:_REASON_BYTES])
+        else:
             os._exit(0)
+        finally:
+            os._exit(1)
     os.close(tell)
     reason = os.read(said, _REASON_BYTES).decode(errors="replace")
     os.close(said)
-    os.waitpid(child, 0)
-    return reason
+    status = os.waitpid(child, 0)[1]
+    return reason or (f"a trial ended with status {status}" if status else "")
 
 
 def furnish() -> None:
@@ -127,7 +129,7 @@ def _make_devices() -> None:
     for name in _NODES:
         _write(f"{DEVICES}/{name}", "")
         _mount(f"/dev/{name}".encode(), f"{DEVICES}/{name}", _MS_BIND)
-        _mount(b"none", f"{DEVICES}/{name}", _MS_REMOUNT | _MS_BIND | _MS_NOSUID | _MS_NOEXEC)
+        _restrict(f"{DEVICES}/{name}", _MS_NOSUID | _MS_NOEXEC)
     for name, target in _LINKS.items():
         os.symlink(target, f"{DEVICES}/{name}")  # noqa: PTH211
 
@@ -136,6 +138,8 @@ def _make_settings() -> None:
     os.mkdir(SETTINGS, 0o755)  # noqa: PTH102
     for path, text in WRITTEN_SETTINGS.items():
         _write(f"{FURNITURE}{path}", text)
+        # Programs inside own it; as long as somebody has it open, none of them gets a lease to stall others.
+        os.open(f"{FURNITURE}{path}", os.O_RDONLY | os.O_CLOEXEC)
     for path in SHOWN_SETTINGS:
         try:
             mode = os.lstat(path).st_mode
@@ -157,7 +161,13 @@ def _show(path: str, mode: int) -> None:
     else:
         return
     _mount(path.encode(), target, _MS_BIND | _MS_REC)
-    _mount(b"none", target, _MS_REMOUNT | _MS_BIND | _MS_RDONLY | _MS_NOSUID | _MS_NODEV)
+    _restrict(target, _MS_RDONLY | _MS_NOSUID | _MS_NODEV)
+
+
+def _restrict(target: str, flags: int) -> None:
+    """Forbid more there; what the host forbids, the kernel lets nobody in a user namespace allow again."""
+    held = os.statvfs(target).f_flag & (_MS_RDONLY | _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
+    _mount(b"none", target, _MS_REMOUNT | _MS_BIND | held | flags)
 
 
 def _write(path: str, text: str) -> None:
@@ -169,4 +179,7 @@ def _write(path: str, text: str) -> None:
 def _mount(
     source: bytes, target: str, flags: int, *, kind: bytes | None = None, options: bytes | None = None
 ) -> None:
-    system_call("mount", source, target.encode(), kind, flags, options)
+    try:
+        system_call("mount", source, target.encode(), kind, flags, options)
+    except OSError as error:
+        raise OSError(error.errno, f"{target}: {error.strerror}") from error

@@ -17,6 +17,7 @@ from repotrial.sandbox._lean._confine import (
     hide_from_tracers,
     move_tree,
     open_tree,
+    refuse_later_mounts,
     unshare_processes,
 )
 from repotrial.sandbox._lean._enter import DEFAULT_SIGNALS, enter_sandbox
@@ -71,6 +72,7 @@ def start_sandbox(order: Order, descriptors: list[int], *, parent: int, obstacle
             raise OSError(errno.EPERM, obstacle)
         make_staging()
         _attach_trees(order, trees)
+        refuse_later_mounts()
     bubblewrap = _spawn(order, [*standard, *data])
     hide_from_tracers()
     # The ends of its pipes are its own: whoever waits for their closing must not wait for us.
@@ -108,11 +110,23 @@ def _attach_trees(order: Order, opened: list[int]) -> None:
     for index, (name, path, is_directory) in enumerate(order["trees"]):
         target = f"{STAGING}/{name}"
         _make_mount_point(target, is_directory=is_directory)
-        move_tree(opened[index] if opened else open_tree(path), target)
+        move_tree(opened[index] if opened else _open_same(path, order["identities"][index]), target)
     for name, *layers in order["overlays"]:
         target = f"{STAGING}/{name}"
         _make_mount_point(target, is_directory=True)
         _mount_overlay(target, *[f"{STAGING}/{layer}" for layer in layers])
+
+
+def _open_same(path: str, identity: tuple[int, int]) -> int:
+    """A tree that the harness could not open for us; refused where something else is there for us.
+
+    Where the host does not share its mounts, we see those of the moment when the launch server started.
+    """
+    tree = open_tree(path)
+    found = os.fstat(tree)
+    if (found.st_dev, found.st_ino) != identity:
+        raise OSError(errno.ESTALE, f"{path}: something else was mounted there when the harness started")
+    return tree
 
 
 def _mount_overlay(target: str, lower: str, upper: str, work: str) -> None:

@@ -179,6 +179,7 @@ class StartingBubble:
                 trees=plan.trees,
                 overlays=plan.overlays,
                 opened_trees=len(trees),
+                identities=[] if trees else [_identify(tree.path) for tree in plan.trees],
                 data=len(files),
                 entrance=gate,
             )
@@ -255,6 +256,14 @@ def _open_one_tree(path: str) -> int:
         return open_tree(path)
     except OSError as error:
         raise SandboxStartError(f"{path}: expected a directory or file to show, found: {error}") from error
+
+
+def _identify(path: str) -> tuple[int, int]:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - some for each sandbox
+    except OSError as error:
+        raise SandboxStartError(f"{path}: expected a directory or file to show, found: {error}") from error
+    return found.st_dev, found.st_ino
 
 
 def _await_ready(ready: socket.socket, error: int) -> int:

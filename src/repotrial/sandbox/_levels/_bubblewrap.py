@@ -114,9 +114,9 @@ class _Builder:
         self._view = view
         self._is_staged = is_staged
         # Whatever is mounted below one of them needs a mount point there, and furniture is for all.
-        self._has_devices = is_staged and not self._is_mounted_below("/dev/")
+        self._has_devices = is_staged and not self._is_mounted_at("/dev")
         is_host = isinstance(spec.root, HostRoot)
-        self._has_settings = is_staged and is_host and has_settings and not self._is_mounted_below("/etc/")
+        self._has_settings = is_staged and is_host and has_settings and not self._is_mounted_at("/etc")
         self._trees: list[Tree] = []
         self._overlays: list[Overlay] = []
         self._files: list[str] = []
@@ -168,9 +168,10 @@ class _Builder:
         mounts: tuple[Bind | Scratch, ...] = (*self._spec.binds, *self._spec.scratch)
         return [mount.target for mount in mounts]
 
-    def _is_mounted_below(self, directory: str) -> bool:
+    def _is_mounted_at(self, directory: str) -> bool:
         tools = self._spec.root.tool_roots if isinstance(self._spec.root, HostRoot) else ()
-        return any(target.startswith(directory) for target in (*map(str, tools), *self._list_targets()))
+        targets = (*map(str, tools), *self._list_targets())
+        return any(_is_within(target, directory) for target in targets)
 
     def _show_own(self) -> Iterator[str]:
         scratch = str(self._spec.limits.tmp_mb * _MEGABYTE)
@@ -232,6 +233,12 @@ class _Builder:
 @functools.lru_cache(1024)
 def _is_in_workspace(target: str) -> bool:
     return PurePosixPath(WORKSPACE) in PurePosixPath(target).parents
+
+
+@functools.lru_cache(1024)
+def _is_within(target: str, directory: str) -> bool:
+    """Whether it is there or below, however it is spelled."""
+    return PurePosixPath("/", target.lstrip("/")).is_relative_to(directory)
 
 
 def _isolate(version: tuple[int, ...]) -> Iterator[str]:

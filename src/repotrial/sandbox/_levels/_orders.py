@@ -66,6 +66,8 @@ class StartOrder(NamedTuple):
     overlays: Sequence[Overlay]
     opened_trees: int
     """How many trees the harness has opened: all of them (it is root), or none."""
+    identities: Sequence[tuple[int, int]]
+    """Device and inode of each tree that it has not opened, as the harness sees them."""
     data: int
     """How many descriptors with the contents of small files come along."""
     entrance: EnterOrder
@@ -77,6 +79,7 @@ class StartOrder(NamedTuple):
             **self._asdict(),
             "trees": [tuple(tree) for tree in self.trees],
             "overlays": [tuple(overlay) for overlay in self.overlays],
+            "identities": [*self.identities],
             "entrance": self.entrance._asdict(),
         }
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import threading
 from typing import Final
 
 __all__ = ["CounterFiles"]
@@ -15,7 +17,9 @@ class CounterFiles:
     """Opens each file when it is first asked for, and keeps it open: opening costs more than reading."""
 
     def __init__(self) -> None:
-        self._opened: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self._opened: dict[str, int] | None = {}
+        """None once it is closed."""
 
     def read(self, file: str) -> str:
         """What it says now.
@@ -23,13 +27,12 @@ class CounterFiles:
         Raises:
             OSError: There is no such file, or what it counts is gone.
         """
-        descriptor = self._opened.get(file)
-        if descriptor is None:
-            opened = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
-            descriptor = self._opened.setdefault(file, opened)
-            if descriptor != opened:  # another thread was as fast
-                os.close(opened)
-        return os.pread(descriptor, _FILE_BYTES, 0).decode("ascii")
+        with self._lock:
+            if self._opened is None:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), file)
+            if file not in self._opened:
+                self._opened[file] = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+            return os.pread(self._opened[file], _FILE_BYTES, 0).decode("ascii")
 
     def load_fields(self, file: str) -> dict[str, int]:
         """Lines of a name and a number."""
@@ -37,6 +40,8 @@ class CounterFiles:
         return {name: int(value) for name, value in rows}
 
     def close(self) -> None:
-        """Let go of all; nobody may be reading. Twice is once."""
-        while self._opened:
-            os.close(self._opened.popitem()[1])
+        """Let go of all; whoever reads afterwards is told that it is gone. Twice is once."""
+        with self._lock:
+            opened, self._opened = self._opened or {}, None
+            for descriptor in opened.values():
+                os.close(descriptor)

@@ -39,6 +39,7 @@ while time.monotonic() < deadline:
             except FileExistsError:
                 doubled += 1
             else:
+                time.sleep(0.001)
                 held.unlink()
     except RunUnderWayError:
         pass

@@ -9,13 +9,18 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import repotrial
 from repotrial.sandbox._lean import _furniture
+from repotrial.sandbox._levels._launcher import Launcher
+from repotrial.sandbox._levels._session import BubblewrapSandbox, Engine
+from repotrial.sandbox._machine._probe import find_engine
+from repotrial.sandbox._model import CommandSpec, Level, SandboxSpec
+from support.accounts import public_directory
 from support.harness import (
     HARNESSES,
     HarnessProcess,
@@ -149,14 +154,18 @@ def test_where_no_namespace_may_be_made_the_server_stays_where_it_is_and_says_wh
     assert "unshare" in done.stdout
 
 
-def test_numbers_of_namespaces_that_were_left_are_not_held_against_anybody(harness: HarnessProcess) -> None:
-    # The kernel gives numbers out again, as soon as nobody lives there: here, with all others in use.
-    with make_workspace(harness, {}) as path:
-        for _ in range(3):
-            with ExitStack() as stack:
-                for _ in range(12):
-                    opened = stack.enter_context(harness.sandbox(path))
-                    assert said(opened.shell("echo here")) == "here\n"
+def test_numbers_of_namespaces_that_were_left_are_not_held_against_anybody() -> None:
+    # As soon as nobody lives in one, the kernel gives its number to the next: of several that are being made.
+    engine = find_engine(Level.L3)
+    assert isinstance(engine, Engine)
+    with public_directory() as path, Launcher() as launcher, ThreadPoolExecutor(12) as pool:
+        spec = SandboxSpec(workspace=path)
+
+        def visit(_: int) -> None:
+            with BubblewrapSandbox(spec, engine, launcher=launcher) as opened:
+                opened.run(CommandSpec(argv=("/bin/true",)))
+
+        assert [*pool.map(visit, range(120))] == [None] * 120
 
 
 def test_a_rehearsal_that_was_killed_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.fleet._claim import RunUnderWayError, claim_run, tidy_claims
+from repotrial.fleet._claim import RunUnderWayError, _open, _try_lock, claim_run, tidy_claims
 from repotrial.run import RunDirectoryError
 
 HOLD = """
@@ -98,6 +99,16 @@ def test_harnesses_that_claim_and_tidy_at_once_neither_share_a_run_nor_refuse_on
     taken, doubled, refused = map(sum, zip(*counts, strict=True))
     assert taken
     assert (doubled, refused) == (0, 0)
+
+
+def test_a_file_that_is_removed_after_it_was_opened_is_nobodys_claim(tmp_path: Path) -> None:
+    path = tmp_path / ".under-way" / "one"
+    handle = _open(path)
+    path.unlink()
+    assert not _try_lock(path, handle), "nobody else finds it"
+    path.touch()
+    assert not _try_lock(path, handle), "others find another"
+    os.close(handle)
 
 
 def test_what_a_killed_harness_left_is_tidied_away_by_the_next(tmp_path: Path) -> None:

@@ -155,7 +155,21 @@ def test_where_no_namespace_may_be_made_the_server_stays_where_it_is_and_says_wh
 
 
 def test_numbers_of_namespaces_that_were_left_are_not_held_against_anybody() -> None:
-    # As soon as nobody lives in one, the kernel gives its number to the next: of several that are being made.
+    # As soon as nobody lives in one, the kernel gives its number to the next.
+    code = (
+        "import os, sys\n"
+        f"sys.path.insert(0, {str(SOURCES)!r})\n"
+        "from repotrial.sandbox._lean import _confine, _furniture\n"
+        "before = dict(_confine.find_own_namespaces())\n"
+        "_furniture.furnish()\n"
+        "after = _confine.find_own_namespaces()\n"
+        "for name in ('mnt', 'user'):\n"
+        "    assert after[name] == os.stat(f'/proc/self/ns/{name}').st_ino != before[name]\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_many_sandboxes_at_once_are_not_in_each_others_way() -> None:
     engine = find_engine(Level.L3)
     assert isinstance(engine, Engine)
     with public_directory() as path, Launcher() as launcher, ThreadPoolExecutor(12) as pool:

@@ -64,6 +64,7 @@ _NEEDED: Final = ("net", "pid", "mnt")
 _HELPFUL: Final = ("ipc", "uts", "cgroup")
 _NAMES: Final = (*_NEEDED, *_HELPFUL, "user")
 _OWN: Final[dict[str, int]] = {}
+"""Forgotten when we leave one: as soon as nobody lives there, its number is given to another."""
 
 
 def die_with(parent: int) -> None:
@@ -158,6 +159,7 @@ def leave_mounts(places: Iterable[str]) -> None:
     """
     try:
         system_call("unshare", _CLONE_NEWNS)
+        _OWN.clear()
         system_call("mount", b"none", b"/", None, _MS_REC | _MS_SLAVE, None)
     except OSError:  # some roots may not
         return
@@ -177,6 +179,7 @@ def make_private_mounts() -> None:
     uid, gid = os.getuid(), os.getgid()
     show_to_itself()
     system_call("unshare", _CLONE_NEWUSER | _CLONE_NEWNS)
+    _OWN.clear()
     for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
         file = os.open(f"/proc/self/{name}", os.O_WRONLY | os.O_CLOEXEC)
         os.write(file, text.encode())

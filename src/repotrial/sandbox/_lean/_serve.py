@@ -70,7 +70,6 @@ def main(arguments: Sequence[str]) -> None:
     adopt_orphans()
     # The first use resolves names and numbers; children inherit what is resolved, and fewer pages change.
     system_call("getpid")
-    # Not of those that we have left: once nobody lives there, their numbers are given to others.
     find_own_namespaces()
     # Nothing here makes cycles, and to look for them would copy the pages of every child.
     gc.collect()

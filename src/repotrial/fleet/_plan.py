@@ -14,6 +14,7 @@ from repotrial._core.errors import EvidenceError
 from repotrial.contract import Caps, LoadedContract, RunSpec
 from repotrial.run import (
     Agent,
+    AttemptIndex,
     ReferenceAgent,
     ReferenceMissingError,
     build_spec,
@@ -97,6 +98,7 @@ def plan_runs(
         ReferenceMissingError: the reference is to be tried on a contract that has none.
     """
     planned: dict[Digest, PlannedRun] = {}
+    known = AttemptIndex(runs)
     # Replicates outermost: a fleet that is stopped has tried everything about as often.
     for replicate in range(repeats):
         for loaded in contracts:
@@ -106,7 +108,7 @@ def plan_runs(
                 if isinstance(agent, ReferenceAgent) and loaded.reference is None:
                     raise ReferenceMissingError(f"{loaded.directory}: expected a reference, found none")
                 spec = _build_spec(loaded, agent, conditions, replicate)
-                attempts = find_attempts(runs, spec)
+                attempts = known.find(spec)
                 run = PlannedRun(
                     loaded=loaded,
                     agent=agent,

@@ -46,7 +46,13 @@ if TYPE_CHECKING:
     )
     from repotrial.run._briefing import BriefingLeakError, BriefingText, build_briefing, verify_no_leak
     from repotrial.run._conduct import ConductedRun, conduct_run
-    from repotrial.run._directory import RunDirectoryError, find_attempts, open_attempt, remove_unfinished
+    from repotrial.run._directory import (
+        AttemptIndex,
+        RunDirectoryError,
+        find_attempts,
+        open_attempt,
+        remove_unfinished,
+    )
     from repotrial.run._faults import (
         AgentNotStartedError,
         AgentSandboxLostError,
@@ -100,6 +106,7 @@ __all__ = [
     "AgentProgramMissingError",
     "AgentSandboxLostError",
     "Answer",
+    "AttemptIndex",
     "BriefingLeakError",
     "BriefingText",
     "CandidateLostError",

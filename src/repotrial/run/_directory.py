@@ -17,8 +17,9 @@ from repotrial._core.files import make_apart, sync_directory, write_atomic
 from repotrial.contract import ContractRecord, RunSpec
 from repotrial.trace import RunPaths
 
-__all__ = ["RunDirectoryError", "find_attempts", "open_attempt", "remove_unfinished"]
+__all__ = ["AttemptIndex", "RunDirectoryError", "find_attempts", "open_attempt", "remove_unfinished"]
 
+_ATTEMPT = "-a"
 _MAX_ATTEMPTS = 10_000
 _UNFINISHED = ".new-"
 _UNFINISHED_NAME = re.compile(r"\.new-[a-z0-9_]{8}")
@@ -32,13 +33,30 @@ class RunDirectoryError(MachineError):
     default_hint = "name a directory for runs that you may write to, on a disk with room"
 
 
+class AttemptIndex:
+    """Attempts at all specifications, from one look at the directory of runs: for plans of thousands."""
+
+    def __init__(self, runs: Path) -> None:
+        self._runs = runs
+        self._found: dict[str, list[tuple[int, str]]] = {}
+        for name in _list_names(runs):
+            run_id, mark, number = name.rpartition(_ATTEMPT)
+            if mark and number.isdecimal():
+                self._found.setdefault(run_id, []).append((int(number), name))
+
+    def find(self, spec: RunSpec) -> list[Path]:
+        """As `find_attempts` does, as it was when the index was made."""
+        paths = [self._runs / name for _, name in sorted(self._found.get(spec.run_id, ()))]
+        return [path for path in paths if path.is_dir()]
+
+
 def find_attempts(runs: Path, spec: RunSpec) -> list[Path]:
     """Directories of earlier attempts at this specification, oldest first."""
     return _find_attempts(runs, spec.run_id)
 
 
 def _find_attempts(runs: Path, run_id: str) -> list[Path]:
-    prefix = f"{run_id}-a"
+    prefix = f"{run_id}{_ATTEMPT}"
     found = []
     for name in _list_names(runs):
         number = name.removeprefix(prefix)
@@ -124,9 +142,9 @@ def _locked(runs: Path, operation: int) -> Iterator[None]:
 
 def _claim(runs: Path, place: Path, run_id: str) -> Path:
     attempts = _find_attempts(runs, run_id)
-    first = 1 if not attempts else int(attempts[-1].name.rpartition("-a")[2]) + 1
+    first = 1 if not attempts else int(attempts[-1].name.rpartition(_ATTEMPT)[2]) + 1
     for number in range(first, first + _MAX_ATTEMPTS):
-        target = runs / f"{run_id}-a{number}"
+        target = runs / f"{run_id}{_ATTEMPT}{number}"
         try:
             place.rename(target)  # whoever is first owns the number: no run directory is ever empty
         except OSError as error:

@@ -19,6 +19,7 @@ from repotrial.contract import (
 )
 from repotrial.run import (
     PHASES,
+    AttemptIndex,
     CommandAgent,
     Lifecycle,
     NoopAgent,
@@ -101,6 +102,18 @@ def test_a_second_attempt_is_another_directory(tmp_path: Path) -> None:
     assert [path.name[-3:] for path in (first.root, second.root)] == ["-a1", "-a2"]
     assert find_attempts(tmp_path, build_spec()) == [first.root, second.root]
     assert find_attempts(tmp_path, build_spec(1)) == []
+
+
+def test_an_index_of_attempts_finds_what_a_look_for_each_finds(tmp_path: Path) -> None:
+    specs = [build_spec(number) for number in range(3)]
+    for name in ("a2", "a10", "a1", "a03", "ax", "a", "b1"):
+        (tmp_path / f"{specs[0].run_id}-{name}").mkdir()
+    (tmp_path / f"{specs[1].run_id}-a1").touch()
+    (tmp_path / "-a1").mkdir()
+    index = AttemptIndex(tmp_path)
+    assert [index.find(spec) for spec in specs] == [find_attempts(tmp_path, spec) for spec in specs]
+    assert [path.name[-2:] for path in index.find(specs[0])] == ["a1", "a2", "03", "10"]
+    assert AttemptIndex(tmp_path / "nowhere").find(specs[0]) == []
 
 
 def test_a_number_that_somebody_else_took_is_passed_over(tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Final, NamedTuple
 
+from repotrial._core.python_source import parse_python
+
 __all__ = ["build_hooks", "load_all"]
 
 _GUARD: Final = "TYPE_CHECKING"
@@ -65,7 +67,7 @@ def _read_places(package: str) -> Mapping[str, _Place]:
         raise ImportError(f"{package}: expected its source, found none", name=package)
     return {
         alias.asname or alias.name: _Place(statement.module, alias.name)
-        for block in ast.parse(source).body
+        for block in parse_python(source).body
         if isinstance(block, ast.If) and isinstance(block.test, ast.Name) and block.test.id == _GUARD
         for statement in block.body
         if isinstance(statement, ast.ImportFrom) and statement.module is not None

@@ -15,6 +15,8 @@ from typing import Any
 import msgspec
 from msgspec import inspect as mi
 
+from repotrial._core.python_source import parse_python
+
 __all__ = ["DIALECT", "build_document_schema", "build_schema_parts", "rewrite_schema", "strip_metadata"]
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -105,7 +107,7 @@ def _describe(definition: dict[str, Any], struct: mi.StructType) -> None:
 @cache
 def _field_docstrings(model: type) -> dict[str, str]:
     """The string under each field of a class, which Python itself throws away."""
-    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
+    (definition,) = parse_python(textwrap.dedent(inspect.getsource(model))).body
     assert isinstance(definition, ast.ClassDef)
     words: dict[str, str] = {}
     for statement, following in zip(definition.body, definition.body[1:], strict=False):

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from repotrial._core.python_source import parse_python
 from repotrial.contract import Inventory
 
 __all__ = ["InventoryGuess", "PythonTestFile", "build_python_inventory", "is_test_module", "list_test_ids"]
@@ -92,7 +93,7 @@ def _read_tests(path: str, source: str) -> list[_Test] | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # invalid escapes and the like are the project's business
-            module = ast.parse(source)
+            module = parse_python(source)
         classname = re.sub(r"\.py$", "", path).replace("/", ".")
         return list(_iter_tests(module.body, classname, _find_parametrized_fixtures(module)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # each is a way of saying "not a program"

@@ -9,6 +9,7 @@ import tokenize
 import warnings
 from collections.abc import Iterator
 
+from repotrial._core.python_source import parse_python
 from repotrial.policy._flag import WORD_PATTERN, Confidence, Sighting, find_word_code
 
 __all__ = ["find_in_module", "parse_module"]
@@ -41,7 +42,7 @@ def parse_module(source: str) -> ast.Module | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return ast.parse(source)
+            return parse_python(source)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
 

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from repotrial._core.python_source import parse_python
+
 __all__ = ["Edit", "SourceText", "parse_quietly"]
 
 
@@ -25,7 +27,7 @@ def parse_quietly(text: str) -> ast.Module:
     """The tree, without warnings about what the file's author wrote."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return ast.parse(text)
+        return parse_python(text)
 
 
 class SourceText:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from repotrial._core.python_source import parse_python
 from repotrial.authoring._certify._cheats._common import (
     build_daemon_commands,
     build_early_results,
@@ -150,7 +151,7 @@ def _hand_in(scene: Scene, name: str, files: dict[str, str]) -> Cheat:
 def _empty_tests(text: str) -> str:
     """The same tests, each without a body."""
     try:
-        tree = ast.parse(text)
+        tree = parse_python(text)
     except (SyntaxError, ValueError):
         return _FINE
     for node in ast.walk(tree):

@@ -9,21 +9,24 @@ from __future__ import annotations
 
 import ast
 import threading
+import warnings
 from typing import Final
 
 __all__ = ["parse_python"]
 
-# A finalizer may come back here in the same thread, which CPython can bear.
+# Filters of warnings are one for all threads as well. A finalizer may come back here in the same thread,
+# which CPython can bear.
 _ONE_AT_A_TIME: Final = threading.RLock()
 
 
 def parse_python(source: str | bytes) -> ast.Module:
-    """As `ast.parse` does, one thread after the other.
+    """As `ast.parse` does, one thread after the other, without warnings about what an author wrote.
 
     Raises:
         SyntaxError: it is not Python.
         ValueError: it contains what no source can.
         RecursionError, MemoryError: it is nested too deep.
     """
-    with _ONE_AT_A_TIME:
+    with _ONE_AT_A_TIME, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         return ast.parse(source)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -91,9 +90,7 @@ def _read_tests(path: str, source: str) -> list[_Test] | None:
     if len(source) > _MAX_SOURCE_CHARACTERS:
         return None
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # invalid escapes and the like are the project's business
-            module = parse_python(source)
+        module = parse_python(source)
         classname = re.sub(r"\.py$", "", path).replace("/", ".")
         return list(_iter_tests(module.body, classname, _find_parametrized_fixtures(module)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # each is a way of saying "not a program"

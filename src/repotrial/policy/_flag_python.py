@@ -6,7 +6,6 @@ import ast
 import io
 import re
 import tokenize
-import warnings
 from collections.abc import Iterator
 
 from repotrial._core.python_source import parse_python
@@ -39,12 +38,10 @@ def parse_module(source: str) -> ast.Module | None:
     """The syntax tree; None where this interpreter cannot make one."""
     if len(source) > _MAX_CHARACTERS or _has_endless_names(source):
         return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            return parse_python(source)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return None
+    try:
+        return parse_python(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 def _has_endless_names(source: str) -> bool:

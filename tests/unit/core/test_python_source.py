@@ -5,6 +5,7 @@ import ast
 import gc
 import inspect
 import sys
+import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -53,6 +54,13 @@ def test_what_is_no_source_is_said_as_python_says_it() -> None:
         parse_python("def")
     with pytest.raises((SyntaxError, ValueError)):
         parse_python("a\0b")
+
+
+def test_nobody_hears_of_what_an_author_wrote() -> None:
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        parse_python(r"pattern = '\d'")
+    assert not heard
 
 
 def test_nobody_else_makes_trees() -> None:

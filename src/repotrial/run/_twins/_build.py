@@ -13,12 +13,13 @@ import re
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
+from repotrial._core.python_source import parse_python
 from repotrial.run._twins._functions import TestFunction, find_imported, find_tests
 from repotrial.run._twins._helper import build_helper
 from repotrial.run._twins._model import SkippedTest, Twin, TwinnedFile
 from repotrial.run._twins._names import NameMaker
 from repotrial.run._twins._scope import Scope, find_constants
-from repotrial.run._twins._text import Edit, SourceText, parse_quietly
+from repotrial.run._twins._text import Edit, SourceText
 from repotrial.run._twins._twist import Twist, find_twist
 
 __all__ = ["build_python_twins", "list_imported"]
@@ -83,7 +84,7 @@ class _Builder:
             self._add_helper()
         insertions = [edit for _, edit in sorted(self._insertions, key=lambda item: -item[0])]
         twinned = self._text.apply([*self._edits, *insertions])
-        parse_quietly(twinned)
+        parse_python(twinned)
         return TwinnedFile(
             path=self._path,
             source=twinned.encode(self._text.encoding) if self._twins else source,

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
-from repotrial.run._twins._text import Edit, SourceText, parse_quietly
+from repotrial._core.python_source import parse_python
+from repotrial.run._twins._text import Edit, SourceText
 
 __all__ = ["LiteralChanger", "Resolve", "do_differ"]
 
@@ -298,7 +299,7 @@ def _is_like(old: str, new: str) -> bool:
 
 
 def _read_literal(text: str) -> ast.expr:
-    match parse_quietly(f"({text})").body:
+    match parse_python(f"({text})").body:
         case [ast.Expr(value=value)]:
             return value
         case _:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import ast
 import io
 import tokenize
-import warnings
 from collections.abc import Sequence
 
 import msgspec
 
 from repotrial._core.python_source import parse_python
 
-__all__ = ["Edit", "SourceText", "parse_quietly"]
+__all__ = ["Edit", "SourceText"]
 
 
 class Edit(msgspec.Struct, frozen=True):
@@ -23,20 +22,13 @@ class Edit(msgspec.Struct, frozen=True):
     text: str
 
 
-def parse_quietly(text: str) -> ast.Module:
-    """The tree, without warnings about what the file's author wrote."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return parse_python(text)
-
-
 class SourceText:
     """A module's source; raises SyntaxError where it is no Python."""
 
     def __init__(self, source: bytes) -> None:
         self.encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
         text = source.decode(self.encoding)
-        self.tree = parse_quietly(text)
+        self.tree = parse_python(text)
         self.data = text.encode()
         """In UTF-8, whatever the file's own encoding: the tree counts columns so."""
         self.newline = "\r\n" if b"\r\n" in self.data else "\n"

@@ -38,6 +38,7 @@ __all__ = [
     "make_private_mounts",
     "move_tree",
     "open_tree",
+    "refuse_later_mounts",
     "show_to_itself",
     "unshare_mounts",
     "unshare_processes",

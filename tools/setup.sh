@@ -36,6 +36,6 @@ need gcc gcc wanted
 python=$(find_python)
 "$python" -m venv --clear "$venv"
 # Modules are compiled when they are first imported, and most never are.
-"$venv/bin/pip" install --quiet --require-hashes --no-compile -r requirements/dev.lock
+"$venv/bin/pip" install --quiet --no-deps --require-hashes --no-compile -r requirements/dev.lock
 "$venv/bin/pip" install --quiet --no-deps --no-build-isolation -e .
 tools/fetch_examples.sh "$venv" || true # without it, what needs the archive is skipped

@@ -11,7 +11,7 @@ export REPOTRIAL_AGENT_CACHE ?= $(CURDIR)/.agent-cache
 AGENTS := pi goose codex claude-code mini-swe-agent
 REAL := tests/scenario/test_agent_install.py tests/scenario/test_real_agents.py
 
-.PHONY: help setup lint format types layers agents unit real coverage wheel test certify demo bench docs lock clean
+.PHONY: help setup lint format types layers agents unit real coverage wheel test certify demo bench docs lock house clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -67,6 +67,9 @@ bench: setup ## speed as ratios against peers, side by side
 
 docs: setup ## write the generated pages and schemas anew
 	$(BIN)/python tools/generate.py
+
+house: setup ## measure the source tree: sizes of rooms, names, exports
+	$(BIN)/python tools/house.py
 
 lock: setup ## resolve the dependencies anew
 	tools/lock.sh

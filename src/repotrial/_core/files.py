@@ -8,7 +8,14 @@ import os
 import sys
 from pathlib import Path
 
-__all__ = ["describe_refusal", "keep_parts_apart", "make_apart", "sync_directory", "write_atomic"]
+__all__ = [
+    "describe_refusal",
+    "keep_parts_apart",
+    "make_apart",
+    "read_package_data",
+    "sync_directory",
+    "write_atomic",
+]
 
 # From linux/fs.h: FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FS_TOPDIR_FL; `chattr +T`.
 _GET_FLAGS, _SET_FLAGS, _TOP_OF_HIERARCHIES = 0x80086601, 0x40086602, 0x20000
@@ -106,3 +113,10 @@ def sync_directory(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def read_package_data(package: str, name: str) -> bytes:
+    """A data file that ships in the folder `_data` of a package."""
+    from importlib.resources import files  # loads slowly, and few commands read data
+
+    return files(package).joinpath("_data", name).read_bytes()

@@ -12,8 +12,8 @@ import msgspec
 from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.errors import UsageError
+from repotrial._core.files import read_package_data
 from repotrial.contract import Limits
-from repotrial.policy._programs import read_data
 
 __all__ = [
     "BreakerSettings",
@@ -248,7 +248,7 @@ def parse_thresholds(data: bytes) -> Thresholds:
 
 @cache
 def _load_bundled() -> Thresholds:
-    return parse_thresholds(read_data("thresholds.toml"))
+    return parse_thresholds(read_package_data("repotrial.policy", "thresholds.toml"))
 
 
 def load_thresholds(path: Path | None = None) -> Thresholds:
@@ -267,7 +267,7 @@ def read_thresholds(path: Path | None = None) -> bytes:
         ThresholdsInvalidError: the file cannot be read.
     """
     if path is None:
-        return read_data("thresholds.toml")
+        return read_package_data("repotrial.policy", "thresholds.toml")
     try:
         return path.read_bytes()
     except OSError as error:

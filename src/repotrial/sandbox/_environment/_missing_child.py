@@ -1,7 +1,7 @@
 """Run by the installer's own interpreter: prints what installed distributions ask for and do not have.
 
-`pip check` would start the interpreter of the tree, which runs `.pth` files, and it passes over extras. Metadata
-is only read here: the tree is never on the module path. Works with every Python from 3.8 on.
+`pip check` would start the interpreter of the tree, which runs `.pth` files, and it passes over extras.
+Metadata is only read here: the tree is never on the module path. Works with every Python from 3.8 on.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ REAL := tests/scenario/test_agent_install.py tests/scenario/test_real_agents.py
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
 
-$(VENV)/.ready: requirements/dev.lock pyproject.toml tools/setup.sh
+$(VENV)/.ready: requirements/dev.lock pyproject.toml tools/setup.sh tools/install_lock.sh
 	@tools/setup.sh $(VENV)
 	@touch $@
 

@@ -35,7 +35,5 @@ need gcc gcc wanted
 
 python=$(find_python)
 "$python" -m venv --clear "$venv"
-# Modules are compiled when they are first imported, and most never are.
-"$venv/bin/pip" install --quiet --no-deps --require-hashes --no-compile -r requirements/dev.lock
-"$venv/bin/pip" install --quiet --no-deps --no-build-isolation -e .
+tools/install_lock.sh "$venv" requirements/dev.lock -e .
 tools/fetch_examples.sh "$venv" || true # without it, what needs the archive is skipped

@@ -51,7 +51,7 @@ from repotrial.policy._manifests import Ecosystem
 from repotrial.policy._markers import find_conflict_markers
 from repotrial.policy._outcomes import CheckResult, find_result
 from repotrial.policy._programs import COMMAND_CLASSES, CommandClass
-from repotrial.policy._read import read_change
+from repotrial.policy._read import read_change, read_sections
 from repotrial.policy._rules import RuleName, Violation, check_change
 from repotrial.policy._shell import parse_shell
 from repotrial.policy._shell_model import (
@@ -163,6 +163,7 @@ __all__ = [
     "parse_thresholds",
     "read_change",
     "read_inline",
+    "read_sections",
     "read_thresholds",
     "read_tool_use",
     "recompute_decisions",

@@ -87,6 +87,14 @@ class ChangedFile(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.removed_lines)
 
     @property
+    def is_mode_missing(self) -> bool:
+        """Whether a file changes in place and the patch does not say of which kind it is."""
+        is_kept = self.kind in {"modified", "renamed"}
+        return (
+            is_kept and self.mode is None and bool(self.added_lines or self.removed_lines or self.is_binary)
+        )
+
+    @property
     def touched_paths(self) -> tuple[str, ...]:
         """Every name whose content, mode or existence differs after the change."""
         return (self.path,) if self.old_path is None else (self.old_path, self.path)

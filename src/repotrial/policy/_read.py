@@ -64,14 +64,25 @@ def read_change(patch: bytes, *, limits: PatchLimits = DEFAULT_LIMITS) -> Change
     return ChangeView(files=files, digest=digest_bytes(patch))
 
 
-def read_sections(patch: bytes, *, limits: PatchLimits = DEFAULT_LIMITS) -> tuple[Section, ...]:
+def read_sections(
+    patch: bytes, *, limits: PatchLimits = DEFAULT_LIMITS, needs_modes: bool = True
+) -> tuple[Section, ...]:
     """The same, with the place of each entry.
+
+    Args:
+        patch: As `git diff` writes it.
+        limits: What is too large.
+        needs_modes: Whether an entry that leaves out the mode of a changed file is refused.
 
     Raises:
         PatchUnreadableError: as above.
     """
-    sections = []
-    for section in _iter_sections(Cursor(patch, limits)):
+    sections: list[Section] = []
+    cursor = Cursor(patch, limits)
+    for section in _iter_sections(cursor):
+        if needs_modes and section.file.is_mode_missing:
+            # Without it, git would write through to whatever is there, be it a link.
+            cursor.fail("the mode of a changed file (in 'index' or 'new mode')", b"none")
         sections.append(section)
         if len(sections) > limits.files:
             raise PatchUnreadableError(f"expected at most {limits.files} files in a patch, found more")
@@ -99,7 +110,7 @@ def _read_entry(cursor: Cursor) -> ChangedFile:
     elif cursor.starts_with(b"GIT binary patch\n"):
         cursor.take("a binary patch")
         body = read_binary(cursor)
-    old_mode, mode = _find_modes(fields, body, cursor)
+    old_mode, mode = _find_modes(fields, cursor)
     kind = _find_kind(fields, body, cursor)
     return ChangedFile(
         path=escape_bytes(new),
@@ -161,7 +172,7 @@ def _verify_sides(old: bytes, new: bytes, fields: dict[bytes, bytes], cursor: Cu
             cursor.fail(f"'{sign.decode()}' with the name that 'diff --git' has", line)
 
 
-def _find_modes(fields: dict[bytes, bytes], body: Body, cursor: Cursor) -> tuple[str | None, str | None]:
+def _find_modes(fields: dict[bytes, bytes], cursor: Cursor) -> tuple[str | None, str | None]:
     stated = None
     if b"index " in fields:
         match = _INDEX.fullmatch(fields[b"index "])
@@ -175,9 +186,6 @@ def _find_modes(fields: dict[bytes, bytes], body: Body, cursor: Cursor) -> tuple
     old_mode = None if b"new file mode " in fields else _parse_mode(old, cursor)
     mode = None if b"deleted file mode " in fields else _parse_mode(new, cursor)
     is_kept = not fields.keys() & {b"deleted file mode ", b"new file mode "}
-    if is_kept and mode is None and (body.added or body.removed or body.is_binary):
-        # Without it, git would write through to whatever is there, be it a link.
-        cursor.fail("the mode of a changed file (in 'index' or 'new mode')", b"none")
     if is_kept and (old_mode or "")[:_TYPE_DIGITS] != (mode or "")[:_TYPE_DIGITS]:
         cursor.fail(
             "a deletion and an addition where a file becomes a link", f"{old_mode} to {mode}".encode()

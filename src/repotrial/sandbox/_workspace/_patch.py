@@ -8,13 +8,13 @@ texts are written in the binary form, whose time and size are linear.
 from __future__ import annotations
 
 import base64
-import hashlib
 import zlib
 from collections.abc import Iterator, Sequence
 from enum import Enum
 
 import msgspec
 
+from repotrial._core.digest import name_blob
 from repotrial.sandbox._workspace._linediff import Block, find_blocks
 
 __all__ = ["Blob", "BlobMode", "FilePatch", "build_file_patch", "is_text", "quote_path"]
@@ -47,7 +47,7 @@ class Blob(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def object_id(self) -> str:
-        return hashlib.sha1(b"blob %d\0" % len(self.data) + self.data, usedforsecurity=False).hexdigest()
+        return name_blob(self.data)
 
 
 class FilePatch(msgspec.Struct, frozen=True, kw_only=True):

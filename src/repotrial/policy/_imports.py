@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Iterator
 
-from repotrial.policy._change import ChangedFile
+from repotrial.change import ChangedFile
 from repotrial.policy._flag_lines import find_language
 from repotrial.policy._flag_python import parse_module
 

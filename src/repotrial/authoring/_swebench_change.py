@@ -15,7 +15,7 @@ from repotrial.authoring._base import Tree, open_tree
 from repotrial.authoring._split import ChangeWithoutTestsError, verify_hidden
 from repotrial.authoring._swebench_instance import InstanceInvalidError, SwebenchInstance
 from repotrial.authoring._text import clean_line
-from repotrial.policy import PatchUnreadableError, read_change, read_sections
+from repotrial.change import PatchUnreadableError, read_change, read_sections
 from repotrial.source import ChangedFile, ChangeStatus, PatchRefusedError, apply_patch
 
 __all__ = ["InstanceTrees", "open_instance_trees"]

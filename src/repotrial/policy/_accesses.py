@@ -12,7 +12,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 
 from repotrial._core.files import read_package_data
-from repotrial.policy._line_ranges import LineRange, find_awk_ranges, find_count, find_sed_ranges
+from repotrial.change import LineRange, find_awk_ranges, find_count, find_sed_ranges
 from repotrial.policy._programs import load_programs
 from repotrial.policy._python_code import find_python_uses
 from repotrial.policy._shell_files import join_path

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from repotrial._core.python_source import parse_module
-from repotrial.policy._change import AddedLine, ChangedFile, ChangeView
+from repotrial.change import AddedLine, ChangedFile, ChangeView
 from repotrial.policy._flag import REASONS, ReviewFlag, Sighting
 from repotrial.policy._flag_files import find_file_codes
 from repotrial.policy._flag_lines import find_in_lines, find_language

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 
 from repotrial._core.python_source import parse_module
-from repotrial.policy._change import ChangedFile
+from repotrial.change import ChangedFile
 from repotrial.policy._flag_lines import find_language
 
 __all__ = ["find_imports", "is_standard"]

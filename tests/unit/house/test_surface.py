@@ -15,6 +15,7 @@ PACKAGES = [
     "repotrial",
     "repotrial.api",
     "repotrial.authoring",
+    "repotrial.change",
     "repotrial.contract",
     "repotrial.cost",
     "repotrial.fleet",

@@ -8,8 +8,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["LineRange", "find_awk_ranges", "find_count", "find_sed_ranges"]
-
 _DEFAULT_LINES: Final = 10
 _MAX_LINE: Final = 10**9
 _SED_PART = re.compile(r"\s*(\d{1,9})(?:\s*,\s*(\+?)(\d{1,9}|\$))?\s*\{?\s*([pq=])[;}\s=p]*")

@@ -13,7 +13,10 @@ from collections.abc import Iterator
 import msgspec
 
 from repotrial._core.digest import digest_bytes
-from repotrial.policy._change import (
+from repotrial._core.escaping import escape_bytes
+from repotrial.change._cursor import DEFAULT_LIMITS, Cursor, PatchLimits
+from repotrial.change._hunks import Body, read_binary, read_hunks
+from repotrial.change._model import (
     GITLINK,
     SYMLINK,
     ChangedFile,
@@ -21,12 +24,7 @@ from repotrial.policy._change import (
     ChangeView,
     PatchUnreadableError,
 )
-from repotrial.policy._cursor import DEFAULT_LIMITS, Cursor, PatchLimits
-from repotrial.policy._hunks import Body, read_binary, read_hunks
-from repotrial.policy._names import find_common_name, parse_name, parse_side, verify_header, verify_name
-from repotrial.trace import escape_bytes
-
-__all__ = ["Section", "read_change", "read_sections"]
+from repotrial.change._names import find_common_name, parse_name, parse_side, verify_header, verify_name
 
 _START = b"diff --git "
 _FIELDS = (

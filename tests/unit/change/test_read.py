@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repotrial._core.digest import digest_bytes
+from repotrial._core.escaping import escape_bytes, unescape_text
+from repotrial.change import AddedLine, Blob, BlobMode, ChangedFile, ChangeView, build_file_patch, read_change
 from repotrial.contract import Policy
-from repotrial.policy import AddedLine, ChangedFile, ChangeView, read_change, split_change
-from repotrial.sandbox._workspace._patch import Blob, BlobMode, build_file_patch
-from repotrial.trace import escape_bytes, unescape_text
+from repotrial.policy import split_change
 from support.git_patches import Entry, Tree, commit_trees, execute_git, make_patch, read_tree, write_tree
 
 

@@ -15,9 +15,7 @@ from enum import Enum
 import msgspec
 
 from repotrial._core.digest import name_blob
-from repotrial.sandbox._workspace._linediff import Block, find_blocks
-
-__all__ = ["Blob", "BlobMode", "FilePatch", "build_file_patch", "is_text", "quote_path"]
+from repotrial.change._linediff import Block, find_blocks
 
 TEXT_BYTES = 4 * 1024**2
 """Longer files are written in the binary form."""

@@ -1,21 +1,22 @@
-"""The policy's globs: git's ignore rules, read as written and as other file systems read names."""
+"""Globs: git's ignore rules, where later patterns win and `!` takes back.
+
+For the policy they are also read as other file systems read names.
+"""
 
 from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from repotrial._core.errors import ContractError
+from repotrial._core.escaping import unescape_text
 from repotrial._core.paths import fold_path, resolve_link
-from repotrial.trace import unescape_text
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
-
-__all__ = ["PathRules", "PolicyGlobError", "fold"]
 
 # What HFS+ leaves out of names, and what NTFS drops at their end.
 _INVISIBLE = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]|[ .]+(?=/|$)")
@@ -26,6 +27,32 @@ class PolicyGlobError(ContractError):
 
     code = "policy-glob"
     default_hint = "run `repotrial contract lint`; it names the glob and its place"
+
+
+def compile_globs(patterns: Iterable[str]) -> GitIgnoreSpec:
+    """A list of globs.
+
+    Raises:
+        ValueError: one of them is not as git reads them.
+    """
+    from pathspec import GitIgnoreSpec
+
+    with warnings.catch_warnings():
+        # A set inside a set compiles today with a warning and may mean something else tomorrow.
+        warnings.simplefilter("error", FutureWarning)
+        try:
+            return GitIgnoreSpec.from_lines(patterns)
+        except (re.error, FutureWarning) as error:
+            raise ValueError(str(error)) from error
+
+
+def is_usable_glob(pattern: str) -> bool:
+    """Whether the pattern can match anything: it is no comment, not empty, and its brackets are sound."""
+    try:
+        spec = compile_globs([pattern])
+    except ValueError:
+        return False
+    return any(compiled.include is not None for compiled in spec.patterns)
 
 
 def fold(path: str) -> str:
@@ -94,16 +121,10 @@ def _decode(path: str) -> str:
 
 
 def _compile(patterns: Sequence[str]) -> GitIgnoreSpec:
-    from pathspec import GitIgnoreSpec
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", FutureWarning)
-        try:
-            spec = GitIgnoreSpec.from_lines(patterns)
-        except (ValueError, re.error, FutureWarning) as error:
-            raise PolicyGlobError(
-                f"expected globs as git reads them, found {list(patterns)}: {error}"
-            ) from error
+    try:
+        spec = compile_globs(patterns)
+    except ValueError as error:
+        raise PolicyGlobError(f"expected globs as git reads them, found {list(patterns)}: {error}") from error
     idle = [text for text, rule in zip(patterns, spec.patterns, strict=False) if rule.include is None]
     if idle:
         raise PolicyGlobError(f"expected globs that can match, found {idle}")

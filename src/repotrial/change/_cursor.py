@@ -7,9 +7,7 @@ from typing import NoReturn
 import msgspec
 
 from repotrial._core.display import neutralize
-from repotrial.policy._change import PatchUnreadableError
-
-__all__ = ["DEFAULT_LIMITS", "Cursor", "PatchLimits"]
+from repotrial.change._model import PatchUnreadableError
 
 _SHOWN_CHARACTERS = 100
 _MIB = 1024**2

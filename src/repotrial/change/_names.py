@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 from repotrial._core.paths import find_path_fault
-from repotrial.policy._cursor import Cursor
-
-__all__ = ["find_common_name", "parse_name", "parse_side", "verify_header", "verify_name"]
+from repotrial.change._cursor import Cursor
 
 _QUOTED = re.compile(rb'"((?:[^"\\\x00-\x1f]|\\[abtnvfr"\\]|\\[0-3][0-7]{2})*)"')
+_PAIR = re.compile(rb'("(?:[^"\\]|\\.)*"|\S+) ("(?:[^"\\]|\\.)*"|\S+)')
+_LAST = re.compile(rb'(.+) ("b/.*"|b/[^"]*)', re.DOTALL)
 _ESCAPE = re.compile(rb'\\([0-3][0-7]{2}|[abtnvfr"\\])')
 _CONTROL = dict(zip(b"abtnvfr", b"\a\b\t\n\v\f\r", strict=True))
 # What git never leaves without quotes; a reader that guesses could read another name than git does.
@@ -51,6 +51,19 @@ def find_common_name(rest: bytes) -> bytes | None:
     return first[2:] if first[2:] == second[2:] else None
 
 
+def guess_names(rest: bytes) -> tuple[bytes, bytes]:
+    """The old and the new name of a `diff --git` line, with their prefixes; spaces can make it a guess."""
+    half = len(rest) // 2
+    if not rest.startswith(b'"') and (common := find_common_name(rest)) is not None:
+        return b"a/" + common, b"b/" + common
+    if rest[:half] == rest[half + 1 :]:
+        return unquote(rest[:half]), unquote(rest[:half])  # written without prefixes
+    if pair := _PAIR.fullmatch(rest) or _LAST.fullmatch(rest):
+        return unquote(pair[1]), unquote(pair[2])
+    old, _, new = rest.rpartition(b" ")
+    return old, new
+
+
 def verify_header(rest: bytes, old: bytes, new: bytes, cursor: Cursor) -> None:
     """Refuse a `diff --git` line that does not name exactly these two files."""
     expected = "the same names in 'diff --git' as in the lines below it"
@@ -73,6 +86,12 @@ def verify_name(name: bytes, cursor: Cursor) -> None:
         cursor.fail(f"a path of at most {_MAX_BYTES} bytes", name)
     if (fault := find_path_fault(name)) is not None:
         cursor.fail(f"a plain relative path (there is {fault})", name)
+
+
+def unquote(text: bytes) -> bytes:
+    """A name without its quotes, if it has any."""
+    match = _QUOTED.fullmatch(text)
+    return text if match is None else _unquote(match[1])
 
 
 def _unquote(body: bytes) -> bytes:

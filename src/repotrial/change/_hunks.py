@@ -8,12 +8,11 @@ import zlib
 
 import msgspec
 
-from repotrial.policy._change import AddedLine
-from repotrial.policy._cursor import Cursor
-
-__all__ = ["Body", "read_binary", "read_hunks"]
+from repotrial.change._cursor import Cursor
+from repotrial.change._model import AddedLine
 
 _HUNK = re.compile(rb"@@ -(\d{1,10})(?:,(\d{1,10}))? \+(\d{1,10})(?:,(\d{1,10}))? @@(?: .*)?", re.DOTALL)
+_HUNK_LIKE = re.compile(rb"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@|@@ -[-+,\d ]*\d{11}")
 _BLOCK = re.compile(rb"(literal|delta) (\d{1,12})")
 _NO_NEWLINE = b"\\ No newline at end of file"
 _UPPER = 26
@@ -31,21 +30,35 @@ class Body(msgspec.Struct, frozen=True, kw_only=True):
     new_bytes: int | None = None
 
 
-class _Hunks:
-    """The lines of one file's hunks, as they are read."""
+class Hunks:
+    """The lines of one file's hunks, as they are read.
 
-    def __init__(self, cursor: Cursor) -> None:
+    Args:
+        is_strict: Whether line numbers must agree, as git writes them. Other tools are not so exact; then
+            only the counts matter, and unchanged lines are kept.
+    """
+
+    def __init__(self, cursor: Cursor, *, is_strict: bool) -> None:
         self._cursor = cursor
+        self._is_strict = is_strict
         self.added: list[AddedLine] = []
         self.removed: list[str] = []
+        self.context: list[str] = []
+        """Only if not strict: a hostile patch can be long."""
         self.has_context = False
         self._old_end = 0
         self._is_old_over = False
         self._is_new_over = False
 
+    @staticmethod
+    def is_next(cursor: Cursor) -> bool:
+        """Whether a hunk follows, be it with numbers that no file has."""
+        return cursor.starts_with(b"@@ ") and _HUNK_LIKE.match(cursor.peek()) is not None
+
     def read(self) -> None:
+        """One hunk."""
         line = self._cursor.take("a hunk")
-        match = _HUNK.fullmatch(line)
+        match = _HUNK.fullmatch(line) if self._is_strict else _HUNK.match(line)
         if match is None:
             self._cursor.fail("a hunk header '@@ -1,2 +1,3 @@'", line)
         old_start, old_count, new_start, new_count = (
@@ -55,17 +68,19 @@ class _Hunks:
         old_at = old_start - (1 if old_count else 0)
         new_at = new_start - (1 if new_count else 0)
         offset = len(self.added) - len(self.removed)
-        if old_at < self._old_end or new_at != old_at + offset:
+        if self._is_strict and (old_at < self._old_end or new_at != old_at + offset):
             self._cursor.fail("hunks in order, with line numbers that agree", line)
         changed = len(self.added) + len(self.removed)
         self._read_lines(old_count, new_count, number=new_at + 1)
-        if len(self.added) + len(self.removed) == changed:
+        if self._is_strict and len(self.added) + len(self.removed) == changed:
             self._cursor.fail("a hunk that changes something", line)
         self._old_end = old_at + old_count
 
     def _read_lines(self, old_left: int, new_left: int, *, number: int) -> None:
         while old_left or new_left:
             line = self._cursor.take("the rest of a hunk")
+            if not self._is_strict:
+                line = line.rstrip(b"\r")
             sign = line[:1] or b" "  # git can be told to leave out the blank of an empty line
             is_old, is_new = sign in b" -", sign in b" +"
             if not (is_old or is_new) or (is_old and not old_left) or (is_new and not new_left):
@@ -79,6 +94,8 @@ class _Hunks:
 
     def _read_no_newline(self, *, is_old: bool, is_new: bool) -> None:
         line = self._cursor.take("a remark")
+        if not self._is_strict:
+            return  # it is written in the language of the user
         if line != _NO_NEWLINE:
             self._cursor.fail(f"'{_NO_NEWLINE.decode()}'", line)
         self._is_old_over |= is_old
@@ -87,18 +104,22 @@ class _Hunks:
     def _add(self, sign: bytes, raw: bytes, number: int) -> None:
         if sign == b" ":
             self.has_context = True
-            return
+            if self._is_strict:
+                return
         self._cursor.spend_line()
         text = raw.decode("utf-8", "replace")
-        if sign == b"+":
-            self.added.append(AddedLine(number, text))
-        else:
-            self.removed.append(text)
+        match sign:
+            case b"+":
+                self.added.append(AddedLine(number, text))
+            case b"-":
+                self.removed.append(text)
+            case _:
+                self.context.append(text)
 
 
 def read_hunks(cursor: Cursor) -> Body:
-    """All hunks of one file."""
-    hunks = _Hunks(cursor)
+    """All hunks of one file, as git writes them."""
+    hunks = Hunks(cursor, is_strict=True)
     while cursor.starts_with(b"@@ "):
         hunks.read()
     if not (hunks.added or hunks.removed):

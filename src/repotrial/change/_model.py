@@ -10,17 +10,6 @@ import msgspec
 from repotrial._core.digest import Digest
 from repotrial._core.errors import AgentError
 
-__all__ = [
-    "GITLINK",
-    "SYMLINK",
-    "AddedLine",
-    "ChangeKind",
-    "ChangeView",
-    "ChangedFile",
-    "Location",
-    "PatchUnreadableError",
-]
-
 SYMLINK = "120000"
 GITLINK = "160000"
 

@@ -11,8 +11,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 
-__all__ = ["Block", "find_blocks"]
-
 _STEPS = 400_000
 _MAX_EDITS = 400
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repotrial.sandbox._workspace._patch import TEXT_BYTES, Blob, BlobMode, build_file_patch, quote_path
+from repotrial.change import TEXT_BYTES, Blob, BlobMode, build_file_patch, quote_path
 from support.exhaustive import examples
 from support.repositories import run_git
 from support.workspaces import read_tree, scratch

@@ -7,8 +7,6 @@ from pathlib import Path
 import msgspec
 
 from repotrial._core.errors import UsageError
-from repotrial.api._directories import build_run_paths
-from repotrial.api._records import verify_record
 from repotrial.contract import apply_caps, parse_record, parse_run_spec
 from repotrial.policy import (
     Recomputed,
@@ -18,6 +16,7 @@ from repotrial.policy import (
     recompute_decisions,
 )
 from repotrial.run import Answer, build_body_reader, put_answer
+from repotrial.score import build_run_paths, load_evidence, verify_record
 from repotrial.trace import RunPaths, iter_events, load_manifest
 
 __all__ = ["DecisionInvalidError", "RecomputedRun", "decide_run", "recompute_run"]
@@ -50,7 +49,7 @@ def recompute_run(directory: Path) -> RecomputedRun:
         ThresholdsInvalidError: the thresholds are not sound.
     """
     paths = build_run_paths(directory)
-    verify_record(paths, action="be checked")
+    verify_record(load_evidence(paths.root), paths.root, action="be checked")
     limits = apply_caps(
         parse_record(paths.contract.read_bytes()).contract.limits,
         parse_run_spec(paths.spec.read_bytes()).configuration.caps,

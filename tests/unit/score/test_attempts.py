@@ -1,4 +1,4 @@
-"""Which attempts count: what only the harness can have brought about stands for nothing, once it is repeated."""
+"""Which attempts count: what only the harness can have brought about stands for nothing if it is repeated."""
 
 from __future__ import annotations
 

@@ -258,7 +258,7 @@ def test_an_attempt_that_was_stopped_and_repeated_enters_no_figure_and_is_named(
     for word in ("md", "html"):
         text = (out / f"retrieval_report.{word}").read_text()
         assert "1 stopped by the operator, and repeated (x-a1)" in text
-    assert [Path(name).name for name in api.summarize_runs(runs).repeated] == ["x-a1"]
+    assert [Path(name).name for name in api.summarize_runs(runs).summary.repeated] == ["x-a1"]
 
 
 def test_figures_of_a_stopped_attempt_count_only_until_it_is_repeated(tmp_path: Path) -> None:

@@ -5,17 +5,9 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import stat
 import sys
 from pathlib import Path
-
-__all__ = [
-    "describe_refusal",
-    "keep_parts_apart",
-    "make_apart",
-    "read_package_data",
-    "sync_directory",
-    "write_atomic",
-]
 
 # From linux/fs.h: FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FS_TOPDIR_FL; `chattr +T`.
 _GET_FLAGS, _SET_FLAGS, _TOP_OF_HIERARCHIES = 0x80086601, 0x40086602, 0x20000
@@ -24,6 +16,17 @@ _GET_FLAGS, _SET_FLAGS, _TOP_OF_HIERARCHIES = 0x80086601, 0x40086602, 0x20000
 def describe_refusal(error: Exception) -> str:
     """What the system said about a path that the message names already: neither its number nor the path."""
     return getattr(error, "strerror", None) or str(error)
+
+
+def find_obstacle(directory: Path) -> str:
+    """What keeps `directory` from being looked into, in words; empty if nothing does."""
+    try:
+        is_directory = stat.S_ISDIR(directory.stat().st_mode)
+    except FileNotFoundError:
+        return "nothing there"
+    except (OSError, ValueError) as error:
+        return f"that it cannot be reached ({describe_refusal(error)})"
+    return "" if is_directory else "something that is not a directory"
 
 
 def make_apart(path: Path) -> None:

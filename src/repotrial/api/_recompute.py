@@ -8,8 +8,6 @@ from typing import Final
 import msgspec
 
 from repotrial._core.errors import UsageError
-from repotrial.api._directories import build_run_paths
-from repotrial.api._records import verify_record
 from repotrial.contract import apply_caps, parse_record, parse_run_spec
 from repotrial.policy import (
     BreakerRulesUnknownError,
@@ -21,6 +19,7 @@ from repotrial.policy import (
     recompute_decisions,
 )
 from repotrial.run import Answer, build_body_reader, put_answer
+from repotrial.score import build_run_paths, load_evidence, verify_record
 from repotrial.trace import RunPaths, iter_events, load_manifest
 
 _OTHER_RELEASE: Final = "use a release that has the rules of this run: at least the one that conducted it"
@@ -56,7 +55,7 @@ def recompute_run(directory: Path) -> RecomputedRun:
         ThresholdsInvalidError: this release does not know one of its breakers.
     """
     paths = build_run_paths(directory)
-    verify_record(paths, action="be checked")
+    verify_record(load_evidence(paths.root), paths.root, action="be checked")
     limits = apply_caps(
         parse_record(paths.contract.read_bytes()).contract.limits,
         parse_run_spec(paths.spec.read_bytes()).configuration.caps,

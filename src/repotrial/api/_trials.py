@@ -12,7 +12,6 @@ import msgspec
 from repotrial._core.errors import RepoTrialError
 from repotrial.api._agents import Roster, build_roster
 from repotrial.api._contracts import is_certified, load_contract, verify_usable
-from repotrial.api._entries import RunEntry, judge_run, score_run
 from repotrial.api._machine import MachineSettings, build_installation_settings
 from repotrial.api._models import (
     ModelChoice,
@@ -22,6 +21,7 @@ from repotrial.api._models import (
     verify_budgets,
     verify_price,
 )
+from repotrial.api._runs import score_run
 from repotrial.contract import ContractInvalidError, LoadedContract, check_lock
 from repotrial.fleet import (
     FleetEvent,
@@ -44,6 +44,7 @@ from repotrial.run import (
     refuse_handover,
 )
 from repotrial.sandbox import Level
+from repotrial.score import RunEntry, judge_run
 from repotrial.trace import load_or_create_key
 
 __all__ = [

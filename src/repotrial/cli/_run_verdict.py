@@ -48,7 +48,6 @@ def _show_scored(screen: Screen, scored: ScoredRun) -> None:
 
 def print_verdict(screen: Screen, run: JudgedRun) -> None:
     """All that a person wants to know first."""
-    from repotrial.api import describe_model_use
     from repotrial.cli._table import UNANSWERED, find_style, mark_gate
 
     entry, card = run.entry, run.card
@@ -58,7 +57,7 @@ def print_verdict(screen: Screen, run: JudgedRun) -> None:
         f"  replicate {'?' if entry.replicate is None else entry.replicate}",
     )
     _print_reasons(screen, run)
-    if (model_use := describe_model_use(run)) is not None:
+    if (model_use := run.model_use) is not None:
         screen.line(f"  {model_use}")
     for gate in card.gates:
         word, style = mark_gate(gate.outcome)

@@ -13,6 +13,7 @@ _MEANS = {"annotations", "TYPE_CHECKING", "build_hooks"}
 """What a package needs to say what it exports."""
 PACKAGES = [
     "repotrial",
+    "repotrial.analysis",
     "repotrial.api",
     "repotrial.authoring",
     "repotrial.change",

@@ -7,13 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from repotrial._core.errors import ContractError
-from repotrial.api._attempts import find_repeated
-from repotrial.api._entries import JudgedRun, judge_run
 from repotrial.contract import parse_run_spec
 from repotrial.retrieval import LeftOutAttempt
+from repotrial.score import JudgedRun, find_repeated, judge_run
 from repotrial.trace import RunPaths
-
-__all__ = ["find_left_out"]
 
 _MOST_BYTES: Final = 16 * 1024**2
 _UNKNOWN: Final = "unknown"

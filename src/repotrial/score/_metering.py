@@ -6,11 +6,6 @@ from pathlib import Path
 
 import msgspec
 
-from repotrial._core.errors import RepoTrialError
-from repotrial.api._answerer import is_notional
-from repotrial.api._directories import build_run_paths
-from repotrial.api._records import find_gap
-from repotrial.contract import parse_run_spec
 from repotrial.cost import (
     CostStatement,
     Metered,
@@ -19,10 +14,11 @@ from repotrial.cost import (
     Tariff,
     Usage,
     build_cost_statement,
-    load_bundled_book,
-    load_price_book,
 )
-from repotrial.score import load_evidence
+from repotrial.score._answerer import find_upstream, is_notional
+from repotrial.score._directories import build_run_paths
+from repotrial.score._load import load_evidence
+from repotrial.score._records import find_gap
 from repotrial.trace import (
     AcceptanceExecution,
     BuildCheck,
@@ -38,8 +34,6 @@ from repotrial.trace import (
     load_manifest,
 )
 from repotrial.trace import Usage as TraceUsage
-
-__all__ = ["RunCost", "load_prices", "price_run", "price_run_by"]
 
 _PROGRAM_START = "execve"
 _PERSON = "human"
@@ -67,37 +61,19 @@ class RunCost(msgspec.Struct, frozen=True, kw_only=True):
     """Why the amounts are those of a partial record only; null where the trace tells the whole run."""
 
 
-def price_run(directory: Path, *, prices: Path | None = None) -> RunCost:
+def price_run(directory: Path, book: PriceBook) -> RunCost:
     """Price a run from its record alone; no verdict depends on it.
-
-    Args:
-        directory: The run directory.
-        prices: A price book; null: the one that comes with this release.
 
     Raises:
         EvidenceError: the record cannot be read.
-        PriceBookError: the price book is not one.
     """
-    return price_run_by(directory, load_prices(prices))
-
-
-def load_prices(prices: Path | None) -> PriceBook:
-    """A price book, or where none is named the one that comes with this release.
-
-    Raises:
-        PriceBookError: it is not one.
-    """
-    return load_bundled_book() if prices is None else load_price_book(prices)
-
-
-def price_run_by(directory: Path, book: PriceBook) -> RunCost:
-    """As `price_run`, by a book that was loaded: once, for many runs."""
     paths = build_run_paths(directory)
     meter = _Meter(paths)
     for event in iter_events(paths.trace, allow_torn_tail=True):
         meter.take(event)
-    upstream = _find_upstream(paths)
     models = load_manifest(paths.manifest).configuration.models
+    evidence = load_evidence(paths.root)
+    upstream = find_upstream(evidence)
     tariff = Tariff(book=book, unknown_models="abstract-units")
     return RunCost(
         directory=str(directory),
@@ -107,16 +83,8 @@ def price_run_by(directory: Path, book: PriceBook) -> RunCost:
         is_notional=is_notional(upstream),
         is_booked=models is not None and models.price_method == book.method,
         overspend=meter.overspend,
-        partial_because=find_gap(load_evidence(paths.root)),
+        partial_because=find_gap(evidence),
     )
-
-
-def _find_upstream(paths: RunPaths) -> str | None:
-    try:
-        found = parse_run_spec(paths.spec.read_bytes()).agent.parameters.get("upstream")
-    except (OSError, RepoTrialError):
-        return None  # what was metered can be priced all the same
-    return found if isinstance(found, str) else None
 
 
 class _Meter:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from decimal import Decimal
 
 import msgspec
 
 from repotrial._core.absence import Unknown
+from repotrial._core.display import shorten_digests
 from repotrial.contract import RunSpec
-from repotrial.score import Evidence, ScoreCard
+from repotrial.score._card import ScoreCard
+from repotrial.score._evidence import Evidence
 
-__all__ = ["Answerer", "describe_answerer", "describe_cost", "find_upstream", "shorten_digests"]
-
-_DIGEST = re.compile(r"sha256:([0-9a-f]{8})[0-9a-f]{56}")
 _PROVIDER = "provider "
 
 
@@ -44,9 +42,14 @@ def describe_answerer(upstream: str) -> Answerer:
     return Answerer(words=shorten_digests(upstream), is_notional=not upstream.startswith(_PROVIDER))
 
 
-def shorten_digests(text: str) -> str:
-    """Digests by their first digits: enough to tell two apart by eye."""
-    return _DIGEST.sub(r"\1", text)
+def is_notional(upstream: str | None) -> bool:
+    """Whether a script or a recording answered, so that no provider was paid."""
+    return upstream is not None and describe_answerer(upstream).is_notional
+
+
+def describe_answered_by(upstream: str | None) -> str:
+    """Who answered, and what that makes of the cost; a dash if no model was to be asked."""
+    return "-" if upstream is None else describe_answerer(upstream).remark
 
 
 def describe_cost(card: ScoreCard, upstream: str | None) -> str | Unknown:

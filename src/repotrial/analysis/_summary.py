@@ -9,36 +9,30 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from repotrial._core.absence import NotComputable
+from repotrial._core.display import shorten_digests
 from repotrial._core.errors import UsageError
-from repotrial.api._attempts import find_repeated
-from repotrial.api._directories import NoRunsError
-from repotrial.api._effort import AgentEffort, build_effort
-from repotrial.api._entries import (
+from repotrial.contract import ROOT_SEED
+from repotrial.score import (
+    AgentEffort,
+    Aggregate,
     JudgedRun,
+    NoRunsError,
     RunEntry,
     RunFilter,
+    Scorable,
+    build_aggregate,
+    build_effort,
+    find_repeated,
     find_status,
     identify_agent,
     iter_judged_runs,
     label_agents,
     shorten_contract,
 )
-from repotrial.contract import ROOT_SEED
-from repotrial.score import Aggregate, Scorable, build_aggregate
 from repotrial.trace import Manifest, list_differences
 
 if TYPE_CHECKING:
     from repotrial.stats import Cluster, Estimate, PairedComparison
-
-__all__ = [
-    "AgentSummary",
-    "AgentUnknownError",
-    "CollectedSummary",
-    "PairedSummary",
-    "RunsSummary",
-    "collect_summary",
-    "summarize_runs",
-]
 
 
 class AgentUnknownError(UsageError):
@@ -107,13 +101,21 @@ class RunsSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Null where none was asked for."""
 
 
+class CollectedSummary(NamedTuple):
+    """A summary with the runs behind it."""
+
+    summary: RunsSummary
+    entries: dict[str, tuple[RunEntry, ...]]
+    """All that count, by agent as the summary names it."""
+
+
 def summarize_runs(
     directory: Path,
     *,
     wanted: RunFilter | None = None,
     compare: tuple[str, str] | None = None,
     pool_versions: bool = False,
-) -> RunsSummary:
+) -> CollectedSummary:
     """Judge all runs in a directory anew, and count.
 
     Args:
@@ -127,25 +129,6 @@ def summarize_runs(
         AgentUnknownError: an agent that is to be compared is not there.
         MixedVersionsError: one contract occurs in several versions, and pooling was not asked for.
     """
-    return collect_summary(directory, wanted, compare=compare, pool_versions=pool_versions).summary
-
-
-class CollectedSummary(NamedTuple):
-    """A summary with the runs behind it."""
-
-    summary: RunsSummary
-    entries: dict[str, tuple[RunEntry, ...]]
-    """All that count, by agent as the summary names it."""
-
-
-def collect_summary(
-    directory: Path,
-    wanted: RunFilter | None,
-    *,
-    compare: tuple[str, str] | None,
-    pool_versions: bool,
-) -> CollectedSummary:
-    """As `summarize_runs`, with every run that was counted."""
     chosen = wanted or RunFilter()
     everything = _collect_wanted(directory, chosen)
     repeated = find_repeated(everything)
@@ -259,8 +242,6 @@ def _compare(by_agent: Mapping[str, Sequence[JudgedRun]], one: str, other: str) 
 
 def _find_agent(names: Iterable[str], wanted: str) -> str:
     """The agent of that name, or the only one whose name begins so, as it is written or as people see it."""
-    from repotrial.report import shorten_digests
-
     labels = {name: shorten_digests(name) for name in names}
     exact = [name for name, label in labels.items() if wanted in (name, label)]
     begun = exact or [

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Final
 
-from repotrial.api._entries import JudgedRun
 from repotrial.contract import RunSpec
-from repotrial.run import AgentNotStartedError, ModelUnreachableError, RunStoppedError
-from repotrial.score import Scorable
+from repotrial.score._judged import JudgedRun
+from repotrial.score._reasons import was_stopped_late
+from repotrial.score._status import Scorable
 
-__all__ = ["find_repeated"]
+_NOTHING_MEASURED: Final = {
+    "model-unreachable": "no model answered",
+    "agent-not-started": "the agent's program could not be started",
+}
+"""Faults of the harness while the agent was to work, by their code: of the agent they say nothing."""
 
 
 def find_repeated(runs: Iterable[JudgedRun]) -> dict[Path, str]:
@@ -36,23 +41,15 @@ def find_repeated(runs: Iterable[JudgedRun]) -> dict[Path, str]:
 def _find_reason(run: JudgedRun, attempts: Sequence[JudgedRun]) -> str | None:
     facts, end = run.evidence.facts, run.evidence.termination
     if end is not None and not isinstance(run.card.status, Scorable):
-        if end.event.category == "operator-abort" or _was_stopped(run):
+        if end.event.category == "operator-abort" or was_stopped_late(run.evidence):
             return "stopped by the operator"
         if end.event.category == "harness-fault" and not facts.has_briefing:
             return "ended by a fault of the harness before the agent began"
-        if end.event.category == "harness-fault" and end.event.code == ModelUnreachableError.code:
-            return "no model answered"
-        if end.event.category == "harness-fault" and end.event.code == AgentNotStartedError.code:
-            return "the agent's program could not be started"
+        if end.event.category == "harness-fault" and end.event.code in _NOTHING_MEASURED:
+            return _NOTHING_MEASURED[end.event.code]
     if _is_unsealed(run) and any(map(_is_carried_through, attempts)):
         return "not sealed when the harness ended"
     return None
-
-
-def _was_stopped(run: JudgedRun) -> bool:
-    """Whether it was after the agent had ended, too."""
-    alerts = run.evidence.facts.alerts
-    return any((alert.monitor, alert.rule) == ("harness", RunStoppedError.code) for alert in alerts)
 
 
 def _is_unsealed(run: JudgedRun) -> bool:

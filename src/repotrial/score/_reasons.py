@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from repotrial.score import Evidence, Invalid, InvalidReason, ScoreCard
-
-__all__ = ["find_stop", "order_reasons"]
+from repotrial.score._card import ScoreCard
+from repotrial.score._evidence import Evidence, InvalidReason
+from repotrial.score._status import Invalid
 
 _STOPPED = ("harness", "run-stopped")
 """The alert about a run that was stopped after acting had ended."""
@@ -35,6 +35,11 @@ def find_stop(evidence: Evidence) -> InvalidReason | None:
     rationale = end.event.rationale
     detail = "" if rationale == "stopped by the operator" else f": {rationale}"
     return _build_stop(f"stopped by the operator before the agent was done{detail}", end.seq)
+
+
+def was_stopped_late(evidence: Evidence) -> bool:
+    """Whether the operator stopped the run after acting had ended."""
+    return any((alert.monitor, alert.rule) == _STOPPED for alert in evidence.facts.alerts)
 
 
 def _build_stop(message: str, seq: int) -> InvalidReason:

@@ -7,9 +7,16 @@ from pathlib import Path
 import pytest
 
 from repotrial._core.absence import NotComputable
-from repotrial.api import AgentEffort, EffortTotal, RunDirectoryMissingError, find_run_directories
-from repotrial.api._effort import build_effort
-from repotrial.score import ScoreCard, build_score_card, load_evidence
+from repotrial.score import (
+    AgentEffort,
+    EffortTotal,
+    RunDirectoryMissingError,
+    ScoreCard,
+    build_effort,
+    build_score_card,
+    find_run_directories,
+    load_evidence,
+)
 from repotrial.trace import Signal
 from support.score_runs import FAILED, PASSED, ScoreRun
 

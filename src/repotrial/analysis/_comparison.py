@@ -6,13 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from repotrial.api._directories import build_run_paths
-from repotrial.api._entries import JudgedRun, RunEntry, judge_run
-from repotrial.api._records import verify_record
-from repotrial.score import ScoreCard
+from repotrial.score import JudgedRun, RunEntry, ScoreCard, judge_run, verify_record
 from repotrial.trace import Difference, Manifest, list_differences
-
-__all__ = ["RunComparison", "RunSide", "compare_runs"]
 
 
 class RunSide(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,9 +44,7 @@ def compare_runs(one: Path, other: Path) -> RunComparison:
     Raises:
         RecordBrokenError: one of them has no record that holds, so nobody knows what would be compared.
     """
-    for directory in (one, other):
-        verify_record(build_run_paths(directory), action="be compared")
-    left, right = judge_run(one), judge_run(other)
+    left, right = _judge(one), _judge(other)
     differences = tuple(_list_differences(left, right))
     return RunComparison(
         is_comparable=not differences,
@@ -60,6 +53,12 @@ def compare_runs(one: Path, other: Path) -> RunComparison:
         one=_build_side(left),
         other=_build_side(right),
     )
+
+
+def _judge(directory: Path) -> JudgedRun:
+    run = judge_run(directory)
+    verify_record(run.evidence, directory, action="be compared")
+    return run
 
 
 def _list_differences(one: JudgedRun, other: JudgedRun) -> list[Difference]:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
 import msgspec
 
 from repotrial._core.absence import NotComputable, Unknown
-from repotrial.score import ScoreCard
-
-__all__ = ["AgentEffort", "EffortTotal", "EffortWords", "build_effort", "describe_effort"]
+from repotrial.score._card import ScoreCard
 
 _ABSENT = "-"
 _US_PER_SECOND = 1_000_000
@@ -44,21 +42,12 @@ class AgentEffort(msgspec.Struct, frozen=True, kw_only=True):
     """Failure modes, the most frequent first, with the number of runs that have them."""
 
 
-class EffortWords(NamedTuple):
-    """The same for people; a dash where nothing is stated."""
+class EffortFigure(NamedTuple):
+    """One of the figures of an agent for people; tables and pages take their columns from here."""
 
-    models: str
-    """Cost in all."""
-    a_run: str
-    """Mean cost."""
-    a_success: str
-    """Everything spent, failures included, over the successes."""
-    tokens: str
-    """Mean of a run, here and below."""
-    tool_calls: str
-    time: str
-    tags: str
-    """Failure modes with the number of runs."""
+    heading: str
+    text: str
+    """A dash if no record states it."""
 
 
 def build_effort(cards: Sequence[ScoreCard]) -> AgentEffort:
@@ -82,8 +71,8 @@ def _add_up(values: Iterable[str | int | Unknown]) -> EffortTotal | NotComputabl
     return EffortTotal(value=f"{sum(stated):f}", runs=len(stated))
 
 
-def describe_effort(effort: AgentEffort, *, attempted: int, success: int) -> EffortWords:
-    """Put what an agent's runs took into words."""
+def describe_effort(effort: AgentEffort, *, attempted: int, success: int) -> tuple[EffortFigure, ...]:
+    """What an agent's runs took, in words: cost in all, a run and a success; means of a run beyond that."""
     totals = [
         (Decimal(total.value), total.runs, unit)
         for total, unit in ((effort.cost_usd, "USD"), (effort.cost_units, "units"))
@@ -93,17 +82,20 @@ def describe_effort(effort: AgentEffort, *, attempted: int, success: int) -> Eff
     spent = [item for item in totals if item[0]] or totals[:1]
     stated = max((runs for _, runs, _ in spent), default=attempted)
     missing = f" ({stated} of {attempted} runs say)" if stated < attempted else ""
-    return EffortWords(
-        models=_join(f"{_round(value)} {unit}" for value, _, unit in spent) + missing,
-        a_run=_join(f"{_round(value / runs)} {unit}" for value, runs, unit in spent),
-        a_success=_join(f"{_round(value / success)} {unit}" for value, _, unit in spent if success)
-        if success or not spent
-        else "no success",
-        tokens=_describe_mean(effort.tokens, "{:,.0f}"),
-        tool_calls=_describe_mean(effort.tool_calls, "{:,.1f}"),
-        time=_describe_mean(effort.wall_us, "{:,.1f} s", scale=_US_PER_SECOND),
-        tags=", ".join(f"{name} {number}" for name, number in effort.tags.items()) or _ABSENT,
+    of_success = [f"{_round(value / success)} {unit}" for value, _, unit in spent if success]
+    return (
+        EffortFigure("models", _join(f"{_round(value)} {unit}" for value, _, unit in spent) + missing),
+        EffortFigure("a run", _join(f"{_round(value / runs)} {unit}" for value, runs, unit in spent)),
+        EffortFigure("a success", _join(of_success) if success or not spent else "no success"),
+        EffortFigure("tokens", _describe_mean(effort.tokens, "{:,.0f}")),
+        EffortFigure("tool calls", _describe_mean(effort.tool_calls, "{:,.1f}")),
+        EffortFigure("time", _describe_mean(effort.wall_us, "{:,.1f} s", scale=_US_PER_SECOND)),
+        EffortFigure("what went wrong (runs)", _join_tags(effort.tags)),
     )
+
+
+def _join_tags(tags: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in tags.items()) or _ABSENT
 
 
 def _join(parts: Iterable[str]) -> str:

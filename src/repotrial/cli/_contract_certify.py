@@ -136,7 +136,7 @@ def _show(screen: Screen, result: Certification) -> None:
         [
             f"cheat {cheat.name} ({cheat.variant})",
             (cheat.outcome, _STYLES.get(cheat.outcome, "")),
-            cheat.reason or ", ".join(cheat.tags) or cheat.verdict,
+            cheat.reason or ", ".join(dict.fromkeys(cheat.tags)) or cheat.verdict,
         ]
         for cheat in certificate.cheats
         if cheat.run

@@ -46,7 +46,8 @@ def start(  # noqa: PLR0913 - one option for each thing that an operator decides
             "--agent",
             metavar="AGENT",
             help="noop, reference, human, patch:FILE, script:FILE, 'command:PROGRAM ARGS' or "
-            "predictions:FILE (SWE-bench JSONL), or one of `repotrial agent list`; repeatable.",
+            "predictions:FILE (SWE-bench JSONL), or one of `repotrial agent list`; repeatable. In the FILE of "
+            "a patch or a script, {contract} stands for the contract's id.",
         ),
     ],
     repeats: Annotated[

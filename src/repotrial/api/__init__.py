@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         describe_notional,
         shorten_label,
     )
+    from repotrial.api._availability import ContractsUnavailableError, LeftOut, choose_available
     from repotrial.api._catalogue import (
         ErrorEntry,
         UnknownErrorCodeError,
@@ -268,6 +269,7 @@ __all__ = [
     "ContractCheck",
     "ContractDescription",
     "ContractDirectoryMissingError",
+    "ContractsUnavailableError",
     "Cost",
     "CouldNotBeChecked",
     "CreatedContract",
@@ -297,6 +299,7 @@ __all__ = [
     "KeptItem",
     "KeptStream",
     "KeyDescription",
+    "LeftOut",
     "Level",
     "LoadedContract",
     "LockResult",
@@ -376,6 +379,7 @@ __all__ = [
     "certify_contract",
     "check_contract",
     "check_named_agent",
+    "choose_available",
     "compare_retrieval",
     "compare_runs",
     "conduct_trials",

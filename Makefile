@@ -17,7 +17,7 @@ help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
 
 $(VENV)/.ready: requirements/dev.lock pyproject.toml tools/setup.sh
-	@tools/setup.sh $(VENV)
+	@tools/setup.sh $(VENV) 2>&1 | tools/heartbeat.sh setup
 	@touch $@
 
 setup: $(VENV)/.ready ## virtual environment with the locked dependencies
@@ -60,7 +60,7 @@ certify: setup ## certify every example anew, with this machine's key (minutes; 
 	$(BIN)/repotrial contract certify examples/contracts/* --jobs $$(nproc)
 
 demo: setup ## the main job, on the examples
-	tools/demo.sh $(VENV)
+	@tools/demo.sh $(VENV) 2>&1 | tools/heartbeat.sh demo
 
 bench: setup ## speed as ratios against peers, side by side
 	$(BIN)/python -m bench

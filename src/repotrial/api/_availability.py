@@ -82,6 +82,9 @@ def leave_out(
     if left_out and not (skips_unavailable and usable):
         way = "; or leave such contracts out with --skip-unavailable" if usable else ""
         hints = "; ".join(dict.fromkeys(item.hint for item in left_out))
-        lines = [f"{item.contract}: {item.lacks}" for item in left_out]
+        names: dict[str, list[str]] = {}
+        for item in left_out:
+            names.setdefault(item.lacks, []).append(item.contract)
+        lines = [f"{', '.join(found)}: {lacks}" for lacks, found in names.items()]
         raise ContractsUnavailableError("\n".join(lines), hint=f"{hints}{way}")
     return usable, left_out

@@ -41,9 +41,9 @@ def plan(
     contracts: Sequence[Path], words: Sequence[str] = (), *, lacking: Sequence[str], home: Path
 ) -> tuple[int, dict[str, Any]]:
     """The exit code, and the plan or the error."""
+    start = [*COMMAND, "run", "start", *map(str, contracts), "--agent", "noop", "--dry-run", "--json"]
     done = subprocess.run(
-        [*without(lacking), *COMMAND, "run", "start", *map(str, contracts), "--agent", "noop"]
-        + ["--dry-run", "--json", "--runs", str(home / "runs"), *words],
+        [*without(lacking), *start, "--runs", str(home / "runs"), *words],
         env={"PATH": ":".join(SYSTEM_DIRECTORIES), "HOME": str(home)},
         capture_output=True,
         text=True,
@@ -62,6 +62,13 @@ def left_out(found: dict[str, Any]) -> set[str]:
     return {item["contract"] for item in found["left_out"]}
 
 
+@pytest.fixture(scope="module")
+def whole(home: Path) -> dict[str, Any]:
+    """The plan of the machine as it is."""
+    _, found = plan(list_contracts(), ["--skip-unavailable"], lacking=[], home=home)
+    return found
+
+
 @pytest.mark.parametrize(
     ("programs", "way"),
     [
@@ -72,16 +79,12 @@ def left_out(found: dict[str, Any]) -> set[str]:
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
 def test_what_needs_a_missing_program_is_left_out_and_the_rest_is_planned(
-    programs: list[str], way: str, home: Path
+    programs: list[str], way: str, home: Path, whole: dict[str, Any]
 ) -> None:
     contracts = list_contracts()
-    _, whole = plan(contracts, ["--skip-unavailable"], lacking=[], home=home)
     status, found = plan(contracts, ["--skip-unavailable"], lacking=programs, home=home)
-    wanting = {
-        example.contract.id
-        for example in load_examples()
-        if programs[0] in example.contract.environment.tools
-    }
+    examples = [example.contract for example in load_examples()]
+    wanting = {contract.id for contract in examples if programs[0] in contract.environment.tools}
     assert wanting
     assert status == 0
     assert left_out(found) == left_out(whole) | wanting

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         verify_agent_names,
     )
     from repotrial.api._agents import AGENT_FORMS, AgentNameError, PredictionsError
+    from repotrial.api._availability import ContractsUnavailableError, LeftOut, choose_available
     from repotrial.api._catalogue import (
         ErrorEntry,
         UnknownErrorCodeError,
@@ -275,6 +276,7 @@ __all__ = [
     "ContractCheck",
     "ContractDescription",
     "ContractDirectoryMissingError",
+    "ContractsUnavailableError",
     "Cost",
     "CouldNotBeChecked",
     "CreatedContract",
@@ -304,6 +306,7 @@ __all__ = [
     "KeptItem",
     "KeptStream",
     "KeyDescription",
+    "LeftOut",
     "Level",
     "LoadedContract",
     "LockResult",
@@ -382,6 +385,7 @@ __all__ = [
     "certify_contract",
     "check_contract",
     "check_named_agent",
+    "choose_available",
     "compare_retrieval",
     "compare_runs",
     "conduct_trials",

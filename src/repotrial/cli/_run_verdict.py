@@ -105,13 +105,17 @@ def _print_failing(screen: Screen, result: CheckResult) -> None:
 def _print_notes(screen: Screen, card: ScoreCard) -> None:
     from repotrial.api import EventPointer
 
+    tags: dict[str, list[str]] = {}
     for tag in card.tags:
         attributes = ", ".join(f"{name} {value}" for name, value in tag.attributes.items())
         events = [place.seq for place in tag.evidence if isinstance(place, EventPointer)]
         places = ", ".join(f"event {seq}" for seq in events[:_MOST_LINES])
-        screen.line((f"  tag {tag.id}", "bold"), f"  {'/'.join(tag.gates)}  {attributes}  {places}".rstrip())
-    for note in card.review[:_MOST_LINES]:
-        screen.line(("  look at: ", "yellow"), f"{note.code}: {note.message}")
+        tags.setdefault(tag.id, []).append(f"{'/'.join(tag.gates)}  {attributes}  {places}".rstrip())
+    for name, found in tags.items():
+        screen.line((f"  tag {name}", "bold"), f"  {'; '.join(dict.fromkeys(found))}".rstrip())
+    notes = dict.fromkeys(f"{note.code}: {note.message}" for note in card.review)
+    for text in list(notes)[:_MOST_LINES]:
+        screen.line(("  look at: ", "yellow"), text)
     for remark in card.deviations:
         screen.line(("  deviation: ", "yellow"), f"{remark.code}: {remark.message}")
 

@@ -121,6 +121,7 @@ if TYPE_CHECKING:
         open_installation,
         read_pinned,
     )
+    from repotrial.sandbox._installation._level import check_machine
     from repotrial.sandbox._installation._program_tree import (
         InstallScriptError,
         NpmPrograms,
@@ -500,6 +501,7 @@ __all__ = [
     "build_doctor_report",
     "build_filter",
     "build_overlay_argv",
+    "check_machine",
     "check_requirements",
     "check_sealed",
     "copy_tree",

@@ -88,7 +88,7 @@ def _build_entry(run: JudgedRun) -> RunEntry:
         status=status,
         gates=card.gate_vector,
         score=card.graded.score if isinstance(card.graded, Graded) else None,
-        tags=tuple(tag.id for tag in card.tags),
+        tags=tuple(dict.fromkeys(tag.id for tag in card.tags)),
         started_at_us=evidence.manifest.started_at_us if isinstance(evidence.manifest, Manifest) else None,
         why=None if status == "success" else _find_why(run),
         is_stopped=status == "invalid" and find_stop(evidence) is not None,

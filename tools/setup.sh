@@ -32,6 +32,10 @@ need git git required
 need bwrap bubblewrap wanted
 need node nodejs wanted
 need gcc gcc wanted
+# runc first: podman depends on one of crun and runc, and crun refuses machines with both versions of control groups.
+need runc runc wanted
+need podman podman wanted
+need busybox busybox-static wanted
 
 python=$(find_python)
 "$python" -m venv --clear "$venv"

@@ -130,18 +130,18 @@ if TYPE_CHECKING:
         PypiPrograms,
         open_program_tree,
     )
-    from repotrial.sandbox._lean._kernel import (
+    from repotrial.sandbox._launch_server._kernel import (
         install_filter,
         receive_descriptor,
         send_descriptor,
     )
-    from repotrial.sandbox._lean._landlock import (
+    from repotrial.sandbox._launch_server._landlock import (
         LandlockRules,
         LandlockState,
         apply_landlock,
         read_landlock_abi,
     )
-    from repotrial.sandbox._lean._syscalls import (
+    from repotrial.sandbox._launch_server._syscalls import (
         PROBED,
         CallClass,
         Machine,

@@ -10,7 +10,7 @@ import contextlib
 import os
 from typing import Final
 
-from repotrial.sandbox._lean._processes import ProcessRow, ProcessTable, find_descendants, load_row
+from repotrial.sandbox._launch_server._processes import ProcessRow, ProcessTable, find_descendants, load_row
 
 __all__ = ["KeptTable"]
 

@@ -12,7 +12,7 @@ import os
 import select
 import struct
 
-from repotrial.sandbox._lean._kernel import control_process, refuse_new_privileges, system_call
+from repotrial.sandbox._launch_server._kernel import control_process, refuse_new_privileges, system_call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,9 +38,7 @@ __all__ = [
     "make_private_mounts",
     "move_tree",
     "open_tree",
-    "refuse_later_mounts",
     "show_to_itself",
-    "unshare_mounts",
     "unshare_processes",
 ]
 
@@ -51,6 +49,7 @@ _CAPABILITY_VERSION_3: Final = 0x20080522
 _CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWPID = 0x00020000, 0x10000000, 0x20000000
 _MS_REC, _MS_PRIVATE, _MS_SLAVE = 0x4000, 0x40000, 0x80000
 _MNT_DETACH: Final = 2
+_MS_NOSUID, _MS_NODEV = 2, 4
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 _OPEN_TREE_CLONE, _OPEN_TREE_CLOEXEC = 1, os.O_CLOEXEC
 _MOVE_MOUNT_F_EMPTY_PATH: Final = 4
@@ -172,8 +171,8 @@ def leave_mounts(places: Iterable[str]) -> None:
             continue
 
 
-def make_private_mounts() -> None:
-    """Enter a user and a mount namespace of our own. What the host mounts elsewhere later still appears.
+def make_private_mounts(staging: str) -> None:
+    """Enter a user and a mount namespace of our own, with an empty directory to mount things in.
 
     The maps keep our ids as they are, so that the power in this namespace ends with the next program.
     """
@@ -185,18 +184,8 @@ def make_private_mounts() -> None:
         file = os.open(f"/proc/self/{name}", os.O_WRONLY | os.O_CLOEXEC)
         os.write(file, text.encode())
         os.close(file)
-    hide_from_tracers()
-    system_call("mount", b"none", b"/", None, _MS_REC | _MS_SLAVE, None)
-
-
-def unshare_mounts() -> None:
-    """From here on nobody else sees what we mount."""
-    system_call("unshare", _CLONE_NEWNS)
-
-
-def refuse_later_mounts() -> None:
-    """See nothing of what others mount from here on."""
     system_call("mount", b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)
+    system_call("mount", b"tmpfs", staging.encode(), b"tmpfs", _MS_NOSUID | _MS_NODEV, b"mode=0755")
 
 
 def unshare_processes() -> None:

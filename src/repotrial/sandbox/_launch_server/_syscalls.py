@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from repotrial._core.errors import MachineError
-from repotrial.sandbox._lean._numbers import load_numbers
+from repotrial.sandbox._launch_server._numbers import load_numbers
 
 __all__ = [
     "GRANTABLE",

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from repotrial.sandbox._lean._kernel import build_buffer, system_call
+from repotrial.sandbox._launch_server._kernel import build_buffer, system_call
 
 __all__ = [
     "Entrance",

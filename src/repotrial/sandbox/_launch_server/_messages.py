@@ -12,7 +12,7 @@ from __future__ import annotations
 import marshal
 import os
 
-from repotrial.sandbox._lean._kernel import receive_with_descriptors, send_with_descriptors
+from repotrial.sandbox._launch_server._kernel import receive_with_descriptors, send_with_descriptors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

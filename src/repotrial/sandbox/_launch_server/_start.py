@@ -6,24 +6,22 @@ Needs nothing but the standard library (`_boot`).
 from __future__ import annotations
 
 import _socket
-import errno
 import fcntl
 import os
 
-from repotrial.sandbox._lean._confine import (
+from repotrial.sandbox._launch_server._confine import (
     close_all_but,
     close_on_execution,
     die_with,
     hide_from_tracers,
+    make_private_mounts,
     move_tree,
     open_tree,
-    refuse_later_mounts,
     unshare_processes,
 )
-from repotrial.sandbox._lean._enter import DEFAULT_SIGNALS, enter_sandbox
-from repotrial.sandbox._lean._furniture import STAGING, make_staging
-from repotrial.sandbox._lean._kernel import system_call
-from repotrial.sandbox._lean._messages import send_answer
+from repotrial.sandbox._launch_server._enter import DEFAULT_SIGNALS, enter_sandbox
+from repotrial.sandbox._launch_server._kernel import system_call
+from repotrial.sandbox._launch_server._messages import send_answer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +30,11 @@ if TYPE_CHECKING:
     Order = dict[str, Any]
     """A `StartOrder`, as it travels."""
 
-__all__ = ["data_slot", "start_sandbox"]
+__all__ = ["STAGING", "data_slot", "start_sandbox"]
+
+STAGING: Final = "/sys"
+"""Where trees are attached, out of sight of the host: this directory exists everywhere, and neither
+bubblewrap nor a sandbox needs what is in it."""
 
 _FIXED: Final = 6
 """So many descriptors always come along."""
@@ -47,7 +49,7 @@ def data_slot(index: int) -> int:
     return _FIRST_DATA_SLOT + index
 
 
-def start_sandbox(order: Order, descriptors: list[int], *, parent: int, obstacle: str) -> NoReturn:
+def start_sandbox(order: Order, descriptors: list[int], *, parent: int) -> NoReturn:
     """Start bubblewrap, which becomes a sandbox, and be the entrance to it.
 
     Args:
@@ -55,7 +57,6 @@ def start_sandbox(order: Order, descriptors: list[int], *, parent: int, obstacle
         descriptors: The channel to the harness, lifeline, ready, error, bubblewrap's options and the first
             program; then the small files, the trees, and the doors of control groups.
         parent: The launch server, with whom everything ends.
-        obstacle: Why the launch server has no furniture; empty where it has.
 
     Raises:
         OSError: A mount or a program is refused.
@@ -68,11 +69,9 @@ def start_sandbox(order: Order, descriptors: list[int], *, parent: int, obstacle
     os.dup2(standard[2], 2)
     die_with(parent)
     if order["is_staged"]:
-        if obstacle:
-            raise OSError(errno.EPERM, obstacle)
-        make_staging()
+        make_private_mounts(STAGING)
+        die_with(parent)
         _attach_trees(order, trees)
-        refuse_later_mounts()
     bubblewrap = _spawn(order, [*standard, *data])
     hide_from_tracers()
     # The ends of its pipes are its own: whoever waits for their closing must not wait for us.
@@ -110,23 +109,11 @@ def _attach_trees(order: Order, opened: list[int]) -> None:
     for index, (name, path, is_directory) in enumerate(order["trees"]):
         target = f"{STAGING}/{name}"
         _make_mount_point(target, is_directory=is_directory)
-        move_tree(opened[index] if opened else _open_same(path, order["identities"][index]), target)
+        move_tree(opened[index] if opened else open_tree(path), target)
     for name, *layers in order["overlays"]:
         target = f"{STAGING}/{name}"
         _make_mount_point(target, is_directory=True)
         _mount_overlay(target, *[f"{STAGING}/{layer}" for layer in layers])
-
-
-def _open_same(path: str, identity: tuple[int, int]) -> int:
-    """A tree that the harness could not open for us; refused where something else is there for us.
-
-    Where the host does not share its mounts, we see those of the moment when the launch server started.
-    """
-    tree = open_tree(path)
-    found = os.fstat(tree)
-    if (found.st_dev, found.st_ino) != identity:
-        raise OSError(errno.ESTALE, f"{path}: something else was mounted there when the harness started")
-    return tree
 
 
 def _mount_overlay(target: str, lower: str, upper: str, work: str) -> None:

@@ -13,11 +13,11 @@ from typing import Final
 
 __all__ = ["build_boot_argv"]
 
-_PACKAGE: Final = "repotrial.sandbox._lean"
+_PACKAGE: Final = "repotrial.sandbox._launch_server"
 _BOOT: Final = """\
 import importlib, sys, types
 root, module = sys.argv[1:3]
-for name in ("repotrial", "repotrial.sandbox", "repotrial.sandbox._lean"):
+for name in ("repotrial", "repotrial.sandbox", "repotrial.sandbox._launch_server"):
     package = types.ModuleType(name)
     package.__path__ = [root + "/" + name.replace(".", "/")]
     sys.modules[name] = package

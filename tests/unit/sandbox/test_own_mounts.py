@@ -1,11 +1,7 @@
-"""What all sandboxes of a harness have in common is nobody's to change, and carries nothing across."""
+"""Devices and settings are each sandbox's own: nothing inside changes them, and they carry nothing across."""
 
 from __future__ import annotations
 
-import errno
-import os
-import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import repotrial
-from repotrial.sandbox._lean import _furniture
 from repotrial.sandbox._levels._launcher import Launcher
 from repotrial.sandbox._levels._session import BubblewrapSandbox, Engine
 from repotrial.sandbox._machine._probe import find_engine
@@ -29,6 +24,7 @@ from support.harness import (
     require_sandboxes,
     start_harness,
 )
+from support.waiting import wait_until
 
 SOURCES = Path(repotrial.__file__).parents[1]
 TERMINAL = """
@@ -43,13 +39,28 @@ sys.stdout.write(" ".join(sorted(os.listdir("/dev/pts"))) + "\\n")
 SYSTEM_CALL = (
     "python3 -c 'import ctypes, sys; sys.exit(ctypes.CDLL(None)[sys.argv[1]](sys.argv[2].encode(), 2) != 0)'"
 )
-LEASE = """
-import fcntl, os, sys
-for name in ("passwd", "group", "hosts", "nsswitch.conf"):
-    try:
-        fcntl.fcntl(os.open(f"/etc/{name}", os.O_RDONLY), fcntl.F_SETLEASE, fcntl.F_WRLCK)
-    except OSError as error:
-        sys.stdout.write(f"{error.errno} ")
+OWN = ("/etc", "/etc/passwd", "/dev", "/dev/shm", "/dev/pts")
+HOLD_LOCK = """
+import fcntl, os, time
+fcntl.flock(os.open("{place}", os.O_RDONLY), fcntl.LOCK_EX)
+open("ready", "x")
+time.sleep(300)
+"""
+HOLD_LEASE = """
+import fcntl, os, signal, time
+signal.signal(signal.SIGIO, signal.SIG_IGN)
+fcntl.fcntl(os.open("/etc/passwd", os.O_RDONLY), fcntl.F_SETLEASE, fcntl.F_WRLCK)
+open("ready", "x")
+time.sleep(300)
+"""
+WATCH = """
+import ctypes, os
+watch = ctypes.CDLL(None).inotify_init()
+IN_OPEN = 0x20
+assert ctypes.CDLL(None).inotify_add_watch(watch, b"{place}", IN_OPEN) > 0
+open("ready", "x")
+os.read(watch, 4096)
+open("seen", "x")
 """
 
 
@@ -87,7 +98,7 @@ def test_there_are_the_usual_devices_and_no_others(sandbox: RemoteSandbox) -> No
     )
 
 
-def test_a_terminal_can_be_had_and_is_seen_by_nobody_else(
+def test_a_terminal_can_be_had_and_is_not_seen_elsewhere(
     harness: HarnessProcess, sandbox: RemoteSandbox
 ) -> None:
     with make_workspace(harness, {}) as path, harness.sandbox(path) as other:
@@ -110,18 +121,53 @@ def test_a_terminal_can_be_had_and_is_seen_by_nobody_else(
         "mount -o remount,rw,bind /dev",
         f"{SYSTEM_CALL} umount2 /dev/null",
         f"{SYSTEM_CALL} umount2 /etc",
-        "ls /sys/staging",
+        "ls /sys",
         "mknod /dev/shm/disk b 8 0",
     ],
 )
-def test_nobody_inside_rearranges_the_furniture(sandbox: RemoteSandbox, attack: str) -> None:
+def test_nothing_inside_changes_its_own_mounts(sandbox: RemoteSandbox, attack: str) -> None:
     ending = sandbox.shell(attack)["exit"]
     assert ending["kind"] == "exited"
     assert ending["code"] != 0
 
 
-def test_nobody_gets_a_lease_by_which_everybody_else_would_wait(sandbox: RemoteSandbox) -> None:
-    assert said(sandbox.python(LEASE)).split() == [str(errno.EAGAIN)] * 4
+def start_listener(sandbox: RemoteSandbox, workspace: Path, program: str) -> None:
+    """A program inside that goes on once it says so, by a file in its workspace."""
+    (workspace / "program.py").write_text(program, "utf-8")
+    sandbox.start("exec python3 program.py")
+    assert wait_until((workspace / "ready").exists), "the program inside is not ready"
+
+
+@pytest.mark.parametrize("place", OWN)
+def test_a_lock_is_not_seen_from_another_sandbox(
+    harness: HarnessProcess, sandbox: RemoteSandbox, place: str
+) -> None:
+    with make_workspace(harness, {}) as path, harness.sandbox(path) as other:
+        start_listener(other, path, HOLD_LOCK.format(place=place))
+        assert other.shell(f"flock --nonblock {place} true")["exit"] == {"kind": "exited", "code": 1}
+        assert sandbox.shell(f"flock --nonblock {place} true")["exit"] == {"kind": "exited", "code": 0}
+
+
+@pytest.mark.parametrize("place", OWN)
+def test_opening_a_file_is_not_seen_from_another_sandbox(
+    harness: HarnessProcess, sandbox: RemoteSandbox, place: str
+) -> None:
+    with make_workspace(harness, {}) as path, harness.sandbox(path) as other:
+        start_listener(other, path, WATCH.format(place=place))
+        opened = f"import os; os.close(os.open({place!r}, os.O_RDONLY))"
+        sandbox.python(opened)
+        assert not (path / "seen").exists()
+        other.python(opened)
+        assert wait_until((path / "seen").exists), "the watch does not even see its own sandbox"
+
+
+def test_a_lease_on_a_setting_keeps_no_other_sandbox_waiting(
+    harness: HarnessProcess, sandbox: RemoteSandbox
+) -> None:
+    with make_workspace(harness, {}) as path, harness.sandbox(path) as other:
+        start_listener(other, path, HOLD_LEASE)
+        # The kernel lets an open wait for the holder of a lease, 45 seconds by default.
+        assert "sandbox" in said(sandbox.shell("cat /etc/passwd", timeout_seconds=20))
 
 
 def test_settings_are_those_that_every_sandbox_has(sandbox: RemoteSandbox) -> None:
@@ -133,35 +179,14 @@ def test_settings_are_those_that_every_sandbox_has(sandbox: RemoteSandbox) -> No
     assert not shown & {"shadow", "hostname", "machine-id", "resolv.conf", "fstab"}
 
 
-def test_where_no_namespace_may_be_made_the_server_stays_where_it_is_and_says_why() -> None:
-    if shutil.which("unshare") is None:
-        pytest.skip("no unshare(1): a namespace without namespaces cannot be made")
+def test_numbers_of_namespaces_that_were_left_are_not_held_against_a_later_one() -> None:
+    # As soon as a namespace is empty, the kernel gives its number to the next.
     code = (
         "import os, sys\n"
         f"sys.path.insert(0, {str(SOURCES)!r})\n"
-        "from repotrial.sandbox._lean._furniture import rehearse_furnishing\n"
-        "before = os.readlink('/proc/self/ns/user')\n"
-        "print(rehearse_furnishing())\n"
-        "assert os.readlink('/proc/self/ns/user') == before\n"
-    )
-    script = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$0" -c "$1"'
-    done = subprocess.run(
-        ["unshare", "--user", "--map-root-user", "sh", "-c", script, sys.executable, code],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "unshare" in done.stdout
-
-
-def test_numbers_of_namespaces_that_were_left_are_not_held_against_anybody() -> None:
-    # As soon as nobody lives in one, the kernel gives its number to the next.
-    code = (
-        "import os, sys\n"
-        f"sys.path.insert(0, {str(SOURCES)!r})\n"
-        "from repotrial.sandbox._lean import _confine, _furniture\n"
+        "from repotrial.sandbox._launch_server import _confine\n"
         "before = dict(_confine.find_own_namespaces())\n"
-        "_furniture.furnish()\n"
+        "_confine.make_private_mounts('/sys')\n"
         "after = _confine.find_own_namespaces()\n"
         "for name in ('mnt', 'user'):\n"
         "    assert after[name] == os.stat(f'/proc/self/ns/{name}').st_ino != before[name]\n"
@@ -180,8 +205,3 @@ def test_many_sandboxes_at_once_are_not_in_each_others_way() -> None:
                 opened.run(CommandSpec(argv=("/bin/true",)))
 
         assert [*pool.map(visit, range(120))] == [None] * 120
-
-
-def test_a_rehearsal_that_was_killed_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_furniture, "furnish", lambda: os.kill(os.getpid(), signal.SIGKILL))
-    assert "status" in _furniture.rehearse_furnishing()

@@ -27,7 +27,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from repotrial.sandbox._lean._syscalls import Machine
+from repotrial.sandbox._launch_server._syscalls import Machine
 
 __all__ = ["READY", "build_idle_program"]
 

@@ -13,8 +13,8 @@ import socket
 from collections.abc import Sequence
 from typing import Any, Final
 
-from repotrial.sandbox._lean._kernel import install_filter, refuse_new_privileges, send_descriptor
-from repotrial.sandbox._lean._landlock import LandlockRules, apply_landlock
+from repotrial.sandbox._launch_server._kernel import install_filter, refuse_new_privileges, send_descriptor
+from repotrial.sandbox._launch_server._landlock import LandlockRules, apply_landlock
 
 __all__ = ["main", "obey"]
 

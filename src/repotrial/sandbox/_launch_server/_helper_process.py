@@ -13,8 +13,8 @@ import socket
 from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
-from repotrial.sandbox._lean._kernel import system_call
-from repotrial.sandbox._lean._namespaces import (
+from repotrial.sandbox._launch_server._kernel import system_call
+from repotrial.sandbox._launch_server._namespaces import (
     cover,
     enter_namespace,
     listen_inside,

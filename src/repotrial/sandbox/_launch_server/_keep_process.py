@@ -20,11 +20,11 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
-from repotrial.sandbox._lean._confine import adopt_orphans, close_on_execution, join_cgroups
-from repotrial.sandbox._lean._kept_table import KeptTable
-from repotrial.sandbox._lean._messages import receive_order, send_answer
-from repotrial.sandbox._lean._processes import TreeKiller
-from repotrial.sandbox._lean._restrict_process import obey
+from repotrial.sandbox._launch_server._confine import adopt_orphans, close_on_execution, join_cgroups
+from repotrial.sandbox._launch_server._kept_table import KeptTable
+from repotrial.sandbox._launch_server._messages import receive_order, send_answer
+from repotrial.sandbox._launch_server._processes import TreeKiller
+from repotrial.sandbox._launch_server._restrict_process import obey
 
 __all__ = ["main"]
 

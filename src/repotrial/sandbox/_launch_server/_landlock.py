@@ -10,7 +10,7 @@ import os
 import stat
 from typing import Final, NamedTuple
 
-from repotrial.sandbox._lean._kernel import build_buffer, refuse_new_privileges, system_call
+from repotrial.sandbox._launch_server._kernel import build_buffer, refuse_new_privileges, system_call
 
 __all__ = ["LandlockRules", "LandlockState", "apply_landlock", "read_landlock_abi"]
 

@@ -19,7 +19,7 @@ import resource
 import select
 import struct
 
-from repotrial.sandbox._lean._confine import (
+from repotrial.sandbox._launch_server._confine import (
     adopt_orphans,
     close_all_but,
     close_on_execution,
@@ -29,8 +29,8 @@ from repotrial.sandbox._lean._confine import (
     hide_from_tracers,
     join_cgroups,
 )
-from repotrial.sandbox._lean._kernel import install_filter
-from repotrial.sandbox._lean._messages import receive_order, send_answer
+from repotrial.sandbox._launch_server._kernel import install_filter
+from repotrial.sandbox._launch_server._messages import receive_order, send_answer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

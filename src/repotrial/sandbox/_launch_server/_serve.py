@@ -19,7 +19,7 @@ import os
 import select
 import sys
 
-from repotrial.sandbox._lean._confine import (
+from repotrial.sandbox._launch_server._confine import (
     adopt_orphans,
     close_all_but,
     drop_account,
@@ -28,11 +28,10 @@ from repotrial.sandbox._lean._confine import (
     hide_from_tracers,
     leave_mounts,
 )
-from repotrial.sandbox._lean._enter import ignore_signal
-from repotrial.sandbox._lean._furniture import FURNITURE, furnish, rehearse_furnishing
-from repotrial.sandbox._lean._kernel import system_call
-from repotrial.sandbox._lean._messages import receive_order, send_answer
-from repotrial.sandbox._lean._start import start_sandbox
+from repotrial.sandbox._launch_server._enter import ignore_signal
+from repotrial.sandbox._launch_server._kernel import system_call
+from repotrial.sandbox._launch_server._messages import receive_order, send_answer
+from repotrial.sandbox._launch_server._start import STAGING, start_sandbox
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ else:
 __all__ = ["main"]
 
 _NAME: Final = "repotrial"
-_NOT_SHOWN: Final = (FURNITURE, "/dev/hugepages", "/dev/mqueue", "/dev/pts", "/dev/shm")  # noqa: S108 - left
+_NOT_SHOWN: Final = (STAGING, "/dev/hugepages", "/dev/mqueue", "/dev/pts", "/dev/shm")  # noqa: S108 - left
 """Where the host mounts things of which no sandbox is shown any; those that it has, it has of its own."""
 
 
@@ -63,9 +62,6 @@ def main(arguments: Sequence[str]) -> None:
     if not os.geteuid():
         leave_mounts(_NOT_SHOWN)
         drop_account(uid, gid)
-    obstacle = rehearse_furnishing()
-    if not obstacle:
-        furnish()
     hide_from_tracers()
     adopt_orphans()
     # The first use resolves names and numbers; children inherit what is resolved, and fewer pages change.
@@ -75,12 +71,11 @@ def main(arguments: Sequence[str]) -> None:
     gc.collect()
     gc.freeze()
     gc.disable()
-    _Server(control, harness, obstacle).serve()
+    _Server(control, harness).serve()
 
 
 class _Server:
-    def __init__(self, control: int, harness: int, obstacle: str) -> None:
-        self._obstacle = obstacle
+    def __init__(self, control: int, harness: int) -> None:
         self._control = _socket.socket(fileno=control)
         self._harness = harness
         self._children: dict[int, int] = {}
@@ -149,7 +144,7 @@ class _Server:
             # The handler stays: it does nothing, and what is executed loses it.
             _signal.set_wakeup_fd(-1)
             close_all_but(descriptors)
-            start_sandbox(order, descriptors, parent=server, obstacle=self._obstacle)
+            start_sandbox(order, descriptors, parent=server)
         except BaseException as error:  # noqa: BLE001 - told to the harness; there is nobody else to see it
             sys.stderr.write(f"{error}\n")
             sys.stderr.flush()

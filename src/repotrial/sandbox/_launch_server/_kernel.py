@@ -13,7 +13,7 @@ import os
 import struct
 import sys
 
-from repotrial.sandbox._lean._numbers import load_numbers
+from repotrial.sandbox._launch_server._numbers import load_numbers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from repotrial.authoring import (
     lock_contract,
 )
 from repotrial.authoring._swebench_instance import parse_node_id
+from repotrial.change import read_change
 from repotrial.contract import GitRepository, Inventory, LoadedContract, load_contract
-from repotrial.policy import read_change
 from support.repositories import RepositoryMaker
 from support.swebench import (
     BASE,
@@ -158,7 +158,7 @@ class _Moded:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.maker = RepositoryMaker(path)
-        files = {
+        files: dict[str | bytes, str | bytes] = {
             "bin/clamp": "#!/bin/sh\nexec python -m clamp\n",
             "clamp/bounds.py": "LOW = 0\nHIGH = 9\n" * 20,
         }

@@ -11,13 +11,13 @@ export REPOTRIAL_AGENT_CACHE ?= $(CURDIR)/.agent-cache
 AGENTS := pi goose codex claude-code mini-swe-agent
 REAL := tests/scenario/test_agent_install.py tests/scenario/test_real_agents.py
 
-.PHONY: help setup lint format types layers agents unit real coverage wheel test certify demo bench docs lock clean
+.PHONY: help setup lint format types layers agents unit real coverage wheel fresh test certify demo bench docs lock house clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
 
-$(VENV)/.ready: requirements/dev.lock pyproject.toml tools/setup.sh
-	@tools/setup.sh $(VENV)
+$(VENV)/.ready: requirements/dev.lock pyproject.toml tools/setup.sh tools/install_lock.sh
+	@tools/setup.sh $(VENV) 2>&1 | tools/heartbeat.sh setup
 	@touch $@
 
 setup: $(VENV)/.ready ## virtual environment with the locked dependencies
@@ -52,21 +52,27 @@ coverage: setup ## all tests again, slower: fails below the agreed share
 wheel: setup ## build sdist and wheel, install the wheel into a clean environment, try it
 	tools/try_wheel.sh $(VENV)
 
+fresh: ## a clean clone of the last commit as a new user, with empty home and caches: sets itself up, runs the demo
+	tools/fresh.sh
+
 test: setup ## everything that must hold, with the time of each part
-	tools/test.sh
+	@tools/test.sh 2>&1 | tools/heartbeat.sh test
 
 certify: setup ## certify every example anew, with this machine's key (minutes; `make test` does one for each language)
 	tools/fetch_examples.sh $(VENV)
 	$(BIN)/repotrial contract certify examples/contracts/* --jobs $$(nproc)
 
 demo: setup ## the main job, on the examples
-	tools/demo.sh $(VENV)
+	@tools/demo.sh $(VENV) 2>&1 | tools/heartbeat.sh demo
 
 bench: setup ## speed as ratios against peers, side by side
 	$(BIN)/python -m bench
 
 docs: setup ## write the generated pages and schemas anew
 	$(BIN)/python tools/generate.py
+
+house: setup ## measure the source tree: sizes of rooms, names, exports
+	$(BIN)/python tools/house.py
 
 lock: setup ## resolve the dependencies anew
 	tools/lock.sh

@@ -15,8 +15,8 @@ from typing import Final
 from bench.supervisor import Overhead
 from repotrial.sandbox import Capabilities, CommandSpec, Level, SandboxSpec, open_sandbox
 from repotrial.sandbox._identity import find_identity
-from repotrial.sandbox._lean._idle import build_idle_program
-from repotrial.sandbox._lean._syscalls import find_machine
+from repotrial.sandbox._launch_server._idle import build_idle_program
+from repotrial.sandbox._launch_server._syscalls import find_machine
 from repotrial.sandbox._levels._session import Engine
 from repotrial.sandbox._machine._probe import find_engine
 from repotrial.sandbox._model import OverlayMount

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What RepoTrial does, on its own examples: contracts, trials, verdicts, evidence. Leaves everything in demo-out/.
 # No key and no network at run time: packages are fetched once, into a cache of the demo's own.
-# Work that does not need other work begins at once, in lanes; what it said is shown in the order of this file.
+# One line for each thing that holds; all of a command's output where it does not, and in demo-out/said/.
 set -euo pipefail
 bin=$1/bin
 out=demo-out
@@ -12,41 +12,27 @@ export COLUMNS=${COLUMNS:-140}
 SECONDS=0
 
 say() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
-run() { printf '\033[2m$ %s\033[0m\n' "${*/$bin\//}"; "$@"; }
-expect_failure() {
-    printf '\033[2m$ %s\033[0m\n' "${*/$bin\//}"
-    if "$@"; then echo "demo: this should have been refused" >&2; exit 1; fi
+name_command() { printf '\033[2m$ repotrial %s\033[0m\n' "$1"; }
+# keep NAME WORDS…: runs the command, and keeps what it says.
+keep() { "$bin/repotrial" "${@:2}" >"$out/said/$1.txt" 2>&1; }
+fail() {
+    cat "$out/said/$1.txt" >&2
+    echo "demo: this should have been otherwise: $1" >&2
+    exit 1
+}
+# holds NAME SHOWN WORDS…: the lines of a pattern out of what the command says, all of it if it fails.
+holds() {
+    keep "$1" "${@:3}" || fail "$1"
+    grep -E "$2" "$out/said/$1.txt" || fail "$1"
 }
 
-# tell NAME COMMAND…: a step of a lane, to be shown later.
-tell() {
-    local name=$1 word=done
-    shift
-    "$@" >"$out/said/$name" 2>"$out/said/$name.progress" || word=failed
-    mv "$out/said/$name" "$out/said/$name.$word"
-}
 lanes=()
-# begin LANE: a function whose steps follow each other, beside everything else.
+# begin LANE: a function that works beside everything else; `finish` waits for it.
 begin() {
     set -m
-    "$1" &
+    "$@" &
     lanes+=($!)
     set +m
-}
-# show NAME: what a step said, as soon as it has.
-show() {
-    local said=$out/said/$1
-    until [ -e "$said.done" ] || [ -e "$said.failed" ]; do
-        jobs -r | grep -q . || break
-        sleep 0.2
-    done
-    if [ -e "$said.done" ]; then
-        cat "$said.done"
-        return
-    fi
-    cat "$said.progress" "$said.failed" "$said" 2>/dev/null >&2 || true
-    echo "demo: $1 did not come to its end" >&2
-    exit 1
 }
 cache=$(mktemp -d "${TMPDIR:-/tmp}/repotrial-demo-XXXXXX")
 chmod 755 "$cache"
@@ -58,112 +44,112 @@ clean_up() {
 }
 trap clean_up EXIT
 
-certified=(textkit-wide-chars reclog-recovery)
-tried=(feedmill-upgrade spoolq-hardening stockbook-quantities tillbook-state)
-
 certify_two() {
-    local name
-    for name in "${certified[@]}"; do
-        cp -r "examples/contracts/$name" "$out/$name"
-        tell "certify-$name" run "$bin/repotrial" contract certify "$out/$name" --quick --jobs 2 --cache "$cache"
-    done
-    tell certificates show_certificates
+    mkdir "$out/certified"
+    cp -r examples/contracts/{textkit-wide-chars,reclog-recovery} "$out/certified"
+    keep certify contract certify "$out"/certified/* --quick --jobs 2 --skip-unavailable --cache "$cache"
 }
-show_certificates() {
-    local contract
-    for contract in "${contracts[@]}"; do
-        [[ " ${certified[*]} " = *" $(basename "$contract") "* ]] && continue
-        printf '%-26s ' "$(basename "$contract")"
-        "$bin/repotrial" contract show "$contract" | grep -m 1 -oE 'certified \(.*|not certified.*|no certificate.*' || echo "no certificate"
-    done
-}
-# try_on NAME JOBS: six agents on one contract, in the order of their names.
-try_on() {
-    local agents=(--agent noop --agent reference) script said=$out/said/$1.all
-    for script in examples/agents/"$1"/*.sh; do agents+=(--agent "script:$script"); done
-    run "$bin/repotrial" run start "examples/contracts/$1" "${agents[@]}" --jobs "$2" --runs "$out/runs" --cache "$cache" >"$said"
-    sed -n -e 1p -e '/^contract /p' "$said"
-    grep "^$1 " "$said" | sort
-    grep -E '^[0-9]+ runs:' "$said"
-}
-try_agents() {
-    local name
-    for name in "${tried[@]}"; do
-        # The tests of one contract wait for time to pass.
-        tell "try-$name" try_on "$name" "$([ "$name" = spoolq-hardening ] && echo 6 || echo 2)"
-    done
-}
+
 # A real agent is fetched, if a registry answers in time, and kept for the next demo.
 agents_cache=${REPOTRIAL_AGENT_CACHE:-$PWD/.agent-cache}
-try_real_agent() {
-    { install_agent pi || install_agent goose; } >"$out/agent-install.txt" 2>&1 || true
-    tell real-agent let_it_work
-}
 install_agent() { timeout 60 "$bin/repotrial" agent install "$1" --cache "$agents_cache"; }
-let_it_work() {
-    local installed agent script runs
-    installed=$("$bin/repotrial" agent list --cache "$agents_cache" --json | "$bin/python" -c \
-        'import json, sys; print(*(agent["name"] for agent in json.load(sys.stdin) if agent["is_installed"]))')
-    case " $installed " in *" pi "*) agent=pi ;; *" goose "*) agent=goose ;; *) agent= ;; esac
-    if [ -z "$agent" ]; then
-        echo "(left out: no real agent could be installed here within a minute; see $out/agent-install.txt)"
+try_real_agent() {
+    local agent script
+    for agent in pi goose; do
+        install_agent "$agent" >>"$out/said/agent-install.txt" 2>&1 || continue
+        echo "$agent" >"$out/said/agent.txt"
+        for script in honest wrong; do
+            keep "agent-$script" run start examples/contracts/querycache-stale --agent "$agent" --runs "$out/$agent-$script" \
+                --upstream "script:examples/agents/querycache-stale/$script.toml" --cache "$agents_cache" || true
+        done
         return
-    fi
-    for script in honest wrong; do
-        runs=$([ "$script" = honest ] && echo "$out/runs" || echo "$out/misled")
-        run "$bin/repotrial" run start examples/contracts/querycache-stale --agent "$agent" \
-            --upstream "script:examples/agents/querycache-stale/$script.toml" --runs "$runs" --cache "$agents_cache" \
-            | grep -vE '^ +[0-9.]+s ' || echo "(could not be conducted here)"
     done
 }
 
 say "The example contracts are sound, and their pins hold"
-tools/fetch_examples.sh "$1" || echo "(one example needs a package archive that could not be fetched; it is left out)"
+tools/fetch_examples.sh "$1" >"$out/said/fetch.txt" 2>&1 || tail -n 1 "$out/said/fetch.txt"
 contracts=()
 for contract in examples/contracts/*; do
     archive=$(sed -n 's|^source = "\(vendor/.*\)"$|\1|p' "$contract/contract.toml")
     if [ -z "$archive" ] || [ -e "$contract/$archive" ]; then contracts+=("$contract"); fi
 done
-run "$bin/repotrial" contract check "${contracts[@]}"
-run "$bin/repotrial" contract lock --check "${contracts[@]}"
+name_command 'contract check examples/contracts/*'
+holds check '^[0-9]+ contracts:' contract check "${contracts[@]}"
+name_command 'contract lock --check examples/contracts/*'
+holds lock '^[0-9]+ contracts:' contract lock --check "${contracts[@]}"
 
 say "What this machine can isolate"
-if ! run "$bin/repotrial" doctor; then
+name_command doctor
+if ! keep doctor doctor; then
+    cat "$out/said/doctor.txt"
     echo "(trials need a sandbox: see the fixes above; \`repotrial doctor --fix\` installs what it may)"
     exit 0
 fi
+grep '^best' "$out/said/doctor.txt"
 begin certify_two
-begin try_agents
+certifying=$!
 begin try_real_agent
+trying=$!
 
-say "Two contracts are certified: the snapshot fails, the reference passes, cheats do not"
-for name in "${certified[@]}"; do show "certify-$name"; done
-say "The certificates that the other examples came with"
-show certificates
+say "Six agents on four contracts; each contract has its own honest, wrong, cheating and breaking script"
+agents=(--agent noop --agent reference)
+for script in honest wrong cheat breaker; do agents+=(--agent "script:examples/agents/{contract}/$script.sh"); done
+name_command "run start examples/contracts/{feedmill-upgrade,spoolq-hardening,stockbook-quantities,tillbook-state} \\
+    --agent noop --agent reference --agent 'script:examples/agents/{contract}/honest.sh' \\
+    --agent 'script:examples/agents/{contract}/wrong.sh' --agent 'script:examples/agents/{contract}/cheat.sh' \\
+    --agent 'script:examples/agents/{contract}/breaker.sh' --jobs 4 --skip-unavailable --runs $out/runs"
+"$bin/repotrial" run start examples/contracts/{feedmill-upgrade,spoolq-hardening,stockbook-quantities,tillbook-state} \
+    "${agents[@]}" --jobs 4 --skip-unavailable --runs "$out/runs" --cache "$cache" 2>&1 | tee "$out/said/trials.txt" |
+    grep --line-buffered -E '\([0-9]+ of [0-9]+\)$|^left out|^[0-9]+ runs:' || fail trials
 
-say "Six agents on four contracts"
-for name in "${tried[@]}"; do show "try-$name"; done
+say "All verdicts: patch validity (G1), build (G2), acceptance (G3), safety (G4)"
+"$bin/repotrial" run list "$out/runs" >"$out/said/list.txt"
+name_command "run summary $out/runs --page $out/summary.html"
+keep summary run summary "$out/runs" --page "$out/summary.html" || fail summary
+sed '/^what it took/,$d' "$out/said/summary.txt"
 
-say "A real agent: its own program in a sandbox, with a script in the place of its model"
-show real-agent
-
-say "All verdicts: patch validity, build, acceptance, safety"
-run "$bin/repotrial" run list "$out/runs"
-run "$bin/repotrial" run summary "$out/runs"
-
-say "Why the cheat failed, in the record's own words; and as a page"
+say "Why the cheat failed, in the record's own words"
 cheat=$(ls -d "$out"/runs/tillbook-state-cheat-*)
-run "$bin/repotrial" run show "$cheat" --verdict
-run "$bin/repotrial" run page "$cheat" -o "$out/cheat.html"
+name_command "run show $cheat --verdict"
+"$bin/repotrial" run show "$cheat" --verdict
+keep page run page "$cheat" -o "$out/cheat.html" || fail page
 
 say "The record holds, and the same change gets the same verdict again"
-run "$bin/repotrial" run verify "$out"/runs/*
-run "$bin/repotrial" run replay "$(ls -d "$out"/runs/tillbook-state-honest-*)" \
-    --contract examples/contracts/tillbook-state --runs "$out/replays" --cache "$cache"
+name_command "run verify $out/runs"
+holds verify '^[0-9]+ runs:' run verify "$out/runs"
+honest=$(ls -d "$out"/runs/tillbook-state-honest-*)
+name_command "run replay $honest --contract examples/contracts/tillbook-state"
+holds replay '^same|^  the' run replay "$honest" --contract examples/contracts/tillbook-state --runs "$out/replays" --cache "$cache"
 
-say "The same record after somebody gave it a few passing tests"
+say "The cheat's record with a few more passing tests written into it is refused"
 cp -r "$cheat" "$out/forged"
 sed -i 's/"passed_count":[0-9]*/"passed_count":99/' "$out/forged/trace.jsonl"
-expect_failure "$bin/repotrial" run verify "$out/forged"
+name_command "run verify $out/forged"
+if keep forged run verify "$out/forged"; then fail forged; fi
+grep -E '^does not hold|tampered' "$out/said/forged.txt"
 
-say "Done, in $SECONDS seconds. Look at $out/cheat.html in a browser; runs are in $out/runs; the documentation starts at docs/README.md"
+say "Two contracts are certified: the snapshot fails, the reference passes, known cheats are refused"
+name_command "contract certify $out/certified/* --quick --jobs 2 --skip-unavailable"
+wait "$certifying" || fail certify
+grep -E '^(certified|left out)' "$out/said/certify.txt"
+echo "$(grep -cE ' holds ' "$out/said/certify.txt") rules hold, $(grep -cE ' refused ' "$out/said/certify.txt") cheats are refused"
+
+say "A real agent: its own program in a sandbox, with a script in the place of its model"
+wait "$trying" || fail agent-install
+if [ -e "$out/said/agent.txt" ]; then
+    for script in honest wrong; do
+        name_command "run start examples/contracts/querycache-stale --agent $(<"$out/said/agent.txt") --upstream script:examples/agents/querycache-stale/$script.toml"
+        grep '^querycache-stale ' "$out/said/agent-$script.txt" || echo "(could not be conducted here: see $out/said/agent-$script.txt)"
+    done
+else
+    echo "(left out: no real agent could be installed here within a minute; see $out/said/agent-install.txt)"
+fi
+
+say "Done, in $SECONDS seconds"
+cat <<NEXT
+The cheat as a page:    $out/cheat.html
+All runs as a page:     $out/summary.html
+Runs, one by one:       $1/bin/repotrial run list $out/runs
+What commands printed:  $out/said/
+Try it yourself:        docs/tutorial/first-contract.md, and docs/README.md for the rest
+NEXT

@@ -32,10 +32,12 @@ need git git required
 need bwrap bubblewrap wanted
 need node nodejs wanted
 need gcc gcc wanted
+# runc first: podman depends on one of crun and runc, and crun refuses machines with both versions of control groups.
+need runc runc wanted
+need podman podman wanted
+need busybox busybox-static wanted
 
 python=$(find_python)
 "$python" -m venv --clear "$venv"
-# Modules are compiled when they are first imported, and most never are.
-"$venv/bin/pip" install --quiet --no-deps --require-hashes --no-compile -r requirements/dev.lock
-"$venv/bin/pip" install --quiet --no-deps --no-build-isolation -e .
+tools/install_lock.sh "$venv" requirements/dev.lock -e .
 tools/fetch_examples.sh "$venv" || true # without it, what needs the archive is skipped

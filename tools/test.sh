@@ -27,16 +27,16 @@ run_beside agents &
 beside+=($!)
 run_tier lint
 run_tier layers
-run_beside types wheel &
+run_beside types wheel fresh &
 beside+=($!)
 run_tier unit || true
 run_tier real || true
 wait "${beside[@]}"
 beside=()
-for tier in agents types wheel; do
+for tier in agents types wheel fresh; do
     echo "== $tier"
     cat "$said/$tier"
 done
-echo "== seconds of each tier (agents, types and wheel ran beside the others); $SECONDS in all"
+echo "== seconds of each tier (agents, types, wheel and fresh ran beside the others); $SECONDS in all"
 column -t "$times" 2>/dev/null || cat "$times"
 ! grep -q ' FAILED$' "$times"

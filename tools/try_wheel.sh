@@ -5,9 +5,7 @@ venv=$1
 rm -rf dist .wheel-venv
 "$venv/bin/python" -m build --no-isolation --outdir dist . >/dev/null
 "$venv/bin/python" -m venv .wheel-venv
-.wheel-venv/bin/pip install --quiet --no-deps --require-hashes -r requirements/runtime.lock
-.wheel-venv/bin/pip install --quiet --no-deps dist/repotrial-*.whl
-.wheel-venv/bin/pip check >/dev/null
+tools/install_lock.sh .wheel-venv requirements/runtime.lock dist/repotrial-*.whl
 # From another folder, so that nothing is taken from the source tree by accident.
 root=$PWD
 cd /

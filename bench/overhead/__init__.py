@@ -19,7 +19,7 @@ __all__ = ["RunOverhead", "bench_overhead"]
 
 _RUNS: Final = 200
 _ROUNDS: Final = 3
-_GOAL: Final = 1.5
+_GOAL: Final = 1.3
 _GROWTH_GOAL: Final = 1.05
 """Of the harness's memory between the 50th run of a round and its last."""
 

@@ -10,13 +10,11 @@ from typing import Final
 
 import pytest
 
-from repotrial._core.digest import digest_bytes
 from repotrial.contract import Check, Inventory, ResultFile, Runner
 from repotrial.run._accept._execute import mix_in_twins
 from repotrial.run._accept._judge import RunnerRecord, judge_twinned
-from repotrial.run._accept._oracle import OracleFile
+from repotrial.run._accept._mix import OracleFile
 from repotrial.run._results import merge_results, parse_results
-from repotrial.sandbox import CommandResult, StreamCapture, Usage
 from repotrial.trace import CheckOutcome, Exited, Passed
 
 PRODUCT: Final = """
@@ -137,16 +135,14 @@ def execute(root: Path) -> RunnerRecord:
     done = subprocess.run(
         [*command, f"--junitxml={report}", "acceptance"], cwd=root, capture_output=True, check=False
     )
-    nothing = StreamCapture(prefix=b"", digest=digest_bytes(b""), length_bytes=0)
     return RunnerRecord(
         runner=Runner(run="true", results=(ResultFile(format="junit", path="junit.xml"),)),
-        result=CommandResult(
-            exit=Exited(code=done.returncode),
-            cause="ended",
-            stdout=nothing,
-            stderr=nothing,
-            usage=Usage(wall_us=1),
-        ),
+        exit=Exited(code=done.returncode),
+        cause="ended",
+        wall_us=1,
+        stdout=b"",
+        stdout_bytes=0,
+        stderr=b"",
         files={"junit.xml": report.read_bytes()},
     )
 

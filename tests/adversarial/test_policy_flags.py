@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from repotrial.policy import AddedLine, ChangedFile, ChangeKind, ChangeView, ReviewFlag, find_review_flags
+from repotrial.change import AddedLine, ChangedFile, ChangeKind, ChangeView
+from repotrial.policy import ReviewFlag, find_review_flags
 
 
 def _find(source: str, *, path: str = "a.py", kind: ChangeKind = "modified") -> tuple[ReviewFlag, ...]:

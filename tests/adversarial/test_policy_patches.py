@@ -7,7 +7,7 @@ import zlib
 
 import pytest
 
-from repotrial.policy import PatchLimits, PatchUnreadableError, read_change
+from repotrial.change import PatchLimits, PatchUnreadableError, read_change
 
 _INDEX = b"index 1111111..2222222 100644\n"
 

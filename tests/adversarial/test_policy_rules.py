@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from repotrial.change import PolicyGlobError, read_change
 from repotrial.contract import Policy, Violations
-from repotrial.policy import PolicyGlobError, check_change, read_change, split_change
+from repotrial.policy import check_change, split_change
 from support.git_patches import Entry, Tree, commit_trees, execute_git, make_patch, read_tree, write_tree
 
 _POLICY = Policy(protected=("**/conftest.py", "tests/**", "setup.cfg", "caf\u00e9.py"))

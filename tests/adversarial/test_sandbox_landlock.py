@@ -19,7 +19,7 @@ import pytest
 
 from adversarial.test_sandbox_escapes import make_attempts
 from repotrial.sandbox._label import parse_label
-from repotrial.sandbox._lean._landlock import read_landlock_abi
+from repotrial.sandbox._launch_server._landlock import read_landlock_abi
 from repotrial.sandbox._workspace import remove_tree
 from support.harness import (
     HARNESSES,

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from repotrial.sandbox._lean._syscalls import build_numbers, find_machine
+from repotrial.sandbox._launch_server._syscalls import build_numbers, find_machine
 from repotrial.sandbox._levels._stages import (
     KillWriters,
     MaskError,

@@ -11,10 +11,10 @@ from typing import get_args
 
 import pathspec
 import pytest
-from unidiff.patch import PatchSet
 
 from repotrial.api import check_contract
 from repotrial.authoring import CertificateUntrusted, check_certificate
+from repotrial.change import scan_patch
 from repotrial.contract import ArchiveRepository, Check, TaskKind, load_contract
 from repotrial.run._accept._mix import mix_in_negatives
 from repotrial.run._accept._oracle import list_oracle_files
@@ -156,13 +156,7 @@ def test_the_gates_and_ceilings_are_declared(example: Example) -> None:
 @each_example
 def test_the_statement_gives_nothing_away(example: Example) -> None:
     told = {line.strip() for line in example.statement.splitlines()}
-    added = {
-        line.value.strip()
-        for file in PatchSet(example.reference.read_text("utf-8"))
-        for hunk in file
-        for line in hunk
-        if line.is_added
-    }
+    added = {line.strip() for file in scan_patch(example.reference.read_bytes()) for line in file.added}
     # Shorter lines are brackets and keywords, which say nothing.
     assert not {line for line in added & told if len(line) > 5}
     hidden = [
@@ -178,7 +172,7 @@ def test_the_statement_gives_nothing_away(example: Example) -> None:
 @each_example
 def test_the_reference_touches_only_writable_paths(example: Example) -> None:
     policy = example.contract.policy
-    paths = {file.path for file in PatchSet(example.reference.read_text("utf-8"))}
+    paths = {path for file in scan_patch(example.reference.read_bytes()) for path in file.paths}
     assert 1 <= len(paths) <= (policy.max_files_changed or 0)
     assert paths == set(pathspec.GitIgnoreSpec.from_lines(policy.writable).match_files(paths))
     assert not set(pathspec.GitIgnoreSpec.from_lines(policy.protected).match_files(paths))

@@ -269,14 +269,14 @@ def test_another_model_makes_another_agent_in_a_summary(
     contract = court.write_contract()
     try_script(court, capsys, [_FIX, finish()], contract=contract)
     try_script(court, capsys, [shell("sed -i s/41/43/ answer.sh"), finish()], contract=contract)
-    summary = api.summarize_runs(court.runs)
+    summary = api.summarize_runs(court.runs).summary
     assert sorted(len(agent.agent.split("@")) for agent in summary.agents) == [2, 2]
 
 
 def test_a_run_is_priced_again_from_its_record(court: Court, capsys: pytest.CaptureFixture[str]) -> None:
     run = try_script(court, capsys, [_FIX, finish()], "--model", "gpt-5")
     spent = {signal.name: signal.value for signal in run.termination.signals}
-    found = api.price_run(run.directory)
+    found = api.price_run(run.directory, api.load_prices(None))
     assert found.is_booked
     assert found.exchanges == 2
     assert getattr(found.statement.lm, "value", None) == spent["cost_usd"] != "0"

@@ -158,7 +158,7 @@ def test_a_provider_that_answers_nothing_measures_nobody_and_the_run_is_conducte
             (again,) = (event["entry"] for event in told if event["event"] == "scored")
             assert again["directory"] != entry["directory"]
             assert (code, again["status"]) == (0, "failure")  # it was answered, and did nothing
-            summary = api.summarize_runs(court.runs)
+            summary = api.summarize_runs(court.runs).summary
             assert summary.repeated == (entry["directory"],)
             assert [(found.attempted, found.invalid) for found in summary.agents] == [(1, 0)]
 
@@ -283,7 +283,7 @@ def test_a_stream_is_cut_at_the_cap_and_the_agent_that_stays_is_ended_after_a_ti
     # By what arrived at once, on a machine with other things to do; never by more than was declared.
     assert Decimal(over.value) <= Decimal(over.threshold) < Decimal("0.512")
     assert Decimal(signals["cost_usd"].value) == Decimal("0.0475") + Decimal(over.value)
-    assert api.price_run(run.directory, prices=prices).overspend["cost_usd"] == over.value
+    assert api.price_run(run.directory, api.load_prices(prices)).overspend["cost_usd"] == over.value
     assert api.recompute_run(run.directory).holds
 
 

@@ -21,10 +21,6 @@ from support.retrieval_studies import TrialPlan, plan_example, write_runs
 from support.run_directories import build_sealed_run
 from support.score_runs import FAILED, PASSED, ScoreRun, write_run
 
-needs_cases = pytest.mark.skipif(
-    not DIRECTORY.is_dir(), reason="the packed cases are not beside the project (../shared/data)"
-)
-
 
 def prepare(name: str, directory: Path) -> Path:
     """A packed case's run, normalized and evaluated by us."""
@@ -39,7 +35,6 @@ def digest_tree(root: Path) -> dict[str, str]:
     return {str(path.relative_to(root)): digest_file(path) for path in root.rglob("*") if path.is_file()}
 
 
-@needs_cases
 def test_pairs_that_a_prefix_of_the_task_hid_are_joined(tmp_path: Path) -> None:
     found = api.compare_retrieval([prepare("56_impact_matched", tmp_path)])
     assert found.unjoined_trials == ()
@@ -65,7 +60,6 @@ def test_pairs_that_a_prefix_of_the_task_hid_are_joined(tmp_path: Path) -> None:
     assert pair.unverified == ("harness: 8",)
 
 
-@needs_cases
 def test_the_layout_with_job_directories_is_compared_too(tmp_path: Path) -> None:
     found = api.compare_retrieval([prepare("59_impact_job_layout", tmp_path)])
     (pair,) = found.matched
@@ -76,14 +70,12 @@ def test_the_layout_with_job_directories_is_compared_too(tmp_path: Path) -> None
     )
 
 
-@needs_cases
 def test_repeats_of_a_trial_are_kept_apart(tmp_path: Path) -> None:
     found = api.compare_retrieval([prepare("47_repeat_trials", tmp_path)])
     (coverage,) = found.coverage
     assert (coverage.n_trials, coverage.n_tasks, coverage.with_reward) == (3, 1, 3)
 
 
-@needs_cases
 def test_three_commands_lead_from_traces_to_a_report(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -266,7 +258,7 @@ def test_an_attempt_that_was_stopped_and_repeated_enters_no_figure_and_is_named(
     for word in ("md", "html"):
         text = (out / f"retrieval_report.{word}").read_text()
         assert "1 stopped by the operator, and repeated (x-a1)" in text
-    assert [Path(name).name for name in api.summarize_runs(runs).repeated] == ["x-a1"]
+    assert [Path(name).name for name in api.summarize_runs(runs).summary.repeated] == ["x-a1"]
 
 
 def test_figures_of_a_stopped_attempt_count_only_until_it_is_repeated(tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def test_predictions_are_resolved_or_not_and_none_is_dropped_in_silence(
         "some-model-2/org-empty-1": "failure",
         "some-model-2/org-wrong-1": "failure",
     }
-    summary = api.summarize_runs(court.runs)
+    summary = api.summarize_runs(court.runs).summary
     assert [(found.agent, found.attempted, found.success) for found in summary.agents] == [
         ("some-model-2", 3, 1)
     ]

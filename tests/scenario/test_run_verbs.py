@@ -261,10 +261,10 @@ def test_what_was_broken_off_before_the_agent_began_does_not_count_once_it_was_r
         for event in events:
             if isinstance(event, api.RunStarted):
                 stopper.stop()
-        (alone,) = api.summarize_runs(court.runs).agents
+        (alone,) = api.summarize_runs(court.runs).summary.agents
         assert (alone.attempted, alone.invalid) == (1, 1), "an attempt that was not repeated counts"
         assert court.start(capsys, contract, "--agent", "noop").status == 0
-        summary = api.summarize_runs(court.runs)
+        summary = api.summarize_runs(court.runs).summary
         assert (summary.runs, len(summary.repeated)) == (2, 1)
         assert [(found.attempted, found.failure) for found in summary.agents] == [(1, 1)]
         assert "not counted" in call(capsys, "run", "summary", court.runs).out
@@ -278,9 +278,9 @@ def test_an_attempt_that_was_killed_before_its_seal_does_not_count_once_it_was_r
         assert court.start(capsys, contract, "--agent", "noop").status == 0
         (name,) = court.list_runs()
         (court.runs / name / "seal.json").unlink()
-        (alone,) = api.summarize_runs(court.runs).agents
+        (alone,) = api.summarize_runs(court.runs).summary.agents
         assert alone.attempted == 1, "an attempt that was not repeated counts"
         assert court.start(capsys, contract, "--agent", "noop").status == 0
-        summary = api.summarize_runs(court.runs)
+        summary = api.summarize_runs(court.runs).summary
         assert (summary.runs, summary.repeated) == (2, (str(court.runs / name),))
         assert [(found.attempted, found.failure) for found in summary.agents] == [(1, 1)]

@@ -17,7 +17,7 @@ from repotrial.score import Scorable, ScoreCard, build_score_card, load_evidence
 from support.command_line import call
 from support.greetings import build_request
 from support.harness import require_sandboxes
-from support.swebench import INSTANCE_ID, make_instance, write_jsonl
+from support.swebench import INSTANCE_ID, drop_modes, make_instance, write_jsonl
 from support.workspaces import scratch
 
 LOCK = Path(__file__).parents[2] / "examples" / "contracts" / "textkit-wide-chars" / "requirements.lock"
@@ -65,6 +65,7 @@ def test_gold_empty_and_wrong_predictions_are_resolved_and_not(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     row = make_instance(place / "repo")
+    row |= {name: drop_modes(row[name]) for name in ("patch", "test_patch")}
     instances = write_jsonl(place / "instances.jsonl", row)
     arguments = ("--repo", place / "repo", "--out", place, "--python-lock", LOCK, "--embed", "--json")
     ended = call(capsys, "contract", "import", instances, "--format", "swebench", *arguments)

@@ -25,7 +25,7 @@ import pytest
 from repotrial.sandbox._calls._records import ProhibitedRecord, SyscallRecord
 from repotrial.sandbox._calls._seccomp import SyscallPolicy
 from repotrial.sandbox._calls._supervisor import Sink, Supervisor, SupervisorLostError, SupervisorPolicy
-from repotrial.sandbox._lean._syscalls import build_numbers, find_machine
+from repotrial.sandbox._launch_server._syscalls import build_numbers, find_machine
 from repotrial.sandbox._levels._restricted import Identity, Restriction, start_restricted
 
 DROPPED: Final = 65534

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+import resource
 import shutil
 import subprocess
 import tempfile
@@ -66,8 +67,11 @@ def start_engine() -> Iterator[Path]:
     # A path of a socket is short.
     place = Path(tempfile.mkdtemp(prefix="rt-"))
     runtime = shutil.which("runc") or shutil.which("crun") or ""
+    # Podman's own default is above what a root without CAP_SYS_RESOURCE may give.
+    files = min(4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
     (place / "containers.conf").write_text(
-        f'[engine]\nruntime = "{Path(runtime).name}"\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\n',
+        f'[engine]\nruntime = "{Path(runtime).name}"\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\n'
+        f'[containers]\ndefault_ulimits = ["nofile={files}:{files}", "nproc=4096:4096"]\n',
         encoding="utf-8",
     )
     (place / "storage.conf").write_text(

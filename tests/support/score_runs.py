@@ -37,6 +37,7 @@ from repotrial.trace import (
     Exited,
     Failed,
     Harness,
+    ModelFacts,
     MonitorAlert,
     NotStarted,
     Passed,
@@ -120,6 +121,7 @@ class ScoreRun:
         patch: bytes = PATCH,
         run_id: str = "run-1",
         root_seed: int = 20260307,
+        thresholds: str | None = None,
     ) -> None:
         self.contract = contract or build_contract()
         self.record = build_contract_record(self.contract)
@@ -142,6 +144,10 @@ class ScoreRun:
             harness=Harness(version="0.1.0", entry_points=entry_points),
             seeds=msgspec.structs.replace(facts.seeds, root=root_seed),
         )
+        if thresholds is not None:
+            models = ModelFacts(upstream="script", price_method="none", thresholds=thresholds)
+            configuration = msgspec.structs.replace(facts.configuration, models=models)
+            facts = msgspec.structs.replace(facts, configuration=configuration)
         self.builder = RunBuilder(root, run_id=run_id, manifest=build_manifest(facts))
         self.paths: RunPaths = self.builder.paths
         self.spec = RunSpec(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any, Final
 
 from support.repositories import Files, RepositoryMaker
 
-__all__ = ["BASE", "FIX", "INSTANCE_ID", "TESTS", "build_row", "make_instance", "write_jsonl"]
+__all__ = ["BASE", "FIX", "INSTANCE_ID", "TESTS", "build_row", "drop_modes", "make_instance", "write_jsonl"]
 
 INSTANCE_ID: Final = "Example__Clamp-12"
 
@@ -86,6 +87,11 @@ def build_row(base: str, patch: str, test_patch: str) -> dict[str, Any]:
             "tests/test_clamp.py::TestHigh::test_float[below it]",
         ],
     }
+
+
+def drop_modes(patch: str) -> str:
+    """A patch as the data set has nearly all of them: nothing says what kind of file a changed one is."""
+    return re.sub(r"^index [0-9a-f]+\.\.[0-9a-f]+(?: \d{6})?\n", "", patch, flags=re.MULTILINE)
 
 
 def write_jsonl(path: Path, *rows: dict[str, Any]) -> Path:

@@ -1,4 +1,4 @@
-"""Digests: always sha256, always written with the algorithm in front."""
+"""Digests: always sha256, always written with the algorithm in front; and the names that git gives."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import msgspec
 
-__all__ = ["DIGEST_PATTERN", "Digest", "digest_bytes", "digest_file"]
+__all__ = ["DIGEST_PATTERN", "Digest", "digest_bytes", "digest_file", "name_blob"]
 
 DIGEST_PATTERN = r"^sha256:[0-9a-f]{64}$(?!\n)"  # `$` alone would let a final newline pass
 
@@ -24,3 +24,8 @@ def digest_file(path: Path) -> Digest:
     """Digest of a file's bytes, streamed."""
     with path.open("rb") as stream:
         return "sha256:" + hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def name_blob(data: bytes) -> str:
+    """The name of a file's content in git."""
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()

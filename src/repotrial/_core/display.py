@@ -7,9 +7,11 @@ space. A renderer's own markup is the renderer's to escape.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import Final
 
-__all__ = ["escape_unprintable", "list_some", "neutralize"]
+_DIGEST: Final = re.compile(r"sha256:([0-9a-f]{8})[0-9a-f]{56}")
 
 
 def escape_unprintable(text: str, *, keep: str = "") -> str:
@@ -34,3 +36,8 @@ def neutralize(text: str, *, max_characters: int) -> str:
     """The same on one line, cut to a length."""
     shown = escape_unprintable(text[: max_characters + 1])
     return shown if len(shown) <= max_characters else shown[: max_characters - 1] + "…"
+
+
+def shorten_digests(text: str) -> str:
+    """Digests by their first digits: enough to tell two apart by eye."""
+    return _DIGEST.sub(r"\1", text)

@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
-import sys
+import stat
 from pathlib import Path
-
-__all__ = ["describe_refusal", "keep_parts_apart", "make_apart", "sync_directory", "write_atomic"]
-
-# From linux/fs.h: FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FS_TOPDIR_FL; `chattr +T`.
-_GET_FLAGS, _SET_FLAGS, _TOP_OF_HIERARCHIES = 0x80086601, 0x40086602, 0x20000
 
 
 def describe_refusal(error: Exception) -> str:
@@ -19,35 +13,15 @@ def describe_refusal(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
-def make_apart(path: Path) -> None:
-    """Make a directory, and those above it, where there is none: one in which parts will lie apart.
-
-    Raises:
-        OSError: it is not there and cannot be made.
-    """
+def find_obstacle(directory: Path) -> str:
+    """What keeps `directory` from being looked into, in words; empty if nothing does."""
     try:
-        path.mkdir(parents=True)
-    except FileExistsError:
-        if not path.is_dir():
-            raise
-        return
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        keep_parts_apart(handle)
-    finally:
-        os.close(handle)
-
-
-def keep_parts_apart(directory: int) -> None:
-    """Tell the file system that what is in here has nothing to do with each other, if it can be told.
-
-    Where ext4 keeps no journal, it does not use an inode again for minutes after it was freed, and walks over
-    all of those whenever something is made in the same group of blocks, whoever it was that freed them: up to
-    a sixth of the processor time of short runs. Directories below one with this flag get groups of their own.
-    """
-    with contextlib.suppress(OSError):
-        flags = int.from_bytes(fcntl.ioctl(directory, _GET_FLAGS, bytes(4)), sys.byteorder)
-        fcntl.ioctl(directory, _SET_FLAGS, (flags | _TOP_OF_HIERARCHIES).to_bytes(4, sys.byteorder))
+        is_directory = stat.S_ISDIR(directory.stat().st_mode)
+    except FileNotFoundError:
+        return "nothing there"
+    except (OSError, ValueError) as error:
+        return f"that it cannot be reached ({describe_refusal(error)})"
+    return "" if is_directory else "something that is not a directory"
 
 
 def write_atomic(
@@ -106,3 +80,10 @@ def sync_directory(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def read_package_data(package: str, name: str) -> bytes:
+    """A data file that ships in the folder `_data` of a package."""
+    from importlib.resources import files  # loads slowly, and few commands read data
+
+    return files(package).joinpath("_data", name).read_bytes()

@@ -10,6 +10,19 @@ from typing import TYPE_CHECKING
 from repotrial._core.lazy import build_hooks
 
 if TYPE_CHECKING:
+    from repotrial.analysis import (
+        AgentSummary,
+        AgentUnknownError,
+        CollectedSummary,
+        PairedSummary,
+        RunComparison,
+        RunSide,
+        RunsSummary,
+        compare_runs,
+        describe_difference,
+        describe_notional,
+        summarize_runs,
+    )
     from repotrial.api._agent_catalogue import (
         AgentCheck,
         AgentEntry,
@@ -21,12 +34,7 @@ if TYPE_CHECKING:
         verify_agent_names,
     )
     from repotrial.api._agents import AGENT_FORMS, AgentNameError, PredictionsError
-    from repotrial.api._answerer import (
-        describe_answered_by,
-        describe_model_use,
-        describe_notional,
-        shorten_label,
-    )
+    from repotrial.api._availability import ContractsUnavailableError, LeftOut, choose_available
     from repotrial.api._catalogue import (
         ErrorEntry,
         UnknownErrorCodeError,
@@ -41,7 +49,6 @@ if TYPE_CHECKING:
         CertificationRequest,
         certify_contract,
     )
-    from repotrial.api._comparison import RunComparison, RunSide, compare_runs
     from repotrial.api._contracts import (
         ContractCheck,
         ContractDescription,
@@ -52,29 +59,7 @@ if TYPE_CHECKING:
         lock_contract,
         verify_lock,
     )
-    from repotrial.api._costs import RunCost, load_prices, price_run, price_run_by
-    from repotrial.api._directories import (
-        ContractDirectoryMissingError,
-        NoRunsError,
-        RunDirectoryMissingError,
-        find_run_directories,
-    )
-    from repotrial.api._effort import AgentEffort, EffortTotal, EffortWords, describe_effort
-    from repotrial.api._entries import (
-        ChangeLostError,
-        JudgedRun,
-        RunEntry,
-        RunFilter,
-        RunStatusWord,
-        ScoredRun,
-        judge_run,
-        label_agents,
-        label_versions,
-        list_runs,
-        load_change,
-        score_run,
-        shorten_contract,
-    )
+    from repotrial.api._directories import ContractDirectoryMissingError
     from repotrial.api._machine import (
         CommandResult,
         DoctorFix,
@@ -103,9 +88,14 @@ if TYPE_CHECKING:
         iter_run_outputs,
         iter_run_tests,
     )
-    from repotrial.api._page import PageInsideRunError, PageWriteError, WrittenPage, write_run_page
+    from repotrial.api._page import (
+        PageInsideRunError,
+        PageWriteError,
+        WrittenPage,
+        write_run_page,
+        write_summary_page,
+    )
     from repotrial.api._recompute import DecisionInvalidError, RecomputedRun, decide_run, recompute_run
-    from repotrial.api._records import RecordBrokenError
     from repotrial.api._replays import Divergence, NothingToReplayError, Replay, replay_run
     from repotrial.api._retrieval import (
         Normalization,
@@ -136,21 +126,17 @@ if TYPE_CHECKING:
     from repotrial.api._runs import (
         KeyDescription,
         RunCheck,
+        ScoredRun,
         iter_run_timeline,
         list_event_types,
+        list_runs,
         load_own_public_key,
+        load_prices,
         load_public_keys,
+        score_run,
         show_key,
         verify_run,
     )
-    from repotrial.api._summary import (
-        AgentSummary,
-        AgentUnknownError,
-        PairedSummary,
-        RunsSummary,
-        summarize_runs,
-    )
-    from repotrial.api._summary_page import WrittenSummary, describe_difference, write_summary_page
     from repotrial.api._trials import (
         PlannedTrial,
         RunScored,
@@ -206,14 +192,35 @@ if TYPE_CHECKING:
     from repotrial.run import Handover, HumanUnavailableError, NobodyAsksError, Stopper
     from repotrial.sandbox import Capabilities, Level
     from repotrial.score import (
+        AgentEffort,
+        ChangeLostError,
         CheckResult,
         Cost,
+        EffortFigure,
+        EffortTotal,
         EventPointer,
         GateResult,
         Invalid,
+        JudgedRun,
         MixedVersionsError,
+        NoRunsError,
+        RecordBrokenError,
+        RunCost,
+        RunDirectoryMissingError,
+        RunEntry,
+        RunFilter,
+        RunStatusWord,
         Scorable,
         ScoreCard,
+        describe_answered_by,
+        describe_effort,
+        find_run_directories,
+        judge_run,
+        label_agents,
+        label_versions,
+        load_change,
+        price_run,
+        shorten_contract,
         shorten_version,
     )
     from repotrial.trace import (
@@ -261,6 +268,7 @@ __all__ = [
     "CheckResult",
     "CheckTests",
     "CheckedNeed",
+    "CollectedSummary",
     "CommandResult",
     "CommitContract",
     "ComparisonCoverage",
@@ -268,6 +276,7 @@ __all__ = [
     "ContractCheck",
     "ContractDescription",
     "ContractDirectoryMissingError",
+    "ContractsUnavailableError",
     "Cost",
     "CouldNotBeChecked",
     "CreatedContract",
@@ -280,8 +289,8 @@ __all__ = [
     "DocumentCheck",
     "DoesNotHold",
     "EcosystemName",
+    "EffortFigure",
     "EffortTotal",
-    "EffortWords",
     "ErrorEntry",
     "Evaluation",
     "EventPointer",
@@ -297,6 +306,7 @@ __all__ = [
     "KeptItem",
     "KeptStream",
     "KeyDescription",
+    "LeftOut",
     "Level",
     "LoadedContract",
     "LockResult",
@@ -370,12 +380,12 @@ __all__ = [
     "UpstreamNameError",
     "WrittenPage",
     "WrittenReport",
-    "WrittenSummary",
     "build_schema",
     "build_swebench_report",
     "certify_contract",
     "check_contract",
     "check_named_agent",
+    "choose_available",
     "compare_retrieval",
     "compare_runs",
     "conduct_trials",
@@ -387,7 +397,6 @@ __all__ = [
     "describe_contract",
     "describe_difference",
     "describe_effort",
-    "describe_model_use",
     "describe_notional",
     "evaluate_retrieval",
     "execute_in_contract",
@@ -423,7 +432,6 @@ __all__ = [
     "parse_schema_version",
     "plan_trials",
     "price_run",
-    "price_run_by",
     "probe_sandbox",
     "prune_cache",
     "read_budgets",
@@ -433,7 +441,6 @@ __all__ = [
     "run_doctor",
     "score_run",
     "shorten_contract",
-    "shorten_label",
     "shorten_version",
     "show_key",
     "summarize_runs",

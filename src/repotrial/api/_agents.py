@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import glob
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from repotrial._core.canonical import canonical_digest
 from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import UsageError
 from repotrial._core.names import normalize_name
@@ -45,8 +47,11 @@ AGENT_FORMS: Final = (
 )
 
 _PLAIN: Final[dict[str, Agent]] = {"noop": NoopAgent(), "reference": ReferenceAgent(), "human": HumanAgent()}
+_FILE_KINDS: Final = ("patch", "script")
 _MOST_NAME_CHARACTERS: Final = 60
 _LINE_BREAKS: Final = re.compile(rb"\r?\n")
+_PLACEHOLDER: Final = "{contract}"
+"""In the name of a file, stands for the id of each contract in turn."""
 
 
 class AgentNameError(UsageError):
@@ -91,7 +96,7 @@ def build_roster(
 
     Args:
         names: See `AGENT_FORMS`.
-        contract_ids: Contracts that predictions may be for.
+        contract_ids: Contracts that predictions may be for, and that `{contract}` stands for.
         adapters: The user's own directory of adapters.
         model: For agents that ask a model, and whose name does not say which; each has its own default.
 
@@ -101,11 +106,15 @@ def build_roster(
         AgentFileError: a file that one is made of cannot be read.
         PredictionsError: a file of predictions is not one.
     """
-    by_form = {normalize_name(contract_id): contract_id for contract_id in contract_ids}
+    ids = tuple(contract_ids)
+    by_form = {normalize_name(contract_id): contract_id for contract_id in ids}
     agents: list[tuple[Agent, str | None]] = []
     unmatched: list[str] = []
     for name in names:
         kind, separator, rest = name.partition(":")
+        if kind in _FILE_KINDS and _PLACEHOLDER in rest:
+            agents += _iter_templated(kind, rest, ids)
+            continue
         if kind != "predictions" or not separator:
             found = _find_model_agent(name, adapters=adapters, model=model)
             agents.append((found or _build_agent(name, kind, rest), None))
@@ -159,15 +168,38 @@ def _build_agent(name: str, kind: str, rest: str) -> Agent:
     if not rest:
         raise AgentNameError(f"expected the name of an agent, found {name!r}")
     match kind:
-        case "patch":
-            return PatchAgent(name=_name(Path(rest).stem, kind), patch=load_agent_file(Path(rest)))
-        case "script":
-            return ScriptAgent(name=_name(Path(rest).stem, kind), script=load_agent_file(Path(rest)))
+        case "patch" | "script":
+            data = load_agent_file(Path(rest))
+            return _build_file_agent(kind, data, name=_name(Path(rest).stem, kind))
         case "command":
             argv = _split(rest)
             return CommandAgent(name=_name(Path(argv[0]).name, kind), argv=argv)
         case _:
             raise AgentNameError(f"expected the name of an agent, found {name!r}")
+
+
+def _build_file_agent(
+    kind: str, data: bytes, *, name: str, version: str | None = None
+) -> PatchAgent | ScriptAgent:
+    if kind == "patch":
+        return PatchAgent(name=name, patch=data, version=version)
+    return ScriptAgent(name=name, script=data, version=version)
+
+
+def _iter_templated(kind: str, template: str, contract_ids: Iterable[str]) -> Iterator[tuple[Agent, str]]:
+    """For each contract its own file; all files of one template are one agent.
+
+    Its version is that of all files that the template fits, so that it does not change with the contracts
+    that a command names.
+    """
+    pattern = glob.escape(template).replace(_PLACEHOLDER, "*")
+    found = sorted(glob.glob(pattern))  # noqa: PTH207 - `Path.glob` takes no absolute pattern
+    files = [path for path in map(Path, found) if path.is_file()]
+    version = short_version(canonical_digest([digest_bytes(load_agent_file(path)) for path in files]))
+    name = _name(Path(template).stem.replace(_PLACEHOLDER, ""), kind)
+    for contract_id in contract_ids:
+        data = load_agent_file(Path(template.replace(_PLACEHOLDER, contract_id)))
+        yield _build_file_agent(kind, data, name=name, version=version), contract_id
 
 
 def _split(words: str) -> tuple[str, ...]:

@@ -11,10 +11,9 @@ import msgspec
 from repotrial._core.absence import Unknown
 from repotrial._core.display import escape_unprintable, list_some
 from repotrial._core.errors import EvidenceError, UsageError
-from repotrial.api._directories import build_run_paths
 from repotrial.contract import Check, ContractRecord
 from repotrial.run import RecordedTests, list_recorded_tests, read_recorded_tests
-from repotrial.score import load_evidence
+from repotrial.score import build_run_paths, load_evidence
 from repotrial.trace import (
     AcceptanceExecution,
     BlobStore,

@@ -8,9 +8,8 @@ import msgspec
 
 from repotrial._core.errors import MachineError, UsageError
 from repotrial._core.files import describe_refusal, write_atomic
-from repotrial.api._directories import build_run_paths
-
-__all__ = ["PageInsideRunError", "PageWriteError", "WrittenPage", "write_run_page"]
+from repotrial.analysis import CollectedSummary
+from repotrial.score import build_run_paths
 
 
 class PageInsideRunError(UsageError):
@@ -61,3 +60,20 @@ def write_run_page(directory: Path, output: Path | None = None) -> WrittenPage:
             f"{target}: expected to write the page, found: {describe_refusal(error)}"
         ) from error
     return WrittenPage(page=str(target))
+
+
+def write_summary_page(collected: CollectedSummary, output: Path) -> None:
+    """Write a summary of many runs as one HTML file that needs nothing else.
+
+    Raises:
+        PageWriteError: the machine does not let us write.
+    """
+    from repotrial.report import build_summary_page  # with it comes a template engine
+
+    try:
+        write_atomic(output, build_summary_page(collected).encode("utf-8"))
+    except (OSError, ValueError) as error:  # ValueError: a NUL
+        raise PageWriteError(
+            f"{output}: expected to write the page, found: {describe_refusal(error)}",
+            hint="name another file, make room or fix the permissions",
+        ) from error

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from repotrial._core.errors import UsageError
-from repotrial.api._directories import build_run_paths
-from repotrial.api._records import verify_record
 from repotrial.contract import apply_caps, parse_record, parse_run_spec
 from repotrial.policy import (
+    BreakerRulesUnknownError,
     Recomputed,
     Thresholds,
+    ThresholdsInvalidError,
     build_settings,
     parse_thresholds,
     recompute_decisions,
 )
 from repotrial.run import Answer, build_body_reader, put_answer
+from repotrial.score import build_run_paths, load_evidence, verify_record
 from repotrial.trace import RunPaths, iter_events, load_manifest
 
-__all__ = ["DecisionInvalidError", "RecomputedRun", "decide_run", "recompute_run"]
+_OTHER_RELEASE: Final = "use a release that has the rules of this run: at least the one that conducted it"
 
 
 class DecisionInvalidError(UsageError):
@@ -38,6 +40,8 @@ class RecomputedRun(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the record has exactly what the rules decide."""
     thresholds_digest: str | None
     """Of the thresholds that were in force; null where no breaker watched: nobody asked a model."""
+    rules: int | None
+    """Version of the rules that the run was watched by; null where no breaker watched."""
     decisions: tuple[Recomputed, ...]
     """Every decision of the rules, and what the record has beyond them."""
 
@@ -47,10 +51,11 @@ def recompute_run(directory: Path) -> RecomputedRun:
 
     Raises:
         RecordBrokenError: the record is not whole, so that decisions may be missing from it.
-        ThresholdsInvalidError: the thresholds are not sound.
+        BreakerRulesUnknownError: this release does not have the rules that the run was watched by.
+        ThresholdsInvalidError: this release does not know one of its breakers.
     """
     paths = build_run_paths(directory)
-    verify_record(paths, action="be checked")
+    verify_record(load_evidence(paths.root), paths.root, action="be checked")
     limits = apply_caps(
         parse_record(paths.contract.read_bytes()).contract.limits,
         parse_run_spec(paths.spec.read_bytes()).configuration.caps,
@@ -67,13 +72,19 @@ def recompute_run(directory: Path) -> RecomputedRun:
         directory=str(directory),
         holds=all(item.is_agreed for item in found),
         thresholds_digest=None if thresholds is None else thresholds.digest,
+        rules=None if thresholds is None else thresholds.rules,
         decisions=found,
     )
 
 
 def _find_thresholds(paths: RunPaths) -> Thresholds | None:
     models = load_manifest(paths.manifest).configuration.models
-    return None if models is None else parse_thresholds(models.thresholds.encode())
+    if models is None:
+        return None
+    try:
+        return parse_thresholds(models.thresholds.encode())
+    except (BreakerRulesUnknownError, ThresholdsInvalidError) as error:
+        raise type(error)(f"{paths.manifest}: {error.message}", hint=_OTHER_RELEASE) from error
 
 
 def decide_run(directory: Path, *, is_allowed: bool, operator: str, reason: str, text: str) -> Path:

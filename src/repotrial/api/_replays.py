@@ -7,12 +7,11 @@ from pathlib import Path
 from repotrial._core.absence import Unknown
 from repotrial._core.errors import UsageError
 from repotrial.api._contracts import load_contract
-from repotrial.api._directories import build_run_paths
 from repotrial.api._machine import MachineSettings, build_installation_settings
-from repotrial.api._records import verify_record
 from repotrial.run import Divergence, Replay, ReplayRequest
 from repotrial.run import replay_run as replay
 from repotrial.sandbox import Level, open_installation
+from repotrial.score import build_run_paths, load_evidence, verify_record
 from repotrial.trace import RunPaths, SecretRedactor, load_manifest, load_or_create_key
 
 __all__ = ["Divergence", "NothingToReplayError", "Replay", "replay_run"]
@@ -55,7 +54,8 @@ def replay_run(
 
 def _verify_change(paths: RunPaths) -> None:
     """Before anything is set up: that there is a change, and that the trace can be believed about it."""
-    evidence = verify_record(paths, action="be replayed")
+    evidence = load_evidence(paths.root)
+    verify_record(evidence, paths.root, action="be replayed")
     if isinstance(evidence.change, Unknown):
         raise NothingToReplayError(
             f"{paths.root}: expected a run with a change, found that it ended before one was taken "

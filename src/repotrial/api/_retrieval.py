@@ -11,7 +11,7 @@ import msgspec
 
 from repotrial._core.clock import SystemClock
 from repotrial._core.errors import UsageError
-from repotrial.api._retrieval_attempts import find_left_out
+from repotrial.analysis import find_left_out
 from repotrial.retrieval import (
     AGGREGATE,
     EVENTS,

@@ -13,8 +13,7 @@ from repotrial._core.absence import Unknown
 from repotrial._core.clock import SystemClock
 from repotrial._core.errors import EvidenceError, MachineError, UsageError
 from repotrial._core.files import write_atomic
-from repotrial.api._entries import JudgedRun, judge_run
-from repotrial.api._retrieval_attempts import find_left_out
+from repotrial.analysis import find_left_out
 from repotrial.retrieval import (
     ComparisonOptions,
     Outcome,
@@ -25,7 +24,7 @@ from repotrial.retrieval import (
     compare_study,
     load_study,
 )
-from repotrial.score import AgentIdentity, Scorable
+from repotrial.score import AgentIdentity, JudgedRun, Scorable, judge_run
 from repotrial.trace import Manifest, Response, RunPaths, iter_events
 
 __all__ = [

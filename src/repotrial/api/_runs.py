@@ -8,8 +8,19 @@ from pathlib import Path
 
 import msgspec
 
-from repotrial.api._directories import RunDirectoryMissingError, build_run_paths
-from repotrial.score import load_evidence
+from repotrial.cost import PriceBook, load_bundled_book, load_price_book
+from repotrial.score import (
+    RunDirectoryMissingError,
+    RunEntry,
+    RunFilter,
+    ScoreCard,
+    build_run_paths,
+    find_stop,
+    iter_judged_runs,
+    judge_run,
+    load_evidence,
+    write_verdict,
+)
 from repotrial.trace import (
     AspectVerdict,
     Holds,
@@ -22,17 +33,6 @@ from repotrial.trace import (
     load_or_create_key,
     load_public_key,
 )
-
-__all__ = [
-    "KeyDescription",
-    "RunCheck",
-    "iter_run_timeline",
-    "list_event_types",
-    "load_own_public_key",
-    "load_public_keys",
-    "show_key",
-    "verify_run",
-]
 
 
 class RunCheck(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,6 +55,17 @@ class RunCheck(msgspec.Struct, frozen=True, kw_only=True):
     seal: AspectVerdict
     completeness: AspectVerdict
     identity: AspectVerdict
+
+
+class ScoredRun(msgspec.Struct, frozen=True, kw_only=True):
+    """What `run score` computed of one directory."""
+
+    directory: str
+    """Where it is, with `score.json` and `report.json` in it."""
+    entry: RunEntry
+    """In short."""
+    card: ScoreCard
+    """All of it."""
 
 
 class KeyDescription(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,9 +118,28 @@ def verify_run(directory: Path, *, trusted_keys: Sequence[PublicKey] | None) -> 
 
 
 def _was_stopped(paths: RunPaths) -> bool:
-    from repotrial.report import find_stop  # with it comes a template engine
-
     return find_stop(load_evidence(paths.root)) is not None
+
+
+def score_run(directory: Path) -> ScoredRun:
+    """Compute the score card and the report of a run anew, and put both into its directory."""
+    run = judge_run(directory)
+    write_verdict(run.directory, run.evidence, run.card)
+    return ScoredRun(directory=str(directory), entry=run.entry, card=run.card)
+
+
+def list_runs(directory: Path, wanted: RunFilter) -> list[RunEntry]:
+    """The runs in a directory that are wanted, each judged anew."""
+    return [entry for run in iter_judged_runs(directory) if wanted.admits(entry := run.entry)]
+
+
+def load_prices(prices: Path | None) -> PriceBook:
+    """A price book; the one that comes with this release if none is named.
+
+    Raises:
+        PriceBookError: it is not one.
+    """
+    return load_bundled_book() if prices is None else load_price_book(prices)
 
 
 def list_event_types() -> list[str]:

@@ -11,8 +11,8 @@ import msgspec
 
 from repotrial._core.errors import RepoTrialError
 from repotrial.api._agents import Roster, build_roster
+from repotrial.api._availability import LeftOut, leave_out
 from repotrial.api._contracts import is_certified, load_contract, verify_usable
-from repotrial.api._entries import RunEntry, judge_run, score_run
 from repotrial.api._machine import MachineSettings, build_installation_settings
 from repotrial.api._models import (
     ModelChoice,
@@ -22,6 +22,7 @@ from repotrial.api._models import (
     verify_budgets,
     verify_price,
 )
+from repotrial.api._runs import score_run
 from repotrial.contract import ContractInvalidError, LoadedContract, check_lock
 from repotrial.fleet import (
     FleetEvent,
@@ -44,6 +45,7 @@ from repotrial.run import (
     refuse_handover,
 )
 from repotrial.sandbox import Level
+from repotrial.score import RunEntry, judge_run
 from repotrial.trace import load_or_create_key
 
 __all__ = [
@@ -79,6 +81,8 @@ class TrialRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Whether what was conducted before is conducted again."""
     models: ModelChoice = ModelChoice()
     """Who answers for models, and at what price."""
+    skips_unavailable: bool = False
+    """Whether contracts that this machine cannot run are left out; otherwise nothing is run."""
 
 
 class PlannedTrial(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,6 +121,8 @@ class TrialPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Whether somebody has to sit at a terminal."""
     uncertified: tuple[str, ...]
     """Directories of contracts that nobody certified as they are now."""
+    left_out: tuple[LeftOut, ...] = ()
+    """Contracts that this machine cannot run."""
 
 
 class RunScored(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="scored"):
@@ -148,9 +154,10 @@ def plan_trials(request: TrialRequest, machine: MachineSettings) -> TrialPlan:
     """What `conduct_trials` would do now; nothing is started.
 
     Raises:
+        ContractsUnavailableError: this machine lacks what contracts need.
         RepoTrialError: a contract or an agent cannot be used.
     """
-    contracts = _load_all(request)
+    contracts, left_out = _load_all(request, machine)
     fleet, roster = _plan(contracts, request, machine)
     trials = tuple(
         PlannedTrial(
@@ -172,6 +179,7 @@ def plan_trials(request: TrialRequest, machine: MachineSettings) -> TrialPlan:
         unmatched=roster.unmatched,
         has_person=any(isinstance(run.agent, HumanAgent) for run in fleet.missing),
         uncertified=tuple(str(loaded.directory) for loaded in contracts if not is_certified(loaded)),
+        left_out=left_out,
     )
 
 
@@ -189,7 +197,8 @@ def conduct_trials(
     Stop it with `stopper`, and it tells what was stopped; or close it. What is recorded is kept. Agents that
     are not installed are, before the first run; `on_install` is told their names.
     """
-    fleet, _ = _plan(_load_all(request), request, machine)
+    contracts, _ = _load_all(request, machine)
+    fleet, _ = _plan(contracts, request, machine)
     asking = {
         run.agent.adapter.digest: run.agent.adapter
         for run in fleet.missing
@@ -291,8 +300,12 @@ def _bind_models(
     )
 
 
-def _load_all(request: TrialRequest) -> list[LoadedContract]:
-    return [_load(directory) for directory in request.contracts]
+def _load_all(
+    request: TrialRequest, machine: MachineSettings
+) -> tuple[list[LoadedContract], tuple[LeftOut, ...]]:
+    """The contracts that this machine can run, and those that it cannot."""
+    contracts = [_load(directory) for directory in request.contracts]
+    return leave_out(contracts, machine, level=request.level, skips_unavailable=request.skips_unavailable)
 
 
 def _load(directory: Path) -> LoadedContract:

@@ -173,7 +173,7 @@ def _write(
     for path in trees.laid:
         copy_file(trees.tested.root / path, staging / _CHECK_DIRECTORY / path)
     write_inventory(staging, listed.inventory)
-    (staging / REFERENCE_FILE).write_bytes(instance.patch_bytes)
+    (staging / REFERENCE_FILE).write_bytes(trees.patch)
     title, statement = _build_statement(instance)
     draft = ContractDraft(
         id=build_id(common, title),

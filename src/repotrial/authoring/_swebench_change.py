@@ -10,16 +10,18 @@ from pathlib import Path
 
 import msgspec
 
+from repotrial._core.digest import name_blob
 from repotrial.authoring._base import Tree, open_tree
 from repotrial.authoring._split import ChangeWithoutTestsError, verify_hidden
 from repotrial.authoring._swebench_instance import InstanceInvalidError, SwebenchInstance
 from repotrial.authoring._text import clean_line
-from repotrial.policy import PatchUnreadableError, read_change
+from repotrial.change import PatchUnreadableError, read_change, read_sections
 from repotrial.source import ChangedFile, ChangeStatus, PatchRefusedError, apply_patch
 
 __all__ = ["InstanceTrees", "open_instance_trees"]
 
 _ABSENT = "000000"
+_PLAIN = ("100644", "100755")
 
 
 class InstanceTrees(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +36,8 @@ class InstanceTrees(msgspec.Struct, frozen=True, kw_only=True):
     """What the tests change; a rename is a deletion and an addition."""
     reference: tuple[ChangedFile, ...]
     """What the gold patch changes."""
+    patch: bytes
+    """The gold patch, with a mode for every file."""
 
     @property
     def laid(self) -> tuple[str, ...]:
@@ -61,11 +65,13 @@ def open_instance_trees(instance: SwebenchInstance, source: str, commit: str) ->
         open_tree(source, commit) as tested,
         open_tree(source, commit) as fixed,
     ):
-        hidden = _apply(instance, "test_patch", instance.test_patch_bytes, base=base, tree=tested)
-        reference = _apply(instance, "patch", instance.patch_bytes, base=base, tree=fixed)
+        _, hidden = _apply(instance, "test_patch", instance.test_patch_bytes, base=base, tree=tested)
+        patch, reference = _apply(instance, "patch", instance.patch_bytes, base=base, tree=fixed)
         _verify_apart(instance, hidden, reference)
         verify_hidden(hidden, reference)
-        trees = InstanceTrees(base=base, tested=tested, fixed=fixed, hidden=hidden, reference=reference)
+        trees = InstanceTrees(
+            base=base, tested=tested, fixed=fixed, hidden=hidden, reference=reference, patch=patch
+        )
         if not trees.laid:
             raise ChangeWithoutTestsError(
                 f"{instance.instance_id}: test_patch: expected an added or modified file, found none"
@@ -75,7 +81,8 @@ def open_instance_trees(instance: SwebenchInstance, source: str, commit: str) ->
 
 def _apply(
     instance: SwebenchInstance, field: str, patch: bytes, *, base: Tree, tree: Tree
-) -> tuple[ChangedFile, ...]:
+) -> tuple[bytes, tuple[ChangedFile, ...]]:
+    """The patch as judges read it, and what it changes."""
     place = f"{instance.instance_id}: {field}"
     if not patch.strip():
         raise InstanceInvalidError(
@@ -83,8 +90,10 @@ def _apply(
             hint="give the patch as the data set has it, or leave the instance out",
         )
     try:
-        view = read_change(patch)
+        _verify_plain(patch, base)
         apply_patch(patch, tree=tree.root)
+        patch = _state_modes(patch, base, tree)
+        view = read_change(patch)
     except (PatchUnreadableError, PatchRefusedError) as error:
         raise InstanceInvalidError(
             f"{place}: expected a patch that applies to {base.commit}, found: {error.message}",
@@ -92,7 +101,30 @@ def _apply(
         ) from error
     paths = sorted({path for file in view.files for path in file.touched_paths})
     changes = (_compare(path, base, tree) for path in paths)
-    return tuple(change for change in changes if change is not None)
+    return patch, tuple(change for change in changes if change is not None)
+
+
+def _verify_plain(patch: bytes, base: Tree) -> None:
+    """Git applies a change without a mode to whatever is there, be it a link."""
+    for section in read_sections(patch, needs_modes=False):
+        old = section.file.old_path or section.file.path
+        if section.file.is_mode_missing and _find_mode(base.root / old) not in _PLAIN:
+            raise PatchUnreadableError(
+                f"expected a plain file {old!r}, since its mode is not stated, found none"
+            )
+
+
+def _state_modes(patch: bytes, base: Tree, tree: Tree) -> bytes:
+    """The same patch with the line that the data set leaves out: a changed file keeps its mode."""
+    parts, end = [], 0
+    for file, start in ((section.file, section.start) for section in read_sections(patch, needs_modes=False)):
+        if file.is_mode_missing and not file.is_binary:
+            old, new = base.root / (file.old_path or file.path), tree.root / file.path
+            body = patch.index(b"\n--- ", start) + 1
+            names = f"{name_blob(old.read_bytes())}..{name_blob(new.read_bytes())}"
+            parts += [patch[end:body], f"index {names} {_find_mode(old)}\n".encode()]
+            end = body
+    return b"".join([*parts, patch[end:]])
 
 
 def _compare(path: str, base: Tree, tree: Tree) -> ChangedFile | None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
-import warnings
 from collections.abc import Sequence
 
 from repotrial._core.errors import UsageError
-
-__all__ = ["TEST_GLOBS", "GlobInvalidError", "KnownTestPaths"]
+from repotrial.change import compile_globs
 
 TEST_GLOBS: tuple[str, ...] = (
     # Directories that hold tests and what tests need: data, fixtures, snapshots. `test` counts at the top and
@@ -85,15 +82,10 @@ class KnownTestPaths:
     """
 
     def __init__(self, globs: Sequence[str] = ()) -> None:
-        import pathspec
-
         chosen = (*TEST_GLOBS, *globs) if not globs or globs[0].startswith("!") else tuple(globs)
         try:
-            with warnings.catch_warnings():
-                # A set inside a set compiles today with a warning and may mean something else tomorrow.
-                warnings.simplefilter("error", FutureWarning)
-                self._spec = pathspec.GitIgnoreSpec.from_lines(chosen)
-        except (ValueError, re.error, FutureWarning) as error:
+            self._spec = compile_globs(chosen)
+        except ValueError as error:
             raise GlobInvalidError(
                 f"expected globs for test files, found {list(globs)!r}: {error}"
             ) from error

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from repotrial.cli._machine import CacheOption, build_settings
+from repotrial.cli._machine import CacheOption, SkipFlag, build_settings, tell_left_out
 from repotrial.cli._options import ContractDirectories, JsonFlag
 from repotrial.cli._trace import HomeUnknownError, default_key_file
 
@@ -64,6 +64,7 @@ def certify(  # noqa: PLR0913 - one option for each thing that an author decides
         ),
     ] = None,
     cache: CacheOption = None,
+    skip_unavailable: SkipFlag = False,
     json: JsonFlag = False,
 ) -> None:
     """Try a contract: snapshot, reference, flakiness, leaks and a set of cheats, which must all fail.
@@ -85,6 +86,9 @@ def certify(  # noqa: PLR0913 - one option for each thing that an author decides
         jobs=jobs,
         runs=runs,
     )
+    if skip_unavailable:
+        directories, left_out = api.choose_available(directories, request.machine)
+        tell_left_out(left_out)
     work_through(
         directories,
         lambda directory: _certify(directory, request),
@@ -136,7 +140,7 @@ def _show(screen: Screen, result: Certification) -> None:
         [
             f"cheat {cheat.name} ({cheat.variant})",
             (cheat.outcome, _STYLES.get(cheat.outcome, "")),
-            cheat.reason or ", ".join(cheat.tags) or cheat.verdict,
+            cheat.reason or ", ".join(dict.fromkeys(cheat.tags)) or cheat.verdict,
         ]
         for cheat in certificate.cheats
         if cheat.run

@@ -12,9 +12,7 @@ import typer
 from repotrial._core.errors import UsageError
 
 if TYPE_CHECKING:
-    from repotrial.api import MachineSettings
-
-__all__ = ["CacheOption", "SecretUnsetError", "build_settings", "default_cache", "find_cache"]
+    from repotrial.api import LeftOut, MachineSettings
 
 
 class SecretUnsetError(UsageError):
@@ -34,6 +32,25 @@ CacheOption: TypeAlias = Annotated[
         "else $XDG_CACHE_HOME/repotrial).",
     ),
 ]
+
+
+SkipFlag: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--skip-unavailable",
+        help="Leave out contracts for which this machine lacks a tool or an isolation level, and say so.",
+    ),
+]
+
+
+def tell_left_out(left_out: Sequence[LeftOut]) -> None:
+    """A line for each contract that this machine cannot run: what it lacks, and how to get it."""
+    from repotrial.cli._output import Screen
+
+    for item in left_out:
+        Screen(to_stderr=True).line(
+            ("left out", "yellow"), f": {item.contract}: {item.lacks}; fix: {item.hint}"
+        )
 
 
 def default_cache() -> Path:

@@ -108,7 +108,7 @@ def _report_refusal(error: OSError) -> int:
 
 
 def _prepare_streams() -> None:
-    """No encoding, and no missing stream, ends in a traceback."""
+    """No encoding, and no missing stream, ends in a traceback; a line is out when it was written."""
     # A stream that was closed before the start is None.
     sys.stdin = sys.stdin or open(os.devnull, encoding="utf-8")  # noqa: SIM115, PTH123 - for the whole process
     sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - for the whole process
@@ -116,7 +116,7 @@ def _prepare_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)  # a stream that a caller put there may have none
         if reconfigure is not None:
-            reconfigure(errors="backslashreplace")
+            reconfigure(errors="backslashreplace", line_buffering=True)
 
 
 def _settle_stderr() -> None:

@@ -44,12 +44,9 @@ class _RunAtWork:
 
 class _JsonProgress:
     def show(self, event: TrialEvent) -> None:
-        import sys
-
         from repotrial.cli._output import print_json_line
 
         print_json_line(event)
-        sys.stdout.flush()  # whoever reads it wants it now
 
 
 class _LineProgress:

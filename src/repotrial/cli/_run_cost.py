@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from repotrial._core.display import shorten_digests
 from repotrial.cli._options import JsonFlag, RunDirectories
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def cost(
     try:
         work_through(
             expand_runs(directories),
-            lambda directory: api.price_run_by(directory, book),
+            lambda directory: api.price_run(directory, book),
             judge=lambda _: Verdict("priced", holds=True),
             show=lambda _, result: priced.append(result),
             noun=None,
@@ -71,10 +72,9 @@ def _print(priced: Sequence[RunCost]) -> None:
 
 
 def _print_one(screen: Screen, result: RunCost) -> None:
-    from repotrial import api
     from repotrial.cli._output import counted
 
-    who = "" if result.upstream is None else f", answered by {api.shorten_label(result.upstream)}"
+    who = "" if result.upstream is None else f", answered by {shorten_digests(result.upstream)}"
     screen.line((result.directory, "bold"), f": {counted(result.exchanges, 'exchange')} with models{who}")
     for name, word in (*_TERMS, ("total", "total")):
         term = getattr(result.statement, name)
@@ -85,7 +85,6 @@ def _print_one(screen: Screen, result: RunCost) -> None:
 
 
 def _print_many(screen: Screen, priced: Sequence[RunCost]) -> None:
-    from repotrial import api
     from repotrial.cli._table import print_table
 
     names = [name for name, _ in _TERMS]
@@ -93,7 +92,7 @@ def _print_many(screen: Screen, priced: Sequence[RunCost]) -> None:
     for result in priced:
         amounts = [_describe([getattr(result.statement, name)]) for name in (*names, "total")]
         notes = "; ".join(_iter_notes(result)) or "-"
-        who = "-" if result.upstream is None else api.shorten_label(result.upstream)
+        who = "-" if result.upstream is None else shorten_digests(result.upstream)
         rows.append([Path(result.directory).name, who, str(result.exchanges), *amounts, notes])
     sums = [_describe([getattr(result.statement, name) for result in priced]) for name in (*names, "total")]
     note = "; ".join(_iter_common_notes(priced)) or "-"

@@ -4,40 +4,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from repotrial._core.display import shorten_digests
+
 if TYPE_CHECKING:
     from repotrial.api import AgentSummary
     from repotrial.cli._output import Screen
 
-__all__ = ["print_effort"]
-
-_HEADER = (
-    "agent",
-    "answered by",
-    "models",
-    "a run",
-    "a success",
-    "tokens",
-    "tool calls",
-    "time",
-    "what went wrong (runs)",
-)
-
 
 def print_effort(screen: Screen, agents: tuple[AgentSummary, ...]) -> None:
     """Cost, tokens, calls and time of each agent, and its failure modes by frequency."""
-    from repotrial.api import describe_answered_by, describe_effort, shorten_label
+    from repotrial.api import describe_answered_by, describe_effort
     from repotrial.cli._table import print_table
 
     screen.line(
         ("what it took", "bold"),
         ": cost of models in all, a run and a success; tokens, calls and the agent's time a run",
     )
+    described = [
+        describe_effort(found.effort, attempted=found.attempted, success=found.success) for found in agents
+    ]
     rows = [
         [
-            shorten_label(found.agent),
+            shorten_digests(found.agent),
             describe_answered_by(found.upstream),
-            *describe_effort(found.effort, attempted=found.attempted, success=found.success),
+            *(figure.text for figure in figures),
         ]
-        for found in agents
+        for found, figures in zip(agents, described, strict=True)
     ]
-    print_table(screen, _HEADER, rows)
+    headings = [figure.heading for figure in described[0]]
+    print_table(screen, ("agent", "answered by", *headings), rows)

@@ -43,7 +43,9 @@ def _show(screen: Screen, result: RecomputedRun) -> None:
     from repotrial.cli._output import counted
 
     word, style = ("agrees", "bold green") if result.holds else ("does not agree", "bold red")
-    screen.line((f"{word:<15}", style), f"{result.directory}: {counted(len(result.decisions), 'decision')}")
+    rules = "" if result.rules is None else f" by rules {result.rules}"
+    count = counted(len(result.decisions), "decision")
+    screen.line((f"{word:<15}", style), f"{result.directory}: {count}{rules}")
     for item in result.decisions:
         place = "" if item.alert is None else f"  alert {item.alert}"
         done = "" if item.intervention is None else f"  intervention {item.intervention}"

@@ -11,7 +11,7 @@ import typer
 
 from repotrial._core.errors import UsageError
 from repotrial._core.seed import ROOT_SEED
-from repotrial.cli._machine import CacheOption, build_settings
+from repotrial.cli._machine import CacheOption, SkipFlag, build_settings, tell_left_out
 from repotrial.cli._runs_directory import make_runs_directory
 from repotrial.cli._trace import HomeUnknownError, default_key_file
 
@@ -46,7 +46,8 @@ def start(  # noqa: PLR0913 - one option for each thing that an operator decides
             "--agent",
             metavar="AGENT",
             help="noop, reference, human, patch:FILE, script:FILE, 'command:PROGRAM ARGS' or "
-            "predictions:FILE (SWE-bench JSONL), or one of `repotrial agent list`; repeatable.",
+            "predictions:FILE (SWE-bench JSONL), or one of `repotrial agent list`; repeatable. In the FILE "
+            "of a patch or a script, {contract} stands for the contract's id.",
         ),
     ],
     repeats: Annotated[
@@ -115,6 +116,7 @@ def start(  # noqa: PLR0913 - one option for each thing that an operator decides
         bool,
         typer.Option("--dry-run", help="Show what would run, how long and at what cost; start nothing."),
     ] = False,
+    skip_unavailable: SkipFlag = False,
     expect: Annotated[
         Literal["success"] | None,
         typer.Option("--expect", help="End with exit code 1 unless every run is a success."),
@@ -126,7 +128,8 @@ def start(  # noqa: PLR0913 - one option for each thing that an operator decides
     """Put agents on trial. What was conducted before is not conducted again, so that stopping costs nothing.
 
     The exit code says whether the runs were conducted, not whether an agent succeeded (see --expect): 3 where
-    some were not, 130 after Ctrl-C, which seals what runs and keeps everything.
+    some were not, or where this machine lacks what a contract needs (see --skip-unavailable), 130 after
+    Ctrl-C, which seals what runs and keeps everything.
     """
     from repotrial import api
 
@@ -139,6 +142,7 @@ def start(  # noqa: PLR0913 - one option for each thing that an operator decides
         repeats=repeats,
         jobs=jobs,
         is_fresh=again,
+        skips_unavailable=skip_unavailable,
         models=api.ModelChoice(
             upstream=upstream,
             model=model,
@@ -154,7 +158,8 @@ def start(  # noqa: PLR0913 - one option for each thing that an operator decides
     _tell_unmatched(plan, json=json)
     if not plan.trials:
         raise NothingToRunError("expected an agent for one of the contracts, found none")
-    if not (json and dry_run):  # the plan has it
+    if not (json and dry_run):  # the plan has both
+        _tell_left_out(plan, json=json)
         _tell_uncertified(plan, json=json)
     if dry_run:
         _show_plan(plan, request.models, jobs=jobs, json=json)
@@ -179,6 +184,15 @@ def _tell_unmatched(plan: TrialPlan, *, json: bool) -> None:
             Screen(to_stderr=True).line(
                 ("warning", "yellow"), f": no contract was named for the prediction {instance}"
             )
+
+
+def _tell_left_out(plan: TrialPlan, *, json: bool) -> None:
+    from repotrial.cli._output import print_json_line
+
+    if not json:
+        tell_left_out(plan.left_out)
+    elif plan.left_out:
+        print_json_line({"event": "left-out", "contracts": plan.left_out})
 
 
 def _tell_uncertified(plan: TrialPlan, *, json: bool) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from repotrial._core.display import shorten_digests
 from repotrial._core.errors import UsageError
 from repotrial.cli._options import JsonFlag
 from repotrial.cli._run_list import AgentPattern, ContractPattern, RunsDirectory
@@ -58,14 +59,12 @@ def summarize(
 
     wanted = api.RunFilter(agent=agent, contract=contract)
     pair = _split(compare)
-    if page is None:
-        summary = api.summarize_runs(directory, wanted=wanted, compare=pair, pool_versions=pool_versions)
-    else:
+    collected = api.summarize_runs(directory, wanted=wanted, compare=pair, pool_versions=pool_versions)
+    if page is not None:
         missing = find_missing_parent(page)
-        summary = api.write_summary_page(
-            directory, page, wanted=wanted, compare=pair, pool_versions=pool_versions
-        ).summary
+        api.write_summary_page(collected, page)
         tell_made(missing)
+    summary = collected.summary
     if json:
         print_json(summary)
         return
@@ -91,13 +90,12 @@ def _split(compare: str | None) -> tuple[str, str] | None:
 
 
 def _print_agents(screen: Screen, summary: RunsSummary) -> None:
-    from repotrial.api import shorten_label
     from repotrial.cli._table import print_table
 
     header = ("agent", "runs", "success", "failure", "error", "invalid", "rate", "", "95 % interval")
     rows = [
         [
-            shorten_label(found.agent),
+            shorten_digests(found.agent),
             str(found.attempted),
             str(found.success),
             str(found.failure),
@@ -131,7 +129,7 @@ def _draw(low: float, value: float, high: float) -> str:
 
 
 def _print_versions(screen: Screen, summary: RunsSummary) -> None:
-    from repotrial.api import shorten_label, shorten_version
+    from repotrial.api import shorten_version
     from repotrial.cli._table import print_table
 
     header = ("contract", "version", "agent", "success", "error", "invalid", "over all", "mean score")
@@ -142,7 +140,7 @@ def _print_versions(screen: Screen, summary: RunsSummary) -> None:
             [
                 _known(row.contract_id),
                 versions or "?",
-                shorten_label(row.agent_label),
+                shorten_digests(row.agent_label),
                 *(
                     f"{rate.count}/{rate.of}"
                     for rate in (row.success, row.acceptance_error, row.invalid, row.over_attempted)
@@ -171,7 +169,7 @@ def _print_paired(screen: Screen, paired: PairedSummary) -> None:
 
 
 def _print_remarks(screen: Screen, summary: RunsSummary) -> None:
-    from repotrial.api import describe_notional, shorten_label
+    from repotrial.api import describe_notional
     from repotrial.cli._table import UNANSWERED
 
     if (notional := describe_notional(summary)) is not None:
@@ -181,7 +179,7 @@ def _print_remarks(screen: Screen, summary: RunsSummary) -> None:
             screen.line(
                 ("no model answered", "bold yellow"),
                 f" in {found.unanswered} of {found.attempted} runs of "
-                f"{shorten_label(found.agent)}: {UNANSWERED}",
+                f"{shorten_digests(found.agent)}: {UNANSWERED}",
             )
     if any(found.machine_faults for found in summary.agents):
         total = sum(found.machine_faults for found in summary.agents)

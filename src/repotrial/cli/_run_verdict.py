@@ -48,7 +48,6 @@ def _show_scored(screen: Screen, scored: ScoredRun) -> None:
 
 def print_verdict(screen: Screen, run: JudgedRun) -> None:
     """All that a person wants to know first."""
-    from repotrial.api import describe_model_use
     from repotrial.cli._table import UNANSWERED, find_style, mark_gate
 
     entry, card = run.entry, run.card
@@ -58,7 +57,7 @@ def print_verdict(screen: Screen, run: JudgedRun) -> None:
         f"  replicate {'?' if entry.replicate is None else entry.replicate}",
     )
     _print_reasons(screen, run)
-    if (model_use := describe_model_use(run)) is not None:
+    if (model_use := run.model_use) is not None:
         screen.line(f"  {model_use}")
     for gate in card.gates:
         word, style = mark_gate(gate.outcome)
@@ -106,13 +105,17 @@ def _print_failing(screen: Screen, result: CheckResult) -> None:
 def _print_notes(screen: Screen, card: ScoreCard) -> None:
     from repotrial.api import EventPointer
 
+    tags: dict[str, list[str]] = {}
     for tag in card.tags:
         attributes = ", ".join(f"{name} {value}" for name, value in tag.attributes.items())
         events = [place.seq for place in tag.evidence if isinstance(place, EventPointer)]
         places = ", ".join(f"event {seq}" for seq in events[:_MOST_LINES])
-        screen.line((f"  tag {tag.id}", "bold"), f"  {'/'.join(tag.gates)}  {attributes}  {places}".rstrip())
-    for note in card.review[:_MOST_LINES]:
-        screen.line(("  look at: ", "yellow"), f"{note.code}: {note.message}")
+        tags.setdefault(tag.id, []).append(f"{'/'.join(tag.gates)}  {attributes}  {places}".rstrip())
+    for name, found in tags.items():
+        screen.line((f"  tag {name}", "bold"), f"  {'; '.join(dict.fromkeys(found))}".rstrip())
+    notes = dict.fromkeys(f"{note.code}: {note.message}" for note in card.review)
+    for text in list(notes)[:_MOST_LINES]:
+        screen.line(("  look at: ", "yellow"), text)
     for remark in card.deviations:
         screen.line(("  deviation: ", "yellow"), f"{remark.code}: {remark.message}")
 

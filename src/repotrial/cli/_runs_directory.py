@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 from repotrial._core.errors import MachineError, UsageError
-from repotrial._core.files import make_apart
 
 __all__ = ["NotARunsDirectoryError", "RunsDirectoryError", "make_runs_directory", "verify_runs_directory"]
 
@@ -34,7 +33,7 @@ def make_runs_directory(runs: Path) -> None:
     """
     verify_runs_directory(runs)
     try:
-        make_apart(runs)
+        runs.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RunsDirectoryError(f"{runs}: expected a directory for runs, found: {error.strerror}") from error
     if not os.access(runs, os.W_OK | os.X_OK):

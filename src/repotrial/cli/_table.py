@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from repotrial._core.display import escape_unprintable
+from repotrial._core.display import escape_unprintable, shorten_digests
 
 if TYPE_CHECKING:
     from repotrial.api import RunEntry
@@ -46,7 +46,7 @@ def build_run_rows(entries: Sequence[RunEntry]) -> list[list[Part]]:
     """Runs as rows below `RUN_HEADER`."""
     from repotrial import api
 
-    labels = map(api.shorten_label, api.label_agents(entries))
+    labels = map(shorten_digests, api.label_agents(entries))
     return [_build_row(entry, label) for entry, label in zip(entries, labels, strict=True)]
 
 

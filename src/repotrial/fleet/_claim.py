@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Final
 
 from repotrial._core.errors import UsageError
-from repotrial._core.files import make_apart
 from repotrial.run import RunDirectoryError
 
 __all__ = ["RunUnderWayError", "claim_run", "tidy_claims"]
@@ -109,7 +108,7 @@ def _open(path: Path) -> int:
     try:
         return os.open(path, flags, 0o600)
     except FileNotFoundError:
-        make_apart(path.parent.parent)
+        path.parent.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileExistsError):
             path.parent.mkdir()
         return os.open(path, flags, 0o600)

@@ -7,6 +7,7 @@ from repotrial.policy._breakers import (
     ActionKind,
     BodyReader,
     BreakerEnding,
+    BreakerRulesUnknownError,
     BreakerSettings,
     BreakerState,
     Caps,
@@ -24,18 +25,7 @@ from repotrial.policy._breakers import (
     read_thresholds,
     recompute_decisions,
 )
-from repotrial.policy._change import (
-    GITLINK,
-    SYMLINK,
-    AddedLine,
-    ChangedFile,
-    ChangeKind,
-    ChangeView,
-    Location,
-    PatchUnreadableError,
-)
 from repotrial.policy._commands import classify_command, classify_script, find_classes, is_test_command
-from repotrial.policy._cursor import PatchLimits
 from repotrial.policy._dependencies import (
     KnownNames,
     NewDependency,
@@ -45,13 +35,10 @@ from repotrial.policy._dependencies import (
 from repotrial.policy._flag import REASONS as REVIEW_REASONS
 from repotrial.policy._flag import Confidence, ReviewFlag
 from repotrial.policy._flags import find_review_flags
-from repotrial.policy._globs import PathRules, PolicyGlobError
-from repotrial.policy._line_ranges import LineRange
 from repotrial.policy._manifests import Ecosystem
 from repotrial.policy._markers import find_conflict_markers
 from repotrial.policy._outcomes import CheckResult, find_result
 from repotrial.policy._programs import COMMAND_CLASSES, CommandClass
-from repotrial.policy._read import read_change
 from repotrial.policy._rules import RuleName, Violation, check_change
 from repotrial.policy._shell import parse_shell
 from repotrial.policy._shell_model import (
@@ -85,22 +72,17 @@ from repotrial.policy._tools import (
 __all__ = [
     "BREAKERS",
     "COMMAND_CLASSES",
-    "GITLINK",
     "POLICY",
     "REVIEW_REASONS",
-    "SYMLINK",
     "AccessKind",
     "ActionKind",
-    "AddedLine",
     "Assignment",
     "BodyReader",
     "BreakerEnding",
+    "BreakerRulesUnknownError",
     "BreakerSettings",
     "BreakerState",
     "Caps",
-    "ChangeKind",
-    "ChangeView",
-    "ChangedFile",
     "CheckResult",
     "CommandClass",
     "Confidence",
@@ -109,13 +91,7 @@ __all__ = [
     "FileAccess",
     "FindingClass",
     "KnownNames",
-    "LineRange",
-    "Location",
     "NewDependency",
-    "PatchLimits",
-    "PatchUnreadableError",
-    "PathRules",
-    "PolicyGlobError",
     "ProposedCall",
     "Recomputed",
     "RecomputedStatus",
@@ -161,7 +137,6 @@ __all__ = [
     "load_tool_table",
     "parse_shell",
     "parse_thresholds",
-    "read_change",
     "read_inline",
     "read_thresholds",
     "read_tool_use",

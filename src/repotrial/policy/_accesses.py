@@ -11,8 +11,9 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
-from repotrial.policy._line_ranges import LineRange, find_awk_ranges, find_count, find_sed_ranges
-from repotrial.policy._programs import load_programs, read_data
+from repotrial._core.files import read_package_data
+from repotrial.change import LineRange, find_awk_ranges, find_count, find_sed_ranges
+from repotrial.policy._programs import load_programs
 from repotrial.policy._python_code import find_python_uses
 from repotrial.policy._shell_files import join_path
 from repotrial.policy._shell_model import ShellCommand, ShellScript, Word
@@ -48,7 +49,9 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def _load_table() -> _Table:
-    return msgspec.convert(tomllib.loads(read_data("accesses.toml").decode()), _Table)
+    return msgspec.convert(
+        tomllib.loads(read_package_data("repotrial.policy", "accesses.toml").decode()), _Table
+    )
 
 
 def find_file_accesses(script: ShellScript, cwd: str = ".") -> tuple[FileAccess, ...]:

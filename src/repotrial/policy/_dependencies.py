@@ -7,10 +7,9 @@ from typing import Literal
 
 import msgspec
 
+from repotrial.change import ChangeView, PathRules
 from repotrial.contract import DependencyPolicy, Policy
-from repotrial.policy._change import ChangeView
 from repotrial.policy._flag_lines import find_language
-from repotrial.policy._globs import PathRules
 from repotrial.policy._imports import find_imports, is_standard
 from repotrial.policy._manifests import Ecosystem, find_requirements, normalize_name
 from repotrial.policy._rules import Violation

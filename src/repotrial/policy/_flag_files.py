@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from repotrial._core.escaping import unescape_text
 from repotrial._core.paths import is_escaping_link
-from repotrial.policy._change import GITLINK, ChangedFile
-from repotrial.policy._globs import fold
-from repotrial.trace import unescape_text
+from repotrial.change import GITLINK, ChangedFile, fold
 
 __all__ = ["find_file_codes"]
 

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 
-from repotrial.policy._change import AddedLine
+from repotrial.change import AddedLine
 from repotrial.policy._flag import WORD_PATTERN, Sighting, find_word_code
 
 __all__ = ["LANGUAGES", "find_in_lines", "find_language"]

@@ -8,16 +8,12 @@ import re
 import tokenize
 from collections.abc import Iterator
 
-from repotrial._core.python_source import parse_python
 from repotrial.policy._flag import WORD_PATTERN, Confidence, Sighting, find_word_code
 
-__all__ = ["find_in_module", "parse_module"]
+__all__ = ["find_in_module"]
 
-_MAX_CHARACTERS = 2_000_000
 _MAX_PARTS = 16
 """Of a name that is looked at from each of its parts."""
-_MAX_DOTS = 1_000
-"""Of an import: the interpreter takes time by the square of them."""
 _NAME = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*")
 _MODULES = {"gc": "object-graph"}
 _DOTTED = {
@@ -32,29 +28,6 @@ _CHANGERS = frozenset({"update", "setdefault", "pop", "__setitem__", "clear"})
 _IMPORTERS = frozenset({"__import__", "importlib.import_module"})
 _EVALUATORS = frozenset({"exec", "eval"})
 _EQUALITIES: dict[str, object] = {"__eq__": True, "__ne__": False}
-
-
-def parse_module(source: str) -> ast.Module | None:
-    """The syntax tree; None where this interpreter cannot make one."""
-    if len(source) > _MAX_CHARACTERS or _has_endless_names(source):
-        return None
-    try:
-        return parse_python(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
-def _has_endless_names(source: str) -> bool:
-    """Whether an import, with the lines that continue it, has more dots than anybody writes."""
-    dots, is_import = 0, False
-    for line in source.split("\n"):
-        dots += line.count(".")
-        is_import |= "import" in line or "from" in line
-        if is_import and dots > _MAX_DOTS:
-            return True
-        if not line.endswith("\\"):
-            dots, is_import = 0, False
-    return False
 
 
 def find_in_module(source: str, tree: ast.Module) -> Iterator[Sighting]:

@@ -6,11 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from repotrial.policy._change import AddedLine, ChangedFile, ChangeView
+from repotrial._core.python_source import parse_module
+from repotrial.change import AddedLine, ChangedFile, ChangeView
 from repotrial.policy._flag import REASONS, ReviewFlag, Sighting
 from repotrial.policy._flag_files import find_file_codes
 from repotrial.policy._flag_lines import find_in_lines, find_language
-from repotrial.policy._flag_python import find_in_module, parse_module
+from repotrial.policy._flag_python import find_in_module
 
 __all__ = ["find_review_flags"]
 

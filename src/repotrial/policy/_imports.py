@@ -7,9 +7,9 @@ import re
 import sys
 from collections.abc import Iterator
 
-from repotrial.policy._change import ChangedFile
+from repotrial._core.python_source import parse_module
+from repotrial.change import ChangedFile
 from repotrial.policy._flag_lines import find_language
-from repotrial.policy._flag_python import parse_module
 
 __all__ = ["find_imports", "is_standard"]
 

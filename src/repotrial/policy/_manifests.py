@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
-from repotrial.policy._change import ChangedFile
+from repotrial.change import ChangedFile
 
 __all__ = ["Ecosystem", "find_requirements", "normalize_name"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from repotrial.policy._change import ChangedFile, ChangeView, Location
+from repotrial.change import ChangedFile, ChangeView, Location
 
 __all__ = ["find_conflict_markers"]
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import tomllib
 from functools import cache
-from importlib.resources import files
 from typing import Annotated, Literal, TypeAlias
 
 import msgspec
+
+from repotrial._core.files import read_package_data
 
 __all__ = [
     "COMMAND_CLASSES",
@@ -16,7 +17,6 @@ __all__ = [
     "Programs",
     "Wrapper",
     "load_programs",
-    "read_data",
 ]
 
 CommandClass: TypeAlias = Literal[
@@ -93,15 +93,12 @@ class Programs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return _class_of_name().get(name, "other")
 
 
-def read_data(name: str) -> bytes:
-    """A data file of this package."""
-    return files(__package__).joinpath("_data", name).read_bytes()
-
-
 @cache
 def load_programs() -> Programs:
     """The bundled table."""
-    return msgspec.convert(tomllib.loads(read_data("programs.toml").decode()), Programs)
+    return msgspec.convert(
+        tomllib.loads(read_package_data("repotrial.policy", "programs.toml").decode()), Programs
+    )
 
 
 @cache

@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from repotrial.policy._flag_python import parse_module
+from repotrial._core.python_source import parse_module
 from repotrial.policy._programs import CommandClass
 
 __all__ = ["PythonUse", "find_python_class", "find_python_uses"]

@@ -7,9 +7,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from repotrial.change import GITLINK, SYMLINK, ChangedFile, ChangeView, PathRules
 from repotrial.contract import Policy, Severity
-from repotrial.policy._change import GITLINK, SYMLINK, ChangedFile, ChangeView
-from repotrial.policy._globs import PathRules
 
 __all__ = ["RuleName", "Violation", "check_change", "is_protected"]
 

@@ -6,13 +6,10 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from repotrial._core.escaping import escape_bytes
+from repotrial.change import DEFAULT_LIMITS, ChangedFile, PatchLimits, PathRules, Section, fold, read_sections
 from repotrial.contract import Policy
-from repotrial.policy._change import ChangedFile
-from repotrial.policy._cursor import DEFAULT_LIMITS, PatchLimits
-from repotrial.policy._globs import PathRules, fold
-from repotrial.policy._read import Section, read_sections
 from repotrial.policy._rules import is_protected
-from repotrial.trace import escape_bytes
 
 __all__ = ["SplitChange", "split_change"]
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
-from repotrial.policy._programs import read_data
+from repotrial._core.files import read_package_data
 from repotrial.trace import Severity
 
 __all__ = [
@@ -82,7 +82,9 @@ class Hit(msgspec.Struct, frozen=True):
 
 @cache
 def _load() -> _Rules:
-    return msgspec.convert(tomllib.loads(read_data("text-rules.toml").decode()), _Rules)
+    return msgspec.convert(
+        tomllib.loads(read_package_data("repotrial.policy", "text-rules.toml").decode()), _Rules
+    )
 
 
 def load_text_rules() -> dict[str, TextRule]:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 
 from repotrial._core.errors import UsageError
-from repotrial.policy._programs import read_data
+from repotrial._core.files import read_package_data
 
 __all__ = [
     "ToolFamily",
@@ -132,7 +132,7 @@ def load_tool_table(extra: Path | None = None) -> ToolTable:
 
 @cache
 def _load_bundled() -> ToolTable:
-    return _parse(read_data("tools.toml"))
+    return _parse(read_package_data("repotrial.policy", "tools.toml"))
 
 
 def _parse(data: bytes) -> ToolTable:

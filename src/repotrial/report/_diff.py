@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from repotrial._core.absence import Unknown
-from repotrial.policy import ChangedFile, PatchUnreadableError, read_change
+from repotrial.change import ChangedFile, PatchUnreadableError, read_change
 
 __all__ = ["ChangePage", "DiffLine", "FileDiff", "build_change_page"]
 

@@ -12,10 +12,17 @@ import msgspec
 
 from repotrial._core.absence import NotComputable, Unknown
 from repotrial.contract import ContractRecord, RunSpec
-from repotrial.report._answerer import describe_answerer, describe_cost, find_upstream
 from repotrial.report._record import Record
 from repotrial.report._render import show_duration
-from repotrial.score import AgentIdentity, Evidence, RunReport, ScoreCard
+from repotrial.score import (
+    AgentIdentity,
+    Evidence,
+    RunReport,
+    ScoreCard,
+    describe_answerer,
+    describe_cost,
+    find_upstream,
+)
 from repotrial.trace import (
     AspectVerdict,
     CouldNotBeChecked,

@@ -20,7 +20,6 @@ from repotrial.report._facts import (
     build_seal_sentence,
 )
 from repotrial.report._graded import build_grade_page
-from repotrial.report._reasons import order_reasons
 from repotrial.report._record import read_record
 from repotrial.report._render import render_template
 from repotrial.report._timeline import build_strip, build_timeline
@@ -35,6 +34,7 @@ from repotrial.score import (
     build_score_card,
     load_evidence,
     load_taxonomy,
+    order_reasons,
 )
 from repotrial.trace import RunPaths, check_run
 

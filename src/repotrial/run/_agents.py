@@ -78,6 +78,8 @@ class ScriptAgent(_Agent, frozen=True, kw_only=True, tag="script"):
     name: AgentName = "script"
     script: bytes
     """Its text; it is shown inside as a file that cannot be changed."""
+    version: AgentVersion | None = None
+    """Of the set that it belongs to: equal for all scripts of one set, so that they count as one agent's."""
 
 
 class CommandAgent(_Agent, frozen=True, kw_only=True, tag="command"):
@@ -135,7 +137,7 @@ def _find_version(agent: Agent) -> str | None:
     match agent:
         case ReferenceAgent():
             return "1"
-        case PatchAgent(version=version):
+        case PatchAgent(version=version) | ScriptAgent(version=version):
             return version
         case ModelAgent(adapter=adapter):
             return adapter.version

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from repotrial._core.errors import MachineError
-from repotrial._core.files import make_apart, sync_directory, write_atomic
+from repotrial._core.files import sync_directory, write_atomic
 from repotrial.contract import ContractRecord, RunSpec
 from repotrial.trace import RunPaths
 
@@ -81,7 +81,7 @@ def open_attempt(runs: Path, spec: RunSpec, record: ContractRecord) -> RunPaths:
         RunDirectoryError: the machine does not let us.
     """
     try:
-        make_apart(runs)
+        runs.mkdir(parents=True, exist_ok=True)
         with _locked(runs, fcntl.LOCK_SH):
             place = Path(tempfile.mkdtemp(dir=runs, prefix=_UNFINISHED))
             place.chmod(0o755)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from repotrial._core.escaping import escape_bytes
 from repotrial.sandbox import Contents, ReadLimits, TreeReader
-from repotrial.trace import escape_bytes
 
 __all__ = ["read_leftovers"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from repotrial.policy import PatchUnreadableError, read_change
+from repotrial.change import PatchUnreadableError, read_change
 from repotrial.run._accept._candidate import apply_patch_inside, is_applied
 from repotrial.run._context import BoundRun
 from repotrial.sandbox import build_change

@@ -121,6 +121,7 @@ if TYPE_CHECKING:
         open_installation,
         read_pinned,
     )
+    from repotrial.sandbox._installation._level import check_machine
     from repotrial.sandbox._installation._program_tree import (
         InstallScriptError,
         NpmPrograms,
@@ -129,18 +130,18 @@ if TYPE_CHECKING:
         PypiPrograms,
         open_program_tree,
     )
-    from repotrial.sandbox._lean._kernel import (
+    from repotrial.sandbox._launch_server._kernel import (
         install_filter,
         receive_descriptor,
         send_descriptor,
     )
-    from repotrial.sandbox._lean._landlock import (
+    from repotrial.sandbox._launch_server._landlock import (
         LandlockRules,
         LandlockState,
         apply_landlock,
         read_landlock_abi,
     )
-    from repotrial.sandbox._lean._syscalls import (
+    from repotrial.sandbox._launch_server._syscalls import (
         PROBED,
         CallClass,
         Machine,
@@ -500,6 +501,7 @@ __all__ = [
     "build_doctor_report",
     "build_filter",
     "build_overlay_argv",
+    "check_machine",
     "check_requirements",
     "check_sealed",
     "copy_tree",

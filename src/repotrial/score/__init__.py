@@ -15,6 +15,14 @@ if TYPE_CHECKING:
         build_aggregate,
         shorten_version,
     )
+    from repotrial.score._answerer import (
+        describe_answered_by,
+        describe_answerer,
+        describe_cost,
+        find_upstream,
+        is_notional,
+    )
+    from repotrial.score._attempts import find_repeated
     from repotrial.score._attribution import AttributionSummary, FailingTests, RecentEdit
     from repotrial.score._card import (
         SCORE_SCHEMA,
@@ -27,6 +35,12 @@ if TYPE_CHECKING:
     )
     from repotrial.score._cost import Cost
     from repotrial.score._delta import BrokenRule
+    from repotrial.score._directories import (
+        NoRunsError,
+        RunDirectoryMissingError,
+        build_run_paths,
+        find_run_directories,
+    )
     from repotrial.score._document import (
         GATES,
         ChangePointer,
@@ -36,11 +50,25 @@ if TYPE_CHECKING:
         Verdict,
         render_document,
     )
+    from repotrial.score._effort import AgentEffort, EffortFigure, EffortTotal, build_effort, describe_effort
+    from repotrial.score._entry import (
+        RunEntry,
+        RunFilter,
+        RunStatusWord,
+        identify_agent,
+        label_agents,
+        label_versions,
+        shorten_contract,
+    )
     from repotrial.score._evidence import Evidence, InvalidReason, SealState, Trigger
     from repotrial.score._gates import GateResult
     from repotrial.score._graded import Dimension, Graded, Sensitivity, WeightRange
+    from repotrial.score._judged import JudgedRun, find_status, iter_judged_runs, judge_run
     from repotrial.score._load import NoRunDirectoryError, load_evidence
+    from repotrial.score._metering import RunCost, price_run
     from repotrial.score._outcomes import Attribution, CheckResult, TwinResult
+    from repotrial.score._reasons import find_stop, order_reasons
+    from repotrial.score._records import ChangeLostError, RecordBrokenError, load_change, verify_record
     from repotrial.score._report import (
         REPORT_SCHEMA,
         CheckSummary,
@@ -76,18 +104,22 @@ __all__ = [
     "GATES",
     "REPORT_SCHEMA",
     "SCORE_SCHEMA",
+    "AgentEffort",
     "AgentIdentity",
     "Aggregate",
     "AggregateRow",
     "Attribution",
     "AttributionSummary",
     "BrokenRule",
+    "ChangeLostError",
     "ChangePointer",
     "CheckResult",
     "CheckSummary",
     "Cost",
     "Dimension",
     "Durations",
+    "EffortFigure",
+    "EffortTotal",
     "EventPointer",
     "Evidence",
     "EvidencePointer",
@@ -102,15 +134,23 @@ __all__ = [
     "InterventionSummary",
     "Invalid",
     "InvalidReason",
+    "JudgedRun",
     "MixedVersionsError",
     "NoRunDirectoryError",
+    "NoRunsError",
     "Rate",
     "RecentEdit",
+    "RecordBrokenError",
     "Remark",
     "ReviewNote",
+    "RunCost",
+    "RunDirectoryMissingError",
+    "RunEntry",
+    "RunFilter",
     "RunIdentity",
     "RunReport",
     "RunStatus",
+    "RunStatusWord",
     "Scorable",
     "ScoreCard",
     "ScoreWriteError",
@@ -127,16 +167,38 @@ __all__ = [
     "WeightRange",
     "Weights",
     "build_aggregate",
+    "build_effort",
+    "build_run_paths",
     "build_run_report",
     "build_score_card",
     "build_score_schemas",
     "build_tag",
+    "describe_answered_by",
+    "describe_answerer",
+    "describe_cost",
+    "describe_effort",
+    "find_repeated",
+    "find_run_directories",
+    "find_status",
+    "find_stop",
+    "find_upstream",
+    "identify_agent",
+    "is_notional",
+    "iter_judged_runs",
+    "judge_run",
+    "label_agents",
+    "label_versions",
     "load_artifact",
+    "load_change",
     "load_evidence",
     "load_taxonomy",
     "load_weights",
+    "order_reasons",
+    "price_run",
     "render_document",
+    "shorten_contract",
     "shorten_version",
+    "verify_record",
     "write_score",
     "write_verdict",
 ]

@@ -8,15 +8,9 @@ import msgspec
 
 from repotrial._core.absence import NotComputable, Unknown
 from repotrial._core.canonical import Count
+from repotrial.change import ChangeView, PatchUnreadableError, read_change
 from repotrial.contract import Policy
-from repotrial.policy import (
-    ChangeView,
-    PatchUnreadableError,
-    check_change,
-    check_dependencies,
-    find_conflict_markers,
-    read_change,
-)
+from repotrial.policy import check_change, check_dependencies, find_conflict_markers
 from repotrial.score._dependencies import list_requirements
 from repotrial.score._document import (
     ChangePointer,

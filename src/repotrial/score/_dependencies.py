@@ -7,8 +7,9 @@ in a manifest is one by itself.
 
 from __future__ import annotations
 
+from repotrial.change import ChangeView
 from repotrial.contract import DependencyPolicy
-from repotrial.policy import ChangeView, KnownNames, NewDependency, find_new_dependencies
+from repotrial.policy import KnownNames, NewDependency, find_new_dependencies
 
 __all__ = ["list_new_names", "list_requirements", "normalize_name"]
 

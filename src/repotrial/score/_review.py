@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from repotrial._core.canonical import Count
+from repotrial.change import ChangeView
 from repotrial.contract import ContractRecord
-from repotrial.policy import ChangeView, find_review_flags
+from repotrial.policy import find_review_flags
 from repotrial.score._delta import Delta
 from repotrial.score._dependencies import list_requirements
 from repotrial.score._document import ChangePointer, Document, EventPointer, EvidencePointer, Line, build_line

@@ -20,10 +20,7 @@ from repotrial.trace._body import (
     BodyOmittedError,
     OmittedBody,
     TextBody,
-    escape_bytes,
-    escape_text,
     load_body,
-    unescape_text,
 )
 from repotrial.trace._chain_report import (
     BadEvent,
@@ -451,8 +448,6 @@ __all__ = [
     "check_binding",
     "check_chain",
     "check_run",
-    "escape_bytes",
-    "escape_text",
     "find_program",
     "find_signer",
     "is_computed",
@@ -473,6 +468,5 @@ __all__ = [
     "parse_statement",
     "seal_run",
     "sign_statement",
-    "unescape_text",
     "write_manifest",
 ]

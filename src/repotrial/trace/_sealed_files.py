@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 
 from repotrial._core.digest import Digest
+from repotrial._core.escaping import escape_text
 from repotrial._core.files import describe_refusal
-from repotrial.trace._body import escape_text
 from repotrial.trace._files import TraceUnreadableError, open_regular
 from repotrial.trace._rundir import RunPaths, is_computed
 

@@ -99,6 +99,57 @@ def test_predictions_of_one_file_count_as_one_agents(tmp_path: Path) -> None:
     assert len({found.adapter_digest for found in configurations}) == 2, "what they hand in is told apart"
 
 
+def write_scripts(place: Path, **texts: str) -> str:
+    for contract, text in texts.items():
+        (place / contract).mkdir(exist_ok=True)
+        (place / contract / "fix.sh").write_text(text)
+    return f"script:{place}/{{contract}}/fix.sh"
+
+
+def test_each_contract_has_its_own_file_and_all_are_one_agents(tmp_path: Path) -> None:
+    template = write_scripts(tmp_path, a="one", b="two")
+    roster = build_roster([template, "noop"], ["a", "b"])
+    (one, first), (two, second), (noop, _) = roster.agents
+    assert isinstance(one, ScriptAgent)
+    assert isinstance(two, ScriptAgent)
+    assert (first, one.script, second, two.script) == ("a", b"one", "b", b"two")
+    found = [build_agent_configuration(agent, reference_digest=None) for agent in (one, two)]
+    assert {(agent.name, agent.version) for agent in found} == {("fix", found[0].version)}
+    assert found[0].adapter_digest != found[1].adapter_digest, "what they do is told apart"
+    assert noop.name == "noop"
+
+
+def test_the_version_of_templated_files_is_that_of_the_set(tmp_path: Path) -> None:
+    def find_version(*contracts: str) -> str:
+        ((agent, _), *_) = build_roster([template], contracts).agents
+        return build_agent_configuration(agent, reference_digest=None).version
+
+    template = write_scripts(tmp_path, a="one", b="two")
+    version = find_version("a", "b")
+    assert find_version("b") == version, "whichever contracts a command names"
+    write_scripts(tmp_path, a="two", b="one")
+    assert find_version("a", "b") != version
+    write_scripts(tmp_path, a="one", b="three")
+    assert find_version("a") != version
+
+
+def test_a_template_may_hold_what_a_shell_would_expand(tmp_path: Path) -> None:
+    place = tmp_path / "[x]*"
+    place.mkdir()
+    (place / "a.patch").write_text("one")
+    (agent,) = build_roster([f"patch:{place}/{{contract}}.patch"], ["a"]).agents
+    expected = build_roster([f"patch:{place}/a.patch"], []).agents[0][0]
+    assert isinstance(agent[0], PatchAgent)
+    assert isinstance(expected, PatchAgent)
+    assert (agent[0].name, agent[0].patch) == ("patch", expected.patch)
+
+
+def test_a_contract_that_a_template_has_no_file_for_is_named(tmp_path: Path) -> None:
+    template = write_scripts(tmp_path, a="one")
+    with pytest.raises(AgentFileError, match=r"b/fix\.sh: expected a file"):
+        build_roster([template], ["a", "b"])
+
+
 def test_line_separators_inside_a_patch_do_not_end_a_line(tmp_path: Path) -> None:
     name = write_predictions(
         tmp_path / "p.jsonl", json.dumps(prediction("a", "x\u2028y"), ensure_ascii=False)

@@ -26,6 +26,7 @@ from repotrial.authoring._certify._oversized import build_oversized_patch
 from repotrial.authoring._certify._scan import find_leaked_oracle, find_leaked_reference
 from repotrial.authoring._certify._strength import judge_strength
 from repotrial.authoring._certify._trials import Trial, TrialResult, end_at_failure, reorder_checks
+from repotrial.change import read_change
 from repotrial.contract import (
     Check,
     FilePin,
@@ -36,7 +37,7 @@ from repotrial.contract import (
     RepositoryPin,
     build_lock,
 )
-from repotrial.policy import check_change, read_change
+from repotrial.policy import check_change
 from repotrial.run import NoopAgent
 from repotrial.score import build_score_card, load_evidence
 from repotrial.trace import CheckOutcome

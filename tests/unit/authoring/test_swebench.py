@@ -24,7 +24,18 @@ from repotrial.authoring import (
 )
 from repotrial.authoring._swebench_instance import parse_node_id
 from repotrial.contract import GitRepository, Inventory, LoadedContract, load_contract
-from support.swebench import BASE, FIX, INSTANCE_ID, TESTS, build_row, make_instance, write_jsonl
+from repotrial.policy import read_change
+from support.repositories import RepositoryMaker
+from support.swebench import (
+    BASE,
+    FIX,
+    INSTANCE_ID,
+    TESTS,
+    build_row,
+    drop_modes,
+    make_instance,
+    write_jsonl,
+)
 
 
 def import_one(
@@ -139,6 +150,73 @@ def test_a_patch_without_its_last_newline_is_mended(tmp_path: Path) -> None:
     row = make_instance(tmp_path / "other")
     _, loaded = import_one(tmp_path, patch=row["patch"].rstrip("\n"))
     assert loaded.reference == row["patch"].encode()
+
+
+class _Moded:
+    """A repository with an executable file, a file that moves and a link; its fix leaves the link alone."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.maker = RepositoryMaker(path)
+        files = {
+            "bin/clamp": "#!/bin/sh\nexec python -m clamp\n",
+            "clamp/bounds.py": "LOW = 0\nHIGH = 9\n" * 20,
+        }
+        self.maker.commit({**BASE, **files})
+        (path / "bin/clamp").chmod(0o755)
+        (path / "link.py").symlink_to("clamp/__init__.py")
+        self.base = self.maker.commit()
+        self.maker.git("mv", "clamp/bounds.py", "clamp/limits.py")
+        fixed = self.maker.commit(
+            {
+                **FIX,
+                "bin/clamp": "#!/bin/sh\nexec python3 -m clamp\n",
+                "clamp/limits.py": "LOW = 0\nHIGH = 9\n" * 20 + "STEP = 1\n",
+                "clamp/new.py": "NEW = 1\n",
+            }
+        )
+        self.patch = self.maker.git("diff", "--find-renames", self.base, fixed).decode()
+        self.maker.git("checkout", "-q", "--detach", self.base)
+        self.test_patch = self.maker.git("diff", self.base, self.maker.commit(TESTS)).decode()
+
+    def create(self, directory: Path, *, patch: str) -> LoadedContract:
+        row = build_row(self.base, patch, drop_modes(self.test_patch))
+        instance = msgspec.convert(row, SwebenchInstance)
+        create_contract_from_swebench(
+            SwebenchContract(instance=instance, source=str(self.path), directory=directory, is_embedded=True)
+        )
+        return load_contract(directory)
+
+
+def test_a_changed_file_without_a_mode_keeps_the_one_of_the_tree(tmp_path: Path) -> None:
+    repository = _Moded(tmp_path / "repo")
+    patch = drop_modes(repository.patch)
+    assert "100755" not in patch
+    loaded = repository.create(tmp_path / "contract", patch=patch)
+    reference = loaded.reference or b""
+    # What git itself says of the same change, but for the length of its names.
+    assert [(file.path, file.old_path, file.mode) for file in read_change(reference).files] == [
+        ("bin/clamp", None, "100755"),
+        ("clamp/__init__.py", None, "100644"),
+        ("clamp/limits.py", "clamp/bounds.py", "100644"),
+        ("clamp/new.py", None, "100644"),
+    ]
+    assert drop_modes(reference.decode()) == patch
+    repository.maker.git("checkout", "-q", "--detach", repository.base)
+    repository.maker.git("apply", "--index", "-", stdin=reference)
+    found = repository.maker.git("diff", "--cached", "--find-renames", repository.base).decode()
+    assert found == repository.patch
+    stated = repository.create(tmp_path / "stated", patch=repository.patch)
+    assert stated.reference == repository.patch.encode()
+
+
+def test_a_change_without_a_mode_in_the_place_of_a_link_is_refused(tmp_path: Path) -> None:
+    """Git would write through the link, or change where it leads."""
+    repository = _Moded(tmp_path / "repo")
+    through = drop_modes(repository.patch).replace("clamp/__init__.py", "link.py")
+    with pytest.raises(InstanceInvalidError, match=r"expected a plain file 'link\.py'"):
+        repository.create(tmp_path / "contract", patch=through)
+    assert not (tmp_path / "contract").exists()
 
 
 @pytest.mark.parametrize(

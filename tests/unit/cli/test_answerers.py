@@ -12,10 +12,12 @@ import msgspec
 import pytest
 
 from repotrial import api
+from repotrial._core.display import shorten_digests
 from repotrial.cli._output import Screen
 from repotrial.cli._run_tally import Tally
 from repotrial.contract import AgentConfiguration
-from repotrial.report import build_run_page, describe_answerer, shorten_digests
+from repotrial.report import build_run_page
+from repotrial.score import describe_answerer
 from repotrial.trace import RunFacts, Signal
 from support import score_runs
 from support.command_line import call

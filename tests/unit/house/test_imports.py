@@ -13,7 +13,6 @@ _HEAVY = {
     "cryptography",
     "securesystemslib",
     "tree_sitter",
-    "unidiff",
     "pathspec",
     "orjson",
     "msgspec",

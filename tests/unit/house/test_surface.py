@@ -13,8 +13,10 @@ _MEANS = {"annotations", "TYPE_CHECKING", "build_hooks"}
 """What a package needs to say what it exports."""
 PACKAGES = [
     "repotrial",
+    "repotrial.analysis",
     "repotrial.api",
     "repotrial.authoring",
+    "repotrial.change",
     "repotrial.contract",
     "repotrial.cost",
     "repotrial.fleet",

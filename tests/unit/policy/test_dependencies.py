@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from repotrial.change import AddedLine, ChangedFile, ChangeKind, ChangeView
 from repotrial.contract import DependencyPolicy, Policy, Violations
-from repotrial.policy import (
-    AddedLine,
-    ChangedFile,
-    ChangeKind,
-    ChangeView,
-    KnownNames,
-    NewDependency,
-    check_dependencies,
-    find_new_dependencies,
-)
+from repotrial.policy import KnownNames, NewDependency, check_dependencies, find_new_dependencies
 
 
 def _file(

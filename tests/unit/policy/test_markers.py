@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from repotrial.policy import AddedLine, ChangedFile, ChangeView, find_conflict_markers
+from repotrial.change import AddedLine, ChangedFile, ChangeView
+from repotrial.policy import find_conflict_markers
 
 
 def _lines(*texts: str) -> list[int]:

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from repotrial.policy import (
-    REVIEW_REASONS,
-    AddedLine,
-    ChangedFile,
-    ChangeKind,
-    ChangeView,
-    ReviewFlag,
-    find_review_flags,
-)
+from repotrial.change import AddedLine, ChangedFile, ChangeKind, ChangeView
+from repotrial.policy import REVIEW_REASONS, ReviewFlag, find_review_flags
 
 
 def _find(path: str, source: str, *, kind: ChangeKind = "added", first: int = 1) -> tuple[ReviewFlag, ...]:

@@ -2,82 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from repotrial._core.absence import NotComputable
+from repotrial.analysis import CollectedSummary, PairedSummary, summarize_runs
 from repotrial.api import PageWriteError, write_summary_page
-from repotrial.report import (
-    SummaryAgent,
-    SummaryCell,
-    SummaryFailure,
-    SummaryRate,
-    SummaryView,
-    build_summary_page,
-)
+from repotrial.report import build_summary_page
 from support.command_line import call
 from support.score_runs import FAILED, write_run
 
 HOSTILE = "<script>alert(1)</script>\u202e\x1b[31m"
-
-
-def build_view(text: str = "pi") -> SummaryView:
-    rate = SummaryRate(value=1.0, low=0.5, high=1.0, words="95 % interval 50% to 100%")
-    agents = tuple(
-        SummaryAgent(
-            name=name,
-            answered_by=text,
-            attempted=2,
-            success=1,
-            failure=1,
-            error=0,
-            invalid=0,
-            rate=found,
-            effort=("1.00 USD", "0.50 USD", "1.00 USD", "9", "4.0", "2.4 s", text),
-        )
-        for name, found in ((text, rate), ("other", NotComputable("no runs")))
-    )
-    failure = SummaryFailure(
-        contract=text, agent=text, replicate="0", status="failure", tags=text, why=text, directory=text
-    )
-    return SummaryView(
-        directory=text,
-        runs=4,
-        agents=agents,
-        columns=(text, "other"),
-        matrix=((text, (SummaryCell(success=1, attempted=2), SummaryCell(success=0, attempted=0))),),
-        difference=(f"{text} less other", "+50.0%"),
-        failures=(failure,) * 501,
-        remarks=(text,),
-    )
-
-
-def test_the_same_summary_gives_the_same_page_with_every_part() -> None:
-    page = build_summary_page(build_view())
-    assert page == build_summary_page(build_view())
-    for part in ("rates", "effort", "difference", "contracts", "failures", "remarks"):
-        assert f'<section id="{part}">' in page
-    assert "1 of 2" in page
-    assert "not tried" in page
-    assert "not computable (no runs)" in page
-    assert "and 1 more" in page, "what is cut is said"
-    assert "<script" not in page
-
-
-def test_names_of_runs_get_no_power_over_the_page() -> None:
-    page = build_summary_page(build_view(HOSTILE))
-    assert "<script" not in page
-    assert "\u202e" not in page
-    assert "\x1b" not in page
-    assert "&lt;script&gt;" in page
-
-
-@pytest.mark.parametrize(
-    ("success", "attempted", "style"), [(2, 2, "good"), (1, 2, "open"), (0, 2, "bad"), (0, 0, "")]
-)
-def test_a_cell_is_colored_by_what_it_says(success: int, attempted: int, style: str) -> None:
-    assert SummaryCell(success=success, attempted=attempted).style == style
 
 
 @pytest.fixture
@@ -85,6 +23,71 @@ def runs(tmp_path: Path) -> Path:
     write_run(tmp_path / "runs" / "good", run_id="good")
     write_run(tmp_path / "runs" / "bad", {"unit": FAILED}, run_id="bad")
     return tmp_path / "runs"
+
+
+def build_summary(runs: Path, text: str = "pi") -> CollectedSummary:
+    """Two agents, one of them without a run, and 501 failures; everything that a run can name is `text`."""
+    name = next(iter(summarize_runs(runs).entries))
+    summary, entries = summarize_runs(runs, compare=(name, name))
+    change = msgspec.structs.replace
+    (agent,), (entry, *_) = summary.agents, entries[name]
+    assert isinstance(summary.paired, PairedSummary)
+    agents = (
+        change(agent, agent=text, upstream=f"script {text}", effort=change(agent.effort, tags={text: 1})),
+        change(agent, agent="other", rate=NotComputable("no runs")),
+    )
+    failure = change(entry, contract=text, status="failure", tags=(text,), why=text, directory=text)
+    success = change(failure, status="success")
+    paired = change(summary.paired, one=text, other="other")
+    return CollectedSummary(
+        change(summary, directory=text, agents=agents, paired=paired),
+        {text: (success, *[failure] * 501), "other": ()},
+    )
+
+
+def test_the_same_summary_gives_the_same_page_with_every_part(runs: Path) -> None:
+    page = build_summary_page(build_summary(runs))
+    assert page == build_summary_page(build_summary(runs))
+    for part in ("rates", "effort", "difference", "contracts", "failures", "remarks"):
+        assert f'<section id="{part}">' in page
+    assert "1 of 502" in page
+    assert "not tried" in page
+    assert "not computable (no runs)" in page
+    assert "and 1 more" in page, "what is cut is said"
+    assert "<script" not in page
+
+
+def test_names_of_runs_get_no_power_over_the_page(runs: Path) -> None:
+    page = build_summary_page(build_summary(runs, HOSTILE))
+    assert "<script" not in page
+    assert "\u202e" not in page
+    assert "\x1b" not in page
+    assert "&lt;script&gt;" in page
+
+
+@pytest.mark.parametrize(
+    ("success", "failed", "style"), [(2, 0, "good"), (1, 1, "open"), (0, 2, "bad"), (0, 0, None)]
+)
+def test_a_cell_is_colored_by_what_it_says(runs: Path, success: int, failed: int, style: str | None) -> None:
+    collected = build_summary(runs)
+    good, bad, *_ = collected.entries["pi"]
+    page = build_summary_page(
+        collected._replace(entries={"pi": (good,) * success + (bad,) * failed, "other": (good,)})
+    )
+    cell = f'<td><span class="tag {style}">{success} of {success + failed}</span></td>'
+    assert (cell if style else '<td><span class="soft">not tried</span></td>') in page
+
+
+def test_a_figure_has_one_heading_in_the_table_and_on_the_page(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.html"
+    shown = call(capsys, "run", "summary", runs, "--page", page).out
+    (header,) = (line for line in shown.splitlines() if line.startswith("agent") and "answered by" in line)
+    section = page.read_text(encoding="utf-8").partition('<section id="effort">')[2].partition("</thead>")[0]
+    headings = re.findall("<th>(.*?)</th>", section)
+    assert len(headings) == 9
+    assert header.split() == " ".join(headings).split()
 
 
 def test_a_summary_is_printed_and_written_as_a_page(
@@ -104,7 +107,7 @@ def test_a_page_that_cannot_be_written_is_told(
 ) -> None:
     (tmp_path / "taken").mkdir()
     with pytest.raises(PageWriteError, match="taken"):
-        write_summary_page(runs, tmp_path / "taken")
+        write_summary_page(summarize_runs(runs), tmp_path / "taken")
     ended = call(capsys, "run", "summary", runs, "--page", tmp_path / "taken")
     assert ended.status == 3
     assert "fix: name another file" in ended.err

@@ -6,11 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from repotrial._core.digest import digest_bytes
 from repotrial.contract import Check, Inventory, ResultFile, Runner
 from repotrial.run._accept._judge import RunnerRecord, judge_negatives, judge_plain, judge_twinned
 from repotrial.run._twins import Twin
-from repotrial.sandbox import CommandResult, StreamCapture, Usage
 from repotrial.trace import (
     EndCause,
     Errored,
@@ -28,24 +26,25 @@ CHECK = Check(id="unit", gate="acceptance", run="true")
 JUNIT = ResultFile(format="junit", path="junit.xml")
 
 
-def stream(data: bytes = b"", *, length: int | None = None) -> StreamCapture:
-    return StreamCapture(
-        prefix=data, digest=digest_bytes(data), length_bytes=len(data) if length is None else length
-    )
-
-
 def record(
     files: Mapping[str, bytes] | None = None,
     *,
     status: ExitStatus = Exited(code=0),  # noqa: B008 - immutable
     cause: EndCause = "ended",
     results: tuple[ResultFile, ...] = (JUNIT,),
-    stdout: StreamCapture | None = None,
+    stdout: bytes = b"",
+    length: int | None = None,
 ) -> RunnerRecord:
-    result = CommandResult(
-        exit=status, cause=cause, stdout=stdout or stream(), stderr=stream(), usage=Usage(wall_us=1)
+    return RunnerRecord(
+        runner=Runner(run="true", results=results),
+        exit=status,
+        cause=cause,
+        wall_us=1,
+        stdout=stdout,
+        stdout_bytes=len(stdout) if length is None else length,
+        stderr=b"",
+        files=files or {},
     )
-    return RunnerRecord(runner=Runner(run="true", results=results), result=result, files=files or {})
 
 
 def junit(*cases: str) -> dict[str, bytes]:
@@ -124,8 +123,8 @@ def test_a_command_that_did_not_come_to_its_end_is_an_error(
 def test_results_on_standard_output_must_be_complete() -> None:
     tap = ResultFile(format="tap")
     text = b"1..2\nok 1 - t::a\nok 2 - t::b\n"
-    whole = record(results=(tap,), stdout=stream(text))
-    cut = record(results=(tap,), stdout=stream(text, length=len(text) + 1))
+    whole = record(results=(tap,), stdout=text)
+    cut = record(results=(tap,), stdout=text, length=len(text) + 1)
     assert judge(whole) == Passed()
     assert isinstance(judge(cut), Errored)
 

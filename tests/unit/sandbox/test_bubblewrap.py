@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from repotrial.sandbox._levels._bubblewrap import BubblewrapPlan, build_plan
-from repotrial.sandbox._levels._files import HostFiles
 from repotrial.sandbox._model import (
     Bind,
     DirectoryRoot,
@@ -21,7 +20,7 @@ WORKSPACE = Path("/somewhere/tree")
 def plan(
     spec: SandboxSpec, *, version: tuple[int, ...] = (0, 8, 0), is_staged: bool = True
 ) -> BubblewrapPlan:
-    return build_plan(spec, HostFiles(), version=version, is_staged=is_staged)
+    return build_plan(spec, version=version, is_staged=is_staged)
 
 
 def joined(built: BubblewrapPlan) -> str:
@@ -78,9 +77,9 @@ def test_nothing_of_the_host_stands_in_the_arguments_when_staged() -> None:
     built = plan(spec)
     assert "/somewhere" not in joined(built)
     assert [tree.path for tree in built.trees] == ["/private/results", "/private/tools", "/somewhere/tree"]
-    assert "--ro-bind /sys/staging/1 /private/tools" in joined(built)
-    assert "--bind /sys/staging/0 /results" in joined(built)
-    assert "--bind /sys/staging/2 /workspace" in joined(built)
+    assert "--ro-bind /sys/1 /private/tools" in joined(built)
+    assert "--bind /sys/0 /results" in joined(built)
+    assert "--bind /sys/2 /workspace" in joined(built)
 
 
 def test_without_staging_paths_are_bound_as_they_are() -> None:
@@ -90,9 +89,7 @@ def test_without_staging_paths_are_bound_as_they_are() -> None:
 
 
 def test_the_read_stage_begins_read_only() -> None:
-    assert "--ro-bind /sys/staging/0 /workspace" in joined(
-        plan(SandboxSpec(workspace=WORKSPACE, stage="read"))
-    )
+    assert "--ro-bind /sys/0 /workspace" in joined(plan(SandboxSpec(workspace=WORKSPACE, stage="read")))
 
 
 def test_an_overlay_is_mounted_from_its_own_trees() -> None:
@@ -102,58 +99,29 @@ def test_an_overlay_is_mounted_from_its_own_trees() -> None:
     built = plan(SandboxSpec(workspace=WORKSPACE, overlay=overlay))
     assert [tree.path for tree in built.trees] == ["/cache/base,1", "/run:s"]
     assert built.overlays == (("workspace", "0", "1/upper", "1/work"),)
-    assert "--bind /sys/staging/workspace /workspace" in joined(built)
+    assert "--bind /sys/workspace /workspace" in joined(built)
 
 
 def test_an_image_is_shown_by_its_entries_without_what_a_sandbox_has_itself(image: Path) -> None:
     text = joined(plan(SandboxSpec(workspace=WORKSPACE, root=DirectoryRoot(path=image))))
-    assert "--ro-bind /sys/staging/0/usr /usr" in text
+    assert "--ro-bind /sys/0/usr /usr" in text
     assert "--symlink usr/bin /bin" in text
-    assert "--ro-bind /sys/staging/0/etc /etc" in text
+    assert "--ro-bind /sys/0/etc /etc" in text
     for name in ("proc", "dev", "tmp", "sys", "workspace"):
-        assert f"/sys/staging/0/{name} " not in text
+        assert f"/sys/0/{name} " not in text
 
 
 def test_a_mount_point_that_an_image_lacks_is_made_beside_its_entries(image: Path) -> None:
     bind = Bind(source=Path("/results"), target="/opt/env/deep")
     text = joined(plan(SandboxSpec(workspace=WORKSPACE, root=DirectoryRoot(path=image), binds=(bind,))))
-    assert "--dir /opt --ro-bind /sys/staging/0/opt/tool /opt/tool" in text
-    assert "--ro-bind /sys/staging/0/opt /opt" not in text
+    assert "--dir /opt --ro-bind /sys/0/opt/tool /opt/tool" in text
+    assert "--ro-bind /sys/0/opt /opt" not in text
 
 
 def test_outer_binds_come_before_inner_ones() -> None:
     binds = tuple(Bind(source=Path("/s"), target=target) for target in ("/a/b/c", "/a", "/a/b"))
     arguments = plan(SandboxSpec(workspace=WORKSPACE, binds=binds)).arguments
     assert [word for word in arguments if word.startswith("/a")] == ["/a", "/a/b", "/a/b/c"]
-
-
-def test_settings_are_furniture_as_long_as_the_host_is_what_it_was() -> None:
-    spec, view = SandboxSpec(workspace=WORKSPACE), HostFiles()
-    furnished = build_plan(spec, view, version=(0, 8), is_staged=True, furnished=HostFiles())
-    assert "--ro-bind /sys/etc /etc" in joined(furnished)
-    assert furnished.files == ()
-    changed = HostFiles(changed_ns=(1, 2))
-    assert "/sys/etc" not in joined(build_plan(spec, view, version=(0, 8), is_staged=True, furnished=changed))
-    assert "/sys/etc" not in joined(build_plan(spec, view, version=(0, 8), is_staged=False, furnished=view))
-
-
-@pytest.mark.parametrize(
-    ("target", "expected"),
-    [
-        ("/etc/tool/rc", "/sys/dev"),
-        ("//etc/rc", "/sys/dev"),
-        ("/./etc/rc", "/sys/dev"),
-        ("/etc", "/sys/dev"),
-        ("/dev/kit", "/sys/etc"),
-        ("/etcetera", "/sys/dev /sys/etc"),
-    ],
-)
-def test_furniture_that_something_is_mounted_below_is_made_for_this_sandbox(
-    target: str, expected: str
-) -> None:
-    spec = SandboxSpec(workspace=WORKSPACE, binds=(Bind(source=Path("/s"), target=target),))
-    arguments = build_plan(spec, HostFiles(), version=(0, 8), is_staged=True, furnished=HostFiles()).arguments
-    assert sorted({"/sys/dev", "/sys/etc"}.intersection(arguments)) == expected.split()
 
 
 def test_accounts_are_made_up() -> None:

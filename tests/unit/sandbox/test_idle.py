@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.sandbox._lean._idle import READY, build_idle_program
-from repotrial.sandbox._lean._syscalls import Machine, find_machine
+from repotrial.sandbox._launch_server._idle import READY, build_idle_program
+from repotrial.sandbox._launch_server._syscalls import Machine, find_machine
 from support.waiting import PATIENCE_SECONDS, wait_until
 
 

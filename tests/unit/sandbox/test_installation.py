@@ -41,7 +41,6 @@ from repotrial.sandbox._installation._setup_errors import SetupNetworkError
 from repotrial.sandbox._installation._setup_network import verify_setup_network
 from repotrial.sandbox._installation._variables import Phase, build_variables
 from repotrial.sandbox._levels._bubblewrap import build_plan
-from repotrial.sandbox._levels._files import HostFiles
 from repotrial.sandbox._resources._limits import DiskWatch
 from repotrial.trace import Exited, ExitStatus, Signaled, TimedOut
 from support.contracts import write_contract
@@ -159,7 +158,7 @@ def test_scratch_spaces_have_their_size_and_outer_mounts_come_first() -> None:
         workspace=Path("/somewhere/tree"),
         scratch=(Scratch(target="/opt/a/b", size_mb=2), Scratch(target="/opt/a", size_mb=1)),
     )
-    text = " ".join(build_plan(spec, HostFiles(), version=(0, 8, 0), is_staged=True).arguments)
+    text = " ".join(build_plan(spec, version=(0, 8, 0), is_staged=True).arguments)
     assert "--size 1048576 --tmpfs /opt/a --perms 0700 --size 2097152 --tmpfs /opt/a/b" in text
 
 

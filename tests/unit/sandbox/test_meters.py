@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from repotrial.sandbox._lean._processes import ProcessRow, ProcessTable
+from repotrial.sandbox._launch_server._processes import ProcessRow, ProcessTable
 from repotrial.sandbox._model import ResourceLimits
 from repotrial.sandbox._resources._meters import Meter
 

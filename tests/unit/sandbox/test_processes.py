@@ -8,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.sandbox._lean._processes import ProcessRow, ProcessTable, find_descendants, wait_for_end
+from repotrial.sandbox._launch_server._processes import (
+    ProcessRow,
+    ProcessTable,
+    find_descendants,
+    wait_for_end,
+)
 from support.waiting import PATIENCE_SECONDS, wait_until
 
 

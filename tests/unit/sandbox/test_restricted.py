@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.sandbox._lean._landlock import LandlockRules, read_landlock_abi
+from repotrial.sandbox._launch_server._landlock import LandlockRules, read_landlock_abi
 from repotrial.sandbox._levels._restricted import Restriction, RestrictionError, start_restricted
 from repotrial.sandbox._model import ResourceLimits
 from support.bubblewrap import DROPPED, PYTHON, choose_identity, make_directory

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from repotrial.sandbox._identity import find_identity
-from repotrial.sandbox._lean._processes import ProcessTable
+from repotrial.sandbox._launch_server._processes import ProcessTable
 from repotrial.sandbox._levels._session import BubblewrapSandbox
 from repotrial.sandbox._model import CommandSpec, Level, ResourceLimits, SandboxSpec
 from repotrial.sandbox._open import open_sandbox

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from repotrial.sandbox._identity import find_identity
-from repotrial.sandbox._lean._idle import build_idle_program
-from repotrial.sandbox._lean._syscalls import find_machine
+from repotrial.sandbox._launch_server._idle import build_idle_program
+from repotrial.sandbox._launch_server._syscalls import find_machine
 from repotrial.sandbox._levels._launcher import open_default_launcher
 from repotrial.sandbox._levels._session import BubblewrapSandbox, Engine
 from repotrial.sandbox._machine._probe import find_engine

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from repotrial.sandbox._lean._syscalls import (
+from repotrial.sandbox._launch_server._syscalls import (
     GRANTABLE,
     OBSOLETE,
     PROHIBITED,

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repotrial._core.digest import digest_bytes
+from repotrial._core.escaping import escape_bytes, escape_text, unescape_text
 from repotrial.trace import (
     BinaryBody,
     BlobBody,
@@ -22,10 +23,7 @@ from repotrial.trace import (
     Redacted,
     RedactedSpan,
     TextBody,
-    escape_bytes,
-    escape_text,
     load_body,
-    unescape_text,
 )
 from repotrial.trace._body import build_body, omit_bodies
 from repotrial.trace._redaction import NO_REDACTION, Redactor

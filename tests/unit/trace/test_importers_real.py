@@ -15,11 +15,11 @@ from repotrial.trace.importers import (
     import_transcript,
     load_transcript,
 )
+from support.retrieval_cases import list_cases
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
 FOLDERS = [DATA / "agent_samples", DATA / "traces" / "atif", DATA / "traces" / "claude-code-sessions"]
 FILES = sorted(path for folder in FOLDERS if folder.is_dir() for path in folder.iterdir())
-CASES = sorted((DATA / "retrieval_cases").glob("*.json"))
 
 needs_data = pytest.mark.skipif(not FILES, reason="the collection of transcripts is not beside this checkout")
 
@@ -130,8 +130,7 @@ def test_totals_of_the_agents_agree_with_the_sum_over_their_messages() -> None:
             assert claimed.request_input_tokens == summed.request_input_tokens, path.name
 
 
-@pytest.mark.skipif(not CASES, reason="the retrieval cases are not beside this checkout")
-@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", list_cases())
 def test_the_traces_of_every_retrieval_case_are_read(path: Path) -> None:
     for name, text in json.loads(path.read_bytes())["input"].items():
         file = name.rsplit("/", 1)[-1]

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from repotrial._core.digest import digest_bytes
+from repotrial.change import ChangedFile, PatchUnreadableError, read_change
 from repotrial.contract import Check, LoadedContract
-from repotrial.policy import ChangedFile, PatchUnreadableError, read_change
 
 __all__ = ["find_hidden_files", "find_leaked_oracle", "find_leaked_reference"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from repotrial._core.display import list_some
-from repotrial.contract._lint._globs import is_usable_glob
+from repotrial.change import is_usable_glob
 from repotrial.contract._lint._rule import Finding, rule
 from repotrial.contract._lint._subject import Subject
 from repotrial.contract._repository import DirectoryRepository

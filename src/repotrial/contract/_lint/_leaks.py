@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from repotrial.contract._lint._patch import FileChange, Patch
+from repotrial.change import PatchedFile
 from repotrial.contract._lint._rule import Example, Finding, rule
 from repotrial.contract._lint._subject import ShownText, Subject, is_inside
 from repotrial.contract._lint._text import GRAM, TokenText, clean, code_tokens, fold, iter_folded_lines
@@ -82,11 +82,9 @@ def reference_in_statement(subject: Subject) -> Iterator[Finding]:
 
 
 def _iter_leaked_lines(subject: Subject) -> Iterator[tuple[ShownText, int, str]]:
-    if not isinstance(subject.patch, Patch):
-        return
     texts = [(shown, TokenText(shown.text)) for shown in subject.shown]
-    known = {tuple(code_tokens(line)) for file in subject.patch.files for line in file.seen}
-    for line in _iter_telling_lines(subject.patch.files):
+    known = {tuple(code_tokens(line)) for file in subject.changed_files for line in file.old_lines}
+    for line in _iter_telling_lines(subject.changed_files):
         tokens = code_tokens(line)
         if len(tokens) < GRAM or sum(map(len, tokens)) < _MIN_LETTERS or tuple(tokens) in known:
             continue
@@ -98,7 +96,7 @@ def _iter_leaked_lines(subject: Subject) -> Iterator[tuple[ShownText, int, str]]
                 break
 
 
-def _iter_telling_lines(files: Iterable[FileChange]) -> Iterator[str]:
+def _iter_telling_lines(files: Iterable[PatchedFile]) -> Iterator[str]:
     for file in files:
         if file.paths[-1].lower().endswith(_WORDING):
             continue
@@ -123,10 +121,8 @@ def new_name_in_statement(subject: Subject) -> Iterator[Finding]:
 
     Fix: leave the name out. If users are to call it, list it under `clarify.entry_points`.
     """
-    if not isinstance(subject.patch, Patch):
-        return
     public = {word for entry in subject.contract.clarify.entry_points for word in _WORD.findall(entry)}
-    for name in sorted(_defined_names(subject.patch) - public):
+    for name in sorted(_defined_names(subject.changed_files) - public):
         for shown in subject.shown:
             index = _find_name(shown.text, name)
             if index is not None:
@@ -140,13 +136,13 @@ def new_name_in_statement(subject: Subject) -> Iterator[Finding]:
                 break
 
 
-def _defined_names(patch: Patch) -> set[str]:
-    defined = {name for file in patch.files for name in _iter_definitions(file)}
-    seen = {word for file in patch.files for line in file.seen for word in _WORD.findall(line)}
+def _defined_names(files: Sequence[PatchedFile]) -> set[str]:
+    defined = {name for file in files for name in _iter_definitions(file)}
+    seen = {word for file in files for line in file.old_lines for word in _WORD.findall(line)}
     return defined - seen
 
 
-def _iter_definitions(file: FileChange) -> Iterator[str]:
+def _iter_definitions(file: PatchedFile) -> Iterator[str]:
     is_typed = file.paths[-1].lower().endswith(_TYPED_SUFFIXES)
     for line in file.added:
         for found in _DEFINITION.finditer(line):
@@ -177,11 +173,9 @@ def reference_file_in_statement(subject: Subject) -> Iterator[Finding]:
 
     Fix: leave the name out, or give the place openly under `clarify.modules`.
     """
-    if not isinstance(subject.patch, Patch):
-        return
     modules = subject.contract.clarify.modules
     names: dict[str, None] = {}
-    for path in subject.patch.paths:
+    for path in subject.changed_paths:
         if not any(is_inside(path, module) for module in modules):
             base = posixpath.basename(path)
             names |= dict.fromkeys([path, base] if _is_distinct(base) else [path])

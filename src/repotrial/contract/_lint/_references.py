@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from repotrial.contract._lint._patch import Patch, Unreadable
 from repotrial.contract._lint._rule import Example, Finding, rule
 from repotrial.contract._lint._subject import Subject
 
@@ -42,10 +41,10 @@ def unreadable_reference(subject: Subject) -> Iterator[Finding]:
 
     Fix: write it with `git diff --binary` in the snapshot.
     """
-    if isinstance(subject.patch, Unreadable):
+    if subject.patch_fault is not None:
         yield Finding(
             file=_file(subject),
-            message=f"expected a unified diff, found: {subject.patch.reason}",
+            message=f"expected a unified diff, found: {subject.patch_fault}",
             hint="write it again with `git diff --binary`",
         )
 
@@ -66,9 +65,7 @@ def reference_breaks_policy(subject: Subject) -> Iterator[Finding]:
 
     Fix: widen `writable`, narrow `protected` or `generated`, or take the file out of the patch.
     """
-    if not isinstance(subject.patch, Patch):
-        return
-    for path in subject.patch.paths:
+    for path in subject.changed_paths:
         reason = _refusal(subject, path)
         if reason is not None:
             yield Finding(
@@ -80,11 +77,11 @@ def reference_breaks_policy(subject: Subject) -> Iterator[Finding]:
 
 
 def _refusal(subject: Subject, path: str) -> tuple[str, str] | None:
-    if subject.generated.matches(path):
+    if subject.generated.match_file(path):
         return "policy.generated", "is generated and never part of a change"
-    if subject.protected.matches(path):
+    if subject.protected.match_file(path):
         return "policy.protected", "is protected"
-    if not subject.writable.matches(path):
+    if not subject.writable.match_file(path):
         return "policy.writable", "is not writable"
     return None
 
@@ -104,10 +101,8 @@ def reference_touches_oracle(subject: Subject) -> Iterator[Finding]:
 
     Fix: leave test files out of the reference patch; they belong to the checks.
     """
-    if not isinstance(subject.patch, Patch):
-        return
     laid = {file.target: file.field for file in subject.oracle_files}
-    for path in subject.patch.paths:
+    for path in subject.changed_paths:
         if path in laid:
             yield Finding(
                 file=_file(subject),
@@ -132,12 +127,10 @@ def reference_exceeds_limits(subject: Subject) -> Iterator[Finding]:
 
     Fix: raise `max_files_changed` or `max_lines_changed`, with room for other honest solutions.
     """
-    if not isinstance(subject.patch, Patch):
-        return
     policy = subject.contract.policy
     for name, bound, found in (
-        ("files", policy.max_files_changed, len(subject.patch.paths)),
-        ("lines", policy.max_lines_changed, subject.patch.lines_changed),
+        ("files", policy.max_files_changed, len(subject.changed_paths)),
+        ("lines", policy.max_lines_changed, subject.lines_changed),
     ):
         if bound is not None and found > bound:
             yield Finding(
@@ -162,12 +155,10 @@ def reference_exceeds_envelope(subject: Subject) -> Iterator[Finding]:
 
     Fix: set `scoring.envelope` to at least the size of the reference.
     """
-    if not isinstance(subject.patch, Patch):
-        return
     envelope = subject.contract.scoring.envelope
     for name, bound, found in (
-        ("files", envelope.files, len(subject.patch.paths)),
-        ("lines", envelope.lines, subject.patch.lines_changed),
+        ("files", envelope.files, len(subject.changed_paths)),
+        ("lines", envelope.lines, subject.lines_changed),
     ):
         if found > bound:
             yield Finding(

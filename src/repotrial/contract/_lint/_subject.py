@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
+from repotrial.change import PatchedFile, PatchUnreadableError, compile_globs, is_usable_glob, scan_patch
 from repotrial.contract._contract import Contract
-from repotrial.contract._lint._globs import Globs
-from repotrial.contract._lint._patch import Patch, Unreadable, parse_patch
 from repotrial.contract._loaded import CONTRACT_FILE, LoadedContract
 from repotrial.contract._oracle import Check, Overlay
 from repotrial.contract._rules_files import pins_below
 
-__all__ = ["OracleFile", "ShownText", "Subject", "is_inside"]
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,25 +59,49 @@ class Subject:
             yield f"checks[{index}]", check
 
     @cached_property
-    def patch(self) -> Patch | Unreadable | None:
-        """The reference change, where there is one."""
-        return None if self.loaded.reference is None else parse_patch(self.loaded.reference)
+    def _reading(self) -> tuple[tuple[PatchedFile, ...], str | None]:
+        if self.loaded.reference is None:
+            return (), None
+        try:
+            files = tuple(file for file in scan_patch(self.loaded.reference) if file.paths)
+        except PatchUnreadableError as error:
+            return (), error.message
+        return files, None if files else "expected a file header ('--- a/…', '+++ b/…'), found none"
+
+    @property
+    def changed_files(self) -> tuple[PatchedFile, ...]:
+        """The reference change; empty if there is none, or none that can be read."""
+        return self._reading[0]
+
+    @property
+    def patch_fault(self) -> str | None:
+        """Why the reference change cannot be read; None if it can, or if there is none."""
+        return self._reading[1]
 
     @cached_property
-    def writable(self) -> Globs:
-        return Globs(self.contract.policy.writable)
+    def changed_paths(self) -> tuple[str, ...]:
+        """Every path that the reference change touches, once, in order."""
+        return tuple(dict.fromkeys(path for file in self.changed_files for path in file.paths))
+
+    @property
+    def lines_changed(self) -> int:
+        return sum(len(file.added) + len(file.removed) for file in self.changed_files)
 
     @cached_property
-    def protected(self) -> Globs:
-        return Globs(self.contract.policy.protected)
+    def writable(self) -> GitIgnoreSpec:
+        return _compile(self.contract.policy.writable)
 
     @cached_property
-    def generated(self) -> Globs:
-        return Globs(self.contract.policy.generated)
+    def protected(self) -> GitIgnoreSpec:
+        return _compile(self.contract.policy.protected)
+
+    @cached_property
+    def generated(self) -> GitIgnoreSpec:
+        return _compile(self.contract.policy.generated)
 
     def is_open(self, path: str) -> bool:
         """Whether the policy lets a change touch `path`."""
-        return self.writable.matches(path) and not self.protected.matches(path)
+        return self.writable.match_file(path) and not self.protected.match_file(path)
 
     @property
     def is_python(self) -> bool:
@@ -113,6 +138,11 @@ class Subject:
             ShownText(file=contract.statement, field="", text=self.loaded.statement),
             *(ShownText(file=CONTRACT_FILE, field=field, text=text) for field, text in fields),
         )
+
+
+def _compile(patterns: Iterable[str]) -> GitIgnoreSpec:
+    """Globs that mean nothing match nothing; `invalid-glob` reports them."""
+    return compile_globs(pattern for pattern in patterns if is_usable_glob(pattern))
 
 
 def is_inside(path: str, directory: str) -> bool:

@@ -6,6 +6,7 @@ from repotrial.policy._breakers._guards import POLICY
 from repotrial.policy._breakers._model import BREAKERS, ActionKind, BreakerEnding, Decision
 from repotrial.policy._breakers._recompute import Recomputed, RecomputedStatus, recompute_decisions
 from repotrial.policy._breakers._thresholds import (
+    BreakerRulesUnknownError,
     BreakerSettings,
     Caps,
     ThresholdChange,
@@ -23,6 +24,7 @@ __all__ = [
     "ActionKind",
     "BodyReader",
     "BreakerEnding",
+    "BreakerRulesUnknownError",
     "BreakerSettings",
     "BreakerState",
     "Caps",

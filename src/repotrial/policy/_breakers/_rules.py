@@ -269,11 +269,12 @@ class PaceRules:
         self._last = (seq, at_us)
 
     def _judge_ceiling(self, call: CallFacts) -> Iterator[Decision]:
-        if not call.is_over_ceiling and call.wall_us <= self._caps.command_us:
+        values = self._values.command_ceiling
+        if values is None or (not call.is_over_ceiling and call.wall_us <= self._caps.command_us):
             return
         self._slow.append(call.seq)
         signal = Signal(name="command_wall_us", value=call.wall_us, threshold=self._caps.command_us)
-        ends = _reaches(len(self._slow), self._values.command_ceiling.terminate_after)
+        ends = _reaches(len(self._slow), values.terminate_after)
         yield build_decision(
             "command-ceiling",
             signal,

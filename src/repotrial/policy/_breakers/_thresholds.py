@@ -1,41 +1,47 @@
-"""Thresholds of the breakers: one file, one digest, its changes on record (P19)."""
+"""Thresholds of the breakers: one file, one digest, its changes on record (P19).
+
+Every value has a default that turns its step off: a record that was made before a breaker existed says
+nothing of it, and is derived again without it.
+"""
 
 from __future__ import annotations
 
 import tomllib
 from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 
 from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.errors import UsageError
+from repotrial._core.files import read_package_data
 from repotrial.contract import Limits
-from repotrial.policy._programs import read_data
-
-__all__ = [
-    "BreakerSettings",
-    "Caps",
-    "Repeats",
-    "ThresholdChange",
-    "Thresholds",
-    "ThresholdsInvalidError",
-    "build_settings",
-    "load_thresholds",
-    "parse_thresholds",
-    "read_thresholds",
-]
 
 _MICROSECONDS = 1_000_000
 
+RULES_VERSION: Final = 1
+"""The newest version of the rules; this release has every version up to it.
+
+A version covers what is counted, how it is compared, and the tables of programs and tools that are read for
+it. A change by which a recorded run comes out otherwise is a new version, and the rules of the old one stay.
+A further section or value needs none: where it is absent, it is off.
+"""
+
 
 class ThresholdsInvalidError(UsageError):
-    """A file of thresholds is not one, or lacks a value."""
+    """A file of thresholds is not one, or has a value that no breaker knows."""
 
     code = "thresholds-invalid"
     default_hint = "start from the bundled file; every threshold is a whole number, and 0 turns a step off"
+
+
+class BreakerRulesUnknownError(UsageError):
+    """Thresholds ask for a version of the breakers' rules that this release does not have."""
+
+    code = "breaker-rules-unknown"
+    default_hint = "use a release that has this version of the rules: the manifest of the run names its own"
 
 
 class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -45,109 +51,109 @@ class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 class CommandCeiling(_Section, frozen=True, kw_only=True):
     """Commands that take longer than the contract allows."""
 
-    terminate_after: Count
+    terminate_after: Count = 0
     """How many end the run."""
 
 
 class Repeats(_Section, frozen=True, kw_only=True):
     """Something that is counted: an alert first, the end later."""
 
-    alert_after: Count
+    alert_after: Count = 0
     """From which count on it is an alert."""
-    terminate_after: Count
+    terminate_after: Count = 0
     """At which count the run ends."""
 
 
 class IdenticalCalls(Repeats, frozen=True, kw_only=True):
     """The same call on the same tree."""
 
-    throttle_after: Count
+    throttle_after: Count = 0
     """From which count on the agent has to wait."""
 
 
 class RepeatedFailures(_Section, frozen=True, kw_only=True):
     """Failing checks in a row, each on a changed tree."""
 
-    suspend_after: Count
+    suspend_after: Count = 0
     """At which count the workspace becomes read-only."""
-    roll_back_after: Count
+    roll_back_after: Count = 0
     """At which count it is set back to the last tree whose checks passed."""
 
 
 class MassDeletion(_Section, frozen=True, kw_only=True):
     """Many files deleted at once."""
 
-    roll_back_after: Count
+    roll_back_after: Count = 0
     """How many are set back."""
 
 
 class ProhibitedOperation(_Section, frozen=True, kw_only=True):
     """What the policy prohibits."""
 
-    quarantine_after: Count
+    quarantine_after: Count = 0
     """How many prohibited commands set the workspace aside."""
-    terminate_after: Count
+    terminate_after: Count = 0
     """How many end the run for safety."""
-    calls_terminate_after: Count
+    calls_terminate_after: Count = 0
     """How many refused system calls end the run for safety."""
 
 
 class SuspiciousOperation(_Section, frozen=True, kw_only=True):
     """What a person should look at."""
 
-    pause_after: Count
+    pause_after: Count = 0
     """How many suspicious commands stop the run until an operator decides."""
 
 
 class Dominance(_Section, frozen=True, kw_only=True):
     """A budget spent without milestones (B15)."""
 
-    percent: Annotated[int, msgspec.Meta(ge=0, le=100)]
+    percent: Annotated[int, msgspec.Meta(ge=0, le=100)] = 0
     """Of a cap, spent since the last milestone."""
 
 
 class Silence(_Section, frozen=True, kw_only=True):
     """Nothing happens."""
 
-    alert_seconds: Count
+    alert_seconds: Count = 0
     """Between two events of the agent."""
 
 
 class Burst(_Section, frozen=True, kw_only=True):
     """Many calls in a short time (P24)."""
 
-    calls: Count
+    calls: Count = 0
     """How many."""
-    window_seconds: Count
+    window_seconds: Count = 0
     """In which time."""
 
 
 class ExpensiveRepeats(_Section, frozen=True, kw_only=True):
     """Long commands again and again without a change (P24)."""
 
-    seconds: Count
+    seconds: Count = 0
     """From when a command is expensive."""
-    throttle_after: Count
+    throttle_after: Count = 0
     """From which repetition on the agent has to wait."""
 
 
 class Backpressure(_Section, frozen=True, kw_only=True):
     """How long an agent has to wait (P24)."""
 
-    first_wait_seconds: Count
+    first_wait_seconds: Count = 0
     """The first time."""
-    factor: Annotated[int, msgspec.Meta(ge=1, le=100)]
+    factor: Annotated[int, msgspec.Meta(ge=1, le=100)] = 1
     """Each time after, that many times longer."""
-    most_wait_seconds: Count
+    most_wait_seconds: Count = 0
     """Never longer than this."""
 
 
 class OutputFlood(_Section, frozen=True, kw_only=True):
     """Output without end."""
 
-    alert_bytes: Count
+    alert_bytes: Count = 0
     """Of one call."""
-    terminate_bytes: Count
+    terminate_bytes: Count = 0
     """Of all calls together."""
 
 
@@ -166,38 +172,40 @@ class Thresholds(_Section, frozen=True, kw_only=True, rename="kebab"):
     """All thresholds, as their file has them."""
 
     schema: Annotated[str, msgspec.Meta(pattern="^repotrial/thresholds@1$")]
-    """Format and version."""
-    command_ceiling: CommandCeiling
+    """Format and version of the file."""
+    rules: Annotated[int, msgspec.Meta(ge=1)] = 1
+    """Version of the rules; files of the first release do not name it."""
+    command_ceiling: CommandCeiling | None = None
     """Commands beyond the contract's ceiling."""
-    identical_calls: IdenticalCalls
+    identical_calls: IdenticalCalls = IdenticalCalls()
     """The same call on the same tree."""
-    dependency_reinstalls: Repeats
+    dependency_reinstalls: Repeats = Repeats()
     """Installs of the same package."""
-    dependency_resolutions: Repeats
+    dependency_resolutions: Repeats = Repeats()
     """Installs, locks and resolutions of any kind."""
-    oscillation: Repeats
+    oscillation: Repeats = Repeats()
     """Returns to a tree that has failed before."""
-    repeated_failures: RepeatedFailures
+    repeated_failures: RepeatedFailures = RepeatedFailures()
     """Failing checks in a row."""
-    mass_deletion: MassDeletion
+    mass_deletion: MassDeletion = MassDeletion()
     """Files deleted at once."""
-    prohibited_operation: ProhibitedOperation
+    prohibited_operation: ProhibitedOperation = ProhibitedOperation()
     """What the policy prohibits."""
-    suspicious_operation: SuspiciousOperation
+    suspicious_operation: SuspiciousOperation = SuspiciousOperation()
     """What a person should look at."""
-    dominance: Dominance
+    dominance: Dominance = Dominance()
     """A budget spent without milestones."""
-    no_progress: Repeats
+    no_progress: Repeats = Repeats()
     """Calls since the tree last changed."""
-    silence: Silence
+    silence: Silence = Silence()
     """Time without events."""
-    burst: Burst
+    burst: Burst = Burst()
     """Many calls in a short time."""
-    expensive_repeats: ExpensiveRepeats
+    expensive_repeats: ExpensiveRepeats = ExpensiveRepeats()
     """Long commands without a change."""
-    backpressure: Backpressure
+    backpressure: Backpressure = Backpressure()
     """How long waits are."""
-    output_flood: OutputFlood
+    output_flood: OutputFlood = OutputFlood()
     """Output without end."""
     changes: Annotated[tuple[ThresholdChange, ...], msgspec.Meta(min_length=1)]
     """Every change of the values, the first ones included."""
@@ -235,20 +243,30 @@ def parse_thresholds(data: bytes) -> Thresholds:
     """Read a file of thresholds.
 
     Raises:
-        ThresholdsInvalidError: it is none, or lacks a value.
+        BreakerRulesUnknownError: it is for rules that this release does not have.
+        ThresholdsInvalidError: it is no such file.
     """
     try:
         raw = tomllib.loads(data.decode())
         raw.pop("digest", None)
+        # Before anything else: sections of another version are not known here either.
+        _verify_rules(raw.get("rules", 1))
         parsed = msgspec.convert(raw, Thresholds)
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise ThresholdsInvalidError(f"expected thresholds of breakers, found: {error}") from error
     return msgspec.structs.replace(parsed, digest=digest_bytes(data))
 
 
+def _verify_rules(version: object) -> None:
+    if isinstance(version, int) and version > RULES_VERSION:
+        raise BreakerRulesUnknownError(
+            f"expected breaker rules of version {RULES_VERSION} or less, found version {version}"
+        )
+
+
 @cache
 def _load_bundled() -> Thresholds:
-    return parse_thresholds(read_data("thresholds.toml"))
+    return parse_thresholds(read_package_data("repotrial.policy", "thresholds.toml"))
 
 
 def load_thresholds(path: Path | None = None) -> Thresholds:
@@ -267,7 +285,7 @@ def read_thresholds(path: Path | None = None) -> bytes:
         ThresholdsInvalidError: the file cannot be read.
     """
     if path is None:
-        return read_data("thresholds.toml")
+        return read_package_data("repotrial.policy", "thresholds.toml")
     try:
         return path.read_bytes()
     except OSError as error:

@@ -9,8 +9,10 @@ import msgspec
 
 from repotrial._core.canonical import JsonValue, canonical_digest
 from repotrial._core.digest import Digest, digest_bytes
+from repotrial._core.escaping import escape_bytes
+from repotrial.change import ChangeView, PatchUnreadableError, read_change
 from repotrial.contract import LoadedContract
-from repotrial.policy import ChangeView, PatchUnreadableError, read_change, split_change
+from repotrial.policy import split_change
 from repotrial.run._accept._hygiene import find_allowed_paths, find_steering_paths
 from repotrial.run._accept._oracle import find_collisions, list_targets
 from repotrial.sandbox import (
@@ -25,7 +27,7 @@ from repotrial.sandbox import (
     Workspace,
     open_sandbox,
 )
-from repotrial.trace import Exited, escape_bytes
+from repotrial.trace import Exited
 
 __all__ = [
     "APPLY_ARGV",

@@ -17,7 +17,7 @@ from repotrial.run._accept._candidate import (
 from repotrial.run._accept._execute import Execution
 from repotrial.run._accept._judge import RunnerRecord
 from repotrial.run._outputs import build_output
-from repotrial.sandbox import CommandResult, StreamCapture
+from repotrial.sandbox import CommandResult
 from repotrial.trace import (
     AcceptanceExecution,
     BuildCheck,
@@ -34,8 +34,6 @@ from repotrial.trace import (
     TraceWriter,
     build_test_ids,
 )
-
-__all__ = ["build_event", "build_patch_event", "build_skipped_event"]
 
 _NOTHING_TO_DO = Exited(code=0)
 _MOST_LOGS: Final = 1000
@@ -75,10 +73,6 @@ def build_patch_event(
     )
 
 
-def _build_stream(writer: TraceWriter, stream: StreamCapture | None) -> Output:
-    return _build_empty(writer) if stream is None else build_output(writer, stream, of=PatchApplication)
-
-
 def _judge_application(candidate: Candidate, result: CommandResult | None) -> CheckOutcome:
     if candidate.unreadable is not None:
         return Failed(summary=f"the change cannot be read: {candidate.unreadable}")
@@ -94,21 +88,21 @@ def build_event(
     writer: TraceWriter, execution: Execution, candidate: Candidate
 ) -> AcceptanceExecution | BuildCheck:
     """What one execution of a check came to."""
-    check, last = execution.check, execution.records[-1]
+    check, runner, last = execution.check, execution.records[-1].runner, execution.results[-1]
     of = BuildCheck if check.gate == "build" else AcceptanceExecution
     is_candidate = execution.subject == "candidate"
     built = BuildCheck(
         started_at_us=execution.started_us,
         ended_at_us=execution.ended_us,
-        cpu_us=_sum(record.result.usage.cpu_us for record in execution.records),
+        cpu_us=_sum(result.usage.cpu_us for result in execution.results),
         ceiling_us=None if check.timeout_seconds is None else check.timeout_seconds * 10**6,
-        command=Command(argv=("/bin/sh", "-c", last.runner.run), cwd=last.runner.cwd),
-        exit=last.result.exit,
-        cause=last.result.cause,
-        peak_memory_bytes=_max(record.result.usage.peak_memory_bytes for record in execution.records),
+        command=Command(argv=("/bin/sh", "-c", runner.run), cwd=runner.cwd),
+        exit=last.exit,
+        cause=last.cause,
+        peak_memory_bytes=_max(result.usage.peak_memory_bytes for result in execution.results),
         outcome=_cut_text(execution.judgement.outcome),
-        stdout=build_output(writer, last.result.stdout, of=of),
-        stderr=build_output(writer, last.result.stderr, of=of),
+        stdout=build_output(writer, last.stdout, of=of),
+        stderr=build_output(writer, last.stderr, of=of),
         logs=_keep_logs(writer, execution.records, of),
         check_id=check.id,
         gate=check.gate,

@@ -25,8 +25,8 @@ from repotrial.run._accept._judge import (
     judge_plain,
     judge_twinned,
 )
-from repotrial.run._accept._mix import MixedSuite, list_changeable, mix_in_negatives
-from repotrial.run._accept._oracle import OracleFile, list_oracle_files, place_files
+from repotrial.run._accept._mix import MixedSuite, OracleFile, list_changeable, mix_in_negatives
+from repotrial.run._accept._oracle import list_oracle_files, place_files
 from repotrial.run._accept._prepared import Prepared
 from repotrial.run._accept._tree import carry_outputs, remove_inside, take_outputs
 from repotrial.run._context import BoundRun
@@ -34,8 +34,6 @@ from repotrial.run._leftovers import read_leftovers
 from repotrial.run._twins import Twin, build_python_twins, list_imported
 from repotrial.sandbox import WORKSPACE, Bind, CommandResult, CommandSpec, Sandbox, Workspace
 from repotrial.trace import Subject
-
-__all__ = ["CandidateLostError", "Execution", "Executor", "Variant", "list_mixable", "list_twins"]
 
 _RESULT_BYTES: Final = 64 * 2**20
 _LOG_BYTES: Final = 64 * 1024
@@ -60,6 +58,8 @@ class Execution:
     variant: Variant
     attempt: int
     records: tuple[RunnerRecord, ...]
+    results: tuple[CommandResult, ...]
+    """One for each record."""
     judgement: Judgement
     started_us: int
     ended_us: int
@@ -109,15 +109,17 @@ class Executor:
                 return None
             prepared = self._open_patched(check, stack, has_files=bool(chosen.files))
             self._prepare(check, variant, prepared.workspace)
-            records = self._run_all(check, prepared, self._place(chosen, stack))
+            ended, left = self._run_all(check, prepared, self._place(chosen, stack))
             if variant == "plain" and check.outputs:
                 self._keep_outputs(check, prepared.workspace)
+        records = tuple(_build_record(runner, result, left) for runner, result in ended)
         return Execution(
             check=check,
             subject=self.subject,
             variant=variant,
             attempt=attempt,
             records=records,
+            results=tuple(result for _, result in ended),
             judgement=self._judge(check, variant, chosen, records),
             started_us=started_us,
             ended_us=SystemClock().now_us(),
@@ -171,7 +173,10 @@ class Executor:
             if needed in self.outputs:
                 carry_outputs(self.outputs[needed], declared[needed], workspace)
 
-    def _run_all(self, check: Check, prepared: Prepared, files: tuple[Bind, ...]) -> tuple[RunnerRecord, ...]:
+    def _run_all(
+        self, check: Check, prepared: Prepared, files: tuple[Bind, ...]
+    ) -> tuple[list[tuple[Runner, CommandResult]], dict[str, bytes]]:
+        """How each command ended, and what lies in the results directory afterwards."""
         sandbox = prepared.open_sandbox(self.run, check, files)
         ended: list[tuple[Runner, CommandResult]] = []
         for runner in check.all_runners:
@@ -180,8 +185,7 @@ class Executor:
                 break  # the candidate's doing, as like as not: it must not become a fault of the harness
         prepared.close_sandbox()
         # Only now: nothing that the candidate started is alive to rewrite what is read.
-        left = read_leftovers(prepared.results.path)
-        return tuple(RunnerRecord(runner=runner, result=result, files=left) for runner, result in ended)
+        return ended, read_leftovers(prepared.results.path)
 
     def _run_one(self, check: Check, runner: Runner, sandbox: Sandbox) -> CommandResult:
         from_output = any(result.path is None and result.format != "exit-code" for result in runner.results)
@@ -214,6 +218,19 @@ class Executor:
                 return judge_negatives(records)
             case "twins":
                 return judge_twinned(check, inventory, chosen.twins, records)
+
+
+def _build_record(runner: Runner, result: CommandResult, files: dict[str, bytes]) -> RunnerRecord:
+    return RunnerRecord(
+        runner=runner,
+        exit=result.exit,
+        cause=result.cause,
+        wall_us=result.usage.wall_us,
+        stdout=result.stdout.prefix,
+        stdout_bytes=result.stdout.length_bytes,
+        stderr=result.stderr.prefix,
+        files=files,
+    )
 
 
 def _list_overlays(check: Check, variant: Variant) -> tuple[Overlay, ...]:

@@ -28,13 +28,13 @@ from repotrial.run._results import (
     parse_results,
 )
 from repotrial.run._twins import Twin, find_silent, judge_twins, pair_tests
-from repotrial.sandbox import CommandResult
 from repotrial.trace import (
     CheckOutcome,
     EndCause,
     Errored,
     ErrorReason,
     Exited,
+    ExitStatus,
     Failed,
     NotStarted,
     Passed,
@@ -43,8 +43,6 @@ from repotrial.trace import (
     TwinCount,
     build_test_ids,
 )
-
-__all__ = ["Judgement", "RunnerRecord", "judge_mixed", "judge_negatives", "judge_plain", "judge_twinned"]
 
 _CAUSES: Final[dict[EndCause, ErrorReason]] = {
     "timeout": "timeout",
@@ -61,10 +59,18 @@ _SHOWN_IDS: Final = 3
 
 
 class RunnerRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One command of a check, and what it left."""
+    """One command of a check, how it ended, and what it left."""
 
     runner: Runner
-    result: CommandResult
+    exit: ExitStatus
+    cause: EndCause
+    wall_us: int
+    stdout: bytes
+    """The beginning of what it printed."""
+    stdout_bytes: int
+    """How much it printed."""
+    stderr: bytes
+    """The beginning of what it printed as errors."""
     files: Mapping[str, bytes]
     """What lay in the results directory afterwards, by name."""
 
@@ -224,24 +230,23 @@ def _read(records: Sequence[RunnerRecord]) -> _Read | Errored:
 
 
 def _find_error(record: RunnerRecord) -> Errored | None:
-    result = record.result
-    if result.cause != "ended":
-        detail = f"ended by the harness ({result.cause}) after {result.usage.wall_us / 1e6:.1f} s"
-        return Errored(reason=_CAUSES[result.cause], detail=detail)
-    match result.exit:
+    if record.cause != "ended":
+        detail = f"ended by the harness ({record.cause}) after {record.wall_us / 1e6:.1f} s"
+        return Errored(reason=_CAUSES[record.cause], detail=detail)
+    match record.exit:
         case Signaled(signal=number):
-            return Errored(reason="crash", detail=f"ended by signal {number}{_quote(result)}")
+            return Errored(reason="crash", detail=f"ended by signal {number}{_quote(record)}")
         case NotStarted(reason=reason):
             return Errored(reason="missing-dependency", detail=reason)
         case Exited(code=code) if code in _NOT_FOUND:
-            return Errored(reason="missing-dependency", detail=f"exit code {code}{_quote(result)}")
+            return Errored(reason="missing-dependency", detail=f"exit code {code}{_quote(record)}")
         case _:
             return None
 
 
 def _build_unreadable(record: RunnerRecord, message: str) -> Errored:
-    code = record.result.exit.code if isinstance(record.result.exit, Exited) else None
-    detail = f"ended with {code} and without readable results: {message}{_quote(record.result)}"
+    code = record.exit.code if isinstance(record.exit, Exited) else None
+    detail = f"ended with {code} and without readable results: {message}{_quote(record)}"
     return Errored(reason="crash", detail=detail)
 
 
@@ -249,12 +254,11 @@ def _find_results(record: RunnerRecord, declared: ResultFile) -> list[tuple[str,
     if declared.format == "exit-code":
         return []
     if declared.path is None:
-        stdout = record.result.stdout
-        if stdout.length_bytes != len(stdout.prefix):
+        if record.stdout_bytes != len(record.stdout):
             raise ResultsUnreadableError(
-                f"expected all of standard output, found {stdout.length_bytes} bytes"
+                f"expected all of standard output, found {record.stdout_bytes} bytes"
             )
-        return [("stdout", stdout.prefix)]
+        return [("stdout", record.stdout)]
     found = [item for item in sorted(record.files.items()) if fnmatch.fnmatchcase(item[0], declared.path)]
     if not found:
         raise ResultsUnreadableError(f"expected {declared.path}, found no such file")
@@ -290,7 +294,7 @@ def _complain(what: str, ids: Sequence[str]) -> str:
 
 
 def _complain_about_exit(records: Sequence[RunnerRecord]) -> str:
-    codes = [record.result.exit.code for record in records if isinstance(record.result.exit, Exited)]
+    codes = [record.exit.code for record in records if isinstance(record.exit, Exited)]
     bad = [code for code in codes if code != 0]
     return f"exit code {bad[0]}" if bad else ""
 
@@ -299,9 +303,7 @@ def _has_failed_exit(records: Sequence[RunnerRecord]) -> bool:
     return bool(_complain_about_exit(records))
 
 
-def _quote(result: CommandResult) -> str:
+def _quote(record: RunnerRecord) -> str:
     """The end of what it said, for people."""
-    said = (
-        (result.stderr.prefix or result.stdout.prefix)[-_TAIL_CHARACTERS:].decode("utf-8", "replace").strip()
-    )
+    said = (record.stderr or record.stdout)[-_TAIL_CHARACTERS:].decode("utf-8", "replace").strip()
     return f": {neutralize(said, max_characters=_TAIL_CHARACTERS)}" if said else ""

@@ -18,11 +18,18 @@ from itertools import takewhile
 import msgspec
 
 from repotrial.contract import Inventory
-from repotrial.run._accept._oracle import OracleFile
-
-__all__ = ["MixedSuite", "list_changeable", "mix_in_negatives"]
 
 _FEWEST = 2
+
+
+class OracleFile(msgspec.Struct, frozen=True, kw_only=True):
+    """One file of the oracle."""
+
+    target: str
+    """Relative to the workspace."""
+    content: bytes
+    """As it was pinned, or with twins."""
+    is_executable: bool
 
 
 class MixedSuite(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,28 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
-import msgspec
-
 from repotrial.contract import Check, LoadedContract, Overlay
+from repotrial.run._accept._mix import OracleFile
 from repotrial.sandbox import WORKSPACE, Bind, ScratchPlace, read_pinned
-
-__all__ = [
-    "OracleFile",
-    "find_collisions",
-    "list_oracle_files",
-    "list_targets",
-    "place_files",
-]
-
-
-class OracleFile(msgspec.Struct, frozen=True, kw_only=True):
-    """One file of the oracle."""
-
-    target: str
-    """Relative to the workspace."""
-    content: bytes
-    """As it was pinned, or with twins."""
-    is_executable: bool
 
 
 def list_oracle_files(loaded: LoadedContract, overlays: Iterable[Overlay]) -> tuple[OracleFile, ...]:

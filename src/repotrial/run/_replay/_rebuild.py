@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from repotrial._core.escaping import unescape_text
 from repotrial.run._accept._candidate import apply_patch_inside, is_applied
 from repotrial.sandbox import Account, CopyWorkspace, Installation
 from repotrial.trace import (
@@ -20,7 +21,6 @@ from repotrial.trace import (
     ModeChanged,
     PatchContent,
     load_body,
-    unescape_text,
 )
 
 __all__ = ["check_rebuilt", "rebuild_changes"]

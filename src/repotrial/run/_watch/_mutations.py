@@ -10,15 +10,9 @@ import msgspec
 
 from repotrial._core.canonical import canonical_digest
 from repotrial._core.digest import Digest
+from repotrial._core.escaping import escape_bytes
 from repotrial.sandbox import Mark, Restoration, Workspace
-from repotrial.trace import (
-    FileChange,
-    MutationCause,
-    Observed,
-    TraceWriter,
-    WorkspaceMutation,
-    escape_bytes,
-)
+from repotrial.trace import FileChange, MutationCause, Observed, TraceWriter, WorkspaceMutation
 
 __all__ = ["MutationLog"]
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from types import MappingProxyType, TracebackType
 from typing import Final, NamedTuple, Self
 
-from repotrial.sandbox._lean._kernel import build_buffer, system_call
+from repotrial.sandbox._launch_server._kernel import build_buffer, system_call
 
 __all__ = ["Address", "ProcessMemory", "Program", "decode_arguments", "parse_address", "read_program"]
 

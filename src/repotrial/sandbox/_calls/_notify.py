@@ -10,7 +10,7 @@ import os
 import struct
 from typing import Final, NamedTuple
 
-from repotrial.sandbox._lean._kernel import read_notification_sizes
+from repotrial.sandbox._launch_server._kernel import read_notification_sizes
 
 __all__ = ["Listener", "Notification"]
 

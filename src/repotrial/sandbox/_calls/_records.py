@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from repotrial.sandbox._lean._syscalls import CallClass
+from repotrial.sandbox._launch_server._syscalls import CallClass
 
 __all__ = ["ExecRecord", "FloodRecord", "NetworkRecord", "ProhibitedRecord", "SyscallRecord"]
 

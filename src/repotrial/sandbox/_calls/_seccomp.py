@@ -17,7 +17,7 @@ import msgspec
 from repotrial._core.errors import ContractError
 from repotrial.sandbox._calls import _bpf as bpf
 from repotrial.sandbox._calls._bpf import Block
-from repotrial.sandbox._lean._syscalls import GRANTABLE, OBSOLETE, PROHIBITED, Machine, build_numbers
+from repotrial.sandbox._launch_server._syscalls import GRANTABLE, OBSOLETE, PROHIBITED, Machine, build_numbers
 
 __all__ = ["SyscallGrantError", "SyscallPolicy", "build_filter", "verify_grants"]
 

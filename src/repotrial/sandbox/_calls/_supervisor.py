@@ -37,7 +37,7 @@ from repotrial.sandbox._calls._records import (
     ProhibitedRecord,
     SyscallRecord,
 )
-from repotrial.sandbox._lean._syscalls import PROHIBITED, CallClass, build_numbers, find_machine
+from repotrial.sandbox._launch_server._syscalls import PROHIBITED, CallClass, build_numbers, find_machine
 
 __all__ = ["Sink", "Supervisor", "SupervisorLostError", "SupervisorPolicy"]
 

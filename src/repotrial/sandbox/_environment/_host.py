@@ -215,12 +215,11 @@ class _Searcher:
                     binary_digest=digest_file(path.resolve()),
                     root=root,
                 )
-        package = rule.package or name
         return HostToolProblem(
             name=name,
             expected=constraint,
             found=", ".join(dict.fromkeys(rejected)) or "none",
-            remedy=f"install {name} {constraint} for all users, for example with `apt install {package}`",
+            remedy=_find_remedy(name, constraint, rule),
         )
 
     def _iter_candidates(self, rule: ToolRule) -> Iterator[tuple[Path, Path | None]]:
@@ -278,6 +277,13 @@ class _Searcher:
             if version is not None:
                 return version
         return None
+
+
+def _find_remedy(name: str, constraint: str, rule: ToolRule) -> str:
+    if rule.source:
+        return f"install {rule.source} ({constraint})"
+    package = rule.package or name
+    return f"install {name} {constraint} for all users, for example with `apt install {package}`"
 
 
 def _is_program(path: Path) -> bool:

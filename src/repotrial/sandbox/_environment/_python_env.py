@@ -1,7 +1,8 @@
 """`environment.python`: a lock with hashes becomes a read-only tree of packages, once, offline ever after.
 
 - Only wheels are installed: building from source would run the package's code with the harness's rights.
-- The installer resolves, so a lock that leaves out a dependency fails here and not in the middle of a run.
+- A lock is complete, and is installed without resolving: a newer release on the index must change nothing.
+  What it leaves out is found in the metadata of the installed packages, here and not in the middle of a run.
 - The tree is a virtual environment that works at any path: scripts find their interpreter beside themselves,
   and the interpreter is a link to the host's. It holds the locked packages only, not even pip.
 - Byte code is compiled with a fixed hash seed, is never checked against the source (both are read-only), and
@@ -24,6 +25,7 @@ import msgspec
 
 from repotrial._core.canonical import canonical_digest
 from repotrial._core.digest import Digest, digest_bytes
+from repotrial._core.display import list_some, neutralize
 from repotrial.contract import PythonEnvironment
 from repotrial.sandbox._environment._host import HostTool
 from repotrial.sandbox._environment._packages import (
@@ -52,6 +54,11 @@ PYTHON_TARGET = "/opt/repotrial/python"
 
 _LAYOUT = "repotrial/python-tree@1"
 """Part of every key: changes when the same lock would be built into another tree."""
+
+_REQUIREMENTS = "requirements.txt"
+_MISSING = Path(__file__).with_name("_missing_child.py")
+_SHOWN = 10
+_SHOWN_CHARACTERS = 200
 
 _ASK = """\
 import json, platform, sys, sysconfig
@@ -200,19 +207,19 @@ class PythonBuilder:
             tree: An empty directory.
             requirements: Lines as pip reads them.
             held: The lock of the tree.
-            has_hashes: Whether every requirement has the hash of its file; otherwise pip chooses files.
-            is_closed: Whether what is missing among the requirements is a mistake.
+            has_hashes: Whether they are a lock, with the hash of every file; otherwise pip resolves them.
+            is_closed: Whether a lock that leaves out a dependency is a mistake.
 
         Raises:
             RepoTrialError: it failed; the class says why.
         """
         scratch = tree.parent / "scratch"
         scratch.mkdir()
-        (scratch / "requirements.txt").write_text(requirements, encoding="utf-8")
+        (scratch / _REQUIREMENTS).write_text(requirements, encoding="utf-8")
         self._make_environment(tree, "--without-pip")
-        options = ["--require-hashes"] if has_hashes else []
-        options += [] if is_closed else ["--no-deps"]
-        self._install(tree, scratch, options, held=held)
+        self._install(tree, scratch, ["--require-hashes", "--no-deps"] if has_hashes else [], held=held)
+        if has_hashes and is_closed:
+            self._verify_complete(tree, scratch)
         remove_tree(scratch)
         _relocate(tree, self._program, version=self.ask().version)
         # The status tells only that some file of a package is no valid Python, as test data often is.
@@ -251,7 +258,7 @@ class PythonBuilder:
             [
                 *(str(self._make_installer() / "bin/python"), "-I", "-m", "pip"),
                 *("--python", str(tree / "bin/python"), "install", *options),
-                *("--no-warn-script-location", "-r", str(scratch / "requirements.txt")),
+                *("--no-warn-script-location", "-r", str(scratch / _REQUIREMENTS)),
                 # Why an index did not answer stands only there.
                 *("--log", str(log)),
             ],
@@ -261,6 +268,24 @@ class PythonBuilder:
             held_fds=(held,),
         )
         verify_built(finished, "pip", _SYMPTOMS, log=read_log(log))
+
+    def _verify_complete(self, tree: Path, scratch: Path) -> None:
+        (packages,) = tree.glob("lib/python*/site-packages")
+        finished = execute_program(
+            [
+                *(str(self._make_installer() / "bin/python"), "-I", str(_MISSING)),
+                *(str(packages), str(scratch / _REQUIREMENTS)),
+            ],
+            variables=self._build_variables(scratch),
+            seconds=self._seconds,
+        )
+        verify_built(finished, "reading the installed packages", ())
+        missing = finished.stdout.decode(errors="replace").splitlines()
+        if missing:
+            shown = [neutralize(line, max_characters=_SHOWN_CHARACTERS) for line in missing]
+            raise PackageLockError(
+                f"lock: expected all that its packages need, found no {list_some(shown, most=_SHOWN)}"
+            )
 
     def ask_index(self, requirement: str) -> None:
         """See that an index answers and has a distribution in its exact version, for this machine.

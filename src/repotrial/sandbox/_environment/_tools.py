@@ -45,9 +45,13 @@ class ToolRule(msgspec.Struct, frozen=True, kw_only=True):
     """Its version is the first group of the first match."""
     package: str = ""
     """What Debian calls it."""
+    source: str = ""
+    """Where else to get it: for tools of which Debian's version is often too old."""
 
 
 _PYTHONS = tuple(f"python3.{minor}" for minor in range(19, 10, -1))
+
+_RUST = "Rust from https://rustup.rs"
 
 _RULES: dict[str, ToolRule] = {
     "python": ToolRule(
@@ -67,8 +71,8 @@ _RULES: dict[str, ToolRule] = {
     "make": ToolRule(programs=("make", "gmake"), aliases=("make",), pattern=rf"GNU Make {_VERSION}"),
     "gcc": ToolRule(programs=("gcc",), pattern=rf"\) {_VERSION}"),
     "clang": ToolRule(programs=("clang",), pattern=rf"clang version {_VERSION}"),
-    "cargo": ToolRule(programs=("cargo",), pattern=rf"cargo {_VERSION}"),
-    "rustc": ToolRule(programs=("rustc",), pattern=rf"rustc {_VERSION}"),
+    "cargo": ToolRule(programs=("cargo",), pattern=rf"cargo {_VERSION}", source=_RUST),
+    "rustc": ToolRule(programs=("rustc",), pattern=rf"rustc {_VERSION}", source=_RUST),
     "go": ToolRule(programs=("go",), arguments=("version",), pattern=rf"go{_VERSION}", package="golang-go"),
     "java": ToolRule(
         programs=("java",), pattern=rf"(?:openjdk|java) {_VERSION}", package="default-jdk-headless"

@@ -1,16 +1,61 @@
-"""Which isolation level a contract gets: the strongest that this machine reaches, if it is enough."""
+"""Whether this machine can run a contract, and at which isolation level: the strongest that it reaches."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from repotrial._core.errors import MachineError
 from repotrial.contract import Contract
+from repotrial.sandbox._environment._host import HostToolsError, observe_host, verify_host
+from repotrial.sandbox._installation._premises import InstallationSettings
 from repotrial.sandbox._machine._needs import UnmetNeed, check_requirements
 from repotrial.sandbox._machine._probe import Finding, Missing, probe_machine
 from repotrial.sandbox._model import Capabilities, Level
 from repotrial.sandbox._open import LevelMissingError
 
-__all__ = ["choose_level"]
+__all__ = ["check_machine", "choose_level"]
+
+
+def check_machine(
+    contracts: Sequence[Contract], settings: InstallationSettings, *, level: Level | None = None
+) -> list[MachineError | None]:
+    """For each contract, what this machine lacks for it; None if nothing. Nothing is prepared.
+
+    Args:
+        contracts: What is to be run.
+        settings: Whose tools count.
+        level: The isolation that is wanted; the strongest that this machine reaches unless told.
+    """
+    known: dict[tuple[object, ...], MachineError | None] = {}
+    found: list[MachineError | None] = []
+    for contract in contracts:
+        environment = contract.environment
+        packages = [wanted and wanted.version for wanted in (environment.python, environment.node)]
+        # Asking a tool for its version starts it: once for all contracts that want the same.
+        key = (environment.image, *sorted(environment.tools.items()), *packages)
+        if key not in known:
+            known[key] = _check_tools(contract, settings)
+        found.append(_check_level(contract, level) or known[key])
+    return found
+
+
+def _check_level(contract: Contract, level: Level | None) -> MachineError | None:
+    try:
+        choose_level(contract, level)
+    except LevelMissingError as error:
+        return error
+    return None
+
+
+def _check_tools(contract: Contract, settings: InstallationSettings) -> MachineError | None:
+    if contract.environment.image != "host":
+        return None
+    path = settings.variables.get("PATH", "")
+    try:
+        verify_host(observe_host(contract.environment, search_path=path, home=settings.home))
+    except HostToolsError as error:
+        return error
+    return None
 
 
 def choose_level(contract: Contract, level: Level | None) -> Capabilities:

@@ -17,10 +17,10 @@ import msgspec
 from repotrial._core.display import neutralize
 from repotrial._core.errors import MachineError
 from repotrial.sandbox._label import build_label
-from repotrial.sandbox._lean._confine import open_tree
-from repotrial.sandbox._lean._idle import READY, build_idle_program
-from repotrial.sandbox._lean._processes import wait_for_end
-from repotrial.sandbox._lean._syscalls import find_machine
+from repotrial.sandbox._launch_server._confine import open_tree
+from repotrial.sandbox._launch_server._idle import READY, build_idle_program
+from repotrial.sandbox._launch_server._processes import wait_for_end
+from repotrial.sandbox._launch_server._syscalls import find_machine
 from repotrial.sandbox._levels._bubblewrap import BubblewrapPlan
 from repotrial.sandbox._levels._launcher import Launched, Launcher
 from repotrial.sandbox._levels._orders import EnterOrder, StartOrder, receive_answer, send_order
@@ -179,7 +179,6 @@ class StartingBubble:
                 trees=plan.trees,
                 overlays=plan.overlays,
                 opened_trees=len(trees),
-                identities=[] if trees else [_identify(tree.path) for tree in plan.trees],
                 data=len(files),
                 entrance=gate,
             )
@@ -256,14 +255,6 @@ def _open_one_tree(path: str) -> int:
         return open_tree(path)
     except OSError as error:
         raise SandboxStartError(f"{path}: expected a directory or file to show, found: {error}") from error
-
-
-def _identify(path: str) -> tuple[int, int]:
-    try:
-        found = os.stat(path)  # noqa: PTH116 - some for each sandbox
-    except OSError as error:
-        raise SandboxStartError(f"{path}: expected a directory or file to show, found: {error}") from error
-    return found.st_dev, found.st_ino
 
 
 def _await_ready(ready: socket.socket, error: int) -> int:

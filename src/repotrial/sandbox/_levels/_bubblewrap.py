@@ -6,23 +6,15 @@ and so that a mount point can be made wherever one is needed although all that i
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterator, Sequence
+import itertools
+import stat
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import Final, Literal, Protocol
+from typing import Final
 
 import msgspec
 
-from repotrial.sandbox._lean._furniture import (
-    DEVICES,
-    INNER_GID,
-    INNER_UID,
-    SETTINGS,
-    SHOWN_SETTINGS,
-    STAGING,
-    WRITTEN_SETTINGS,
-)
-from repotrial.sandbox._lean._start import data_slot
+from repotrial.sandbox._launch_server._start import STAGING, data_slot
 from repotrial.sandbox._levels._orders import Overlay, Tree
 from repotrial.sandbox._model import (
     WORKSPACE,
@@ -34,7 +26,7 @@ from repotrial.sandbox._model import (
     Scratch,
 )
 
-__all__ = ["MINIMUM_BUBBLEWRAP", "BubblewrapPlan", "Entry", "FileView", "build_plan"]
+__all__ = ["MINIMUM_BUBBLEWRAP", "BubblewrapPlan", "build_plan"]
 
 MINIMUM_BUBBLEWRAP: Final = (0, 7)
 """The first version that can bound the size of a tmpfs."""
@@ -45,33 +37,26 @@ _SMALL_BYTES: Final = 16 * _MEGABYTE
 _OWN: Final = frozenset({"dev", "proc", "run", "sys", "tmp", PurePosixPath(WORKSPACE).name})
 """Top-level entries that a sandbox has of its own."""
 _HOST_PATHS: Final = ("/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "/usr")
+_SETTINGS: Final = (
+    *("/etc/alternatives", "/etc/fonts", "/etc/ld.so.cache", "/etc/localtime", "/etc/mime.types"),
+    *("/etc/pki", "/etc/ssl"),
+)
+"""What programs need of the host's; the rest describes the machine and its people."""
+_INNER_UID, _INNER_GID = 1000, 1000
+"""The user and group of programs inside, the same on every machine."""
+_FILES: Final = {
+    "/etc/passwd": (
+        "root:x:0:0:root:/:/bin/sh\n"
+        f"sandbox:x:{_INNER_UID}:{_INNER_GID}:sandbox:/tmp:/bin/sh\n"
+        "nobody:x:65534:65534:nobody:/:/bin/false\n"
+    ),
+    "/etc/group": f"root:x:0:\nsandbox:x:{_INNER_GID}:\nnogroup:x:65534:\n",
+    "/etc/hosts": "127.0.0.1 localhost\n::1 localhost\n",
+    "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+}
+"""Files that each sandbox has of its own."""
 _IMAGE_FILES: Final = ("/etc/passwd", "/etc/group")
 """What is ours even where the rest of /etc is an image's."""
-
-
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """One name in a directory of the host."""
-
-    name: str
-    kind: Literal["directory", "file", "link"]
-    target: str = ""
-    """Where a link points."""
-
-
-class FileView(Protocol):
-    """What has to be known of the host's files to show them. Equal ones show the same of the host."""
-
-    def __hash__(self) -> int: ...
-
-    def describe(self, path: Path) -> Entry | None:
-        """What is at a path; null for nothing, and for what is never shown."""
-        ...
-
-    def list_directory(self, path: Path) -> Sequence[Entry]: ...
-    def is_directory(self, path: Path) -> bool: ...
-    def exists(self, path: Path) -> bool:
-        """Whether something is there that can be mounted upon; links do not count."""
-        ...
 
 
 class BubblewrapPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,35 +73,25 @@ class BubblewrapPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 def build_plan(
     spec: SandboxSpec,
-    view: FileView,
     *,
     version: tuple[int, ...],
     is_staged: bool,
-    furnished: FileView | None = None,
 ) -> BubblewrapPlan:
     """What to tell bubblewrap so that this sandbox comes into being.
 
     Args:
         spec: The sandbox.
-        view: The host's files.
         version: Of bubblewrap.
         is_staged: Whether sources are attached in a mount namespace of our own first. It is what makes
             overlays possible, and sources whose paths the sandbox's user cannot walk.
-        furnished: What the host was like when the launch server made its furniture. Settings are taken from
-            there as long as the host has not changed.
     """
-    return _Builder(spec, view, is_staged=is_staged, has_settings=view == furnished).build(version)
+    return _Builder(spec, is_staged=is_staged).build(version)
 
 
 class _Builder:
-    def __init__(self, spec: SandboxSpec, view: FileView, *, is_staged: bool, has_settings: bool) -> None:
+    def __init__(self, spec: SandboxSpec, *, is_staged: bool) -> None:
         self._spec = spec
-        self._view = view
         self._is_staged = is_staged
-        # Whatever is mounted below one of them needs a mount point there, and furniture is for all.
-        self._has_devices = is_staged and not self._is_mounted_at("/dev")
-        is_host = isinstance(spec.root, HostRoot)
-        self._has_settings = is_staged and is_host and has_settings and not self._is_mounted_at("/etc")
         self._trees: list[Tree] = []
         self._overlays: list[Overlay] = []
         self._files: list[str] = []
@@ -144,19 +119,19 @@ class _Builder:
         """Where bubblewrap finds a source."""
         if not self._is_staged:
             return str(path)
-        tree = Tree(str(len(self._trees)), str(path), self._view.is_directory(path))
+        tree = Tree(str(len(self._trees)), str(path), path.is_dir())
         self._trees.append(tree)
         return f"{STAGING}/{tree.name}"
 
     def _show_root(self) -> list[str]:
         match self._spec.root:
-            case HostRoot() if self._has_settings:
-                return [*_show_host(self._view, _HOST_PATHS), "--ro-bind", SETTINGS, "/etc"]
             case HostRoot():
-                return [*_show_host(self._view, (*_HOST_PATHS, *SHOWN_SETTINGS))]
+                paths = (*_HOST_PATHS, *_SETTINGS)
+                shown = (_show_path(Path(path), source=path, target=path) for path in paths)
+                return [*itertools.chain.from_iterable(shown)]
             case DirectoryRoot(path=path):
                 targets = self._find_targets()
-                root = _ImageRoot(self._view, path=path, source=self._stage(path), targets=targets)
+                root = _ImageRoot(path=path, source=self._stage(path), targets=targets)
                 return [*root.show()]
 
     def _find_targets(self) -> frozenset[PurePosixPath]:
@@ -168,19 +143,12 @@ class _Builder:
         mounts: tuple[Bind | Scratch, ...] = (*self._spec.binds, *self._spec.scratch)
         return [mount.target for mount in mounts]
 
-    def _is_mounted_at(self, directory: str) -> bool:
-        tools = self._spec.root.tool_roots if isinstance(self._spec.root, HostRoot) else ()
-        targets = (*map(str, tools), *self._list_targets())
-        return any(_is_within(target, directory) for target in targets)
-
     def _show_own(self) -> Iterator[str]:
         scratch = str(self._spec.limits.tmp_mb * _MEGABYTE)
-        yield from ("--proc", "/proc")
-        yield from ("--dev-bind", DEVICES, "/dev") if self._has_devices else ("--dev", "/dev")
+        yield from ("--proc", "/proc", "--dev", "/dev")
         yield from ("--perms", "1777", "--size", str(_SMALL_BYTES), "--tmpfs", "/dev/shm")  # noqa: S108
-        if not self._has_devices:
-            # Otherwise /dev itself would be writable, and as large as half of the memory.
-            yield from ("--remount-ro", "/dev")
+        # Otherwise /dev itself would be writable, and as large as half of the memory.
+        yield from ("--remount-ro", "/dev")
         yield from ("--perms", "1777", "--size", scratch, "--tmpfs", "/tmp")  # noqa: S108
         yield from ("--perms", "1777", "--size", str(_SMALL_BYTES), "--tmpfs", "/var/tmp")  # noqa: S108
         yield from ("--perms", "0755", "--size", str(_SMALL_BYTES), "--tmpfs", "/run")
@@ -201,11 +169,9 @@ class _Builder:
                 yield from (option, self._stage(mount.source), mount.target)
 
     def _choose_files(self) -> dict[str, str]:
-        if self._has_settings:
-            return {}
         if isinstance(self._spec.root, HostRoot):
-            return WRITTEN_SETTINGS
-        return {path: WRITTEN_SETTINGS[path] for path in _IMAGE_FILES}
+            return _FILES
+        return {path: _FILES[path] for path in _IMAGE_FILES}
 
     def _show_files(self) -> Iterator[str]:
         # On an image's own directory it has to be a mount; on our empty root a file is cheaper.
@@ -230,50 +196,37 @@ class _Builder:
         return f"{STAGING}/workspace"
 
 
-@functools.lru_cache(1024)
 def _is_in_workspace(target: str) -> bool:
     return PurePosixPath(WORKSPACE) in PurePosixPath(target).parents
 
 
-@functools.lru_cache(1024)
-def _is_within(target: str, directory: str) -> bool:
-    """Whether it is there or below, however it is spelled."""
-    return PurePosixPath("/", target.lstrip("/")).is_relative_to(directory)
-
-
 def _isolate(version: tuple[int, ...]) -> Iterator[str]:
     # `--unshare-all` alone only tries for a user namespace, and would go on without.
-    yield from ("--unshare-all", "--unshare-user", "--uid", str(INNER_UID), "--gid", str(INNER_GID))
+    yield from ("--unshare-all", "--unshare-user", "--uid", str(_INNER_UID), "--gid", str(_INNER_GID))
     if version >= _DISABLES_USER_NAMESPACES:
         yield "--disable-userns"
     yield from ("--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL")
 
 
-@functools.lru_cache(2)
-def _show_host(view: FileView, paths: tuple[str, ...]) -> tuple[str, ...]:
-    """The same in every sandbox, until the host changes."""
-    shown: list[str] = []
-    for path in paths:
-        entry = view.describe(Path(path))
-        if entry is not None:
-            shown += _show_entry(entry, path, path)
-    return tuple(shown)
-
-
-def _show_entry(entry: Entry, source: str, target: str) -> tuple[str, str, str]:
-    if entry.kind == "link":
-        return ("--symlink", entry.target, target)
-    return ("--ro-bind", source, target)
+def _show_path(path: Path, *, source: str, target: str) -> Iterator[str]:
+    """A link as a link, files and directories read-only; sockets, pipes and devices are left out."""
+    try:
+        mode = path.lstat().st_mode
+    except OSError:
+        return
+    if stat.S_ISLNK(mode):
+        yield from ("--symlink", str(path.readlink()), target)
+    elif stat.S_ISDIR(mode) or stat.S_ISREG(mode):
+        yield from ("--ro-bind", source, target)
 
 
 class _ImageRoot:
     """An unpacked image, shown in the largest pieces that leave room for every mount point."""
 
-    def __init__(self, view: FileView, *, path: Path, source: str, targets: frozenset[PurePosixPath]) -> None:
-        self._view = view
+    def __init__(self, *, path: Path, source: str, targets: frozenset[PurePosixPath]) -> None:
         self._path = path
         self._source = source
-        self._missing = [target for target in targets if not view.exists(self._locate(target))]
+        self._missing = [target for target in targets if not _is_mount_point(self._locate(target))]
 
     def show(self) -> Iterator[str]:
         return self._show_below(PurePosixPath("/"), skipped=_OWN)
@@ -282,12 +235,18 @@ class _ImageRoot:
         return self._path / inside.relative_to("/")
 
     def _show_below(self, directory: PurePosixPath, *, skipped: frozenset[str]) -> Iterator[str]:
-        for entry in self._view.list_directory(self._locate(directory)):
-            inside = directory / entry.name
-            if entry.name in skipped:
+        for path in sorted(self._locate(directory).iterdir()):
+            inside = directory / path.name
+            if path.name in skipped:
                 continue
-            if entry.kind == "directory" and any(inside in target.parents for target in self._missing):
+            is_parent = any(inside in target.parents for target in self._missing)
+            if is_parent and path.is_dir() and not path.is_symlink():
                 yield from ("--dir", str(inside))
                 yield from self._show_below(inside, skipped=frozenset())
             else:
-                yield from _show_entry(entry, f"{self._source}{inside}", str(inside))
+                yield from _show_path(path, source=f"{self._source}{inside}", target=str(inside))
+
+
+def _is_mount_point(path: Path) -> bool:
+    """Whether something is there that can be mounted upon."""
+    return not path.is_symlink() and (path.is_dir() or path.is_file())

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from repotrial.sandbox._lean._processes import TreeKiller
+from repotrial.sandbox._launch_server._processes import TreeKiller
 from repotrial.sandbox._levels._orders import receive_answer
 from repotrial.sandbox._model import CommandResult, CommandSpec
 from repotrial.sandbox._resources._capture import OutputBudget, StreamReader

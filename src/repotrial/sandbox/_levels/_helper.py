@@ -17,9 +17,9 @@ from types import TracebackType
 from typing import Final, Self
 
 from repotrial._core.errors import MachineError
-from repotrial.sandbox._lean._boot import build_boot_argv
-from repotrial.sandbox._lean._helper_process import MESSAGE_BYTES
-from repotrial.sandbox._lean._kernel import receive_with_descriptors
+from repotrial.sandbox._launch_server._boot import build_boot_argv
+from repotrial.sandbox._launch_server._helper_process import MESSAGE_BYTES
+from repotrial.sandbox._launch_server._kernel import receive_with_descriptors
 
 __all__ = ["HelperLostError", "NamespaceHelper", "open_default_helper"]
 

@@ -15,8 +15,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from repotrial.sandbox._lean._boot import build_boot_argv
-from repotrial.sandbox._lean._kept_table import KeptTable
+from repotrial.sandbox._launch_server._boot import build_boot_argv
+from repotrial.sandbox._launch_server._kept_table import KeptTable
 from repotrial.sandbox._levels._command import CommandWatch, execute_command
 from repotrial.sandbox._levels._orders import send_order
 from repotrial.sandbox._levels._session import SandboxEndError, SandboxLostError

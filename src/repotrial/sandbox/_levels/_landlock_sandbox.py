@@ -19,7 +19,7 @@ import msgspec
 from repotrial.sandbox._environment._tools import SYSTEM_ROOTS
 from repotrial.sandbox._identity import Account, find_identity
 from repotrial.sandbox._label import build_label
-from repotrial.sandbox._lean._landlock import LandlockRules
+from repotrial.sandbox._launch_server._landlock import LandlockRules
 from repotrial.sandbox._levels._keeping import KeptPrograms
 from repotrial.sandbox._levels._restricted import L1_SYSCALLS, Identity, Restriction, build_order
 from repotrial.sandbox._levels._stages import WritersError

@@ -15,8 +15,7 @@ from typing import Any, Final, NamedTuple, Self
 
 from repotrial._core.errors import MachineError
 from repotrial.sandbox._identity import Account, find_identity
-from repotrial.sandbox._lean._boot import build_boot_argv
-from repotrial.sandbox._levels._files import HostFiles
+from repotrial.sandbox._launch_server._boot import build_boot_argv
 from repotrial.sandbox._levels._orders import StartOrder, receive_answer, send_order
 
 __all__ = ["Launched", "Launcher", "LauncherLostError", "open_default_launcher"]
@@ -52,8 +51,6 @@ class Launcher:
     def __init__(self, identity: Account | None = None) -> None:
         self.identity = find_identity(identity)
         self.owner_pid = os.getpid()
-        self.furnished = HostFiles()
-        """What the host was like just before it made its furniture."""
         self._lock = threading.Lock()
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._channel.settimeout(_REPLY_SECONDS)

@@ -1,4 +1,4 @@
-"""What the harness tells its small processes, and how it hears from them; their side is `_lean/_messages`."""
+"""What the harness tells its small processes, and how it hears from them (`_launch_server/_messages`)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import socket
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from repotrial.sandbox._lean._kernel import receive_with_descriptors, send_with_descriptors
-from repotrial.sandbox._lean._messages import IN_FILE, INLINE_BYTES
+from repotrial.sandbox._launch_server._kernel import receive_with_descriptors, send_with_descriptors
+from repotrial.sandbox._launch_server._messages import IN_FILE, INLINE_BYTES
 
 __all__ = [
     "Answer",
@@ -66,8 +66,6 @@ class StartOrder(NamedTuple):
     overlays: Sequence[Overlay]
     opened_trees: int
     """How many trees the harness has opened: all of them (it is root), or none."""
-    identities: Sequence[tuple[int, int]]
-    """Device and inode of each tree that it has not opened, as the harness sees them."""
     data: int
     """How many descriptors with the contents of small files come along."""
     entrance: EnterOrder
@@ -79,7 +77,6 @@ class StartOrder(NamedTuple):
             **self._asdict(),
             "trees": [tuple(tree) for tree in self.trees],
             "overlays": [tuple(overlay) for overlay in self.overlays],
-            "identities": [*self.identities],
             "entrance": self.entrance._asdict(),
         }
 

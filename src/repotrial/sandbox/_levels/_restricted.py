@@ -17,10 +17,10 @@ import msgspec
 
 from repotrial._core.errors import MachineError
 from repotrial.sandbox._calls._seccomp import SyscallPolicy, build_filter
-from repotrial.sandbox._lean._boot import build_boot_argv
-from repotrial.sandbox._lean._kernel import receive_with_descriptors
-from repotrial.sandbox._lean._landlock import LandlockRules
-from repotrial.sandbox._lean._syscalls import find_machine
+from repotrial.sandbox._launch_server._boot import build_boot_argv
+from repotrial.sandbox._launch_server._kernel import receive_with_descriptors
+from repotrial.sandbox._launch_server._landlock import LandlockRules
+from repotrial.sandbox._launch_server._syscalls import find_machine
 from repotrial.sandbox._model import ResourceLimits
 
 __all__ = [

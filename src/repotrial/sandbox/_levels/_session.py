@@ -22,12 +22,11 @@ import msgspec
 from repotrial._core.errors import MachineError
 from repotrial.sandbox._calls._seccomp import SyscallPolicy, build_filter
 from repotrial.sandbox._calls._supervisor import Sink, Supervisor, SupervisorPolicy
-from repotrial.sandbox._lean._processes import ProcessTable
-from repotrial.sandbox._lean._syscalls import find_machine
+from repotrial.sandbox._launch_server._processes import ProcessTable
+from repotrial.sandbox._launch_server._syscalls import find_machine
 from repotrial.sandbox._levels._bubble import StartingBubble
 from repotrial.sandbox._levels._bubblewrap import build_plan
 from repotrial.sandbox._levels._command import CommandWatch, execute_command
-from repotrial.sandbox._levels._files import HostFiles
 from repotrial.sandbox._levels._launcher import Launcher
 from repotrial.sandbox._levels._listener import open_listener
 from repotrial.sandbox._levels._orders import CommandOrder, EnterOrder, send_order
@@ -302,10 +301,8 @@ class BubblewrapSandbox:
         engine, audit = self._engine, self._engine.capabilities.syscall_audit
         plan = build_plan(
             self._spec,
-            HostFiles(),
             version=engine.version,
             is_staged=engine.is_staged,
-            furnished=launcher.furnished,
         )
         program = b"" if audit == "none" else _build_program(audit, self._spec.allowed_system_calls)
         return StartingBubble(

@@ -24,8 +24,8 @@ from repotrial._core.errors import MachineError, RepoTrialError
 from repotrial.sandbox._environment._process import execute_program
 from repotrial.sandbox._identity import Account, find_identity
 from repotrial.sandbox._label import build_label
-from repotrial.sandbox._lean._landlock import read_landlock_abi
-from repotrial.sandbox._lean._syscalls import UnsupportedMachineError, find_machine
+from repotrial.sandbox._launch_server._landlock import read_landlock_abi
+from repotrial.sandbox._launch_server._syscalls import UnsupportedMachineError, find_machine
 from repotrial.sandbox._levels._bubblewrap import MINIMUM_BUBBLEWRAP
 from repotrial.sandbox._levels._container import ContainerEngine
 from repotrial.sandbox._levels._landlock_sandbox import (

@@ -12,7 +12,7 @@ from typing import Final
 
 from repotrial._core.errors import MachineError
 from repotrial.sandbox._identity import find_identity
-from repotrial.sandbox._lean._syscalls import build_numbers, find_machine
+from repotrial.sandbox._launch_server._syscalls import build_numbers, find_machine
 from repotrial.sandbox._model import CommandSpec, Level, Sandbox, SandboxSpec
 from repotrial.sandbox._open import UnsandboxedError, open_sandbox
 from repotrial.sandbox._probe_suite._attempts import ATTEMPTS, PLANTED, PROMISES

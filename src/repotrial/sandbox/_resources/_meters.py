@@ -12,7 +12,7 @@ import threading
 import time
 from typing import Final, Literal, TypeAlias
 
-from repotrial.sandbox._lean._processes import ProcessRow, ProcessTable
+from repotrial.sandbox._launch_server._processes import ProcessRow, ProcessTable
 from repotrial.sandbox._model import ResourceLimits, Usage
 from repotrial.sandbox._resources._cgroups import Cgroup, Duty
 

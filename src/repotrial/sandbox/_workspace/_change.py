@@ -14,14 +14,15 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from repotrial._core.digest import Digest, digest_bytes
+from repotrial._core.escaping import escape_bytes
+from repotrial.change import Blob, BlobMode, FilePatch, build_file_patch
 from repotrial.sandbox._workspace._base import UNBOUNDED
 from repotrial.sandbox._workspace._ignore import IgnoreRules
 from repotrial.sandbox._workspace._node import Node, Omission, build_omission
-from repotrial.sandbox._workspace._patch import Blob, BlobMode, FilePatch, build_file_patch
 from repotrial.sandbox._workspace._reader import Contents, NotRead, TreeReader
 from repotrial.sandbox._workspace._workspace import Look, Workspace
 from repotrial.source import SnapshotLimits, UnsafePathError, verify_path
-from repotrial.trace import MAX_CHANGE_BYTES, escape_bytes
+from repotrial.trace import MAX_CHANGE_BYTES
 
 __all__ = ["Change", "ChangeLimits", "ChangedPath", "build_change"]
 
@@ -245,6 +246,6 @@ def _describe(
 
 
 def _is_covered(omission: Omission, rules: IgnoreRules) -> bool:
-    from repotrial.trace import unescape_text
+    from repotrial._core.escaping import unescape_text
 
     return rules.is_left_out(unescape_text(omission.path))

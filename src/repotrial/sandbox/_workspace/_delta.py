@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
+from repotrial._core.escaping import escape_bytes, unescape_text
+from repotrial.change import Blob, BlobMode, build_file_patch, is_text
 from repotrial.sandbox._workspace._contents import ContentStore
 from repotrial.sandbox._workspace._mark import BaseView, Mark
 from repotrial.sandbox._workspace._node import ReadLimits
-from repotrial.sandbox._workspace._patch import Blob, BlobMode, build_file_patch, is_text
 from repotrial.trace import (
     BinaryContent,
     BlobRef,
@@ -26,8 +27,6 @@ from repotrial.trace import (
     SpecialEntry,
     SymlinkEntry,
     UnrecordedContent,
-    escape_bytes,
-    unescape_text,
 )
 
 __all__ = ["ContentSink", "build_delta"]

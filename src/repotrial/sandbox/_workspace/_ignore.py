@@ -9,14 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from repotrial.change import IgnoreFile, compile_globs
 from repotrial.sandbox._workspace._base import UNBOUNDED, Base
-from repotrial.sandbox._workspace._gitignore import IgnoreFile
 from repotrial.sandbox._workspace._reader import Contents, TreeReader
-
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
 
 __all__ = ["TOOL_LEFTOVERS", "IgnoreRules"]
 
@@ -39,7 +35,7 @@ class IgnoreRules:
 
     def __init__(self, base: Base, *, generated: Sequence[str] = ()) -> None:
         self._tracked = base.tracked
-        self._generated = _compile(generated)
+        self._generated = compile_globs(generated)
         leftovers = [*(line.encode() for line in TOOL_LEFTOVERS), *_list_target_directories(base.tracked)]
         self._leftovers = IgnoreFile(b"\n".join(leftovers))
         self._files = _load_files(base)
@@ -87,13 +83,6 @@ def _load_files(base: Base) -> dict[bytes, IgnoreFile]:
             if isinstance(reading, Contents) and reading.data is not None:
                 files[path.rpartition(b"/")[0]] = IgnoreFile(reading.data)
     return files
-
-
-def _compile(globs: Sequence[str]) -> GitIgnoreSpec:
-    """The policy's globs mean what they mean everywhere in a contract."""
-    from pathspec import GitIgnoreSpec
-
-    return GitIgnoreSpec.from_lines(globs)
 
 
 def _list_target_directories(tracked: frozenset[bytes]) -> list[bytes]:

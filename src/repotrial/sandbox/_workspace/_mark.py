@@ -9,18 +9,12 @@ from typing import Literal
 
 import msgspec
 
+from repotrial._core.escaping import escape_bytes
 from repotrial.sandbox._workspace._base import UNBOUNDED, Base
 from repotrial.sandbox._workspace._contents import ContentStore
 from repotrial.sandbox._workspace._node import Node, Touched
 from repotrial.sandbox._workspace._reader import Contents, NotRead, TreeReader
-from repotrial.trace import (
-    DirectoryEntry,
-    Entry,
-    FileEntry,
-    SpecialEntry,
-    SymlinkEntry,
-    escape_bytes,
-)
+from repotrial.trace import DirectoryEntry, Entry, FileEntry, SpecialEntry, SymlinkEntry
 
 __all__ = ["NOTHING_SEEN", "BaseView", "Mark", "Seen", "is_settled", "take_mark"]
 

@@ -55,7 +55,7 @@ def mount_overlay(libc: ctypes.CDLL, *, lower: str, upper: str, work: str, targe
     handles = [os.open(path, flags) for path in (lower, upper, work, target)]
     places = [f"/proc/self/fd/{handle}" for handle in handles]
     with contextlib.suppress(OSError):  # mounted for the first time
-        os.unlink(f"{places[2]}/work/incompat/volatile/dirty")  # noqa: PTH108 - see `_lean/_start`
+        os.unlink(f"{places[2]}/work/incompat/volatile/dirty")  # noqa: PTH108 - see `_launch_server/_start`
         os.rmdir(f"{places[2]}/work/incompat/volatile")  # noqa: PTH106
     options = f"lowerdir={places[0]},upperdir={places[1]},workdir={places[2]},userxattr,volatile"
     done = libc.mount(b"overlay", places[3].encode(), b"overlay", _MS_NOSUID | _MS_NODEV, options.encode())

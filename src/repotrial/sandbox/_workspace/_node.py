@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from repotrial.trace import escape_bytes
+from repotrial._core.escaping import escape_bytes
 
 __all__ = [
     "HISTORY",

@@ -18,7 +18,6 @@ import threading
 import time
 from pathlib import Path
 
-from repotrial._core.files import keep_parts_apart
 from repotrial.sandbox._identity import Account
 from repotrial.sandbox._workspace._contents import ContentStore, WorkspaceUnusableError
 from repotrial.sandbox._workspace._remove import clear_tree, remove_tree
@@ -54,7 +53,6 @@ class WorkspacePlace:
             else:
                 self.path = Path(os.path.realpath(_make_below(parent)))
                 self._lock = _claim(self.path)
-                keep_parts_apart(self._lock)
             if owner is not None:
                 self.path.chmod(0o711)  # the other account comes through; nobody lists
         except OSError as error:

@@ -23,6 +23,7 @@ import msgspec
 
 from repotrial._core.digest import Digest
 from repotrial._core.errors import MachineError
+from repotrial._core.escaping import escape_bytes
 from repotrial.sandbox._workspace._beneath import open_beneath, reopen
 from repotrial.sandbox._workspace._node import (
     HISTORY,
@@ -33,7 +34,6 @@ from repotrial.sandbox._workspace._node import (
     build_omission,
     join_path,
 )
-from repotrial.trace import escape_bytes
 
 __all__ = ["Contents", "NotRead", "Reading", "TreeReader", "WorkspaceUnreadableError"]
 

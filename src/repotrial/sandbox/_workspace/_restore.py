@@ -12,9 +12,10 @@ from collections.abc import Iterable
 
 import msgspec
 
+from repotrial._core.escaping import unescape_text
 from repotrial.sandbox._workspace._contents import ContentStore
 from repotrial.sandbox._workspace._mark import BaseView, Mark
-from repotrial.trace import DirectoryEntry, Entry, FileEntry, SymlinkEntry, unescape_text
+from repotrial.trace import DirectoryEntry, Entry, FileEntry, SymlinkEntry
 
 __all__ = ["Restoration", "build_restoration"]
 

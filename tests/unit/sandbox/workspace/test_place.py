@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
-from pathlib import Path
-
-import pytest
 
 from repotrial.sandbox import CopyWorkspace, OverlayWorkspace, reap_workspaces
 from repotrial.sandbox._workspace import WorkspacePlace
@@ -145,25 +141,3 @@ def test_a_place_that_two_threads_remove_is_removed_once() -> None:
             for done in [pool.submit(place.remove) for _ in range(2)]:
                 done.result()
         assert [*parent.iterdir()] == []
-
-
-def test_parts_of_a_place_are_told_to_lie_apart_where_the_file_system_listens() -> None:
-    with scratch() as parent:
-        place = WorkspacePlace(parent, owner=None)
-        try:
-            flags = read_flags(place.path)
-            if not flags & 0x80000:  # extents: only ext4 has them in this form
-                pytest.skip(f"not ext4, whose directories lie in groups (flags {flags:#x})")
-            assert flags & 0x20000
-        finally:
-            place.remove()
-
-
-def read_flags(directory: Path) -> int:
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        return int.from_bytes(fcntl.ioctl(handle, 0x80086601, bytes(4)), sys.byteorder)
-    except OSError as error:
-        pytest.skip(f"no such flags on this file system: {error}")
-    finally:
-        os.close(handle)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
 import shlex
 from collections.abc import Iterator, Mapping
+
+from repotrial._core.digest import name_blob
 
 __all__ = ["build_patch", "build_script"]
 
@@ -43,11 +44,7 @@ def _iter_file(path: str, old: str | None, new: str | None) -> Iterator[str]:
 
 
 def _name_blob(text: str | None) -> str:
-    """The content's name in git."""
-    if text is None:
-        return "0" * 40
-    data = text.encode()
-    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+    return "0" * 40 if text is None else name_blob(text.encode())
 
 
 def _split(text: str | None) -> list[str]:

@@ -9,8 +9,8 @@ from typing import Final
 
 import msgspec
 
+from repotrial.change import PathRules
 from repotrial.contract import Contract, Overlay
-from repotrial.policy import PathRules
 
 __all__ = ["SUFFIXES", "Scene", "read_scene"]
 

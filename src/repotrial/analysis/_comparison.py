@@ -1,0 +1,79 @@
+"""Two runs side by side, if they may be compared (P30)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from repotrial.score import JudgedRun, RunEntry, ScoreCard, judge_run, verify_record
+from repotrial.trace import Difference, Manifest, list_differences
+
+
+class RunSide(msgspec.Struct, frozen=True, kw_only=True):
+    """One of two runs."""
+
+    entry: RunEntry
+    """In short."""
+    comparability_class: str | None
+    """What it must share with the other; null where its manifest does not tell."""
+    checks: dict[str, str]
+    """Verdict of each check."""
+    card: ScoreCard
+    """All of it."""
+
+
+class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
+    """What `run compare` found."""
+
+    is_comparable: bool
+    """Whether nothing but the agent, its attempt and the time differs."""
+    label: str
+    """What the reader must know."""
+    differences: tuple[Difference, ...]
+    """What stands against comparing."""
+    one: RunSide
+    """The first run."""
+    other: RunSide
+    """The second run."""
+
+
+def compare_runs(one: Path, other: Path) -> RunComparison:
+    """Judge two runs anew and say whether they may be compared.
+
+    Raises:
+        RecordBrokenError: one of them has no record that holds, so nobody knows what would be compared.
+    """
+    left, right = _judge(one), _judge(other)
+    differences = tuple(_list_differences(left, right))
+    return RunComparison(
+        is_comparable=not differences,
+        label="declared differences" if differences else "same contract, statement and conditions",
+        differences=differences,
+        one=_build_side(left),
+        other=_build_side(right),
+    )
+
+
+def _judge(directory: Path) -> JudgedRun:
+    run = judge_run(directory)
+    verify_record(run.evidence, directory, action="be compared")
+    return run
+
+
+def _list_differences(one: JudgedRun, other: JudgedRun) -> list[Difference]:
+    left, right = one.evidence.manifest, other.evidence.manifest
+    if isinstance(left, Manifest) and isinstance(right, Manifest):
+        return list_differences(left, right)
+    words = ["known" if isinstance(found, Manifest) else found.reason for found in (left, right)]
+    return [Difference(field="manifest", one=words[0], other=words[1])]
+
+
+def _build_side(run: JudgedRun) -> RunSide:
+    manifest = run.evidence.manifest
+    return RunSide(
+        entry=run.entry,
+        comparability_class=manifest.comparability_class if isinstance(manifest, Manifest) else None,
+        checks={result.check: result.verdict for result in run.card.checks},
+        card=run.card,
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -9,16 +11,7 @@ from hypothesis import strategies as st
 from repotrial.contract import ResultFormat
 from repotrial.run._results import MAX_RESULTS_BYTES, ResultsUnreadableError, merge_results, parse_results
 
-FORMATS: list[ResultFormat] = [
-    "junit",
-    "tap",
-    "go-test-json",
-    "libtest",
-    "node-test",
-    "automake-trs",
-    "ctrf",
-    "exit-code",
-]
+FORMATS: tuple[ResultFormat, ...] = get_args(ResultFormat)
 PIECES = [
     *(b"<testsuites>", b"</testsuites>", b"<testsuite name='s' failures='1'>", b"</testsuite>"),
     *(

@@ -15,9 +15,28 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "examples" / "README.md"])
+WRITTEN = [page for page in PAGES if page.parent.name != "reference"]
+"""Pages that are not printed from the source."""
 REQUIREMENTS = ROOT.parent / "shared" / "REQUIREMENTS.md"
 OBLIGATIONS = {"C": 15, "P": 32, "S": 14, "B": 17, "X": 6, "R": 19, "Q": 22}
 """How many obligations each chapter has."""
+
+PROJECT_TERMS = (
+    *("attempt", "breaker", "certificate", "cheat", "draw", "envelope", "gate", "inventory", "keeper"),
+    *(
+        "launch server",
+        "moot",
+        "oracle",
+        "recording",
+        "seal",
+        "stage",
+        "tape",
+        "twin",
+        "twin run",
+        "upstream",
+    ),
+)
+"""Words with a meaning of their own in this project."""
 
 _LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)(#[^)\s]+)?\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
@@ -125,6 +144,18 @@ def _list_conformance_problems(page: str) -> list[str]:
         if state == "met" and not (code and tests):
             problems.append(f"{name}: met without code or tests")
     return problems
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: str(page.relative_to(ROOT)))
+def test_pages_do_not_describe_things_as_persons(page: Path) -> None:
+    found = re.findall(r"(?i)\b(?:nobody|somebody|anybody|whoever)\b", page.read_text(encoding="utf-8"))
+    assert not found
+
+
+@pytest.mark.parametrize("term", PROJECT_TERMS)
+def test_a_project_term_is_in_the_glossary(term: str) -> None:
+    rows = re.findall(r"^\| \*\*(.+?)\*\*", (ROOT / "docs" / "glossary.md").read_text("utf-8"), re.MULTILINE)
+    assert term in {name for row in rows for name in row.split(", ")}
 
 
 def test_every_decision_is_in_the_index() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import get_args
 
 import pytest
 
@@ -334,3 +335,20 @@ def test_an_exit_code_has_no_results() -> None:
 def test_an_empty_document_is_refused(format_: ResultFormat) -> None:
     with pytest.raises(ResultsUnreadableError, match="empty"):
         parse_results(b" \n", format=format_)
+
+
+EXAMPLES: dict[ResultFormat, str] = {
+    "junit": SUREFIRE,
+    "tap": TAP,
+    "go-test-json": _go(("pass", "m", "TestX"), ("fail", "m", "TestY"), ("fail", "m", "")),
+    "libtest": LIBTEST,
+    "node-test": TAP,
+    "automake-trs": ":test-result: PASS 1 - a\n:test-result: FAIL 2 - b\n:global-test-result: FAIL\n",
+    "ctrf": _ctrf(["passed", "failed"]),
+}
+"""One document of each format with a pass and a failure in it."""
+
+
+@pytest.mark.parametrize("format_", [name for name in get_args(ResultFormat) if name != "exit-code"])
+def test_every_format_has_an_example_with_a_pass_and_a_failure(format_: ResultFormat) -> None:
+    assert {"pass", "fail"} <= set(_read(EXAMPLES[format_], format_, name="t").values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from repotrial._core.absence import NotComputable
@@ -14,6 +15,7 @@ from repotrial.score import (
     ScoreCard,
     build_effort,
     build_score_card,
+    describe_effort,
     find_run_directories,
     load_evidence,
 )
@@ -57,6 +59,14 @@ def test_no_runs_have_no_sums() -> None:
     assert isinstance(found, AgentEffort)
     assert isinstance(found.cost_usd, NotComputable)
     assert found.tags == {}
+
+
+@pytest.mark.parametrize("field", AgentEffort.__struct_fields__)
+def test_every_quantity_is_a_figure_for_people(field: str) -> None:
+    nothing = build_effort([])
+    value = {"non-termination": 1} if field == "tags" else EffortTotal(value="7000000", runs=1)
+    stated = msgspec.structs.replace(nothing, **{field: value})
+    assert describe_effort(stated, attempted=1, success=1) != describe_effort(nothing, attempted=1, success=1)
 
 
 def test_a_directory_of_runs_is_taken_apart_and_a_run_stands_for_itself(tmp_path: Path) -> None:

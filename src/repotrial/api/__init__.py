@@ -106,6 +106,7 @@ if TYPE_CHECKING:
     from repotrial.api._page import PageInsideRunError, PageWriteError, WrittenPage, write_run_page
     from repotrial.api._recompute import DecisionInvalidError, RecomputedRun, decide_run, recompute_run
     from repotrial.api._records import RecordBrokenError
+    from repotrial.api._rejudge import OtherContractError, RejudgedRun, load_judge, rejudge_run
     from repotrial.api._replays import Divergence, NothingToReplayError, Replay, replay_run
     from repotrial.api._retrieval import (
         Normalization,
@@ -214,6 +215,7 @@ if TYPE_CHECKING:
         MixedVersionsError,
         Scorable,
         ScoreCard,
+        list_rejudged,
         shorten_version,
     )
     from repotrial.trace import (
@@ -314,6 +316,7 @@ __all__ = [
     "NormalizedTask",
     "NotStarted",
     "NothingToReplayError",
+    "OtherContractError",
     "OutputUnknownError",
     "PageInsideRunError",
     "PageWriteError",
@@ -326,6 +329,7 @@ __all__ = [
     "PublicKey",
     "RecomputedRun",
     "RecordBrokenError",
+    "RejudgedRun",
     "Replay",
     "ReportFormat",
     "ReportFormatError",
@@ -408,10 +412,12 @@ __all__ = [
     "list_cache",
     "list_errors",
     "list_event_types",
+    "list_rejudged",
     "list_runs",
     "list_schemas",
     "load_change",
     "load_contract",
+    "load_judge",
     "load_own_public_key",
     "load_prices",
     "load_public_keys",
@@ -428,6 +434,7 @@ __all__ = [
     "prune_cache",
     "read_budgets",
     "recompute_run",
+    "rejudge_run",
     "replay_run",
     "report_retrieval",
     "run_doctor",

@@ -41,6 +41,13 @@ if TYPE_CHECKING:
     from repotrial.score._graded import Dimension, Graded, Sensitivity, WeightRange
     from repotrial.score._load import NoRunDirectoryError, load_evidence
     from repotrial.score._outcomes import Attribution, CheckResult, TwinResult
+    from repotrial.score._rejudged import (
+        REJUDGED_SCHEMA,
+        RejudgedExecution,
+        RejudgedVerdict,
+        list_rejudged,
+        write_rejudged,
+    )
     from repotrial.score._report import (
         REPORT_SCHEMA,
         CheckSummary,
@@ -74,6 +81,7 @@ else:
 __all__ = [
     "ARTIFACTS",
     "GATES",
+    "REJUDGED_SCHEMA",
     "REPORT_SCHEMA",
     "SCORE_SCHEMA",
     "AgentIdentity",
@@ -106,6 +114,8 @@ __all__ = [
     "NoRunDirectoryError",
     "Rate",
     "RecentEdit",
+    "RejudgedExecution",
+    "RejudgedVerdict",
     "Remark",
     "ReviewNote",
     "RunIdentity",
@@ -131,12 +141,14 @@ __all__ = [
     "build_score_card",
     "build_score_schemas",
     "build_tag",
+    "list_rejudged",
     "load_artifact",
     "load_evidence",
     "load_taxonomy",
     "load_weights",
     "render_document",
     "shorten_version",
+    "write_rejudged",
     "write_score",
     "write_verdict",
 ]

@@ -220,7 +220,7 @@ from repotrial.trace._statement import (
     parse_statement,
     sign_statement,
 )
-from repotrial.trace._timeline import Marker, TimelineRow, iter_timeline
+from repotrial.trace._timeline import Marker, TimelineRow, describe_outcome, iter_timeline
 from repotrial.trace._trace_file import TraceExistsError, TraceLockedError
 from repotrial.trace._validate import PayloadRefusedError
 from repotrial.trace._verify_chain import check_chain
@@ -451,6 +451,7 @@ __all__ = [
     "check_binding",
     "check_chain",
     "check_run",
+    "describe_outcome",
     "escape_bytes",
     "escape_text",
     "find_program",

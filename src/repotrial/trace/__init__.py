@@ -207,7 +207,6 @@ from repotrial.trace._seal import (
     seal_run,
 )
 from repotrial.trace._seal_check import SealReport
-from repotrial.trace._secrets import SecretsFileError, load_secrets_file
 from repotrial.trace._statement import (
     NoSigner,
     SignedStatement,
@@ -385,7 +384,6 @@ __all__ = [
     "SealReport",
     "SealVersionError",
     "SecretRedactor",
-    "SecretsFileError",
     "SeedStream",
     "Seeds",
     "Segment",
@@ -469,7 +467,6 @@ __all__ = [
     "load_or_create_key",
     "load_public_key",
     "load_seal",
-    "load_secrets_file",
     "load_stream",
     "parse_statement",
     "seal_run",

@@ -7,8 +7,8 @@
     ├── AgentError      the agent under trial broke its protocol
     └── EvidenceError   the record does not hold
 
-Roots live here; leaves live beside the code that raises them. Each leaf has a stable kebab-case `code`, a
-docstring that becomes its entry in the catalogue (`docs/reference/errors.md`), and a default `hint`.
+Roots live here; leaves live beside the code that raises them. What is raised has a stable kebab-case `code`,
+a docstring that becomes its entry in the catalogue (`docs/reference/errors.md`), and a default `hint`.
 """
 
 from __future__ import annotations
@@ -121,7 +121,6 @@ class ContractError(RepoTrialError):
 
     blame = Blame.CONTRACT
     exit_code = ExitCode.BAD_INPUT
-    code = "contract"
 
 
 class MachineError(RepoTrialError):
@@ -137,7 +136,6 @@ class AgentError(RepoTrialError):
 
     blame = Blame.AGENT
     exit_code = ExitCode.DOES_NOT_HOLD
-    code = "agent"
 
 
 class EvidenceError(RepoTrialError):
@@ -145,4 +143,3 @@ class EvidenceError(RepoTrialError):
 
     blame = Blame.EVIDENCE
     exit_code = ExitCode.DOES_NOT_HOLD
-    code = "evidence"

@@ -96,6 +96,7 @@ if TYPE_CHECKING:
         write_summary_page,
     )
     from repotrial.api._recompute import DecisionInvalidError, RecomputedRun, decide_run, recompute_run
+    from repotrial.api._rejudge import OtherContractError, RejudgedRun, load_judge, rejudge_run
     from repotrial.api._replays import Divergence, NothingToReplayError, Replay, replay_run
     from repotrial.api._retrieval import (
         Normalization,
@@ -218,6 +219,7 @@ if TYPE_CHECKING:
         judge_run,
         label_agents,
         label_versions,
+        list_rejudged,
         load_change,
         price_run,
         shorten_contract,
@@ -324,6 +326,7 @@ __all__ = [
     "NormalizedTask",
     "NotStarted",
     "NothingToReplayError",
+    "OtherContractError",
     "OutputUnknownError",
     "PageInsideRunError",
     "PageWriteError",
@@ -336,6 +339,7 @@ __all__ = [
     "PublicKey",
     "RecomputedRun",
     "RecordBrokenError",
+    "RejudgedRun",
     "Replay",
     "ReportFormat",
     "ReportFormatError",
@@ -417,10 +421,12 @@ __all__ = [
     "list_cache",
     "list_errors",
     "list_event_types",
+    "list_rejudged",
     "list_runs",
     "list_schemas",
     "load_change",
     "load_contract",
+    "load_judge",
     "load_own_public_key",
     "load_prices",
     "load_public_keys",
@@ -436,6 +442,7 @@ __all__ = [
     "prune_cache",
     "read_budgets",
     "recompute_run",
+    "rejudge_run",
     "replay_run",
     "report_retrieval",
     "run_doctor",

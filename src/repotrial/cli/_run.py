@@ -13,6 +13,7 @@ from repotrial.cli._run_cost import cost
 from repotrial.cli._run_list import list_runs
 from repotrial.cli._run_oversight import decide, recompute
 from repotrial.cli._run_page import page
+from repotrial.cli._run_rejudge import rejudge
 from repotrial.cli._run_replay import replay
 from repotrial.cli._run_show import show
 from repotrial.cli._run_start import start
@@ -145,6 +146,11 @@ app.command(
     short_help="Rebuild the change from the trace, and judge it again.",
     epilog="Example: repotrial run replay runs/textkit-noop-r0 --contract DIR",
 )(replay)
+app.command(
+    "rejudge",
+    short_help="Derive outcomes again by a corrected contract.",
+    epilog="Example: repotrial run rejudge runs --contract DIR",
+)(rejudge)
 app.command(
     "cost", short_help="State what runs cost.", epilog="Example: repotrial run cost runs --prices book.csv"
 )(cost)

@@ -145,6 +145,8 @@ def _show_run(screen: Screen, directory: Path, wanted: _Wanted, *, json: bool) -
     is_complete = True
     if wanted.verdict:
         print_verdict(screen, api.judge_run(directory))
+        for name in api.list_rejudged(directory):
+            screen.line(("  rejudged: ", "yellow"), f"another verdict is beside this one, in rejudged/{name}")
     if wanted.change:
         _show_change(screen, directory)
     if wanted.tests:

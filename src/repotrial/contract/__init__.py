@@ -35,13 +35,11 @@ from repotrial.contract._lock import (
     RepositoryPin,
 )
 from repotrial.contract._lockfile import (
-    LockInvalidError,
     PinMismatchError,
     UnpinnedImageError,
     build_lock,
     check_lock,
     dump_lock,
-    parse_lock,
 )
 from repotrial.contract._oracle import Check, Gate, Inventory, Overlay, ResultFile, ResultFormat, Runner
 from repotrial.contract._policy import (
@@ -161,7 +159,6 @@ __all__ = [
     "Limits",
     "LintRule",
     "LoadedContract",
-    "LockInvalidError",
     "Mount",
     "Network",
     "NodeEnvironment",
@@ -219,7 +216,6 @@ __all__ = [
     "iter_rules",
     "lint_contract",
     "load_contract",
-    "parse_lock",
     "parse_record",
     "parse_run_spec",
     "render_problems",

@@ -31,7 +31,6 @@ from repotrial.contract._version import (
 from repotrial.contract._words import describe, quote
 
 __all__ = [
-    "LockInvalidError",
     "PinMismatchError",
     "UnpinnedImageError",
     "build_lock",
@@ -39,20 +38,12 @@ __all__ = [
     "dump_lock",
     "find_replay_label",
     "is_recorded",
-    "parse_lock",
     "read_lock",
 ]
 
 _RELOCK = "run `repotrial contract lock`, and look at what changed before you commit it"
 _REMAKE = "run `repotrial contract lock`, which writes a new one"
 _OTHER_MAJOR = f"use the RepoTrial that wrote it, or delete {LOCK_FILE} and run `repotrial contract lock`"
-
-
-class LockInvalidError(ContractError):
-    """The lock file is not a lock that this version can read."""
-
-    code = "lock-invalid"
-    default_hint = _REMAKE
 
 
 class UnpinnedImageError(ContractError):
@@ -122,18 +113,6 @@ def dump_lock(lock: ContractLock) -> bytes:
     """The bytes of the lock file: indented, sorted, defaults written out, a newline at the end."""
     options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
     return orjson.dumps(msgspec.to_builtins(lock), option=options)
-
-
-def parse_lock(data: bytes) -> ContractLock:
-    """Read a lock.
-
-    Raises:
-        LockInvalidError: the bytes are not a lock of a known major.
-    """
-    lock = read_lock(data)
-    if isinstance(lock, ContractLock):
-        return lock
-    raise LockInvalidError("\n".join(str(problem) for problem in lock))
 
 
 def read_lock(data: bytes) -> ContractLock | list[Problem]:

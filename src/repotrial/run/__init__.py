@@ -9,6 +9,7 @@ from repotrial._core.lazy import build_hooks
 if TYPE_CHECKING:
     from repotrial.run._accept import find_variants
     from repotrial.run._accept._execute import CandidateLostError, list_mixable, list_twins
+    from repotrial.run._accept._judge_recorded import RecordedCheck, apply_judgement, judge_recorded
     from repotrial.run._act import ReferenceMissingError
     from repotrial.run._adapters import (
         Adapter,
@@ -136,6 +137,7 @@ __all__ = [
     "ProviderConfig",
     "ProviderUpstream",
     "ProxiedSetup",
+    "RecordedCheck",
     "RecordedTests",
     "RecordingUpstream",
     "ReferenceAgent",
@@ -155,6 +157,7 @@ __all__ = [
     "Stopper",
     "Upstream",
     "UpstreamOrder",
+    "apply_judgement",
     "build_adapter_schema",
     "build_agent_configuration",
     "build_body_reader",
@@ -170,6 +173,7 @@ __all__ = [
     "find_runtime",
     "find_variants",
     "install_agent",
+    "judge_recorded",
     "list_adapters",
     "list_mixable",
     "list_recorded_tests",

@@ -49,11 +49,9 @@ if TYPE_CHECKING:
         load_index_settings,
     )
     from repotrial.sandbox._environment._process import (
-        PathClosedError,
         ProgramOutputError,
         ProgramStartError,
         ProgramTimeoutError,
-        verify_accessible,
     )
     from repotrial.sandbox._environment._python_env import (
         PYTHON_TARGET,
@@ -422,7 +420,6 @@ __all__ = [
     "PackageLockError",
     "PackagePlatformError",
     "PackageVersionMissingError",
-    "PathClosedError",
     "Phase",
     "PreparationStoppedError",
     "ProbeProgramError",
@@ -548,7 +545,6 @@ __all__ = [
     "start_restricted",
     "take_whiteout",
     "unmask",
-    "verify_accessible",
     "verify_grants",
     "verify_host",
 ]

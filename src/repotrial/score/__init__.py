@@ -68,7 +68,20 @@ if TYPE_CHECKING:
     from repotrial.score._metering import RunCost, price_run
     from repotrial.score._outcomes import Attribution, CheckResult, TwinResult
     from repotrial.score._reasons import find_stop, order_reasons
-    from repotrial.score._records import ChangeLostError, RecordBrokenError, load_change, verify_record
+    from repotrial.score._records import (
+        ChangeLostError,
+        RecordBrokenError,
+        find_breach,
+        load_change,
+        verify_record,
+    )
+    from repotrial.score._rejudged import (
+        REJUDGED_SCHEMA,
+        RejudgedExecution,
+        RejudgedVerdict,
+        list_rejudged,
+        write_rejudged,
+    )
     from repotrial.score._report import (
         REPORT_SCHEMA,
         CheckSummary,
@@ -102,6 +115,7 @@ else:
 __all__ = [
     "ARTIFACTS",
     "GATES",
+    "REJUDGED_SCHEMA",
     "REPORT_SCHEMA",
     "SCORE_SCHEMA",
     "AgentEffort",
@@ -141,6 +155,8 @@ __all__ = [
     "Rate",
     "RecentEdit",
     "RecordBrokenError",
+    "RejudgedExecution",
+    "RejudgedVerdict",
     "Remark",
     "ReviewNote",
     "RunCost",
@@ -177,6 +193,7 @@ __all__ = [
     "describe_answerer",
     "describe_cost",
     "describe_effort",
+    "find_breach",
     "find_repeated",
     "find_run_directories",
     "find_status",
@@ -188,6 +205,7 @@ __all__ = [
     "judge_run",
     "label_agents",
     "label_versions",
+    "list_rejudged",
     "load_artifact",
     "load_change",
     "load_evidence",
@@ -199,6 +217,7 @@ __all__ = [
     "shorten_contract",
     "shorten_version",
     "verify_record",
+    "write_rejudged",
     "write_score",
     "write_verdict",
 ]

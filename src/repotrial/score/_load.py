@@ -7,7 +7,7 @@ import stat
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import msgspec
 
@@ -23,6 +23,7 @@ from repotrial.trace import (
     BlobStore,
     CouldNotBeChecked,
     DoesNotHold,
+    Event,
     Holds,
     Manifest,
     NoSigner,
@@ -33,10 +34,10 @@ from repotrial.trace import (
     load_manifest,
 )
 
-__all__ = ["NoRunDirectoryError", "load_evidence"]
-
 _MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
 _Document = TypeVar("_Document")
+Revision: TypeAlias = Callable[[Event], Event]
+"""Puts what is to be judged in the place of an event that was verified as it is on record."""
 
 
 class NoRunDirectoryError(EvidenceError):
@@ -46,10 +47,14 @@ class NoRunDirectoryError(EvidenceError):
     default_hint = "name a directory that a run left: it holds spec.json, contract.json and trace.jsonl"
 
 
-def load_evidence(run_directory: Path) -> Evidence:
+def load_evidence(run_directory: Path, *, revise: Revision | None = None) -> Evidence:
     """Read and verify what a run left, as far as it goes; what is missing or wrong becomes a problem.
 
     The seal is optional and no key is needed: whose seal it is, `run verify` says.
+
+    Args:
+        run_directory: What the run left.
+        revise: For a verdict by another judge; None judges the events as they are on record.
 
     Raises:
         NoRunDirectoryError: there is no such directory.
@@ -63,7 +68,7 @@ def load_evidence(run_directory: Path) -> Evidence:
     manifest = _load_manifest(paths)
     change = _read(paths.change, bytes, max_bytes=MAX_CHANGE_BYTES)
     verification = check_run(paths, trusted_keys=None)
-    facts, trace_problems = _collect(paths, verification)
+    facts, trace_problems = _collect(paths, verification, revise)
     problems = [
         *_iter_absent((paths.contract, record), (paths.spec, spec), (paths.change, change)),
         *_iter_verification_problems(verification, has_seal=os.path.lexists(paths.seal)),
@@ -130,8 +135,14 @@ def _find_seal_state(paths: RunPaths, verification: RunVerification) -> SealStat
     return "intact" if is_readable and not verification.seal_report.problems else "unchecked"
 
 
-def _collect(paths: RunPaths, verification: RunVerification) -> tuple[TraceFacts, list[InvalidReason]]:
-    events = islice(iter_events(paths.trace, allow_torn_tail=True), verification.chain_report.count)
+def _collect(
+    paths: RunPaths, verification: RunVerification, revise: Revision | None
+) -> tuple[TraceFacts, list[InvalidReason]]:
+    events: Iterator[Event] = islice(
+        iter_events(paths.trace, allow_torn_tail=True), verification.chain_report.count
+    )
+    if revise is not None:
+        events = map(revise, events)
     try:
         return collect_facts(events, BlobStore(paths.blobs)), []
     except EvidenceError as error:

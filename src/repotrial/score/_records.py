@@ -57,6 +57,11 @@ def verify_record(evidence: Evidence, directory: Path, *, action: str) -> None:
         raise RecordBrokenError(f"{directory}: could not {action}: {breach}")
 
 
+def find_breach(evidence: Evidence) -> str | None:
+    """The first thing that keeps a record from being whole and unchanged, with its file; None if nothing does."""
+    return _find_problem(evidence, _FILES)
+
+
 def find_gap(evidence: Evidence) -> str | None:
     """Why the trace does not tell all that happened, with its file; None if it does."""
     return _find_problem(evidence, _OF_TRACE)

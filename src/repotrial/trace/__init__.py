@@ -204,7 +204,6 @@ from repotrial.trace._seal import (
     seal_run,
 )
 from repotrial.trace._seal_check import SealReport
-from repotrial.trace._secrets import SecretsFileError, load_secrets_file
 from repotrial.trace._statement import (
     NoSigner,
     SignedStatement,
@@ -217,7 +216,7 @@ from repotrial.trace._statement import (
     parse_statement,
     sign_statement,
 )
-from repotrial.trace._timeline import Marker, TimelineRow, iter_timeline
+from repotrial.trace._timeline import Marker, TimelineRow, describe_outcome, iter_timeline
 from repotrial.trace._trace_file import TraceExistsError, TraceLockedError
 from repotrial.trace._validate import PayloadRefusedError
 from repotrial.trace._verify_chain import check_chain
@@ -382,7 +381,6 @@ __all__ = [
     "SealReport",
     "SealVersionError",
     "SecretRedactor",
-    "SecretsFileError",
     "SeedStream",
     "Seeds",
     "Segment",
@@ -448,6 +446,7 @@ __all__ = [
     "check_binding",
     "check_chain",
     "check_run",
+    "describe_outcome",
     "find_program",
     "find_signer",
     "is_computed",
@@ -463,7 +462,6 @@ __all__ = [
     "load_or_create_key",
     "load_public_key",
     "load_seal",
-    "load_secrets_file",
     "load_stream",
     "parse_statement",
     "seal_run",

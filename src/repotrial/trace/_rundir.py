@@ -93,6 +93,11 @@ class RunPaths(msgspec.Struct, frozen=True):
         """Normalized retrieval events and their metrics (R14); recomputable from the rest."""
         return self.root / "retrieval_events"
 
+    @property
+    def rejudged(self) -> Path:
+        """Verdicts derived again by another judge, each labelled; the score card stays as it is."""
+        return self.root / "rejudged"
+
     def acceptance_of(self, check_id: str) -> Path:
         """The folder of one check's artefacts.
 
@@ -104,7 +109,7 @@ class RunPaths(msgspec.Struct, frozen=True):
         return self.acceptance / check_id
 
 
-_COMPUTED = frozenset({"report.json", "score.json", "retrieval_events"})
+_COMPUTED = frozenset({"report.json", "score.json", "retrieval_events", "rejudged"})
 
 
 def is_computed(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Declared secrets: where their values come from, and how a value may be spelled in a text."""
+"""Declared secrets: how a value may be spelled in a text."""
 
 from __future__ import annotations
 
@@ -6,77 +6,14 @@ import base64
 import json
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote, quote_plus
-
-from repotrial._core.errors import UsageError
-from repotrial.trace._private_file import read_private_file
-
-__all__ = [
-    "MIN_SECRET_LENGTH",
-    "SECRET_NAME",
-    "SecretsFileError",
-    "Spelling",
-    "build_literal_pattern",
-    "iter_spellings",
-    "load_secrets_file",
-]
 
 MIN_SECRET_LENGTH = 8
 """Shorter values occur by chance: redacting them riddles the trace and gives the value away by its holes."""
 
 SECRET_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
 _DENSE_LINE = re.compile(r"[A-Za-z0-9+/=_-]{32,}", re.ASCII)
-_MAX_FILE_BYTES = 1 << 20
-
-
-class SecretsFileError(UsageError):
-    """The file of secret values cannot be used: a line is not NAME=value, or the text is not UTF-8."""
-
-    code = "secrets-file"
-    default_hint = "write one NAME=value per line, without quotes; lines that start with # are comments"
-
-
-def load_secrets_file(path: Path) -> dict[str, str]:
-    """Read NAME=value lines from a file that only its owner can read.
-
-    Raises:
-        SecretsFileError: lines that cannot be understood, all of them; never with a value in the message.
-        PrivateFileError: the file cannot be read, or others can read it too.
-    """
-    try:
-        text = read_private_file(path, max_bytes=_MAX_FILE_BYTES).decode()
-    except UnicodeDecodeError as error:
-        raise SecretsFileError(
-            f"{path}: expected UTF-8, found another byte at offset {error.start}"
-        ) from error
-    secrets: dict[str, str] = {}
-    problems: list[str] = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        stripped = line.strip()
-        if not stripped or stripped.startswith("#"):
-            continue
-        name, separator, value = stripped.partition("=")
-        problem = _line_problem(name, separator, value)
-        if problem is None and name in secrets:
-            problem = f"expected each name once, found {name} again"
-        if problem is None:
-            secrets[name] = value
-        else:
-            problems.append(f"line {number}: {problem}")
-    if problems:
-        raise SecretsFileError(f"{path}: " + "; ".join(problems))
-    return secrets
-
-
-def _line_problem(name: str, separator: str, value: str) -> str | None:
-    if not separator or not SECRET_NAME.fullmatch(name):
-        return "expected NAME=value with a name of letters, digits and underscores"
-    if value[:1] in {"'", '"'} and value[:1] == value[-1:]:
-        # The quotes would become part of the value, and the bare value would pass unredacted.
-        return f"expected the value of {name} without quotes, found quotes around it"
-    return None
 
 
 class Spelling(NamedTuple):

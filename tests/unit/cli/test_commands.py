@@ -47,6 +47,7 @@ def test_commands_are_a_noun_and_a_verb_but_for_the_doctor() -> None:
         "run list",
         "run page",
         "run recompute",
+        "run rejudge",
         "run replay",
         "run score",
         "run show",

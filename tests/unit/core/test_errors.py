@@ -41,9 +41,9 @@ def test_a_code_belongs_to_one_class() -> None:
     codes = [cls.code for cls in iter_error_classes()]
     assert len(codes) == len(set(codes))
     with pytest.raises(TypeError, match="belongs to"):
-        type("StolenError", (UsageError,), {"code": "contract"})
+        type("StolenError", (UsageError,), {"code": "machine"})
     with pytest.raises(TypeError, match="belongs to"):  # the same name elsewhere is another class
-        type("ContractError", (UsageError,), {"code": "contract"})
+        type("MachineError", (UsageError,), {"code": "machine"})
     gc.collect()  # the refused class must not stay among its base's subclasses
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from repotrial.sandbox import ProgramOutputError, ProgramStartError, ProgramTimeoutError
-from repotrial.sandbox._environment._process import PathClosedError, execute_program, verify_accessible
-from support.accounts import account, is_root, public_directory
+from repotrial.sandbox._environment._process import execute_program
+from support.accounts import account, is_root
 from support.waiting import wait_until
 
 
@@ -82,16 +82,3 @@ def test_account_is_dropped_with_all_groups() -> None:
     finished = execute_program(["/usr/bin/id"], variables={}, seconds=20, account=account())
     assert f"uid={account().uid}".encode() in finished.stdout
     assert b"(root)" not in finished.stdout
-
-
-@pytest.mark.skipif(not is_root(), reason="root reads everything, so that another user is needed")
-def test_access_is_asked_with_the_rights_of_the_account() -> None:
-    with public_directory() as path:
-        (path / "closed").mkdir(mode=0o700)
-        (path / "closed/file").write_text("x")
-        (path / "open").write_text("x")
-        verify_accessible(path / "open", account())
-        verify_accessible(path, account())
-        for name in ("closed", "closed/file", "missing"):
-            with pytest.raises(PathClosedError, match=name):
-                verify_accessible(path / name, account())

@@ -3,13 +3,11 @@ from __future__ import annotations
 import base64
 import json
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from repotrial.trace._private_file import PrivateFileError
 from repotrial.trace._redaction import (
     NO_REDACTION,
     Redacted,
@@ -18,7 +16,7 @@ from repotrial.trace._redaction import (
     check_canary,
 )
 from repotrial.trace._redaction_rules import DEFAULT_RULES
-from repotrial.trace._secrets import SecretsFileError, build_literal_pattern, load_secrets_file
+from repotrial.trace._secrets import build_literal_pattern
 
 SECRET = "s3cr3t/va+lue"
 PLACEHOLDER = "⟦REDACTED-API_KEY⟧"
@@ -263,47 +261,3 @@ def test_the_literal_pattern_finds_the_longest_text_at_each_place(texts: list[st
         expected = max((text for text in texts if scanned.startswith(text, position)), key=len, default=None)
         match = pattern.match(scanned, position)
         assert (match[0] if match else None) == expected
-
-
-def secrets_file(directory: Path, text: bytes, *, mode: int = 0o600) -> Path:
-    path = directory / "secrets"
-    path.write_bytes(text)
-    path.chmod(mode)
-    return path
-
-
-def test_a_secrets_file_holds_names_and_values(tmp_path: Path) -> None:
-    path = secrets_file(tmp_path, b"# comment\n\nAPI_KEY=a=b=c d\n TOKEN=value of it \n")
-    assert load_secrets_file(path) == {"API_KEY": "a=b=c d", "TOKEN": "value of it"}
-
-
-@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o660])
-def test_a_secrets_file_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
-    path = secrets_file(tmp_path, b"A=12345678\n", mode=mode)
-    with pytest.raises(PrivateFileError) as caught:
-        load_secrets_file(path)
-    assert f"found {mode:04o}" in caught.value.message
-    assert f"chmod 600 {path}" in caught.value.hint
-
-
-def test_every_bad_line_of_a_secrets_file_is_named_without_its_value(tmp_path: Path) -> None:
-    path = secrets_file(tmp_path, b"A=hunter2hunter2\nhunter3\n1B=hunter4\nA=hunter5\nQ='hunter6'\n")
-    with pytest.raises(SecretsFileError) as caught:
-        load_secrets_file(path)
-    assert all(f"line {number}:" in caught.value.message for number in (2, 3, 4, 5))
-    assert "hunter" not in caught.value.message
-
-
-def test_a_secrets_file_must_be_a_plain_utf8_file_of_bounded_size(tmp_path: Path) -> None:
-    with pytest.raises(SecretsFileError, match="UTF-8"):
-        load_secrets_file(secrets_file(tmp_path, b"A=\xff\xfe"))
-    with pytest.raises(PrivateFileError, match="at most"):
-        load_secrets_file(secrets_file(tmp_path, b"#" * (1 << 20) + b"\n"))
-    link = tmp_path / "link"
-    link.symlink_to(tmp_path / "secrets")
-    with pytest.raises(PrivateFileError):
-        load_secrets_file(link)
-    with pytest.raises(PrivateFileError):
-        load_secrets_file(tmp_path)
-    with pytest.raises(PrivateFileError):
-        load_secrets_file(tmp_path / "absent")

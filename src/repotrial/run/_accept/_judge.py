@@ -8,7 +8,7 @@ says nothing about the change: that is an error, and the control run on the refe
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Final, NamedTuple
 
@@ -214,19 +214,32 @@ def _read(records: Sequence[RunnerRecord]) -> _Read | Errored:
         if (error := _find_error(record)) is not None:
             return error
     parts: list[tuple[TestResult, ...]] = []
-    digests: list[Digest] = []
     for record in records:
-        for declared in record.runner.results:
-            try:
+        try:
+            for declared in record.runner.results:
                 for name, data in _find_results(record, declared):
                     stem = PurePosixPath(name).stem
                     parts.append(
                         parse_results(data, format=declared.format, prefix=declared.prefix, name=stem)
                     )
-                    digests.append(digest_bytes(data))
-            except ResultsUnreadableError as error:
-                return _build_unreadable(record, error.message)
-    return _Read(summary=merge_results(parts), digest=canonical_digest(list(digests)) if digests else None)
+        except ResultsUnreadableError as error:
+            return _build_unreadable(record, error.message)
+    return _Read(summary=merge_results(parts), digest=digest_results(records))
+
+
+def digest_results(records: Iterable[RunnerRecord]) -> Digest | None:
+    """One digest over all results that the commands declare; None if they declare none.
+
+    Raises:
+        ResultsUnreadableError: some are not there.
+    """
+    digests = [
+        digest_bytes(data)
+        for record in records
+        for declared in record.runner.results
+        for _, data in _find_results(record, declared)
+    ]
+    return canonical_digest(list(digests)) if digests else None
 
 
 def _find_error(record: RunnerRecord) -> Errored | None:

@@ -24,13 +24,11 @@ from repotrial.sandbox._identity import Account
 __all__ = [
     "Account",
     "FinishedProgram",
-    "PathClosedError",
     "ProgramOutputError",
     "ProgramStartError",
     "ProgramTimeoutError",
     "current_account",
     "execute_program",
-    "verify_accessible",
 ]
 
 _CHUNK_BYTES = 1 << 16
@@ -55,13 +53,6 @@ class ProgramOutputError(MachineError):
 
     code = "program-output"
     default_hint = "run the same program by hand to see what it prints"
-
-
-class PathClosedError(MachineError):
-    """Programs in a sandbox cannot reach what they need: it, or a directory above it, is private."""
-
-    code = "path-closed"
-    default_hint = "keep it where every user may enter, for example in /var/cache/repotrial"
 
 
 class FinishedProgram(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,22 +104,6 @@ def execute_program(
             _kill_group(process)
             raise
     return FinishedProgram(status=process.returncode, stdout=stdout, stderr=stderr)
-
-
-def verify_accessible(path: Path, account: Account) -> None:
-    """See that an account can reach and read a file or directory, by trying with its rights.
-
-    Raises:
-        PathClosedError: it cannot.
-    """
-    script = 'test -r "$1" && { test ! -d "$1" || test -x "$1"; }'
-    finished = execute_program(
-        ["/bin/sh", "-c", script, "sh", str(path)], variables={}, seconds=30, account=account
-    )
-    if finished.status != 0:
-        raise PathClosedError(
-            f"{path}: expected that user id {account.uid} can read it, found that it cannot"
-        )
 
 
 def _start(

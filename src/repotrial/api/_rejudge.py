@@ -1,0 +1,183 @@
+"""A corrected judge applied to recorded runs: outcomes are derived again, and nothing is executed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from repotrial import __version__
+from repotrial._core.absence import NotComputable, Unknown
+from repotrial._core.display import list_some
+from repotrial._core.errors import UsageError
+from repotrial.api._contracts import load_contract
+from repotrial.contract import Check, ContractInvalidError, ContractRecord, LoadedContract, check_lock
+from repotrial.run import RecordedCheck, apply_judgement, judge_recorded
+from repotrial.score import (
+    RecordBrokenError,
+    RejudgedExecution,
+    RejudgedVerdict,
+    RunStatusWord,
+    build_run_paths,
+    build_score_card,
+    find_breach,
+    find_status,
+    load_evidence,
+    verify_record,
+    write_rejudged,
+)
+from repotrial.trace import AcceptanceExecution, BlobStore, BuildCheck, Event, RunPaths
+
+
+class OtherContractError(UsageError):
+    """A run is to be judged by a contract that is not a version of its own."""
+
+    code = "other-contract"
+    default_hint = "name the directory of a version of the contract that the run was conducted on"
+
+
+class RejudgedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """What `run rejudge` found in one directory."""
+
+    directory: str
+    document: str
+    """Where the verdict was written."""
+    recorded: RunStatusWord
+    """The verdict on record; it stands."""
+    rejudged: RunStatusWord
+    """The verdict that was derived."""
+    verdict: RejudgedVerdict
+    """The whole document."""
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether an execution came out otherwise."""
+        return any(execution.is_changed for execution in self.verdict.executions)
+
+
+def load_judge(directory: Path) -> LoadedContract:
+    """A contract whose inventories are to judge; it must be as it was locked, so that its version is known.
+
+    Raises:
+        ContractInvalidError: it cannot be loaded, or differs from its lock.
+    """
+    loaded = load_contract(directory)
+    problems = check_lock(loaded)
+    if any(problem.severity == "error" for problem in problems):
+        raise ContractInvalidError(problems, where=directory)
+    return loaded
+
+
+def rejudge_run(directory: Path, judge: LoadedContract) -> RejudgedRun:
+    """Derive every outcome again from recorded results, and put a labelled verdict beside the old one.
+
+    Args:
+        directory: The run directory; its own verdict and record stay as they are.
+        judge: A version of the run's contract, from `load_judge`.
+
+    Raises:
+        RecordBrokenError: the record is not whole.
+        OtherContractError: the contract is another one.
+    """
+    paths = build_run_paths(directory)
+    evidence = verify_record(paths, action="be judged again")
+    record = evidence.record
+    if isinstance(record, Unknown):
+        raise RecordBrokenError(f"{directory}: could not be judged again: {record.reason}")
+    if judge.contract.id != record.contract.id:
+        raise OtherContractError(
+            f"{directory}: expected the contract {record.contract.id}, found {judge.contract.id}"
+        )
+    assert judge.lock is not None, "load_judge refuses a contract without a lock"
+    reviser = _Reviser(paths, record, judge)
+    revised = load_evidence(paths.root, revise=reviser.revise)
+    if (breach := find_breach(revised)) is not None:  # a file of results is not the recorded one
+        raise RecordBrokenError(f"{directory}: could not be judged again: {breach}")
+    card = build_score_card(revised)
+    verdict = RejudgedVerdict(
+        recorded_version_id=record.lock.version_id,
+        rejudged_version_id=judge.lock.version_id,
+        release=__version__,
+        executions=tuple(reviser.executions),
+        score=card,
+    )
+    return RejudgedRun(
+        directory=str(directory),
+        document=str(write_rejudged(paths.root, verdict)),
+        recorded=find_status(build_score_card(evidence)),
+        rejudged=find_status(card),
+        verdict=verdict,
+    )
+
+
+class _CheckPair(NamedTuple):
+    recorded: Check
+    current: Check
+
+
+class _Reviser:
+    """Puts derived outcomes in the place of recorded ones, and notes what came of each."""
+
+    def __init__(self, paths: RunPaths, record: ContractRecord, judge: LoadedContract) -> None:
+        self._blobs = BlobStore(paths.blobs)
+        self._record = record
+        self._judge = judge
+        current = {check.id: check for check in judge.contract.checks}
+        self._pairs = {
+            check.id: _CheckPair(check, current[check.id])
+            for check in record.contract.checks
+            if check.id in current
+        }
+        self.executions: list[RejudgedExecution] = []
+
+    def revise(self, event: Event) -> Event:
+        """The event with what its execution comes to now."""
+        payload = event.payload
+        if not isinstance(payload, AcceptanceExecution | BuildCheck):
+            return event
+        derived = self._derive(payload)
+        if derived is payload:
+            return event
+        self.executions.append(
+            RejudgedExecution(
+                seq=event.seq,
+                check=payload.check_id,
+                subject=payload.subject,
+                variant=payload.variant if isinstance(payload, AcceptanceExecution) else "plain",
+                attempt=payload.attempt,
+                recorded=payload.outcome,
+                derived=derived if isinstance(derived, NotComputable) else derived.outcome,
+            )
+        )
+        if isinstance(derived, NotComputable):
+            return event
+        return msgspec.structs.replace(event, payload=derived)
+
+    def _derive(self, payload: RecordedCheck) -> RecordedCheck | NotComputable:
+        pair = self._pairs.get(payload.check_id)
+        if pair is None:
+            return NotComputable(reason="the contract has no such check")
+        if changed := self._list_changed_files(pair):
+            names = list_some(changed, most=3)
+            return NotComputable(reason=f"files of the check are others than the run's: {names}")
+        judgement = judge_recorded(
+            payload,
+            self._blobs,
+            recorded=pair.recorded,
+            check=pair.current,
+            inventory=self._judge.inventories.get(payload.check_id),
+        )
+        return judgement if isinstance(judgement, NotComputable) else apply_judgement(payload, judgement)
+
+    def _list_changed_files(self, pair: _CheckPair) -> list[str]:
+        then, now = (
+            {
+                pin
+                for overlay in (*check.files, *check.negative)
+                for pin in pins
+                if pin.path == overlay.source or pin.path.startswith(f"{overlay.source.rstrip('/')}/")
+            }
+            for check, pins in ((pair.recorded, self._record.lock.files), (pair.current, self._judge.files))
+        )
+        return sorted({pin.path for pin in then ^ now})

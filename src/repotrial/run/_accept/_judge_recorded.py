@@ -1,0 +1,158 @@
+"""Outcomes derived again, from what the trace kept of an execution and a contract's inventory. Pure.
+
+Only the judge can be another one than it was: the commands and the files of the check are those of the run.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable
+from typing import TypeAlias
+
+import msgspec
+
+from repotrial._core.absence import NotComputable
+from repotrial.contract import Check, Inventory
+from repotrial.run._accept._judge import (
+    Judgement,
+    RunnerRecord,
+    digest_results,
+    judge_negatives,
+    judge_plain,
+)
+from repotrial.run._results import ResultsUnreadableError
+from repotrial.trace import (
+    AcceptanceExecution,
+    BlobStore,
+    BuildCheck,
+    Errored,
+    NotStarted,
+    Passed,
+    load_stream,
+)
+
+RecordedCheck: TypeAlias = AcceptanceExecution | BuildCheck
+
+
+def judge_recorded(
+    event: RecordedCheck, blobs: BlobStore, *, recorded: Check, check: Check, inventory: Inventory | None
+) -> Judgement | NotComputable:
+    """What the judge makes of an execution on record; why nothing, if the record lacks what it needs.
+
+    Args:
+        event: The execution.
+        blobs: Where the files that it left are kept.
+        recorded: The check that was executed.
+        check: The check to judge by.
+        inventory: Of that check.
+
+    Raises:
+        EvidenceError: a file is not the one that was recorded, or is lost.
+    """
+    if isinstance(event.exit, NotStarted):
+        return NotComputable(reason=f"it was not executed: {event.exit.reason}")
+    if _list_executed(recorded) != _list_executed(check):
+        return NotComputable(reason="the contract has other commands or files for it than the run executed")
+    if _lacks_commands(event, recorded):
+        return NotComputable(reason="the record has of its commands only how the last one ended")
+    records = _build_records(event, recorded, check, blobs)
+    lack = _find_lack(event, records)
+    if lack is not None:
+        return lack
+    current = _with_runners(records, check)
+    if _is_plain(event):
+        return judge_plain(check, inventory, current)
+    if check.negative and recorded.inventory is None and inventory is None:
+        return judge_negatives(current)
+    return NotComputable(reason="the draw is not on record: which of its tests had a wrong expectation")
+
+
+def apply_judgement(event: RecordedCheck, judgement: Judgement) -> RecordedCheck:
+    """The execution as it is judged now; the very event if that is what it says."""
+    derived = msgspec.structs.replace(event, outcome=judgement.outcome)
+    if isinstance(derived, AcceptanceExecution):
+        derived = msgspec.structs.replace(
+            derived,
+            failing=judgement.failing,
+            missing=judgement.missing,
+            passed_count=judgement.passed_count,
+            skipped_count=judgement.skipped_count,
+            twins=judgement.twins,
+        )
+    # Sentences for people may quote times and output that the record does not keep.
+    is_same = _kind_of(event) == _kind_of(derived) and derived == msgspec.structs.replace(
+        event, outcome=derived.outcome
+    )
+    return event if is_same else derived
+
+
+def _kind_of(event: RecordedCheck) -> tuple[type, str]:
+    outcome = event.outcome
+    return type(outcome), outcome.reason if isinstance(outcome, Errored) else ""
+
+
+def _is_plain(event: RecordedCheck) -> bool:
+    return isinstance(event, BuildCheck) or event.variant == "plain"
+
+
+def _list_executed(check: Check) -> list[tuple[object, ...]]:
+    commands = [(runner.run, runner.cwd, runner.variables) for runner in check.all_runners]
+    return [*commands, (check.variables, check.files, check.negative, check.needs)]
+
+
+def _lacks_commands(event: RecordedCheck, recorded: Check) -> bool:
+    """Of commands before the last one a record tells no more than that all of a pass ended with 0."""
+    earlier = recorded.all_runners[:-1]
+    is_passed = _is_plain(event) and isinstance(event.outcome, Passed)
+    has_printed = any(
+        declared.path is None and declared.format != "exit-code"
+        for runner in earlier
+        for declared in runner.results
+    )
+    return bool(earlier) and (has_printed or not is_passed)
+
+
+def _build_records(
+    event: RecordedCheck, recorded: Check, check: Check, blobs: BlobStore
+) -> list[RunnerRecord]:
+    """As the check was judged, with all files that either version of it declares."""
+    runners = (*recorded.all_runners, *check.all_runners)
+    patterns = {declared.path for runner in runners for declared in runner.results if declared.path}
+    files = {
+        log.name: blobs.read(log.blob)
+        for log in event.logs
+        if any(fnmatch.fnmatchcase(log.name, pattern) for pattern in patterns)
+    }
+    stdout, stderr = load_stream(event.stdout, blobs), load_stream(event.stderr, blobs)
+    last = RunnerRecord(
+        runner=runners[-1],
+        exit=event.exit,
+        cause=event.cause,
+        wall_us=event.ended_at_us - event.started_at_us,
+        stdout=stdout.data,
+        stdout_bytes=stdout.length_bytes,
+        stderr=stderr.data,
+        files=files,
+    )
+    return _with_runners([last] * len(recorded.all_runners), recorded)
+
+
+def _with_runners(records: Iterable[RunnerRecord], check: Check) -> list[RunnerRecord]:
+    return [
+        msgspec.structs.replace(record, runner=runner)
+        for record, runner in zip(records, check.all_runners, strict=True)
+    ]
+
+
+def _find_lack(event: RecordedCheck, records: list[RunnerRecord]) -> NotComputable | None:
+    """Whether the results on record are not all of those that were judged."""
+    judged = event.results_digest if isinstance(event, AcceptanceExecution) else None
+    try:
+        found = digest_results(records)
+    except ResultsUnreadableError as error:
+        # An error may be for want of exactly this file.
+        is_expected = judged is None and isinstance(event.outcome, Errored)
+        return None if is_expected else NotComputable(reason=f"results are not on record: {error.message}")
+    if judged is not None and judged != found:
+        return NotComputable(reason="results on record are not all that was judged, or secrets were replaced")
+    return None

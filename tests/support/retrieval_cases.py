@@ -1,6 +1,6 @@
 """The packed cases of the retrieval evaluation: input trees as real runs leave them, and expected figures.
 
-The figures are those of another implementation, its faults included; `retrieval_differences` names the faults.
+The figures are those of another implementation, faults included; `retrieval_differences` allows for them.
 """
 
 from __future__ import annotations

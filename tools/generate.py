@@ -19,7 +19,7 @@ from repotrial.cli._app import build_command
 from repotrial.contract import PROBLEM_CODES, iter_rules
 from repotrial.retrieval import build_retrieval_schemas
 from repotrial.score import ARTIFACTS, build_score_schemas, load_artifact
-from repotrial.trace import iter_payload_types
+from repotrial.trace import RunPaths, is_computed, iter_payload_types
 
 ROOT = Path(__file__).resolve().parent.parent
 SCHEMAS = ("agent", "certificate", "contract", "inventory", "lock", "manifest", "script", "trace")
@@ -44,6 +44,7 @@ def build_files() -> dict[str, str]:
         "events": render_events(schemas["trace"]),
         "lint": render_lint(),
         "manifest": render_document("manifest.json", schemas["manifest"]),
+        "run-directory": render_run_directory(),
         "score": render_document("score.json", schemas["score"]),
         "script": render_document("Script of a canned model", schemas["script"]),
     }
@@ -142,6 +143,40 @@ def render_events(schema: dict[str, Any]) -> str:
         if name not in used and definition.get("properties")
     ]
     return _page("Events", intro, summary, *sections, "# Parts of payloads", *parts)
+
+
+_RUN_DIRECTORY = """\
+A retry is a new directory. Nothing is edited in place: the manifest, the trace and the seal refuse to be
+written a second time.
+
+**What a seal covers**: every file below the directory that the table does not exclude. A file that
+appears beside the sealed ones later is reported by `repotrial run verify`. *Computed* files may be
+deleted, and computed again from the sealed ones at any time: no verdict reads one. Links, pipes and the
+like are refused under every name, a computed one too.
+
+## The hash chain
+```
+genesis = sha256("repotrial/genesis@1\\0" run_id)
+hash_n  = sha256("repotrial/event@1\\0" hash_(n-1) seq_n body_n)
+```
+`hash_(n-1)` are 32 raw bytes, `seq_n` is 8 bytes big-endian, `body_n` is the line without its newline
+and without the member `"hash":"…",`. Keys are sorted, so that member always stands right behind the
+actor.
+"""
+
+
+def render_run_directory() -> str:
+    paths = RunPaths(Path())
+    files = {name: value.__doc__ for name, value in vars(RunPaths).items() if isinstance(value, property)}
+
+    def iter_rows() -> Iterator[tuple[str, str | None, str]]:
+        for name, what in files.items():
+            path: Path = getattr(paths, name)
+            cover = "no" if path in {paths.seal, paths.trace_lock} else "yes"
+            cover = "no: computed" if is_computed(path.name) else cover
+            yield f"`{path}{'' if path.suffix else '/'}`", what, cover
+
+    return _page("Run directory", _table(("file", "what", "sealed"), iter_rows()), _RUN_DIRECTORY)
 
 
 def render_document(title: str, schema: dict[str, Any]) -> str:

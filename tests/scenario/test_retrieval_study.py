@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -148,6 +149,22 @@ def test_only_the_forms_that_were_asked_for_are_written(
     }
     rows = list(csv.DictReader(io.StringIO((out / "retrieval_report.csv").read_text())))
     assert {row["section"] for row in rows} == {"coverage", "mean", "association", "trial"}
+
+
+def test_figures_without_their_library_are_refused_before_anything_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is an extra; all that has no figures does without it."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    run, out = prepare("56_impact_matched", tmp_path), tmp_path / "report"
+    refused = call(capsys, "retrieval", "report", run, "--out", out)
+    assert refused.status == 3
+    assert "error[figures-missing]" in refused.err
+    assert "pip install 'repotrial[figures]'" in refused.err
+    assert not out.exists()
+    plain = ("--format", "md", "--format", "csv", "--format", "json")
+    assert call(capsys, "retrieval", "report", run, "--out", out, *plain).status == 0
+    assert len(list(out.iterdir())) == 3
 
 
 def test_further_views_are_off_unless_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,6 +67,37 @@ def test_every_verb_on_a_run_speaks_json(court: Court, capsys: pytest.CaptureFix
     assert found["cost"][0]["partial_because"] is None
     assert found["compare"]["is_comparable"] is True
     assert [entry["status"] for entry in found["list"]] == ["success"]
+
+
+def test_a_run_directory_holds_what_its_page_lists(
+    court: Court, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "run-directory.md").read_text()
+    rows = re.findall(r"^\| `([^`]+)` \| .* \| (yes|no|no: computed) \|$", page, flags=re.MULTILINE)
+    copy = tmp_path / "copy"
+    shutil.copytree(find_run(court, "first", "fix"), copy)
+    for verb in ("normalize", "evaluate"):
+        assert call(capsys, "retrieval", verb, copy).status == 0
+    files = [path.relative_to(copy) for path in copy.rglob("*") if path.is_file()]
+    found = {file.name if file == Path(file.name) else f"{file.parts[0]}/" for file in files}
+    assert found == {name for name, _ in rows} - {"acceptance/"}
+    assert found == {
+        *("manifest.json", "contract.json", "spec.json", "trace.jsonl", "trace.lock", "blobs/", "seal.json"),
+        *("change.patch", "report.json", "score.json", "retrieval_events/"),
+    }
+    # What the page says of the seal is so: only sealed files can break it.
+    assert api.verify_run(copy, trusted_keys=None).holds
+    for name, cover in rows:
+        path = copy / name
+        path = path if path.is_file() else next((each for each in path.rglob("*") if each.is_file()), path)
+        if not path.is_file():
+            continue
+        data = path.read_bytes()
+        path.write_bytes(data + b" ")
+        assert api.verify_run(copy, trusted_keys=None).holds == (
+            cover == "no: computed" or name == "trace.lock"
+        )
+        path.write_bytes(data)
 
 
 def test_runs_are_listed_and_filtered(court: Court, capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,11 +27,12 @@ __all__ = [
 _WITH_ERRORS: Final = (
     "repotrial.api",
     "repotrial.authoring",
+    "repotrial.report",
     "repotrial.run",
     "repotrial.sandbox",
     "repotrial.score",
 )
-"""Packages that load what they offer when it is asked for."""
+"""Packages that are loaded, or load what they offer, when it is asked for."""
 
 
 class UnknownSchemaError(UsageError):

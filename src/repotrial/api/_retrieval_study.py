@@ -136,6 +136,7 @@ def report_retrieval(
         ConfigurationUnknownError: a configuration that was asked for is not there.
         ReportFormatError: the least recall is no share.
         ReportInsideRunError: the report would lie in a directory that was read.
+        FiguresMissingError: a page was asked for, and figures cannot be drawn; nothing is written.
         ReportWriteError: the machine does not let us write.
     """
     wanted = supplements or SupplementOptions()
@@ -145,14 +146,12 @@ def report_retrieval(
     study = load_study(directories, judge=_judge, find_left_out=find_left_out, has_progress=True)
     options = ComparisonOptions(baseline=baseline, treatment=treatment, generated_at=_now())
     report = build_retrieval_report(study, options, wanted)
-    files = []
-    for word in dict.fromkeys(formats):
-        target = out / f"retrieval_report.{word}"
-        _write(target, _render(report, word))
-        files.append(str(target))
+    documents = {out / f"retrieval_report.{word}": _render(report, word) for word in formats}
+    for target, document in documents.items():
+        _write(target, document)
     computable = sum(item.computable for item in report.coverage)
     return WrittenReport(
-        files=tuple(files),
+        files=tuple(map(str, documents)),
         n_trials=len(report.trials),
         computable=computable,
         left_out=len(report.comparison.left_out),

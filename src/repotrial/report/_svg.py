@@ -11,10 +11,12 @@ from xml.etree.ElementTree import Element
 
 import defusedxml.ElementTree
 
+from repotrial._core.errors import MachineError
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["GRID", "INK", "draw"]
+__all__ = ["GRID", "INK", "FiguresMissingError", "draw"]
 
 INK: Final = "#010203"
 """Stands for the page's color of text."""
@@ -43,6 +45,16 @@ _SETTINGS: Final[dict[Any, Any]] = {
 }
 
 
+class FiguresMissingError(MachineError):
+    """A page with figures was asked for, and the library that draws them is not installed."""
+
+    code = "figures-missing"
+    default_hint = (
+        "install it with `pip install 'repotrial[figures]'` (in a clone: `pip install '.[figures]'`), or "
+        "leave out the page: `--format md --format csv --format json`"
+    )
+
+
 def draw(name: str, paint: Callable[[Figure], None], *, width: float = 5.8, height: float = 3.5) -> str:
     """Draw on a new canvas; the same drawing gives the same text.
 
@@ -51,8 +63,14 @@ def draw(name: str, paint: Callable[[Figure], None], *, width: float = 5.8, heig
         paint: Puts axes and data on the canvas.
         width: In inches.
         height: In inches.
+
+    Raises:
+        FiguresMissingError: matplotlib is not installed; it is an extra, since it takes 95 MB.
     """
-    import matplotlib as mpl
+    try:
+        import matplotlib as mpl
+    except ModuleNotFoundError as error:
+        raise FiguresMissingError(f"figures: expected matplotlib, found: {error}") from error
     from matplotlib.figure import Figure  # not pyplot: no window system, no state that stays
 
     buffer = io.BytesIO()

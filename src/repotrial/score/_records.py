@@ -58,7 +58,7 @@ def verify_record(evidence: Evidence, directory: Path, *, action: str) -> None:
 
 
 def find_breach(evidence: Evidence) -> str | None:
-    """The first thing that keeps a record from being whole and unchanged, with its file; None if nothing does."""
+    """The first thing that keeps a record from being whole and unchanged, with its file; None if none."""
     return _find_problem(evidence, _FILES)
 
 

@@ -1,4 +1,4 @@
-"""The run directory: one object that knows every file name in it (P25)."""
+"""The run directory: one object that knows every file name in it (P25); its page is printed from here."""
 
 from __future__ import annotations
 
@@ -28,19 +28,22 @@ class UnsafeCheckIdError(UsageError):
 
 
 class RunPaths(msgspec.Struct, frozen=True):
-    """Where everything of one run lies. Asking for a path creates nothing."""
+    """Where everything of one run lies. Asking for a path creates nothing.
+
+    Each property is a file, or a folder where its name has no dot; its docstring stands on the page.
+    """
 
     root: Path
     """The run directory."""
 
     @property
     def manifest(self) -> Path:
-        """What was bound before the first action (P2)."""
+        """Identity, environment, seeds, agent ([fields](manifest.md)); written before the first event."""
         return self.root / "manifest.json"
 
     @property
     def contract(self) -> Path:
-        """The contract as it was bound: what the run is judged by, elsewhere too."""
+        """The contract as it was bound: what the run is judged by, on other machines too."""
         return self.root / "contract.json"
 
     @property
@@ -50,47 +53,47 @@ class RunPaths(msgspec.Struct, frozen=True):
 
     @property
     def trace(self) -> Path:
-        """The event log."""
+        """The events, one canonical JSON line each ([types](events.md)); appended by one writer."""
         return self.root / "trace.jsonl"
 
     @property
     def trace_lock(self) -> Path:
-        """Held by the one writer for as long as it writes."""
+        """Held while the writer or the sealer is at work; its content means nothing."""
         return self.root / "trace.lock"
 
     @property
     def blobs(self) -> Path:
-        """Bodies too large for a line, by content."""
+        """Bodies too large for a line, stored once under their sha256: `ab/cdef…`."""
         return self.root / "blobs"
 
     @property
     def seal(self) -> Path:
-        """The signed count and head of the event log."""
+        """DSSE envelope with an in-toto statement over the sealed files; written once, at the end."""
         return self.root / "seal.json"
 
     @property
     def change(self) -> Path:
-        """The change that was judged, as a patch."""
+        """The change that was judged, as a patch; written after the agent ended."""
         return self.root / "change.patch"
 
     @property
     def acceptance(self) -> Path:
-        """One folder per check."""
+        """In no run of today: results and logs are in the trace. A folder here has the name of a check."""
         return self.root / "acceptance"
 
     @property
     def report(self) -> Path:
-        """The run report (P32); recomputable from the rest."""
+        """The run report (P32)."""
         return self.root / "report.json"
 
     @property
     def score(self) -> Path:
-        """The score card; recomputable from the rest."""
+        """The score card ([fields](score.md))."""
         return self.root / "score.json"
 
     @property
     def retrieval_events(self) -> Path:
-        """Normalized retrieval events and their metrics (R14); recomputable from the rest."""
+        """Retrieval events and metrics (R14): two documents per configuration and task, and a summary."""
         return self.root / "retrieval_events"
 
     @property

@@ -8,6 +8,7 @@ do not.
 from __future__ import annotations
 
 import platform
+import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -126,6 +127,9 @@ class Grounds:
         return self.opened[name]
 
     def _open(self, language: Language) -> Ground:
+        missing = [program for program in language.runner if shutil.which(program) is None]
+        if missing:
+            pytest.skip(f"cheats in {language.name} need {', '.join(missing)}, not found here")
         place = self.stack.enter_context(scratch())
         loaded = load_contract(write_language(language, place / "contract"))
         require_host(loaded.contract)

@@ -25,7 +25,7 @@ from repotrial.score import Scorable, ScoreCard, build_score_card, load_evidence
 from repotrial.trace import SecretRedactor, load_or_create_key
 from support.cheating import build_settings
 from support.counting import LANGUAGES, Language, is_naively_accepted, write_language
-from support.examples import EXAMPLES, load_example, require_tools
+from support.examples import EXAMPLES, load_example, require_host, require_tools
 from support.harness import require_sandboxes
 from support.workspaces import scratch
 
@@ -127,11 +127,12 @@ class Grounds:
         return self.opened[name]
 
     def _open(self, language: Language) -> Ground:
-        missing = [tool for tool in language.programs if shutil.which(tool) is None]
+        missing = [program for program in language.runner if shutil.which(program) is None]
         if missing:
             pytest.skip(f"cheats in {language.name} need {', '.join(missing)}, not found here")
         place = self.stack.enter_context(scratch())
         loaded = load_contract(write_language(language, place / "contract"))
+        require_host(loaded.contract)
         installation = self.stack.enter_context(open_installation(loaded, build_settings()))
         built = build_cheats(read_scene(loaded.contract, installation.base.path))
         return Ground(language, place, loaded, installation, built)

@@ -258,3 +258,6 @@ def test_a_machine_that_lacks_a_tool_is_no_verdict_on_the_contract(bench: Bench)
     ended = bench.certify("--quick")
     assert ended.status == 3, ended.err
     assert not bench.certificate.exists()
+    skipped = bench.certify("--quick", "--skip-unavailable")
+    assert skipped.status == 3, "it was the only one"
+    assert "no-such-tool-here: expected >=1, found none" in skipped.err

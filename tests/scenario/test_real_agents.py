@@ -27,6 +27,7 @@ from repotrial.trace import (
     WorkspaceMutation,
 )
 from support.accounts import ORDINARY_UID, build_ordinary_variables, require_ordinary_python
+from support.consoles import REAL_AGENT, ROOT, Step, iter_blocks, open_copy, verify_steps
 from support.examples import EXAMPLES, load_example, require_tools
 from support.model_agents import ModelRun, finish, shell, try_script, try_upstream, write_script
 from support.real_agents import CACHE, WANTED, require_agent
@@ -260,3 +261,17 @@ def test_a_real_agent_that_does_the_same_again_and_again_is_ended_by_a_breaker(
     assert 4 <= len(run.list_calls()) < 8
     assert run.list_of(AcceptanceExecution)
     _assert_sound(run)
+
+
+def test_the_real_agent_of_the_readme_works_as_shown() -> None:
+    require_agent("pi")
+    require_tools(load_example(EXAMPLE))
+    readme = ROOT / "README.md"
+    (block,) = (
+        block
+        for block in iter_blocks(readme.read_text(encoding="utf-8"))
+        if any(step.command.startswith(REAL_AGENT) for step in block)
+    )
+    setup = Step(0, 'export PATH="$PWD/.venv/bin:$PATH"', [])
+    with open_copy() as place:
+        verify_steps(readme, [setup, *block], place=place, cache=CACHE)

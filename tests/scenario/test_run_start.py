@@ -204,15 +204,61 @@ def test_an_expectation_that_is_not_met_shows_in_the_exit_code(
 def test_a_run_that_cannot_be_bound_is_recorded_and_is_the_machines_fault(
     court: Court, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    contract = court.write_contract(environment='tools = { no-such-tool = ">=1" }')
+    contract = court.write_contract(environment='absent_files = ["/usr"]')
     status, events = court.start_json(capsys, contract, "--agent", "noop", "--expect", "success")
     assert status == 3
     (ended,) = (event for event in events if event["event"] == "ended")
-    assert "no-such-tool" in ended["fault"]
+    assert "/usr" in ended["fault"]
     assert verdicts_of(events) == {"noop/answer": "invalid"}
     assert events[-1]["not_conducted"] == 1
     assert court.start(capsys, contract, "--agent", "noop").status == 3, "it is tried again"
     assert len(court.list_runs()) == 2
+
+
+def test_a_tool_that_this_machine_lacks_is_told_before_anything_starts(
+    court: Court, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lacking = court.write_contract("lacking", environment='tools = { no-such-tool = ">=1" }')
+    for words in ([lacking], [lacking, court.write_contract()], [lacking, "--skip-unavailable"]):
+        ended = court.start(capsys, *words, "--agent", "noop")
+        assert (ended.status, ended.out) == (3, "")
+        assert "error[contracts-unavailable] lacking: no-such-tool: expected >=1, found none" in ended.err
+    assert not court.runs.exists()
+
+
+def test_contracts_that_this_machine_cannot_run_are_left_out_on_demand(
+    court: Court, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lacking = court.write_contract("lacking", environment='tools = { no-such-tool = ">=1" }')
+    words = [lacking, court.write_contract(), "--agent", "noop", "--skip-unavailable"]
+    ended = court.start(capsys, *words)
+    assert ended.status == 0
+    assert "left out: lacking: no-such-tool: expected >=1, found none; fix: install no-such-tool" in ended.err
+    assert ended.out.splitlines()[-2] == "1 run: 1 failure"
+    status, events = court.start_json(capsys, *words)
+    assert status == 0
+    (told,) = (event for event in events if event["event"] == "left-out")
+    assert [item["contract"] for item in told["contracts"]] == ["lacking"]
+
+
+def test_each_contract_has_its_own_script_and_all_are_one_agent(
+    court: Court, capsys: pytest.CaptureFixture[str]
+) -> None:
+    contracts = [court.write_contract("first"), court.write_contract("second")]
+    for contract, text in zip(contracts, (HONEST, "true\n"), strict=True):
+        court.write(f"{contract.name}.sh", text)
+    ended = court.start(capsys, *contracts, "--agent", f"script:{court.place}/{{contract}}.sh")
+    *_, first, second, _, _ = ended.out.splitlines()
+    assert first.split()[:4] == ["first", "script", "0", "success"]
+    assert second.split()[:4] == ["second", "script", "0", "failure"]
+
+
+def test_a_line_is_in_the_pipe_when_it_was_written(court: Court) -> None:
+    words = court.build_words(court.write_contract(), "--agent", "command:sleep 5")
+    with start(*words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        assert b"started" in process.stdout.readline()
+        assert process.poll() is None, "it came while the agent was at work"
 
 
 def test_what_cannot_be_recorded_is_not_conducted_and_says_why(

@@ -85,11 +85,6 @@ class Language:
     runner: tuple[str, ...] = ()
     """Programs that only these commands need."""
 
-    @property
-    def programs(self) -> tuple[str, ...]:
-        """All that this machine must have."""
-        return (*self.tools, *self.runner)
-
 
 def _write_javascript(behind: str) -> str:
     cases = [(f"words with {word}", word) for word in WORDS] + [("the beginning", "")]

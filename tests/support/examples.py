@@ -19,6 +19,7 @@ import msgspec
 import pytest
 
 from repotrial.contract import ArchiveRepository, Check, Contract, Inventory, Overlay, ResultFile
+from repotrial.sandbox import observe_host
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "contracts"
 NO_TESTS = Inventory(fail_to_pass=(), pass_to_pass=())
@@ -82,6 +83,16 @@ def require_tools(example: Example) -> None:
         assert version is not None, printed
         if numbers(version[0]) < numbers(constraint.removeprefix(">=")):
             pytest.skip(f"{example.contract.id} needs {tool} {constraint}, found {version[0]}")
+
+
+def require_host(contract: Contract) -> None:
+    """Skip where the sandbox's user does not find a tool of the contract, or only one that is too old."""
+    lacking = [
+        f"{problem.name} {problem.expected}, found {problem.found}"
+        for problem in observe_host(contract.environment).problems
+    ]
+    if lacking:
+        pytest.skip(f"{contract.id} needs {'; '.join(lacking)}")
 
 
 def numbers(version: str) -> list[int]:

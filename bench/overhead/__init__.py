@@ -13,7 +13,6 @@ import msgspec
 
 from bench.overhead.peer import PeerMissing, find_peer
 from bench.overhead.worker import Batch, Worker, build_own_argv
-from repotrial._core.files import keep_parts_apart
 
 __all__ = ["RunOverhead", "bench_overhead"]
 
@@ -72,7 +71,6 @@ def bench_overhead(runs: int = _RUNS, *, rounds: int = _ROUNDS, jobs: int | None
     chosen = jobs or 6 * (os.cpu_count() or 1)  # runs wait for processes, for the kernel and for the disk
     place = Path(tempfile.mkdtemp(prefix="repotrial-bench-")).resolve()
     place.chmod(0o755)  # programs in a sandbox have another account
-    _lie_apart(place)
     ours: list[Batch] = []
     theirs: list[Batch] = []
     try:
@@ -97,13 +95,6 @@ def bench_overhead(runs: int = _RUNS, *, rounds: int = _ROUNDS, jobs: int | None
         peer=tuple(theirs),
         note=f"{named}; {chosen} at a time, the peer all at once; medians of {rounds} rounds",
     )
-
-
-def _lie_apart(place: Path) -> None:
-    """Let what others have deleted on this disk a moment ago matter to neither harness."""
-    handle = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
-    keep_parts_apart(handle)
-    os.close(handle)
 
 
 def _find_median(batches: tuple[Batch, ...]) -> float:

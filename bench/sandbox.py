@@ -17,8 +17,8 @@ from repotrial.sandbox import Capabilities, CommandSpec, Level, SandboxSpec, ope
 from repotrial.sandbox._identity import find_identity
 from repotrial.sandbox._launch_server._idle import build_idle_program
 from repotrial.sandbox._launch_server._syscalls import find_machine
+from repotrial.sandbox._levels._back_ends.bubblewrap import find_engine
 from repotrial.sandbox._levels._session import Engine
-from repotrial.sandbox._machine._probe import find_engine
 from repotrial.sandbox._model import OverlayMount
 
 __all__ = ["bench_sandbox"]

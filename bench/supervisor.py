@@ -15,7 +15,6 @@ import msgspec
 from repotrial.sandbox._calls._records import ExecRecord, SyscallRecord
 from repotrial.sandbox._calls._seccomp import SyscallPolicy
 from repotrial.sandbox._calls._supervisor import Supervisor, SupervisorPolicy
-from repotrial.sandbox._levels._restricted import Identity, Restriction, start_restricted
 
 __all__ = ["Overhead", "bench_exec_audit"]
 
@@ -107,12 +106,13 @@ def bench_exec_audit(tests: int = 30, *, rounds: int = 40) -> Overhead | None:
 
 def _run_suite(tests: int, policy: SyscallPolicy | None) -> tuple[float, int]:
     """Seconds that the suite took by its own clock, and programs on record."""
+    from support.filtered import start_filtered
+
     records: list[SyscallRecord] = []
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         suite = Path(folder, "suite.py")
         suite.write_text(_SUITE, encoding="utf-8")
-        identity = Identity(uid=_NOBODY, gid=_NOBODY) if os.getuid() == 0 else None
         options = [
             "--unshare-all",
             "--unshare-user",
@@ -123,13 +123,11 @@ def _run_suite(tests: int, policy: SyscallPolicy | None) -> tuple[float, int]:
         options += ["--cap-drop", "ALL"]
         options += ["--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
         options += ["--ro-bind", folder, "/tmp/suite", "--chdir", "/tmp"]
-        started = start_restricted(
+        started = start_filtered(
             (str(shutil.which("bwrap")), *options, _PYTHON, "/tmp/suite/suite.py", str(tests)),
-            Restriction(landlock=None, syscalls=policy, identity=identity),
-            cwd=Path("/"),
+            policy,
             variables={"PATH": "/usr/bin:/bin"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            output=subprocess.PIPE,
         )
         if started.listener is None:
             output, problem = started.process.communicate()

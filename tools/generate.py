@@ -140,7 +140,7 @@ def render_events(schema: dict[str, Any]) -> str:
     parts = [
         f"## {name}\n\n{_summary(definition)}\n\n{_fields(definition)}"
         for name, definition in sorted(definitions.items())
-        if name not in used and definition.get("properties")
+        if name not in used and _has_section(definition)
     ]
     return _page("Events", intro, summary, *sections, "# Parts of payloads", *parts)
 
@@ -186,7 +186,7 @@ def render_document(title: str, schema: dict[str, Any]) -> str:
     sections = [
         f"## {name}\n\n{_summary(definitions[name])}\n\n{_fields(definitions[name])}"
         for name in names
-        if definitions[name].get("properties")
+        if _has_section(definitions[name])
     ]
     return _page(title, "Every table and every key, printed from the models.", *sections)
 
@@ -195,7 +195,13 @@ def _summary(definition: dict[str, Any]) -> str:
     return str(definition.get("description", "")).partition("\n\n")[0]
 
 
+def _has_section(definition: dict[str, Any]) -> bool:
+    return bool(definition.get("properties") or definition.get("enum"))
+
+
 def _fields(definition: dict[str, Any]) -> str:
+    if "enum" in definition:
+        return f"One of {_type_words(definition)}."
     required = set(definition.get("required", ()))
     properties = definition.get("properties", {})
     if not properties:

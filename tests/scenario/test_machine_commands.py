@@ -37,8 +37,11 @@ def test_the_probe_answers_programs_too(capsys: pytest.CaptureFixture[str]) -> N
     assert {result["verdict"] for result in report["results"]} == {"held"}
 
 
-def test_the_level_without_isolation_is_not_tried(capsys: pytest.CaptureFixture[str]) -> None:
-    assert call(capsys, "sandbox", "probe", "--level", "L0").status == 2
+@pytest.mark.parametrize("level", ["L0", "L1"])
+def test_a_retired_level_is_refused_with_the_next_one(capsys: pytest.CaptureFixture[str], level: str) -> None:
+    ended = call(capsys, "sandbox", "probe", "--level", level)
+    assert ended.status == 2
+    assert "Use L2" in ended.err
 
 
 def test_a_machine_on_which_nothing_is_missing_is_left_alone(capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,9 +26,8 @@ from repotrial.sandbox._calls._records import ProhibitedRecord, SyscallRecord
 from repotrial.sandbox._calls._seccomp import SyscallPolicy
 from repotrial.sandbox._calls._supervisor import Sink, Supervisor, SupervisorLostError, SupervisorPolicy
 from repotrial.sandbox._launch_server._syscalls import build_numbers, find_machine
-from repotrial.sandbox._levels._restricted import Identity, Restriction, start_restricted
+from support.filtered import DROPPED, start_filtered
 
-DROPPED: Final = 65534
 PYTHON: Final = "/usr/bin/python3"
 _SECONDS: Final = 120.0
 _SYSCALLS: Final = SyscallPolicy()
@@ -111,11 +110,6 @@ def require_bubblewrap() -> None:
             pytest.skip("user namespaces are switched off")
 
 
-def choose_identity() -> Identity | None:
-    """As the product does: root becomes somebody without rights, everybody else stays."""
-    return Identity(uid=DROPPED, gid=DROPPED) if os.getuid() == 0 else None
-
-
 @contextlib.contextmanager
 def make_directory() -> Iterator[Path]:
     """A directory that the sandbox's user owns and can reach."""
@@ -178,12 +172,8 @@ def open_puppet(
         passed = (theirs.fileno(), status_write, block_read, arguments)
         argv = ["bwrap", "--args", str(arguments), PYTHON, "-c", _PUPPET, str(theirs.fileno())]
         try:
-            started = start_restricted(
-                (shutil.which("bwrap") or "", *argv[1:]),
-                Restriction(landlock=None, syscalls=syscalls, identity=choose_identity()),
-                cwd=Path("/"),
-                variables={},
-                pass_fds=passed,
+            started = start_filtered(
+                (shutil.which("bwrap") or "", *argv[1:]), syscalls, variables={}, pass_fds=passed
             )
         finally:
             theirs.close()

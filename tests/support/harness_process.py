@@ -19,20 +19,19 @@ from typing import Any
 
 import msgspec
 
+from repotrial._core.words import Level
 from repotrial.sandbox._calls._records import SyscallRecord
 from repotrial.sandbox._levels._launcher import open_default_launcher
-from repotrial.sandbox._machine import _probe
 from repotrial.sandbox._model import (
     Bind,
     CommandSpec,
     HostRoot,
-    Level,
     OverlayMount,
     ResourceLimits,
     Sandbox,
     SandboxSpec,
 )
-from repotrial.sandbox._open import open_sandbox
+from repotrial.sandbox._open import find_back_end, open_sandbox, probe_machine
 
 
 class Harness:
@@ -100,7 +99,7 @@ class Harness:
         }
 
     def _findings(self) -> list[dict[str, Any]]:
-        return [msgspec.to_builtins(finding) for finding in _probe.probe_machine()]
+        return [msgspec.to_builtins(finding) for finding in probe_machine()]
 
 
 def attempt(action: Callable[[], Any]) -> dict[str, Any]:
@@ -126,6 +125,7 @@ def parse_spec(spec: dict[str, Any]) -> SandboxSpec:
 def become(uid: int) -> None:
     for name in ("ascii", "latin-1", "utf-8"):
         codecs.lookup(name)  # a module each, which may be out of reach afterwards
+    find_back_end(Level.L3)  # the same
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)

@@ -9,6 +9,7 @@ import msgspec
 
 from repotrial._core.absence import Unknown
 from repotrial._core.digest import digest_bytes
+from repotrial._core.words import Level
 from repotrial.trace._chain import link_hash
 from repotrial.trace._event import EventRef
 from repotrial.trace._keys import SigningKey, load_or_create_key
@@ -106,7 +107,7 @@ def build_facts(run_id: str = "run-1") -> RunFacts:
         ),
         variables=DeclaredVariables(present={"TZ": "UTC"}, absent=("CI",), secrets=("API_KEY",)),
         configuration=RunConfiguration(
-            sandbox_level="L3",
+            sandbox_level=Level.L3,
             meters={"cpu": "cgroup", "disk": Unknown(reason="no quota support")},
             limits={"wall_seconds": "1800", "cost_usd": "5"},
             stages="automatic",

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from repotrial._core.digest import digest_bytes
+from repotrial._core.words import Level
 from repotrial.contract import AgentConfiguration as SpecAgent
 from repotrial.contract import (
     Check,
@@ -155,7 +156,7 @@ class ScoreRun:
             contract_version_id=lock.version_id,
             statement_digest=lock.statement_digest,
             agent=SpecAgent(name="script", version="1", adapter_digest=digest_bytes(b"adapter")),
-            configuration=RunConfiguration(isolation="L3"),
+            configuration=RunConfiguration(isolation=Level.L3),
             root_seed=root_seed,
         )
         self._attempts: dict[tuple[str, str, str], int] = {}

@@ -37,7 +37,7 @@ def replay_run(
     _verify_change(paths)
     loaded = load_contract(contract)
     recorded = load_manifest(paths.manifest).configuration.sandbox_level
-    level = Level(recorded) if isinstance(recorded, str) else None
+    level = recorded if isinstance(recorded, Level) else None
     settings = build_installation_settings(machine)
     with open_installation(loaded, settings, level=level) as installation:
         return replay(

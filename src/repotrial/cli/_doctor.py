@@ -90,7 +90,7 @@ def _print_report(report: DoctorReport) -> None:
     for improvement in report.improvements:
         screen.line(("  could be better: ", "yellow"), f"{improvement.what}: {improvement.found}")
         screen.line((f"      fix: {improvement.remedy}", "dim"))
-    screen.line(f"bubblewrap {report.bubblewrap_version or 'not found'}, Landlock ABI {report.landlock_abi}")
+    screen.line(f"bubblewrap {report.bubblewrap_version or 'not found'}")
     if report.is_root and report.sandbox_uid is not None:
         screen.line(f"running as root: programs in sandboxes run as uid {report.sandbox_uid}")
 

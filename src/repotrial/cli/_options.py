@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-__all__ = ["ContractDirectories", "ContractDirectory", "JsonFlag", "RunDirectories", "RunDirectory", "noun"]
+from repotrial._core.words import OFFERED_LEVELS, Level
 
 # `readable=False`: the parser would refuse the whole command for one directory that cannot be read.
 ContractDirectory: TypeAlias = Annotated[
@@ -31,6 +31,9 @@ RunDirectories: TypeAlias = Annotated[
 ]
 JsonFlag: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print one JSON document instead of text for people.")
+]
+LevelOption: TypeAlias = Annotated[
+    Level, typer.Option("--level", metavar=f"<{'|'.join(OFFERED_LEVELS)}>", help="The isolation level.")
 ]
 
 

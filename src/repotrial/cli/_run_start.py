@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from repotrial._core.errors import UsageError
 from repotrial._core.seed import ROOT_SEED
+from repotrial._core.words import Level
 from repotrial.cli._machine import CacheOption, SkipFlag, build_settings, tell_left_out
+from repotrial.cli._options import LevelOption
 from repotrial.cli._runs_directory import make_runs_directory
 from repotrial.cli._trace import HomeUnknownError, default_key_file
 
@@ -21,8 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["NothingToRunError", "start"]
 
-IsolationLevel: TypeAlias = Literal["L3", "L3c", "L2", "L1"]
-"""All levels but the one without isolation, whose runs are never comparable."""
 
 _MAX_NAMED = 5
 
@@ -60,7 +60,7 @@ def start(  # noqa: PLR0913 - one option for each thing that an operator decides
     seed: Annotated[
         int, typer.Option("--seed", min=0, help="Root seed; any but the planned one is a deviation.")
     ] = ROOT_SEED,
-    level: Annotated[IsolationLevel, typer.Option("--level", help="Isolation level of all runs.")] = "L3",
+    level: LevelOption = Level.L3,
     cache: CacheOption = None,
     again: Annotated[
         bool, typer.Option("--again", help="Conduct anew what was conducted before, as a further attempt.")
@@ -137,7 +137,7 @@ def start(  # noqa: PLR0913 - one option for each thing that an operator decides
         contracts=tuple(contracts),
         agents=tuple(agents),
         runs=runs,
-        level=api.Level(level),
+        level=level,
         root_seed=seed,
         repeats=repeats,
         jobs=jobs,

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Literal, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
 from repotrial._core.display import escape_unprintable
 from repotrial._core.errors import ExitCode
+from repotrial._core.words import Level
 from repotrial.cli._machine import CacheOption, build_settings
-from repotrial.cli._options import ContractDirectory, JsonFlag, noun
+from repotrial.cli._options import ContractDirectory, JsonFlag, LevelOption, noun
 
 if TYPE_CHECKING:
     from repotrial.api import CommandResult, ProbeReport
@@ -59,10 +60,6 @@ def execute(
     raise typer.Exit(_exit_code(result))
 
 
-ProbedLevel: TypeAlias = Literal["L3", "L3c", "L2", "L1"]
-"""All levels but the one without isolation, where attempts would do harm."""
-
-
 @app.command(
     "probe",
     short_help="Try to get out of a sandbox, in every known way.",
@@ -70,7 +67,7 @@ ProbedLevel: TypeAlias = Literal["L3", "L3c", "L2", "L1"]
 )
 def probe(
     *,
-    level: Annotated[ProbedLevel, typer.Option("--level", help="The isolation level to try.")] = "L3",
+    level: LevelOption = Level.L3,
     json: JsonFlag = False,
 ) -> None:
     """Try to get out of a sandbox on this machine, in every known way, and show what came of each attempt.
@@ -80,7 +77,7 @@ def probe(
     from repotrial import api
     from repotrial.cli._output import print_json
 
-    report = api.probe_sandbox(api.Level(level))
+    report = api.probe_sandbox(level)
     if json:
         print_json(report)
     else:

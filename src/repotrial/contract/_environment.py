@@ -9,6 +9,7 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 
 from repotrial._core.digest import Digest
+from repotrial._core.words import Level
 from repotrial.contract._types import (
     AnyPath,
     ContractPath,
@@ -262,7 +263,7 @@ class Environment(Document, frozen=True, kw_only=True):
     """Programs that run beside the work."""
     system_calls: tuple[str, ...] = ()
     """System calls allowed beyond the default profile (sanitizers need `ptrace`, for example)."""
-    isolation: Literal["L3", "L3c", "L2", "L1", "L0"] = "L3"
+    isolation: Level = Level.L3
     """The weakest isolation level under which this contract may run."""
 
     def iter_image_references(self) -> Iterator[tuple[str, ImageReference]]:

@@ -22,6 +22,7 @@ from repotrial._core.canonical import (
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ContractError
 from repotrial._core.seed import ROOT_SEED
+from repotrial._core.words import Level
 from repotrial.contract._environment import AllowListNetwork, ReplayNetwork
 from repotrial.contract._policy import Band, Limits
 from repotrial.contract._types import Document, Identifier, Megabytes, Positive, Seconds, Usd
@@ -99,7 +100,7 @@ class Caps(Document, frozen=True, kw_only=True):
 class RunConfiguration(Document, frozen=True, kw_only=True):
     """How the run is carried out (P2)."""
 
-    isolation: Literal["L3", "L3c", "L2", "L1", "L0"]
+    isolation: Level
     """The sandbox level of this run, at least what the contract asks for."""
     stages: Literal["as-contract", "explicit", "automatic", "single"] = "as-contract"
     network: Literal["as-contract", "none"] | AllowListNetwork | ReplayNetwork = "as-contract"

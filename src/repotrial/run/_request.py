@@ -93,7 +93,7 @@ def build_spec(
         contract_version_id=lock.version_id,
         statement_digest=lock.statement_digest,
         agent=build_agent_configuration(agent, reference_digest=lock.reference_digest),
-        configuration=RunConfiguration(isolation=level.value, caps=caps or Caps()),
+        configuration=RunConfiguration(isolation=level, caps=caps or Caps()),
         root_seed=root_seed,
         replicate=replicate,
     )

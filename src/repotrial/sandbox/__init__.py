@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from repotrial._core.lazy import build_hooks
 
 if TYPE_CHECKING:
+    from repotrial._core.words import Level
     from repotrial.sandbox._calls._records import (
         ExecRecord,
         FloodRecord,
@@ -85,7 +86,6 @@ if TYPE_CHECKING:
         ImageUnreadableError,
         UnpackedImage,
         import_image,
-        machine_platform,
         open_image,
     )
     from repotrial.sandbox._installation import (
@@ -120,6 +120,7 @@ if TYPE_CHECKING:
         read_pinned,
     )
     from repotrial.sandbox._installation._level import check_machine
+    from repotrial.sandbox._installation._needs import UnmetNeed, check_requirements
     from repotrial.sandbox._installation._program_tree import (
         InstallScriptError,
         NpmPrograms,
@@ -133,35 +134,24 @@ if TYPE_CHECKING:
         receive_descriptor,
         send_descriptor,
     )
-    from repotrial.sandbox._launch_server._landlock import (
-        LandlockRules,
-        LandlockState,
-        apply_landlock,
-        read_landlock_abi,
-    )
     from repotrial.sandbox._launch_server._syscalls import (
         PROBED,
         CallClass,
         Machine,
         UnsupportedMachineError,
         find_machine,
+        machine_platform,
     )
+    from repotrial.sandbox._levels._back_end import Finding, LevelMissingError, Missing
     from repotrial.sandbox._levels._bubble import SandboxStartError
     from repotrial.sandbox._levels._container import ContainerEngine, ContainerSandbox
     from repotrial.sandbox._levels._docker_api import EngineError
     from repotrial.sandbox._levels._helper import (
         HelperLostError,
     )
-    from repotrial.sandbox._levels._landlock_sandbox import LandlockSandbox
     from repotrial.sandbox._levels._launcher import Launcher, LauncherLostError
     from repotrial.sandbox._levels._listener import (
         open_listener,
-    )
-    from repotrial.sandbox._levels._plain import UnsandboxedWarning
-    from repotrial.sandbox._levels._restricted import (
-        Restriction,
-        RestrictionError,
-        start_restricted,
     )
     from repotrial.sandbox._levels._session import BubblewrapSandbox, SandboxEndError, SandboxLostError
     from repotrial.sandbox._levels._stages import (
@@ -194,18 +184,6 @@ if TYPE_CHECKING:
         FixAction,
         execute_doctor_fix,
     )
-    from repotrial.sandbox._machine._needs import (
-        UnmetNeed,
-        check_requirements,
-    )
-    from repotrial.sandbox._machine._probe import (
-        Finding,
-        Missing,
-        probe_machine,
-    )
-    from repotrial.sandbox._machine._reaper import (
-        reap_leftovers,
-    )
     from repotrial.sandbox._model import (
         WORKSPACE,
         Bind,
@@ -214,7 +192,6 @@ if TYPE_CHECKING:
         CommandSpec,
         DirectoryRoot,
         HostRoot,
-        Level,
         ResourceLimits,
         Sandbox,
         SandboxSpec,
@@ -223,11 +200,7 @@ if TYPE_CHECKING:
         StreamCapture,
         Usage,
     )
-    from repotrial.sandbox._open import (
-        LevelMissingError,
-        UnsandboxedError,
-        open_sandbox,
-    )
+    from repotrial.sandbox._open import LevelRetiredError, open_sandbox, probe_machine
     from repotrial.sandbox._probe_suite import (
         Attempt,
         AttemptResult,
@@ -241,6 +214,9 @@ if TYPE_CHECKING:
         FreezeError,
         Freezer,
         SignalFreezer,
+    )
+    from repotrial.sandbox._resources._reaper import (
+        reap_leftovers,
     )
     from repotrial.sandbox._resources._sampler import (
         ResourceSample,
@@ -393,13 +369,11 @@ __all__ = [
     "KeptItem",
     "KillWriters",
     "Kind",
-    "LandlockRules",
-    "LandlockSandbox",
-    "LandlockState",
     "Launcher",
     "LauncherLostError",
     "Level",
     "LevelMissingError",
+    "LevelRetiredError",
     "Machine",
     "Mark",
     "MaskError",
@@ -436,8 +410,6 @@ __all__ = [
     "ResourceLimits",
     "ResourceSample",
     "Restoration",
-    "Restriction",
-    "RestrictionError",
     "RetryWriters",
     "Sampler",
     "SamplingPlan",
@@ -484,8 +456,6 @@ __all__ = [
     "UnexpectedEntryError",
     "UnmetNeed",
     "UnpackedImage",
-    "UnsandboxedError",
-    "UnsandboxedWarning",
     "UnsupportedMachineError",
     "Usage",
     "Workspace",
@@ -493,7 +463,6 @@ __all__ = [
     "WorkspaceUnusableError",
     "WriterPolicy",
     "WritersError",
-    "apply_landlock",
     "build_change",
     "build_doctor_report",
     "build_filter",
@@ -533,7 +502,6 @@ __all__ = [
     "probe_overlay",
     "prune_kept",
     "prune_store",
-    "read_landlock_abi",
     "read_pinned",
     "reap_leftovers",
     "reap_workspaces",
@@ -542,7 +510,6 @@ __all__ = [
     "send_descriptor",
     "set_read_only",
     "signal_sandbox",
-    "start_restricted",
     "take_whiteout",
     "unmask",
     "verify_grants",

@@ -5,13 +5,13 @@ One protocol for every back end (P16): whoever runs an agent or a check sees onl
 
 from __future__ import annotations
 
-from enum import Enum
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Literal, Protocol, Self, TypeAlias
 
 import msgspec
 
+from repotrial._core.words import Level
 from repotrial.trace import ExitStatus
 
 __all__ = [
@@ -22,7 +22,6 @@ __all__ = [
     "CpuMeter",
     "DirectoryRoot",
     "HostRoot",
-    "Level",
     "MemoryLimit",
     "OverlayMount",
     "ResourceLimits",
@@ -38,21 +37,8 @@ __all__ = [
 
 WORKSPACE = "/workspace"
 """Where the workspace appears inside every sandbox."""
-
-
-class Level(Enum):
-    """Isolation levels, strongest first."""
-
-    L3 = "L3"
-    """Unprivileged uid, overlay, bubblewrap, syscall supervisor, empty network namespace."""
-    L3C = "L3c"
-    """A container through the Docker API."""
-    L2 = "L2"
-    """Bubblewrap on a copied tree: no overlay."""
-    L1 = "L1"
-    """Landlock, a static syscall filter and resource limits; no namespaces. Flagged."""
-    L0 = "L0"
-    """A plain subprocess: explicit opt-in only, never comparable."""
+SYSTEM_ROOTS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+"""Where a machine has its own programs."""
 
 
 Stage: TypeAlias = Literal["read", "write", "test"]
@@ -61,7 +47,7 @@ Stage: TypeAlias = Literal["read", "write", "test"]
 SyscallAudit: TypeAlias = Literal["notify", "static", "none"]
 """`notify`: prohibited calls are refused and recorded; `static`: refused, not seen."""
 
-MemoryLimit: TypeAlias = Literal["cgroup-v2", "cgroup-v1", "polled", "address-space", "none"]
+MemoryLimit: TypeAlias = Literal["cgroup-v2", "cgroup-v1", "polled", "none"]
 """By what memory is bounded; a polled bound can be overshot and is weaker evidence."""
 
 CpuMeter: TypeAlias = Literal["cgroup-v2", "cgroup-v1", "sampled", "none"]
@@ -73,7 +59,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
 
     level: Level
     """The level that it reaches."""
-    network: Literal["namespace", "container", "filtered", "open"]
+    network: Literal["namespace", "container"]
     """How the network is kept away."""
     has_overlay: bool
     """Whether a workspace can be an overlay over a shared base."""

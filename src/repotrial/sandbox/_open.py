@@ -1,101 +1,84 @@
-"""The one door to a sandbox."""
+"""The one door to a sandbox: the back ends that are registered, and opening by level."""
 
 from __future__ import annotations
 
-import warnings
-from pathlib import Path
-from typing import TypeVar, assert_never
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from functools import cache
 
-from repotrial._core.errors import MachineError, UsageError
+from repotrial._core.errors import UsageError
+from repotrial._core.words import OFFERED_LEVELS, RETIRED_LEVELS, Level
 from repotrial.sandbox._calls._supervisor import Sink
-from repotrial.sandbox._levels._container import ContainerSandbox
-from repotrial.sandbox._levels._fit import check_fit
-from repotrial.sandbox._levels._landlock_sandbox import LandlockSandbox
-from repotrial.sandbox._levels._launcher import Launcher, open_default_launcher
-from repotrial.sandbox._levels._plain import PLAIN_CAPABILITIES, PlainSandbox, UnsandboxedWarning
-from repotrial.sandbox._levels._session import BubblewrapSandbox
-from repotrial.sandbox._machine._finding import Missing
-from repotrial.sandbox._machine._probe import find_container_engine, find_engine, find_landlock, load_site
-from repotrial.sandbox._model import Capabilities, HostRoot, Level, Sandbox, SandboxSpec
-
-__all__ = ["LevelMissingError", "UnsandboxedError", "open_sandbox"]
-
-Found = TypeVar("Found")
+from repotrial.sandbox._levels import _back_ends
+from repotrial.sandbox._levels._back_end import BackEnd, Finding, LevelMissingError, Missing
+from repotrial.sandbox._model import Capabilities, DirectoryRoot, Sandbox, SandboxSpec
 
 
-class LevelMissingError(MachineError):
-    """This machine does not reach the isolation level that was asked for, or not with what is wanted."""
+class LevelRetiredError(UsageError):
+    """The isolation level is named in old contracts and runs only; nothing can be run at it any more."""
 
-    code = "isolation-level"
-    default_hint = "`repotrial doctor` shows which levels this machine reaches, and how to get the others."
-
-
-class UnsandboxedError(UsageError):
-    """Level L0 runs programs without any isolation, and nobody said that this is wanted."""
-
-    code = "unsandboxed"
-    default_hint = "Ask for a level with isolation, or say explicitly that none is wanted."
+    code = "isolation-retired"
+    default_hint = "Ask for a level that `repotrial doctor` lists."
 
 
-def open_sandbox(
-    spec: SandboxSpec,
-    *,
-    level: Level,
-    sink: Sink | None = None,
-    launcher: Launcher | None = None,
-    allow_unsandboxed: bool = False,
-    engine_socket: Path | None = None,
-) -> Sandbox:
+def open_sandbox(spec: SandboxSpec, *, level: Level, sink: Sink | None = None) -> Sandbox:
     """Open a sandbox of exactly this level; never of a weaker one.
 
     Args:
         spec: What is wanted.
         level: How strong.
         sink: Takes what the syscall supervisor sees, in a thread of its own.
-        launcher: Who starts it, where bubblewrap does; by default the one that this process shares.
-        allow_unsandboxed: For level L0, which is none.
-        engine_socket: Where the container engine listens, for level L3c; by default in the usual places.
 
     Raises:
+        LevelRetiredError: The level is not offered any more.
         LevelMissingError: This machine does not reach the level, or the level cannot give what is wanted.
-        UnsandboxedError: Level L0, and it was not allowed.
         SandboxStartError: It could not be started.
     """
-    match level:
-        case Level.L3 | Level.L2:
-            engine = _require(find_engine(level))
-            _verify_fit(spec, engine.capabilities)
-            return BubblewrapSandbox(spec, engine, launcher=launcher or open_default_launcher(), sink=sink)
-        case Level.L3C:
-            containers = _require(find_container_engine(engine_socket))
-            _verify_fit(spec, containers.capabilities)
-            return ContainerSandbox(spec, containers)
-        case Level.L1:
-            _verify_fit(spec, _require(find_landlock()))
-            return LandlockSandbox(spec, site=load_site())
-        case Level.L0:
-            if not allow_unsandboxed:
-                raise UnsandboxedError("level L0 runs programs without any isolation")
-            _verify_fit(spec, PLAIN_CAPABILITIES)
-            warnings.warn(
-                f"programs run on {spec.workspace} without any isolation (L0); results are not comparable",
-                UnsandboxedWarning,
-                stacklevel=2,
-            )
-            return PlainSandbox(spec)
-        case _:
-            assert_never(level)
-
-
-def _require(found: Found | Missing) -> Found:
+    back_end = find_back_end(level)
+    found = back_end.probe()
     if isinstance(found, Missing):
-        raise LevelMissingError(f"{found.level.value}: {found.reason}", hint=found.remedy)
+        raise LevelMissingError(f"{level}: {found.reason}", hint=found.remedy)
+    if problems := _check_fit(spec, found):
+        raise LevelMissingError(f"{level}: {'; '.join(problems)}")
+    return back_end.open(spec, sink)
+
+
+def probe_machine() -> tuple[Finding, ...]:
+    """What each level offers on this machine, or why there is none; strongest first."""
+    return tuple(back_end.probe() for back_end in _load_back_ends().values())
+
+
+def find_back_end(level: Level) -> BackEnd:
+    """The back end of a level.
+
+    Raises:
+        LevelRetiredError: The level is not offered any more.
+    """
+    if level in RETIRED_LEVELS:
+        weakest = OFFERED_LEVELS[-1]
+        raise LevelRetiredError(
+            f"{level}: this level is retired", hint=f"Use {weakest}, the next stronger level, or {Level.L3}."
+        )
+    return _load_back_ends()[level]
+
+
+@cache
+def _load_back_ends() -> Mapping[Level, BackEnd]:
+    """What the modules in `_back_ends` registered, strongest first."""
+    names = (module.name for module in pkgutil.iter_modules(_back_ends.__path__))
+    modules = [importlib.import_module(f"{_back_ends.__name__}.{name}") for name in names]
+    registered = {back_end.level: back_end for module in modules for back_end in module.BACK_ENDS}
+    return {level: registered[level] for level in OFFERED_LEVELS}
+
+
+def _check_fit(spec: SandboxSpec, capabilities: Capabilities) -> list[str]:
+    """What of a specification a back end cannot give: what was expected, and what was found."""
+    found = []
+    if spec.overlay is not None and not capabilities.has_overlay:
+        found.append("expected a copied workspace, found an overlay")
+    if isinstance(spec.root, DirectoryRoot) and not capabilities.has_images:
+        found.append("expected the machine's own files, found an image")
+    if spec.test_tools and not capabilities.has_stages:
+        found.append("expected no tools to mask until the test stage, found some")
     return found
-
-
-def _verify_fit(spec: SandboxSpec, capabilities: Capabilities) -> None:
-    problems = check_fit(spec, capabilities)
-    if problems:
-        needs_image = capabilities.level is Level.L3C and isinstance(spec.root, HostRoot)
-        hint = "Pin an image by its digest in the contract (`environment.image`)." if needs_image else None
-        raise LevelMissingError(f"{capabilities.level.value}: {'; '.join(problems)}", hint=hint)

@@ -17,6 +17,7 @@ from repotrial._core.absence import Unknown
 from repotrial._core.canonical import AsciiKey, Count, canonical_digest
 from repotrial._core.digest import Digest
 from repotrial._core.seed import ROOT_SEED
+from repotrial._core.words import Level
 from repotrial.trace._payloads.common import DecimalText, Name
 from repotrial.trace._payloads.lifecycle import RunId
 
@@ -219,7 +220,7 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class RunConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How the run was carried out."""
 
-    sandbox_level: Literal["L0", "L1", "L2", "L3", "L3c"] | Unknown
+    sandbox_level: Level | Unknown
     """The isolation level that was in force."""
     meters: dict[AsciiKey, str | Unknown]
     """By what each resource was measured."""

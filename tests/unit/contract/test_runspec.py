@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repotrial._core.canonical import NotCanonicalError
+from repotrial._core.words import Level
 from repotrial.contract import (
     ROOT_SEED,
     AgentConfiguration,
@@ -85,7 +86,7 @@ def full_spec() -> RunSpec:
             adapter_digest=A,
         ),
         configuration=RunConfiguration(
-            isolation="L3",
+            isolation=Level.L3,
             caps=Caps(
                 wall_seconds=1,
                 command_seconds=1,

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from repotrial._core.digest import digest_bytes
+from repotrial._core.words import Level
 from repotrial.contract import (
     AgentConfiguration,
     ContractRecord,
@@ -47,7 +48,7 @@ def build_spec(replicate: int = 0) -> RunSpec:
         contract_version_id=digest_bytes(b"v"),
         statement_digest=digest_bytes(b"s"),
         agent=AgentConfiguration(name="noop", version="1", adapter_digest=digest_bytes(b"a")),
-        configuration=RunConfiguration(isolation="L3"),
+        configuration=RunConfiguration(isolation=Level.L3),
         replicate=replicate,
     )
 

@@ -15,7 +15,6 @@ from repotrial.sandbox import (
     Bind,
     CommandSpec,
     DirectoryRoot,
-    Level,
     LevelMissingError,
     ResourceLimits,
     SandboxSpec,
@@ -23,17 +22,16 @@ from repotrial.sandbox import (
     Store,
     find_identity,
     open_image,
-    open_sandbox,
 )
-from repotrial.sandbox._levels._container import ContainerSandbox, reap_containers
+from repotrial.sandbox._levels._back_end import Missing
+from repotrial.sandbox._levels._back_ends.container import find_engine, open_container
+from repotrial.sandbox._levels._container import ContainerEngine, ContainerSandbox, reap_containers
 from repotrial.sandbox._levels._container_plan import (
     CONTAINER_LABEL,
     EngineHabits,
     build_container,
     build_exec,
 )
-from repotrial.sandbox._levels._docker_api import EngineClient
-from repotrial.sandbox._machine._probe import Missing, find_container_engine
 from repotrial.trace import Exited, NotStarted
 from support.accounts import public_directory
 from support.engines import build_image, start_engine
@@ -81,12 +79,12 @@ def test_the_first_process_is_never_whom_programs_are() -> None:
 
 
 @pytest.fixture(scope="module")
-def engine() -> Iterator[Path]:
+def engine() -> Iterator[ContainerEngine]:
     with start_engine() as socket:
-        found = find_container_engine(socket)
+        found = find_engine(socket)
         if isinstance(found, Missing):
             pytest.skip(f"podman does not work here: {found.reason}")
-        yield socket
+        yield found
 
 
 @pytest.fixture(scope="module")
@@ -105,9 +103,8 @@ def spec() -> Iterator[SandboxSpec]:
 
 
 @pytest.fixture(scope="module")
-def sandbox(engine: Path, spec: SandboxSpec) -> Iterator[ContainerSandbox]:
-    with open_sandbox(spec, level=Level.L3C, engine_socket=engine) as opened:
-        assert isinstance(opened, ContainerSandbox)
+def sandbox(engine: ContainerEngine, spec: SandboxSpec) -> Iterator[ContainerSandbox]:
+    with open_container(spec, engine) as opened:
         yield opened
 
 
@@ -175,20 +172,20 @@ def test_a_container_can_be_paused(sandbox: ContainerSandbox) -> None:
     assert sandbox.run(shell("true")).exit == Exited(code=0)
 
 
-def test_nothing_is_left_after_the_end(engine: Path, spec: SandboxSpec) -> None:
-    client = EngineClient(engine)
+def test_nothing_is_left_after_the_end(engine: ContainerEngine, spec: SandboxSpec) -> None:
+    client = engine.client
     before = {row.id for row in client.list_containers(CONTAINER_LABEL)}
-    with open_sandbox(spec, level=Level.L3C, engine_socket=engine):
+    with open_container(spec, engine):
         assert {row.id for row in client.list_containers(CONTAINER_LABEL)} > before
     assert {row.id for row in client.list_containers(CONTAINER_LABEL)} == before
 
 
-def test_only_containers_of_the_dead_are_reaped(engine: Path, sandbox: ContainerSandbox) -> None:
-    assert sandbox.container not in reap_containers(EngineClient(engine))
+def test_only_containers_of_the_dead_are_reaped(engine: ContainerEngine, sandbox: ContainerSandbox) -> None:
+    assert sandbox.container not in reap_containers(engine.client)
     assert sandbox.run(shell("true")).exit == Exited(code=0)
 
 
-def test_a_root_of_the_host_is_refused_with_a_hint(engine: Path, tmp_path: Path) -> None:
+def test_a_root_of_the_host_is_refused_with_a_hint(engine: ContainerEngine, tmp_path: Path) -> None:
     with pytest.raises(LevelMissingError, match="expected an image") as refused:
-        open_sandbox(SandboxSpec(workspace=tmp_path), level=Level.L3C, engine_socket=engine)
+        open_container(SandboxSpec(workspace=tmp_path), engine)
     assert "digest" in refused.value.hint

@@ -15,7 +15,7 @@ from repotrial.sandbox._resources._limits import (
     build_process_limits,
     measure_tree,
 )
-from repotrial.sandbox._workspace import remove_tree
+from repotrial.sandbox._resources._remove_tree import remove_tree
 
 MEGABYTE = 1024**2
 

@@ -5,7 +5,6 @@ import pytest
 
 from repotrial.contract import Environment, ImageReference, Limits, Policy
 from repotrial.sandbox import Capabilities, Level, check_requirements
-from repotrial.sandbox._levels._plain import PLAIN_CAPABILITIES
 
 STRONG = Capabilities(
     level=Level.L3,
@@ -48,12 +47,13 @@ def test_a_weaker_level_than_the_contract_allows_is_refused(
     assert fields(capabilities, environment) == ([] if is_enough else ["environment.isolation"])
 
 
-def test_everything_that_level_0_lacks_is_listed() -> None:
-    environment = msgspec.structs.replace(IMAGE, isolation="L0")
+def test_everything_that_is_lacking_is_listed() -> None:
     policy = Policy(test_tools=("/usr/bin/pytest",))
-    assert fields(PLAIN_CAPABILITIES, environment, policy) == [
+    bare = msgspec.structs.replace(
+        STRONG, has_stages=False, memory_limit="none", disk_limit="none", has_images=False
+    )
+    assert fields(bare, IMAGE, policy) == [
         "environment.image",
-        "policy.network",
         "policy.stages",
         "policy.test_tools",
         "limits.memory_mb",

@@ -1,84 +1,43 @@
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from repotrial.sandbox import CommandSpec, Level, OverlayMount, SandboxSpec, open_sandbox
-from repotrial.sandbox._identity import find_identity
-from repotrial.sandbox._levels._plain import UnsandboxedWarning
-from repotrial.sandbox._levels._session import SandboxLostError
-from repotrial.sandbox._machine._probe import Missing, find_landlock
-from repotrial.sandbox._open import LevelMissingError, UnsandboxedError
-from repotrial.trace import Exited, NotStarted, Signaled, TimedOut
-from support.accounts import public_directory
+from repotrial._core.words import OFFERED_LEVELS, RETIRED_LEVELS, Level
+from repotrial.contract import Environment
+from repotrial.sandbox import LevelMissingError, OverlayMount, SandboxSpec, execute_probe, open_sandbox
+from repotrial.sandbox._levels._back_end import EVERY_LAYER, Missing
+from repotrial.sandbox._levels._back_ends.container import find_engine, open_container
+from repotrial.sandbox._open import LevelRetiredError, find_back_end
 from support.harness import require_sandboxes
 
 
-def test_level_0_is_refused_unless_it_is_wanted(tmp_path: Path) -> None:
-    with pytest.raises(UnsandboxedError):
-        open_sandbox(SandboxSpec(workspace=tmp_path), level=Level.L0)
+@pytest.mark.parametrize("level", sorted(RETIRED_LEVELS))
+def test_a_retired_level_is_read_and_refused_with_the_next_one_named(tmp_path: Path, level: Level) -> None:
+    environment = msgspec.convert({"image": "host", "isolation": level.value}, Environment)
+    assert environment.isolation is level
+    with pytest.raises(LevelRetiredError, match=level) as refused:
+        open_sandbox(SandboxSpec(workspace=tmp_path), level=level)
+    assert "L2, the next stronger level" in refused.value.hint
+    with pytest.raises(LevelRetiredError):
+        execute_probe(level)
 
 
-def test_level_0_is_loud_and_works() -> None:
-    with public_directory() as workspace:
-        if os.geteuid() == 0:
-            os.chown(workspace, find_identity().uid, find_identity().gid)
-        spec = SandboxSpec(workspace=workspace, variables={"PATH": "/usr/bin:/bin", "A": "1"})
-        with pytest.warns(UnsandboxedWarning, match="without any isolation"):
-            sandbox = open_sandbox(spec, level=Level.L0, allow_unsandboxed=True)
-        with sandbox:
-            assert sandbox.capabilities.level is Level.L0
-            sandbox.enter_stage("test")
-            sandbox.freeze()
-            sandbox.resume()
-            result = sandbox.run(
-                CommandSpec(argv=("sh", "-c", "echo $A$B; pwd; id -u >&2; exit 3"), variables={"B": "2"})
-            )
-            assert result.exit == Exited(code=3)
-            assert result.stdout.prefix.decode() == f"12\n{workspace}\n"
-            assert result.stderr.prefix != b"0\n"
-            assert sandbox.run(CommandSpec(argv=("sh", "-c", "kill -9 $$"))).exit == Signaled(signal=9)
-            late = sandbox.run(CommandSpec(argv=("sh", "-c", "sleep 97 & sleep 97"), timeout_seconds=1))
-            assert (late.exit, late.cause) == (TimedOut(ceiling_us=1_000_000), "timeout")
-            assert sandbox.run(CommandSpec(argv=("yes",), output_bytes=1000)).cause == "output"
-            assert isinstance(sandbox.run(CommandSpec(argv=("no-such-program",))).exit, NotStarted)
+@pytest.mark.parametrize("level", OFFERED_LEVELS)
+def test_every_offered_level_has_a_back_end_that_promises_every_layer(level: Level) -> None:
+    back_end = find_back_end(level)
+    assert back_end.level is level
+    assert back_end.promises == EVERY_LAYER
 
 
 def test_a_level_that_is_not_there_is_not_replaced_by_a_weaker_one(tmp_path: Path) -> None:
+    missing = find_engine(tmp_path / "none")
+    assert isinstance(missing, Missing)
     with pytest.raises(LevelMissingError, match="L3c: no container engine listens at") as refused:
-        open_sandbox(SandboxSpec(workspace=tmp_path), level=Level.L3C, engine_socket=tmp_path / "none")
+        open_container(SandboxSpec(workspace=tmp_path), missing)
     assert "install Docker or podman" in refused.value.hint
-
-
-def test_level_1_works_and_says_that_it_is_weaker() -> None:
-    with public_directory() as workspace:
-        if isinstance(found := find_landlock(), Missing):
-            pytest.skip(found.reason)
-        if os.geteuid() == 0:
-            os.chown(workspace, find_identity().uid, find_identity().gid)
-        spec = SandboxSpec(workspace=workspace, variables={"PATH": "/usr/bin:/bin", "HOME": "/tmp"})
-        with open_sandbox(spec, level=Level.L1) as sandbox:
-            assert sandbox.capabilities.level is Level.L1
-            assert sandbox.capabilities.network == "filtered"
-            assert not sandbox.capabilities.has_stages
-            done = sandbox.run(CommandSpec(argv=("sh", "-c", "pwd; echo $HOME; echo e >&2; exit 3")))
-            assert done.exit == Exited(code=3)
-            home = done.stdout.prefix.decode().splitlines()[1]
-            assert done.stdout.prefix.decode().splitlines()[0] == str(workspace.resolve())
-            assert home != "/tmp"
-            assert Path(home).is_dir()
-            assert done.stderr.prefix == b"e\n"
-            assert sandbox.run(CommandSpec(argv=("sh", "-c", "kill -9 $$"))).exit == Signaled(signal=9)
-            assert isinstance(sandbox.run(CommandSpec(argv=("no-such-program",))).exit, NotStarted)
-            assert sandbox.run(CommandSpec(argv=("yes",), output_bytes=1000)).cause == "output"
-            sandbox.run(CommandSpec(argv=("sh", "-c", "sleep 613 > /dev/null 2>&1 &")))
-            sandbox.freeze()
-            sandbox.resume()
-        assert not Path(home).exists()
-        with pytest.raises(SandboxLostError):
-            sandbox.run(CommandSpec(argv=("true",)))
 
 
 def test_an_overlay_is_not_silently_left_out(tmp_path: Path) -> None:

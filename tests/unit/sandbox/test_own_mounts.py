@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 import repotrial
+from repotrial._core.words import Level
+from repotrial.sandbox._levels._back_ends.bubblewrap import find_engine
 from repotrial.sandbox._levels._launcher import Launcher
 from repotrial.sandbox._levels._session import BubblewrapSandbox, Engine
-from repotrial.sandbox._machine._probe import find_engine
-from repotrial.sandbox._model import CommandSpec, Level, SandboxSpec
+from repotrial.sandbox._model import CommandSpec, SandboxSpec
 from support.accounts import public_directory
 from support.harness import (
     HARNESSES,

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from repotrial.sandbox import AttemptResult, Level, ProbeReport, UnsandboxedError, execute_probe
-from repotrial.sandbox._probe_suite._attempts import ATTEMPTS, PROMISES
-from repotrial.sandbox._probe_suite._model import Attempt, Evidence, Layer, Verdict
+from repotrial.sandbox import AttemptResult, Level, ProbeReport
+from repotrial.sandbox._levels._back_end import EVERY_LAYER, Layer
+from repotrial.sandbox._probe_suite._attempts import ATTEMPTS
+from repotrial.sandbox._probe_suite._model import Attempt, Evidence, Verdict
 from repotrial.sandbox._probe_suite._run import _judge
 
 
 def judge(
     outcome: tuple[str, str] | None,
     *,
-    level: Level = Level.L3,
+    promises: frozenset[Layer] = EVERY_LAYER,
     layer: Layer = "network",
     seen: frozenset[Evidence] = frozenset(),
 ) -> AttemptResult:
     attempt = Attempt(name="reach-it", layer=layer, program="", evidence="connection")
-    return _judge(attempt, level, {} if outcome is None else {"reach-it": outcome}, seen)
+    return _judge(attempt, promises, {} if outcome is None else {"reach-it": outcome}, seen)
 
 
 def report(*verdicts: Verdict) -> ProbeReport:
@@ -55,9 +56,12 @@ def test_what_is_seen_outside_counts_more_than_what_was_said_inside() -> None:
 
 
 def test_a_level_is_measured_by_what_it_promises() -> None:
-    result = judge(("escaped", "it succeeded"), level=Level.L1)
+    result = judge(("escaped", "it succeeded"), promises=frozenset({"system-calls"}))
     assert (result.expected, result.verdict) == ("not-promised", "not-promised")
-    assert judge(("escaped", ""), level=Level.L1, layer="system-calls").verdict == "escaped"
+    assert (
+        judge(("escaped", ""), promises=frozenset({"system-calls"}), layer="system-calls").verdict
+        == "escaped"
+    )
 
 
 def test_one_failure_among_many_is_a_failure() -> None:
@@ -66,11 +70,5 @@ def test_one_failure_among_many_is_a_failure() -> None:
     assert not report("held", "broken").has_held
 
 
-def test_the_level_without_isolation_is_refused_before_anything_is_tried() -> None:
-    with pytest.raises(UnsandboxedError):
-        execute_probe(Level.L0)
-
-
-def test_full_levels_promise_every_layer_that_attempts_aim_at() -> None:
-    layers = {attempt.layer for attempt in ATTEMPTS}
-    assert all(PROMISES[level] >= layers for level in (Level.L3, Level.L3C, Level.L2))
+def test_attempts_aim_at_every_layer_that_can_be_promised() -> None:
+    assert {attempt.layer for attempt in ATTEMPTS} == EVERY_LAYER

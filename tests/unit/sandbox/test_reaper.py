@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 from repotrial.sandbox._label import build_label
-from repotrial.sandbox._machine._reaper import reap_leftovers
+from repotrial.sandbox._resources._reaper import reap_leftovers
 from support.waiting import PATIENCE_SECONDS, wait_until
 
 

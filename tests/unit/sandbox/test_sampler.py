@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from repotrial._core.words import Level
 from repotrial.sandbox._identity import find_identity
 from repotrial.sandbox._launch_server._processes import ProcessTable
 from repotrial.sandbox._levels._session import BubblewrapSandbox
-from repotrial.sandbox._model import CommandSpec, Level, ResourceLimits, SandboxSpec
+from repotrial.sandbox._model import CommandSpec, ResourceLimits, SandboxSpec
 from repotrial.sandbox._open import open_sandbox
 from repotrial.sandbox._resources._limits import measure_tree
 from repotrial.sandbox._resources._meters import Meter

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from decimal import Decimal
 
+from repotrial._core.words import OFFERED_LEVELS, RETIRED_LEVELS
 from repotrial.contract._lint._rule import Finding, rule
 from repotrial.contract._lint._subject import Subject
 
@@ -105,19 +106,18 @@ def limits_inconsistent(subject: Subject) -> Iterator[Finding]:
     """,
 )
 def weak_isolation(subject: Subject) -> Iterator[Finding]:
-    """The contract may run with little or no isolation.
+    """The contract names an isolation level that is not offered any more.
 
-    Why: at L1 the kernel's file rules are all that keeps agent and oracle apart, and at L0 nothing does; runs
-    at these levels are flagged.
+    Why: L1 and L0 had no namespaces; the contract runs at a stronger level now.
 
     Fix: ask for `L2` or more; the default is `L3`.
     """
     level = subject.contract.environment.isolation
-    if level in {"L0", "L1"}:
+    if level in RETIRED_LEVELS:
         yield Finding(
             field="environment.isolation",
-            message=f"expected L2, L3c or L3, found {level}",
-            hint="leave it out, unless the work cannot be done in a sandbox",
+            message=f"expected one of {', '.join(OFFERED_LEVELS)}, found {level}",
+            hint="leave it out",
         )
 
 

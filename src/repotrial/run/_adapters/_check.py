@@ -16,6 +16,7 @@ from repotrial.run._adapters._load import LoadedAdapter
 from repotrial.run._adapters._model import HostRecipe
 from repotrial.sandbox import (
     Account,
+    Capabilities,
     CommandResult,
     CommandSpec,
     InstallationSettings,
@@ -23,10 +24,10 @@ from repotrial.sandbox import (
     SandboxSpec,
     ScratchPlace,
     Store,
-    execute_doctor,
     find_identity,
     load_index_settings,
     open_sandbox,
+    probe_machine,
 )
 from repotrial.trace import Exited
 
@@ -34,7 +35,6 @@ __all__ = ["AgentCheck", "CheckedNeed", "check_agent"]
 
 _INDEX_SECONDS: Final = 120
 _PROBE_SECONDS: Final = 120
-_LEVELS: Final = (Level.L3, Level.L2)
 """Where the harness can serve a port inside."""
 _SYSTEM_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 
@@ -80,7 +80,7 @@ def check_agent(loaded: LoadedAdapter, settings: InstallationSettings) -> AgentC
 
 
 def _iter_needs(loaded: LoadedAdapter, settings: InstallationSettings) -> Iterator[CheckedNeed]:
-    level = next((found for found in _LEVELS if found in _list_levels()), None)
+    level = next(_iter_levels(), None)
     yield _describe_level(level)
     if isinstance(loaded.adapter.install, HostRecipe):
         found = "a program of the environment: whether it is there, the contract's environment decides"
@@ -110,8 +110,11 @@ def _iter_needs(loaded: LoadedAdapter, settings: InstallationSettings) -> Iterat
         yield _start(loaded, installed, settings, level)
 
 
-def _list_levels() -> list[Level]:
-    return [item.level for item in execute_doctor().levels if item.capabilities is not None]
+def _iter_levels() -> Iterator[Level]:
+    """Those with a network namespace, in which the gateway can listen; strongest first."""
+    for found in probe_machine():
+        if isinstance(found, Capabilities) and found.network == "namespace":
+            yield found.level
 
 
 def _describe_level(level: Level | None) -> CheckedNeed:

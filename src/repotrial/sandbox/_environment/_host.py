@@ -31,13 +31,13 @@ from repotrial.sandbox._environment._process import (
 from repotrial.sandbox._environment._tools import (
     HOME_LAYOUTS,
     SYSTEM_PATH,
-    SYSTEM_ROOTS,
     ToolRule,
     find_rule,
     parse_version_output,
 )
 from repotrial.sandbox._environment._versions import meets, parse_version
 from repotrial.sandbox._identity import Account, find_identity
+from repotrial.sandbox._model import SYSTEM_ROOTS
 from repotrial.trace import HostEnvironment, ObservedHost
 
 __all__ = [

@@ -6,13 +6,10 @@ import re
 
 import msgspec
 
-__all__ = ["HOME_LAYOUTS", "SYSTEM_PATH", "SYSTEM_ROOTS", "ToolRule", "find_rule", "parse_version_output"]
+__all__ = ["HOME_LAYOUTS", "SYSTEM_PATH", "ToolRule", "find_rule", "parse_version_output"]
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where programs of the system are, inside and outside."""
-
-SYSTEM_ROOTS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
-"""What every sandbox on the host's own files shows in any case."""
 
 HOME_LAYOUTS = (
     ".pyenv/versions/*",

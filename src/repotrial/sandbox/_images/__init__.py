@@ -3,7 +3,7 @@
 from repotrial.sandbox._images._blobs import ImageDigestError, ImageUnreadableError
 from repotrial.sandbox._images._layer import ImageCompressionError, ImageTooLargeError
 from repotrial.sandbox._images._limits import ImageLimits
-from repotrial.sandbox._images._manifest import ImageConfig, ImagePlatformError, machine_platform
+from repotrial.sandbox._images._manifest import ImageConfig, ImagePlatformError
 from repotrial.sandbox._images._open import ImageNotStoredError, UnpackedImage, import_image, open_image
 from repotrial.sandbox._images._rootfs import ImageMemberError
 
@@ -19,6 +19,5 @@ __all__ = [
     "ImageUnreadableError",
     "UnpackedImage",
     "import_image",
-    "machine_platform",
     "open_image",
 ]

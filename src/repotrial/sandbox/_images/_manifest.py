@@ -5,7 +5,6 @@ Foreign documents, so unknown fields pass; sizes and digests are those that ever
 
 from __future__ import annotations
 
-import platform
 from typing import Annotated, TypeVar
 
 import msgspec
@@ -22,17 +21,9 @@ __all__ = [
     "Manifest",
     "SelectedImage",
     "bare_platform",
-    "machine_platform",
     "select_image",
 ]
 
-_ARCHITECTURES = {
-    "x86_64": "amd64",
-    "aarch64": "arm64",
-    "armv7l": "arm",
-    "ppc64le": "ppc64le",
-    "s390x": "s390x",
-}
 _MAX_INDEX_DEPTH = 3
 _INDEX_TYPES = {
     "application/vnd.oci.image.index.v1+json",
@@ -115,12 +106,6 @@ class SelectedImage(msgspec.Struct, frozen=True, kw_only=True):
     """Of the indexes that led to it: a reference may name one of these."""
     manifest: Manifest
     config: ImageConfig
-
-
-def machine_platform() -> str:
-    """This machine in the words of image indexes: `linux/amd64`."""
-    machine = platform.machine()
-    return f"linux/{_ARCHITECTURES.get(machine, machine)}"
 
 
 def select_image(

@@ -19,10 +19,10 @@ from repotrial.sandbox._images._manifest import (
     ImageConfig,
     SelectedImage,
     bare_platform,
-    machine_platform,
     select_image,
 )
 from repotrial.sandbox._images._rootfs import RootFs
+from repotrial.sandbox._launch_server._syscalls import machine_platform
 
 __all__ = ["ImageNotStoredError", "UnpackedImage", "import_image", "open_image"]
 

@@ -12,6 +12,7 @@ import msgspec
 
 from repotrial._core.canonical import JsonValue
 from repotrial._core.errors import ContractError
+from repotrial._core.words import Level
 from repotrial.contract import LoadedContract
 from repotrial.sandbox._calls._supervisor import Sink
 from repotrial.sandbox._identity import Account, find_identity
@@ -33,15 +34,7 @@ from repotrial.sandbox._installation._setup_network import (
     verify_setup_network,
 )
 from repotrial.sandbox._installation._variables import Phase, verify_secrets
-from repotrial.sandbox._model import (
-    WORKSPACE,
-    Bind,
-    Capabilities,
-    CommandSpec,
-    Level,
-    ResourceLimits,
-    Stage,
-)
+from repotrial.sandbox._model import WORKSPACE, Bind, Capabilities, CommandSpec, ResourceLimits, Stage
 from repotrial.sandbox._workspace import (
     Base,
     BaseCache,

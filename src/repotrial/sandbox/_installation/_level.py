@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from repotrial._core.errors import MachineError
+from repotrial._core.words import Level
 from repotrial.contract import Contract
 from repotrial.sandbox._environment._host import HostToolsError, observe_host, verify_host
+from repotrial.sandbox._installation._needs import UnmetNeed, check_requirements
 from repotrial.sandbox._installation._premises import InstallationSettings
-from repotrial.sandbox._machine._needs import UnmetNeed, check_requirements
-from repotrial.sandbox._machine._probe import Finding, Missing, probe_machine
-from repotrial.sandbox._model import Capabilities, Level
-from repotrial.sandbox._open import LevelMissingError
-
-__all__ = ["check_machine", "choose_level"]
+from repotrial.sandbox._levels._back_end import LevelMissingError, Missing
+from repotrial.sandbox._model import Capabilities
+from repotrial.sandbox._open import find_back_end, probe_machine
 
 
 def check_machine(
@@ -66,12 +65,14 @@ def choose_level(contract: Contract, level: Level | None) -> Capabilities:
         level: The one that is wanted; the strongest unless told.
 
     Raises:
+        LevelRetiredError: the level is not offered any more.
         LevelMissingError: the machine does not reach it, or it is not enough.
     """
-    findings = [finding for finding in probe_machine() if level in {None, finding.level}]
+    findings = probe_machine() if level is None else (find_back_end(level).probe(),)
     reached = [finding for finding in findings if isinstance(finding, Capabilities)]
     if not reached:
-        raise _build_missing(findings, level)
+        missing = [finding for finding in findings if isinstance(finding, Missing)]
+        raise _build_missing(missing, level)
     # Strongest first: if that is not enough, nothing is.
     needs = check_requirements(reached[0], contract.environment, contract.policy, contract.limits)
     if needs:
@@ -79,14 +80,11 @@ def choose_level(contract: Contract, level: Level | None) -> Capabilities:
     return reached[0]
 
 
-def _build_missing(findings: Sequence[Finding], level: Level | None) -> LevelMissingError:
-    missing = [finding for finding in findings if isinstance(finding, Missing)]
-    wanted = "a sandbox" if level is None else level.value
-    if not missing:
-        return LevelMissingError(f"{wanted}: this machine opens no sandboxes of that level")
-    reasons = "; ".join(f"{finding.level.value}: {finding.reason}" for finding in missing)
+def _build_missing(missing: Sequence[Missing], level: Level | None) -> LevelMissingError:
+    reasons = "; ".join(f"{finding.level}: {finding.reason}" for finding in missing)
     return LevelMissingError(
-        f"expected {wanted}, found {reasons}", hint="; ".join(dict.fromkeys(item.remedy for item in missing))
+        f"expected {level or 'a sandbox'}, found {reasons}",
+        hint="; ".join(dict.fromkeys(item.remedy for item in missing)),
     )
 
 

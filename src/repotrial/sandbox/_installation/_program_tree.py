@@ -17,6 +17,7 @@ import orjson
 from repotrial._core.canonical import canonical_digest
 from repotrial._core.digest import Digest, digest_bytes, digest_file
 from repotrial._core.errors import MachineError
+from repotrial._core.words import Level
 from repotrial.sandbox._environment._host import HostTool
 from repotrial.sandbox._environment._node_env import ask_registry, execute_npm, find_npm, verify_node_lock
 from repotrial.sandbox._environment._packages import IndexSettings
@@ -26,7 +27,7 @@ from repotrial.sandbox._environment._store import Facts, Kind, Store, StoreEntry
 from repotrial.sandbox._environment._tools import SYSTEM_PATH
 from repotrial.sandbox._identity import find_identity
 from repotrial.sandbox._installation._output import describe_end, render_tail
-from repotrial.sandbox._model import WORKSPACE, CommandSpec, HostRoot, Level, ResourceLimits, SandboxSpec
+from repotrial.sandbox._model import WORKSPACE, CommandSpec, HostRoot, ResourceLimits, SandboxSpec
 from repotrial.sandbox._open import open_sandbox
 from repotrial.trace import Exited
 

@@ -27,7 +27,11 @@ __all__ = [
     "UnsupportedMachineError",
     "build_numbers",
     "find_machine",
+    "machine_platform",
 ]
+
+_ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
+"""In the words of image indexes; the others have the same name there."""
 
 Machine: TypeAlias = Literal["x86_64", "aarch64"]
 """Architectures with a table; spelled as the kernel spells them."""
@@ -152,3 +156,9 @@ def find_machine() -> Machine:
 def build_numbers(machine: Machine) -> Mapping[str, int]:
     """The number of each call that the architecture has."""
     return MappingProxyType(load_numbers(machine))
+
+
+def machine_platform() -> str:
+    """This machine in the words of image indexes: `linux/amd64`."""
+    machine = os.uname().machine
+    return f"linux/{_ARCHITECTURES.get(machine, machine)}"

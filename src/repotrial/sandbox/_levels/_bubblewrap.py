@@ -17,6 +17,7 @@ import msgspec
 from repotrial.sandbox._launch_server._start import STAGING, data_slot
 from repotrial.sandbox._levels._orders import Overlay, Tree
 from repotrial.sandbox._model import (
+    SYSTEM_ROOTS,
     WORKSPACE,
     Bind,
     DirectoryRoot,
@@ -36,7 +37,6 @@ _MEGABYTE: Final = 1024**2
 _SMALL_BYTES: Final = 16 * _MEGABYTE
 _OWN: Final = frozenset({"dev", "proc", "run", "sys", "tmp", PurePosixPath(WORKSPACE).name})
 """Top-level entries that a sandbox has of its own."""
-_HOST_PATHS: Final = ("/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "/usr")
 _SETTINGS: Final = (
     *("/etc/alternatives", "/etc/fonts", "/etc/ld.so.cache", "/etc/localtime", "/etc/mime.types"),
     *("/etc/pki", "/etc/ssl"),
@@ -126,7 +126,7 @@ class _Builder:
     def _show_root(self) -> list[str]:
         match self._spec.root:
             case HostRoot():
-                paths = (*_HOST_PATHS, *_SETTINGS)
+                paths = (*SYSTEM_ROOTS, *_SETTINGS)
                 shown = (_show_path(Path(path), source=path, target=path) for path in paths)
                 return [*itertools.chain.from_iterable(shown)]
             case DirectoryRoot(path=path):

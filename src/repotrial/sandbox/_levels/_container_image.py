@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from repotrial._core.digest import digest_bytes
-from repotrial.sandbox._images import machine_platform
+from repotrial.sandbox._launch_server._syscalls import machine_platform
 from repotrial.sandbox._levels._docker_api import EngineClient, EngineError
 
 __all__ = ["load_root_image"]

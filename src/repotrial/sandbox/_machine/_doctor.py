@@ -7,9 +7,12 @@ from typing import Final
 
 import msgspec
 
+from repotrial._core.words import Level
 from repotrial.sandbox._identity import IdentityError, find_identity
-from repotrial.sandbox._machine._probe import Missing, Survey, survey_machine
-from repotrial.sandbox._model import Capabilities, Level
+from repotrial.sandbox._levels._back_end import Missing
+from repotrial.sandbox._machine._probe import Survey, survey_machine
+from repotrial.sandbox._model import Capabilities
+from repotrial.sandbox._open import find_back_end
 
 __all__ = ["DoctorLevel", "DoctorReport", "Improvement", "build_doctor_report", "execute_doctor"]
 
@@ -17,14 +20,6 @@ _DELEGATE: Final = (
     "give the harness a control group of its own: systemd-run --user --scope -p Delegate=yes repotrial …"
     " (as root: without --user); on control groups of the first version: run it as root"
 )
-_CAUTIONS: Final = {
-    Level.L1: (
-        "for code that is trusted: no namespaces; names of the host's files and modes of files of the same"
-        " user are open, rights cannot be taken from running programs, and no sockets at all can be made"
-    ),
-    Level.L0: "no isolation: only on explicit wish, and nothing measured there can be compared",
-    Level.L3C: "a stage change or a timeout ends everything in the container; refused calls are not seen",
-}
 
 
 class DoctorLevel(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,8 +51,6 @@ class DoctorReport(msgspec.Struct, frozen=True, kw_only=True):
     levels: tuple[DoctorLevel, ...]
     improvements: tuple[Improvement, ...]
     bubblewrap_version: str | None
-    landlock_abi: int
-    """Zero where the kernel has no Landlock."""
     sandbox_uid: int | None
     """Who programs in sandboxes are on the host; null if there is nobody."""
     is_root: bool
@@ -75,13 +68,12 @@ def execute_doctor() -> DoctorReport:
 def build_doctor_report(survey: Survey, *, sandbox_uid: int | None, is_root: bool) -> DoctorReport:
     """The report on what was found out."""
     levels = [_build_level(finding) for finding in survey.findings]
-    available = [level.level for level in levels if level.is_available and level.level is not Level.L0]
+    available = [level.level for level in levels if level.is_available]
     return DoctorReport(
         best=available[0] if available else None,
         levels=tuple(levels),
         improvements=tuple(_find_improvements(survey)),
         bubblewrap_version=".".join(map(str, survey.version)) or None,
-        landlock_abi=survey.landlock_abi,
         sandbox_uid=sandbox_uid,
         is_root=is_root,
     )
@@ -89,22 +81,13 @@ def build_doctor_report(survey: Survey, *, sandbox_uid: int | None, is_root: boo
 
 def _build_level(finding: Capabilities | Missing) -> DoctorLevel:
     if isinstance(finding, Capabilities):
-        caution = _CAUTIONS.get(finding.level, "")
+        caution = find_back_end(finding.level).caution
         return DoctorLevel(level=finding.level, is_available=True, capabilities=finding, caution=caution)
     return DoctorLevel(level=finding.level, is_available=False, reason=finding.reason, remedy=finding.remedy)
 
 
 def _find_improvements(survey: Survey) -> list[Improvement]:
     found = []
-    reached = {finding.level for finding in survey.findings if isinstance(finding, Capabilities)}
-    if reached and not reached & {Level.L3, Level.L3C, Level.L2}:
-        found.append(
-            Improvement(
-                what="isolation",
-                found=_CAUTIONS[Level.L1 if Level.L1 in reached else Level.L0],
-                remedy=next((f.remedy for f in survey.findings if isinstance(f, Missing)), ""),
-            )
-        )
     missing = [duty for duty in ("memory", "pids", "cpu", "freezer") if duty not in survey.site.homes]
     if missing:
         found.append(
@@ -114,7 +97,8 @@ def _find_improvements(survey: Survey) -> list[Improvement]:
                 remedy=_DELEGATE,
             )
         )
-    if any(engine.capabilities.syscall_audit == "static" for engine in survey.engines):
+    reached = [finding for finding in survey.findings if isinstance(finding, Capabilities)]
+    if any(found.syscall_audit == "static" and found.network == "namespace" for found in reached):
         found.append(
             Improvement(
                 what="syscall supervisor",

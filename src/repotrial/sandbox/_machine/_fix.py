@@ -15,7 +15,6 @@ from repotrial._core.errors import MachineError
 from repotrial.sandbox._environment._process import execute_program
 from repotrial.sandbox._environment._tools import SYSTEM_PATH
 from repotrial.sandbox._machine._doctor import DoctorReport, execute_doctor
-from repotrial.sandbox._machine._probe import survey_machine
 
 __all__ = ["DoctorFix", "FixAction", "FixOutcome", "execute_doctor_fix", "install_bubblewrap"]
 
@@ -82,8 +81,6 @@ def execute_doctor_fix(variables: Mapping[str, str]) -> DoctorFix:
         variables: The operator's environment; only its proxies are handed on.
     """
     action = install_bubblewrap(variables, is_root=not os.geteuid())
-    if action.outcome == "installed":
-        survey_machine.cache_clear()
     return DoctorFix(actions=(action,), report=execute_doctor())
 
 

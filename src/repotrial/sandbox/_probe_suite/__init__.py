@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from repotrial.sandbox._probe_suite._attempts import ATTEMPTS, PROMISES
+from repotrial.sandbox._probe_suite._attempts import ATTEMPTS
 from repotrial.sandbox._probe_suite._calls import CALLS, CallProgram
 from repotrial.sandbox._probe_suite._model import Attempt, AttemptResult, ProbeReport
 from repotrial.sandbox._probe_suite._run import (
@@ -17,7 +17,6 @@ __all__ = [
     "ATTEMPTS",
     "CALLS",
     "NEIGHBOR_PORT",
-    "PROMISES",
     "Attempt",
     "AttemptResult",
     "CallProgram",

@@ -1,31 +1,17 @@
-"""All attempts, and what each isolation level promises about them."""
+"""All attempts."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from repotrial.sandbox._model import Level
+from repotrial.sandbox._levels._back_end import Layer
 from repotrial.sandbox._probe_suite._calls import CALLS
-from repotrial.sandbox._probe_suite._model import Attempt, Evidence, Layer
+from repotrial.sandbox._probe_suite._model import Attempt, Evidence
 from repotrial.sandbox._probe_suite._power import BOUNDS, PRIVILEGES, WORKSPACE
 from repotrial.sandbox._probe_suite._reach import FILES, NETWORK, PROC, PROCESSES
 
-__all__ = ["ATTEMPTS", "PLANTED", "PROMISES"]
-
 PLANTED: Final = ("/usr/bin/planted", "/etc/planted", "/planted", "/dev/planted")
 """Files that appear on the host if an attempt succeeds."""
-
-_ALL: Final[frozenset[Layer]] = frozenset(
-    {"mounts", "processes", "network", "privileges", "descriptors", "workspace", "system-calls"}
-)
-PROMISES: Final[dict[Level, frozenset[Layer]]] = {
-    Level.L3: _ALL,
-    Level.L3C: _ALL,
-    Level.L2: _ALL,
-    Level.L1: frozenset({"privileges", "system-calls"}),
-}
-"""Which layers each level has; L0 has none, and attempts would do harm there. A container's filter is its
-engine's, yet it has to refuse the same."""
 
 _EVIDENCE: Final[dict[str, Evidence]] = {
     "move-a-file-into-etc": "planted-file",

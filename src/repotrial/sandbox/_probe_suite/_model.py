@@ -6,14 +6,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from repotrial.sandbox._model import Level
-
-__all__ = ["Attempt", "AttemptResult", "Evidence", "Layer", "ProbeReport", "Verdict"]
-
-Layer: TypeAlias = Literal[
-    "mounts", "processes", "network", "privileges", "descriptors", "workspace", "system-calls"
-]
-"""What has to stop an attempt."""
+from repotrial._core.words import Level
+from repotrial.sandbox._levels._back_end import Layer
 
 Evidence: TypeAlias = Literal["kernel", "connection", "datagram", "planted-file", "owner"]
 """How a success shows: in what the kernel said to a program of ours, which has no reason to lie (`kernel`);

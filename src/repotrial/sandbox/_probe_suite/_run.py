@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Final
 
 from repotrial._core.errors import MachineError
+from repotrial._core.words import Level
 from repotrial.sandbox._identity import find_identity
 from repotrial.sandbox._launch_server._syscalls import build_numbers, find_machine
-from repotrial.sandbox._model import CommandSpec, Level, Sandbox, SandboxSpec
-from repotrial.sandbox._open import UnsandboxedError, open_sandbox
-from repotrial.sandbox._probe_suite._attempts import ATTEMPTS, PLANTED, PROMISES
+from repotrial.sandbox._levels._back_end import BackEnd, Layer
+from repotrial.sandbox._model import Capabilities, CommandSpec, Sandbox, SandboxSpec
+from repotrial.sandbox._open import find_back_end, open_sandbox
+from repotrial.sandbox._probe_suite._attempts import ATTEMPTS, PLANTED
 from repotrial.sandbox._probe_suite._frame import FRAME
 from repotrial.sandbox._probe_suite._model import Attempt, AttemptResult, Evidence, ProbeReport, Verdict
 from repotrial.sandbox._probe_suite._scene import NEIGHBOR_PORT, Scene, open_scene
@@ -26,7 +28,6 @@ __all__ = ["ProbeProgramError", "build_probe_argv", "execute_probe", "parse_outc
 _PYTHON: Final = "/usr/bin/python3"
 _SECONDS: Final = 600
 _PREFIX_BYTES: Final = 1024**2
-_WITH_LISTENER: Final = frozenset({Level.L3, Level.L2})
 
 
 class ProbeProgramError(MachineError):
@@ -41,11 +42,10 @@ def execute_probe(level: Level) -> ProbeReport:
 
     Raises:
         LevelMissingError: This machine does not reach the level.
-        UnsandboxedError: Level L0, where there is nothing to hold.
+        LevelRetiredError: The level is not offered any more.
         ProbeProgramError: The attempts could not be made.
     """
-    if level not in PROMISES:
-        raise UnsandboxedError(f"expected a level with isolation to try, found {level.value}")
+    back_end = find_back_end(level)
     if shutil.which(_PYTHON) is None:
         raise ProbeProgramError(f"expected {_PYTHON} for the attempts, found none")
     identity = find_identity()
@@ -56,7 +56,7 @@ def execute_probe(level: Level) -> ProbeReport:
             if not os.geteuid():
                 os.chown(directory, identity.uid, identity.gid)
         with (
-            _open_neighbor(elsewhere, level),
+            _open_neighbor(elsewhere, back_end),
             open_sandbox(SandboxSpec(workspace=workspace), level=level) as sandbox,
         ):
             outcomes = _make_attempts(sandbox, scene.facts)
@@ -65,7 +65,7 @@ def execute_probe(level: Level) -> ProbeReport:
         level=level,
         harness_uid=os.geteuid(),
         sandbox_uid=identity.uid,
-        results=tuple(_judge(attempt, level, outcomes, seen) for attempt in ATTEMPTS),
+        results=tuple(_judge(attempt, back_end.promises, outcomes, seen) for attempt in ATTEMPTS),
     )
 
 
@@ -83,12 +83,13 @@ def parse_outcomes(output: bytes) -> dict[str, tuple[str, str]]:
 
 
 @contextlib.contextmanager
-def _open_neighbor(workspace: Path, level: Level) -> Iterator[None]:
+def _open_neighbor(workspace: Path, back_end: BackEnd) -> Iterator[None]:
     """Another sandbox with a service, where the level has networks of their own."""
-    if level not in _WITH_LISTENER:
+    found = back_end.probe()
+    if not isinstance(found, Capabilities) or found.network != "namespace":
         yield
         return
-    with open_sandbox(SandboxSpec(workspace=workspace, listener_port=NEIGHBOR_PORT), level=level):
+    with open_sandbox(SandboxSpec(workspace=workspace, listener_port=NEIGHBOR_PORT), level=back_end.level):
         yield
 
 
@@ -115,14 +116,14 @@ def _look_outside(scene: Scene, workspace: Path) -> frozenset[Evidence]:
 
 def _judge(
     attempt: Attempt,
-    level: Level,
+    promises: frozenset[Layer],
     outcomes: Mapping[str, tuple[str, str]],
     seen: frozenset[Evidence],
 ) -> AttemptResult:
     outcome, said = outcomes.get(attempt.name, ("broken", "it was not made"))
     if attempt.evidence in seen:
         outcome, said = "escaped", f"seen outside: {attempt.evidence}"
-    is_promised = attempt.layer in PROMISES[level]
+    is_promised = attempt.layer in promises
     verdict: Verdict
     match outcome:
         case "stopped":

@@ -16,7 +16,7 @@ import msgspec
 
 import repotrial
 from repotrial.sandbox._label import build_label
-from repotrial.sandbox._workspace import remove_tree
+from repotrial.sandbox._resources._remove_tree import remove_tree
 
 __all__ = ["NEIGHBOR_PORT", "Scene", "open_scene"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from repotrial.sandbox._resources._remove_tree import remove_tree
 from repotrial.sandbox._workspace._base import (
     Base,
     BaseLabel,
@@ -37,7 +38,6 @@ from repotrial.sandbox._workspace._overlay import OverlayWorkspace, hide_base, t
 from repotrial.sandbox._workspace._place import WorkspacePlace, reap_workspaces
 from repotrial.sandbox._workspace._prepare import BaseMismatchError, BaseNotSealedError, FileOrderError
 from repotrial.sandbox._workspace._reader import Contents, TreeReader, WorkspaceUnreadableError
-from repotrial.sandbox._workspace._remove import remove_tree
 from repotrial.sandbox._workspace._restore import Restoration
 from repotrial.sandbox._workspace._setup_record import (
     SetupAttempt,

@@ -30,6 +30,7 @@ from repotrial._core.digest import Digest
 from repotrial._core.errors import MachineError, UsageError
 from repotrial._core.files import sync_directory, write_atomic
 from repotrial.sandbox._identity import Account
+from repotrial.sandbox._resources._remove_tree import remove_tree
 from repotrial.sandbox._workspace._base import (
     UNBOUNDED,
     Base,
@@ -39,7 +40,6 @@ from repotrial.sandbox._workspace._base import (
     Setup,
 )
 from repotrial.sandbox._workspace._prepare import make_entry
-from repotrial.sandbox._workspace._remove import remove_tree
 from repotrial.sandbox._workspace._setup_record import load_setup_record
 from repotrial.sandbox._workspace._summary import build_fingerprint
 from repotrial.source import DEFAULT_OPTIONS, SourceOptions

@@ -16,9 +16,9 @@ from pathlib import Path
 from repotrial._core.absence import NotComputable
 from repotrial.sandbox._identity import Account
 from repotrial.sandbox._model import OverlayMount
+from repotrial.sandbox._resources._remove_tree import remove_tree
 from repotrial.sandbox._workspace import _mount_child
 from repotrial.sandbox._workspace._copying import give_tree
-from repotrial.sandbox._workspace._remove import remove_tree
 
 __all__ = ["OverlayMount", "build_overlay_argv", "execute_in_overlay", "probe_overlay"]
 

@@ -19,8 +19,8 @@ import time
 from pathlib import Path
 
 from repotrial.sandbox._identity import Account
+from repotrial.sandbox._resources._remove_tree import clear_tree, remove_tree
 from repotrial.sandbox._workspace._contents import ContentStore, WorkspaceUnusableError
-from repotrial.sandbox._workspace._remove import clear_tree, remove_tree
 
 __all__ = ["WorkspacePlace", "WorkspaceUnusableError", "reap_workspaces"]
 

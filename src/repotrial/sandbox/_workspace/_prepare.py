@@ -14,6 +14,7 @@ from repotrial._core.digest import Digest
 from repotrial._core.errors import ContractError
 from repotrial._core.files import write_atomic
 from repotrial.sandbox._identity import Account
+from repotrial.sandbox._resources._remove_tree import remove_tree
 from repotrial.sandbox._workspace._base import (
     UNBOUNDED,
     BaseLabel,
@@ -25,7 +26,6 @@ from repotrial.sandbox._workspace._base import (
 )
 from repotrial.sandbox._workspace._copying import copy_tree, give_tree
 from repotrial.sandbox._workspace._reader import TreeReader
-from repotrial.sandbox._workspace._remove import remove_tree
 from repotrial.sandbox._workspace._setup_record import build_product_digest, write_setup_record
 from repotrial.sandbox._workspace._summary import build_fingerprint, summarize_tree
 from repotrial.source import (

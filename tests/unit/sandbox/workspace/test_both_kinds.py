@@ -18,8 +18,8 @@ from repotrial.sandbox import (
     Workspace,
     build_change,
 )
+from repotrial.sandbox._resources._remove_tree import remove_tree
 from repotrial.sandbox._workspace._copying import copy_tree
-from repotrial.sandbox._workspace._remove import remove_tree
 from repotrial.source import apply_patch
 from repotrial.trace import (
     BinaryContent,

@@ -1,4 +1,4 @@
-"""Whether a container engine does here what level L3c promises, found out by a container.
+"""Level L3c, by a container engine; what it does here is found out by a container.
 
 The trial needs no image from anywhere: its root is empty but for links, and the host's own programs are
 mounted into it.
@@ -6,29 +6,31 @@ mounted into it.
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from repotrial._core.errors import MachineError, RepoTrialError
-from repotrial.sandbox._environment._tools import SYSTEM_ROOTS
+from repotrial._core.words import Level
+from repotrial.sandbox._calls._supervisor import Sink
+from repotrial.sandbox._identity import find_identity
+from repotrial.sandbox._levels._back_end import EVERY_LAYER, BackEnd, Finding, LevelMissingError, Missing
 from repotrial.sandbox._levels._container import ContainerEngine, ContainerSandbox, reap_containers
 from repotrial.sandbox._levels._container_plan import EngineHabits
 from repotrial.sandbox._levels._docker_api import EngineClient, EngineInfo
-from repotrial.sandbox._machine._finding import Missing
+from repotrial.sandbox._levels._trial import open_trial_place
 from repotrial.sandbox._model import (
+    SYSTEM_ROOTS,
     Bind,
     Capabilities,
     CommandSpec,
     DirectoryRoot,
-    Level,
+    HostRoot,
     SandboxSpec,
 )
 from repotrial.sandbox._resources._cgroups import CgroupVersion
 from repotrial.trace import Exited
-
-__all__ = ["probe_engines"]
 
 _SECONDS: Final = 60
 _INSTALL: Final = (
@@ -61,22 +63,41 @@ class _TrialError(MachineError):
     """Something in a trial container was not as it must be; never leaves this module."""
 
 
-def probe_engines(sockets: Sequence[Path], workspace: Path) -> ContainerEngine | Missing:
+@functools.cache
+def find_engine(socket: Path | None = None) -> ContainerEngine | Missing:
     """The engine that listens, if it keeps its promises.
 
     Args:
-        sockets: Where to look; nothing for the usual places.
-        workspace: An empty place that belongs to whoever programs inside are.
+        socket: Where an engine listens; by default the usual places are tried.
     """
-    places = [path for path in sockets or _list_usual_sockets() if path.is_socket()]
-    reason = "no container engine listens at " + ", ".join(map(str, sockets or _list_usual_sockets()))
+    usual = _list_usual_sockets() if socket is None else (socket,)
+    places = [path for path in usual if path.is_socket()]
     if not places:
+        reason = "no container engine listens at " + ", ".join(map(str, usual))
         return Missing(level=Level.L3C, reason=reason, remedy=_INSTALL)
     # The first that listens is the one that the operator uses: another is not tried in its place.
     try:
-        return _try_engine(EngineClient(places[0]), workspace)
+        with open_trial_place(find_identity()) as spec:
+            return _try_engine(EngineClient(places[0]), spec.workspace)
     except RepoTrialError as error:
         return Missing(level=Level.L3C, reason=f"{places[0]}: {error.message}", remedy=error.hint or _ENGINE)
+
+
+def open_container(spec: SandboxSpec, engine: ContainerEngine | Missing) -> ContainerSandbox:
+    """Open a sandbox through this engine.
+
+    Raises:
+        LevelMissingError: There is no engine, or the specification has no image.
+        SandboxStartError: The engine refused something.
+    """
+    if isinstance(engine, Missing):
+        raise LevelMissingError(f"{engine.level}: {engine.reason}", hint=engine.remedy)
+    if isinstance(spec.root, HostRoot):
+        raise LevelMissingError(
+            f"{Level.L3C}: expected an image, found the machine's own files, which a container cannot run on",
+            hint="Pin an image by its digest in the contract (`environment.image`).",
+        )
+    return ContainerSandbox(spec, engine)
 
 
 def _list_usual_sockets() -> tuple[Path, ...]:
@@ -151,3 +172,23 @@ def _show_host(root: Path) -> tuple[Bind, ...]:
             target.mkdir()
             binds.append(Bind(source=path, target=str(path)))
     return tuple(binds)
+
+
+def _probe() -> Finding:
+    engine = find_engine()
+    return engine if isinstance(engine, Missing) else engine.capabilities
+
+
+def _open(spec: SandboxSpec, _sink: Sink | None) -> ContainerSandbox:
+    return open_container(spec, find_engine())
+
+
+BACK_ENDS: Final = (
+    BackEnd(
+        level=Level.L3C,
+        probe=_probe,
+        open=_open,
+        promises=EVERY_LAYER,
+        caution="a stage change or a timeout ends everything in the container; refused calls are not seen",
+    ),
+)

@@ -6,9 +6,10 @@ from typing import Final
 
 import msgspec
 
+from repotrial._core.words import Level
 from repotrial.contract import Environment, Limits, Policy
 from repotrial.sandbox._calls._seccomp import SyscallGrantError, verify_grants
-from repotrial.sandbox._model import Capabilities, Level
+from repotrial.sandbox._model import Capabilities
 
 __all__ = ["UnmetNeed", "check_requirements"]
 
@@ -34,24 +35,23 @@ def check_requirements(
         *_check_level(capabilities, environment),
         *_check_image(capabilities, environment),
         *_check_system_calls(environment),
-        *_check_network(capabilities, policy),
         *_check_stages(capabilities, policy),
         *_check_limits(capabilities, limits),
     ]
 
 
 def _check_level(capabilities: Capabilities, environment: Environment) -> list[UnmetNeed]:
-    needed = Level(environment.isolation)
+    needed = environment.isolation
     if _ORDER.index(capabilities.level) <= _ORDER.index(needed):
         return []
-    reason = f"needs isolation {needed.value} or stronger, found {capabilities.level.value}"
+    reason = f"needs isolation {needed} or stronger, found {capabilities.level}"
     return [UnmetNeed(field="environment.isolation", reason=reason, remedy=_DOCTOR)]
 
 
 def _check_image(capabilities: Capabilities, environment: Environment) -> list[UnmetNeed]:
     if environment.image == "host" or capabilities.has_images:
         return []
-    reason = f"needs an image, and level {capabilities.level.value} runs on the machine's own files only"
+    reason = f"needs an image, and level {capabilities.level} runs on the machine's own files only"
     return [UnmetNeed(field="environment.image", reason=reason, remedy=_DOCTOR)]
 
 
@@ -63,24 +63,16 @@ def _check_system_calls(environment: Environment) -> list[UnmetNeed]:
     return []
 
 
-def _check_network(capabilities: Capabilities, policy: Policy) -> list[UnmetNeed]:
-    if capabilities.network != "open":
-        return []
-    asked = "none" if policy.network == "none" else "only what it lists"
-    reason = f"wants the network to be {asked}, and level {capabilities.level.value} leaves it open"
-    return [UnmetNeed(field="policy.network", reason=reason, remedy=_DOCTOR)]
-
-
 def _check_stages(capabilities: Capabilities, policy: Policy) -> list[UnmetNeed]:
     if capabilities.has_stages:
         return []
     needs = []
     if policy.stages != "single":
-        reason = f"level {capabilities.level.value} cannot change privileges while programs run"
+        reason = f"level {capabilities.level} cannot change privileges while programs run"
         remedy = f'{_DOCTOR}; or set stages = "single"'
         needs.append(UnmetNeed(field="policy.stages", reason=reason, remedy=remedy))
     if policy.test_tools:
-        reason = f"level {capabilities.level.value} cannot mask programs"
+        reason = f"level {capabilities.level} cannot mask programs"
         needs.append(UnmetNeed(field="policy.test_tools", reason=reason, remedy=_DOCTOR))
     return needs
 

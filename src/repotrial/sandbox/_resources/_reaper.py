@@ -8,6 +8,7 @@ own (`reap_workspaces`), which knows where they are.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import stat
@@ -16,9 +17,15 @@ from pathlib import Path
 
 from repotrial.sandbox._label import parse_label
 from repotrial.sandbox._resources._cgroups import CgroupSite, find_cgroup_site, reap_cgroups
-from repotrial.sandbox._workspace import remove_tree
+from repotrial.sandbox._resources._remove_tree import remove_tree
 
-__all__ = ["reap_leftovers"]
+
+@functools.cache
+def load_site() -> CgroupSite:
+    """Where control groups can be made; leftovers of the dead go first."""
+    site = find_cgroup_site()
+    reap_leftovers(site)
+    return site
 
 
 def reap_leftovers(site: CgroupSite | None = None) -> list[Path]:

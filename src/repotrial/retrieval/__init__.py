@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from repotrial.retrieval._associate import AssociationScope, MeasureAssociation
 from repotrial.retrieval._attempts import LeftOutAttempt
-from repotrial.retrieval._batch import measure_lists
 from repotrial.retrieval._compare import (
     ComparisonCoverage,
     ComparisonOptions,
@@ -35,7 +34,7 @@ from repotrial.retrieval._evaluate import (
     find_event_files,
 )
 from repotrial.retrieval._match import Delta, MatchedComparison, MatchedTask, Mismatch
-from repotrial.retrieval._measures import CUTOFFS, MEASURES, Measure, Ranking, rank
+from repotrial.retrieval._measures import CUTOFFS, PORTION, measure_lists
 from repotrial.retrieval._metrics import TaskMetrics
 from repotrial.retrieval._normalize import (
     NormalizationOptions,
@@ -62,7 +61,7 @@ from repotrial.retrieval._report import (
 )
 from repotrial.retrieval._schemas import build_retrieval_schemas
 from repotrial.retrieval._seeds import StatisticsOptions
-from repotrial.retrieval._stages import measure_task
+from repotrial.retrieval._stages import measure_tasks
 from repotrial.retrieval._study import (
     Artefact,
     MixedRankingError,
@@ -84,8 +83,8 @@ __all__ = [
     "AGGREGATE",
     "CUTOFFS",
     "EVENTS",
-    "MEASURES",
     "OUTCOMES",
+    "PORTION",
     "SUMMARY",
     "Artefact",
     "AssociationScope",
@@ -113,7 +112,6 @@ __all__ = [
     "LineRange",
     "MatchedComparison",
     "MatchedTask",
-    "Measure",
     "MeasureAssociation",
     "MetricsUnreadableError",
     "Mismatch",
@@ -126,7 +124,6 @@ __all__ = [
     "OutputExistsError",
     "Progress",
     "Provenance",
-    "Ranking",
     "RankingRule",
     "ReadDocument",
     "RetrievalComparison",
@@ -161,10 +158,9 @@ __all__ = [
     "load_retrieval_tools",
     "load_study",
     "measure_lists",
-    "measure_task",
+    "measure_tasks",
     "normalize_as_reference",
     "normalize_path",
     "normalize_run",
-    "rank",
     "read_document",
 ]

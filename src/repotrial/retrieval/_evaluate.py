@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -11,25 +12,11 @@ import msgspec
 from repotrial._core.errors import EvidenceError, UsageError
 from repotrial._core.files import write_atomic
 from repotrial.retrieval._attempts import LeftOutAttempt
+from repotrial.retrieval._measures import PORTION
 from repotrial.retrieval._metrics import ErrorTaxonomy, TaskMetrics
-from repotrial.retrieval._reading import RankingRule, read_document
-from repotrial.retrieval._stages import measure_task
+from repotrial.retrieval._reading import RankingRule, ReadDocument, read_document
+from repotrial.retrieval._stages import measure_tasks
 from repotrial.retrieval._summary import RunSummary, build_summary
-
-__all__ = [
-    "AGGREGATE",
-    "EVENTS",
-    "EVENTS_SUFFIX",
-    "METRICS_SUFFIX",
-    "SUMMARY",
-    "EvaluatedTask",
-    "Evaluation",
-    "EvaluationOptions",
-    "OutputExistsError",
-    "evaluate",
-    "find_event_files",
-    "write_new",
-]
 
 EVENTS: Final = "retrieval_events"
 AGGREGATE: Final = "retrieval_events_aggregate"
@@ -83,7 +70,7 @@ def find_event_files(directory: Path) -> tuple[Path, ...]:
 def evaluate(
     files: Iterable[tuple[Path, Path]], summary_path: Path | None, options: EvaluationOptions
 ) -> Evaluation:
-    """Measure every document and summarize; one document is in memory at a time.
+    """Measure every document and summarize; a portion of the documents is in memory at a time.
 
     Args:
         files: Each document with the directory that its metrics go to.
@@ -116,17 +103,31 @@ def evaluate(
 def _iter_measured(
     files: Iterable[tuple[Path, Path]], options: EvaluationOptions, *, is_written: bool
 ) -> Iterator[tuple[EvaluatedTask, TaskMetrics | None]]:
-    for source, directory in files:
-        try:
-            document = read_document(source.read_bytes(), rule=options.rule)
-        except (EvidenceError, OSError) as error:
-            yield EvaluatedTask(source=source, target=None, problem=f"{source}: {error}"), None
-            continue
-        metrics = measure_task(document, generated_at=options.generated_at, is_extended=options.is_extended)
-        target = directory / source.name.replace(EVENTS_SUFFIX, METRICS_SUFFIX)
-        if is_written:
-            write_new(target, metrics)
-        yield EvaluatedTask(source=source, target=target), metrics
+    left = iter(files)
+    while portion := tuple(islice(left, PORTION)):
+        read = [_read(source, options.rule) for source, _ in portion]
+        measured = measure_tasks(
+            [document for document in read if isinstance(document, ReadDocument)],
+            generated_at=options.generated_at,
+            is_extended=options.is_extended,
+        )
+        for (source, directory), document in zip(portion, read, strict=True):
+            if isinstance(document, str):
+                yield EvaluatedTask(source=source, target=None, problem=document), None
+                continue
+            metrics = next(measured)
+            target = directory / source.name.replace(EVENTS_SUFFIX, METRICS_SUFFIX)
+            if is_written:
+                write_new(target, metrics)
+            yield EvaluatedTask(source=source, target=target), metrics
+
+
+def _read(source: Path, rule: RankingRule) -> ReadDocument | str:
+    """A document, or why it cannot be read."""
+    try:
+        return read_document(source.read_bytes(), rule=rule)
+    except (EvidenceError, OSError) as error:
+        return f"{source}: {error}"
 
 
 def _slim(metrics: TaskMetrics) -> TaskMetrics:

@@ -1,116 +1,81 @@
-"""Measures of a ranked list of files against a set of relevant ones (R10).
+"""Measures of ranked lists of files against sets of relevant ones (R10), for many lists at once.
 
-Everything follows from the ranks at which relevant files stand: one pass over the list serves all measures.
-Values are exact floats; whoever writes a document rounds them.
+Everything follows from the ranks at which relevant files stand. Values are exact; documents round them.
+
+- precision@K = hits among the first K / K, also if fewer than K were retrieved.
+- recall@K = hits among the first K / relevant files.
+- f1@K = 2 P R / (P + R) of precision@K and recall@K; 0 if both are 0.
+- ndcg@K = sum over hits among the first K of 1 / log2(rank + 1), over that of an ideal list.
+- mrr = reciprocal rank = 1 / rank of the first hit; 0 without one.
+- map_score of one list = sum over hits of (hits so far / rank) / relevant files.
+- file_recall = relevant files anywhere in the list / relevant files.
+- context_efficiency = hits / retrieved files; 0 if nothing was retrieved.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from collections.abc import Set as AbstractSet
-from functools import cache
-from typing import Final
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Final
 
-import msgspec
-
-__all__ = ["CUTOFFS", "MEASURES", "Measure", "Ranking", "rank"]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 CUTOFFS: Final = (1, 3, 5, 10)
 """Depths at which measures with a cutoff are stated."""
+PORTION: Final = 256
+"""Lists that are measured at once: enough for speed, few enough to hold their documents."""
+
+_DEEPEST: Final = max(CUTOFFS)
+_GAINS: Final = tuple(1 / math.log2(rank + 1) for rank in range(1, _DEEPEST + 1))
 
 
-class Ranking(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """All that a measure needs to know of a ranked list."""
+def measure_lists(
+    lists: Iterable[tuple[Sequence[str], Collection[str]]],
+) -> dict[str, npt.NDArray[np.float64]]:
+    """Every measure of every list, by name (`precision@5`), in the order given.
 
-    hits: tuple[int, ...]
-    """Ranks of relevant files, from 1, ascending."""
-    retrieved: int
-    """Length of the list."""
-    relevant: int
-    """Number of relevant files; never 0."""
+    Args:
+        lists: Files in the order in which they were met, without repeats, and the files that matter: a set,
+            or anything else without repeats; never empty.
+    """
+    import numpy as np
 
-
-class Measure(msgspec.Struct, frozen=True, kw_only=True):
-    """A named figure; its function's docstring has the formula."""
-
-    name: str
-    compute: Callable[[Ranking, int], float]
-    has_cutoff: bool
-
-    def at(self, ranking: Ranking, cutoff: int = 0) -> float:
-        """The value, at a depth where the measure has one."""
-        return self.compute(ranking, cutoff)
-
-
-def rank(retrieved: Sequence[str], relevant: AbstractSet[str]) -> Ranking:
-    """Where the relevant files stand in a list without repeats."""
-    hits = tuple(place for place, path in enumerate(retrieved, start=1) if path in relevant)
-    return Ranking(hits=hits, retrieved=len(retrieved), relevant=len(relevant))
-
-
-def _found(ranking: Ranking, cutoff: int) -> int:
-    return sum(1 for place in ranking.hits if place <= cutoff)
-
-
-def _precision(ranking: Ranking, cutoff: int) -> float:
-    """precision@K = hits among the first K / K, also where fewer than K were retrieved."""
-    return _found(ranking, cutoff) / cutoff
-
-
-def _recall(ranking: Ranking, cutoff: int) -> float:
-    """recall@K = hits among the first K / relevant files."""
-    return _found(ranking, cutoff) / ranking.relevant
-
-
-def _f1(ranking: Ranking, cutoff: int) -> float:
-    """f1@K = 2 P R / (P + R) of precision@K and recall@K; 0 where both are 0."""
-    precision, recall = _precision(ranking, cutoff), _recall(ranking, cutoff)
-    return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
-
-
-def _ndcg(ranking: Ranking, cutoff: int) -> float:
-    """ndcg@K = sum over hits among the first K of 1 / log2(rank + 1), over that of an ideal list."""
-    gain = sum(1 / math.log2(place + 1) for place in ranking.hits if place <= cutoff)
-    return gain / _ideal_gain(min(cutoff, ranking.relevant))
-
-
-def _reciprocal_rank(ranking: Ranking, _: int) -> float:
-    """Reciprocal rank (`mrr` in documents) = 1 / rank of the first hit; 0 without one."""
-    return 1 / ranking.hits[0] if ranking.hits else 0.0
-
-
-def _average_precision(ranking: Ranking, _: int) -> float:
-    """map_score of one list = sum over hits of (hits so far / rank) / relevant files."""
-    return sum(number / place for number, place in enumerate(ranking.hits, start=1)) / ranking.relevant
-
-
-def _file_recall(ranking: Ranking, _: int) -> float:
-    """file_recall = relevant files anywhere in the list / relevant files."""
-    return len(ranking.hits) / ranking.relevant
-
-
-def _context_efficiency(ranking: Ranking, _: int) -> float:
-    """context_efficiency = hits / retrieved files; 0 where nothing was retrieved."""
-    return len(ranking.hits) / ranking.retrieved if ranking.retrieved else 0.0
-
-
-@cache
-def _ideal_gain(ranks: int) -> float:
-    return sum(1 / math.log2(place + 1) for place in range(1, ranks + 1))
-
-
-MEASURES: Final[dict[str, Measure]] = {
-    measure.name: measure
-    for measure in (
-        Measure(name="precision", compute=_precision, has_cutoff=True),
-        Measure(name="recall", compute=_recall, has_cutoff=True),
-        Measure(name="f1", compute=_f1, has_cutoff=True),
-        Measure(name="mrr", compute=_reciprocal_rank, has_cutoff=False),
-        Measure(name="ndcg", compute=_ndcg, has_cutoff=True),
-        Measure(name="map_score", compute=_average_precision, has_cutoff=False),
-        Measure(name="file_recall", compute=_file_recall, has_cutoff=False),
-        Measure(name="context_efficiency", compute=_context_efficiency, has_cutoff=False),
-    )
-}
-"""By name, in the order of documents."""
+    marks, lengths, counts = [], [], []
+    for retrieved, relevant in lists:
+        marks.append(bytes(map(frozenset(relevant).__contains__, retrieved)))
+        lengths.append(len(retrieved))
+        counts.append(len(relevant))
+    retrieved_counts = np.array(lengths, dtype=np.intp)
+    relevant_counts = np.array(counts, dtype=np.intp)
+    # Only hits matter: for each its list, its rank, and its number within its list.
+    places = np.flatnonzero(np.frombuffer(b"".join(marks), dtype=np.uint8))
+    ends = np.cumsum(retrieved_counts)
+    owners = np.searchsorted(ends, places, side="right")
+    ranks = places - (ends - retrieved_counts)[owners] + 1
+    total = len(lengths)
+    hits = np.bincount(owners, minlength=total)
+    firsts = np.cumsum(hits) - hits
+    numbers = np.arange(len(places)) - firsts[owners] + 1
+    found: dict[str, npt.NDArray[np.float64]] = {}
+    gains = np.array(_GAINS)[np.minimum(ranks, _DEEPEST) - 1]
+    ideal = np.cumsum(_GAINS)
+    for cutoff in CUTOFFS:
+        near = ranks <= cutoff
+        within = np.bincount(owners[near], minlength=total)
+        precision, recall = within / cutoff, within / relevant_counts
+        both = precision + recall
+        found[f"precision@{cutoff}"] = precision
+        found[f"recall@{cutoff}"] = recall
+        found[f"f1@{cutoff}"] = 2 * precision * recall / np.where(both > 0, both, 1.0)
+        gained = np.bincount(owners[near], weights=gains[near], minlength=total)
+        found[f"ndcg@{cutoff}"] = gained / ideal[np.minimum(relevant_counts, cutoff) - 1]
+    is_first = numbers == 1
+    reciprocal = np.zeros(total)
+    reciprocal[owners[is_first]] = 1 / ranks[is_first]
+    found["mrr"] = reciprocal
+    found["map_score"] = np.bincount(owners, weights=numbers / ranks, minlength=total) / relevant_counts
+    found["file_recall"] = hits / relevant_counts
+    found["context_efficiency"] = hits / np.maximum(retrieved_counts, 1)
+    return found

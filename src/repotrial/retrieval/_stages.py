@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import posixpath
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal
 
 import msgspec
 
-from repotrial.retrieval._measures import CUTOFFS, MEASURES, Ranking, rank
+from repotrial.retrieval._measures import CUTOFFS, measure_lists
 from repotrial.retrieval._metrics import (
     ChunkMetrics,
     ErrorTaxonomy,
@@ -23,8 +23,6 @@ from repotrial.retrieval._metrics import (
 )
 from repotrial.retrieval._reading import ReadDocument, ReadEvent
 
-__all__ = ["NO_GROUND_TRUTH", "measure_task", "round_share"]
-
 NO_GROUND_TRUTH: Final = "no_ground_truth"
 _PLACES: Final = 4
 _SMALL: Final = 5
@@ -33,15 +31,34 @@ _READING: Final = ("file_read", "code_search", "file_search")
 """What counts as having looked at a file before it was written."""
 
 
-def measure_task(document: ReadDocument, *, generated_at: str, is_extended: bool = True) -> TaskMetrics:
-    """All stages for one task.
+def measure_tasks(
+    documents: Sequence[ReadDocument], *, generated_at: str, is_extended: bool = True
+) -> Iterator[TaskMetrics]:
+    """All stages for some tasks, in their order.
 
     Args:
-        document: What was sought and met.
-        generated_at: For the artefact.
+        documents: What was sought and met in each.
+        generated_at: For the artefacts.
         is_extended: Whether fields that 1.1 added are written.
     """
-    gap = _find_gap(document)
+    measured = [document for document in documents if _find_gap(document) is None]
+    figures = measure_lists((document.retrieved, document.relevant) for document in measured)
+    values = {name: column.tolist() for name, column in figures.items()}
+    rows = ({name: column[place] for name, column in values.items()} for place in range(len(measured)))
+    for document in documents:
+        gap = _find_gap(document)
+        files = _build_files(document, next(rows)) if gap is None else NotMeasured(reason=gap)
+        yield _build_metrics(document, files, gap, generated_at=generated_at, is_extended=is_extended)
+
+
+def _build_metrics(
+    document: ReadDocument,
+    files: FileMetrics | NotMeasured,
+    gap: str | None,
+    *,
+    generated_at: str,
+    is_extended: bool,
+) -> TaskMetrics:
     return TaskMetrics(
         schema_version="1.1" if is_extended else "1.0",
         generated_at=generated_at,
@@ -49,7 +66,7 @@ def measure_task(document: ReadDocument, *, generated_at: str, is_extended: bool
         coverage=document.coverage,
         event_summary=document.summary,
         ranking=document.rule if is_extended else msgspec.UNSET,
-        file_level_metrics=_measure_files(document) if gap is None else NotMeasured(reason=gap),
+        file_level_metrics=files,
         chunk_level_metrics=_measure_chunks(document, gap, is_extended=is_extended),
         utilization_probes=_probe(document, gap),
         error_taxonomy=(
@@ -73,30 +90,29 @@ def _find_gap(document: ReadDocument) -> str | None:
     return None if reason is None else f"degraded: {reason}"
 
 
-def _measure_files(document: ReadDocument) -> FileMetrics:
-    ranking = rank(document.retrieved, document.relevant)
+def _build_files(document: ReadDocument, figures: dict[str, float]) -> FileMetrics:
     first = _find_first_hit(document)
     event = None if first is None else next((e for e in document.events if e.step_index == first), None)
     return FileMetrics(
-        precision=_by_cutoff("precision", ranking),
-        recall=_by_cutoff("recall", ranking),
-        f1=_by_cutoff("f1", ranking),
-        mrr=round_share(MEASURES["mrr"].at(ranking)),
-        ndcg=_by_cutoff("ndcg", ranking),
-        map_score=round_share(MEASURES["map_score"].at(ranking)),
-        file_recall=round_share(MEASURES["file_recall"].at(ranking)),
-        context_efficiency=round_share(MEASURES["context_efficiency"].at(ranking)),
-        n_retrieved=ranking.retrieved,
-        n_ground_truth=ranking.relevant,
-        n_overlap=len(ranking.hits),
+        precision=_by_cutoff("precision", figures),
+        recall=_by_cutoff("recall", figures),
+        f1=_by_cutoff("f1", figures),
+        mrr=round_share(figures["mrr"]),
+        ndcg=_by_cutoff("ndcg", figures),
+        map_score=round_share(figures["map_score"]),
+        file_recall=round_share(figures["file_recall"]),
+        context_efficiency=round_share(figures["context_efficiency"]),
+        n_retrieved=len(document.retrieved),
+        n_ground_truth=len(document.relevant),
+        n_overlap=sum(path in document.relevant for path in document.retrieved),
         first_gt_hit_step=first,
         ttfr_seconds=None if event is None else event.elapsed_seconds,
         ttfr_tokens=None if event is None else event.cumulative_tokens,
     )
 
 
-def _by_cutoff(name: str, ranking: Ranking) -> dict[str, float]:
-    return {str(cutoff): round_share(MEASURES[name].at(ranking, cutoff)) for cutoff in CUTOFFS}
+def _by_cutoff(name: str, figures: dict[str, float]) -> dict[str, float]:
+    return {str(cutoff): round_share(figures[f"{name}@{cutoff}"]) for cutoff in CUTOFFS}
 
 
 def _find_first_hit(document: ReadDocument) -> int | None:

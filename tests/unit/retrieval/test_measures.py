@@ -10,29 +10,48 @@ import pytrec_eval
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repotrial.retrieval import CUTOFFS, MEASURES, normalize_as_reference, normalize_path, rank
+from repotrial.retrieval import CUTOFFS, measure_lists, normalize_as_reference, normalize_path
 
 _THEIRS = {"P": "precision", "recall": "recall", "ndcg_cut": "ndcg"}
 _LISTS = 10_000
 
 
 def test_values_that_were_computed_by_hand() -> None:
-    ranking = rank(["x", "a", "y", "b"], {"a", "b", "c"})
-    assert MEASURES["precision"].at(ranking, 3) == pytest.approx(1 / 3)
-    assert MEASURES["precision"].at(ranking, 10) == pytest.approx(0.2)
-    assert MEASURES["recall"].at(ranking, 3) == pytest.approx(1 / 3)
-    assert MEASURES["f1"].at(ranking, 5) == pytest.approx(2 * 0.4 * (2 / 3) / (0.4 + 2 / 3))
-    assert MEASURES["mrr"].at(ranking) == pytest.approx(0.5)
-    assert MEASURES["map_score"].at(ranking) == pytest.approx((1 / 2 + 2 / 4) / 3)
+    found = _measure(["x", "a", "y", "b"], {"a", "b", "c"})
+    assert found["precision@3"] == pytest.approx(1 / 3)
+    assert found["precision@10"] == pytest.approx(0.2)
+    assert found["recall@3"] == pytest.approx(1 / 3)
+    assert found["f1@5"] == pytest.approx(2 * 0.4 * (2 / 3) / (0.4 + 2 / 3))
+    assert found["mrr"] == pytest.approx(0.5)
+    assert found["map_score"] == pytest.approx((1 / 2 + 2 / 4) / 3)
     ideal = 1 + 1 / math.log2(3) + 0.5
-    assert MEASURES["ndcg"].at(ranking, 5) == pytest.approx((1 / math.log2(3) + 1 / math.log2(5)) / ideal)
-    assert MEASURES["file_recall"].at(ranking) == pytest.approx(2 / 3)
-    assert MEASURES["context_efficiency"].at(ranking) == pytest.approx(0.5)
+    assert found["ndcg@5"] == pytest.approx((1 / math.log2(3) + 1 / math.log2(5)) / ideal)
+    assert found["file_recall"] == pytest.approx(2 / 3)
+    assert found["context_efficiency"] == pytest.approx(0.5)
 
 
 def test_an_empty_list_finds_nothing_and_divides_by_nothing() -> None:
-    ranking = rank([], {"a"})
-    assert {measure.at(ranking, 5) for measure in MEASURES.values()} == {0.0}
+    assert set(_measure([], {"a"}).values()) == {0.0}
+
+
+def test_no_lists_have_no_measures() -> None:
+    assert {len(values) for values in measure_lists([]).values()} == {0}
+
+
+_FILES = st.lists(st.sampled_from([f"f{n}" for n in range(30)]), unique=True, max_size=25)
+
+
+@given(st.lists(st.tuples(_FILES, _FILES.filter(bool)), max_size=8))
+def test_a_list_has_the_same_measures_among_others_as_alone(lists: list[tuple[list[str], list[str]]]) -> None:
+    together = measure_lists(lists)
+    for place, (retrieved, relevant) in enumerate(lists):
+        assert {name: values[place] for name, values in together.items()} == _measure(
+            retrieved, set(relevant)
+        )
+
+
+def _measure(retrieved: list[str], relevant: set[str]) -> dict[str, float]:
+    return {name: values[0] for name, values in measure_lists([(retrieved, relevant)]).items()}
 
 
 def test_ten_thousand_random_lists_agree_with_pytrec_eval() -> None:
@@ -46,17 +65,11 @@ def test_ten_thousand_random_lists_agree_with_pytrec_eval() -> None:
         {query: dict.fromkeys(relevant, 1) for query, relevant in truth.items()},
         {*(f"{name}.{','.join(map(str, CUTOFFS))}" for name in _THEIRS), "recip_rank", "map"},
     ).evaluate({query: {f: float(-place) for place, f in enumerate(files)} for query, files in lists.items()})
-    for query, files in lists.items():
-        ranking = rank(files, truth[query])
-        found = {
-            **{
-                f"{name}_{cutoff}": MEASURES[ours].at(ranking, cutoff)
-                for name, ours in _THEIRS.items()
-                for cutoff in CUTOFFS
-            },
-            "recip_rank": MEASURES["mrr"].at(ranking),
-            "map": MEASURES["map_score"].at(ranking),
-        }
+    ours = measure_lists((files, truth[query]) for query, files in lists.items())
+    names = {f"{their}_{k}": f"{our}@{k}" for their, our in _THEIRS.items() for k in CUTOFFS}
+    names |= {"recip_rank": "mrr", "map": "map_score"}
+    for place, query in enumerate(lists):
+        found = {their: ours[name][place] for their, name in names.items()}
         assert found == pytest.approx(theirs[query], abs=1e-9), query
 
 

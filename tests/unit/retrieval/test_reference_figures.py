@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from repotrial._core.errors import EvidenceError
-from repotrial.retrieval import build_summary, measure_task, read_document
+from repotrial.retrieval import build_summary, measure_tasks, read_document
 from support.retrieval_cases import list_cases, load_case
 
 DELIBERATE = {
@@ -62,10 +62,8 @@ def test_every_summary_of_every_case(file: Path) -> None:
         ]
         if any(_find_reason(document) == "degraded" for document in documents):
             continue  # their means hold tasks that ours leave out
-        tasks = [
-            measure_task(read_document(_encode(item), rule="reference"), generated_at="")
-            for item in documents
-        ]
+        read = [read_document(_encode(item), rule="reference") for item in documents]
+        tasks = list(measure_tasks(read, generated_at=""))
         summary = build_summary(
             tasks,
             event_files=len(tasks),
@@ -108,7 +106,8 @@ def _measure(document: Any) -> Any:
         read = read_document(_encode(document), rule="reference")
     except EvidenceError:
         return None
-    return json.loads(msgspec.json.encode(measure_task(read, generated_at="", is_extended=False)))
+    (metrics,) = measure_tasks([read], generated_at="", is_extended=False)
+    return json.loads(msgspec.json.encode(metrics))
 
 
 def _find_reason(document: Any) -> str | None:

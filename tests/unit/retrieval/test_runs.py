@@ -14,7 +14,7 @@ from repotrial.retrieval import (
     build_task_index,
     find_runs,
     load_retrieval_tools,
-    measure_task,
+    measure_tasks,
     normalize_run,
     read_document,
 )
@@ -229,5 +229,6 @@ def test_a_shell_out_of_sight_is_degraded_and_not_a_zero(tmp_path: Path) -> None
     assert task.coverage is not None
     assert task.coverage.degraded_reason is not None
     assert task.target is not None
-    metrics = measure_task(read_document(Path(task.target).read_bytes(), rule="reads"), generated_at="")
+    document = read_document(Path(task.target).read_bytes(), rule="reads")
+    (metrics,) = measure_tasks([document], generated_at="")
     assert metrics.file_level_metrics.computable is False

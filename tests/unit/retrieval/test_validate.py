@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from repotrial.retrieval import check_document, measure_task, read_document
+from repotrial.retrieval import check_document, measure_tasks, read_document
 from repotrial.retrieval._evaluate import write_new
 
 EVENT: dict[str, Any] = {
@@ -104,7 +104,8 @@ def test_a_missing_file_does_not_hold(tmp_path: Path) -> None:
 def test_metrics_that_we_write_hold(change: dict[str, Any], tmp_path: Path, *, is_extended: bool) -> None:
     read = read_document(json.dumps({**DOCUMENT, **change}).encode(), rule="reads")
     path = tmp_path / "t.retrieval_metrics.json"
-    write_new(path, measure_task(read, generated_at="now", is_extended=is_extended))
+    (metrics,) = measure_tasks([read], generated_at="now", is_extended=is_extended)
+    write_new(path, metrics)
     check = check_document(path)
     assert check.problems == ()
     assert (check.kind, check.schema_version) == ("metrics", "1.1" if is_extended else "1.0")

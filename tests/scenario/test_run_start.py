@@ -230,7 +230,7 @@ def test_contracts_that_this_machine_cannot_run_are_left_out_on_demand(
     court: Court, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lacking = court.write_contract("lacking", environment='tools = { no-such-tool = ">=1" }')
-    words = [lacking, court.write_contract(), "--agent", "noop", "--skip-unavailable"]
+    words: list[str | Path] = [lacking, court.write_contract(), "--agent", "noop", "--skip-unavailable"]
     ended = court.start(capsys, *words)
     assert ended.status == 0
     assert "left out: lacking: no-such-tool: expected >=1, found none; fix: install no-such-tool" in ended.err

@@ -81,7 +81,8 @@ def rejudge_run(directory: Path, judge: LoadedContract) -> RejudgedRun:
         OtherContractError: the contract is another one.
     """
     paths = build_run_paths(directory)
-    evidence = verify_record(paths, action="be judged again")
+    evidence = load_evidence(paths.root)
+    verify_record(evidence, paths.root, action="be judged again")
     record = evidence.record
     if isinstance(record, Unknown):
         raise RecordBrokenError(f"{directory}: could not be judged again: {record.reason}")

@@ -19,9 +19,8 @@ import msgspec
 from aiohttp import web
 
 from repotrial.cost import Usage
-from repotrial.run._gateway._loop import GatewayLoop
-from repotrial.run._gateway._model import Exchange, ExchangeEnd, Refusal, WireRequest
-from repotrial.run._gateway._upstreams import ProviderConfig, ProviderUpstream
+from repotrial.gateway import ExchangeEnd, GatewayLoop, ProviderConfig, ProviderUpstream, Refusal, WireRequest
+from repotrial.gateway._model import Exchange
 
 __all__ = ["Latency", "bench_gateway"]
 

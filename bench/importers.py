@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable
 
 from bench.trace import Part, Ratio
-from repotrial.trace.importers import ImportedTranscript, import_transcript
-from repotrial.trace.importers._claude import LINES
+from repotrial.transcripts import ImportedTranscript, import_transcript
+from repotrial.transcripts._claude import LINES
 
 __all__ = ["bench_importers", "bench_parsing"]
 

@@ -87,7 +87,7 @@ def main() -> int:
 
 
 def _conduct(court: Court, words: list[str], name: str, jobs: int, *more: str) -> Round:
-    from repotrial.cli import main as command
+    from repotrial.cli._main import main as command
 
     directory = court.place / name
     Path("/proc/self/clear_refs").write_text(

@@ -13,13 +13,19 @@ from pathlib import Path
 from typing import Final
 
 from bench.supervisor import Overhead
-from repotrial.sandbox import Capabilities, CommandSpec, Level, SandboxSpec, open_sandbox
-from repotrial.sandbox._identity import find_identity
-from repotrial.sandbox._launch_server._idle import build_idle_program
-from repotrial.sandbox._launch_server._syscalls import find_machine
-from repotrial.sandbox._levels._back_ends.bubblewrap import find_engine
-from repotrial.sandbox._levels._session import Engine
-from repotrial.sandbox._model import OverlayMount
+from repotrial._core.words import Level
+from repotrial.isolation import (
+    Capabilities,
+    CommandSpec,
+    OverlayMount,
+    SandboxSpec,
+    find_identity,
+    find_machine,
+    open_sandbox,
+)
+from repotrial.isolation._launch_server._idle import build_idle_program
+from repotrial.isolation._levels._back_ends.bubblewrap import find_engine
+from repotrial.isolation._levels._session import Engine
 
 __all__ = ["bench_sandbox"]
 

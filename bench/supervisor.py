@@ -12,9 +12,9 @@ from typing import Final
 
 import msgspec
 
-from repotrial.sandbox._calls._records import ExecRecord, SyscallRecord
-from repotrial.sandbox._calls._seccomp import SyscallPolicy
-from repotrial.sandbox._calls._supervisor import Supervisor, SupervisorPolicy
+from repotrial.isolation import ExecRecord, SyscallRecord
+from repotrial.isolation._calls._seccomp import SyscallPolicy
+from repotrial.isolation._calls._supervisor import Supervisor, SupervisorPolicy
 
 __all__ = ["Overhead", "bench_exec_audit"]
 

@@ -19,10 +19,8 @@ import rfc8785
 
 from repotrial._core.canonical import JsonValue
 from repotrial.trace import (
-    ChainReport,
     Command,
     Exited,
-    Intact,
     Response,
     RunOpened,
     RunPaths,
@@ -31,8 +29,9 @@ from repotrial.trace import (
     TraceWriter,
     Usage,
     WriterOptions,
-    check_chain,
 )
+from repotrial.trace._chain_report import ChainReport, Intact
+from repotrial.trace._verify_chain import check_chain
 
 __all__ = ["Part", "Ratio", "bench_append", "bench_verify"]
 

@@ -12,17 +12,10 @@ from pathlib import Path
 
 from bench.trace import Part, Ratio
 from repotrial.contract import DirectoryRepository
-from repotrial.sandbox import (
-    Account,
-    Base,
-    BaseCache,
-    BaseRequest,
-    OverlayWorkspace,
-    find_identity,
-    remove_tree,
-)
-from repotrial.sandbox._workspace._mount_child import drop_account, enter_namespaces, mount_overlay
+from repotrial.isolation import Account, find_identity, remove_tree
 from repotrial.source import compute_tree_digest
+from repotrial.workspace import Base, BaseCache, BaseRequest, OverlayWorkspace
+from repotrial.workspace._mount_child import drop_account, enter_namespaces, mount_overlay
 
 __all__ = ["bench_workspace"]
 

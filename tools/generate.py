@@ -14,12 +14,15 @@ from typing import Any
 from repotrial import api
 from repotrial._core.errors import ExitCode
 from repotrial._core.lazy import load_all
-from repotrial.authoring import DRAFT_CODES
+from repotrial.authoring._codes import DRAFT_CODES
 from repotrial.cli._app import build_command
-from repotrial.contract import PROBLEM_CODES, iter_rules
-from repotrial.retrieval import build_retrieval_schemas
-from repotrial.score import ARTIFACTS, build_score_schemas, load_artifact
-from repotrial.trace import RunPaths, is_computed, iter_payload_types
+from repotrial.contract._codes import PROBLEM_CODES
+from repotrial.contract._lint import iter_rules
+from repotrial.retrieval._schemas import build_retrieval_schemas
+from repotrial.score._schema import build_score_schemas
+from repotrial.score._taxonomy import ARTIFACTS, load_artifact
+from repotrial.trace import RunPaths, iter_payload_types
+from repotrial.trace._rundir import is_computed
 
 ROOT = Path(__file__).resolve().parent.parent
 SCHEMAS = ("agent", "certificate", "contract", "inventory", "lock", "manifest", "script", "trace")
@@ -74,7 +77,7 @@ def render_errors() -> str:
         ExitCode.BAD_INPUT: "the command line or an input document is wrong",
         ExitCode.MACHINE_CANNOT: "this machine lacks something; the message says what",
     }
-    load_all("repotrial.cli._nouns")
+    load_all("repotrial")
     return _page(
         "Errors",
         "Codes are stable. *To act* says who has to do something before the same command can succeed.",

@@ -11,11 +11,12 @@ from typing import Final
 import msgspec
 
 from bench.overhead.worker import Answer
+from repotrial._core.words import Level
 from repotrial.api import judge_run, load_contract, lock_contract
 from repotrial.contract import LoadedContract
+from repotrial.environment import InstallationSettings
 from repotrial.fleet import FleetSettings, RunConditions, RunEnded, conduct_fleet, plan_runs
 from repotrial.run import ScriptAgent
-from repotrial.sandbox import InstallationSettings, Level
 from repotrial.trace import load_or_create_key
 
 _EARLY: Final = 50

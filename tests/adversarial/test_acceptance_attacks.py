@@ -14,9 +14,11 @@ import pytest
 
 from repotrial.authoring import lock_contract
 from repotrial.contract import LoadedContract, load_contract
-from repotrial.run import Agent, ConductedRun, ReferenceAgent, ScriptAgent, SilentListener, conduct_run
-from repotrial.run._twins import build_python_twins
-from repotrial.sandbox import Installation, open_installation
+from repotrial.environment import Installation, open_installation
+from repotrial.judging import build_python_twins
+from repotrial.run import Agent, ReferenceAgent, ScriptAgent, conduct_run
+from repotrial.run._conduct import ConductedRun
+from repotrial.run._progress import SilentListener
 from repotrial.score import Scorable, ScoreCard, build_score_card, load_evidence
 from repotrial.trace import AcceptanceExecution, CheckOutcome, iter_events
 from support.cheating import build_settings

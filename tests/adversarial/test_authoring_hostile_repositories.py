@@ -14,14 +14,14 @@ from repotrial.authoring import (
     CommitContract,
     CreatedContract,
     NewContract,
-    UnsupportedTestFileError,
     create_contract,
     create_contract_from_commit,
 )
+from repotrial.authoring._split import UnsupportedTestFileError
 from repotrial.authoring._statement import build_statement_draft
 from repotrial.authoring._template import ContractDraft, Guess, render_contract
 from repotrial.contract import Check, GitRepository, Overlay, ResultFile, lint_contract, load_contract
-from repotrial.source import CredentialsInSourceError
+from repotrial.source._address import CredentialsInSourceError
 from support.repositories import RepositoryMaker
 
 _TEST = "def test_a(): ...\n"

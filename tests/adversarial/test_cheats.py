@@ -13,10 +13,13 @@ from pathlib import Path
 import pytest
 
 from repotrial._core.seed import ROOT_SEED
-from repotrial.authoring._certify._cheats import TRICKS, Cheat, NotApplicable, build_cheats, read_scene
+from repotrial.authoring._certify._cheats import build_cheats
+from repotrial.authoring._certify._cheats._model import Cheat, NotApplicable
+from repotrial.authoring._certify._cheats._names import TRICKS
+from repotrial.authoring._certify._cheats._scene import read_scene
 from repotrial.contract import LoadedContract, load_contract
+from repotrial.environment import Installation
 from repotrial.run import Agent, NoopAgent, ReferenceAgent, RunRequest, build_spec, conduct_run
-from repotrial.sandbox import Installation
 from repotrial.score import Evidence, Scorable, ScoreCard, build_score_card, load_evidence
 from repotrial.trace import SecretRedactor, SigningKey, load_or_create_key
 from support.cheating import is_naively_accepted, open_counting, write_counting

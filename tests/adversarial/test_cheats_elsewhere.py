@@ -17,10 +17,13 @@ from pathlib import Path
 import pytest
 
 from repotrial._core.seed import ROOT_SEED
-from repotrial.authoring._certify._cheats import TRICKS, Cheat, NotApplicable, build_cheats, read_scene
+from repotrial.authoring._certify._cheats import build_cheats
+from repotrial.authoring._certify._cheats._model import Cheat, NotApplicable
+from repotrial.authoring._certify._cheats._names import TRICKS
+from repotrial.authoring._certify._cheats._scene import read_scene
 from repotrial.contract import LoadedContract, load_contract
+from repotrial.environment import Installation, open_installation
 from repotrial.run import Agent, NoopAgent, ReferenceAgent, RunRequest, build_spec, conduct_run
-from repotrial.sandbox import Installation, open_installation
 from repotrial.score import Scorable, ScoreCard, build_score_card, load_evidence
 from repotrial.trace import SecretRedactor, load_or_create_key
 from support.cheating import build_settings

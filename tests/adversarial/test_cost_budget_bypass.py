@@ -17,7 +17,6 @@ from repotrial.cost import (
     Charge,
     Estimate,
     Exhausted,
-    PriceBookError,
     Reservation,
     Tariff,
     Usage,
@@ -25,9 +24,9 @@ from repotrial.cost import (
     estimate_request,
     estimate_usage,
     load_bundled_book,
-    parse_book,
-    price_exchange,
 )
+from repotrial.cost._book_file import PriceBookError, parse_book
+from repotrial.cost._tariff import price_exchange
 from support.costs import get_measure
 
 BOOK = load_bundled_book()

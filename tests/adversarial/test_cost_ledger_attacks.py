@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.cost import Exhausted, Ledger, LedgerBrokenError, LedgerHold, LedgerUnusableError
-from repotrial.cost._ledger_file import LedgerFile, _link
+from repotrial.cost import Exhausted, Ledger
+from repotrial.cost._ledger import LedgerHold
+from repotrial.cost._ledger_file import LedgerBrokenError, LedgerFile, LedgerUnusableError, _link
 from support.costs import build_cost
 
 

@@ -9,16 +9,11 @@ import socket
 import pytest
 from aiohttp import web
 
-from repotrial.run._gateway._limits import GatewayLimits
-from repotrial.run._gateway._loop import GatewayLoop
-from repotrial.run._gateway._proxy import (
-    AllowListProxy,
-    LiveFetcher,
-    RunAuthority,
-    find_address_problem,
-    parse_allow_list,
-)
-from repotrial.run._gateway._proxy._hosts import parse_authority
+from repotrial.gateway import GatewayLoop, RunAuthority, find_address_problem
+from repotrial.gateway._limits import GatewayLimits
+from repotrial.gateway._proxy._fetch import LiveFetcher
+from repotrial.gateway._proxy._hosts import parse_allow_list, parse_authority
+from repotrial.gateway._proxy._proxy import AllowListProxy
 from support.gateways import send_raw
 from support.providers import open_provider
 from support.proxies import LOOPBACK, FakeResolver, allow_loopback, fetch, fetch_in_tunnel, open_proxy

@@ -12,16 +12,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from repotrial.run._gateway._limits import GatewayLimits
-from repotrial.run._gateway._proxy import (
-    Attempt,
-    LiveFetcher,
-    RecordingFetcher,
-    ReplayFetcher,
-    RunAuthority,
-    TapeWriter,
-    load_tape,
-)
+from repotrial.gateway import Attempt, RunAuthority
+from repotrial.gateway._limits import GatewayLimits
+from repotrial.gateway._proxy._fetch import LiveFetcher, RecordingFetcher, ReplayFetcher
+from repotrial.gateway._proxy._tape import TapeWriter, load_tape
 from support.gateways import send_raw
 from support.providers import RawOrigin, open_raw_origin
 from support.proxies import LOOPBACK, FakeResolver, Proxy, allow_loopback, fetch, open_proxy

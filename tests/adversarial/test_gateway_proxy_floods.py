@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from repotrial.run._gateway._limits import GatewayLimits
-from repotrial.run._gateway._loop import GatewayLoop
-from repotrial.run._gateway._proxy import AllowListProxy, LiveFetcher, RunAuthority, parse_allow_list
-from repotrial.run._gateway._proxy._attempts import Attempt
-from repotrial.run._gateway._proxy._fetch import RecordingFetcher
-from repotrial.run._gateway._proxy._tape import TapeWriter, load_tape
+from repotrial.gateway import Attempt, GatewayLoop, RunAuthority
+from repotrial.gateway._limits import GatewayLimits
+from repotrial.gateway._proxy._fetch import LiveFetcher, RecordingFetcher
+from repotrial.gateway._proxy._hosts import parse_allow_list
+from repotrial.gateway._proxy._proxy import AllowListProxy
+from repotrial.gateway._proxy._tape import TapeWriter, load_tape
 from support.providers import open_provider
 from support.proxies import LOOPBACK, FakeResolver, allow_loopback, fetch, open_proxy
 from support.waiting import wait_until

@@ -11,17 +11,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from repotrial.run._gateway._model import Dialect, WireRequest
-from repotrial.run._gateway._script import Script, ShellStep, plan_turn
-from repotrial.run._gateway._wire import (
-    AnswerReader,
-    MalformedRequestError,
-    build_answer,
-    find_answer_schema,
-    find_route,
-    normalize_request,
-    read_message_text,
-)
+from repotrial.gateway import Dialect, WireRequest
+from repotrial.gateway._script._model import Script, ShellStep
+from repotrial.gateway._script._plan import plan_turn
+from repotrial.gateway._wire._answers._reader import AnswerReader
+from repotrial.gateway._wire._build import build_answer
+from repotrial.gateway._wire._normalize import normalize_request
+from repotrial.gateway._wire._requests._common import MalformedRequestError
+from repotrial.gateway._wire._route import find_route
+from repotrial.gateway._wire._texts import find_answer_schema, read_message_text
 from support.wire import DIALECTS, build_body, build_request, build_turn, parse, read_chunks
 
 EVENTS = "text/event-stream"

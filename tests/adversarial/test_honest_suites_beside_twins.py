@@ -11,10 +11,10 @@ from typing import Final
 import pytest
 
 from repotrial.contract import Check, Inventory, ResultFile, Runner
+from repotrial.judging import OracleFile, RunnerRecord, judge_twinned
+from repotrial.judging._results._parse import parse_results
+from repotrial.judging._results._summary import merge_results
 from repotrial.run._accept._execute import mix_in_twins
-from repotrial.run._accept._judge import RunnerRecord, judge_twinned
-from repotrial.run._accept._mix import OracleFile
-from repotrial.run._results import merge_results, parse_results
 from repotrial.trace import CheckOutcome, Exited, Passed
 
 PRODUCT: Final = """

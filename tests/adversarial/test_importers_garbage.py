@@ -13,16 +13,16 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from repotrial.trace.importers import (
+from repotrial.transcripts import (
     IMPORTERS,
     GatewayCall,
     ImportedTranscript,
-    ImportLimits,
     compare_with_gateway,
-    detect_format,
     digest_arguments,
     import_transcript,
 )
+from repotrial.transcripts._detect import detect_format
+from repotrial.transcripts._lines import ImportLimits
 
 SAMPLES = Path(__file__).resolve().parents[1] / "data" / "transcripts"
 FORMATS = sorted(IMPORTERS)

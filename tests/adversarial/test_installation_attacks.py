@@ -14,9 +14,13 @@ from pathlib import Path
 import pytest
 
 from repotrial._core.digest import digest_bytes
-from repotrial.sandbox import CommandSpec, SandboxStartError, SetupFailedError, check_sealed
-from repotrial.source import UnsafePathError, UnsupportedEntryError
+from repotrial.environment._installation._setup_errors import SetupFailedError
+from repotrial.isolation import CommandSpec
+from repotrial.isolation._levels._bubble import SandboxStartError
+from repotrial.source import UnsafePathError
+from repotrial.source._directory import UnsupportedEntryError
 from repotrial.trace import Exited
+from repotrial.workspace import check_sealed
 from support import installation_process
 from support.harness import ORDINARY_UID, list_host_processes
 from support.installations import open_trial, shell

@@ -10,8 +10,9 @@ import pytest
 
 from fakes.exchanges import FakeUpstream
 from repotrial.cost import Caps, MeasureState
-from repotrial.run._gateway import Dialect, GatewayLoop, Refusal
-from repotrial.run._gateway._wire import build_answer, build_break, build_refusal
+from repotrial.gateway import Dialect, GatewayLoop, Refusal
+from repotrial.gateway._wire._build import build_answer
+from repotrial.gateway._wire._refusals import build_break, build_refusal
 from repotrial.trace import Response, Usage
 from support.costs import get_measure
 from support.gateways import Reply, ask

@@ -15,8 +15,8 @@ import pytest
 from aiohttp import web
 
 from repotrial.cost import EnvelopeState, load_ledger_state
+from repotrial.isolation._resources._cgroups import find_cgroup_site
 from repotrial.policy import read_thresholds
-from repotrial.sandbox._resources._cgroups import find_cgroup_site
 from support.command_line import start
 from support.leftovers import await_only, foster_orphans, list_descendants, list_own_groups
 from support.model_agents import TINY, finish, shell, write_script

@@ -8,7 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repotrial.policy import COMMAND_CLASSES, TextPlace, check_text, classify_script, parse_shell
+from repotrial.policy import TextPlace, check_text
+from repotrial.shell import parse_shell
+from repotrial.shell._commands import classify_script
+from repotrial.shell._programs import COMMAND_CLASSES
 
 _HIDDEN = base64.b64encode(b"rm -rf ~").decode()
 

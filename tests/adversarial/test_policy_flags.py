@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from repotrial.change import AddedLine, ChangedFile, ChangeKind, ChangeView
-from repotrial.policy import ReviewFlag, find_review_flags
+from repotrial.change import AddedLine, ChangedFile, ChangeView
+from repotrial.change._model import ChangeKind
+from repotrial.policy import find_review_flags
+from repotrial.policy._flag import ReviewFlag
 
 
 def _find(source: str, *, path: str = "a.py", kind: ChangeKind = "modified") -> tuple[ReviewFlag, ...]:

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.change import PolicyGlobError, read_change
-from repotrial.contract import Policy, Violations
+from repotrial.change import read_change
+from repotrial.change._globs import PolicyGlobError
+from repotrial.contract import Policy
+from repotrial.contract._policy import Violations
 from repotrial.policy import check_change, split_change
 from support.git_patches import Entry, Tree, commit_trees, execute_git, make_patch, read_tree, write_tree
 

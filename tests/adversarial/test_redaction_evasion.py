@@ -14,17 +14,23 @@ import msgspec
 import pytest
 
 from repotrial._core.digest import digest_bytes
-from repotrial.trace._blobs import BlobStore
-from repotrial.trace._body import BlobBody, TextBody, load_body
+from repotrial.trace import (
+    BlobStore,
+    Exited,
+    RunOpened,
+    RunPaths,
+    SecretRedactor,
+    Termination,
+    TextBody,
+    ToolInvocation,
+    TraceWriter,
+    load_body,
+)
+from repotrial.trace._body import BlobBody
 from repotrial.trace._payloads import PAYLOAD_TYPES
-from repotrial.trace._payloads.actions import ToolInvocation
-from repotrial.trace._payloads.common import Exited
-from repotrial.trace._payloads.lifecycle import RunOpened, Termination
-from repotrial.trace._redaction import ScannerBrokenError, SecretRedactor, UnusableSecretError
+from repotrial.trace._redaction import ScannerBrokenError, UnusableSecretError
 from repotrial.trace._redaction_rules import Rule
-from repotrial.trace._rundir import RunPaths
 from repotrial.trace._verify_chain import check_chain
-from repotrial.trace._writer import TraceWriter
 from support.traces import build_invocation, open_writer, ref_of
 
 AWKWARD = [

@@ -9,7 +9,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from repotrial.contract import ResultFormat
-from repotrial.run._results import MAX_RESULTS_BYTES, ResultsUnreadableError, merge_results, parse_results
+from repotrial.judging import ResultsUnreadableError
+from repotrial.judging._results._model import MAX_RESULTS_BYTES
+from repotrial.judging._results._parse import parse_results
+from repotrial.judging._results._summary import merge_results
 
 FORMATS: tuple[ResultFormat, ...] = get_args(ResultFormat)
 PIECES = [

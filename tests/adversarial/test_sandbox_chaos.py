@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from repotrial.sandbox._resources._reaper import reap_leftovers
+from repotrial.isolation._resources._reaper import reap_leftovers
 from support.harness import HARNESSES, VARIABLES, HarnessProcess, OrderError, make_workspace, start_harness
 from support.leftovers import (
     await_only,

@@ -13,17 +13,12 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from repotrial.sandbox import Level
-from repotrial.sandbox._probe_suite import (
-    ATTEMPTS,
-    NEIGHBOR_PORT,
-    Attempt,
-    build_probe_argv,
-    execute_probe,
-    open_scene,
-    parse_outcomes,
-)
-from repotrial.sandbox._probe_suite._attempts import PLANTED
+from repotrial._core.words import Level
+from repotrial.machine import execute_probe
+from repotrial.machine._probe_suite._attempts import ATTEMPTS, PLANTED
+from repotrial.machine._probe_suite._model import Attempt
+from repotrial.machine._probe_suite._run import build_probe_argv, parse_outcomes
+from repotrial.machine._probe_suite._scene import NEIGHBOR_PORT, open_scene
 from support.harness import (
     HARNESSES,
     SECRET,

@@ -13,17 +13,13 @@ import pytest
 
 from repotrial._core.errors import RepoTrialError
 from repotrial.contract import ImageArchive, ImageLayout
-from repotrial.sandbox import (
-    ImageDigestError,
-    ImageLimits,
-    ImageMemberError,
-    ImageTooLargeError,
-    ImageUnreadableError,
-    Store,
-    StoreTamperedError,
-    list_store,
-    open_image,
-)
+from repotrial.environment import Store, list_store
+from repotrial.environment._images._blobs import ImageDigestError, ImageUnreadableError
+from repotrial.environment._images._layer import ImageTooLargeError
+from repotrial.environment._images._limits import ImageLimits
+from repotrial.environment._images._open import open_image
+from repotrial.environment._images._rootfs import ImageMemberError
+from repotrial.environment._store import StoreTamperedError
 from support.images import ImageBuilder, build_tar, directory, file, hard_link, symlink
 
 

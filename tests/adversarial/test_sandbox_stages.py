@@ -9,8 +9,8 @@ from typing import Final
 
 import pytest
 
-from repotrial.sandbox._launch_server._syscalls import build_numbers, find_machine
-from repotrial.sandbox._levels._stages import (
+from repotrial.isolation import build_numbers, find_machine
+from repotrial.isolation._levels._stages import (
     KillWriters,
     MaskError,
     RetryWriters,
@@ -20,8 +20,8 @@ from repotrial.sandbox._levels._stages import (
     signal_sandbox,
     unmask,
 )
-from repotrial.sandbox._resources._freezer import SignalFreezer
-from repotrial.sandbox._resources._sandbox_processes import iter_sandbox_pids
+from repotrial.isolation._resources._freezer import SignalFreezer
+from repotrial.isolation._resources._sandbox_processes import iter_sandbox_pids
 from support.bubblewrap import Puppet, make_directory, open_puppet, require_bubblewrap
 from support.waiting import wait_until
 

@@ -11,11 +11,10 @@ from typing import Final
 
 import pytest
 
-from repotrial.sandbox._calls._records import ExecRecord, NetworkRecord, SyscallRecord
-from repotrial.sandbox._calls._seccomp import SyscallPolicy
-from repotrial.sandbox._calls._supervisor import SupervisorLostError
-from repotrial.sandbox._launch_server._syscalls import build_numbers, find_machine
-from repotrial.sandbox._probe_suite import CALLS
+from repotrial.isolation import ExecRecord, NetworkRecord, SyscallRecord, build_numbers, find_machine
+from repotrial.isolation._calls._seccomp import SyscallPolicy
+from repotrial.isolation._calls._supervisor import SupervisorLostError
+from repotrial.machine._probe_suite._calls import CALLS
 from support.bubblewrap import Puppet, make_directory, open_puppet, require_bubblewrap
 
 SOURCE: Final = Path(__file__).resolve().parents[2] / "src"
@@ -144,7 +143,7 @@ def test_address_beyond_the_sandbox_is_refused_and_reported() -> None:
 
 _NEIGHBOR: Final = """
 import fcntl, socket, struct, sys
-from repotrial.sandbox._launch_server._namespaces import enter_namespace
+from repotrial.isolation._launch_server._namespaces import enter_namespace
 enter_namespace(int(sys.argv[1]), "net")
 listener = socket.socket()
 address = struct.pack("16sHH4s8x", b"lo:1", socket.AF_INET, 0, socket.inet_aton("198.51.100.7"))

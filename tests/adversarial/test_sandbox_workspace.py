@@ -12,19 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.sandbox import (
-    Base,
-    Change,
-    ChangeLimits,
-    CopyWorkspace,
-    OverlayWorkspace,
-    ReadLimits,
-    Workspace,
-    build_change,
-    build_overlay_argv,
-)
-from repotrial.sandbox._workspace._mark import NOTHING_SEEN
 from repotrial.trace import FileAdded, FileChange, FileModified, SpecialEntry, SymlinkEntry
+from repotrial.workspace import Base, CopyWorkspace, OverlayWorkspace, ReadLimits, Workspace, build_change
+from repotrial.workspace._change import Change, ChangeLimits
+from repotrial.workspace._mark import NOTHING_SEEN
+from repotrial.workspace._mount import build_overlay_argv
 from support.workspaces import (
     OWNER,
     ListSink,
@@ -454,7 +446,7 @@ sys.path[:0] = json.loads(sys.argv[1])
 import pathspec, pathspec.gitignore, difflib, base64, encodings.idna, pwd, grp
 from support import workspaces
 from repotrial import sandbox, source
-from repotrial.sandbox._workspace import _mount
+from repotrial.workspace import _mount
 import importlib.util
 spec = importlib.util.spec_from_file_location("attacks", sys.argv[2])
 attacks = importlib.util.module_from_spec(spec); spec.loader.exec_module(attacks)

@@ -15,9 +15,17 @@ from typing import Any, TypeAlias
 import pytest
 
 from repotrial._core.canonical import canonical_bytes
-from repotrial.trace._keys import SigningKey, load_or_create_key
-from repotrial.trace._rundir import RunPaths
-from repotrial.trace._seal import MAX_SEAL_BYTES, SealExistsError, UnsealableError, _write, seal_run
+from repotrial.trace import (
+    CouldNotBeChecked,
+    DoesNotHold,
+    NoSigner,
+    RunPaths,
+    SigningKey,
+    check_run,
+    load_or_create_key,
+    seal_run,
+)
+from repotrial.trace._seal import MAX_SEAL_BYTES, SealExistsError, UnsealableError, _write
 from repotrial.trace._seal_check import (
     BadSignature,
     FileAddedAfterSealing,
@@ -25,16 +33,14 @@ from repotrial.trace._seal_check import (
     FileMissing,
     MalformedSeal,
     NoSeal,
-    NoSigner,
     NotAPlainFile,
     OtherRun,
     SealReport,
     TraceCutOff,
     UnknownSealVersion,
-    UnknownSigner,
     check_seal,
 )
-from repotrial.trace._verify_run import CouldNotBeChecked, DoesNotHold, check_run
+from repotrial.trace._statement import UnknownSigner
 from support.exhaustive import sample
 from support.run_directories import build_run, build_sealed_run
 

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 import pytest
 from aiohttp import web
 
-from repotrial.run import NetworkAccess, ProxiedSetup
-from repotrial.sandbox import SetupAttempt, SetupFailedError, SetupNetworkRecord
+from repotrial.environment._installation._setup_errors import SetupFailedError
+from repotrial.run import ProxiedSetup
+from repotrial.run._models import NetworkAccess
+from repotrial.workspace import SetupAttempt, SetupNetworkRecord
 from support.harness import list_host_processes
 from support.installations import Trial, open_trial
 from support.providers import Provider, open_provider

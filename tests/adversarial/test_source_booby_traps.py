@@ -13,19 +13,16 @@ from repotrial._core.errors import ContractError
 from repotrial.contract import ArchiveRepository, DirectoryRepository, GitRepository, SubmodulePin
 from repotrial.source import (
     CommitNotFoundError,
-    CorruptObjectError,
-    CredentialsInSourceError,
-    NotARepositoryError,
-    ProtocolRefusedError,
-    RepositoryRefusedError,
     SourceOptions,
-    SubmoduleError,
-    build_patch,
     materialize_snapshot,
-    read_commit,
     resolve_commit,
     resolve_snapshot,
 )
+from repotrial.source._address import CredentialsInSourceError, ProtocolRefusedError
+from repotrial.source._gittree import SubmoduleError
+from repotrial.source._history import build_patch, read_commit
+from repotrial.source._local import NotARepositoryError, RepositoryRefusedError
+from repotrial.source._objects import CorruptObjectError
 from support.repositories import RepositoryMaker, run_git, write_files
 
 PROGRAM_KEYS = (

@@ -22,20 +22,18 @@ from hypothesis import strategies as st
 from repotrial._core.errors import ContractError
 from repotrial.contract import ArchiveRepository, DirectoryRepository, GitRepository
 from repotrial.source import (
-    ArchiveUnreadableError,
-    CorruptObjectError,
     SnapshotLimits,
     SourceOptions,
-    SourceOutsideError,
-    SubmoduleError,
-    TreeConflictError,
-    TreeLimitError,
     UnsafePathError,
-    UnsupportedEntryError,
     materialize_snapshot,
     resolve_snapshot,
 )
-from repotrial.source._objects import ObjectFormat, parse_tree
+from repotrial.source._address import SourceOutsideError
+from repotrial.source._archive import ArchiveUnreadableError
+from repotrial.source._directory import UnsupportedEntryError
+from repotrial.source._gittree import SubmoduleError
+from repotrial.source._objects import CorruptObjectError, ObjectFormat, parse_tree
+from repotrial.source._tree import TreeConflictError, TreeLimitError
 from support.exhaustive import examples
 from support.repositories import RepositoryMaker, make_tar, make_zip, write_files
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from repotrial._core.display import neutralize
-from repotrial.trace._timeline import iter_timeline
-from repotrial.trace._verify_run import DoesNotHold, check_run
+from repotrial.trace import DoesNotHold, check_run, iter_timeline
 from support.run_directories import RunBuilder, build_sealed_run
 
 ATTACKS = [

@@ -16,18 +16,10 @@ from typing import Any
 
 import pytest
 
-from repotrial.trace import (
-    Intact,
-    RunPaths,
-    TraceExistsError,
-    TraceLockedError,
-    Truncated,
-    WriterOptions,
-    _trace_file,
-    _writer,
-    check_chain,
-    iter_events,
-)
+from repotrial.trace import RunPaths, WriterOptions, _trace_file, _writer, iter_events
+from repotrial.trace._chain_report import Intact, Truncated
+from repotrial.trace._trace_file import TraceExistsError, TraceLockedError
+from repotrial.trace._verify_chain import check_chain
 from support.traces import RUN_ID, build_invocation, open_writer, write_trace
 
 _CHILD = """

@@ -10,18 +10,20 @@ from typing import Any
 import pytest
 
 from repotrial.trace import Usage
-from repotrial.trace.importers import (
-    CallDiffers,
-    CallNotInTranscript,
-    CallNotOnWire,
-    CostDiffers,
+from repotrial.transcripts import (
     Disagreement,
     GatewayCall,
-    TokensDiffer,
     compare_with_gateway,
     digest_arguments,
     find_defaults,
     import_transcript,
+)
+from repotrial.transcripts._compare import (
+    CallDiffers,
+    CallNotInTranscript,
+    CallNotOnWire,
+    CostDiffers,
+    TokensDiffer,
 )
 from support.model_agents import TINY, finish, shell, try_script
 from support.trials import open_court

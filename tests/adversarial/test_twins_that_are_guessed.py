@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from repotrial.run._twins import Twin, build_python_twins
+from repotrial.judging import Twin, build_python_twins
 
 CONTRACT: Final = Path(__file__).parents[2] / "examples" / "contracts" / "tillbook-state"
 SUITE: Final = CONTRACT / "checks" / "unit" / "test_books.py"

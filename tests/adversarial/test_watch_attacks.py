@@ -15,21 +15,16 @@ import pytest
 
 from fakes.exchanges import FakeUpstream
 from repotrial._core.clock import SystemClock
-from repotrial.cost import Caps, Exhausted, Hold, Usage
-from repotrial.run._gateway import ExchangeEnd, Refusal, ToolCall, WireAnswer
-from repotrial.run._gateway._loop import GatewayLoop
-from repotrial.run._watch import Dialogue, MutationLog, _supervisor
+from repotrial.cost import Caps, Exhausted, Usage
+from repotrial.cost._exhausted import Hold
+from repotrial.gateway import ExchangeEnd, GatewayLoop, Refusal, ToolCall, WireAnswer
+from repotrial.run._watch import _supervisor
+from repotrial.run._watch._dialogue import Dialogue
 from repotrial.run._watch._inspection import Inspector
+from repotrial.run._watch._mutations import MutationLog
 from repotrial.run._watch._supervisor import RunExchange
-from repotrial.sandbox import CopyWorkspace
-from repotrial.trace import (
-    Intervention,
-    MonitorAlert,
-    OperatorDecision,
-    Prompt,
-    Response,
-    ToolInvocation,
-)
+from repotrial.trace import Intervention, MonitorAlert, OperatorDecision, Prompt, Response, ToolInvocation
+from repotrial.workspace import CopyWorkspace
 from support.costs import build_estimate, get_measure
 from support.gateways import KEY, Reply, ask, build_chat
 from support.traces import open_writer

@@ -7,15 +7,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from repotrial.cost import Usage
-from repotrial.run._gateway._model import (
-    Exchange,
-    ExchangeEnd,
-    Refusal,
-    UpstreamAnswer,
-    UpstreamRequest,
-    WireAnswer,
-    WireRequest,
-)
+from repotrial.gateway import ExchangeEnd, Refusal, WireAnswer, WireRequest
+from repotrial.gateway._model import Exchange, UpstreamAnswer, UpstreamRequest
 
 
 class FakeExchange:

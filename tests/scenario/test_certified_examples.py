@@ -11,10 +11,12 @@ import msgspec
 import pytest
 
 from repotrial import api
-from repotrial.authoring import CERTIFICATE_FILE, Certificate, load_certificate
+from repotrial.authoring import Certificate
+from repotrial.authoring._certify._file import load_certificate
+from repotrial.authoring._certify._model import CERTIFICATE_FILE
 from repotrial.authoring._certify._procedure import build_procedure_digest
 from repotrial.contract import LOCK_FILE
-from repotrial.sandbox import PackageIndexError
+from repotrial.environment._packages import PackageIndexError
 from support.caches import find_shared_cache
 from support.examples import EXAMPLES, Example, load_example, load_examples, require_snapshot, require_tools
 from support.exhaustive import IS_EXHAUSTIVE

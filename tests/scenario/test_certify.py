@@ -14,15 +14,11 @@ import msgspec
 import pytest
 
 from repotrial import api
-from repotrial.authoring import (
-    CERTIFICATE_FILE,
-    CheatTrial,
-    load_certificate,
-    lock_contract,
-    write_certificate,
-)
+from repotrial.authoring import lock_contract, write_certificate
 from repotrial.authoring._certify import _certify, _procedure
-from repotrial.authoring._certify._cheats import Cheat
+from repotrial.authoring._certify._cheats._model import Cheat
+from repotrial.authoring._certify._file import load_certificate
+from repotrial.authoring._certify._model import CERTIFICATE_FILE, CheatTrial
 from repotrial.contract import load_contract
 from repotrial.trace import load_or_create_key
 from support.command_line import Ended, call, start

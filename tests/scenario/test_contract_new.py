@@ -11,23 +11,25 @@ import pytest
 
 from repotrial.api import check_contract
 from repotrial.authoring import (
-    ChangeWithoutTestsError,
     CommitContract,
-    ContractDirectoryTakenError,
     CreatedContract,
-    EcosystemUnknownError,
-    EmptyChangeError,
     NewContract,
-    OnlyTestsChangedError,
-    OptionInvalidError,
-    RootCommitError,
-    SubmoduleChangedError,
-    UnsupportedTestFileError,
     create_contract,
     create_contract_from_commit,
     lock_contract,
     verify_lock,
 )
+from repotrial.authoring._options import OptionInvalidError
+from repotrial.authoring._project import EcosystemUnknownError
+from repotrial.authoring._split import (
+    ChangeWithoutTestsError,
+    EmptyChangeError,
+    OnlyTestsChangedError,
+    RootCommitError,
+    SubmoduleChangedError,
+    UnsupportedTestFileError,
+)
+from repotrial.authoring._staging import ContractDirectoryTakenError
 from repotrial.contract import ContractInvalidError, LoadedContract, lint_contract, load_contract
 from repotrial.source import ArchiveDigestError, compute_tree_digest, materialize_snapshot
 from support.repositories import RepositoryMaker, run_git

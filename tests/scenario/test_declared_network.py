@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from repotrial.run import NetworkAccess, ScriptAgent, conduct_run
-from repotrial.sandbox import InstallationSettings, open_installation
+from repotrial.environment import InstallationSettings, open_installation
+from repotrial.run import ScriptAgent, conduct_run
+from repotrial.run._models import NetworkAccess
 from repotrial.trace import MonitorAlert, RunPaths, iter_events
 from support.greetings import SAY, build_request, make_say_contract
 from support.harness import require_sandboxes

@@ -9,9 +9,10 @@ import msgspec
 import pytest
 
 from repotrial.contract import LoadedContract
-from repotrial.run import ConductedRun, PatchAgent, ScriptAgent, conduct_run
+from repotrial.environment import Installation, InstallationSettings, open_installation
+from repotrial.run import PatchAgent, ScriptAgent, conduct_run
 from repotrial.run._accept._prepared import leaves_git_alone
-from repotrial.sandbox import Installation, InstallationSettings, open_installation
+from repotrial.run._conduct import ConductedRun
 from repotrial.trace import AcceptanceExecution, Passed, PatchApplication, iter_events
 from support.greetings import REFERENCE, SAY, build_request, make_say_contract
 from support.harness import require_sandboxes

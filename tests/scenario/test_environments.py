@@ -12,17 +12,12 @@ from pathlib import Path
 import pytest
 
 from repotrial.contract import Environment, ImageArchive, NodeEnvironment, PythonEnvironment
-from repotrial.sandbox import (
-    HostToolchain,
-    PackageIndexError,
-    Store,
-    load_index_settings,
-    observe_host,
-    open_image,
-    open_node_environment,
-    open_python_environment,
-)
-from repotrial.sandbox._environment._process import FinishedProgram, execute_program
+from repotrial.environment import HostToolchain, Store, execute_program, load_index_settings, observe_host
+from repotrial.environment._images._open import open_image
+from repotrial.environment._node_env import open_node_environment
+from repotrial.environment._packages import PackageIndexError
+from repotrial.environment._process import FinishedProgram
+from repotrial.environment._python_env import open_python_environment
 from support.accounts import account, public_directory
 from support.images import ImageBuilder, directory, file, symlink
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from repotrial.run import ConductedRun, ScriptAgent, conduct_run
-from repotrial.sandbox import Installation, InstallationSettings, open_installation
+from repotrial.environment import Installation, InstallationSettings, open_installation
+from repotrial.run import ScriptAgent, conduct_run
+from repotrial.run._conduct import ConductedRun
 from repotrial.score import Scorable, build_score_card, load_evidence
 from support.greetings import SAY, build_request, make_say_contract
 from support.harness import require_sandboxes

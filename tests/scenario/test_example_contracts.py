@@ -16,7 +16,7 @@ from repotrial.api import check_contract
 from repotrial.authoring import CertificateUntrusted, check_certificate
 from repotrial.change import scan_patch
 from repotrial.contract import ArchiveRepository, Check, TaskKind, load_contract
-from repotrial.run._accept._mix import mix_in_negatives
+from repotrial.judging import mix_in_negatives
 from repotrial.run._accept._oracle import list_oracle_files
 from support.examples import (
     EXAMPLES,

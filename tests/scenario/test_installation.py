@@ -14,32 +14,22 @@ from pathlib import Path
 import pytest
 
 from repotrial._core.digest import digest_bytes
+from repotrial._core.words import Level
 from repotrial.contract import load_contract
-from repotrial.sandbox import (
-    ArtifactUnreachableError,
-    Bind,
-    CommandSpec,
-    ContractChangedError,
-    CopyWorkspace,
-    FilesPresentError,
-    HostMountError,
-    HostToolsError,
-    ImageNotStoredError,
-    ImagePackagesError,
-    InstallationSettings,
-    Level,
-    LevelMissingError,
-    MountMissingError,
-    OverlayWorkspace,
-    SecretMissingError,
-    ServiceNotReadyError,
-    SetupFailedError,
-    SetupNetworkError,
-    SetupOutputMissingError,
-    TargetTakenError,
-    open_installation,
-)
+from repotrial.environment import InstallationSettings, SetupNetworkError, open_installation
+from repotrial.environment._host import HostToolsError
+from repotrial.environment._images._open import ImageNotStoredError
+from repotrial.environment._installation._download import ArtifactUnreachableError
+from repotrial.environment._installation._installation import FilesPresentError
+from repotrial.environment._installation._mounts import HostMountError, MountMissingError, TargetTakenError
+from repotrial.environment._installation._place import ContractChangedError
+from repotrial.environment._installation._programs import ImagePackagesError
+from repotrial.environment._installation._services import ServiceNotReadyError
+from repotrial.environment._installation._setup_errors import SetupFailedError, SetupOutputMissingError
+from repotrial.environment._installation._variables import SecretMissingError
+from repotrial.isolation import Bind, CommandSpec, LevelMissingError
 from repotrial.trace import Exited, HostEnvironment, ImageEnvironment
+from repotrial.workspace import CopyWorkspace, OverlayWorkspace
 from support.images import ImageBuilder, file
 from support.installations import open_trial, shell
 from support.packages import build_node_package, serve

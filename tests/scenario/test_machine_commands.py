@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from repotrial._core.digest import digest_bytes
-from repotrial.sandbox import Kind, Store
-from repotrial.sandbox._environment._store import Facts
-from repotrial.sandbox._probe_suite import ATTEMPTS
+from repotrial.environment import Kind, Store
+from repotrial.environment._store import Facts
+from repotrial.machine._probe_suite._attempts import ATTEMPTS
 from support.command_line import call
 from support.harness import require_sandboxes
 

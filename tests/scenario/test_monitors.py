@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from repotrial.run import ConductedRun, ScriptAgent, _resources, conduct_run
-from repotrial.sandbox import Installation, InstallationSettings, open_installation
+from repotrial.environment import Installation, InstallationSettings, open_installation
+from repotrial.run import ScriptAgent, _resources, conduct_run
+from repotrial.run._conduct import ConductedRun
 from repotrial.score import build_score_card, load_evidence
 from repotrial.trace import BlobStore, MonitorAlert, RunPaths, Signal, Termination, iter_events, load_body
 from support.greetings import SAY, build_request, make_say_contract

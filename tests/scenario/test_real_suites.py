@@ -10,17 +10,10 @@ from typing import Final
 
 import pytest
 
-from repotrial.sandbox import (
-    CommandSpec,
-    HostRoot,
-    Level,
-    OverlayWorkspace,
-    Sandbox,
-    SandboxSpec,
-    build_change,
-    open_sandbox,
-)
+from repotrial._core.words import Level
+from repotrial.isolation import CommandSpec, HostRoot, Sandbox, SandboxSpec, open_sandbox
 from repotrial.trace import Exited
+from repotrial.workspace import OverlayWorkspace, build_change
 from support.harness import require_sandboxes
 from support.workspaces import make_base, require_overlay, scratch
 

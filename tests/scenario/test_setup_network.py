@@ -13,19 +13,11 @@ from repotrial._core.digest import digest_bytes
 from repotrial.api import MachineSettings, execute_in_contract
 from repotrial.authoring import lock_contract
 from repotrial.authoring._certify._items import describe_setup
-from repotrial.run import (
-    NetworkAccess,
-    NoopAgent,
-    ProxiedSetup,
-    Replay,
-    ReplayRequest,
-    RunRequest,
-    conduct_run,
-    replay_run,
-)
-from repotrial.run._gateway._proxy import TapeWriter
-from repotrial.run._gateway._proxy._tape import TapedAnswer
-from repotrial.sandbox import InstallationSettings, list_kept, open_installation, prune_kept
+from repotrial.environment import InstallationSettings, open_installation
+from repotrial.gateway._proxy._tape import TapedAnswer, TapeWriter
+from repotrial.machine import list_kept, prune_kept
+from repotrial.run import NoopAgent, ProxiedSetup, Replay, ReplayRequest, RunRequest, conduct_run, replay_run
+from repotrial.run._models import NetworkAccess
 from repotrial.trace import (
     BlobStore,
     MonitorAlert,

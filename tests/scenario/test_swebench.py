@@ -10,9 +10,10 @@ import pytest
 
 from repotrial.authoring import lock_contract
 from repotrial.contract import load_contract
-from repotrial.interop import MixedAgentsError, build_swebench_report
+from repotrial.environment import Installation, InstallationSettings, open_installation
+from repotrial.environment._packages import PackageIndexError
+from repotrial.interop._swebench_report import MixedAgentsError, build_swebench_report
 from repotrial.run import PatchAgent, conduct_run
-from repotrial.sandbox import Installation, InstallationSettings, PackageIndexError, open_installation
 from repotrial.score import Scorable, ScoreCard, build_score_card, load_evidence
 from support.command_line import call
 from support.greetings import build_request

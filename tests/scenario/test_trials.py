@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from repotrial.contract import LoadedContract
+from repotrial.environment import Installation, InstallationSettings, open_installation
 from repotrial.run import (
     Agent,
     CommandAgent,
-    ConductedRun,
     HumanAgent,
     NoopAgent,
     PatchAgent,
@@ -22,12 +22,11 @@ from repotrial.run import (
     conduct_run,
     replay_run,
 )
-from repotrial.sandbox import Installation, InstallationSettings, open_installation
+from repotrial.run._conduct import ConductedRun
 from repotrial.score import Invalid, Scorable, ScoreCard, build_score_card, load_evidence
 from repotrial.trace import (
     Briefing,
     MonitorAlert,
-    Payload,
     RunPaths,
     SecretRedactor,
     Termination,
@@ -35,6 +34,7 @@ from repotrial.trace import (
     iter_events,
     load_or_create_key,
 )
+from repotrial.trace._payloads import Payload
 from support.greetings import REFERENCE, SAY, build_request, make_say_contract
 from support.harness import require_sandboxes
 from support.workspaces import scratch

@@ -14,8 +14,8 @@ from typing import Final
 
 import pytest
 
-from repotrial.sandbox import Account, find_identity
-from repotrial.sandbox._environment._tree import remove_tree
+from repotrial.environment._tree import remove_tree
+from repotrial.isolation import Account, find_identity
 
 ORDINARY_UID: Final = 65533
 _SOURCES: Final = Path(__file__).resolve().parents[2] / "src"

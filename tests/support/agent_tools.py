@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from repotrial.run._gateway._model import Dialect
+from repotrial.gateway import Dialect
 
 Tools = dict[str, dict[str, Any]]
 

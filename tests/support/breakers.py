@@ -9,8 +9,6 @@ from typing import Literal, cast
 from repotrial._core.digest import digest_bytes
 from repotrial.policy import POLICY, BreakerSettings, BreakerState, Decision, decide
 from repotrial.trace import (
-    Actor,
-    BlobBody,
     BlobRef,
     Body,
     Command,
@@ -25,10 +23,8 @@ from repotrial.trace import (
     InterventionAction,
     MonitorAlert,
     Observed,
-    OmittedBody,
     OnAlert,
     Pause,
-    Payload,
     Phase,
     PhaseChanged,
     Quarantine,
@@ -42,11 +38,13 @@ from repotrial.trace import (
     TextBody,
     Throttle,
     ToolInvocation,
-    UnknownPayload,
     UnrecordedContent,
     Usage,
     WorkspaceMutation,
 )
+from repotrial.trace._body import BlobBody, OmittedBody
+from repotrial.trace._event import Actor, UnknownPayload
+from repotrial.trace._payloads import Payload
 
 __all__ = ["Record", "build_body"]
 

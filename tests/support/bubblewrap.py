@@ -22,10 +22,9 @@ from typing import Any, Final
 
 import pytest
 
-from repotrial.sandbox._calls._records import ProhibitedRecord, SyscallRecord
-from repotrial.sandbox._calls._seccomp import SyscallPolicy
-from repotrial.sandbox._calls._supervisor import Sink, Supervisor, SupervisorLostError, SupervisorPolicy
-from repotrial.sandbox._launch_server._syscalls import build_numbers, find_machine
+from repotrial.isolation import ProhibitedRecord, Sink, SyscallRecord, build_numbers, find_machine
+from repotrial.isolation._calls._seccomp import SyscallPolicy
+from repotrial.isolation._calls._supervisor import Supervisor, SupervisorLostError, SupervisorPolicy
 from support.filtered import DROPPED, start_filtered
 
 PYTHON: Final = "/usr/bin/python3"

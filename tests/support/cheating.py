@@ -13,16 +13,11 @@ from typing import Final
 import pytest
 
 from repotrial.authoring import lock_contract
-from repotrial.authoring._certify._cheats import Cheat
+from repotrial.authoring._certify._cheats._model import Cheat
 from repotrial.contract import load_contract
-from repotrial.sandbox import (
-    Bind,
-    CommandSpec,
-    Installation,
-    InstallationSettings,
-    PackageIndexError,
-    open_installation,
-)
+from repotrial.environment import Installation, InstallationSettings, open_installation
+from repotrial.environment._packages import PackageIndexError
+from repotrial.isolation import Bind, CommandSpec
 from repotrial.trace import Exited
 from support.caches import find_shared_cache
 from support.contracts import write_contract

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from repotrial.cli import main
 from repotrial.cli._app import build_command
+from repotrial.cli._main import main
 
 COMMAND = [sys.executable, "-m", "repotrial"]
 

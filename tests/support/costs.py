@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from repotrial.cost import (
-    Amount,
-    BudgetState,
-    Charge,
-    Estimate,
-    Measure,
-    MeasureState,
-    MoneyUnit,
-    build_amount,
-)
+from repotrial.cost import Amount, Charge, Estimate, MeasureState, build_amount
+from repotrial.cost._amount import MoneyUnit
+from repotrial.cost._caps import BudgetState
+from repotrial.cost._exhausted import Measure
 
 METHOD = "price-book:sha256:" + "0" * 64
 

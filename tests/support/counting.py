@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from repotrial.authoring import lock_contract
-from repotrial.authoring._certify._cheats import Cheat, build_patch
-from repotrial.sandbox import Bind, CommandSpec, Installation
+from repotrial.authoring._certify._cheats._edit import build_patch
+from repotrial.authoring._certify._cheats._model import Cheat
+from repotrial.environment import Installation
+from repotrial.isolation import Bind, CommandSpec
 from repotrial.trace import Exited
 from support.contracts import write_contract
 

@@ -19,7 +19,7 @@ import msgspec
 import pytest
 
 from repotrial.contract import ArchiveRepository, Check, Contract, Inventory, Overlay, ResultFile
-from repotrial.sandbox import observe_host
+from repotrial.environment import observe_host
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "contracts"
 NO_TESTS = Inventory(fail_to_pass=(), pass_to_pass=())

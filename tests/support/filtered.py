@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 import repotrial
-from repotrial.sandbox._calls._seccomp import SyscallPolicy, build_filter
-from repotrial.sandbox._launch_server._kernel import receive_with_descriptors
-from repotrial.sandbox._launch_server._syscalls import find_machine
+from repotrial.isolation import find_machine
+from repotrial.isolation._calls._seccomp import SyscallPolicy, build_filter
+from repotrial.isolation._launch_server._kernel import receive_with_descriptors
 
 DROPPED = 65534
 """As the product does: root becomes a user without rights, others stay what they are."""
 _CHILD = """
 import os, socket, sys
 sys.path.insert(0, sys.argv[1])
-from repotrial.sandbox._launch_server._kernel import install_filter, refuse_new_privileges, send_descriptor
+from repotrial.isolation._launch_server._kernel import install_filter, refuse_new_privileges, send_descriptor
 channel, user = socket.socket(fileno=int(sys.argv[2])), int(sys.argv[3])
 channel.set_inheritable(False)
 with os.fdopen(int(sys.argv[4]), "rb") as stream:

@@ -12,9 +12,9 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from fakes.exchanges import FakeSupervisor
-from repotrial.run._gateway._limits import GatewayLimits
-from repotrial.run._gateway._loop import GatewayLoop, ServedRun
-from repotrial.run._gateway._model import Upstream
+from repotrial.gateway import GatewayLoop, Upstream
+from repotrial.gateway._limits import GatewayLimits
+from repotrial.gateway._loop import ServedRun
 
 KEY: Final = "key-of-this-run-0123456789abcdef"
 SECONDS: Final = 90.0

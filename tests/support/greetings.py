@@ -6,8 +6,8 @@ from pathlib import Path
 
 from repotrial.authoring import lock_contract
 from repotrial.contract import LoadedContract, load_contract
+from repotrial.environment import Installation
 from repotrial.run import Agent, RunRequest, build_spec
-from repotrial.sandbox import Installation
 from repotrial.trace import SecretRedactor, load_or_create_key
 from support.contracts import write_contract
 

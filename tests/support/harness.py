@@ -15,8 +15,7 @@ from typing import Any, Final
 
 import pytest
 
-from repotrial.sandbox._identity import find_identity
-from repotrial.sandbox._resources._remove_tree import remove_tree
+from repotrial.isolation import find_identity, remove_tree
 from support.waiting import PATIENCE_SECONDS
 
 ORDINARY_UID: Final = 64321

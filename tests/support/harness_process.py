@@ -20,9 +20,7 @@ from typing import Any
 import msgspec
 
 from repotrial._core.words import Level
-from repotrial.sandbox._calls._records import SyscallRecord
-from repotrial.sandbox._levels._launcher import open_default_launcher
-from repotrial.sandbox._model import (
+from repotrial.isolation import (
     Bind,
     CommandSpec,
     HostRoot,
@@ -30,8 +28,12 @@ from repotrial.sandbox._model import (
     ResourceLimits,
     Sandbox,
     SandboxSpec,
+    SyscallRecord,
+    find_back_end,
+    open_sandbox,
+    probe_machine,
 )
-from repotrial.sandbox._open import find_back_end, open_sandbox, probe_machine
+from repotrial.isolation._levels._launcher import open_default_launcher
 
 
 class Harness:

@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 from repotrial.contract import load_contract
-from repotrial.sandbox import CommandSpec, InstallationSettings, open_installation
+from repotrial.environment import InstallationSettings, open_installation
+from repotrial.isolation import CommandSpec
 from support.harness_process import attempt, become
 
 

@@ -6,18 +6,13 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from repotrial._core.words import Level
 from repotrial.authoring import lock_contract
 from repotrial.contract import load_contract
-from repotrial.sandbox import (
-    CommandResult,
-    CommandSpec,
-    Installation,
-    InstallationSettings,
-    Level,
-    SetupNetwork,
-    open_installation,
-)
-from repotrial.sandbox._installation._variables import Phase
+from repotrial.environment import Installation, InstallationSettings, open_installation
+from repotrial.environment._installation._setup_network import SetupNetwork
+from repotrial.environment._installation._variables import Phase
+from repotrial.isolation import CommandResult, CommandSpec
 from support.contracts import write_contract
 from support.harness import require_sandboxes
 from support.workspaces import scratch

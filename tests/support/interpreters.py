@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from repotrial.contract import Environment
-from repotrial.sandbox import HostTool, observe_host
+from repotrial.environment import HostTool, observe_host
 
 ROOT = Path(__file__).resolve().parents[2]
 CLAIMED = tuple(

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from repotrial.sandbox._label import parse_label
-from repotrial.sandbox._resources._cgroups import find_cgroup_site
+from repotrial.isolation._label import parse_label
+from repotrial.isolation._resources._cgroups import find_cgroup_site
 from support.waiting import wait_until
 
 __all__ = ["await_only", "count_mounts", "foster_orphans", "list_descendants", "list_own_groups"]

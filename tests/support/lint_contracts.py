@@ -10,10 +10,16 @@ from typing import Any, Literal
 import msgspec
 
 from repotrial._core.digest import digest_bytes
-from repotrial.contract import Contract, ContractLock, FilePin, Inventory, LoadedContract
-from repotrial.contract._lint import lint_contract
+from repotrial.contract import (
+    Contract,
+    ContractLock,
+    FilePin,
+    Inventory,
+    LoadedContract,
+    Problem,
+    lint_contract,
+)
 from repotrial.contract._lock import PartDigests
-from repotrial.contract._problems import Problem
 
 STATEMENT = """\
 # fill() breaks East Asian text

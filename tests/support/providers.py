@@ -12,8 +12,8 @@ from typing import NamedTuple, TypeAlias
 
 from aiohttp import web
 
-from repotrial.run._gateway._accepting import stop_listening
-from repotrial.run._gateway._loop import GatewayLoop
+from repotrial.gateway import GatewayLoop
+from repotrial.gateway._accepting import stop_listening
 
 Answer: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 

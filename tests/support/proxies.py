@@ -10,18 +10,12 @@ import ssl
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from repotrial.run._gateway._limits import GatewayLimits
-from repotrial.run._gateway._loop import GatewayLoop
-from repotrial.run._gateway._proxy import (
-    AllowListProxy,
-    Attempt,
-    Fetcher,
-    LiveFetcher,
-    RunAuthority,
-    find_address_problem,
-    parse_allow_list,
-)
-from repotrial.run._gateway._proxy._addresses import Address
+from repotrial.gateway import Attempt, GatewayLoop, RunAuthority, find_address_problem
+from repotrial.gateway._limits import GatewayLimits
+from repotrial.gateway._proxy._addresses import Address
+from repotrial.gateway._proxy._fetch import Fetcher, LiveFetcher
+from repotrial.gateway._proxy._hosts import parse_allow_list
+from repotrial.gateway._proxy._proxy import AllowListProxy
 from support.gateways import SECONDS, Reply
 
 LOOPBACK = "127.0.0.1"

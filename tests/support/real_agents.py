@@ -14,14 +14,14 @@ from typing import Final
 import pytest
 
 from repotrial._core.errors import RepoTrialError
-from repotrial.run import InstalledAgent, find_adapter, install_agent
-from repotrial.sandbox import (
-    HostToolsError,
-    InstallationSettings,
+from repotrial.environment import InstallationSettings
+from repotrial.environment._host import HostToolsError
+from repotrial.environment._packages import (
     PackageBuilderMissingError,
     PackageIndexError,
     PackageVersionMissingError,
 )
+from repotrial.run import InstalledAgent, find_adapter, install_agent
 from support.harness import require_sandboxes
 
 __all__ = ["CACHE", "SETTINGS", "WANTED", "require_agent"]

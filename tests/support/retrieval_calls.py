@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from repotrial.retrieval import load_retrieval_tools
 from repotrial.retrieval._extract import Extractor, Retrieved, TracedCall
 from repotrial.retrieval._places import build_names
-from repotrial.retrieval._tools import load_retrieval_tools
 
 
 def extract(

@@ -10,18 +10,8 @@ from typing import Any
 
 import msgspec
 
-from repotrial.retrieval import (
-    Coverage,
-    EvaluationOptions,
-    EventsDocument,
-    GroundTruth,
-    Outcome,
-    Provenance,
-    RankingRule,
-    RetrievalEvent,
-    evaluate,
-    find_event_files,
-)
+from repotrial.retrieval import EvaluationOptions, Outcome, RankingRule, evaluate, find_event_files
+from repotrial.retrieval._documents import Coverage, EventsDocument, GroundTruth, Provenance, RetrievalEvent
 
 BATCH = "2026-03-01__12-00-00"
 NOW = "2026-03-01T13:00:00Z"

@@ -15,16 +15,12 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from repotrial._core.words import Level
 from repotrial.contract import load_contract
+from repotrial.environment import Installation, InstallationSettings, open_installation
+from repotrial.isolation import probe_machine
+from repotrial.isolation._resources._reaper import reap_leftovers
 from repotrial.run import RunRequest, ScriptAgent, build_spec, conduct_run
-from repotrial.sandbox import (
-    Installation,
-    InstallationSettings,
-    Level,
-    open_installation,
-    probe_machine,
-    reap_leftovers,
-)
 from repotrial.trace import CheckOutcome, Phase, SecretRedactor, load_or_create_key
 
 SCRIPT = b"sleep 0.05; echo hello > said.txt\n"

@@ -10,70 +10,75 @@ import msgspec
 from repotrial._core.absence import Unknown
 from repotrial._core.digest import digest_bytes
 from repotrial._core.words import Level
-from repotrial.trace._chain import link_hash
-from repotrial.trace._event import EventRef
-from repotrial.trace._keys import SigningKey, load_or_create_key
-from repotrial.trace._manifest import (
+from repotrial.trace import (
+    AcceptanceExecution,
     AgentConfiguration,
+    Briefing,
+    BuildCheck,
+    ByTool,
     CheckEntryPoint,
+    Command,
     ContractBinding,
     DeclaredVariables,
     DependencySpecification,
+    Enforced,
     EntryPoints,
+    EventRef,
+    Exited,
+    Failed,
+    FileEntry,
+    FileModified,
     GitIdentity,
     Harness,
     HostEnvironment,
-    Lockfile,
-    Manifest,
-    PromptDigest,
-    RunConfiguration,
-    RunFacts,
-    Seeds,
-    SeedStream,
-    Submodule,
-    build_manifest,
-)
-from repotrial.trace._manifest_file import write_manifest
-from repotrial.trace._payloads import KeptPayload
-from repotrial.trace._payloads.actions import (
-    ByTool,
-    FileEntry,
-    FileModified,
-    PatchContent,
-    ToolInvocation,
-    WorkspaceMutation,
-)
-from repotrial.trace._payloads.checks import (
-    AcceptanceExecution,
-    BuildCheck,
-    Failed,
-    LogPointer,
-    Passed,
-    PatchApplication,
-    StaticCheck,
-    build_test_ids,
-)
-from repotrial.trace._payloads.common import Command, Exited, Output, Phase, Signal
-from repotrial.trace._payloads.dialogue import Message, Prompt, Response, Usage
-from repotrial.trace._payloads.lifecycle import Briefing, PhaseChanged, RunOpened, Termination
-from repotrial.trace._payloads.oversight import (
-    Enforced,
     Intervention,
     Justification,
+    Lockfile,
+    LogPointer,
+    Manifest,
     MonitorAlert,
     OnAlert,
     OnDecision,
     OperatorDecision,
+    Output,
+    Passed,
+    PatchApplication,
+    PatchContent,
+    Phase,
+    PhaseChanged,
+    Prompt,
+    Response,
     Resume,
+    RunConfiguration,
+    RunFacts,
+    RunOpened,
+    RunPaths,
+    SecretRedactor,
+    Seeds,
+    SeedStream,
     Segment,
+    Signal,
+    SigningKey,
     StageTransition,
+    StaticCheck,
+    Submodule,
+    Termination,
     Throttle,
+    ToolInvocation,
+    TraceWriter,
+    Usage,
+    WorkspaceMutation,
+    build_manifest,
+    build_test_ids,
+    load_or_create_key,
+    seal_run,
+    write_manifest,
 )
+from repotrial.trace._chain import link_hash
+from repotrial.trace._manifest import PromptDigest
+from repotrial.trace._payloads import KeptPayload
+from repotrial.trace._payloads.dialogue import Message
 from repotrial.trace._reader import iter_envelopes
-from repotrial.trace._redaction import SecretRedactor
-from repotrial.trace._rundir import RunPaths
-from repotrial.trace._seal import seal_run
-from repotrial.trace._writer import TraceWriter
 
 VERSION_ID = digest_bytes(b"version")
 SCANNER = SecretRedactor({})

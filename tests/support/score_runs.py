@@ -17,6 +17,7 @@ from repotrial.contract import (
     ContractRecord,
     DirectoryRepository,
     Environment,
+    LoadedContract,
     Policy,
     RepositoryPin,
     RunConfiguration,
@@ -24,7 +25,6 @@ from repotrial.contract import (
     Scoring,
     build_lock,
 )
-from repotrial.contract._loaded import LoadedContract
 from repotrial.trace import (
     AcceptanceExecution,
     BuildCheck,

@@ -16,11 +16,14 @@ from hypothesis import strategies as st
 from repotrial._core.clock import Clock
 from repotrial._core.digest import DIGEST_PATTERN
 from repotrial.trace import (
+    NO_REDACTION,
     BlobRef,
     Body,
-    DroppedEvent,
+    EventPayload,
     EventRef,
+    ExitUnknown,
     PhaseChanged,
+    Redactor,
     RunOpened,
     RunPaths,
     TextBody,
@@ -31,8 +34,7 @@ from repotrial.trace import (
 )
 from repotrial.trace._body import build_body
 from repotrial.trace._chain import cut_line, genesis_hash, link_hash
-from repotrial.trace._payloads.common import EventPayload, ExitUnknown
-from repotrial.trace._redaction import NO_REDACTION, Redactor
+from repotrial.trace._writer import DroppedEvent
 
 RUN_ID = "run-1"
 DIGEST = "sha256:" + "ab" * 32

@@ -6,8 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from repotrial.run._results import ResultsSummary, merge_results, parse_results
-from repotrial.run._twins import TwinnedFile, TwinVerdict, build_python_twins, judge_twins
+from repotrial.judging import build_python_twins
+from repotrial.judging._results._parse import parse_results
+from repotrial.judging._results._summary import ResultsSummary, merge_results
+from repotrial.judging._twins._judge import judge_twins
+from repotrial.judging._twins._model import TwinnedFile, TwinVerdict
 
 __all__ = ["execute_pytest", "judge_product"]
 

@@ -13,21 +13,18 @@ from fakes.hands import FakeHands
 from repotrial._core.clock import SystemClock
 from repotrial.contract import Limits
 from repotrial.cost import Budget, Caps, Parent, Tariff
+from repotrial.gateway import GatewayLoop
 from repotrial.policy import BreakerState, build_settings, parse_thresholds, read_thresholds
-from repotrial.run._gateway import GatewayLoop
-from repotrial.run._watch import (
-    Dialogue,
-    EndingSwitch,
-    Inbox,
-    Inspector,
-    MutationLog,
-    Overseer,
-    RunSupervisor,
-    Watchpost,
-    build_body_reader,
-)
-from repotrial.sandbox import CopyWorkspace
+from repotrial.run import build_body_reader
+from repotrial.run._watch._dialogue import Dialogue
+from repotrial.run._watch._ending import EndingSwitch
+from repotrial.run._watch._inbox import Inbox
+from repotrial.run._watch._inspection import Inspector
+from repotrial.run._watch._mutations import MutationLog
+from repotrial.run._watch._overseer import Overseer, Watchpost
+from repotrial.run._watch._supervisor import RunSupervisor
 from repotrial.trace import Event, PhaseChanged, RunPaths, TraceWriter, iter_events
+from repotrial.workspace import CopyWorkspace
 from support.gateways import KEY
 from support.traces import open_writer
 from support.workspaces import make_base, scratch

@@ -6,8 +6,11 @@ import json
 from typing import Any, Final, get_args
 
 from repotrial.cost import Usage
-from repotrial.run._gateway._model import Dialect, ToolCall, WireAnswer, WireRequest
-from repotrial.run._gateway._wire import AnswerReader, Turn, find_route, parse_request
+from repotrial.gateway import Dialect, ToolCall, WireAnswer, WireRequest
+from repotrial.gateway._wire._answers._reader import AnswerReader
+from repotrial.gateway._wire._build._turn import Turn
+from repotrial.gateway._wire._requests import parse_request
+from repotrial.gateway._wire._route import find_route
 
 DIALECTS: Final[tuple[Dialect, ...]] = get_args(Dialect)
 

@@ -6,8 +6,6 @@ from typing import Annotated
 
 import msgspec
 
-__all__ = ["NotComputable", "Unknown"]
-
 
 class _Absence(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
     reason: Annotated[str, msgspec.Meta(min_length=1)]

@@ -17,19 +17,6 @@ import orjson
 from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.errors import UsageError
 
-__all__ = [
-    "MAX_SAFE_INTEGER",
-    "AsciiKey",
-    "Count",
-    "JsonValue",
-    "NotCanonicalError",
-    "SafeInt",
-    "canonical_bytes",
-    "canonical_digest",
-    "decimal_text",
-    "dump_checked",
-]
-
 MAX_SAFE_INTEGER = 2**53 - 1
 
 _MAX_LEVELS = 200

@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
-__all__ = ["Clock", "MonotoneClock", "SystemClock"]
-
 
 class Clock(Protocol):
     def now_us(self) -> int:

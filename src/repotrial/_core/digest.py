@@ -8,8 +8,6 @@ from typing import Annotated
 
 import msgspec
 
-__all__ = ["DIGEST_PATTERN", "Digest", "digest_bytes", "digest_file", "name_blob"]
-
 DIGEST_PATTERN = r"^sha256:[0-9a-f]{64}$(?!\n)"  # `$` alone would let a final newline pass
 
 Digest = Annotated[str, msgspec.Meta(pattern=DIGEST_PATTERN, description="sha256:<64 hex digits>")]

@@ -18,18 +18,6 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import ClassVar, Final
 
-__all__ = [
-    "AgentError",
-    "Blame",
-    "ContractError",
-    "EvidenceError",
-    "ExitCode",
-    "MachineError",
-    "RepoTrialError",
-    "UsageError",
-    "iter_error_classes",
-]
-
 _CODE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _HOLDERS: Final[dict[str, tuple[str, str]]] = {}
 """Module and name of the class that has each code."""

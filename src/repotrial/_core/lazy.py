@@ -15,14 +15,13 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.util
+import pkgutil
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Final, NamedTuple
 
 from repotrial._core.python_source import parse_python
-
-__all__ = ["build_hooks", "load_all"]
 
 _GUARD: Final = "TYPE_CHECKING"
 
@@ -52,10 +51,11 @@ def build_hooks(package: str) -> tuple[Callable[[str], object], Callable[[], lis
 
 
 def load_all(package: str) -> None:
-    """Import everything that a package offers, as if it did not wait."""
+    """Import every module of a package, at any depth."""
     module = importlib.import_module(package)  # noqa: TID251 - as above
-    for name in _read_places(package):
-        getattr(module, name)
+    for found in pkgutil.walk_packages(module.__path__, f"{package}."):
+        if not found.name.endswith(".__main__"):
+            importlib.import_module(found.name)  # noqa: TID251 - as above
 
 
 @cache

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["normalize_name"]
-
 _OTHER_CHARACTERS: Final = re.compile(r"[^a-z0-9]+")
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ["find_path_fault", "fold_path", "is_escaping_link", "resolve_link"]
-
 _COMPONENT_BYTES = 255
 
 # HFS+ ignores these code points in names, so `.g\u200cit` opens `.git` there.

@@ -12,8 +12,6 @@ import threading
 import warnings
 from typing import Final
 
-__all__ = ["parse_module", "parse_python"]
-
 _MAX_CHARACTERS: Final = 2_000_000
 _MAX_DOTS: Final = 1_000
 """In one import: the interpreter takes quadratic time for more."""

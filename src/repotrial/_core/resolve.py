@@ -6,8 +6,6 @@ import contextlib
 
 import msgspec
 
-__all__ = ["resolve_documents"]
-
 
 def resolve_documents() -> None:
     """Let msgspec work out every document type of ours that is loaded by now.

@@ -17,8 +17,6 @@ from msgspec import inspect as mi
 
 from repotrial._core.python_source import parse_python
 
-__all__ = ["DIALECT", "build_document_schema", "build_schema_parts", "rewrite_schema", "strip_metadata"]
-
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 _DECIMAL: dict[str, Any] = {

@@ -2,7 +2,5 @@
 
 from __future__ import annotations
 
-__all__ = ["ROOT_SEED"]
-
 ROOT_SEED = 20260307
 """Any other root seed is a protocol deviation, stated in the report."""

@@ -13,16 +13,6 @@ import zlib
 from collections.abc import Iterator
 from typing import IO, Protocol
 
-__all__ = [
-    "BLOCK_BYTES",
-    "LIBRARY_ERRORS",
-    "ForwardFile",
-    "ForwardStream",
-    "Readable",
-    "StreamLimitError",
-    "iter_members",
-]
-
 _PIECE_BYTES = 4 << 20
 """The most that the library may ask for at once: headers are small, contents are read in chunks."""
 _SKIP_BYTES = 1 << 20

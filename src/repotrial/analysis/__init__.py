@@ -1,4 +1,4 @@
-"""Many runs at a time: summaries, pairs, and what may be compared. Pure: judged runs in, figures out."""
+"""From judged runs to comparisons: summaries, pairs, comparability. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from repotrial.analysis._left_out import find_left_out
     from repotrial.analysis._summary import (
         AgentSummary,
-        AgentUnknownError,
         CollectedSummary,
         PairedSummary,
         RunsSummary,
@@ -23,7 +22,6 @@ else:
 
 __all__ = [
     "AgentSummary",
-    "AgentUnknownError",
     "CollectedSummary",
     "PairedSummary",
     "RunComparison",

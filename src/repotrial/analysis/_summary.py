@@ -11,7 +11,7 @@ import msgspec
 from repotrial._core.absence import NotComputable
 from repotrial._core.display import shorten_digests
 from repotrial._core.errors import UsageError
-from repotrial.contract import ROOT_SEED
+from repotrial._core.seed import ROOT_SEED
 from repotrial.score import (
     AgentEffort,
     Aggregate,

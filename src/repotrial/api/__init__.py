@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from repotrial._core.lazy import build_hooks
 
 if TYPE_CHECKING:
+    from repotrial._core.seed import ROOT_SEED
+    from repotrial._core.words import Level
     from repotrial.analysis import (
         AgentSummary,
-        AgentUnknownError,
-        CollectedSummary,
         PairedSummary,
         RunComparison,
         RunSide,
@@ -24,34 +24,18 @@ if TYPE_CHECKING:
         summarize_runs,
     )
     from repotrial.api._agent_catalogue import (
-        AgentCheck,
         AgentEntry,
-        CheckedNeed,
-        InstalledAgent,
         check_named_agent,
         install_named_agent,
         list_agents,
         verify_agent_names,
     )
-    from repotrial.api._agents import AGENT_FORMS, AgentNameError, PredictionsError
-    from repotrial.api._availability import ContractsUnavailableError, LeftOut, choose_available
-    from repotrial.api._catalogue import (
-        ErrorEntry,
-        UnknownErrorCodeError,
-        UnknownSchemaError,
-        build_schema,
-        find_error,
-        list_errors,
-        list_schemas,
-    )
-    from repotrial.api._certification import (
-        Certification,
-        CertificationRequest,
-        certify_contract,
-    )
+    from repotrial.api._agents import AgentNameError
+    from repotrial.api._availability import LeftOut, choose_available
+    from repotrial.api._catalogue import ErrorEntry, build_schema, find_error, list_errors, list_schemas
+    from repotrial.api._certification import Certification, CertificationRequest, certify_contract
     from repotrial.api._contracts import (
         ContractCheck,
-        ContractDescription,
         check_contract,
         describe_contract,
         find_certificate,
@@ -59,14 +43,8 @@ if TYPE_CHECKING:
         lock_contract,
         verify_lock,
     )
-    from repotrial.api._directories import ContractDirectoryMissingError
     from repotrial.api._machine import (
-        CommandResult,
-        DoctorFix,
-        DoctorReport,
-        KeptItem,
         MachineSettings,
-        ProbeReport,
         execute_in_contract,
         fix_machine,
         list_cache,
@@ -74,36 +52,15 @@ if TYPE_CHECKING:
         prune_cache,
         run_doctor,
     )
-    from repotrial.api._models import (
-        UPSTREAM_FORMS,
-        ModelChoice,
-        UpstreamNameError,
-        find_adapters_directory,
-        read_budgets,
-    )
-    from repotrial.api._outputs import (
-        CheckTests,
-        OutputUnknownError,
-        ProgramOutput,
-        iter_run_outputs,
-        iter_run_tests,
-    )
-    from repotrial.api._page import (
-        PageInsideRunError,
-        PageWriteError,
-        WrittenPage,
-        write_run_page,
-        write_summary_page,
-    )
+    from repotrial.api._models import ModelChoice, UpstreamNameError, find_adapters_directory, read_budgets
+    from repotrial.api._outputs import CheckTests, ProgramOutput, iter_run_outputs, iter_run_tests
+    from repotrial.api._page import PageWriteError, write_run_page, write_summary_page
     from repotrial.api._recompute import DecisionInvalidError, RecomputedRun, decide_run, recompute_run
     from repotrial.api._rejudge import OtherContractError, RejudgedRun, load_judge, rejudge_run
-    from repotrial.api._replays import Divergence, NothingToReplayError, Replay, replay_run
+    from repotrial.api._replays import replay_run
     from repotrial.api._retrieval import (
-        Normalization,
         NormalizationRequest,
         NoTrialsFoundError,
-        RetrievalDirectoryMissingError,
-        RetrievalWordError,
         TruthExplanation,
         evaluate_retrieval,
         explain_ground_truth,
@@ -114,18 +71,12 @@ if TYPE_CHECKING:
     )
     from repotrial.api._retrieval_study import (
         REPORT_FORMATS,
-        ReportFormat,
-        ReportFormatError,
-        ReportInsideRunError,
-        ReportWriteError,
-        WrittenReport,
         compare_retrieval,
         parse_report_format,
         report_retrieval,
         write_comparison,
     )
     from repotrial.api._runs import (
-        KeyDescription,
         RunCheck,
         ScoredRun,
         iter_run_timeline,
@@ -139,7 +90,6 @@ if TYPE_CHECKING:
         verify_run,
     )
     from repotrial.api._trials import (
-        PlannedTrial,
         RunScored,
         RunUnscored,
         TrialEvent,
@@ -162,56 +112,43 @@ if TYPE_CHECKING:
         LockResult,
         NewContract,
         SwebenchContract,
-        SwebenchInstance,
         create_contract,
         create_contract_from_commit,
         create_contract_from_swebench,
         load_swebench_instances,
     )
-    from repotrial.contract import (
-        ROOT_SEED,
-        Check,
-        Contract,
-        Inventory,
-        LoadedContract,
-        Problem,
-        TaskKind,
-    )
+    from repotrial.contract import Check, Contract, Inventory, LoadedContract, Problem, TaskKind
     from repotrial.fleet import RunEnded, RunPhase, RunSkipped, RunStarted, RunUndone
-    from repotrial.interop import SwebenchReport, build_swebench_report
+    from repotrial.isolation import Capabilities, CommandResult
+    from repotrial.machine import DoctorFix, DoctorReport, KeptItem, ProbeReport
     from repotrial.retrieval import (
         AssociationScope,
-        ComparisonCoverage,
-        Delta,
-        DocumentCheck,
         Evaluation,
         MatchedComparison,
         NormalizedTask,
         RetrievalComparison,
         SupplementOptions,
     )
-    from repotrial.run import Handover, HumanUnavailableError, NobodyAsksError, Stopper
-    from repotrial.sandbox import Capabilities, Level
+    from repotrial.run import (
+        AgentCheck,
+        CheckedNeed,
+        Handover,
+        HumanUnavailableError,
+        NobodyAsksError,
+        Replay,
+        Stopper,
+    )
     from repotrial.score import (
-        AgentEffort,
-        ChangeLostError,
         CheckResult,
         Cost,
-        EffortFigure,
-        EffortTotal,
         EventPointer,
-        GateResult,
         Invalid,
         JudgedRun,
-        MixedVersionsError,
         NoRunsError,
-        RecordBrokenError,
         RunCost,
         RunDirectoryMissingError,
         RunEntry,
         RunFilter,
-        RunStatusWord,
-        Scorable,
         ScoreCard,
         describe_answered_by,
         describe_effort,
@@ -228,12 +165,10 @@ if TYPE_CHECKING:
     from repotrial.trace import (
         AspectVerdict,
         CouldNotBeChecked,
-        Difference,
         DoesNotHold,
         Exited,
         Holds,
         KeptStream,
-        Marker,
         NotStarted,
         PublicKey,
         Signaled,
@@ -243,16 +178,12 @@ else:
     __getattr__, __dir__ = build_hooks(__name__)
 
 __all__ = [
-    "AGENT_FORMS",
     "REPORT_FORMATS",
     "ROOT_SEED",
-    "UPSTREAM_FORMS",
     "AgentCheck",
-    "AgentEffort",
     "AgentEntry",
     "AgentNameError",
     "AgentSummary",
-    "AgentUnknownError",
     "AspectVerdict",
     "AssociationScope",
     "Capabilities",
@@ -265,89 +196,59 @@ __all__ = [
     "CertificateValid",
     "Certification",
     "CertificationRequest",
-    "ChangeLostError",
     "Check",
     "CheckResult",
     "CheckTests",
     "CheckedNeed",
-    "CollectedSummary",
     "CommandResult",
     "CommitContract",
-    "ComparisonCoverage",
     "Contract",
     "ContractCheck",
-    "ContractDescription",
-    "ContractDirectoryMissingError",
-    "ContractsUnavailableError",
     "Cost",
     "CouldNotBeChecked",
     "CreatedContract",
     "DecisionInvalidError",
-    "Delta",
-    "Difference",
-    "Divergence",
     "DoctorFix",
     "DoctorReport",
-    "DocumentCheck",
     "DoesNotHold",
     "EcosystemName",
-    "EffortFigure",
-    "EffortTotal",
     "ErrorEntry",
     "Evaluation",
     "EventPointer",
     "Exited",
-    "GateResult",
     "Handover",
     "Holds",
     "HumanUnavailableError",
-    "InstalledAgent",
     "Invalid",
     "Inventory",
     "JudgedRun",
     "KeptItem",
     "KeptStream",
-    "KeyDescription",
     "LeftOut",
     "Level",
     "LoadedContract",
     "LockResult",
     "MachineSettings",
-    "Marker",
     "MatchedComparison",
-    "MixedVersionsError",
     "ModelChoice",
     "NewContract",
     "NoRunsError",
     "NoTrialsFoundError",
     "NobodyAsksError",
-    "Normalization",
     "NormalizationRequest",
     "NormalizedTask",
     "NotStarted",
-    "NothingToReplayError",
     "OtherContractError",
-    "OutputUnknownError",
-    "PageInsideRunError",
     "PageWriteError",
     "PairedSummary",
-    "PlannedTrial",
-    "PredictionsError",
     "ProbeReport",
     "Problem",
     "ProgramOutput",
     "PublicKey",
     "RecomputedRun",
-    "RecordBrokenError",
     "RejudgedRun",
     "Replay",
-    "ReportFormat",
-    "ReportFormatError",
-    "ReportInsideRunError",
-    "ReportWriteError",
     "RetrievalComparison",
-    "RetrievalDirectoryMissingError",
-    "RetrievalWordError",
     "RunCheck",
     "RunComparison",
     "RunCost",
@@ -360,32 +261,23 @@ __all__ = [
     "RunSide",
     "RunSkipped",
     "RunStarted",
-    "RunStatusWord",
     "RunUndone",
     "RunUnscored",
     "RunsSummary",
-    "Scorable",
     "ScoreCard",
     "ScoredRun",
     "Signaled",
     "Stopper",
     "SupplementOptions",
     "SwebenchContract",
-    "SwebenchInstance",
-    "SwebenchReport",
     "TaskKind",
     "TimelineRow",
     "TrialEvent",
     "TrialPlan",
     "TrialRequest",
     "TruthExplanation",
-    "UnknownErrorCodeError",
-    "UnknownSchemaError",
     "UpstreamNameError",
-    "WrittenPage",
-    "WrittenReport",
     "build_schema",
-    "build_swebench_report",
     "certify_contract",
     "check_contract",
     "check_named_agent",

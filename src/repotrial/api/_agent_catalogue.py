@@ -10,10 +10,10 @@ import msgspec
 
 from repotrial._core.errors import RepoTrialError
 from repotrial.api._machine import MachineSettings
+from repotrial.environment import InstallationSettings
 from repotrial.run import (
     AdapterUnknownError,
     AgentCheck,
-    CheckedNeed,
     InstalledAgent,
     LoadedAdapter,
     check_agent,
@@ -23,18 +23,6 @@ from repotrial.run import (
     list_adapters,
     load_adapter,
 )
-from repotrial.sandbox import InstallationSettings
-
-__all__ = [
-    "AgentCheck",
-    "AgentEntry",
-    "CheckedNeed",
-    "InstalledAgent",
-    "check_named_agent",
-    "install_named_agent",
-    "list_agents",
-    "verify_agent_names",
-]
 
 _FILE = "agent:"
 

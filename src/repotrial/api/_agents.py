@@ -32,8 +32,6 @@ from repotrial.run import (
     short_version,
 )
 
-__all__ = ["AGENT_FORMS", "AgentNameError", "PredictionsError", "Roster", "build_roster"]
-
 AGENT_FORMS: Final = (
     "noop",
     "reference",

@@ -9,10 +9,11 @@ from pathlib import Path
 import msgspec
 
 from repotrial._core.errors import MachineError, RepoTrialError
+from repotrial._core.words import Level
 from repotrial.api._contracts import load_contract
 from repotrial.api._machine import MachineSettings, build_installation_settings
 from repotrial.contract import LoadedContract
-from repotrial.sandbox import Level, check_machine
+from repotrial.environment import check_machine
 
 
 class ContractsUnavailableError(MachineError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -11,28 +11,9 @@ from repotrial._core.errors import RepoTrialError, UsageError, iter_error_classe
 from repotrial._core.lazy import load_all
 from repotrial.authoring import build_certificate_schema
 from repotrial.contract import build_schemas
-from repotrial.run import build_adapter_schema, build_script_schema
+from repotrial.gateway import build_script_schema
+from repotrial.run import build_adapter_schema
 from repotrial.trace import build_manifest_schema, build_trace_schema
-
-__all__ = [
-    "ErrorEntry",
-    "UnknownErrorCodeError",
-    "UnknownSchemaError",
-    "build_schema",
-    "find_error",
-    "list_errors",
-    "list_schemas",
-]
-
-_WITH_ERRORS: Final = (
-    "repotrial.api",
-    "repotrial.authoring",
-    "repotrial.report",
-    "repotrial.run",
-    "repotrial.sandbox",
-    "repotrial.score",
-)
-"""Packages that are loaded, or load what they offer, when it is asked for."""
 
 
 class UnknownSchemaError(UsageError):
@@ -93,8 +74,7 @@ def find_error(code: str) -> ErrorEntry:
 
 
 def _find_errors() -> dict[str, type[RepoTrialError]]:
-    for package in _WITH_ERRORS:
-        load_all(package)
+    load_all("repotrial")
     return {cls.code: cls for cls in iter_error_classes() if cls.__module__.startswith("repotrial.")}
 
 

@@ -12,16 +12,9 @@ import msgspec
 
 from repotrial.api._contracts import load_contract
 from repotrial.api._machine import MachineSettings, build_installation_settings
-from repotrial.authoring import (
-    Certificate,
-    CertificateGrade,
-    CertificationSettings,
-    write_certificate,
-)
+from repotrial.authoring import Certificate, CertificateGrade, CertificationSettings, write_certificate
 from repotrial.authoring import certify_contract as _certify_contract
 from repotrial.trace import load_or_create_key
-
-__all__ = ["Certification", "CertificationRequest", "certify_contract"]
 
 
 class CertificationRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -32,19 +32,6 @@ from repotrial.contract import (
 from repotrial.contract import load_contract as _load_contract
 from repotrial.trace import PublicKey
 
-__all__ = [
-    "ContractCheck",
-    "ContractDescription",
-    "check_contract",
-    "describe_contract",
-    "find_certificate",
-    "is_certified",
-    "load_contract",
-    "lock_contract",
-    "verify_lock",
-    "verify_usable",
-]
-
 
 class ContractCheck(msgspec.Struct, frozen=True, kw_only=True):
     """What `contract check` found in one directory."""

@@ -7,40 +7,22 @@ from pathlib import Path
 
 import msgspec
 
+from repotrial._core.words import Level
 from repotrial.api._contracts import load_contract
-from repotrial.run import ProxiedSetup
-from repotrial.sandbox import (
-    CommandResult,
-    CommandSpec,
+from repotrial.environment import InstallationSettings, open_installation
+from repotrial.isolation import CommandResult, CommandSpec
+from repotrial.machine import (
     DoctorFix,
     DoctorReport,
-    InstallationSettings,
     KeptItem,
-    Level,
     ProbeReport,
     execute_doctor,
     execute_doctor_fix,
     execute_probe,
     list_kept,
-    open_installation,
     prune_kept,
 )
-
-__all__ = [
-    "CommandResult",
-    "DoctorFix",
-    "DoctorReport",
-    "KeptItem",
-    "MachineSettings",
-    "ProbeReport",
-    "build_installation_settings",
-    "execute_in_contract",
-    "fix_machine",
-    "list_cache",
-    "probe_sandbox",
-    "prune_cache",
-    "run_doctor",
-]
+from repotrial.run import ProxiedSetup
 
 
 class MachineSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -29,39 +29,21 @@ from repotrial.cost import (
     load_price_book,
     open_envelopes,
 )
-from repotrial.policy import ThresholdsInvalidError, parse_thresholds, read_thresholds
-from repotrial.run import (
-    LoadedAdapter,
-    ModelAccess,
+from repotrial.environment import InstallationSettings
+from repotrial.gateway import (
     ProviderConfig,
     ProviderUpstream,
     RecordingUpstream,
     ScriptUpstream,
     Upstream,
-    UpstreamOrder,
     load_provider,
     load_recording,
     load_script,
-    open_agent,
     open_default_loop,
 )
-from repotrial.sandbox import InstallationSettings
+from repotrial.policy import ThresholdsInvalidError, parse_thresholds, read_thresholds
+from repotrial.run import LoadedAdapter, ModelAccess, UpstreamOrder, open_agent
 from repotrial.trace import NO_REDACTION
-
-__all__ = [
-    "PROVIDERS",
-    "UPSTREAM_FORMS",
-    "BudgetUnitsError",
-    "ModelChoice",
-    "ModelUnpricedError",
-    "UpstreamNameError",
-    "describe_upstream",
-    "find_adapters_directory",
-    "open_model_access",
-    "read_budgets",
-    "verify_budgets",
-    "verify_price",
-]
 
 UPSTREAM_FORMS: Final = ("provider:NAME", "provider:FILE.toml", "script:FILE.toml", "recording:RUN_DIR")
 

@@ -12,7 +12,7 @@ from repotrial._core.absence import Unknown
 from repotrial._core.display import escape_unprintable, list_some
 from repotrial._core.errors import EvidenceError, UsageError
 from repotrial.contract import Check, ContractRecord
-from repotrial.run import RecordedTests, list_recorded_tests, read_recorded_tests
+from repotrial.judging import RecordedTests, list_recorded_tests, read_recorded_tests
 from repotrial.score import build_run_paths, load_evidence
 from repotrial.trace import (
     AcceptanceExecution,
@@ -25,8 +25,6 @@ from repotrial.trace import (
     iter_with_moot,
     load_stream,
 )
-
-__all__ = ["CheckTests", "OutputUnknownError", "ProgramOutput", "iter_run_outputs", "iter_run_tests"]
 
 _EVERYTHING = "all"
 _MOST_NAMES = 40

@@ -6,15 +6,14 @@ from pathlib import Path
 
 from repotrial._core.absence import Unknown
 from repotrial._core.errors import UsageError
+from repotrial._core.words import Level
 from repotrial.api._contracts import load_contract
 from repotrial.api._machine import MachineSettings, build_installation_settings
-from repotrial.run import Divergence, Replay, ReplayRequest
+from repotrial.environment import open_installation
+from repotrial.run import Replay, ReplayRequest
 from repotrial.run import replay_run as replay
-from repotrial.sandbox import Level, open_installation
 from repotrial.score import build_run_paths, load_evidence, verify_record
 from repotrial.trace import RunPaths, SecretRedactor, load_manifest, load_or_create_key
-
-__all__ = ["Divergence", "NothingToReplayError", "Replay", "replay_run"]
 
 
 class NothingToReplayError(UsageError):

@@ -36,22 +36,6 @@ from repotrial.retrieval import (
     normalize_run,
 )
 
-__all__ = [
-    "NoTrialsFoundError",
-    "Normalization",
-    "NormalizationRequest",
-    "RetrievalDirectoryMissingError",
-    "RetrievalWordError",
-    "SchemaVersion",
-    "TruthExplanation",
-    "evaluate_retrieval",
-    "explain_ground_truth",
-    "normalize_retrieval",
-    "parse_ranking_rule",
-    "parse_schema_version",
-    "validate_retrieval",
-]
-
 SchemaVersion: TypeAlias = Literal["1.0", "1.1"]
 """Which fields documents have."""
 

@@ -27,19 +27,6 @@ from repotrial.retrieval import (
 from repotrial.score import AgentIdentity, JudgedRun, Scorable, judge_run
 from repotrial.trace import Manifest, Response, RunPaths, iter_events
 
-__all__ = [
-    "REPORT_FORMATS",
-    "ReportFormat",
-    "ReportFormatError",
-    "ReportInsideRunError",
-    "ReportWriteError",
-    "WrittenReport",
-    "compare_retrieval",
-    "parse_report_format",
-    "report_retrieval",
-    "write_comparison",
-]
-
 ReportFormat: TypeAlias = Literal["md", "csv", "json", "html"]
 REPORT_FORMATS: tuple[ReportFormat, ...] = ("md", "csv", "json", "html")
 """What a report can be written as."""

@@ -10,6 +10,7 @@ from typing import TypeAlias
 import msgspec
 
 from repotrial._core.errors import RepoTrialError
+from repotrial._core.words import Level
 from repotrial.api._agents import Roster, build_roster
 from repotrial.api._availability import LeftOut, leave_out
 from repotrial.api._contracts import is_certified, load_contract, verify_usable
@@ -44,20 +45,8 @@ from repotrial.run import (
     Stopper,
     refuse_handover,
 )
-from repotrial.sandbox import Level
 from repotrial.score import RunEntry, judge_run
 from repotrial.trace import load_or_create_key
-
-__all__ = [
-    "PlannedTrial",
-    "RunScored",
-    "RunUnscored",
-    "TrialEvent",
-    "TrialPlan",
-    "TrialRequest",
-    "conduct_trials",
-    "plan_trials",
-]
 
 
 class TrialRequest(msgspec.Struct, frozen=True, kw_only=True):

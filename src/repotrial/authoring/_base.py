@@ -19,16 +19,6 @@ from repotrial.authoring._text import build_slug
 from repotrial.contract import ArchiveRepository, GitRepository
 from repotrial.source import ArchiveDigestError, materialize_snapshot, resolve_snapshot
 
-__all__ = [
-    "ARCHIVE_FILE",
-    "Tree",
-    "build_git_repository",
-    "embed_tree",
-    "guess_name",
-    "is_local_source",
-    "open_tree",
-]
-
 ARCHIVE_FILE = "repository.tar"
 _TEXT_BYTES = 2 << 20
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-__all__ = ["DRAFT_CODES"]
-
 DRAFT_CODES: Mapping[str, str] = MappingProxyType(
     {
         "draft-inventory-missing": "The drafted check reports tests, and no inventory names them: only a run "

@@ -15,8 +15,6 @@ import msgspec
 from repotrial.authoring._python_tests import is_test_module
 from repotrial.contract import ResultFile
 
-__all__ = ["ECOSYSTEMS", "Ecosystem", "RunnerCommand", "build_test_command", "guess_ecosystem"]
-
 EcosystemName: TypeAlias = Literal["python", "javascript", "rust", "go", "c"]
 
 _RESULTS = '"$REPOTRIAL_RESULTS/junit.xml"'

@@ -8,8 +8,6 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["write_archive"]
-
 
 def write_archive(tree: Path, archive: Path) -> None:
     """Write the files and links of `tree`, sorted by path, without owners and times.

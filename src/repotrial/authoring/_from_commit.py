@@ -50,8 +50,6 @@ from repotrial.contract import (
 )
 from repotrial.source import ChangeStatus, CommitInfo, open_history
 
-__all__ = ["create_contract_from_commit"]
-
 _CHECK_DIRECTORY = f"checks/{CHECK_ID}"
 
 

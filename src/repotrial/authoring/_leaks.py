@@ -10,8 +10,6 @@ import msgspec
 
 from repotrial.contract import CONTRACT_FILE, LoadedContract, Problem
 
-__all__ = ["TextChange", "check_leaks", "check_told_solution"]
-
 _WORD = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 _DEFINITION = re.compile(
     r"\b(?:def|class|fn|func|function|struct|enum|union|trait|interface|type|const|let|var|val|static|module|define)"

@@ -24,8 +24,6 @@ from repotrial.contract import (
 )
 from repotrial.source import ArchiveSnapshot, DirectorySnapshot, GitSnapshot, Snapshot, resolve_snapshot
 
-__all__ = ["LockChange", "LockResult", "LockUnwritableError", "build_pin", "lock_contract", "verify_lock"]
-
 
 class LockUnwritableError(MachineError):
     """The lock file cannot be written beside the contract."""

@@ -28,8 +28,6 @@ from repotrial.authoring._writing import (
 from repotrial.contract import CONTRACT_FILE, Inventory, Problem
 from repotrial.source import resolve_commit
 
-__all__ = ["create_contract"]
-
 
 def create_contract(options: NewContract) -> CreatedContract:
     """Write a contract directory on a commit of a repository; nothing of the repository is executed.

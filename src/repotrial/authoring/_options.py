@@ -12,8 +12,6 @@ from repotrial.authoring._ecosystem import EcosystemName
 from repotrial.authoring._template import Guess
 from repotrial.contract import Problem, TaskKind
 
-__all__ = ["CommitContract", "CreatedContract", "NewContract", "OptionInvalidError", "Options"]
-
 
 class OptionInvalidError(UsageError):
     """An option of `contract new` has a value that a contract cannot hold."""

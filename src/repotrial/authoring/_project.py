@@ -13,15 +13,6 @@ from repotrial.authoring._options import Options
 from repotrial.authoring._template import Guess
 from repotrial.contract import ResultFile
 
-__all__ = [
-    "EcosystemUnknownError",
-    "Project",
-    "build_glob",
-    "drop_matching",
-    "list_test_directories",
-    "survey_project",
-]
-
 _EXIT_CODE = ResultFile(format="exit-code")
 _PYTHON_HOOKS = ("**/conftest.py", "**/sitecustomize.py", "**/usercustomize.py", "**/pytest.ini")
 _TEST_DIRECTORIES = ("__tests__", "spec", "t", "test", "tests")

@@ -6,8 +6,6 @@ import re
 
 from repotrial.contract import LoadedContract, Problem
 
-__all__ = ["LOCK_HINT", "check_python_lock"]
-
 LOCK_HINT = "make a requirements file with hashes, as `pip-compile --generate-hashes` and uv do"
 _LINE = re.compile(r"\bline ([0-9]{1,9}): ")
 
@@ -18,7 +16,7 @@ def check_python_lock(loaded: LoadedContract) -> list[Problem]:
     if python is None:
         return []
     # Contracts without one are checked without it.
-    from repotrial.sandbox import PackageHashMissingError, PackageLockError, parse_requirements
+    from repotrial.environment import PackageHashMissingError, PackageLockError, parse_requirements
 
     try:
         parse_requirements((loaded.directory / python.lock).read_bytes(), python.lock)

@@ -11,8 +11,6 @@ import msgspec
 from repotrial._core.python_source import parse_python
 from repotrial.contract import Inventory
 
-__all__ = ["InventoryGuess", "PythonTestFile", "build_python_inventory", "is_test_module", "list_test_ids"]
-
 _MAX_SOURCE_CHARACTERS = 2_000_000
 _PARAMETRIZED = "is parametrized, so its ids are known only after a run"
 _MARKED = "is marked to be skipped or to fail, so only a run tells whether it passes"

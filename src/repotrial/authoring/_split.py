@@ -12,18 +12,6 @@ from repotrial.authoring._test_files import KnownTestPaths
 from repotrial.contract import Overlay
 from repotrial.source import ChangedFile, ChangeStatus, CommitInfo
 
-__all__ = [
-    "ChangeWithoutTestsError",
-    "EmptyChangeError",
-    "OnlyTestsChangedError",
-    "RootCommitError",
-    "Split",
-    "SubmoduleChangedError",
-    "UnsupportedTestFileError",
-    "split_change",
-    "verify_hidden",
-]
-
 _GITLINK = "160000"
 _SYMLINK = "120000"
 _SHOWN = 5

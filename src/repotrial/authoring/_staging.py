@@ -12,8 +12,6 @@ from pathlib import Path
 from repotrial._core.errors import MachineError, UsageError
 from repotrial._core.files import sync_directory
 
-__all__ = ["ContractDirectoryTakenError", "ContractDirectoryUnwritableError", "stage_directory"]
-
 
 class ContractDirectoryTakenError(UsageError):
     """A new contract would be written over something: its directory is not empty, or is no directory."""

@@ -10,8 +10,6 @@ import msgspec
 from repotrial.authoring._text import clean_line, clean_text, shorten
 from repotrial.contract import TaskKind
 
-__all__ = ["StatementDraft", "build_statement_draft", "guess_kind", "render_statement_form"]
-
 _MAX_TITLE = 200
 _MAX_BODY_CHARACTERS = 20_000
 _UNTITLED = "Untitled change"

@@ -41,8 +41,6 @@ from repotrial.authoring._writing import (
 from repotrial.contract import CONTRACT_FILE, STATEMENT_FILE, Check, Inventory, Overlay, Problem
 from repotrial.source import ChangeStatus, CommitNotFoundError, resolve_commit
 
-__all__ = ["SwebenchContract", "create_contract_from_swebench"]
-
 _CHECK_DIRECTORY = f"checks/{CHECK_ID}"
 _SHOWN = 5
 _KIND = Guess(field="kind", value="bug-fix", reason="most instances are issues about bugs")

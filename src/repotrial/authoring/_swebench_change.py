@@ -18,8 +18,6 @@ from repotrial.authoring._text import clean_line
 from repotrial.change import PatchUnreadableError, read_change, read_sections
 from repotrial.source import ChangedFile, ChangeStatus, PatchRefusedError, apply_patch
 
-__all__ = ["InstanceTrees", "open_instance_trees"]
-
 _ABSENT = "000000"
 _PLAIN = ("100644", "100755")
 

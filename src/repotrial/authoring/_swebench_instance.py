@@ -12,15 +12,6 @@ import msgspec
 from repotrial._core.errors import UsageError
 from repotrial._core.names import normalize_name
 
-__all__ = [
-    "InstanceInvalidError",
-    "InstanceUnknownError",
-    "NodeId",
-    "SwebenchInstance",
-    "load_swebench_instances",
-    "parse_node_id",
-]
-
 _MAX_BYTES: Final = 512 * 1024 * 1024
 _LINE_BREAKS: Final = re.compile(rb"\r?\n")
 _SHOWN: Final = 120

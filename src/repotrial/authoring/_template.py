@@ -9,16 +9,7 @@ import msgspec
 
 from repotrial.authoring._ecosystem import Ecosystem
 from repotrial.authoring._toml import TomlValue, render_comment, render_key, render_value
-from repotrial.contract import (
-    CONTRACT_SCHEMA,
-    ArchiveRepository,
-    Check,
-    GitRepository,
-    ResultFile,
-    TaskKind,
-)
-
-__all__ = ["ContractDraft", "Guess", "render_contract"]
+from repotrial.contract import CONTRACT_SCHEMA, ArchiveRepository, Check, GitRepository, ResultFile, TaskKind
 
 _COMMENT_COLUMN = 44
 _PAGE_WIDTH = 100

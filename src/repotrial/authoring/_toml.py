@@ -11,8 +11,6 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-__all__ = ["TomlValue", "render_comment", "render_key", "render_string", "render_value"]
-
 TomlValue: TypeAlias = "bool | int | str | Sequence[TomlValue] | Mapping[str, TomlValue]"
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")

@@ -35,26 +35,7 @@ from repotrial.contract import (
     Problem,
     load_contract,
 )
-from repotrial.sandbox import PackageHashMissingError, PackageLockError, parse_requirements
-
-__all__ = [
-    "CHECK_ID",
-    "LOCK_FILE",
-    "REFERENCE_FILE",
-    "STATEMENT_IS_FORM",
-    "build_check",
-    "build_guesses",
-    "build_id",
-    "build_repository",
-    "build_title",
-    "check_inventory",
-    "check_packages",
-    "check_source",
-    "copy_file",
-    "copy_python_lock",
-    "finish",
-    "write_inventory",
-]
+from repotrial.environment import PackageHashMissingError, PackageLockError, parse_requirements
 
 CHECK_ID = "tests"
 LOCK_FILE = "requirements.lock"

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from repotrial.api import AgentCheck, AgentEntry
     from repotrial.cli._output import Part
 
-__all__ = ["NoAgentNamedError", "app"]
-
 app = noun("agent", "Agents: which there are, which run here, installing them.")
 
 _MEGABYTE = 1024 * 1024

@@ -11,10 +11,7 @@ import typer
 import typer.main
 
 from repotrial import __version__
-from repotrial._core.lazy import load_all
 from repotrial.cli import _doctor, _nouns
-
-__all__ = ["build_command", "find_noun"]
 
 _EXIT_CODES = (
     "Exit codes: 0 done, 1 the thing checked does not hold, 2 bad usage or input, 3 this machine cannot."
@@ -55,10 +52,8 @@ def build_command(noun: str | None = None) -> Callable[..., Any]:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(invoke_without_command=True)(_root)
-    if noun == "error":
-        load_all(_nouns.__name__)  # the command line has errors of its own
     for name in _nouns.NOUNS if noun is None else (noun,):
-        app.add_typer(getattr(_nouns, name))
+        app.add_typer(_nouns.load_noun(name))
     app.command(
         "doctor",
         short_help="Find out what this machine can isolate, and how well.",

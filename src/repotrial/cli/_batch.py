@@ -12,8 +12,6 @@ import typer
 from repotrial._core.errors import ExitCode, RepoTrialError
 from repotrial.cli._output import Screen, counted, print_error, print_json
 
-__all__ = ["Verdict", "expand_runs", "skip_files", "work_through"]
-
 _BESIDE_RUNS = frozenset({"retrieval_events_aggregate"})
 """Directories that commands put beside runs, so that `runs/*` names them too."""
 

@@ -12,8 +12,6 @@ from repotrial.cli._options import JsonFlag, noun
 if TYPE_CHECKING:
     from repotrial.api import KeptItem
 
-__all__ = ["app"]
-
 app = noun("cache", "Prepared workspaces and environments, kept for the next run.")
 
 _DAY_SECONDS = 24 * 3600

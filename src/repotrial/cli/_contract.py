@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from repotrial.api import ContractCheck, LockResult
     from repotrial.cli._output import Screen
 
-__all__ = ["app"]
-
 app = noun("contract", "Contracts: what is promised.")
 app.command(
     "new",

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from repotrial.api import Certification, CertificationRequest
     from repotrial.cli._output import Part, Screen
 
-__all__ = ["certify"]
-
 _QUICK_REPEATS = 2
 _STYLES = {
     "holds": "green",

@@ -14,8 +14,6 @@ from repotrial.cli._options import JsonFlag
 if TYPE_CHECKING:
     from repotrial.api import SwebenchContract
 
-__all__ = ["ImportFormat", "import_contracts"]
-
 ImportFormat: TypeAlias = Literal["swebench"]
 """What can be read."""
 

@@ -16,9 +16,6 @@ from repotrial.cli._options import JsonFlag
 if TYPE_CHECKING:
     from repotrial.api import CommitContract, CreatedContract, NewContract
 
-__all__ = ["Ecosystem", "Kind", "OptionConflictError", "new_contract", "show_created"]
-
-
 _MAX_FILES_NAMED = 8
 
 

@@ -14,16 +14,7 @@ from repotrial._core.display import escape_unprintable
 from repotrial.cli._statement_view import render_statement
 
 if TYPE_CHECKING:
-    from repotrial.api import (
-        Certificate,
-        CertificateState,
-        Check,
-        Contract,
-        Inventory,
-        LoadedContract,
-    )
-
-__all__ = ["render_contract"]
+    from repotrial.api import Certificate, CertificateState, Check, Contract, Inventory, LoadedContract
 
 
 def render_contract(loaded: LoadedContract, certificate: CertificateState) -> RenderableType:

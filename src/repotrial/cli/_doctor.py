@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from repotrial.api import Capabilities, DoctorFix, DoctorReport
     from repotrial.cli._output import Screen
 
-__all__ = ["doctor"]
-
 
 def doctor(
     *,

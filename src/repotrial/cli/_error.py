@@ -8,8 +8,6 @@ import typer
 
 from repotrial.cli._options import JsonFlag, noun
 
-__all__ = ["app"]
-
 app = noun("error", "What error codes mean.")
 
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from repotrial.api import Handover, Stopper
     from repotrial.cli._output import Screen
 
-__all__ = ["build_handover"]
-
 _LOOK_EVERY_SECONDS = 0.2
 
 

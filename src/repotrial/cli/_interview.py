@@ -9,8 +9,6 @@ import typer
 
 from repotrial._core.errors import UsageError
 
-__all__ = ["Interview", "MissingAnswerError"]
-
 C = TypeVar("C", bound=str)
 
 

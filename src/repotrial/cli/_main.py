@@ -13,8 +13,6 @@ from repotrial.cli._output import print_error, print_json_line
 if TYPE_CHECKING:
     import typer
 
-__all__ = ["SystemRefusedError", "main"]
-
 _INTERNAL_ERROR = 70  # EX_SOFTWARE: a fault of RepoTrial itself, never of the user's input
 _STOPPED = 130  # as shells report a process that Ctrl-C ended
 _NOBODY_READS = 141  # as shells report a process that a closed pipe ended

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from repotrial._core.errors import RepoTrialError
     from repotrial.api import Problem
 
-__all__ = ["Part", "Screen", "counted", "print_error", "print_json", "print_json_line", "print_problems"]
-
 Part: TypeAlias = "str | tuple[str, str]"
 """Text, or text and its style."""
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from repotrial.api import RunEntry, TrialEvent
     from repotrial.cli._output import Part, Screen
 
-__all__ = ["Progress", "open_progress"]
-
 _TOLD_PHASES = ("act", "accept")
 
 

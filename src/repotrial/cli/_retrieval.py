@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from repotrial.api import Evaluation, NormalizedTask, TruthExplanation
     from repotrial.cli._output import Screen
 
-__all__ = ["app"]
-
 app = noun("retrieval", "Retrieval: did the agent find and use the files that matter?")
 
 _RUN_DIR = typer.Argument(

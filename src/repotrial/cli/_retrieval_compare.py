@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from repotrial.api import AssociationScope, MatchedComparison, RetrievalComparison
     from repotrial.cli._output import Part, Screen
 
-__all__ = ["BASELINE", "SOURCES", "TREATMENT", "compare"]
-
 SOURCES = typer.Argument(
     metavar="DIR...",
     readable=False,

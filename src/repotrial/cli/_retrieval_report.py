@@ -10,8 +10,6 @@ import typer
 from repotrial.cli._options import JsonFlag
 from repotrial.cli._retrieval_compare import BASELINE, SOURCES, TREATMENT
 
-__all__ = ["report"]
-
 
 def report(  # noqa: PLR0913 - one parameter for each option
     directories: Annotated[list[Path], SOURCES],

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from repotrial.api import AspectVerdict, RunCheck
     from repotrial.cli._output import Screen
 
-__all__ = ["app"]
-
 app = noun("run", "Runs: one agent on one contract, once.")
 app.command("start", epilog="Example: repotrial run start DIR --agent noop --agent script:fix.sh")(start)
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from repotrial.api import Cost, RunComparison, RunSide
     from repotrial.cli._output import Part, Screen
 
-__all__ = ["compare"]
-
 _VALUE_CHARACTERS = 60
 _CONTEXT_CHARACTERS = 20
 

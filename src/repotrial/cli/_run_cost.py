@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from repotrial.api import RunCost
     from repotrial.cli._output import Screen
 
-__all__ = ["cost"]
-
 _HINT = (
     "for what nothing prices, name a book that does with --prices: rows exec:wall, human:minute, "
     "overhead:wall, storage:byte (docs/how-to/price-a-study.md)"

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from repotrial.api import RunEntry
     from repotrial.cli._output import Part
 
-__all__ = ["AgentPattern", "ContractPattern", "RunsDirectory", "list_runs"]
-
 RunsDirectory: TypeAlias = Annotated[
     Path, typer.Argument(metavar="DIR", readable=False, help="The directory that run directories are in.")
 ]

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from repotrial.api import CheckTests, KeptStream, ProgramOutput
     from repotrial.cli._output import Screen
 
-__all__ = ["show_outputs", "show_tests"]
-
 _TEST_STYLES = {"failed": "bold red", "missing": "bold magenta", "skipped": "yellow", "passed": "green"}
 """What one looks for comes first."""
 

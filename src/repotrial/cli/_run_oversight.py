@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from repotrial.api import RecomputedRun
     from repotrial.cli._output import Screen
 
-__all__ = ["DecisionMissingError", "decide", "recompute"]
-
 
 class DecisionMissingError(UsageError):
     """A decision has to be one of two things."""

@@ -10,8 +10,6 @@ import typer
 
 from repotrial.cli._options import JsonFlag, RunDirectory
 
-__all__ = ["find_missing_parent", "page", "tell_made"]
-
 
 def page(
     directory: RunDirectory,

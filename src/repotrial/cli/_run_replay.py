@@ -15,8 +15,6 @@ from repotrial.cli._trace import HomeUnknownError, default_key_file
 if TYPE_CHECKING:
     from repotrial.api import Replay
 
-__all__ = ["replay"]
-
 
 def replay(
     directory: RunDirectory,

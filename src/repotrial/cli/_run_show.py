@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from repotrial.api import TimelineRow
     from repotrial.cli._output import Screen
 
-__all__ = ["show"]
-
 _MAX_TYPES_NAMED = 20
 _STYLES = {
     "alert": "bold yellow",

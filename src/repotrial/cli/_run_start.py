@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from repotrial.api import MachineSettings, ModelChoice, TrialPlan, TrialRequest
     from repotrial.cli._output import Screen
 
-__all__ = ["NothingToRunError", "start"]
-
-
 _MAX_NAMED = 5
 
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from repotrial.api import AgentSummary, PairedSummary, RunsSummary
     from repotrial.cli._output import Screen
 
-__all__ = ["summarize"]
-
 _BAR_CELLS = 20
 _LEGEND = "█ below the interval, ▓ from there to the rate, ░ on to the interval's end, · above it"
 

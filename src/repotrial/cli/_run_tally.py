@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from repotrial.api import RunEntry, TrialEvent
     from repotrial.cli._output import Screen
 
-__all__ = ["Tally"]
-
 
 class Tally:
     """Counts events, and says at the end what they come to."""

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from repotrial.api import CheckResult, JudgedRun, ScoreCard, ScoredRun
     from repotrial.cli._output import Screen
 
-__all__ = ["print_verdict", "score"]
-
 _MOST_LINES = 8
 _MOST_FAILING = 40
 _MOST_IN_REASON = 3

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from repotrial._core.errors import MachineError, UsageError
 
-__all__ = ["NotARunsDirectoryError", "RunsDirectoryError", "make_runs_directory", "verify_runs_directory"]
-
 
 class RunsDirectoryError(MachineError):
     """The directory for runs cannot be made or written to, so that nothing could be recorded."""

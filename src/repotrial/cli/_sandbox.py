@@ -16,8 +16,6 @@ from repotrial.cli._options import ContractDirectory, JsonFlag, LevelOption, nou
 if TYPE_CHECKING:
     from repotrial.api import CommandResult, ProbeReport
 
-__all__ = ["app"]
-
 app = noun("sandbox", "Sandboxes: where agents and checks run.")
 
 _SIGNALED = 128  # what shells add to a signal's number

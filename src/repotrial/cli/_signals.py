@@ -8,8 +8,6 @@ import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-__all__ = ["Interruption", "stop_on_signals"]
-
 _SIGNALED = 128  # what shells add to a signal's number
 
 

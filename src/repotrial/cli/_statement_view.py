@@ -15,8 +15,6 @@ from rich.text import Text
 
 from repotrial._core.display import escape_unprintable
 
-__all__ = ["render_statement"]
-
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _BEGINS_ANEW = re.compile(r"\s*(?:$|[#>|]|[-*+=_]{2,}\s*$|[-*+]\s|[0-9]{1,9}[.)]\s)| {0,3}(?:`{3}|~{3})")
 """Lines that do not continue the paragraph before them: headings, quotes, tables, rules, items, code."""

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from repotrial.api import RunEntry
     from repotrial.cli._output import Part, Screen
 
-__all__ = ["RUN_HEADER", "UNANSWERED", "build_run_rows", "find_style", "mark_gate", "print_table"]
-
 _STYLES = {"success": "green", "failure": "bold red", "acceptance-error": "bold magenta", "invalid": "yellow"}
 _GATE_MARKS = {
     "passed": ("pass", "green"),

@@ -14,8 +14,6 @@ from repotrial.cli._options import JsonFlag, noun
 if TYPE_CHECKING:
     from repotrial.api import PublicKey
 
-__all__ = ["HomeUnknownError", "app", "default_key_file", "load_trusted_keys"]
-
 app = noun("trace", "Traces: what happened, and the key that seals it.")
 key_app = noun(
     "key",

@@ -1,64 +1,34 @@
 """Contracts: what is promised. Pure data with rules; nothing here starts a process."""
 
+from __future__ import annotations
+
 from repotrial.contract._check_document import check_document
-from repotrial.contract._codes import PROBLEM_CODES
-from repotrial.contract._contract import CONTRACT_SCHEMA, STATEMENT_FILE, Clarification, Contract, TaskKind
+from repotrial.contract._contract import CONTRACT_SCHEMA, STATEMENT_FILE, Contract, TaskKind
 from repotrial.contract._environment import (
     AllowListNetwork,
     Artifact,
     CommandReadiness,
     Environment,
-    EnvironmentFile,
-    Image,
     ImageArchive,
     ImageLayout,
     ImageReference,
     Mount,
     Network,
     NodeEnvironment,
-    PortReadiness,
     PythonEnvironment,
     ReplayNetwork,
-    Secret,
     Service,
     SetupStep,
 )
-from repotrial.contract._lint import LintRule, iter_rules, lint_contract
+from repotrial.contract._lint import lint_contract
 from repotrial.contract._loaded import CONTRACT_FILE, LoadedContract
 from repotrial.contract._loader import ContractInvalidError, check_directory, load_contract
-from repotrial.contract._lock import (
-    LOCK_FILE,
-    LOCK_SCHEMA,
-    ContractLock,
-    FilePin,
-    PartDigests,
-    RepositoryPin,
-)
-from repotrial.contract._lockfile import (
-    PinMismatchError,
-    UnpinnedImageError,
-    build_lock,
-    check_lock,
-    dump_lock,
-)
-from repotrial.contract._oracle import Check, Gate, Inventory, Overlay, ResultFile, ResultFormat, Runner
-from repotrial.contract._policy import (
-    Band,
-    DependencyPolicy,
-    Limits,
-    Policy,
-    Severity,
-    ToolPolicy,
-    Violations,
-)
+from repotrial.contract._lock import LOCK_FILE, ContractLock, FilePin, RepositoryPin
+from repotrial.contract._lockfile import build_lock, check_lock, dump_lock
+from repotrial.contract._oracle import Check, Inventory, Overlay, ResultFile, ResultFormat, Runner
+from repotrial.contract._policy import DependencyPolicy, Limits, Policy, Severity
 from repotrial.contract._problems import Problem, render_problems
-from repotrial.contract._record import (
-    CONTRACT_RECORD_SCHEMA,
-    ContractRecord,
-    ContractRecordError,
-    build_record,
-    parse_record,
-)
+from repotrial.contract._record import ContractRecord, build_record, parse_record
 from repotrial.contract._repository import (
     TRANSPORTS,
     ArchiveRepository,
@@ -68,107 +38,65 @@ from repotrial.contract._repository import (
     SubmodulePin,
 )
 from repotrial.contract._runspec import (
-    ROOT_SEED,
-    RUN_SPEC_SCHEMA,
     AgentConfiguration,
     Caps,
-    Deviation,
     ParameterValue,
     RunConfiguration,
     RunSpec,
-    RunSpecError,
     apply_caps,
-    build_parameters,
     deviations,
     parse_run_spec,
 )
-from repotrial.contract._schema import (
-    build_contract_schema,
-    build_inventory_schema,
-    build_lock_schema,
-    build_schemas,
-)
+from repotrial.contract._schema import build_schemas
 from repotrial.contract._score import (
     ChangeSummary,
     EnvelopeValue,
-    InterfaceScore,
-    PenaltyFunction,
-    SaturatingPenalty,
     ScoreInputs,
-    ScoreRangeError,
-    ValueFunction,
     Violation,
     build_interface_score,
 )
-from repotrial.contract._scoring import ChangeEnvelope, DimensionWeights, InterfaceWeights, Scoring
+from repotrial.contract._scoring import ChangeEnvelope, DimensionWeights, Scoring
 from repotrial.contract._types import Document
-from repotrial.contract._version import (
-    VERSION_DOMAIN,
-    canonical_parts,
-    compute_scoring_digest,
-    compute_statement_digest,
-    compute_version_id,
-)
 
 __all__ = [
     "CONTRACT_FILE",
-    "CONTRACT_RECORD_SCHEMA",
     "CONTRACT_SCHEMA",
     "LOCK_FILE",
-    "LOCK_SCHEMA",
-    "PROBLEM_CODES",
-    "ROOT_SEED",
-    "RUN_SPEC_SCHEMA",
     "STATEMENT_FILE",
     "TRANSPORTS",
-    "VERSION_DOMAIN",
     "AgentConfiguration",
     "AllowListNetwork",
     "ArchiveRepository",
     "Artifact",
-    "Band",
     "Caps",
     "ChangeEnvelope",
     "ChangeSummary",
     "Check",
-    "Clarification",
     "CommandReadiness",
     "Contract",
     "ContractInvalidError",
     "ContractLock",
     "ContractRecord",
-    "ContractRecordError",
     "DependencyPolicy",
-    "Deviation",
     "DimensionWeights",
     "DirectoryRepository",
     "Document",
     "EnvelopeValue",
     "Environment",
-    "EnvironmentFile",
     "FilePin",
-    "Gate",
     "GitRepository",
-    "Image",
     "ImageArchive",
     "ImageLayout",
     "ImageReference",
-    "InterfaceScore",
-    "InterfaceWeights",
     "Inventory",
     "Limits",
-    "LintRule",
     "LoadedContract",
     "Mount",
     "Network",
     "NodeEnvironment",
     "Overlay",
     "ParameterValue",
-    "PartDigests",
-    "PenaltyFunction",
-    "PinMismatchError",
     "Policy",
-    "PortReadiness",
     "Problem",
     "PythonEnvironment",
     "ReplayNetwork",
@@ -178,42 +106,25 @@ __all__ = [
     "ResultFormat",
     "RunConfiguration",
     "RunSpec",
-    "RunSpecError",
     "Runner",
-    "SaturatingPenalty",
     "ScoreInputs",
-    "ScoreRangeError",
     "Scoring",
-    "Secret",
     "Service",
     "SetupStep",
     "Severity",
     "SubmodulePin",
     "TaskKind",
-    "ToolPolicy",
-    "UnpinnedImageError",
-    "ValueFunction",
     "Violation",
-    "Violations",
     "apply_caps",
-    "build_contract_schema",
     "build_interface_score",
-    "build_inventory_schema",
     "build_lock",
-    "build_lock_schema",
-    "build_parameters",
     "build_record",
     "build_schemas",
-    "canonical_parts",
     "check_directory",
     "check_document",
     "check_lock",
-    "compute_scoring_digest",
-    "compute_statement_digest",
-    "compute_version_id",
     "deviations",
     "dump_lock",
-    "iter_rules",
     "lint_contract",
     "load_contract",
     "parse_record",

@@ -13,8 +13,6 @@ from repotrial.contract._problems import Problem
 from repotrial.contract._text import decode_text, parse_toml
 from repotrial.contract._toml import LineIndex
 
-__all__ = ["check_document"]
-
 DocumentT = TypeVar("DocumentT", bound=msgspec.Struct)
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-__all__ = ["PROBLEM_CODES"]
-
 PROBLEM_CODES: Mapping[str, str] = MappingProxyType(
     {
         "artifact-digest": "A file beside the contract does not have the digest that its artifact states.",

@@ -13,8 +13,6 @@ from repotrial.contract._repository import Repository
 from repotrial.contract._scoring import Scoring
 from repotrial.contract._types import Document, Identifier, ReferencePath, StatementPath, WorkspacePath
 
-__all__ = ["CONTRACT_SCHEMA", "STATEMENT_FILE", "Clarification", "Contract", "TaskKind"]
-
 CONTRACT_SCHEMA = "repotrial/contract@1"
 STATEMENT_FILE = "statement.md"
 

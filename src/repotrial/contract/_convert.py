@@ -19,15 +19,7 @@ from repotrial._core.schema import strip_metadata
 from repotrial.contract._finding import MAX_FINDINGS, Finding, Place
 from repotrial.contract._keys import KeyMap, unknown_key_hint
 from repotrial.contract._leaves import check_leaf
-from repotrial.contract._words import (
-    describe,
-    expected_words,
-    join_choices,
-    nearest,
-    quote,
-)
-
-__all__ = ["Conversion", "PathUse", "convert_collecting"]
+from repotrial.contract._words import describe, expected_words, join_choices, nearest, quote
 
 DocumentT = TypeVar("DocumentT", bound=msgspec.Struct)
 

@@ -16,8 +16,6 @@ from repotrial.contract._policy import Limits, Policy
 from repotrial.contract._repository import Repository
 from repotrial.contract._scoring import Scoring
 
-__all__ = ["Draft", "build_draft"]
-
 PartT = TypeVar("PartT")
 
 

@@ -32,27 +32,6 @@ from repotrial.contract._types import (
     WorkspacePath,
 )
 
-__all__ = [
-    "AllowListNetwork",
-    "Artifact",
-    "CommandReadiness",
-    "Environment",
-    "EnvironmentFile",
-    "Image",
-    "ImageArchive",
-    "ImageLayout",
-    "ImageReference",
-    "Mount",
-    "Network",
-    "NodeEnvironment",
-    "PortReadiness",
-    "PythonEnvironment",
-    "ReplayNetwork",
-    "Secret",
-    "Service",
-    "SetupStep",
-]
-
 Phase: TypeAlias = Literal["setup", "act", "accept"]
 
 

@@ -19,15 +19,6 @@ from repotrial.contract._lock import FilePin
 from repotrial.contract._types import MEBIBYTE
 from repotrial.contract._words import nearest, quote
 
-__all__ = [
-    "MAX_CONTRACT_BYTES",
-    "MAX_PINNED_BYTES",
-    "MAX_PINNED_ENTRIES",
-    "ContractFiles",
-    "Refusal",
-    "normalize",
-]
-
 MAX_CONTRACT_BYTES = MEBIBYTE
 """Largest `contract.toml` and `contract.lock.json` (the lock: sixteen times as much)."""
 MAX_PINNED_BYTES = 512 * MEBIBYTE

@@ -11,15 +11,6 @@ from typing import TypeAlias
 
 from repotrial._core.display import escape_unprintable
 
-__all__ = [
-    "MAX_FINDINGS",
-    "Finding",
-    "Place",
-    "enclosing_field",
-    "render_field",
-    "take_findings",
-]
-
 MAX_FINDINGS = 200
 """Most findings of one kind of look at a document; nobody reads more, and making them takes time."""
 

@@ -22,8 +22,6 @@ from repotrial.contract._text import decode_text, parse_json
 from repotrial.contract._types import MEBIBYTE, ContractPath
 from repotrial.contract._words import quote
 
-__all__ = ["Inputs", "load_inputs"]
-
 MAX_LAID_FILES = 100_000
 """Most files that all fields together may name, each counted as often as it is named."""
 

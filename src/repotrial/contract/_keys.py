@@ -7,8 +7,6 @@ from msgspec import inspect as mi
 from repotrial._core.schema import strip_metadata
 from repotrial.contract._words import join_choices, nearest, quote
 
-__all__ = ["KeyMap", "unknown_key_hint"]
-
 _MOST_PLACES = 3
 _MOST_KEYS_LISTED = 20
 _SURE = 0.75

@@ -13,8 +13,6 @@ from msgspec import inspect as mi
 from repotrial._core.schema import strip_metadata
 from repotrial.contract._words import describe, expected_words
 
-__all__ = ["MAX_DECIMAL_DIGITS", "Fault", "check_leaf"]
-
 MAX_DECIMAL_DIGITS = 28
 """Most digits of a decimal, before and after the point: what canonical text writes without rounding."""
 

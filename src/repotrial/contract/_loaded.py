@@ -10,8 +10,6 @@ from repotrial.contract._contract import Contract
 from repotrial.contract._lock import ContractLock, FilePin
 from repotrial.contract._oracle import Inventory
 
-__all__ = ["CONTRACT_FILE", "LoadedContract"]
-
 CONTRACT_FILE = "contract.toml"
 
 

@@ -32,8 +32,6 @@ from repotrial.contract._rules_files import iter_collisions, iter_shown_files
 from repotrial.contract._text import decode_text, parse_toml
 from repotrial.contract._toml import LineIndex
 
-__all__ = ["ContractInvalidError", "check_directory", "load_contract"]
-
 MAX_LOCK_BYTES = 16 * MAX_CONTRACT_BYTES
 """Largest `contract.lock.json`: it has a line for each of the oracle's files."""
 

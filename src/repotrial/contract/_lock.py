@@ -10,8 +10,6 @@ from repotrial._core.digest import Digest
 from repotrial.contract._repository import SubmodulePin
 from repotrial.contract._types import CommitId, ContractPath, Document, Identifier
 
-__all__ = ["LOCK_FILE", "LOCK_SCHEMA", "ContractLock", "FilePin", "PartDigests", "RepositoryPin"]
-
 LOCK_FILE = "contract.lock.json"
 LOCK_SCHEMA = "repotrial/lock@1"
 

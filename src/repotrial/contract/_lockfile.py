@@ -30,17 +30,6 @@ from repotrial.contract._version import (
 )
 from repotrial.contract._words import describe, quote
 
-__all__ = [
-    "PinMismatchError",
-    "UnpinnedImageError",
-    "build_lock",
-    "check_lock",
-    "dump_lock",
-    "find_replay_label",
-    "is_recorded",
-    "read_lock",
-]
-
 _RELOCK = "run `repotrial contract lock`, and look at what changed before you commit it"
 _REMAKE = "run `repotrial contract lock`, which writes a new one"
 _OTHER_MAJOR = f"use the RepoTrial that wrote it, or delete {LOCK_FILE} and run `repotrial contract lock`"

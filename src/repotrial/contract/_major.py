@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from repotrial.contract._finding import Finding
 from repotrial.contract._words import quote
 
-__all__ = ["check_major", "newer_minor"]
-
 _SCHEMA = re.compile(r"(?P<family>[a-z/]+)@(?P<major>[0-9]{1,9})(?:\.(?P<minor>[0-9]{1,9}))?")
 _KNOWN_MINOR = 0
 

@@ -19,8 +19,6 @@ from repotrial.contract._types import (
     WorkspacePath,
 )
 
-__all__ = ["Check", "Gate", "Inventory", "Overlay", "ResultFile", "ResultFormat", "Runner"]
-
 Gate: TypeAlias = Literal["patch", "build", "acceptance", "safety"]
 """Which gate of the verdict a check belongs to (S2)."""
 

@@ -17,8 +17,6 @@ from repotrial.contract._types import (
     Usd,
 )
 
-__all__ = ["Band", "DependencyPolicy", "Limits", "Policy", "Severity", "ToolPolicy", "Violations"]
-
 Severity: TypeAlias = Literal["hard", "compliance"]
 """A hard rule fails the contract; a compliance rule costs score (C7)."""
 

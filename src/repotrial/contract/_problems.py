@@ -7,8 +7,6 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-__all__ = ["Problem", "Severity", "render_problems"]
-
 _SHOWN = 5
 
 Severity: TypeAlias = Literal["error", "warning"]

@@ -16,8 +16,6 @@ from repotrial.contract._lock import ContractLock
 from repotrial.contract._types import Document
 from repotrial.contract._version import compute_scoring_digest, compute_version_id
 
-__all__ = ["CONTRACT_RECORD_SCHEMA", "ContractRecord", "ContractRecordError", "build_record", "parse_record"]
-
 CONTRACT_RECORD_SCHEMA = "repotrial/contract-record@1"
 
 

@@ -16,15 +16,6 @@ from repotrial.contract._types import (
     WorkspacePath,
 )
 
-__all__ = [
-    "TRANSPORTS",
-    "ArchiveRepository",
-    "DirectoryRepository",
-    "GitRepository",
-    "Repository",
-    "SubmodulePin",
-]
-
 TRANSPORTS = ("file", "git", "http", "https", "ssh")
 """All that a contract may allow git to use; `ext` would run a program."""
 

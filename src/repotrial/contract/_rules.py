@@ -19,8 +19,6 @@ from repotrial.contract._rules_oracle import iter_check_findings
 from repotrial.contract._scoring import Scoring
 from repotrial.contract._words import describe, join_choices, nearest, quote
 
-__all__ = ["check_inventory", "iter_contradictions"]
-
 _MOST_LISTED = 10
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*)(?:://|::)")
 

@@ -14,8 +14,6 @@ from repotrial.contract._lock import FilePin
 from repotrial.contract._oracle import Check, Overlay
 from repotrial.contract._words import quote
 
-__all__ = ["iter_collisions", "iter_shown_files", "pins_below"]
-
 
 def pins_below(path: str, pins: Sequence[FilePin]) -> list[FilePin]:
     """The pins of one file, or of all files below one directory; `pins` are sorted by path."""

@@ -10,8 +10,6 @@ from repotrial.contract._finding import Finding, Place
 from repotrial.contract._oracle import Check
 from repotrial.contract._words import quote
 
-__all__ = ["iter_check_findings"]
-
 _LONGEST_CIRCLE = 10
 
 

@@ -27,22 +27,6 @@ from repotrial.contract._environment import AllowListNetwork, ReplayNetwork
 from repotrial.contract._policy import Band, Limits
 from repotrial.contract._types import Document, Identifier, Megabytes, Positive, Seconds, Usd
 
-__all__ = [
-    "ROOT_SEED",
-    "RUN_SPEC_SCHEMA",
-    "AgentConfiguration",
-    "Caps",
-    "Deviation",
-    "ParameterValue",
-    "RunConfiguration",
-    "RunSpec",
-    "RunSpecError",
-    "apply_caps",
-    "build_parameters",
-    "deviations",
-    "parse_run_spec",
-]
-
 RUN_SPEC_SCHEMA = "repotrial/run-spec@1"
 
 ParameterValue: TypeAlias = SafeInt | bool | str

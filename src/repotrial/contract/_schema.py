@@ -13,13 +13,6 @@ from repotrial.contract._contract import Contract
 from repotrial.contract._lock import ContractLock
 from repotrial.contract._oracle import Inventory
 
-__all__ = [
-    "build_contract_schema",
-    "build_inventory_schema",
-    "build_lock_schema",
-    "build_schemas",
-]
-
 
 def build_schemas() -> dict[str, dict[str, Any]]:
     """Every schema, by the name of its file in `schemas/`."""

@@ -20,19 +20,6 @@ from repotrial.contract._policy import Severity
 from repotrial.contract._scoring import ChangeEnvelope, InterfaceWeights, Scoring
 from repotrial.contract._types import Document, Identifier, Positive, Share
 
-__all__ = [
-    "ChangeSummary",
-    "EnvelopeValue",
-    "InterfaceScore",
-    "PenaltyFunction",
-    "SaturatingPenalty",
-    "ScoreInputs",
-    "ScoreRangeError",
-    "ValueFunction",
-    "Violation",
-    "build_interface_score",
-]
-
 # No traps: a decay beyond all bounds gives an infinite distance, and exp(-∞) is 0.
 _CONTEXT = Context(prec=28, rounding=ROUND_HALF_EVEN, traps=[])
 _ZERO, _ONE = Decimal(0), Decimal(1)

@@ -6,8 +6,6 @@ import msgspec
 
 from repotrial.contract._types import Document, Identifier, Positive, Share
 
-__all__ = ["ChangeEnvelope", "DimensionWeights", "InterfaceWeights", "Scoring"]
-
 
 class ChangeEnvelope(Document, frozen=True, kw_only=True):
     """The size of change that costs nothing."""

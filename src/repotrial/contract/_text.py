@@ -12,8 +12,6 @@ from typing import Any
 from repotrial.contract._problems import Problem
 from repotrial.contract._toml import LineIndex
 
-__all__ = ["MAX_KEY_PARTS", "decode_text", "parse_json", "parse_toml"]
-
 MAX_KEY_PARTS = 32
 """Most parts of one dotted key. tomllib needs memory in the square of it: 500,000 parts end the process."""
 

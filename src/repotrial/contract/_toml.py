@@ -17,8 +17,6 @@ from repotrial.contract._finding import Place, enclosing_field, render_field
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-__all__ = ["LineIndex"]
-
 _KEYS = {"bare_key", "quoted_key", "dotted_key"}
 _TABLES = {"table", "table_array_element"}
 _MOST_STEPS = 16

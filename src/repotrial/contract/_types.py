@@ -15,39 +15,6 @@ from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
-__all__ = [
-    "MEBIBYTE",
-    "AnyPath",
-    "CommitId",
-    "ContractPath",
-    "Document",
-    "EnvName",
-    "FutureRecordingPath",
-    "Glob",
-    "HostName",
-    "Identifier",
-    "ImageArchivePath",
-    "ImageLayoutPath",
-    "InventoryPath",
-    "Megabytes",
-    "NonNegative",
-    "OverlayPath",
-    "Positive",
-    "RecordingPath",
-    "ReferencePath",
-    "SandboxPath",
-    "Seconds",
-    "Share",
-    "Shell",
-    "SnapshotArchivePath",
-    "SnapshotDirectoryPath",
-    "StatementPath",
-    "ToolConstraint",
-    "ToolName",
-    "Usd",
-    "WorkspacePath",
-]
-
 
 class Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Base of every table of a document of ours: immutable, and strict about its keys."""

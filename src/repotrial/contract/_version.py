@@ -33,16 +33,6 @@ from repotrial.contract._contract import Contract
 from repotrial.contract._lock import FilePin, PartDigests, RepositoryPin
 from repotrial.contract._rules_files import pins_below
 
-__all__ = [
-    "VERSION_DOMAIN",
-    "build_part_digests",
-    "canonical_parts",
-    "compute_scoring_digest",
-    "compute_statement_digest",
-    "compute_version_id",
-    "version_of_parts",
-]
-
 VERSION_DOMAIN = "repotrial/contract-version@1"
 _STATEMENT_DOMAIN = "repotrial/statement@1"
 _SCORING_DOMAIN = "repotrial/scoring@1"

@@ -13,8 +13,6 @@ from msgspec import inspect as mi
 from repotrial._core.display import escape_unprintable
 from repotrial._core.schema import strip_metadata
 
-__all__ = ["describe", "expected_words", "join_choices", "nearest", "quote"]
-
 _LONGEST_VALUE = 80
 _MOST_DIGITS = 40
 _LONGEST_KEY_TO_COMPARE = 100

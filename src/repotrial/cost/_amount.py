@@ -12,19 +12,6 @@ import msgspec
 from repotrial._core.canonical import decimal_text
 from repotrial._core.errors import UsageError
 
-__all__ = [
-    "Amount",
-    "AmountText",
-    "Basis",
-    "MixedUnitsError",
-    "MoneyUnit",
-    "add_exactly",
-    "build_amount",
-    "scale_price",
-    "sum_amounts",
-    "weakest_basis",
-]
-
 _PATTERN = r"^(0|[1-9][0-9]{0,23})(\.[0-9]{0,23}[1-9])?$(?!\n)"
 _CANONICAL = re.compile(_PATTERN)
 

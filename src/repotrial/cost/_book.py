@@ -38,8 +38,6 @@ import msgspec
 from repotrial._core.digest import Digest
 from repotrial.cost._amount import scale_price
 
-__all__ = ["ACTION_UNITS", "MAX_NAME_LENGTH", "TOKEN_KINDS", "ModelPrices", "Price", "PriceBook", "TokenKind"]
-
 TokenKind: TypeAlias = Literal["input", "cache-read", "cache-write-5m", "cache-write-1h", "output"]
 """What tokens are priced by."""
 

@@ -28,15 +28,6 @@ from repotrial.cost._book import (
     TokenKind,
 )
 
-__all__ = [
-    "BUNDLED_BOOK",
-    "BookProblem",
-    "PriceBookError",
-    "load_bundled_book",
-    "load_price_book",
-    "parse_book",
-]
-
 BUNDLED_BOOK = "prices-2026-11.csv"
 """The dated table that comes with the package."""
 

@@ -12,8 +12,6 @@ from repotrial.cost._exhausted import Exhausted, Hold, Measure, Parent
 from repotrial.cost._pool import Entry, Pool, Quantities
 from repotrial.cost._tariff import Charge, Estimate
 
-__all__ = ["Budget", "Reservation"]
-
 
 class Reservation:
     """An exchange that was admitted; settle or release it exactly once, in any thread."""

@@ -10,8 +10,6 @@ from repotrial._core.canonical import Count
 from repotrial.cost._amount import Amount, AmountText
 from repotrial.cost._exhausted import Measure
 
-__all__ = ["BudgetState", "Caps", "MeasureState"]
-
 
 class Caps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The most that a run may take (B2); null is no cap."""

@@ -8,8 +8,6 @@ import msgspec
 
 from repotrial.cost._amount import Amount, AmountText
 
-__all__ = ["RUN_CAP", "Exhausted", "Hold", "Measure", "Parent"]
-
 RUN_CAP: Final = "run-cap"
 """The scope of a run's own caps; other scopes are envelopes, which runs share."""
 

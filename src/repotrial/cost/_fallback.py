@@ -8,8 +8,6 @@ import msgspec
 
 from repotrial.cost._amount import Amount, AmountText, Basis, add_exactly, build_amount, scale_price
 
-__all__ = ["FALLBACK", "FallbackSchedule"]
-
 _SECOND_US = 1_000_000
 
 

@@ -29,17 +29,6 @@ from repotrial.cost._ledger_file import LedgerFile, LedgerHead
 from repotrial.cost._ledger_holders import Holder, forget_holder, is_holder_alive
 from repotrial.cost._ledger_state import Books, LedgerState
 
-__all__ = [
-    "EnvelopeConflictError",
-    "EnvelopeLimits",
-    "Envelopes",
-    "Ledger",
-    "LedgerHold",
-    "UnknownEnvelopeError",
-    "load_ledger_state",
-    "open_envelopes",
-]
-
 
 class EnvelopeConflictError(UsageError):
     """An envelope was opened before with another limit: limits are fixed before the first run."""

@@ -10,18 +10,6 @@ from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest
 from repotrial.cost._amount import Amount, AmountText, MoneyUnit
 
-__all__ = [
-    "LEDGER_SCHEMA",
-    "EnvelopeOpened",
-    "LedgerEntry",
-    "LedgerOpened",
-    "Released",
-    "Reserved",
-    "SettleCause",
-    "Settled",
-    "TailDropped",
-]
-
 LEDGER_SCHEMA = "repotrial/ledger@1"
 
 SettleCause: TypeAlias = Literal["settled", "run-ended", "holder-died"]

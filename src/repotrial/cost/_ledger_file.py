@@ -27,8 +27,6 @@ from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import EvidenceError, MachineError
 from repotrial._core.files import sync_directory
 
-__all__ = ["EntryReader", "LedgerBrokenError", "LedgerFile", "LedgerHead", "LedgerUnusableError", "TornTail"]
-
 _TAG = b"repotrial/ledger@1\0"
 _FRONT = b'{"entry":'
 _HASH_KEY = b',"hash":"'

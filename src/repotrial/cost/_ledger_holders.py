@@ -12,8 +12,6 @@ import os
 import uuid
 from pathlib import Path
 
-__all__ = ["Holder", "forget_holder", "is_holder_alive"]
-
 
 class Holder:
     """One open ledger of one process."""

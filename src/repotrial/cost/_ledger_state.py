@@ -22,8 +22,6 @@ from repotrial.cost._ledger_entries import (
 )
 from repotrial.cost._ledger_file import LedgerBrokenError, LedgerHead, TornTail
 
-__all__ = ["Books", "Envelope", "EnvelopeState", "LedgerHoldClosedError", "LedgerState"]
-
 _ZERO = Decimal(0)
 
 

@@ -23,8 +23,6 @@ from repotrial.cost._amount import add_exactly
 from repotrial.cost._caps import Caps, MeasureState
 from repotrial.cost._exhausted import RUN_CAP, Exhausted, Measure
 
-__all__ = ["Entry", "Pool", "Quantities", "ReservationClosedError"]
-
 Quantities: TypeAlias = Mapping[Measure, Decimal]
 
 _ZERO = Decimal(0)

@@ -15,15 +15,6 @@ from repotrial.cost._amount import Amount, add_exactly, build_amount, sum_amount
 from repotrial.cost._tariff import Charge, Estimate, Tariff, price_exchange
 from repotrial.cost._usage import Usage
 
-__all__ = [
-    "CostStatement",
-    "CostTerm",
-    "Metered",
-    "MeteredExchange",
-    "build_cost_statement",
-    "estimate_execution",
-]
-
 CostTerm: TypeAlias = Amount | Unknown | NotComputable
 """An amount, or why there is none: the quantity was not metered, or nothing prices it."""
 

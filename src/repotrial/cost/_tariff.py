@@ -14,19 +14,6 @@ from repotrial.cost._book import ModelPrices, PriceBook, TokenKind
 from repotrial.cost._fallback import FALLBACK, FallbackSchedule
 from repotrial.cost._usage import Usage
 
-__all__ = [
-    "BoundSource",
-    "Charge",
-    "Estimate",
-    "EstimateRules",
-    "Tariff",
-    "build_charge",
-    "count_tokens",
-    "estimate_request",
-    "estimate_usage",
-    "price_exchange",
-]
-
 _INPUT_KINDS: tuple[TokenKind, ...] = ("input", "cache-read", "cache-write-5m", "cache-write-1h")
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]

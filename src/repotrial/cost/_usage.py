@@ -8,8 +8,6 @@ import msgspec
 
 from repotrial._core.canonical import Count
 
-__all__ = ["Usage"]
-
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens of one exchange; null is unknown and never zero (P21)."""

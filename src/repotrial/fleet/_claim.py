@@ -13,8 +13,6 @@ from typing import Final
 from repotrial._core.errors import UsageError
 from repotrial.run import RunDirectoryError
 
-__all__ = ["RunUnderWayError", "claim_run", "tidy_claims"]
-
 _FOLDER: Final = ".under-way"
 """One file for each run, until all runs are over. To remove each at its end would cost more: a file system
 without a journal does not use an inode again for minutes, and walks over all of those to make the next."""

@@ -7,8 +7,6 @@ from typing import Final
 
 from repotrial._core.errors import MachineError
 
-__all__ = ["OpenFilesError", "allow_open_files"]
-
 _OWN: Final = 256
 _EACH_RUN: Final = 64
 """Pipes, sockets, control groups, its trace: up to 20 were seen at once; twice 18 to measure its files."""

@@ -8,8 +8,6 @@ import msgspec
 
 from repotrial.trace import Phase
 
-__all__ = ["FleetEvent", "RunEnded", "RunPhase", "RunSkipped", "RunStarted", "RunUndone"]
-
 
 class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
     run_id: str

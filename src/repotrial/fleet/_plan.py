@@ -11,6 +11,7 @@ import msgspec
 
 from repotrial._core.digest import Digest
 from repotrial._core.errors import EvidenceError
+from repotrial._core.words import Level
 from repotrial.contract import Caps, LoadedContract, RunSpec
 from repotrial.run import (
     Agent,
@@ -21,10 +22,7 @@ from repotrial.run import (
     find_attempts,
     find_variants,
 )
-from repotrial.sandbox import Level
 from repotrial.trace import MonitorAlert, RunPaths, Termination, iter_events
-
-__all__ = ["FleetPlan", "PlannedRun", "RunConditions", "find_conducted_since", "plan_runs"]
 
 _DEFAULT_SECONDS: Final = 600
 """Of a check that sets no limit."""

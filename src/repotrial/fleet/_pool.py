@@ -15,7 +15,15 @@ from typing import Final, Self
 
 from repotrial._core.errors import RepoTrialError
 from repotrial._core.resolve import resolve_documents
+from repotrial._core.words import Level
 from repotrial.contract import LoadedContract
+from repotrial.environment import (
+    Installation,
+    InstallationSettings,
+    Interrupt,
+    interruptible,
+    open_installation,
+)
 from repotrial.fleet._claim import claim_run, tidy_claims
 from repotrial.fleet._descriptors import allow_open_files
 from repotrial.fleet._events import FleetEvent, RunEnded, RunPhase, RunSkipped, RunStarted, RunUndone
@@ -30,17 +38,7 @@ from repotrial.run import (
     refuse_handover,
     remove_unfinished,
 )
-from repotrial.sandbox import (
-    Installation,
-    InstallationSettings,
-    Interrupt,
-    Level,
-    interruptible,
-    open_installation,
-)
 from repotrial.trace import CheckOutcome, Phase, SecretRedactor, SigningKey
-
-__all__ = ["FleetSettings", "conduct_fleet"]
 
 _LOOK_SECONDS: Final = 0.05
 

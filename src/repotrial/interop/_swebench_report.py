@@ -13,8 +13,6 @@ from repotrial._core.errors import UsageError
 from repotrial._core.names import normalize_name
 from repotrial.score import AgentIdentity, Invalid, Scorable, ScoreCard
 
-__all__ = ["MixedAgentsError", "SwebenchReport", "build_swebench_report"]
-
 _Word: TypeAlias = Literal["resolved", "unresolved", "empty", "error"]
 _EMPTY_CHANGE: Final = digest_bytes(b"")
 

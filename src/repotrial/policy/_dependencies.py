@@ -14,8 +14,6 @@ from repotrial.policy._imports import find_imports, is_standard
 from repotrial.policy._manifests import Ecosystem, find_requirements, normalize_name
 from repotrial.policy._rules import Violation
 
-__all__ = ["KnownNames", "NewDependency", "check_dependencies", "find_new_dependencies"]
-
 
 class KnownNames(msgspec.Struct, frozen=True, kw_only=True):
     """Names that are no news."""

@@ -7,8 +7,6 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-__all__ = ["REASONS", "WORDS", "WORD_PATTERN", "Confidence", "ReviewFlag", "Sighting", "find_word_code"]
-
 Confidence: TypeAlias = Literal["code", "text"]
 """`code`: it would run; `text`: a comment, a docstring or prose mentions it."""
 

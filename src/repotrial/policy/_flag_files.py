@@ -9,8 +9,6 @@ from repotrial._core.escaping import unescape_text
 from repotrial._core.paths import is_escaping_link
 from repotrial.change import GITLINK, ChangedFile, fold
 
-__all__ = ["find_file_codes"]
-
 _HOOKS = frozenset(
     {
         ".bash_profile",

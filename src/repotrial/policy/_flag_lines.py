@@ -13,8 +13,6 @@ from collections.abc import Iterator, Sequence
 from repotrial.change import AddedLine
 from repotrial.policy._flag import WORD_PATTERN, Sighting, find_word_code
 
-__all__ = ["LANGUAGES", "find_in_lines", "find_language"]
-
 _SUFFIXES = {
     "python": "py pyi pyw pyx pxd",
     "javascript": "js mjs cjs jsx ts tsx mts cts vue svelte",

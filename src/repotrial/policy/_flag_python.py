@@ -10,8 +10,6 @@ from collections.abc import Iterator
 
 from repotrial.policy._flag import WORD_PATTERN, Confidence, Sighting, find_word_code
 
-__all__ = ["find_in_module"]
-
 _MAX_PARTS = 16
 """Of a name that is looked at from each of its parts."""
 _NAME = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*")

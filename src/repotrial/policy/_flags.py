@@ -13,8 +13,6 @@ from repotrial.policy._flag_files import find_file_codes
 from repotrial.policy._flag_lines import find_in_lines, find_language
 from repotrial.policy._flag_python import find_in_module
 
-__all__ = ["find_review_flags"]
-
 _SEGMENT_CHARACTERS = 200
 _LINE_CHARACTERS = 10_000
 _MOST = 20

@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
-from repotrial.policy._shell_model import ShellCommand
-
-__all__ = ["LANGUAGES", "find_started"]
+from repotrial.shell import ShellCommand
 
 LANGUAGES: Final = frozenset({"perl", "ruby", "node", "php", "lua", "deno", "bun", "awk", "gawk", "mawk"})
 _STARTS = re.compile(r"\b(?:system|exec\w*|spawn\w*|popen|child_process|shell_exec|passthru|qx)\b|`")

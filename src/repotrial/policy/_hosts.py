@@ -7,9 +7,7 @@ import re
 from typing import Final
 from urllib.parse import urlsplit
 
-from repotrial.policy._shell_model import Word
-
-__all__ = ["is_loopback", "is_remote_word"]
+from repotrial.shell import Word
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"]+")
 _BARE = re.compile(

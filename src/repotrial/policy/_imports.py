@@ -11,8 +11,6 @@ from repotrial._core.python_source import parse_module
 from repotrial.change import ChangedFile
 from repotrial.policy._flag_lines import find_language
 
-__all__ = ["find_imports", "is_standard"]
-
 _LINE_CHARACTERS = 2000
 _IMPORT = re.compile(r"\s*import\s+([\w.]+(?:\s+as\s+\w+)?(?:\s*,\s*[\w.]+(?:\s+as\s+\w+)?)*)\s*(?:[#;].*)?$")
 _FROM = re.compile(r"\s*from\s+([\w][\w.]*)\s+import\b")

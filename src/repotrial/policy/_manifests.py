@@ -14,8 +14,6 @@ from typing import Literal, TypeAlias
 
 from repotrial.change import ChangedFile
 
-__all__ = ["Ecosystem", "find_requirements", "normalize_name"]
-
 Ecosystem: TypeAlias = Literal["python", "npm", "cargo", "go"]
 
 _LINE_CHARACTERS = 2000

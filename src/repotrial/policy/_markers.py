@@ -7,8 +7,6 @@ from collections.abc import Iterator
 
 from repotrial.change import ChangedFile, ChangeView, Location
 
-__all__ = ["find_conflict_markers"]
-
 _MARK = re.compile(r"(<{7}|\|{7}|={7}|>{7})(?: .*)?\r?", re.DOTALL)
 
 

@@ -7,8 +7,6 @@ from typing import Literal, TypeAlias
 
 from repotrial.trace import Exited, ExitStatus, ExitUnknown, NotStarted, Signaled, TimedOut
 
-__all__ = ["CheckResult", "find_result"]
-
 CheckResult: TypeAlias = Literal["passed", "failed", "unknown"]
 
 _EXIT_CODE = re.compile(

@@ -5,12 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from repotrial.policy._commands import classify_command
-from repotrial.policy._shell_files import join_path
-from repotrial.policy._shell_model import ShellCommand, ShellScript, Word
 from repotrial.policy._text_model import find_names
-
-__all__ = ["has_letter", "iter_paths", "iter_written", "list_sources", "place"]
+from repotrial.shell import ShellCommand, ShellScript, Word, classify_command, join_path
 
 _EMBEDDED = re.compile(r"(?:--?[\w-]+=|if=|of=|@|file://)(.+)", re.DOTALL)
 

@@ -10,8 +10,6 @@ import msgspec
 from repotrial.change import GITLINK, SYMLINK, ChangedFile, ChangeView, PathRules
 from repotrial.contract import Policy, Severity
 
-__all__ = ["RuleName", "Violation", "check_change", "is_protected"]
-
 RuleName: TypeAlias = Literal[
     "protected", "writable", "change_size", "generated", "dependencies", "tools", "network", "limits"
 ]

@@ -6,23 +6,10 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from repotrial.policy._commands import classify_command
 from repotrial.policy._hosts import is_remote_word
 from repotrial.policy._rule_paths import has_letter, iter_paths, list_sources, place
-from repotrial.policy._shell_files import join_path
-from repotrial.policy._shell_model import ShellCommand, ShellScript
 from repotrial.policy._text_model import find_names
-
-__all__ = [
-    "contacts",
-    "downloads_and_runs",
-    "find_saved",
-    "hides",
-    "installs",
-    "installs_remote",
-    "runs_saved",
-    "sends",
-]
+from repotrial.shell import ShellCommand, ShellScript, classify_command, join_path
 
 _SENDING = re.compile(
     r"-d|-[A-Za-z]*[FT]|--data(?:-\w+)?|--form(?:-string)?|--upload-file|--post-(?:data|file)|--body-(?:data|file)|--json"

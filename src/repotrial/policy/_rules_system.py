@@ -5,25 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from repotrial.policy._commands import classify_command
 from repotrial.policy._rule_paths import has_letter, iter_paths, iter_written, place
-from repotrial.policy._shell_files import join_path
-from repotrial.policy._shell_model import ShellCommand, ShellScript, Word
 from repotrial.policy._text_model import find_names
-
-__all__ = [
-    "changes_system",
-    "deletes_too_much",
-    "digs",
-    "dumps",
-    "escalates",
-    "escapes",
-    "grants",
-    "harms_device",
-    "probes",
-    "reads_secrets",
-    "writes_system",
-]
+from repotrial.shell import ShellCommand, ShellScript, Word, classify_command, join_path
 
 _SYSTEM = re.compile(r"/(?:etc|usr|bin|sbin|lib|lib32|lib64|boot|sys|proc|dev|root|var|opt|srv)(?:/|$)")
 _HARMLESS = re.compile(

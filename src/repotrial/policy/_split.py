@@ -11,8 +11,6 @@ from repotrial.change import DEFAULT_LIMITS, ChangedFile, PatchLimits, PathRules
 from repotrial.contract import Policy
 from repotrial.policy._rules import is_protected
 
-__all__ = ["SplitChange", "split_change"]
-
 
 class SplitChange(msgspec.Struct, frozen=True, kw_only=True):
     """A change in two parts."""

@@ -11,13 +11,9 @@ from typing import Final, Protocol
 
 import msgspec
 
-from repotrial.policy._commands import find_classes
-from repotrial.policy._programs import CommandClass
-from repotrial.policy._shell import parse_shell
 from repotrial.policy._tools import ToolTable, ToolUse, read_tool_use
+from repotrial.shell import CommandClass, find_classes, parse_shell
 from repotrial.trace import Signal, Stage
-
-__all__ = ["ProposedCall", "StageDecision", "decide_stage", "find_stage"]
 
 _ORDER: Final[tuple[Stage, ...]] = ("read", "write", "test")
 _EDIT_BLOCK: Final = re.compile(

@@ -15,10 +15,6 @@ from typing import Final
 
 import msgspec
 
-from repotrial.policy._programs import load_programs
-from repotrial.policy._python_code import find_python_uses
-from repotrial.policy._shell import parse_shell
-from repotrial.policy._shell_model import ShellScript
 from repotrial.policy._text_commands import find_in_script
 from repotrial.policy._text_model import (
     SEVERITIES,
@@ -31,8 +27,7 @@ from repotrial.policy._text_model import (
 )
 from repotrial.policy._text_offsets import Offsets
 from repotrial.policy._text_python import find_in_python
-
-__all__ = ["check_text"]
+from repotrial.shell import ShellScript, find_python_uses, load_programs, parse_shell
 
 _MAX_FINDINGS: Final = 100
 _MAX_CHARACTERS: Final = 512 * 1024

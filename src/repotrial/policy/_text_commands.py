@@ -10,13 +10,9 @@ from typing import Final, TypeAlias
 from repotrial.policy import _rules_network as network
 from repotrial.policy import _rules_system as system
 from repotrial.policy._foreign_code import LANGUAGES, find_started
-from repotrial.policy._python_code import find_python_uses
-from repotrial.policy._shell import parse_shell
-from repotrial.policy._shell_model import ShellCommand, ShellScript
 from repotrial.policy._text_model import Hit
 from repotrial.policy._text_python import find_in_python
-
-__all__ = ["find_in_script"]
+from repotrial.shell import ShellCommand, ShellScript, find_python_uses, parse_shell
 
 _Rule: TypeAlias = Callable[[ShellCommand, ShellScript], bool]
 

@@ -11,19 +11,6 @@ import msgspec
 from repotrial._core.files import read_package_data
 from repotrial.trace import Severity
 
-__all__ = [
-    "SEVERITIES",
-    "FindingClass",
-    "Hit",
-    "TextFinding",
-    "TextFormat",
-    "TextPlace",
-    "TextRule",
-    "build_finding",
-    "find_names",
-    "load_text_rules",
-]
-
 FindingClass: TypeAlias = Literal["prohibited", "suspicious", "note"]
 """`prohibited` operations end in quarantine; `suspicious` ones are alerts; a `note` is for the record."""
 

@@ -6,8 +6,6 @@ from bisect import bisect_right
 from itertools import accumulate
 from typing import Final
 
-__all__ = ["Offsets"]
-
 _STEP: Final = 1024
 _CONTINUATIONS: Final = bytes(range(0x80, 0xC0))
 """Bytes of UTF-8 that are not the first of a character."""

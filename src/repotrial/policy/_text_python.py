@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-__all__ = ["find_in_python"]
-
 _MAX_CHARACTERS: Final = 200_000
 _FETCH = r"(?:urlopen|urlretrieve|requests\.(?:get|post)|httpx\.(?:get|post)|http\.client|urllib3?\b)"
 _REMOTE = r"(?:https?|ftp)://(?!127\.|localhost|\[::1\]|0\.0\.0\.0)"

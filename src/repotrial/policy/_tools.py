@@ -14,15 +14,6 @@ import msgspec
 from repotrial._core.errors import UsageError
 from repotrial._core.files import read_package_data
 
-__all__ = [
-    "ToolFamily",
-    "ToolTable",
-    "ToolTableInvalidError",
-    "ToolUse",
-    "load_tool_table",
-    "read_tool_use",
-]
-
 ToolFamily: TypeAlias = Literal["read", "search", "write", "shell", "code", "test", "other", "unknown"]
 """What a tool does; `other` neither reads nor writes the workspace."""
 

@@ -1,5 +1,7 @@
 """What people look at: pages that open anywhere, made from evidence alone. Pure: nothing is executed."""
 
+from __future__ import annotations
+
 from repotrial.report._retrieval_page import build_retrieval_page
 from repotrial.report._retrieval_text import render_retrieval_csv, render_retrieval_markdown
 from repotrial.report._run_page import build_run_page

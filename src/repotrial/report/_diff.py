@@ -11,8 +11,6 @@ import msgspec
 from repotrial._core.absence import Unknown
 from repotrial.change import ChangedFile, PatchUnreadableError, read_change
 
-__all__ = ["ChangePage", "DiffLine", "FileDiff", "build_change_page"]
-
 MAX_FILES = 300
 MAX_LINES = 6_000
 MAX_FILE_LINES = 2_000

@@ -34,17 +34,6 @@ from repotrial.trace import (
     RunVerification,
 )
 
-__all__ = [
-    "Aspect",
-    "Command",
-    "Fact",
-    "build_aspects",
-    "build_commands",
-    "build_identity",
-    "build_provenance",
-    "build_seal_sentence",
-]
-
 _US_PER_SECOND = 1_000_000
 _SHORT = 12
 _MOST = 40

@@ -9,8 +9,6 @@ import msgspec
 from repotrial._core.absence import NotComputable
 from repotrial.score import Graded, WeightRange
 
-__all__ = ["DimensionBar", "GradePage", "RangeBar", "build_grade_page"]
-
 _UNITS = 1000
 _PLACES = Decimal("0.001")
 

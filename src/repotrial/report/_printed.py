@@ -17,8 +17,6 @@ from repotrial.trace import (
     load_stream,
 )
 
-__all__ = ["PrintedKeeper", "PrintedPage", "ProgramTail", "StreamTail"]
-
 _MOST_LINES: Final = 40
 _MOST_CHARACTERS: Final = 8 * 1024
 _MOST_OF_ONE: Final = 4

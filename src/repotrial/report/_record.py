@@ -26,8 +26,6 @@ from repotrial.trace import (
     load_body,
 )
 
-__all__ = ["BriefingText", "Record", "Span", "read_record"]
-
 MAX_BRIEFING_CHARACTERS = 40_000
 _MAX_BRIEFING_BYTES = 4 * 1024 * 1024
 _MAX_MARKS = 300

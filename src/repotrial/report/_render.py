@@ -10,8 +10,6 @@ from markupsafe import Markup, escape
 from repotrial._core.absence import NotComputable, Unknown
 from repotrial._core.display import escape_unprintable, neutralize
 
-__all__ = ["render_template", "show_bytes", "show_duration", "show_value"]
-
 _MAX_CHARACTERS = 1000
 _SHORT_DIGEST = 12
 _US_PER_SECOND = 1_000_000

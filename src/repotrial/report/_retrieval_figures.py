@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
-__all__ = ["Picture", "draw_figures"]
-
 _COLORS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#b8860b")
 """Okabe and Ito's, which most people with a color deficiency can tell apart."""
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P")

@@ -10,8 +10,6 @@ from repotrial.report._retrieval_figures import draw_figures
 from repotrial.report._retrieval_tables import build_sections
 from repotrial.retrieval import RetrievalReport
 
-__all__ = ["build_retrieval_page"]
-
 _BEFORE_FIGURES = frozenset({"coverage"})
 
 

@@ -19,8 +19,6 @@ from repotrial.retrieval import (
 if TYPE_CHECKING:
     from repotrial.stats import Estimate, Interval
 
-__all__ = ["Section", "Table", "build_sections"]
-
 Cell: TypeAlias = "str | NotComputable"
 _MOST_ROWS: Final = 500
 _TEN: Final = 10

@@ -15,8 +15,6 @@ from repotrial.retrieval import Figure, RetrievalReport
 if TYPE_CHECKING:
     from repotrial.stats import Estimate
 
-__all__ = ["render_retrieval_csv", "render_retrieval_markdown"]
-
 _MOST_CHARACTERS: Final = 1000
 COLUMNS: Final = (
     "section",

@@ -38,8 +38,6 @@ from repotrial.score import (
 )
 from repotrial.trace import RunPaths, check_run
 
-__all__ = ["build_run_page"]
-
 _MAX_CITED = 500
 
 

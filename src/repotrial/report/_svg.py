@@ -16,8 +16,6 @@ from repotrial._core.errors import MachineError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["GRID", "INK", "FiguresMissingError", "draw"]
-
 INK: Final = "#010203"
 """Stands for the page's color of text."""
 GRID: Final = "#020304"

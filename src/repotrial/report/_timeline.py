@@ -11,8 +11,6 @@ from repotrial._core.errors import EvidenceError
 from repotrial.report._record import Record, Span
 from repotrial.trace import Marker, RunPaths, TimelineRow, iter_timeline
 
-__all__ = ["Bar", "Strip", "Timeline", "TimelineEntry", "build_strip", "build_timeline"]
-
 _FIRST = 150
 _LAST = 150
 _MARKED = 300

@@ -10,8 +10,6 @@ import msgspec
 from repotrial._core.display import list_some, neutralize
 from repotrial.score import Fault, GateResult, Invalid, InvalidReason, Scorable, ScoreCard, Verdict
 
-__all__ = ["GATE_WORDS", "Banner", "Tone", "build_banner"]
-
 Tone: TypeAlias = Literal["good", "bad", "open", "void"]
 """What a color stands for; words and icons always say it, too."""
 

@@ -16,8 +16,6 @@ from repotrial.retrieval._study import Observation, Study, get_value
 if TYPE_CHECKING:
     from repotrial.stats import Association
 
-__all__ = ["ASSOCIATED", "POOLED", "AssociationScope", "MeasureAssociation", "associate"]
-
 ASSOCIATED: Final = ("file_recall", "mrr", "map_score", "context_efficiency")
 """Measures that are held against outcomes."""
 POOLED: Final = "all configurations pooled"

@@ -8,8 +8,6 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-__all__ = ["FindLeftOut", "LeftOutAttempt", "describe_left_out", "leave_none_out"]
-
 _MOST_NAMES: Final = 10
 
 

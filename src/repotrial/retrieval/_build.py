@@ -23,9 +23,7 @@ from repotrial.retrieval._paths import normalize_path
 from repotrial.retrieval._places import PlaceNames, build_names
 from repotrial.retrieval._tools import RetrievalTools
 from repotrial.retrieval._traces import TrialTraces
-from repotrial.retrieval._truth import Truth
-
-__all__ = ["BuiltDocument", "TrialInput", "build_document"]
+from repotrial.retrieval._truth._model import Truth
 
 _QUARTER_US: Final = 15 * 60 * 1_000_000
 _NO_FILES: Final = "No trajectory.json or claude-code.txt found"

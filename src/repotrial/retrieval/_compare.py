@@ -19,16 +19,6 @@ from repotrial.retrieval._seeds import StatisticsOptions
 from repotrial.retrieval._stages import NO_GROUND_TRUTH
 from repotrial.retrieval._study import Artefact, Study, get_value
 
-__all__ = [
-    "CAVEATS",
-    "ComparisonCoverage",
-    "ComparisonOptions",
-    "ConfigurationUnknownError",
-    "RetrievalComparison",
-    "compare_study",
-    "count_coverage",
-]
-
 SCHEMA_VERSION: Final = "1.0"
 
 CAVEATS: Final = (

@@ -10,22 +10,6 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 import msgspec
 
-__all__ = [
-    "CATEGORIES",
-    "Category",
-    "Chunk",
-    "Confidence",
-    "Coverage",
-    "EventsDocument",
-    "EventsSummary",
-    "GroundTruth",
-    "LineRange",
-    "Provenance",
-    "RetrievalEvent",
-    "Symbol",
-    "TraceSource",
-]
-
 SchemaVersion = Annotated[str, msgspec.Meta(pattern=r"^1\.[0-9]+$(?!\n)")]
 Category: TypeAlias = Literal[
     "file_read",

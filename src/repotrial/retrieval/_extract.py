@@ -22,10 +22,8 @@ from repotrial.retrieval._results import (
 )
 from repotrial.retrieval._shell import Found, find_last_directory, mine_shell
 from repotrial.retrieval._tools import RetrievalTools, ToolKind
-from repotrial.retrieval._truth import list_patched_files
-from repotrial.trace.importers import Arguments
-
-__all__ = ["Extractor", "Retrieved", "TracedCall"]
+from repotrial.retrieval._truth._patches import list_patched_files
+from repotrial.transcripts import Arguments
 
 _PATCH_FILE: Final = re.compile(
     r"^\*\*\* (?:Add|Update|Delete) File: (.+)$|^\*\*\* Move to: (.+)$", re.MULTILINE

@@ -7,8 +7,6 @@ from typing import Any, Final
 
 import msgspec
 
-__all__ = ["dig", "load_object"]
-
 _MOST_BYTES: Final = 64 * 1024**2
 
 

@@ -16,8 +16,6 @@ from repotrial.retrieval._study import Observation, Study, get_value
 if TYPE_CHECKING:
     from repotrial.stats import Shift
 
-__all__ = ["QUANTITIES", "Delta", "MatchedComparison", "MatchedTask", "Mismatch", "match"]
-
 QUANTITIES: Final = (
     *OUTCOMES,
     "file_recall",

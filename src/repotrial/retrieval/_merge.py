@@ -12,9 +12,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from repotrial.retrieval._extract import TracedCall
-from repotrial.trace.importers import Arguments, ImportedTranscript, ToolOutput
-
-__all__ = ["MergedTrace", "merge_traces"]
+from repotrial.transcripts import Arguments, ImportedTranscript, ToolOutput
 
 
 class MergedTrace(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,18 +8,6 @@ import msgspec
 
 from repotrial.retrieval._reading import RankingRule
 
-__all__ = [
-    "ChunkMetrics",
-    "ErrorTaxonomy",
-    "FileMetrics",
-    "LineOverlap",
-    "NotMeasured",
-    "NotMeasuredTaxonomy",
-    "Slices",
-    "TaskMetrics",
-    "UtilizationProbes",
-]
-
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Number = Annotated[int, msgspec.Meta(ge=0)]
 ByCutoff: TypeAlias = dict[str, Share]

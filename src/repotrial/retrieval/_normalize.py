@@ -20,10 +20,10 @@ from repotrial.retrieval._own import load_own_run
 from repotrial.retrieval._tasks import TaskIndex, find_benchmark
 from repotrial.retrieval._tools import RetrievalTools
 from repotrial.retrieval._traces import load_traces
-from repotrial.retrieval._truth import Truth, find_contract_truth, find_truth
+from repotrial.retrieval._truth._chain import find_truth
+from repotrial.retrieval._truth._contracts import find_contract_truth
+from repotrial.retrieval._truth._model import Truth
 from repotrial.retrieval._walk import Trial, is_own_run, walk_run
-
-__all__ = ["NormalizationOptions", "NormalizedTask", "explain_truth", "normalize_run"]
 
 _LONGEST_NAME: Final = 180
 _NO_TRUTH: Final = Truth(claim=None, symbols=(), attempts=())

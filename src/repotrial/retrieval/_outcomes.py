@@ -12,8 +12,6 @@ from repotrial._core.absence import Unknown
 from repotrial.retrieval._json import dig, load_object
 from repotrial.retrieval._walk import Trial, walk_run
 
-__all__ = ["LARGEST", "OUTCOMES", "Outcome", "load_outcomes"]
-
 OUTCOMES: Final = ("reward", "cost_usd", "wall_clock_seconds", "output_tokens")
 """What retrieval is held against, by field."""
 

@@ -30,9 +30,7 @@ from repotrial.trace import (
     load_body,
     load_manifest,
 )
-from repotrial.trace.importers import ToolOutput
-
-__all__ = ["WORKSPACE", "OwnRun", "load_own_run"]
+from repotrial.transcripts import ToolOutput
 
 WORKSPACE: Final = "/workspace"
 """Where agents find the repository."""

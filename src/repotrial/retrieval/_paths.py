@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["normalize_as_reference", "normalize_path"]
-
 _ROOTS: Final = ("/workspace/", "/testbed/", "/repo_full/")
 """Where harnesses put the repository; the specification names them."""
 

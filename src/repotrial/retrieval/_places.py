@@ -11,8 +11,6 @@ import msgspec
 
 from repotrial.retrieval._paths import normalize_path
 
-__all__ = ["Place", "PlaceNames", "build_names", "has_extension", "is_path"]
-
 _MOST_CHARACTERS: Final = 400
 _EXTENSION: Final = re.compile(r"[^/]\.[A-Za-z][A-Za-z0-9_+~-]{0,15}$")
 _ADDRESS: Final = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:/?/")

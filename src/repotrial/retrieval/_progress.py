@@ -15,8 +15,6 @@ from repotrial.retrieval._evaluate import EVENTS, EVENTS_SUFFIX, METRICS_SUFFIX
 from repotrial.retrieval._outcomes import LARGEST
 from repotrial.retrieval._reading import RankingRule, ReadDocument, read_document
 
-__all__ = ["Progress", "load_progress"]
-
 _SEPARATOR: Final = "::"
 """Between a repository and a path in it, in ground truth that spans several."""
 

@@ -11,15 +11,6 @@ import msgspec
 from repotrial._core.errors import EvidenceError
 from repotrial.retrieval._paths import normalize_as_reference, normalize_path
 
-__all__ = [
-    "DocumentUnreadableError",
-    "DocumentVersionError",
-    "RankingRule",
-    "ReadDocument",
-    "ReadEvent",
-    "read_document",
-]
-
 RankingRule: TypeAlias = Literal["reads", "reference"]
 """`reads`: what was written is not retrieved; `reference`: as the reference implementation ranks."""
 

@@ -32,8 +32,6 @@ from repotrial.retrieval._supplements import (
 if TYPE_CHECKING:
     from repotrial.stats import Estimate
 
-__all__ = ["ConfigurationFigures", "Figure", "RetrievalReport", "TrialRow", "build_retrieval_report"]
-
 _SINGLE: Final = ("file_recall", "mrr", "map_score", "context_efficiency")
 _BY_CUTOFF: Final = ("precision", "recall", "f1", "ndcg")
 _TIMES: Final = ("ttfr_seconds", "ttfr_tokens", "n_retrieved", "n_ground_truth", "n_overlap")

@@ -14,16 +14,6 @@ import msgspec
 
 from repotrial.retrieval._places import Place, has_extension, is_path
 
-__all__ = [
-    "find_numbered_lines",
-    "is_line_of_one_file",
-    "iter_json_places",
-    "iter_listed",
-    "iter_matched",
-    "iter_served",
-    "split_metadata",
-]
-
 _MOST: Final = 50_000
 _DEEPEST: Final = 16
 _MATCH: Final = re.compile(r"^(?P<path>[^\s:][^:]{0,398}):(?P<line>\d{1,9})(?::|$)")

@@ -16,9 +16,7 @@ from repotrial.retrieval._metrics import (
     NotMeasuredTaxonomy,
     UtilizationProbes,
 )
-from repotrial.retrieval._truth import RetrievalTruth
-
-__all__ = ["ADDED_IN_1_1", "ChunkFigures", "build_retrieval_schemas"]
+from repotrial.retrieval._truth._contracts import RetrievalTruth
 
 ADDED_IN_1_1: Final[dict[str, frozenset[str]]] = {
     "Coverage": frozenset({"skipped_entries"}),

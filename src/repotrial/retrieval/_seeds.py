@@ -14,8 +14,6 @@ from repotrial._core.seed import ROOT_SEED
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["StatisticsOptions", "adjust", "build_seed"]
-
 
 class StatisticsOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How sure, and how hard one tries."""

@@ -10,12 +10,10 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from repotrial.policy import FileAccess, ShellScript, find_file_accesses, parse_shell
 from repotrial.retrieval._documents import Category
 from repotrial.retrieval._places import Place, PlaceNames, has_extension, is_path
 from repotrial.retrieval._results import iter_matched, iter_served
-
-__all__ = ["Found", "find_last_directory", "mine_shell"]
+from repotrial.shell import FileAccess, ShellScript, find_file_accesses, parse_shell
 
 Found: TypeAlias = tuple[Category, Place]
 

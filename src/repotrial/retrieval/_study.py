@@ -20,16 +20,6 @@ from repotrial.retrieval._progress import Progress, load_progress
 from repotrial.retrieval._taskdata import MetricsUnreadableError, TaskFigures, read_metrics
 from repotrial.retrieval._walk import find_runs, is_own_run
 
-__all__ = [
-    "Artefact",
-    "MixedRankingError",
-    "NoMetricsError",
-    "Observation",
-    "Study",
-    "get_value",
-    "load_study",
-]
-
 _NOT_READ: Final = Unknown("events were not read")
 _OWN: Final = "runs of this harness"
 

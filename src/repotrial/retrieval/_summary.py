@@ -15,8 +15,6 @@ from repotrial.retrieval._metrics import ErrorTaxonomy, FileMetrics, TaskMetrics
 from repotrial.retrieval._reading import RankingRule
 from repotrial.retrieval._stages import NO_GROUND_TRUTH
 
-__all__ = ["Aggregates", "RunSummary", "Spread", "build_summary"]
-
 _PLACES: Final = 4
 _SINGLE: Final = ("mrr", "map_score", "file_recall", "context_efficiency")
 _BY_CUTOFF: Final = ("precision", "recall", "f1", "ndcg")

@@ -15,14 +15,6 @@ from repotrial.retrieval._study import Observation, Study, get_value
 if TYPE_CHECKING:
     from repotrial.stats import Estimate
 
-__all__ = [
-    "ConditionedView",
-    "SupplementOptions",
-    "build_conditioned",
-    "list_flags",
-    "list_supplementary",
-]
-
 _FEW_FILES: Final = 2
 
 

@@ -10,8 +10,6 @@ from repotrial._core.errors import EvidenceError
 from repotrial.retrieval._metrics import FileMetrics, NotMeasured
 from repotrial.retrieval._reading import RankingRule
 
-__all__ = ["MetricsUnreadableError", "TaskFigures", "read_metrics"]
-
 
 class MetricsUnreadableError(EvidenceError):
     """A metrics document is not one."""

@@ -10,8 +10,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["TaskIndex", "build_task_index", "find_benchmark", "find_tasks_directory"]
-
 _PREFIXES: Final = ("artifact_bl_", "artifact_", "mcp_", "bl_", "sgonly_")
 _SUFFIX: Final = re.compile(r"_+[A-Za-z0-9]{4,8}$")
 _CUT_LENGTH: Final = 32

@@ -16,8 +16,6 @@ from repotrial._core.errors import UsageError
 from repotrial.policy import load_tool_table
 from repotrial.retrieval._documents import Category
 
-__all__ = ["RetrievalTools", "RetrievalToolsInvalidError", "ToolKind", "load_retrieval_tools"]
-
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _MCP = re.compile(r"^mcp__.+__.", re.IGNORECASE)
 

@@ -11,9 +11,7 @@ import msgspec
 from repotrial._core.errors import RepoTrialError
 from repotrial.retrieval._documents import TraceSource
 from repotrial.retrieval._merge import MergedTrace, merge_traces
-from repotrial.trace.importers import ImportedTranscript, load_transcript
-
-__all__ = ["TRANSCRIPT_NAMES", "TrialTraces", "load_traces"]
+from repotrial.transcripts import ImportedTranscript, load_transcript
 
 TRANSCRIPT_NAMES: Final = (
     "claude-code.txt",

@@ -23,8 +23,6 @@ from repotrial.retrieval._metrics import (
 from repotrial.retrieval._reading import DocumentUnreadableError, DocumentVersionError, read_document
 from repotrial.retrieval._schemas import ADDED_IN_1_1, ChunkFigures
 
-__all__ = ["DocumentCheck", "DocumentKind", "check_document"]
-
 DocumentKind: TypeAlias = Literal["events", "metrics", "unknown"]
 
 _LARGEST: Final = 1024**3

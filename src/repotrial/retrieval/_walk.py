@@ -13,8 +13,6 @@ from repotrial.retrieval._evaluate import AGGREGATE, EVENTS
 from repotrial.retrieval._json import dig, load_object
 from repotrial.trace import RunPaths
 
-__all__ = ["Trial", "WalkedRun", "find_runs", "is_own_run", "walk_run"]
-
 _BATCH: Final = re.compile(r"\d{4}-\d\d-\d\d__\d\d-\d\d-\d\d")
 _ARCHIVES: Final = ("archive", "__broken", "__duplicate", "__all_errored", "__partial", "__integrated")
 

@@ -7,6 +7,7 @@ from typing import Final, assert_never
 
 from repotrial._core.clock import SystemClock
 from repotrial._core.errors import ContractError
+from repotrial.isolation import Bind, CommandResult, CommandSpec
 from repotrial.run._agents import (
     CommandAgent,
     HumanAgent,
@@ -27,20 +28,11 @@ from repotrial.run._resources import build_usage_signals, watch_resources
 from repotrial.run._restate import restate_patch
 from repotrial.run._staging import find_first_stage, find_stage_mode, open_desk, serve_desk
 from repotrial.run._termination import terminate_as_seen, terminate_at_ceiling, terminate_normally
-from repotrial.run._watch import STAGE_COMMAND, MutationLog, StageKeeper
-from repotrial.sandbox import (
-    Bind,
-    CommandResult,
-    CommandSpec,
-    Workspace,
-)
-from repotrial.trace import (
-    ExitUnknown,
-    Signal,
-    ToolInvocation,
-)
-
-__all__ = ["ReferenceMissingError", "act"]
+from repotrial.run._watch._mutations import MutationLog
+from repotrial.run._watch._stage_desk import STAGE_COMMAND
+from repotrial.run._watch._stages import StageKeeper
+from repotrial.trace import ExitUnknown, Signal, ToolInvocation
+from repotrial.workspace import Workspace
 
 AGENT_PLACE: Final = "/opt/repotrial/agent"
 

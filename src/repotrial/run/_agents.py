@@ -15,22 +15,7 @@ from repotrial._core.canonical import canonical_digest
 from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.errors import UsageError
 from repotrial.contract import AgentConfiguration, ParameterValue
-from repotrial.run._adapters import LoadedAdapter
-
-__all__ = [
-    "Agent",
-    "AgentFileError",
-    "CommandAgent",
-    "HumanAgent",
-    "ModelAgent",
-    "NoopAgent",
-    "PatchAgent",
-    "ReferenceAgent",
-    "ScriptAgent",
-    "build_agent_configuration",
-    "load_agent_file",
-    "short_version",
-]
+from repotrial.run._adapters._load import LoadedAdapter
 
 _MAX_AGENT_BYTES = 64 * 1024**2
 

@@ -8,8 +8,6 @@ from repotrial._core.digest import Digest
 from repotrial._core.errors import ContractError
 from repotrial.contract import Contract, LoadedContract, lint_contract
 
-__all__ = ["BriefingLeakError", "BriefingText", "build_briefing", "verify_no_leak"]
-
 _LEAK_CODES = ("reference-in-statement", "check-name-in-statement")
 
 # By digests of everything that was compared: many runs of one contract need it once.

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from repotrial.run._context import BoundRun
-from repotrial.sandbox import Omission, Workspace, build_change
 from repotrial.trace import MonitorAlert, Segment, Signal
-
-__all__ = ["take_change"]
+from repotrial.workspace import Omission, Workspace, build_change
 
 _NAMED = 50
 

@@ -42,8 +42,6 @@ from repotrial.trace import (
     write_manifest,
 )
 
-__all__ = ["ConductedRun", "conduct_run"]
-
 _MAX_REASON: Final = 8000
 """Characters of an error's message; a record with all of a very long one could not be sealed."""
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from repotrial.environment import Installation
 from repotrial.run._lifecycle import Lifecycle
 from repotrial.run._request import RunRequest
-from repotrial.sandbox import Installation
 from repotrial.trace import Manifest, RunPaths, TraceWriter
-
-__all__ = ["BoundRun"]
 
 
 @dataclass(frozen=True, kw_only=True)

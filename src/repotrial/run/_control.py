@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from repotrial.isolation import CommandSpec
 from repotrial.run._context import BoundRun
 from repotrial.run._faults import AgentSandboxLostError, ModelUnreachableError
-from repotrial.run._watch import Dialogue
-from repotrial.sandbox import CommandSpec
+from repotrial.run._watch._dialogue import Dialogue
 from repotrial.trace import Exited
-
-__all__ = ["verify_machine", "verify_model"]
 
 _CONTROL_SECONDS: Final = 300
 

@@ -17,8 +17,6 @@ from repotrial._core.files import sync_directory, write_atomic
 from repotrial.contract import ContractRecord, RunSpec
 from repotrial.trace import RunPaths
 
-__all__ = ["AttemptIndex", "RunDirectoryError", "find_attempts", "open_attempt", "remove_unfinished"]
-
 _ATTEMPT = "-a"
 _MAX_ATTEMPTS = 10_000
 _UNFINISHED = ".new-"

@@ -11,11 +11,12 @@ from repotrial import __version__
 from repotrial._core.absence import Unknown
 from repotrial._core.canonical import decimal_text
 from repotrial.contract import AllowListNetwork, Limits, LoadedContract, Network, ReplayNetwork
+from repotrial.environment import CONTROLLED_VARIABLES, Installation
+from repotrial.isolation import Capabilities
 from repotrial.run._agents import ModelAgent
 from repotrial.run._request import RunRequest
 from repotrial.run._seeds import build_seeds
 from repotrial.run._staging import find_stage_mode
-from repotrial.sandbox import CONTROLLED_VARIABLES, Capabilities, Installation
 from repotrial.trace import (
     AgentConfiguration,
     ArchiveIdentity,
@@ -33,8 +34,6 @@ from repotrial.trace import (
     SetupProduct,
     Submodule,
 )
-
-__all__ = ["build_bound_facts", "build_unbound_facts"]
 
 _NO_MODEL = Unknown(reason="asks no model")
 _MEMORY_STEP_BYTES = 2**30

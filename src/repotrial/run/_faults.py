@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from repotrial._core.errors import MachineError, UsageError
 
-__all__ = ["AgentNotStartedError", "AgentSandboxLostError", "ModelUnreachableError", "RunStoppedError"]
-
 
 class AgentNotStartedError(UsageError):
     """There never was a process of the agent: nothing was measured."""

@@ -8,8 +8,6 @@ from typing import TypeAlias
 
 from repotrial._core.errors import UsageError
 
-__all__ = ["Handover", "HumanUnavailableError", "refuse_handover"]
-
 Handover: TypeAlias = Callable[[Path, str, int], bool]
 """Takes the workspace, the briefing and the seconds that there are; true when the person is done in time."""
 

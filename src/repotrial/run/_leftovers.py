@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from repotrial._core.escaping import escape_bytes
-from repotrial.sandbox import Contents, ReadLimits, TreeReader
-
-__all__ = ["read_leftovers"]
+from repotrial.workspace import Contents, ReadLimits, TreeReader
 
 _LIMITS = ReadLimits(entries=10_000, total_bytes=256 * 2**20, file_bytes=64 * 2**20, depth=20)
 

@@ -8,8 +8,6 @@ from repotrial._core.errors import UsageError
 from repotrial.run._progress import RunListener
 from repotrial.trace import Phase, PhaseChanged, Termination, TraceWriter
 
-__all__ = ["PHASES", "Lifecycle", "PhaseOrderError"]
-
 PHASES: Final[tuple[Phase, ...]] = ("bind", "set-up", "brief", "act", "accept", "seal")
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from repotrial.contract import Limits
-from repotrial.sandbox import ResourceLimits
-
-__all__ = ["build_resource_limits"]
+from repotrial.isolation import ResourceLimits
 
 
 def build_resource_limits(limits: Limits, *, is_judging: bool = False) -> ResourceLimits:

@@ -15,19 +15,16 @@ from repotrial._core.canonical import decimal_text
 from repotrial._core.clock import SystemClock
 from repotrial._core.errors import MachineError
 from repotrial.cost import Budget, Caps, Parent
+from repotrial.environment import ContractSandbox, ScratchPlace
+from repotrial.gateway import Recorder
+from repotrial.isolation import Bind, CommandResult, CommandSpec
 from repotrial.policy import BreakerSettings, BreakerState, build_settings, parse_thresholds
-from repotrial.run._adapters import (
-    AGENT_HOME,
-    Launch,
-    LaunchOrder,
-    build_launch,
-    fill_home,
-)
+from repotrial.run._adapters._home import fill_home
+from repotrial.run._adapters._launch import AGENT_HOME, Launch, LaunchOrder, build_launch
 from repotrial.run._agents import ModelAgent
 from repotrial.run._change import take_change
 from repotrial.run._context import BoundRun
 from repotrial.run._control import verify_model
-from repotrial.run._gateway import Recorder
 from repotrial.run._limits import build_resource_limits
 from repotrial.run._model_end import terminate_model_run
 from repotrial.run._models import ModelAccess, ModelAccessMissingError, UpstreamOrder
@@ -37,37 +34,19 @@ from repotrial.run._outputs import record_program
 from repotrial.run._resources import watch_resources
 from repotrial.run._staging import find_first_stage, find_stage_mode, open_desk, serve_desk
 from repotrial.run._transcripts import keep_transcripts
-from repotrial.run._watch import (
-    ROOM,
-    STAGE_COMMAND,
-    Dialogue,
-    EndingSwitch,
-    Inbox,
-    Inspector,
-    MutationLog,
-    Overseer,
-    RunSupervisor,
-    SandboxHands,
-    StageDesk,
-    StageKeeper,
-    Watchpost,
-    build_body_reader,
-)
-from repotrial.sandbox import (
-    Bind,
-    CommandResult,
-    CommandSpec,
-    ContractSandbox,
-    ScratchPlace,
-    Workspace,
-)
-from repotrial.trace import (
-    Exited,
-    MonitorAlert,
-    Segment,
-)
-
-__all__ = ["AgentPreparationError", "work_with_model"]
+from repotrial.run._watch._bodies import build_body_reader
+from repotrial.run._watch._dialogue import Dialogue
+from repotrial.run._watch._ending import EndingSwitch
+from repotrial.run._watch._hands import ROOM, SandboxHands
+from repotrial.run._watch._inbox import Inbox
+from repotrial.run._watch._inspection import Inspector
+from repotrial.run._watch._mutations import MutationLog
+from repotrial.run._watch._overseer import Overseer, Watchpost
+from repotrial.run._watch._stage_desk import STAGE_COMMAND, StageDesk
+from repotrial.run._watch._stages import StageKeeper
+from repotrial.run._watch._supervisor import RunSupervisor
+from repotrial.trace import Exited, MonitorAlert, Segment
+from repotrial.workspace import Workspace
 
 GATEWAY_PORT: Final = 4000
 _HEADROOM_SHARE: Final = Decimal("0.05")

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 from repotrial._core.errors import UsageError
 from repotrial.contract import RunSpec
 from repotrial.cost import Parent, Tariff
-from repotrial.run._adapters import InstalledAgent, LoadedAdapter
-from repotrial.run._gateway import GatewayLoop, Upstream
+from repotrial.gateway import GatewayLoop, Upstream
+from repotrial.run._adapters._install import InstalledAgent
+from repotrial.run._adapters._load import LoadedAdapter
 from repotrial.trace import Redactor
 
 if TYPE_CHECKING:
-    from repotrial.run._gateway._proxy import AddressCheck, Resolver
-
-__all__ = ["ModelAccess", "ModelAccessMissingError", "NetworkAccess", "UpstreamOrder"]
+    from repotrial.gateway import AddressCheck, Resolver
 
 
 class ModelAccessMissingError(UsageError):

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from repotrial.sandbox import (
+from repotrial.isolation import (
     PROBED,
     ExecRecord,
     FloodRecord,
@@ -29,8 +29,6 @@ from repotrial.trace import (
     ToolInvocation,
     TraceWriter,
 )
-
-__all__ = ["SyscallMonitor"]
 
 _ALERTS_PER_RULE: Final = 200
 _UNAVAILABLE: Final = "unavailable-call"

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Final
 
 from repotrial._core.errors import MachineError
 from repotrial.contract import AllowListNetwork, Network, ReplayNetwork
+from repotrial.environment import ContractSandbox
+from repotrial.gateway import open_default_loop
+from repotrial.isolation import Bind, open_listener
 from repotrial.run._context import BoundRun
-from repotrial.run._gateway import open_default_loop
 from repotrial.run._models import NetworkAccess
-from repotrial.sandbox import Bind, ContractSandbox, open_listener
 from repotrial.trace import MonitorAlert, Segment, Severity, Signal, TraceWriter
 
 if TYPE_CHECKING:
-    from repotrial.run._gateway._proxy import Attempt, RunAuthority
-
-__all__ = ["NetworkPlan", "NetworkRecordError", "plan_network"]
+    from repotrial.gateway import Attempt, RunAuthority
 
 PROXY_PORT: Final = 4001
 _CERTIFICATE: Final = "/opt/repotrial/authority.pem"
@@ -49,7 +48,7 @@ class NetworkPlan:
         if self.declared is None:
             yield
             return
-        from repotrial.run._gateway._proxy import build_network_proxy, find_address_problem
+        from repotrial.gateway import build_network_proxy, find_address_problem
 
         directory = run.request.loaded.directory
         proxy = build_network_proxy(
@@ -73,7 +72,7 @@ def plan_network(network: Network, run: BoundRun, stack: ExitStack) -> NetworkPl
     """What the agent's sandbox is told about the network that its contract declares."""
     if not isinstance(network, AllowListNetwork | ReplayNetwork):
         return NetworkPlan()
-    from repotrial.run._gateway._proxy import RunAuthority, build_proxy_variables
+    from repotrial.gateway import RunAuthority, build_proxy_variables
 
     authority = RunAuthority()
     room = stack.enter_context(run.installation.open_scratch())

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from repotrial.isolation import CommandResult, StreamCapture
 from repotrial.run._context import BoundRun
-from repotrial.sandbox import CommandResult, StreamCapture
 from repotrial.trace import Command, EventPayload, Output, ToolInvocation, TraceWriter
-
-__all__ = ["build_output", "record_program"]
 
 _PREFIX_BYTES = 4 * 1024
 _LOG_BYTES = 64 * 1024

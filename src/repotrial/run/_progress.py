@@ -6,8 +6,6 @@ from typing import Protocol
 
 from repotrial.trace import CheckOutcome, Phase
 
-__all__ = ["RunListener", "SilentListener"]
-
 
 class RunListener(Protocol):
     """Called by the thread that conducts the run; must return at once."""

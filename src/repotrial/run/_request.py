@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from repotrial._core.words import Level
 from repotrial.contract import (
     Caps,
     ContractLock,
@@ -17,15 +18,14 @@ from repotrial.contract import (
     apply_caps,
     build_record,
 )
+from repotrial.environment import Installation
 from repotrial.run._agents import Agent, build_agent_configuration
 from repotrial.run._human import Handover, refuse_handover
 from repotrial.run._models import ModelAccess, NetworkAccess
 from repotrial.run._progress import RunListener, SilentListener
 from repotrial.run._stop import Stopper
-from repotrial.sandbox import ContractUnlockedError, Installation, Level
 from repotrial.trace import SecretRedactor, SigningKey
-
-__all__ = ["RunRequest", "build_spec", "find_lock"]
+from repotrial.workspace import ContractUnlockedError
 
 
 @dataclass(frozen=True, kw_only=True)

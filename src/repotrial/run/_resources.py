@@ -12,10 +12,9 @@ from typing import Final
 
 import msgspec
 
-from repotrial.sandbox import ContractSandbox, ResourceLimits, ResourceSample, SamplingPlan, Usage
+from repotrial.environment import ContractSandbox
+from repotrial.isolation import ResourceLimits, ResourceSample, SamplingPlan, Usage
 from repotrial.trace import MonitorAlert, Segment, Signal, TraceWriter
-
-__all__ = ["SAMPLES_RULE", "SampleSeries", "build_usage_signals", "watch_resources"]
 
 SAMPLES_RULE: Final = "samples"
 _INTERVAL_MS: Final = 1000

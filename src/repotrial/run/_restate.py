@@ -5,9 +5,7 @@ from __future__ import annotations
 from repotrial.change import PatchUnreadableError, read_change
 from repotrial.run._accept._candidate import apply_patch_inside, is_applied
 from repotrial.run._context import BoundRun
-from repotrial.sandbox import build_change
-
-__all__ = ["restate_patch"]
+from repotrial.workspace import build_change
 
 
 def restate_patch(run: BoundRun, patch: bytes) -> bytes:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Final, Literal, TypeAlias
 
 from repotrial.contract import RunSpec
-from repotrial.sandbox import CONTROLLED_VARIABLES
+from repotrial.environment import CONTROLLED_VARIABLES
 from repotrial.trace import Seeds, SeedStream
-
-__all__ = ["StreamName", "build_seeds", "spawn_seed"]
 
 StreamName: TypeAlias = Literal["agent", "tests"]
 _STREAMS: Final[tuple[StreamName, ...]] = ("agent", "tests")

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from repotrial.run._gateway import open_default_loop
-from repotrial.run._gateway._setup import ProxiedNetwork
+from repotrial.gateway import open_default_loop
 from repotrial.run._models import NetworkAccess
-from repotrial.sandbox import SetupNetworkRecord
+from repotrial.run._setup_proxy import ProxiedNetwork
 from repotrial.trace import MonitorAlert, Segment, Severity, Signal, TraceWriter
-
-__all__ = ["ProxiedSetup", "tell_setup_network"]
+from repotrial.workspace import SetupNetworkRecord
 
 _MONITOR: Final = "setup-network"
 _ALERTS: Final = 500

@@ -5,13 +5,12 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Literal, TypeAlias
 
+from repotrial.isolation import Capabilities, Stage
 from repotrial.run._agents import ModelAgent
 from repotrial.run._context import BoundRun
 from repotrial.run._request import RunRequest
-from repotrial.run._watch import StageDesk, StageKeeper
-from repotrial.sandbox import Capabilities, Stage
-
-__all__ = ["StageMode", "find_first_stage", "find_stage_mode", "open_desk", "serve_desk"]
+from repotrial.run._watch._stage_desk import StageDesk
+from repotrial.run._watch._stages import StageKeeper
 
 StageMode: TypeAlias = Literal["explicit", "automatic", "single"]
 

@@ -7,10 +7,8 @@ import threading
 from collections.abc import Callable, Iterator
 
 from repotrial._core.errors import RepoTrialError
+from repotrial.isolation import Sandbox
 from repotrial.run._faults import RunStoppedError
-from repotrial.sandbox import Sandbox
-
-__all__ = ["Stopper"]
 
 
 class Stopper:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias
 
+from repotrial.isolation import CommandResult
 from repotrial.run._context import BoundRun
 from repotrial.run._control import verify_machine
 from repotrial.run._faults import AgentNotStartedError
-from repotrial.sandbox import CommandResult
 from repotrial.trace import (
     Exited,
     ExitStatus,
@@ -21,8 +21,6 @@ from repotrial.trace import (
     Termination,
     TerminationCategory,
 )
-
-__all__ = ["Ceiling", "terminate_as_seen", "terminate_at_ceiling", "terminate_normally"]
 
 Ceiling: TypeAlias = Literal["timeout", "cpu", "memory", "output", "disk", "processes"]
 

@@ -10,12 +10,11 @@ from typing import Final
 import msgspec
 
 from repotrial._core.errors import RepoTrialError
-from repotrial.run._adapters import CollectedFile, StdoutTranscript, Transcript, collect_transcripts
-from repotrial.run._watch import Dialogue
+from repotrial.run._adapters._model import StdoutTranscript, Transcript
+from repotrial.run._adapters._transcripts import CollectedFile, collect_transcripts
+from repotrial.run._watch._dialogue import Dialogue
 from repotrial.trace import AgentTranscript, EventRef, MonitorAlert, Segment, TraceWriter, Usage
-from repotrial.trace.importers import Disagreement, compare_with_gateway, import_transcript
-
-__all__ = ["keep_transcripts"]
+from repotrial.transcripts import Disagreement, compare_with_gateway, import_transcript
 
 _STDOUT: Final = "stdout"
 _ALERTS_PER_FILE: Final = 20

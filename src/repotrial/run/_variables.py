@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["JUDGE_VARIABLES"]
-
 JUDGE_VARIABLES: Final = {
     # No packages of a home directory, no compiled leftovers beside sources, no plugins that a tree brings.
     "PYTHONNOUSERSITE": "1",

@@ -16,8 +16,6 @@ from repotrial.score._graded import Graded
 from repotrial.score._status import Invalid, Scorable
 from repotrial.trace import DecimalText
 
-__all__ = ["Aggregate", "AggregateRow", "MixedVersionsError", "Rate", "build_aggregate", "shorten_version"]
-
 _CONTEXT = Context(prec=28, rounding=ROUND_HALF_EVEN)
 _PLACES = Decimal("0.000001")
 _VERSION_DIGITS = 10

@@ -10,8 +10,6 @@ from repotrial.score._document import Document, Line, build_line
 from repotrial.score._evidence import Edit, Evidence
 from repotrial.score._outcomes import CheckResult
 
-__all__ = ["AttributionSummary", "FailingTests", "RecentEdit", "build_attribution"]
-
 _TESTS_SHOWN = 20
 
 

@@ -31,17 +31,6 @@ from repotrial.score._tags import Findings, build_tags
 from repotrial.score._taxonomy import FailureTag
 from repotrial.trace import DecimalText
 
-__all__ = [
-    "SCORE_SCHEMA",
-    "AgentIdentity",
-    "GeneralScore",
-    "Remark",
-    "RunIdentity",
-    "ScoreCard",
-    "build_deviations",
-    "build_score_card",
-]
-
 SCORE_SCHEMA = "repotrial/score@1"
 
 

@@ -8,8 +8,6 @@ from repotrial.score._document import Document
 from repotrial.score._evidence import Evidence
 from repotrial.trace import DecimalText, Manifest
 
-__all__ = ["Cost", "build_cost"]
-
 _SIGNALS: dict[str, tuple[str, ...]] = {
     "cost_usd": ("cost_usd",),
     "cost_units": ("cost_units",),

@@ -12,27 +12,9 @@ from repotrial.change import ChangeView, PatchUnreadableError, read_change
 from repotrial.contract import Policy
 from repotrial.policy import check_change, check_dependencies, find_conflict_markers
 from repotrial.score._dependencies import list_requirements
-from repotrial.score._document import (
-    ChangePointer,
-    Document,
-    EvidencePointer,
-    Line,
-    build_line,
-)
+from repotrial.score._document import ChangePointer, Document, EvidencePointer, Line, build_line
 from repotrial.score._evidence import Alert, Evidence
 from repotrial.score._taxonomy import find_mode
-
-__all__ = [
-    "HARNESS",
-    "BrokenRule",
-    "Delta",
-    "find_broken_rules",
-    "find_rule_of_alert",
-    "find_safety_alerts",
-    "is_resource_ended",
-    "is_safety_ended",
-    "read_delta",
-]
 
 Severity: TypeAlias = Literal["hard", "compliance"]
 

@@ -11,8 +11,6 @@ from repotrial.change import ChangeView
 from repotrial.contract import DependencyPolicy
 from repotrial.policy import KnownNames, NewDependency, find_new_dependencies
 
-__all__ = ["list_new_names", "list_requirements", "normalize_name"]
-
 _NOTHING_KNOWN = KnownNames()
 
 

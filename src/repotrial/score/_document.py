@@ -9,19 +9,6 @@ import msgspec
 from repotrial._core.canonical import Count, canonical_bytes
 from repotrial._core.display import neutralize
 
-__all__ = [
-    "GATES",
-    "ChangePointer",
-    "Document",
-    "EventPointer",
-    "EvidencePointer",
-    "GateId",
-    "Line",
-    "Verdict",
-    "build_line",
-    "render_document",
-]
-
 GateId: TypeAlias = Literal["G1", "G2", "G3", "G4"]
 """Patch validity, build and static checks, functional acceptance, safety and policy (S2)."""
 

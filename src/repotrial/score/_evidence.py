@@ -29,22 +29,6 @@ from repotrial.trace import (
     TwinCount,
 )
 
-__all__ = [
-    "Alert",
-    "Edit",
-    "Evidence",
-    "Execution",
-    "InvalidReason",
-    "NumberedIntervention",
-    "NumberedPatch",
-    "NumberedTermination",
-    "SealState",
-    "TestReport",
-    "TraceFacts",
-    "Trigger",
-    "WorkHistory",
-]
-
 SealState: TypeAlias = Literal["absent", "intact", "unchecked"]
 """`intact`: its files are as it says; `unchecked`: this release cannot read it, or they are not."""
 

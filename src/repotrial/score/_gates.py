@@ -19,8 +19,6 @@ from repotrial.score._evidence import Alert, Evidence
 from repotrial.score._outcomes import CheckResult, find_patch_verdict
 from repotrial.trace import Errored, Failed, Gate, Passed
 
-__all__ = ["GATE_OF", "GateResult", "build_gates", "is_gating_alert"]
-
 GATE_OF: dict[Gate, GateId] = {"patch": "G1", "build": "G2", "acceptance": "G3", "safety": "G4"}
 
 _NAMES: dict[GateId, str] = {

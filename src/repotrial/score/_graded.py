@@ -15,16 +15,6 @@ from repotrial.score._outcomes import CheckResult
 from repotrial.score._taxonomy import load_weights
 from repotrial.trace import DecimalText
 
-__all__ = [
-    "Dimension",
-    "Graded",
-    "Sensitivity",
-    "WeightRange",
-    "build_graded",
-    "find_missing_artifacts",
-    "render_share",
-]
-
 _CONTEXT = Context(prec=28, rounding=ROUND_HALF_EVEN)
 _PLACES = Decimal("0.000000001")
 _ZERO, _ONE = Decimal(0), Decimal(1)

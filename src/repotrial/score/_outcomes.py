@@ -13,8 +13,6 @@ from repotrial.score._document import Document, EventPointer, Line, Verdict, bui
 from repotrial.score._evidence import Evidence, Execution
 from repotrial.trace import CheckOutcome, Errored, Failed, Gate, NotStarted, Passed
 
-__all__ = ["Attribution", "CheckResult", "TwinResult", "build_results", "find_patch_verdict"]
-
 _TESTS_SHOWN = 50
 
 Attribution: TypeAlias = Literal["not-needed", "change", "machine", "unclear"]

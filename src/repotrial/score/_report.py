@@ -14,25 +14,7 @@ from repotrial.score._document import Document, Line, Verdict, build_line, rende
 from repotrial.score._evidence import Evidence, SealState
 from repotrial.score._outcomes import Attribution
 from repotrial.score._status import RunStatus
-from repotrial.trace import (
-    GitIdentity,
-    Manifest,
-    OnAlert,
-    TerminationCategory,
-    TerminationNature,
-)
-
-__all__ = [
-    "REPORT_SCHEMA",
-    "CheckSummary",
-    "Durations",
-    "InterventionSummary",
-    "RunReport",
-    "TerminationSummary",
-    "TraceIdentity",
-    "TreeIdentity",
-    "build_run_report",
-]
+from repotrial.trace import GitIdentity, Manifest, OnAlert, TerminationCategory, TerminationNature
 
 REPORT_SCHEMA = "repotrial/report@1"
 _MOST = 200

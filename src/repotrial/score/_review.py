@@ -14,8 +14,6 @@ from repotrial.score._document import ChangePointer, Document, EventPointer, Evi
 from repotrial.score._evidence import Evidence
 from repotrial.score._outcomes import CheckResult
 
-__all__ = ["ReviewNote", "build_review_notes"]
-
 _MOST = 200
 
 

@@ -11,8 +11,6 @@ from repotrial.score._rejudged import REJUDGED_SCHEMA, RejudgedVerdict
 from repotrial.score._report import REPORT_SCHEMA, RunReport
 from repotrial.score._taxonomy import FailureMode
 
-__all__ = ["build_score_schemas"]
-
 
 def build_score_schemas() -> dict[str, dict[str, Any]]:
     """By name: score card, rejudged verdict, run report, aggregate, and one line of the failure taxonomy."""

@@ -14,8 +14,6 @@ from repotrial.score._gates import GateResult
 from repotrial.score._outcomes import CheckResult, find_patch_verdict
 from repotrial.trace import TerminationNature
 
-__all__ = ["Fault", "Invalid", "RunStatus", "Scorable", "build_status"]
-
 Fault: TypeAlias = Literal["none", "change", "machine", "unclear"]
 """For an acceptance error: whose fault it is, as control executions show it."""
 

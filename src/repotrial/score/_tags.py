@@ -18,8 +18,6 @@ from repotrial.score._outcomes import CheckResult
 from repotrial.score._taxonomy import FailureTag, build_tag, find_mode
 from repotrial.trace import Errored, Passed
 
-__all__ = ["Findings", "build_tags"]
-
 
 class Findings(msgspec.Struct, frozen=True, kw_only=True):
     """All that the rules may look at."""

@@ -16,21 +16,6 @@ from repotrial.contract import ChangeEnvelope, DimensionWeights
 from repotrial.score._document import ChangePointer, Document, EventPointer, EvidencePointer, GateId, Line
 from repotrial.score._evidence import Trigger
 
-__all__ = [
-    "ARTIFACTS",
-    "FailureMode",
-    "FailureTag",
-    "Signature",
-    "TagRefusedError",
-    "Weights",
-    "build_tag",
-    "find_mode",
-    "load_artifact",
-    "load_taxonomy",
-    "load_weights",
-    "log_patterns",
-]
-
 ARTIFACTS = ("failure-taxonomy.jsonl", "rubric.json", "weights.json")
 """What is published beside the schemas."""
 

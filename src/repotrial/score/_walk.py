@@ -9,7 +9,7 @@ import msgspec
 
 from repotrial._core.absence import Unknown
 from repotrial._core.errors import EvidenceError
-from repotrial.policy import is_test_command, read_tool_use
+from repotrial.policy import read_tool_use
 from repotrial.score._evidence import (
     Alert,
     Edit,
@@ -23,6 +23,7 @@ from repotrial.score._evidence import (
     WorkHistory,
 )
 from repotrial.score._taxonomy import find_mode, log_patterns
+from repotrial.shell import is_test_command
 from repotrial.trace import (
     AcceptanceExecution,
     BlobRef,
@@ -46,8 +47,6 @@ from repotrial.trace import (
     WorkspaceMutation,
     load_body,
 )
-
-__all__ = ["collect_facts"]
 
 _MAX_KEPT = 10_000
 """Of interventions and overflows each."""

@@ -13,8 +13,6 @@ from repotrial.score._load import load_evidence
 from repotrial.score._report import build_run_report
 from repotrial.trace import RunPaths
 
-__all__ = ["ScoreWriteError", "write_score", "write_verdict"]
-
 
 class ScoreWriteError(MachineError):
     """The score card or the report cannot be written into the run directory."""

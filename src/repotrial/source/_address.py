@@ -19,20 +19,6 @@ import msgspec
 from repotrial._core.errors import ContractError
 from repotrial.contract import TRANSPORTS
 
-__all__ = [
-    "Address",
-    "CredentialsInSourceError",
-    "LocalAddress",
-    "ProtocolRefusedError",
-    "RemoteAddress",
-    "SourceOutsideError",
-    "SourceRefusedError",
-    "join_address",
-    "locate_beside",
-    "parse_address",
-    "render_address",
-]
-
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _HELPER = re.compile(r"[A-Za-z0-9+.-]*::")
 _SCP_LIKE = re.compile(r"(?:(?P<user>[^/:@]+)@)?(?P<host>\[[^\]/]+\]|[^/:@]+):(?P<path>.+)")

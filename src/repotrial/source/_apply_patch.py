@@ -9,8 +9,6 @@ from repotrial.source._git import GitCommandError
 from repotrial.source._options import DEFAULT_OPTIONS, SourceOptions
 from repotrial.source._seal_history import execute_plain_git
 
-__all__ = ["PatchRefusedError", "apply_patch"]
-
 
 class PatchRefusedError(ContractError):
     """A patch does not apply to the tree, is malformed, or reaches outside of it."""

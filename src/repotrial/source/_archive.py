@@ -24,8 +24,6 @@ from repotrial.source._options import SnapshotLimits
 from repotrial.source._paths import UnsafePathError, render_path
 from repotrial.source._tree import FileMode, Member, TreeLimitError
 
-__all__ = ["ARCHIVE_SUFFIXES", "ArchiveUnreadableError", "iter_archive"]
-
 _CHUNK_BYTES = 1 << 20
 _XZ_MEMORY_BYTES = 256 << 20
 _CENTRAL_DIRECTORY_BYTES = 64 << 20

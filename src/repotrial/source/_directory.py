@@ -16,19 +16,6 @@ from repotrial.source._options import DEFAULT_OPTIONS, SnapshotLimits, SourceOpt
 from repotrial.source._paths import UnsafePathError, render_path
 from repotrial.source._tree import FileMode, Member, TreeLimitError, TreeSummary, collect_tree
 
-__all__ = [
-    "DirectorySink",
-    "DiscardingSink",
-    "SnapshotWriteError",
-    "TargetNotEmptyError",
-    "TreeUnreadableError",
-    "UnsupportedEntryError",
-    "compute_tree_digest",
-    "iter_directory",
-    "open_target",
-    "summarize_directory",
-]
-
 _CHUNK_BYTES = 1 << 20
 _PLAIN = 0o644
 _EXECUTABLE = 0o755

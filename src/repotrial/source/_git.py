@@ -27,20 +27,6 @@ from typing import IO
 from repotrial._core.errors import MachineError
 from repotrial.source._options import DEFAULT_OPTIONS, SourceOptions
 
-__all__ = [
-    "MINIMUM_GIT",
-    "GitCommandError",
-    "GitMissingError",
-    "GitOutputError",
-    "GitProcess",
-    "GitTimeoutError",
-    "GitTooOldError",
-    "execute_git",
-    "find_git",
-    "open_git",
-    "parse_git_version",
-]
-
 MINIMUM_GIT = (2, 30)
 """The oldest release with `fetch --no-write-fetch-head` and `init --object-format` that is still shipped."""
 

@@ -37,8 +37,6 @@ from repotrial.source._store import (
 )
 from repotrial.source._tree import FileMode, Member, TreeLimitError
 
-__all__ = ["CommitWalk", "SubmoduleError", "parse_commit_headers"]
-
 _GITLINK = 0o160000
 _MODULES_FILE = b".gitmodules"
 _MODULES_BYTES = 1 << 20

@@ -23,19 +23,6 @@ from repotrial.source._objects import MissingObjectError, ObjectFormat
 from repotrial.source._options import DEFAULT_OPTIONS, SourceOptions
 from repotrial.source._store import CommitNotFoundError, ObjectStore, open_store, verify_full_hash
 
-__all__ = [
-    "AUTHORING_PROTOCOLS",
-    "ChangeStatus",
-    "ChangedFile",
-    "CommitInfo",
-    "History",
-    "RevisionRefusedError",
-    "build_patch",
-    "open_history",
-    "read_commit",
-    "resolve_commit",
-]
-
 AUTHORING_PROTOCOLS = ("file", "https", "ssh")
 """What authors may fetch through, unless told otherwise."""
 

@@ -11,16 +11,6 @@ from repotrial.source._git import GitCommandError, execute_git
 from repotrial.source._objects import ObjectFormat
 from repotrial.source._options import SourceOptions
 
-__all__ = [
-    "NotARepositoryError",
-    "ObjectFormatError",
-    "RepositoryRefusedError",
-    "copy_refs",
-    "find_git_dir",
-    "read_object_format",
-    "verify_self_contained",
-]
-
 _REF_BYTES = 4096
 _CONFIG_BYTES = 1 << 20
 _REF_KINDS = ("heads", "tags", "remotes")

@@ -22,16 +22,6 @@ from repotrial.source._options import SourceOptions
 from repotrial.source._paths import render_path
 from repotrial.source._tree import TreeLimitError
 
-__all__ = [
-    "CorruptObjectError",
-    "MissingObjectError",
-    "ObjectFormat",
-    "ObjectReader",
-    "TreeItem",
-    "open_reader",
-    "parse_tree",
-]
-
 _CHUNK_BYTES = 1 << 20
 _TREE_BYTES = 64 << 20
 _HEADER = re.compile(rb"([0-9a-f]+) (commit|tree|blob|tag) ([0-9]+)\n")

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import msgspec
 
-__all__ = ["DEFAULT_OPTIONS", "SnapshotLimits", "SourceOptions"]
-
 _MIB = 1024**2
 _GIB = 1024**3
 

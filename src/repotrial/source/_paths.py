@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from repotrial._core.display import escape_unprintable
 from repotrial._core.errors import ContractError
-from repotrial._core.paths import find_path_fault, fold_path, is_escaping_link
+from repotrial._core.paths import find_path_fault
 from repotrial.source._options import SnapshotLimits
-
-__all__ = ["UnsafePathError", "fold_path", "is_escaping_link", "render_path", "verify_path"]
 
 
 class UnsafePathError(ContractError):

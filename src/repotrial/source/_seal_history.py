@@ -21,16 +21,6 @@ from repotrial._core.errors import ContractError
 from repotrial.source._git import GitCommandError, execute_git
 from repotrial.source._options import DEFAULT_OPTIONS, SourceOptions
 
-__all__ = [
-    "SEALED_AT_SECONDS",
-    "DescribeRefusedError",
-    "SealProblem",
-    "SealedHistory",
-    "check_sealed_history",
-    "execute_plain_git",
-    "seal_history",
-]
-
 SEALED_AT_SECONDS = 946_684_800
 """The date of every sealed commit: 2000-01-01, UTC."""
 

@@ -23,17 +23,6 @@ from repotrial.source._options import DEFAULT_OPTIONS, SourceOptions
 from repotrial.source._store import verify_full_hash
 from repotrial.source._tree import Member, Sink, TreeLimitError, TreeSummary, collect_tree
 
-__all__ = [
-    "ArchiveDigestError",
-    "ArchiveSnapshot",
-    "DirectorySnapshot",
-    "GitSnapshot",
-    "Snapshot",
-    "SourceMissingError",
-    "materialize_snapshot",
-    "resolve_snapshot",
-]
-
 
 class ArchiveDigestError(ContractError):
     """An archive is not the one that the contract pins."""

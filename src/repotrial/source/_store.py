@@ -35,17 +35,6 @@ from repotrial.source._objects import MissingObjectError, ObjectFormat, ObjectRe
 from repotrial.source._options import SourceOptions
 from repotrial.source._tree import TreeLimitError
 
-__all__ = [
-    "BundleUnreadableError",
-    "CommitNotFoundError",
-    "CommitNotPinnedError",
-    "FetchFailedError",
-    "ObjectStore",
-    "ScratchUnavailableError",
-    "open_store",
-    "verify_full_hash",
-]
-
 _BUNDLE_MAGIC = re.compile(rb"# v[23] git bundle\n")
 _FULL_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 

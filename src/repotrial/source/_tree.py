@@ -14,21 +14,9 @@ import msgspec
 
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ContractError
+from repotrial._core.paths import fold_path, is_escaping_link
 from repotrial.source._options import SnapshotLimits
-from repotrial.source._paths import UnsafePathError, fold_path, is_escaping_link, render_path, verify_path
-
-__all__ = [
-    "TREE_DOMAIN",
-    "FileMode",
-    "Member",
-    "Sink",
-    "TreeConflictError",
-    "TreeEntry",
-    "TreeLimitError",
-    "TreeSummary",
-    "build_tree_digest",
-    "collect_tree",
-]
+from repotrial.source._paths import UnsafePathError, render_path, verify_path
 
 TREE_DOMAIN = b"repotrial/tree@1\0"
 """What the digest begins with, so that no other digest of ours can be taken for it."""

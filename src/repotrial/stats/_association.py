@@ -14,8 +14,6 @@ import numpy.typing as npt
 from repotrial._core.absence import NotComputable
 from repotrial.stats._model import Interval, Method, verify_level
 
-__all__ = ["Association", "PairedValue", "estimate_association"]
-
 _MIN_CLUSTERS = 5
 _ENUMERATED = 40_320
 """Rearrangements up to which all are listed: those of 8 clusters."""

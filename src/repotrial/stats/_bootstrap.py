@@ -11,8 +11,6 @@ import numpy.typing as npt
 from repotrial._core.absence import NotComputable
 from repotrial.stats._model import Cluster, Estimate, Interval, Method, sort_clusters, verify_level
 
-__all__ = ["bootstrap_clustered"]
-
 _CELLS = 1 << 20
 """Resampled clusters held at a time; fixed, because the random stream is read in these portions."""
 

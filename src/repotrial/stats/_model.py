@@ -11,18 +11,6 @@ import msgspec
 
 from repotrial._core.absence import NotComputable
 
-__all__ = [
-    "Cluster",
-    "Estimate",
-    "Interval",
-    "Method",
-    "build_clusters",
-    "is_binary",
-    "sort_clusters",
-    "verify_binary",
-    "verify_level",
-]
-
 
 class Method(StrEnum):
     """How a figure was computed; printed beside it."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["adjust_holm"]
-
 
 def adjust_holm(p_values: Sequence[float]) -> tuple[float, ...]:
     """Holm's step-down adjustment, in the order given, which keeps the family-wise error rate."""

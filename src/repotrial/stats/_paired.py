@@ -13,8 +13,6 @@ from repotrial.stats._model import Cluster, Estimate, Interval, Method, is_binar
 from repotrial.stats._permutation import PermutationTest, compare_sign_flips, find_lattice
 from repotrial.stats._rate import build_wilson
 
-__all__ = ["McNemarTest", "PairedComparison", "compare_paired"]
-
 _MIN_PAIRS = 3
 _ROUNDING = 1e-12
 """Differences closer than this are equal; their spread would give an interval of almost no width."""

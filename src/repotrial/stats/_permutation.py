@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from repotrial.stats._model import Cluster, Method, is_binary
 
-__all__ = ["PermutationTest", "compare_sign_flips", "find_lattice"]
-
 _ENUMERATED = 15
 """Differences up to which all sign assignments are listed."""
 _LATTICE_STEPS = 10**8

@@ -11,8 +11,6 @@ from scipy import special
 from repotrial._core.absence import NotComputable
 from repotrial.stats._model import Method, verify_level
 
-__all__ = ["Contrast", "Power", "compute_power", "find_needed_clusters"]
-
 _MIN_CLUSTERS = 3
 _MAX_CLUSTERS = 100_000
 _NODES = 4096

@@ -20,8 +20,6 @@ from repotrial.stats._model import (
     verify_level,
 )
 
-__all__ = ["RateBounds", "bound_rate", "build_wilson", "estimate_clustered_rate", "estimate_rate"]
-
 
 def estimate_rate(successes: int, n: int, *, level: float = 0.95) -> Estimate | NotComputable:
     """The rate among independent runs, with a Wilson score interval.

@@ -10,8 +10,6 @@ import numpy as np
 from repotrial._core.absence import NotComputable
 from repotrial.stats._model import Cluster, Estimate, Interval, Method, sort_clusters, verify_level
 
-__all__ = ["compute_pass_at_k", "estimate_icc"]
-
 
 def compute_pass_at_k(n: int, c: int, k: int) -> float | NotComputable:
     """Unbiased chance that one of k runs succeeds, from c successes in n: 1 - C(n-c, k) / C(n, k)."""

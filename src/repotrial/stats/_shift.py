@@ -14,8 +14,6 @@ from repotrial.stats._bootstrap import bootstrap_clustered
 from repotrial.stats._model import Cluster, Estimate, Interval, Method, sort_clusters, verify_level
 from repotrial.stats._permutation import PermutationTest, compare_sign_flips
 
-__all__ = ["Shift", "estimate_shift"]
-
 _MIN_PAIRS = 3
 _CELLS = 1 << 20
 _MOST_DEGENERATE = 0.05

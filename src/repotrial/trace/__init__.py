@@ -2,51 +2,15 @@
 
 from __future__ import annotations
 
-from repotrial.trace._binding import (
-    DeclaredHost,
-    DeclaredIdentity,
-    DeclaredImage,
-    Mismatch,
-    ObservedHost,
-    ObservedIdentity,
-    check_binding,
-)
-from repotrial.trace._blobs import BlobCorruptError, BlobMissingError, BlobRef, BlobStore
-from repotrial.trace._body import (
-    BinaryBody,
-    BlobBody,
-    Body,
-    BodyCorruptError,
-    BodyOmittedError,
-    OmittedBody,
-    TextBody,
-    load_body,
-)
-from repotrial.trace._chain_report import (
-    BadEvent,
-    ChainReport,
-    ChainStatus,
-    Intact,
-    Tampered,
-    Truncated,
-    UnknownVersion,
-    Unverifiable,
-)
+from repotrial.trace._binding import ObservedHost
+from repotrial.trace._blobs import BlobMissingError, BlobRef, BlobStore
+from repotrial.trace._body import BinaryBody, Body, TextBody, load_body
 from repotrial.trace._comparable import Difference, list_differences
-from repotrial.trace._completeness import Finding
-from repotrial.trace._conversation import BrokenPrefixError, Conversation, RawMessage, load_messages
+from repotrial.trace._conversation import Conversation, RawMessage
 from repotrial.trace._doubts import iter_with_moot
-from repotrial.trace._event import Actor, Event, EventRef, TraceHead, UnknownPayload
-from repotrial.trace._files import TraceLineTooLongError, TraceUnreadableError, TraceWriteError
-from repotrial.trace._keys import (
-    BadKeyError,
-    BadPublicKeyError,
-    KeyNotWritableError,
-    PublicKey,
-    SigningKey,
-    load_or_create_key,
-    load_public_key,
-)
+from repotrial.trace._event import Event, EventRef, TraceHead
+from repotrial.trace._files import TraceUnreadableError, open_regular
+from repotrial.trace._keys import PublicKey, SigningKey, load_or_create_key, load_public_key
 from repotrial.trace._manifest import (
     AgentConfiguration,
     ArchiveIdentity,
@@ -63,7 +27,6 @@ from repotrial.trace._manifest import (
     Lockfile,
     Manifest,
     ModelFacts,
-    PromptDigest,
     RunConfiguration,
     RunFacts,
     Seeds,
@@ -71,16 +34,9 @@ from repotrial.trace._manifest import (
     SetupProduct,
     Submodule,
     build_manifest,
-    iter_unknown_fields,
 )
-from repotrial.trace._manifest_file import (
-    ManifestExistsError,
-    ManifestInvalidError,
-    ManifestVersionError,
-    load_manifest,
-    write_manifest,
-)
-from repotrial.trace._payloads import DroppablePayload, KeptPayload, Payload, iter_payload_types
+from repotrial.trace._manifest_file import load_manifest, write_manifest
+from repotrial.trace._payloads import iter_payload_types
 from repotrial.trace._payloads.actions import (
     BinaryContent,
     ByIntervention,
@@ -136,14 +92,7 @@ from repotrial.trace._payloads.common import (
     Signaled,
     TimedOut,
 )
-from repotrial.trace._payloads.dialogue import (
-    AgentTranscript,
-    Message,
-    Prompt,
-    RepeatedPrefix,
-    Response,
-    Usage,
-)
+from repotrial.trace._payloads.dialogue import AgentTranscript, Prompt, Response, Usage
 from repotrial.trace._payloads.lifecycle import (
     Briefing,
     PhaseChanged,
@@ -157,7 +106,6 @@ from repotrial.trace._payloads.oversight import (
     Enforced,
     Intervention,
     InterventionAction,
-    InterventionBasis,
     Justification,
     MonitorAlert,
     OnAlert,
@@ -176,50 +124,24 @@ from repotrial.trace._payloads.oversight import (
     SuspendWrites,
     Terminate,
     Throttle,
-    TransitionStatus,
 )
 from repotrial.trace._printed import KeptStream, PrintingProgram, find_program, load_stream
-from repotrial.trace._private_file import PrivateFileError
-from repotrial.trace._reader import MalformedEventError, TornTailError, iter_events
-from repotrial.trace._redaction import (
-    NO_REDACTION,
-    Redacted,
-    RedactedSpan,
-    Redactor,
-    ScannerBrokenError,
-    SecretRedactor,
-    UnusableSecretError,
-)
-from repotrial.trace._redaction_rules import DEFAULT_RULES, Rule
-from repotrial.trace._rundir import MAX_CHANGE_BYTES, RunPaths, UnsafeCheckIdError, is_computed
+from repotrial.trace._reader import iter_events
+from repotrial.trace._redaction import NO_REDACTION, Redactor, SecretRedactor
+from repotrial.trace._rundir import MAX_CHANGE_BYTES, RunPaths
 from repotrial.trace._schema import build_manifest_schema, build_trace_schema
-from repotrial.trace._seal import (
-    Seal,
-    SealExistsError,
-    SealInvalidError,
-    SealVersionError,
-    SignedSeal,
-    UnsealableError,
-    load_seal,
-    seal_run,
-)
-from repotrial.trace._seal_check import SealReport
+from repotrial.trace._seal import seal_run
 from repotrial.trace._statement import (
     NoSigner,
     SignedStatement,
-    Signer,
     StatementKind,
     TrustedSigner,
     UncheckedSigner,
-    UnknownSigner,
     find_signer,
     parse_statement,
     sign_statement,
 )
 from repotrial.trace._timeline import Marker, TimelineRow, describe_outcome, iter_timeline
-from repotrial.trace._trace_file import TraceExistsError, TraceLockedError
-from repotrial.trace._validate import PayloadRefusedError
-from repotrial.trace._verify_chain import check_chain
 from repotrial.trace._verify_run import (
     AspectVerdict,
     CouldNotBeChecked,
@@ -228,45 +150,28 @@ from repotrial.trace._verify_run import (
     RunVerification,
     check_run,
 )
-from repotrial.trace._writer import (
-    DroppedEvent,
-    EventTooLargeError,
-    TraceClosedError,
-    TraceWriter,
-)
-from repotrial.trace._writer_options import WriterOptions, WriterOptionsError
+from repotrial.trace._writer import TraceWriter
+from repotrial.trace._writer_options import WriterOptions
 
 __all__ = [
-    "DEFAULT_RULES",
     "MAX_CHANGE_BYTES",
     "NO_REDACTION",
     "AcceptanceExecution",
-    "Actor",
     "AgentConfiguration",
     "AgentTranscript",
     "ArchiveIdentity",
     "AspectVerdict",
-    "BadEvent",
-    "BadKeyError",
-    "BadPublicKeyError",
     "BinaryBody",
     "BinaryContent",
-    "BlobBody",
-    "BlobCorruptError",
     "BlobMissingError",
     "BlobRef",
     "BlobStore",
     "Body",
-    "BodyCorruptError",
-    "BodyOmittedError",
     "Briefing",
-    "BrokenPrefixError",
     "BuildCheck",
     "ByIntervention",
     "BySetup",
     "ByTool",
-    "ChainReport",
-    "ChainStatus",
     "CheckEntryPoint",
     "CheckOutcome",
     "Command",
@@ -274,17 +179,12 @@ __all__ = [
     "Conversation",
     "CouldNotBeChecked",
     "DecimalText",
-    "DeclaredHost",
-    "DeclaredIdentity",
-    "DeclaredImage",
     "DeclaredVariables",
     "DependencySpecification",
     "Difference",
     "DirectoryEntry",
     "DirectoryIdentity",
     "DoesNotHold",
-    "DroppablePayload",
-    "DroppedEvent",
     "EndCause",
     "Enforced",
     "Entry",
@@ -294,7 +194,6 @@ __all__ = [
     "Event",
     "EventPayload",
     "EventRef",
-    "EventTooLargeError",
     "ExitStatus",
     "ExitUnknown",
     "Exited",
@@ -305,31 +204,20 @@ __all__ = [
     "FileDeleted",
     "FileEntry",
     "FileModified",
-    "Finding",
     "Gate",
     "GitIdentity",
     "Harness",
     "Holds",
     "HostEnvironment",
     "ImageEnvironment",
-    "Intact",
     "Intervention",
     "InterventionAction",
-    "InterventionBasis",
     "Justification",
-    "KeptPayload",
     "KeptStream",
-    "KeyNotWritableError",
     "Lockfile",
     "LogPointer",
-    "MalformedEventError",
     "Manifest",
-    "ManifestExistsError",
-    "ManifestInvalidError",
-    "ManifestVersionError",
     "Marker",
-    "Message",
-    "Mismatch",
     "ModeChanged",
     "ModelFacts",
     "MonitorAlert",
@@ -338,8 +226,6 @@ __all__ = [
     "NotStarted",
     "Observed",
     "ObservedHost",
-    "ObservedIdentity",
-    "OmittedBody",
     "OnAlert",
     "OnDecision",
     "OperatorDecision",
@@ -348,38 +234,24 @@ __all__ = [
     "PatchApplication",
     "PatchContent",
     "Pause",
-    "Payload",
-    "PayloadRefusedError",
     "Phase",
     "PhaseChanged",
     "PrintingProgram",
-    "PrivateFileError",
     "Prompt",
-    "PromptDigest",
     "PublicKey",
     "Quarantine",
     "RawMessage",
-    "Redacted",
-    "RedactedSpan",
     "Redactor",
     "Refused",
-    "RepeatedPrefix",
     "Requested",
     "Response",
     "Resume",
     "RollBack",
-    "Rule",
     "RunConfiguration",
     "RunFacts",
     "RunOpened",
     "RunPaths",
     "RunVerification",
-    "ScannerBrokenError",
-    "Seal",
-    "SealExistsError",
-    "SealInvalidError",
-    "SealReport",
-    "SealVersionError",
     "SecretRedactor",
     "SeedStream",
     "Seeds",
@@ -388,9 +260,7 @@ __all__ = [
     "Severity",
     "Signal",
     "Signaled",
-    "SignedSeal",
     "SignedStatement",
-    "Signer",
     "SigningKey",
     "SpecialEntry",
     "Stage",
@@ -401,7 +271,6 @@ __all__ = [
     "Submodule",
     "SuspendWrites",
     "SymlinkEntry",
-    "Tampered",
     "Terminate",
     "Termination",
     "TerminationCategory",
@@ -412,57 +281,36 @@ __all__ = [
     "TimedOut",
     "TimelineRow",
     "ToolInvocation",
-    "TornTailError",
-    "TraceClosedError",
-    "TraceExistsError",
     "TraceHead",
-    "TraceLineTooLongError",
-    "TraceLockedError",
     "TraceTruncated",
     "TraceUnreadableError",
-    "TraceWriteError",
     "TraceWriter",
-    "TransitionStatus",
-    "Truncated",
     "TrustedSigner",
     "TwinCount",
     "UncheckedSigner",
-    "UnknownPayload",
-    "UnknownSigner",
-    "UnknownVersion",
     "UnrecordedContent",
-    "UnsafeCheckIdError",
-    "UnsealableError",
-    "UnusableSecretError",
-    "Unverifiable",
     "Usage",
     "WorkspaceMutation",
     "WriterOptions",
-    "WriterOptionsError",
     "build_manifest",
     "build_manifest_schema",
     "build_test_ids",
     "build_trace_schema",
-    "check_binding",
-    "check_chain",
     "check_run",
     "describe_outcome",
     "find_program",
     "find_signer",
-    "is_computed",
     "iter_events",
     "iter_payload_types",
     "iter_timeline",
-    "iter_unknown_fields",
     "iter_with_moot",
     "list_differences",
     "load_body",
     "load_manifest",
-    "load_messages",
     "load_or_create_key",
     "load_public_key",
-    "load_seal",
     "load_stream",
+    "open_regular",
     "parse_statement",
     "seal_run",
     "sign_statement",

@@ -25,16 +25,6 @@ from repotrial.trace._manifest import (
     Submodule,
 )
 
-__all__ = [
-    "DeclaredHost",
-    "DeclaredIdentity",
-    "DeclaredImage",
-    "Mismatch",
-    "ObservedHost",
-    "ObservedIdentity",
-    "check_binding",
-]
-
 
 class DeclaredImage(msgspec.Struct, frozen=True, kw_only=True):
     """The contract names an image."""

@@ -16,8 +16,6 @@ from repotrial._core.errors import EvidenceError
 from repotrial._core.files import sync_directory
 from repotrial.trace._files import TraceUnreadableError, open_regular
 
-__all__ = ["BlobCorruptError", "BlobMissingError", "BlobRef", "BlobStore"]
-
 _DIGEST = re.compile(DIGEST_PATTERN)
 
 

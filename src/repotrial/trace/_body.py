@@ -19,21 +19,6 @@ from repotrial._core.errors import EvidenceError
 from repotrial.trace._blobs import BlobRef, BlobStore
 from repotrial.trace._redaction import NO_REDACTION, RedactedSpan, Redactor
 
-__all__ = [
-    "BinaryBody",
-    "BlobBody",
-    "Body",
-    "BodyCorruptError",
-    "BodyDigest",
-    "BodyOmittedError",
-    "OmittedBody",
-    "TextBody",
-    "build_body",
-    "load_body",
-    "omit_bodies",
-    "redact_bytes",
-]
-
 _MAX_SPANS = 1000
 _MAX_CHARACTER_BYTES = 4
 

@@ -10,8 +10,6 @@ from repotrial._core.canonical import MAX_SAFE_INTEGER
 from repotrial.trace._payloads import DROPPABLE_TYPES
 from repotrial.trace._payloads.lifecycle import DroppedOfType, TraceTruncated
 
-__all__ = ["UNASSIGNED", "TraceBudget"]
-
 UNASSIGNED = "unassigned"
 """Stands for the type of a body that was made for no declared payload type."""
 

@@ -14,8 +14,6 @@ from hashlib import sha256 as _sha256
 
 from repotrial.trace._event import ACTORS
 
-__all__ = ["LINE_FRONTS", "cut_line", "genesis_hash", "link_hash"]
-
 _EVENT_STATE = _sha256(b"repotrial/event@1\0")
 _GENESIS_TAG = b"repotrial/genesis@1\0"
 

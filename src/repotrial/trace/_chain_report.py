@@ -9,19 +9,6 @@ import msgspec
 from repotrial._core.canonical import Count
 from repotrial.trace._event import TraceHead
 
-__all__ = [
-    "BadEvent",
-    "BadEventReason",
-    "ChainReport",
-    "ChainStatus",
-    "Intact",
-    "Tampered",
-    "Truncated",
-    "UnknownTypeCount",
-    "UnknownVersion",
-    "Unverifiable",
-]
-
 BadEventReason: TypeAlias = Literal[
     "malformed",
     "hash-mismatch",

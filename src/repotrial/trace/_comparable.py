@@ -11,8 +11,6 @@ from repotrial._core.canonical import canonical_bytes
 from repotrial._core.display import neutralize
 from repotrial.trace._manifest import COMPARED_FIELDS, Manifest, iter_unbound_fields
 
-__all__ = ["Difference", "list_differences"]
-
 _MAX_CHARACTERS = 300
 _ABSENT = "(absent)"
 

@@ -32,8 +32,6 @@ from repotrial.trace._reader import iter_events
 from repotrial.trace._rundir import RunPaths
 from repotrial.trace._sealed_files import digest_regular
 
-__all__ = ["Finding", "build_finding", "iter_completeness_problems"]
-
 _MAX_FINDING_CHARACTERS = 1000
 _PHASES: tuple[Phase, ...] = ("bind", "set-up", "brief", "act", "accept", "seal")
 _AFTER_ACTING: tuple[Phase, ...] = ("accept", "seal")

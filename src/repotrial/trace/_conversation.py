@@ -15,8 +15,6 @@ from repotrial.trace._payloads.dialogue import Message, Prompt, RepeatedPrefix, 
 from repotrial.trace._reader import iter_events
 from repotrial.trace._writer import DroppedEvent, TraceWriter
 
-__all__ = ["BrokenPrefixError", "Conversation", "RawMessage", "load_messages"]
-
 
 class BrokenPrefixError(EvidenceError):
     """A prompt refers to earlier messages that the trace does not hold, or that are others than it says."""

@@ -9,8 +9,6 @@ from repotrial._core.errors import EvidenceError
 from repotrial.trace._event import Event
 from repotrial.trace._payloads.checks import AcceptanceExecution, Passed
 
-__all__ = ["iter_with_moot"]
-
 _MAX_WAITING: Final = 10_000
 """Nothing is between two runs of a suite but other checks: only a forged trace has more."""
 

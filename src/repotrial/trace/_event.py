@@ -10,18 +10,6 @@ from repotrial._core.canonical import Count
 from repotrial.trace._payloads import Payload
 from repotrial.trace._payloads.common import EventPayload
 
-__all__ = [
-    "ACTORS",
-    "Actor",
-    "Envelope",
-    "Event",
-    "EventHash",
-    "EventRef",
-    "TraceHead",
-    "UnknownPayload",
-    "build_event",
-]
-
 Actor: TypeAlias = Literal["agent", "harness", "monitor", "operator"]
 """Who caused an event."""
 

@@ -11,16 +11,6 @@ from typing import BinaryIO
 from repotrial._core.errors import EvidenceError, MachineError
 from repotrial._core.files import describe_refusal, write_atomic
 
-__all__ = [
-    "MAX_LINE_BYTES",
-    "LineReader",
-    "TraceLineTooLongError",
-    "TraceUnreadableError",
-    "TraceWriteError",
-    "open_regular",
-    "write_once",
-]
-
 MAX_LINE_BYTES = 16 * 1024 * 1024
 """No event line is longer; the writer refuses longer ones, so a reader's memory is bounded."""
 

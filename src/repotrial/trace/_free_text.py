@@ -17,8 +17,6 @@ from repotrial.trace._payloads.common import EventPayload
 from repotrial.trace._redaction import Redactor
 from repotrial.trace._validate import PayloadRefusedError
 
-__all__ = ["redact_tree"]
-
 _Rewrite: TypeAlias = Callable[[Any, Redactor], Any]
 
 

@@ -21,18 +21,6 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
     from securesystemslib.signer import CryptoSigner, SSlibKey
 
-__all__ = [
-    "BadKeyError",
-    "BadPublicKeyError",
-    "KeyNotWritableError",
-    "PublicKey",
-    "SigningKey",
-    "build_verifier",
-    "load_or_create_key",
-    "load_public_key",
-    "parse_public_key",
-]
-
 _MAX_KEY_BYTES = 16 * 1024
 
 

@@ -21,37 +21,6 @@ from repotrial._core.words import Level
 from repotrial.trace._payloads.common import DecimalText, Name
 from repotrial.trace._payloads.lifecycle import RunId
 
-__all__ = [
-    "COMPARED_FIELDS",
-    "MANIFEST_SCHEMA",
-    "AgentConfiguration",
-    "ArchiveIdentity",
-    "CheckEntryPoint",
-    "ContractBinding",
-    "DeclaredVariables",
-    "DependencySpecification",
-    "DirectoryIdentity",
-    "EntryPoints",
-    "GitIdentity",
-    "Harness",
-    "HostEnvironment",
-    "ImageEnvironment",
-    "Lockfile",
-    "Manifest",
-    "ModelFacts",
-    "PromptDigest",
-    "RunConfiguration",
-    "RunFacts",
-    "SeedStream",
-    "Seeds",
-    "SetupProduct",
-    "Submodule",
-    "build_comparability_class",
-    "build_manifest",
-    "iter_unbound_fields",
-    "iter_unknown_fields",
-]
-
 MANIFEST_SCHEMA = "repotrial/manifest@1"
 
 Commit = Annotated[

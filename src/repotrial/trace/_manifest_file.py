@@ -16,16 +16,6 @@ from repotrial.trace._files import open_regular, write_once
 from repotrial.trace._manifest import MANIFEST_SCHEMA, Manifest, build_comparability_class
 from repotrial.trace._redaction import NO_REDACTION, Redactor
 
-__all__ = [
-    "MAX_MANIFEST_BYTES",
-    "ManifestExistsError",
-    "ManifestInvalidError",
-    "ManifestVersionError",
-    "load_manifest",
-    "parse_manifest",
-    "write_manifest",
-]
-
 MAX_MANIFEST_BYTES = 4 * 1024 * 1024
 _MAX_LISTED_PROBLEMS = 50
 _MAX_SHOWN_CHARACTERS = 80

@@ -24,8 +24,6 @@ from repotrial.trace._payloads.checks import (
 from repotrial.trace._payloads.common import Command, ExitStatus, Output
 from repotrial.trace._timeline import describe_doubt, describe_exit, describe_outcome
 
-__all__ = ["KeptStream", "PrintingProgram", "find_program", "load_stream"]
-
 _MAX_STREAM_BYTES: Final = 64 * 1024**2
 """More than any harness keeps: a forged trace must not fill the memory."""
 

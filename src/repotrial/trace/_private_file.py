@@ -8,8 +8,6 @@ from pathlib import Path
 
 from repotrial._core.errors import MachineError
 
-__all__ = ["PrivateFileError", "read_private_file"]
-
 
 class PrivateFileError(MachineError):
     """A file with a key or with secrets cannot be read, is not a plain file, or is open to other users."""

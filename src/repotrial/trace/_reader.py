@@ -13,8 +13,6 @@ from repotrial.trace._files import LineReader, TraceLineTooLongError, open_regul
 from repotrial.trace._payloads import PAYLOAD_TYPES, Payload
 from repotrial.trace._payloads.common import EventPayload
 
-__all__ = ["MalformedEventError", "TornTailError", "iter_envelopes", "iter_events"]
-
 
 class MalformedEventError(EvidenceError):
     """A line of a trace is not an event: not JSON, no envelope, or a payload that does not fit its type."""

@@ -33,18 +33,6 @@ from repotrial.trace._secrets import (
     iter_spellings,
 )
 
-__all__ = [
-    "NO_REDACTION",
-    "Redacted",
-    "RedactedSpan",
-    "Redactor",
-    "ScannerBrokenError",
-    "SecretRedactor",
-    "UnusableSecretError",
-    "check_canary",
-    "verify_canary",
-]
-
 _FORMAT = 1
 """Goes into `rules_id`: raise it when placeholders or spellings change."""
 

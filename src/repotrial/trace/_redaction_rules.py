@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["DEFAULT_RULES", "Rule"]
-
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """A named shape of secret."""

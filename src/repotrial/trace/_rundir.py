@@ -9,8 +9,6 @@ import msgspec
 
 from repotrial._core.errors import UsageError
 
-__all__ = ["MAX_CHANGE_BYTES", "RunPaths", "UnsafeCheckIdError", "is_computed"]
-
 MAX_CHANGE_BYTES = 256 * 1024**2
 """The largest change that a run directory holds: more is neither written nor read."""
 

@@ -11,8 +11,6 @@ from repotrial._core.errors import EvidenceError
 from repotrial.trace._blobs import BlobStore
 from repotrial.trace._body import Body, load_body
 
-__all__ = ["find_text", "read_said"]
-
 _MAX_BODY_BYTES: Final = 256 * 1024
 _MAX_DEPTH: Final = 12
 _KEYS = (

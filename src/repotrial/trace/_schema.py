@@ -11,8 +11,6 @@ from repotrial.trace._manifest import MANIFEST_SCHEMA, Manifest
 from repotrial.trace._payloads import iter_payload_types
 from repotrial.trace._payloads.lifecycle import TRACE_SCHEMA
 
-__all__ = ["build_manifest_schema", "build_trace_schema"]
-
 
 def build_manifest_schema() -> dict[str, Any]:
     """The schema of `manifest.json`."""

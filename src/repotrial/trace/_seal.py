@@ -33,20 +33,6 @@ from repotrial.trace._statement import SignedStatement, StatementKind, parse_sta
 from repotrial.trace._trace_file import TraceLockedError, lock_trace
 from repotrial.trace._verify_chain import check_chain
 
-__all__ = [
-    "MAX_SEAL_BYTES",
-    "SEAL_PREDICATE_TYPE",
-    "Seal",
-    "SealExistsError",
-    "SealInvalidError",
-    "SealVersionError",
-    "SignedSeal",
-    "UnsealableError",
-    "load_seal",
-    "parse_seal",
-    "seal_run",
-]
-
 # in-toto's TypeURI is any RFC 3986 URI, unresolvable ones included; this one claims no host that somebody
 # else may own. The last part is the version.
 SEAL_PREDICATE_TYPE: Final = "urn:repotrial:seal:1"

@@ -21,35 +21,9 @@ from repotrial.trace._statement import (
     NoSigner,
     Signer,
     TrustedSigner,
-    UncheckedSigner,
-    UnknownSigner,
     find_signer,
 )
 from repotrial.trace._verify_chain import check_chain
-
-__all__ = [
-    "BadSignature",
-    "FileAddedAfterSealing",
-    "FileChanged",
-    "FileMissing",
-    "FolderUnreadable",
-    "MalformedSeal",
-    "NoSeal",
-    "NoSigner",
-    "NotAPlainFile",
-    "OtherRun",
-    "SealProblem",
-    "SealReport",
-    "Signer",
-    "TraceCutOff",
-    "TrustedSigner",
-    "UncheckedSigner",
-    "UnknownSealVersion",
-    "UnknownSigner",
-    "check_seal",
-    "check_signed_seal",
-    "read_seal",
-]
 
 
 class NoSeal(msgspec.Struct, frozen=True, kw_only=True):

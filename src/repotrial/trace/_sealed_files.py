@@ -15,8 +15,6 @@ from repotrial._core.files import describe_refusal
 from repotrial.trace._files import TraceUnreadableError, open_regular
 from repotrial.trace._rundir import RunPaths, is_computed
 
-__all__ = ["SealableEntry", "digest_regular", "iter_sealable_entries"]
-
 _CHUNK_BYTES = 1024 * 1024
 
 

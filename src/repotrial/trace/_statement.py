@@ -20,20 +20,6 @@ from repotrial._core.errors import EvidenceError
 from repotrial.trace._keys import BadPublicKeyError, PublicKey, SigningKey, build_verifier, parse_public_key
 from repotrial.trace._payloads.common import Name
 
-__all__ = [
-    "PAYLOAD_TYPE",
-    "NoSigner",
-    "SignedStatement",
-    "Signer",
-    "StatementKind",
-    "TrustedSigner",
-    "UncheckedSigner",
-    "UnknownSigner",
-    "find_signer",
-    "parse_statement",
-    "sign_statement",
-]
-
 PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
 _STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
 

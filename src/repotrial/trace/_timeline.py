@@ -57,8 +57,6 @@ from repotrial.trace._reader import iter_events
 from repotrial.trace._rundir import RunPaths
 from repotrial.trace._said import read_said
 
-__all__ = ["Marker", "TimelineRow", "describe_doubt", "describe_exit", "describe_outcome", "iter_timeline"]
-
 MAX_SUMMARY_CHARACTERS = 200
 MAX_SAID_CHARACTERS = 400
 """Of what was said to a model and by it."""

@@ -15,8 +15,6 @@ from repotrial.trace._event import Actor, EventRef
 from repotrial.trace._files import TraceWriteError
 from repotrial.trace._rundir import RunPaths
 
-__all__ = ["Tip", "TraceExistsError", "TraceFile", "TraceLockedError", "build_write_error", "lock_trace"]
-
 
 class TraceLockedError(MachineError):
     """Another process is writing this trace."""

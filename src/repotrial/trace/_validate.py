@@ -14,8 +14,6 @@ from repotrial._core.errors import UsageError
 from repotrial.trace._payloads import PAYLOAD_TYPES
 from repotrial.trace._payloads.common import EventPayload
 
-__all__ = ["PayloadRefusedError", "build_tree", "explain_refusal"]
-
 # Left as they are, so that `convert` refuses them in a text field instead of storing them in some spelling.
 _FOREIGN = (
     bytes,

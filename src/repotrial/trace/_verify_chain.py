@@ -42,8 +42,6 @@ from repotrial.trace._files import LineReader, TraceLineTooLongError, TraceUnrea
 from repotrial.trace._payloads import PAYLOAD_TYPES
 from repotrial.trace._payloads.lifecycle import TRACE_SCHEMA, RunOpened
 
-__all__ = ["check_chain", "check_stream"]
-
 _SCHEMA = re.compile(r"repotrial/trace@[0-9]{1,9}")
 _EVENT_TYPE = re.compile(r"[a-z][a-z0-9-]{0,99}")
 _MAX_UNKNOWN_TYPES = 100

@@ -39,31 +39,18 @@ from repotrial.trace._seal_check import (
     FolderUnreadable,
     MalformedSeal,
     NoSeal,
-    NoSigner,
     NotAPlainFile,
     OtherRun,
     SealProblem,
     SealReport,
     TraceCutOff,
-    TrustedSigner,
-    UncheckedSigner,
     UnknownSealVersion,
-    UnknownSigner,
     check_signed_seal,
     read_seal,
 )
 from repotrial.trace._sealed_files import digest_regular
+from repotrial.trace._statement import NoSigner, TrustedSigner, UncheckedSigner, UnknownSigner
 from repotrial.trace._verify_chain import check_chain
-
-__all__ = [
-    "AspectVerdict",
-    "CouldNotBeChecked",
-    "DoesNotHold",
-    "Holds",
-    "RunVerification",
-    "check_run",
-    "render_seal_problem",
-]
 
 _MAX_FINDINGS = 100
 """More say nothing new, and a forged trace could have a million."""

@@ -33,13 +33,6 @@ from repotrial.trace._trace_file import TraceFile, build_write_error
 from repotrial.trace._validate import PayloadRefusedError, build_tree, explain_refusal
 from repotrial.trace._writer_options import WriterOptions, checked_options
 
-__all__ = [
-    "DroppedEvent",
-    "EventTooLargeError",
-    "TraceClosedError",
-    "TraceWriter",
-]
-
 _OUTPUT_PREFIX_BYTES = 4 * 1024
 _MEMBER_BYTES = len(b'"hash":"",\n') + 64
 

@@ -9,8 +9,6 @@ import msgspec
 from repotrial._core.errors import UsageError
 from repotrial.trace._payloads import PAYLOAD_TYPES
 
-__all__ = ["WriterOptions", "WriterOptionsError", "checked_options"]
-
 
 class WriterOptionsError(UsageError):
     """The writer's options contradict each other or name an unknown event type."""

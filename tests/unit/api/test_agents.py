@@ -7,15 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.api._agents import AgentNameError, PredictionsError, build_roster
-from repotrial.run import (
-    Agent,
-    AgentFileError,
-    CommandAgent,
-    PatchAgent,
-    ScriptAgent,
-    build_agent_configuration,
-)
+from repotrial.api import AgentNameError
+from repotrial.api._agents import PredictionsError, build_roster
+from repotrial.run import Agent, CommandAgent, PatchAgent, ScriptAgent
+from repotrial.run._agents import AgentFileError, build_agent_configuration
 
 
 def build(name: str) -> Agent:

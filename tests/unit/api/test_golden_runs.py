@@ -23,7 +23,8 @@ from repotrial.policy import (
     recompute_decisions,
 )
 from repotrial.run import build_body_reader
-from repotrial.score import build_run_report, build_score_card, load_evidence, render_document
+from repotrial.score import build_run_report, build_score_card, load_evidence
+from repotrial.score._document import render_document
 from repotrial.trace import RunPaths, iter_events, load_manifest
 from support.score_runs import ScoreRun
 

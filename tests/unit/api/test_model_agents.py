@@ -10,13 +10,9 @@ from repotrial._core.errors import UsageError
 from repotrial.api import AgentNameError, MachineSettings, ModelChoice, UpstreamNameError
 from repotrial.api._agents import build_roster
 from repotrial.api._models import ModelUnpricedError, describe_upstream, verify_price
-from repotrial.run import (
-    AdapterInvalidError,
-    ModelAgent,
-    build_agent_configuration,
-    find_adapter,
-    list_adapters,
-)
+from repotrial.run import ModelAgent, find_adapter, list_adapters
+from repotrial.run._adapters._load import AdapterInvalidError
+from repotrial.run._agents import build_agent_configuration
 
 OWN = """\
 schema = "repotrial/agent@1"

@@ -25,7 +25,9 @@ from repotrial.contract import (
     parse_record,
 )
 from repotrial.run import apply_judgement, judge_recorded
-from repotrial.score import RejudgedVerdict, ScoreWriteError, render_document
+from repotrial.score import RejudgedVerdict
+from repotrial.score._document import render_document
+from repotrial.score._write import ScoreWriteError
 from repotrial.trace import (
     AcceptanceExecution,
     BlobStore,

@@ -11,15 +11,11 @@ import pytest
 
 from repotrial._core.digest import digest_bytes
 from repotrial.authoring._certify import _procedure
-from repotrial.authoring._certify._cheats import (
-    TRICKS,
-    Cheat,
-    NotApplicable,
-    Scene,
-    build_cheats,
-    build_patch,
-    read_scene,
-)
+from repotrial.authoring._certify._cheats import build_cheats
+from repotrial.authoring._certify._cheats._edit import build_patch
+from repotrial.authoring._certify._cheats._model import Cheat, NotApplicable
+from repotrial.authoring._certify._cheats._names import TRICKS
+from repotrial.authoring._certify._cheats._scene import Scene, read_scene
 from repotrial.authoring._certify._items import judge_cheats, judge_reference, judge_stability, judge_twins
 from repotrial.authoring._certify._model import CheatTrial
 from repotrial.authoring._certify._oversized import build_oversized_patch

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import repotrial.authoring
-from repotrial.authoring import DRAFT_CODES
+from repotrial.authoring._codes import DRAFT_CODES
 
 
 def test_every_code_that_drafting_uses_is_described() -> None:

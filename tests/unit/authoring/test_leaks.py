@@ -5,7 +5,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from repotrial.authoring._leaks import TextChange, check_leaks, check_told_solution
+from repotrial.authoring import check_told_solution
+from repotrial.authoring._leaks import TextChange, check_leaks
 from repotrial.contract import LoadedContract
 from support.score_runs import build_contract
 

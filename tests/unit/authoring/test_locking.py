@@ -5,8 +5,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from repotrial.authoring import LockChange, lock_contract, verify_lock
-from repotrial.authoring._locking import build_pin
+from repotrial.authoring import lock_contract, verify_lock
+from repotrial.authoring._locking import LockChange, build_pin
 from repotrial.contract import ContractInvalidError, DirectoryRepository, dump_lock
 from repotrial.source import compute_tree_digest, resolve_snapshot
 from support.contracts import COMMIT, MINIMAL, write_contract

@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.authoring import ContractDirectoryTakenError, ContractDirectoryUnwritableError
-from repotrial.authoring._staging import stage_directory
+from repotrial.authoring._staging import (
+    ContractDirectoryTakenError,
+    ContractDirectoryUnwritableError,
+    stage_directory,
+)
 
 
 def _build_and_stop(target: Path) -> None:

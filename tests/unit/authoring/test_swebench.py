@@ -10,19 +10,20 @@ import msgspec
 import pytest
 
 from repotrial.authoring import (
-    ChangeWithoutTestsError,
     CreatedContract,
-    InstanceInvalidError,
-    InstanceUnknownError,
-    OptionInvalidError,
     SwebenchContract,
-    SwebenchInstance,
-    UnsupportedTestFileError,
     create_contract_from_swebench,
     load_swebench_instances,
     lock_contract,
 )
-from repotrial.authoring._swebench_instance import parse_node_id
+from repotrial.authoring._options import OptionInvalidError
+from repotrial.authoring._split import ChangeWithoutTestsError, UnsupportedTestFileError
+from repotrial.authoring._swebench_instance import (
+    InstanceInvalidError,
+    InstanceUnknownError,
+    SwebenchInstance,
+    parse_node_id,
+)
 from repotrial.change import read_change
 from repotrial.contract import GitRepository, Inventory, LoadedContract, load_contract
 from support.repositories import RepositoryMaker

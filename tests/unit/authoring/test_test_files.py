@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from repotrial.authoring import GlobInvalidError
-from repotrial.authoring._test_files import KnownTestPaths
+from repotrial.authoring._test_files import GlobInvalidError, KnownTestPaths
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repotrial.change import TEXT_BYTES, Blob, BlobMode, build_file_patch, quote_path
+from repotrial.change import Blob, BlobMode, build_file_patch
+from repotrial.change._write import TEXT_BYTES, quote_path
 from support.exhaustive import examples
 from support.repositories import run_git
 from support.workspaces import read_tree, scratch

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.trace._keys import load_or_create_key
-from repotrial.trace._seal import seal_run
+from repotrial.trace import load_or_create_key, seal_run
 from support.command_line import call
 from support.score_runs import ScoreRun, write_run
 

@@ -14,7 +14,7 @@ from repotrial import api
 from repotrial._core.lazy import load_all
 from support.command_line import call
 
-load_all("repotrial.cli._nouns")
+load_all("repotrial")
 _ALL_CODES = """
 import importlib, json
 for name in {names!r}:

@@ -9,12 +9,7 @@ from typing import Any
 import pytest
 
 from repotrial.contract import Check, ResultFile
-from repotrial.trace import (
-    BuildCheck,
-    CheckOutcome,
-    LogPointer,
-    build_test_ids,
-)
+from repotrial.trace import BuildCheck, CheckOutcome, LogPointer, build_test_ids
 from support.command_line import Ended, call
 from support.score_runs import CHECKS, FAILED, PASSED, UNIT, ScoreRun, build_contract, write_run
 

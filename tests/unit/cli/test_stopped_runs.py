@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from repotrial.report import build_run_page
-from repotrial.trace._keys import load_or_create_key
-from repotrial.trace._seal import seal_run
+from repotrial.trace import load_or_create_key, seal_run
 from support.command_line import call, surroundings
 from support.pages import read_page
 from support.score_runs import CHECKS, ScoreRun

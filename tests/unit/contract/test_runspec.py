@@ -16,20 +16,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repotrial._core.canonical import NotCanonicalError
+from repotrial._core.seed import ROOT_SEED
 from repotrial._core.words import Level
 from repotrial.contract import (
-    ROOT_SEED,
     AgentConfiguration,
-    Band,
     Caps,
     ReplayNetwork,
     RunConfiguration,
     RunSpec,
-    RunSpecError,
-    build_parameters,
     deviations,
     parse_run_spec,
 )
+from repotrial.contract._policy import Band
+from repotrial.contract._runspec import RunSpecError, build_parameters
 
 A, B = "sha256:" + "a" * 64, "sha256:" + "b" * 64
 

@@ -18,15 +18,13 @@ from repotrial.contract import (
     ChangeEnvelope,
     ChangeSummary,
     EnvelopeValue,
-    InterfaceScore,
-    InterfaceWeights,
-    SaturatingPenalty,
     ScoreInputs,
-    ScoreRangeError,
     Scoring,
     Violation,
     build_interface_score,
 )
+from repotrial.contract._score import InterfaceScore, SaturatingPenalty, ScoreRangeError
+from repotrial.contract._scoring import InterfaceWeights
 
 DIGEST = "sha256:" + "a" * 64
 WEIGHTS = InterfaceWeights(ok=Decimal("0.7"), value=Decimal("0.3"), violation=Decimal("0.5"))

@@ -24,17 +24,15 @@ from repotrial.contract import (
     ContractInvalidError,
     ContractLock,
     LoadedContract,
-    PinMismatchError,
     RepositoryPin,
     SubmodulePin,
-    UnpinnedImageError,
     build_lock,
-    canonical_parts,
     check_lock,
-    compute_version_id,
     dump_lock,
     load_contract,
 )
+from repotrial.contract._lockfile import PinMismatchError, UnpinnedImageError
+from repotrial.contract._version import canonical_parts, compute_version_id
 from support.contract_values import POOL, Place, iter_sites, replace_at, strip, values_of
 from support.contracts import (
     COMMIT,

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repotrial.cost import Amount, MixedUnitsError, build_amount, sum_amounts
-from repotrial.cost._amount import scale_price, weakest_basis
+from repotrial.cost import Amount, build_amount
+from repotrial.cost._amount import MixedUnitsError, scale_price, sum_amounts, weakest_basis
 from support.costs import build_cost
 
 _VALUES = st.decimals(min_value=0, max_value=10**12, places=12, allow_nan=False, allow_infinity=False)

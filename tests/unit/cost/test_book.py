@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.cost import PriceBookError, load_bundled_book, load_price_book, parse_book
+from repotrial.cost import load_bundled_book, load_price_book
+from repotrial.cost._book_file import PriceBookError, parse_book
 
 HEADER = "action_type,unit,unit_price,notes,above_tokens,team\n"
 BOOK = HEADER + (

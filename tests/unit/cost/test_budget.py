@@ -12,19 +12,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from repotrial.cost import (
-    Amount,
-    Budget,
-    Caps,
-    Charge,
-    Estimate,
-    Exhausted,
-    Hold,
-    Measure,
-    MixedUnitsError,
-    Reservation,
-    ReservationClosedError,
-)
+from repotrial.cost import Amount, Budget, Caps, Charge, Estimate, Exhausted, Reservation
+from repotrial.cost._amount import MixedUnitsError
+from repotrial.cost._exhausted import Hold, Measure
+from repotrial.cost._pool import ReservationClosedError
 from support.costs import build_cost, build_estimate, build_test_charge, get_measure
 
 

@@ -16,23 +16,18 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 from repotrial.cost import (
     Budget,
     Caps,
-    EnvelopeConflictError,
     EnvelopeLimits,
-    Envelopes,
     EnvelopeState,
     Exhausted,
     Ledger,
-    LedgerBrokenError,
-    LedgerHold,
-    LedgerHoldClosedError,
-    LedgerUnusableError,
-    MixedUnitsError,
     Reservation,
-    UnknownEnvelopeError,
     load_ledger_state,
     open_envelopes,
 )
-from repotrial.cost._ledger_state import Books
+from repotrial.cost._amount import MixedUnitsError
+from repotrial.cost._ledger import EnvelopeConflictError, Envelopes, LedgerHold, UnknownEnvelopeError
+from repotrial.cost._ledger_file import LedgerBrokenError, LedgerUnusableError
+from repotrial.cost._ledger_state import Books, LedgerHoldClosedError
 from support.costs import build_cost, build_estimate, build_test_charge
 
 LIMITS = EnvelopeLimits(run=build_cost(5), task=build_cost(8), total=build_cost(12))

@@ -15,9 +15,9 @@ from repotrial.cost import (
     Tariff,
     Usage,
     build_cost_statement,
-    estimate_execution,
-    parse_book,
 )
+from repotrial.cost._book_file import parse_book
+from repotrial.cost._statement import estimate_execution
 
 MODEL_ROWS = b"model:m:input,1M-tokens,1,\nmodel:m:output,1M-tokens,10,\n"
 HEADER = b"action_type,unit,unit_price,notes\n"

@@ -12,19 +12,18 @@ from hypothesis import strategies as st
 
 from repotrial._core.absence import NotComputable
 from repotrial.cost import (
-    FALLBACK,
     Amount,
     Charge,
     Estimate,
-    EstimateRules,
     Tariff,
     Usage,
     build_charge,
     estimate_request,
     estimate_usage,
-    parse_book,
-    price_exchange,
 )
+from repotrial.cost._book_file import parse_book
+from repotrial.cost._fallback import FALLBACK
+from repotrial.cost._tariff import EstimateRules, price_exchange
 
 BOOK = parse_book(
     b"""action_type,unit,unit_price,notes,above_tokens,max_output_tokens

@@ -11,8 +11,10 @@ import msgspec
 import pytest
 
 from repotrial._core.digest import digest_bytes
+from repotrial._core.seed import ROOT_SEED
+from repotrial._core.words import Level
 from repotrial.authoring import lock_contract
-from repotrial.contract import LOCK_FILE, ROOT_SEED, Caps, LoadedContract, build_record, load_contract
+from repotrial.contract import LOCK_FILE, Caps, LoadedContract, build_record, load_contract
 from repotrial.fleet import FleetPlan, RunConditions, plan_runs
 from repotrial.run import (
     Agent,
@@ -20,11 +22,10 @@ from repotrial.run import (
     PatchAgent,
     ReferenceAgent,
     ReferenceMissingError,
-    open_attempt,
     remove_unfinished,
 )
+from repotrial.run._directory import open_attempt
 from repotrial.run._request import find_lock
-from repotrial.sandbox import ContractUnlockedError, Level
 from repotrial.trace import (
     NO_REDACTION,
     Justification,
@@ -36,6 +37,7 @@ from repotrial.trace import (
     TerminationCategory,
     TraceWriter,
 )
+from repotrial.workspace import ContractUnlockedError
 from support.contracts import write_contract
 
 CONTRACT = """\

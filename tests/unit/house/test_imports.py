@@ -64,10 +64,10 @@ def test_a_noun_loads_no_other() -> None:
 @pytest.mark.parametrize(
     ("verb", "unwanted"),
     [
-        ("verify_run", {"repotrial.run", "repotrial.sandbox", "repotrial.authoring"}),
-        ("list_runs", {"repotrial.run", "repotrial.sandbox", "repotrial.authoring"}),
-        ("check_contract", {"repotrial.run", "repotrial.sandbox", "repotrial.score"}),
-        ("find_certificate", {"repotrial.fleet", "repotrial.sandbox", "repotrial.retrieval"}),
+        ("verify_run", {"repotrial.run", "repotrial.isolation", "repotrial.authoring"}),
+        ("list_runs", {"repotrial.run", "repotrial.isolation", "repotrial.authoring"}),
+        ("check_contract", {"repotrial.run", "repotrial.isolation", "repotrial.score"}),
+        ("find_certificate", {"repotrial.fleet", "repotrial.isolation", "repotrial.retrieval"}),
     ],
 )
 def test_a_verb_loads_no_more_than_it_needs(verb: str, unwanted: set[str]) -> None:

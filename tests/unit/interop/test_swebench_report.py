@@ -9,7 +9,7 @@ import pytest
 
 from repotrial._core.absence import Unknown
 from repotrial._core.digest import digest_bytes
-from repotrial.interop import MixedAgentsError, SwebenchReport, build_swebench_report
+from repotrial.interop._swebench_report import MixedAgentsError, SwebenchReport, build_swebench_report
 from repotrial.score import AgentIdentity, ScoreCard, build_score_card, load_evidence
 from support.score_runs import FAILED, HUNG, ScoreRun, write_run
 

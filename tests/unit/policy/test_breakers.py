@@ -11,15 +11,14 @@ from repotrial.contract import Limits
 from repotrial.policy import (
     BreakerSettings,
     BreakerState,
-    Caps,
     Decision,
     ThresholdsInvalidError,
     build_settings,
     decide,
-    load_thresholds,
     parse_thresholds,
     recompute_decisions,
 )
+from repotrial.policy._breakers._thresholds import Caps, load_thresholds
 from repotrial.trace import (
     Event,
     Exited,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.policy import load_text_rules
+from repotrial.policy._text_model import load_text_rules
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "explanation" / "breakers.md"
 _TEXT = files("repotrial.policy").joinpath("_data", "thresholds.toml").read_text("utf-8")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from repotrial.change import AddedLine, ChangedFile, ChangeKind, ChangeView
-from repotrial.contract import DependencyPolicy, Policy, Violations
+from repotrial.change import AddedLine, ChangedFile, ChangeView
+from repotrial.change._model import ChangeKind
+from repotrial.contract import DependencyPolicy, Policy
+from repotrial.contract._policy import Violations
 from repotrial.policy import KnownNames, NewDependency, check_dependencies, find_new_dependencies
 
 

@@ -9,18 +9,10 @@ from typing import Any
 
 import pytest
 
-from repotrial.policy import (
-    BreakerSettings,
-    BreakerState,
-    Caps,
-    TextFinding,
-    check_text,
-    decide,
-    find_stage,
-    load_thresholds,
-    parse_shell,
-    read_tool_use,
-)
+from repotrial.policy import BreakerSettings, BreakerState, TextFinding, check_text, decide, read_tool_use
+from repotrial.policy._breakers._thresholds import Caps, load_thresholds
+from repotrial.policy._stages import find_stage
+from repotrial.shell import parse_shell
 from support.breakers import Record
 
 TRACES = Path(__file__).resolve().parents[4] / "shared" / "data" / "traces"

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from repotrial.change import AddedLine, ChangedFile, ChangeKind, ChangeView
-from repotrial.policy import REVIEW_REASONS, ReviewFlag, find_review_flags
+from repotrial.change import AddedLine, ChangedFile, ChangeView
+from repotrial.change._model import ChangeKind
+from repotrial.policy import find_review_flags
+from repotrial.policy._flag import REASONS as REVIEW_REASONS
+from repotrial.policy._flag import ReviewFlag
 
 
 def _find(path: str, source: str, *, kind: ChangeKind = "added", first: int = 1) -> tuple[ReviewFlag, ...]:

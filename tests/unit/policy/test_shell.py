@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repotrial.policy import ShellCommand, parse_shell
+from repotrial.shell import ShellCommand, parse_shell
 
 
 def _argvs(text: str) -> list[tuple[str, ...]]:

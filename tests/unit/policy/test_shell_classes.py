@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from repotrial.policy import (
-    COMMAND_CLASSES,
-    CommandClass,
-    classify_script,
-    find_classes,
-    find_file_accesses,
-    is_test_command,
-    parse_shell,
-)
+from repotrial.shell import CommandClass, find_classes, find_file_accesses, is_test_command, parse_shell
+from repotrial.shell._commands import classify_script
+from repotrial.shell._programs import COMMAND_CLASSES
 
 CLASSES: dict[CommandClass, list[str]] = {
     "read": [

@@ -9,13 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from repotrial.policy import (
-    ToolFamily,
-    ToolTableInvalidError,
-    decide_stage,
-    load_tool_table,
-    read_tool_use,
-)
+from repotrial.policy import decide_stage, load_tool_table, read_tool_use
+from repotrial.policy._tools import ToolFamily, ToolTableInvalidError
 from repotrial.trace import Stage
 
 

@@ -13,11 +13,11 @@ from repotrial.report._retrieval_figures import Picture, _group_points, _style, 
 from repotrial.retrieval import (
     ComparisonOptions,
     RetrievalReport,
-    StatisticsOptions,
     SupplementOptions,
     build_retrieval_report,
     load_study,
 )
+from repotrial.retrieval._seeds import StatisticsOptions
 from support.pages import Page
 from support.retrieval_studies import NOW, TrialPlan, plan_example, refuse_to_judge, write_runs
 

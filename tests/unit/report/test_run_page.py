@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from repotrial.report import build_run_page
-from repotrial.score import NoRunDirectoryError, write_score
-from repotrial.trace import CheckOutcome, RunPaths
-from repotrial.trace._keys import load_or_create_key
-from repotrial.trace._seal import seal_run
+from repotrial.score._load import NoRunDirectoryError
+from repotrial.score._write import write_score
+from repotrial.trace import CheckOutcome, RunPaths, load_or_create_key, seal_run
 from support.pages import Page, read_page
 from support.run_directories import append_unknown_event, build_run
 from support.score_runs import CHECKS, FAILED, HUNG, PASSED, UNIT, ScoreRun, build_contract, write_run

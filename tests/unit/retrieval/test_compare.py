@@ -13,17 +13,15 @@ from scipy import stats as scipy_stats
 from repotrial._core.absence import NotComputable, Unknown
 from repotrial.retrieval import (
     ComparisonOptions,
-    ConfigurationUnknownError,
     MatchedComparison,
-    MetricsUnreadableError,
-    MixedRankingError,
-    NoMetricsError,
     RetrievalComparison,
-    StatisticsOptions,
     compare_study,
     load_study,
 )
-from repotrial.retrieval._taskdata import read_metrics
+from repotrial.retrieval._compare import ConfigurationUnknownError
+from repotrial.retrieval._seeds import StatisticsOptions
+from repotrial.retrieval._study import MixedRankingError, NoMetricsError
+from repotrial.retrieval._taskdata import MetricsUnreadableError, read_metrics
 from support.retrieval_studies import NOW, TrialPlan, plan_example, refuse_to_judge, write_runs
 
 FAST = StatisticsOptions(draws=200, rearrangements=400)

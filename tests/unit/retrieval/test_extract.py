@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from repotrial.retrieval import RetrievalToolsInvalidError, load_retrieval_tools
+from repotrial.retrieval import load_retrieval_tools
+from repotrial.retrieval._tools import RetrievalToolsInvalidError
 from support.retrieval_calls import extract, lines_of
 
 

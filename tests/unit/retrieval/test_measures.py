@@ -10,7 +10,8 @@ import pytrec_eval
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repotrial.retrieval import CUTOFFS, measure_lists, normalize_as_reference, normalize_path
+from repotrial.retrieval._measures import CUTOFFS, measure_lists
+from repotrial.retrieval._paths import normalize_as_reference, normalize_path
 
 _THEIRS = {"P": "precision", "recall": "recall", "ndcg_cut": "ndcg"}
 _LISTS = 10_000

@@ -6,13 +6,8 @@ from typing import Any
 
 from repotrial.retrieval._merge import merge_traces
 from repotrial.trace import Usage
-from repotrial.trace.importers import (
-    ImportedCall,
-    ImportedTranscript,
-    MessageUsage,
-    ReportedTotals,
-    ToolOutput,
-)
+from repotrial.transcripts import ImportedTranscript, ToolOutput
+from repotrial.transcripts._model import ImportedCall, MessageUsage, ReportedTotals
 
 
 def _call(name: str, call_id: str | None = None, **fields: Any) -> ImportedCall:

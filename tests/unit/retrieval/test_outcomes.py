@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from repotrial._core.absence import Unknown
-from repotrial.retrieval import Outcome, load_outcomes
+from repotrial.retrieval import Outcome
+from repotrial.retrieval._outcomes import load_outcomes
 from support.retrieval_studies import TrialPlan, write_runs
 
 RESULT: dict[str, Any] = {

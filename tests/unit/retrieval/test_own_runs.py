@@ -17,15 +17,7 @@ from repotrial.retrieval import (
     load_retrieval_tools,
     normalize_run,
 )
-from repotrial.trace import (
-    Command,
-    Exited,
-    ExitUnknown,
-    Response,
-    ToolInvocation,
-    Usage,
-    check_run,
-)
+from repotrial.trace import Command, Exited, ExitUnknown, Response, ToolInvocation, Usage, check_run
 from support.run_directories import RunBuilder, build_example_manifest, build_sealed_run
 
 CONTRACT = 'schema = "repotrial/contract@1"\nid = "{id}"\nreference = "reference.patch"\n'

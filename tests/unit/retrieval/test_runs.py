@@ -14,10 +14,10 @@ from repotrial.retrieval import (
     build_task_index,
     find_runs,
     load_retrieval_tools,
-    measure_tasks,
     normalize_run,
-    read_document,
 )
+from repotrial.retrieval._reading import read_document
+from repotrial.retrieval._stages import measure_tasks
 from repotrial.retrieval._tasks import find_benchmark
 
 READ = {

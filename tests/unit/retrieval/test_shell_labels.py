@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.policy import parse_shell
 from repotrial.retrieval._extract import _recover_arguments
 from repotrial.retrieval._merge import merge_traces
 from repotrial.retrieval._places import build_names
 from repotrial.retrieval._shell import mine_shell
-from repotrial.trace.importers import load_transcript
+from repotrial.shell import parse_shell
+from repotrial.transcripts import load_transcript
 
 LABELS = Path(__file__).parents[2] / "data" / "retrieval" / "labels" / "shell.json"
 TRACES = Path(__file__).parents[3].parent / "shared" / "data" / "traces"

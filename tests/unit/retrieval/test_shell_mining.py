@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from repotrial.retrieval import load_retrieval_tools
 from repotrial.retrieval._extract import Extractor, TracedCall
 from repotrial.retrieval._places import build_names
-from repotrial.retrieval._tools import load_retrieval_tools
 from support.retrieval_calls import extract
 
 

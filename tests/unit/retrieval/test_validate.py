@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from repotrial.retrieval import check_document, measure_tasks, read_document
+from repotrial.retrieval import check_document
 from repotrial.retrieval._evaluate import write_new
+from repotrial.retrieval._reading import read_document
+from repotrial.retrieval._stages import measure_tasks
 
 EVENT: dict[str, Any] = {
     "step_index": 0,

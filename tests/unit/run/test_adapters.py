@@ -10,14 +10,9 @@ from typing import get_args
 import msgspec
 import pytest
 
-from repotrial.run import (
-    AdapterInvalidError,
-    AdapterUnknownError,
-    find_adapter,
-    list_adapters,
-    load_adapter,
-)
-from repotrial.run._adapters import LoadedAdapter, NpmRecipe, PypiRecipe, Quirk
+from repotrial.run import AdapterUnknownError, LoadedAdapter, find_adapter, list_adapters, load_adapter
+from repotrial.run._adapters._load import AdapterInvalidError
+from repotrial.run._adapters._model import NpmRecipe, PypiRecipe, Quirk
 from repotrial.run._adapters._template import PLACEHOLDERS, fill_template
 
 SHIPPED = list_adapters()

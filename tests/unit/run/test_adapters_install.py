@@ -16,10 +16,14 @@ import pytest
 from repotrial.api import MachineSettings, ModelChoice
 from repotrial.api._models import open_model_access
 from repotrial.contract import Environment
-from repotrial.cost import PriceBookError
+from repotrial.cost._book_file import PriceBookError
+from repotrial.environment import InstallationSettings, observe_host
+from repotrial.environment._host import HostToolsError
+from repotrial.environment._installation._program_tree import InstallScriptError
+from repotrial.environment._packages import PackageIndexError, PackageVersionMissingError
+from repotrial.machine import list_kept, prune_kept
 from repotrial.policy import ThresholdsInvalidError
 from repotrial.run import (
-    AgentProgramMissingError,
     InstalledAgent,
     LoadedAdapter,
     check_agent,
@@ -28,17 +32,9 @@ from repotrial.run import (
     load_adapter,
     open_agent,
 )
-from repotrial.run._adapters import HostRecipe, NpmRecipe, _install, hold_agent
-from repotrial.sandbox import (
-    HostToolsError,
-    InstallationSettings,
-    InstallScriptError,
-    PackageIndexError,
-    PackageVersionMissingError,
-    list_kept,
-    observe_host,
-    prune_kept,
-)
+from repotrial.run._adapters import _install
+from repotrial.run._adapters._install import AgentProgramMissingError, hold_agent
+from repotrial.run._adapters._model import HostRecipe, NpmRecipe
 from support.accounts import public_directory
 from support.harness import require_sandboxes
 from support.packages import build_node_package, serve

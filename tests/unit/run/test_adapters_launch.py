@@ -12,20 +12,20 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from repotrial.run import ModelNameError, find_adapter, list_adapters
-from repotrial.run._adapters import (
+from repotrial.environment import HostTool
+from repotrial.isolation import Bind
+from repotrial.run import InstalledAgent, LoadedAdapter, find_adapter, list_adapters
+from repotrial.run._adapters._home import fill_home
+from repotrial.run._adapters._install import InstalledTree
+from repotrial.run._adapters._launch import (
     AGENT_HOME,
     AGENT_PREFIX,
-    InstalledAgent,
-    InstalledTree,
     Launch,
     LaunchOrder,
-    LoadedAdapter,
-    PypiRecipe,
+    ModelNameError,
     build_launch,
-    fill_home,
 )
-from repotrial.sandbox import Bind, HostTool
+from repotrial.run._adapters._model import PypiRecipe
 
 DIGEST = "sha256:" + "0" * 64
 ORDER = LaunchOrder(

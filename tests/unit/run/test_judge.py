@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from repotrial.contract import Check, Inventory, ResultFile, Runner
-from repotrial.run._accept._judge import RunnerRecord, judge_negatives, judge_plain, judge_twinned
-from repotrial.run._twins import Twin
+from repotrial.judging import RunnerRecord, Twin, judge_negatives, judge_plain, judge_twinned
 from repotrial.trace import (
     EndCause,
     Errored,

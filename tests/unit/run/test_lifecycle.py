@@ -19,23 +19,20 @@ from repotrial.contract import (
     parse_run_spec,
 )
 from repotrial.run import (
-    PHASES,
     AttemptIndex,
     CommandAgent,
-    Lifecycle,
     NoopAgent,
     PatchAgent,
-    PhaseOrderError,
     RunDirectoryError,
     ScriptAgent,
-    SilentListener,
-    build_agent_configuration,
-    build_briefing,
-    build_seeds,
     find_attempts,
-    open_attempt,
-    spawn_seed,
 )
+from repotrial.run._agents import build_agent_configuration
+from repotrial.run._briefing import build_briefing
+from repotrial.run._directory import open_attempt
+from repotrial.run._lifecycle import PHASES, Lifecycle, PhaseOrderError
+from repotrial.run._progress import SilentListener
+from repotrial.run._seeds import build_seeds, spawn_seed
 from repotrial.trace import RunPaths, TraceWriter, iter_events
 from support.traces import open_writer
 

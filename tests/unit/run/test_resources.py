@@ -6,8 +6,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from repotrial.isolation import ResourceLimits, ResourceSample, SamplingPlan, Usage
 from repotrial.run._resources import SampleSeries, build_usage_signals
-from repotrial.sandbox import ResourceLimits, ResourceSample, SamplingPlan, Usage
 
 PLAN = SamplingPlan(interval_ms=1000, cpu_meter="cgroup-v2", memory_meter="polled", with_disk=True)
 

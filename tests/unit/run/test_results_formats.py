@@ -8,7 +8,8 @@ from typing import get_args
 import pytest
 
 from repotrial.contract import ResultFormat
-from repotrial.run._results import ResultsUnreadableError, parse_results
+from repotrial.judging import ResultsUnreadableError
+from repotrial.judging._results._parse import parse_results
 
 
 def _read(text: str, format_: ResultFormat, *, prefix: str = "", name: str = "") -> dict[str, str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from repotrial.contract import ResultFormat
-from repotrial.run._results import parse_results
+from repotrial.judging._results._parse import parse_results
 
 _PYTEST = """
 import pytest

@@ -7,16 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repotrial.contract import Inventory
-from repotrial.run._results import (
-    MAX_ID_BYTES,
-    ResultsUnreadableError,
-    TestOutcome,
-    TestResult,
-    clean_id,
-    hold_against_inventory,
-    merge_results,
-    parse_results,
-)
+from repotrial.judging import ResultsUnreadableError
+from repotrial.judging._results._inventory import hold_against_inventory
+from repotrial.judging._results._model import MAX_ID_BYTES, TestOutcome, TestResult, clean_id
+from repotrial.judging._results._parse import parse_results
+from repotrial.judging._results._summary import merge_results
 
 
 def _results(**outcomes: TestOutcome) -> tuple[TestResult, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from repotrial.run._stop import Stopper
+from repotrial.run import Stopper
 from support.waiting import PATIENCE_SECONDS
 
 

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repotrial.run._results import ResultsSummary
-from repotrial.run._twins import PairedTest, Twin, build_python_twins, judge_twins, pair_tests
+from repotrial.judging import Twin, build_python_twins
+from repotrial.judging._results._summary import ResultsSummary
+from repotrial.judging._twins._judge import PairedTest, judge_twins, pair_tests
 from support.twinned import execute_pytest, judge_product
 
 ROOT = Path(__file__).resolve().parents[3]

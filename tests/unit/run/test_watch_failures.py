@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from fakes.exchanges import FakeUpstream
-from repotrial.run._gateway import GatewayLoop
-from repotrial.run._watch import Ending, EndingSwitch
+from repotrial.gateway import GatewayLoop
+from repotrial.run._watch._ending import Ending, EndingSwitch
 from repotrial.trace import PhaseChanged
 from support.gateways import ask, build_chat
 from support.watches import Watched, open_watch, serve_watch

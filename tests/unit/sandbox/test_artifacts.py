@@ -15,16 +15,15 @@ import pytest
 
 from repotrial._core.digest import digest_bytes
 from repotrial.contract import Artifact
-from repotrial.run._gateway._proxy import RunAuthority
-from repotrial.sandbox import (
+from repotrial.environment import Store
+from repotrial.environment._installation._artifacts import ArtifactDigestError, open_artifact
+from repotrial.environment._installation._download import (
     ArtifactAddressError,
-    ArtifactDigestError,
     ArtifactUnreachableError,
-    Store,
-    StoreEntry,
+    download,
 )
-from repotrial.sandbox._installation._artifacts import open_artifact
-from repotrial.sandbox._installation._download import download
+from repotrial.environment._store import StoreEntry
+from repotrial.gateway import RunAuthority
 
 LOOPBACK = "127.0.0.1"
 DATA = b"#!/bin/sh\necho tool\n"

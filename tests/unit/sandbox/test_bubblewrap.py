@@ -4,15 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.sandbox._levels._bubblewrap import BubblewrapPlan, build_plan
-from repotrial.sandbox._model import (
-    Bind,
-    DirectoryRoot,
-    HostRoot,
-    OverlayMount,
-    ResourceLimits,
-    SandboxSpec,
-)
+from repotrial.isolation import Bind, DirectoryRoot, HostRoot, OverlayMount, ResourceLimits, SandboxSpec
+from repotrial.isolation._levels._bubblewrap import BubblewrapPlan, build_plan
 
 WORKSPACE = Path("/somewhere/tree")
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from repotrial._core.digest import Digest, digest_bytes
-from repotrial.sandbox import Kind, Store
-from repotrial.sandbox._environment._store import Facts
-from repotrial.sandbox._machine._cache_items import list_kept, prune_kept
+from repotrial.environment import Kind, Store
+from repotrial.environment._store import Facts
+from repotrial.machine import list_kept, prune_kept
 
 OLD, NEW = digest_bytes(b"old"), digest_bytes(b"new")
 SIZE = 100_000

@@ -8,7 +8,7 @@ import resource
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repotrial.sandbox._resources._capture import OutputBudget, StreamReader
+from repotrial.isolation._resources._capture import OutputBudget, StreamReader
 
 
 @given(st.lists(st.binary(max_size=300), max_size=10), st.integers(0, 500), st.integers(1, 1000))

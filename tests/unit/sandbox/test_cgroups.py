@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.sandbox._label import build_label, parse_label
-from repotrial.sandbox._model import ResourceLimits
-from repotrial.sandbox._resources._cgroups import (
+from repotrial.isolation import CgroupSite, ResourceLimits, build_label
+from repotrial.isolation._label import parse_label
+from repotrial.isolation._resources._cgroups import (
     Cgroup,
     CgroupHome,
-    CgroupSite,
     CgroupVersion,
     Duty,
     choose_homes,

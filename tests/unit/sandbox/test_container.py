@@ -10,23 +10,23 @@ import msgspec
 import pytest
 
 from repotrial.contract import ImageArchive
-from repotrial.sandbox import (
+from repotrial.environment import Store
+from repotrial.environment._images._open import open_image
+from repotrial.isolation import (
     Account,
     Bind,
     CommandSpec,
     DirectoryRoot,
     LevelMissingError,
+    Missing,
     ResourceLimits,
     SandboxSpec,
     Stage,
-    Store,
     find_identity,
-    open_image,
 )
-from repotrial.sandbox._levels._back_end import Missing
-from repotrial.sandbox._levels._back_ends.container import find_engine, open_container
-from repotrial.sandbox._levels._container import ContainerEngine, ContainerSandbox, reap_containers
-from repotrial.sandbox._levels._container_plan import (
+from repotrial.isolation._levels._back_ends.container import find_engine, open_container
+from repotrial.isolation._levels._container import ContainerEngine, ContainerSandbox, reap_containers
+from repotrial.isolation._levels._container_plan import (
     CONTAINER_LABEL,
     EngineHabits,
     build_container,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.sandbox._resources._counters import CounterFiles
+from repotrial.isolation._resources._counters import CounterFiles
 
 
 def count_open() -> int:

@@ -9,12 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repotrial.sandbox._calls._decode import (
-    ProcessMemory,
-    decode_arguments,
-    parse_address,
-    read_program,
-)
+from repotrial.isolation._calls._decode import ProcessMemory, decode_arguments, parse_address, read_program
 
 
 def inet(host: str, port: int) -> bytes:

@@ -5,11 +5,11 @@ from pathlib import Path
 import msgspec
 
 from repotrial._core.words import Level
-from repotrial.sandbox._levels._back_end import Missing
-from repotrial.sandbox._machine._doctor import build_doctor_report, execute_doctor
-from repotrial.sandbox._machine._probe import Survey
-from repotrial.sandbox._model import Capabilities
-from repotrial.sandbox._resources._cgroups import CgroupHome, CgroupSite
+from repotrial.isolation import Capabilities, CgroupSite, Missing
+from repotrial.isolation._resources._cgroups import CgroupHome
+from repotrial.machine import execute_doctor
+from repotrial.machine._doctor import build_doctor_report
+from repotrial.machine._probe import Survey
 from support.harness import require_sandboxes
 
 WEAK = Capabilities(

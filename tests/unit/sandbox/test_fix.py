@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.sandbox._machine._fix import install_bubblewrap
+from repotrial.machine._fix import install_bubblewrap
 
 INSTALLS = 'printf "#!/bin/sh\\n" > "$(dirname "$0")/bwrap"; /bin/chmod +x "$(dirname "$0")/bwrap"'
 

@@ -12,8 +12,9 @@ from uuid import uuid4
 
 import pytest
 
-from repotrial.sandbox._levels._stages import SandboxEntryError, signal_sandbox
-from repotrial.sandbox._resources._freezer import (
+from repotrial.isolation import SandboxEntryError
+from repotrial.isolation._levels._stages import signal_sandbox
+from repotrial.isolation._resources._freezer import (
     CgroupV1Freezer,
     CgroupV2Freezer,
     FreezeError,
@@ -22,7 +23,7 @@ from repotrial.sandbox._resources._freezer import (
     freeze_or_resume,
     hold_frozen,
 )
-from repotrial.sandbox._resources._sandbox_processes import iter_sandbox_pids
+from repotrial.isolation._resources._sandbox_processes import iter_sandbox_pids
 from support.bubblewrap import make_directory, open_puppet, require_bubblewrap
 from support.waiting import PATIENCE_SECONDS, wait_until
 

@@ -9,8 +9,9 @@ import pytest
 
 from repotrial._core.absence import Unknown
 from repotrial.contract import Environment, NodeEnvironment, PythonEnvironment
-from repotrial.sandbox import HostToolsError, observe_host, verify_host
-from repotrial.sandbox._environment._tools import find_rule, parse_version_output
+from repotrial.environment import observe_host, verify_host
+from repotrial.environment._host import HostToolsError
+from repotrial.environment._tools import find_rule, parse_version_output
 from support.accounts import account, is_root, public_directory
 
 

@@ -5,7 +5,7 @@ import pwd
 
 import pytest
 
-from repotrial.sandbox._identity import Account, IdentityError, find_identity
+from repotrial.isolation import Account, IdentityError, find_identity
 
 
 def test_nobody_is_root() -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.sandbox._launch_server._idle import READY, build_idle_program
-from repotrial.sandbox._launch_server._syscalls import Machine, find_machine
+from repotrial.isolation import find_machine
+from repotrial.isolation._launch_server._idle import READY, build_idle_program
+from repotrial.isolation._launch_server._syscalls import Machine
 from support.waiting import PATIENCE_SECONDS, wait_until
 
 

@@ -16,19 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repotrial.contract import ImageArchive, ImageLayout, ImageReference
-from repotrial.sandbox import (
-    ImageCompressionError,
-    ImageNotStoredError,
-    ImagePlatformError,
-    ImageUnreadableError,
-    Store,
-    UnpackedImage,
-    import_image,
-    list_store,
-    machine_platform,
-    open_image,
-    prune_store,
-)
+from repotrial.environment import Store, list_store, prune_store
+from repotrial.environment._images._blobs import ImageUnreadableError
+from repotrial.environment._images._layer import ImageCompressionError
+from repotrial.environment._images._manifest import ImagePlatformError
+from repotrial.environment._images._open import ImageNotStoredError, UnpackedImage, import_image, open_image
+from repotrial.isolation import machine_platform
 from support.accounts import account, is_root, public_directory
 from support.images import (
     Compression,

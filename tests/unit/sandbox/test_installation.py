@@ -6,42 +6,34 @@ from typing import Literal
 import msgspec
 import pytest
 
-from repotrial.contract import (
-    AllowListNetwork,
-    Contract,
-    Environment,
-    Mount,
-    Secret,
-    SetupStep,
-    load_contract,
-)
-from repotrial.run import ProxiedSetup
-from repotrial.sandbox import (
-    Capabilities,
-    CommandResult,
+from repotrial._core.words import Level
+from repotrial.contract import AllowListNetwork, Contract, Environment, Mount, SetupStep, load_contract
+from repotrial.contract._environment import Secret
+from repotrial.environment import ScratchPlace, SetupNetworkError
+from repotrial.environment._installation._mounts import (
     HostMountError,
-    HostRoot,
-    Level,
-    SandboxSpec,
-    Scratch,
-    StreamCapture,
-    Usage,
-)
-from repotrial.sandbox._installation._mounts import (
     TargetTakenError,
     build_host_bind,
     build_outputs,
     build_scratch,
     verify_targets,
 )
-from repotrial.sandbox._installation._output import describe_end, render_tail
-from repotrial.sandbox._installation._place import ScratchPlace
-from repotrial.sandbox._installation._premises import build_limits
-from repotrial.sandbox._installation._setup_errors import SetupNetworkError
-from repotrial.sandbox._installation._setup_network import verify_setup_network
-from repotrial.sandbox._installation._variables import Phase, build_variables
-from repotrial.sandbox._levels._bubblewrap import build_plan
-from repotrial.sandbox._resources._limits import DiskWatch
+from repotrial.environment._installation._output import describe_end, render_tail
+from repotrial.environment._installation._premises import build_limits
+from repotrial.environment._installation._setup_network import verify_setup_network
+from repotrial.environment._installation._variables import Phase, build_variables
+from repotrial.isolation import (
+    Capabilities,
+    CommandResult,
+    HostRoot,
+    SandboxSpec,
+    Scratch,
+    StreamCapture,
+    Usage,
+)
+from repotrial.isolation._levels._bubblewrap import build_plan
+from repotrial.isolation._resources._limits import DiskWatch
+from repotrial.run import ProxiedSetup
 from repotrial.trace import Exited, ExitStatus, Signaled, TimedOut
 from support.contracts import write_contract
 

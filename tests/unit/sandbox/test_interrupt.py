@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.sandbox import Interrupt, PreparationStoppedError, interruptible
-from repotrial.sandbox._environment._interrupt import watch_interrupt
-from repotrial.sandbox._environment._process import FinishedProgram, execute_program
+from repotrial.environment import Interrupt, execute_program, interruptible
+from repotrial.environment._interrupt import PreparationStoppedError, watch_interrupt
+from repotrial.environment._process import FinishedProgram
 from support.waiting import wait_until
 
 # It says that it has begun, and has a child that would outlive a parent that is killed alone.

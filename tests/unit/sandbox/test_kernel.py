@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.sandbox._launch_server._kernel import (
+from repotrial.isolation._launch_server._kernel import (
     read_notification_sizes,
     receive_descriptor,
     receive_with_descriptors,

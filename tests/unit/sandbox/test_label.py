@@ -7,7 +7,8 @@ import sys
 import msgspec
 import pytest
 
-from repotrial.sandbox._label import build_label, parse_label
+from repotrial.isolation import build_label
+from repotrial.isolation._label import parse_label
 
 
 def test_labels_are_unique_and_say_who_made_them() -> None:
@@ -28,7 +29,7 @@ def test_names_of_others_are_nobodys(name: str) -> None:
 
 
 def test_what_a_dead_process_made_is_abandoned() -> None:
-    code = "from repotrial.sandbox._label import build_label; print(build_label())"
+    code = "from repotrial.isolation._label import build_label; print(build_label())"
     done = subprocess.run(
         [sys.executable, "-c", code],
         check=True,

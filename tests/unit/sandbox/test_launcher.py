@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.sandbox._levels._helper import NamespaceHelper
-from repotrial.sandbox._levels._launcher import Launcher, LauncherLostError, open_default_launcher
-from repotrial.sandbox._levels._orders import EnterOrder, StartOrder
+from repotrial.isolation._levels._helper import NamespaceHelper
+from repotrial.isolation._levels._launcher import Launcher, LauncherLostError, open_default_launcher
+from repotrial.isolation._levels._orders import EnterOrder, StartOrder
 from support.harness import require_sandboxes
 from support.waiting import wait_until
 
@@ -89,7 +89,7 @@ def test_an_interrupt_between_request_and_answer_does_not_shift_later_answers(
 ) -> None:
     with Launcher() as launcher, monkeypatch.context() as patch:
         await_server(launcher)
-        patch.setattr("repotrial.sandbox._levels._launcher.receive_answer", interrupt)
+        patch.setattr("repotrial.isolation._levels._launcher.receive_answer", interrupt)
         with pytest.raises(KeyboardInterrupt):
             await_server(launcher)
         assert await_end(launcher.pid)
@@ -100,7 +100,7 @@ def test_an_interrupt_of_a_request_to_the_helper_does_not_shift_later_answers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with NamespaceHelper() as helper, monkeypatch.context() as patch:
-        patch.setattr("repotrial.sandbox._levels._helper.receive_with_descriptors", interrupt)
+        patch.setattr("repotrial.isolation._levels._helper.receive_with_descriptors", interrupt)
         with pytest.raises(KeyboardInterrupt):
             helper.request(operation="nonsense")
         assert wait_until(lambda: not helper.is_alive)
@@ -109,7 +109,7 @@ def test_an_interrupt_of_a_request_to_the_helper_does_not_shift_later_answers(
 def test_the_server_ends_with_the_harness_even_if_a_stray_copy_of_the_channel_lives() -> None:
     code = """
 import os, sys, time
-from repotrial.sandbox._levels._launcher import Launcher
+from repotrial.isolation._levels._launcher import Launcher
 launcher = Launcher()
 stray = os.fork()
 if not stray:

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.sandbox._model import ResourceLimits
-from repotrial.sandbox._resources._limits import (
+from repotrial.isolation import ResourceLimits, remove_tree
+from repotrial.isolation._resources._limits import (
     DiskMeasureError,
     DiskWatch,
     build_process_limits,
     measure_tree,
 )
-from repotrial.sandbox._resources._remove_tree import remove_tree
 
 MEGABYTE = 1024**2
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.sandbox._levels._helper import HelperLostError, NamespaceHelper, open_default_helper
-from repotrial.sandbox._levels._listener import open_listener
-from repotrial.sandbox._levels._stages import SandboxEntryError, mask, set_read_only, unmask
+from repotrial.isolation import SandboxEntryError, open_listener
+from repotrial.isolation._levels._helper import HelperLostError, NamespaceHelper, open_default_helper
+from repotrial.isolation._levels._stages import mask, set_read_only, unmask
 from support.bubblewrap import Puppet, make_directory, open_puppet, require_bubblewrap
 from support.waiting import PATIENCE_SECONDS, wait_until
 
@@ -133,7 +133,7 @@ def test_the_helper_leaves_nothing_behind() -> None:
 
 def test_the_helper_ends_with_a_harness_that_is_killed() -> None:
     code = (
-        "import os, sys\nfrom repotrial.sandbox._levels._helper import open_default_helper\n"
+        "import os, sys\nfrom repotrial.isolation._levels._helper import open_default_helper\n"
         "print(open_default_helper()._process.pid, flush=True)\nos.kill(os.getpid(), 9)"
     )
     done = subprocess.run(

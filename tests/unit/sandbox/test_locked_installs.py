@@ -16,15 +16,9 @@ from pathlib import Path
 import pytest
 
 from repotrial.contract import PythonEnvironment
-from repotrial.sandbox import (
-    HostTool,
-    IndexSettings,
-    PackageLockError,
-    PypiPrograms,
-    Store,
-    open_program_tree,
-    open_python_environment,
-)
+from repotrial.environment import HostTool, PackageLockError, PypiPrograms, Store, open_program_tree
+from repotrial.environment._packages import IndexSettings
+from repotrial.environment._python_env import open_python_environment
 from support.accounts import public_directory
 from support.interpreters import CLAIMED, ROOT, require_interpreter
 from support.packages import write_wheel

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repotrial.sandbox._launch_server._boot import build_boot_argv
-from repotrial.sandbox._launch_server._messages import receive_order, render_answer, send_answer
-from repotrial.sandbox._levels._orders import receive_answer, send_order
+from repotrial.isolation._launch_server._boot import build_boot_argv
+from repotrial.isolation._launch_server._messages import receive_order, render_answer, send_answer
+from repotrial.isolation._levels._orders import receive_answer, send_order
 
 Pair = tuple[socket.socket, socket.socket]
 
@@ -102,5 +102,5 @@ def test_the_launch_server_carries_no_module_that_is_large() -> None:
     argv[argv.index("-c") + 1] = argv[argv.index("-c") + 1].replace(".main(sys.argv[3:])", "")
     loaded = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.split()
     large = {"collections", "contextlib", "enum", "functools", "json", "re", "signal", "socket", "typing"}
-    assert "repotrial.sandbox._launch_server._enter" in loaded
+    assert "repotrial.isolation._launch_server._enter" in loaded
     assert not large.intersection(loaded)

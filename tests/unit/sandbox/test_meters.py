@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from repotrial.sandbox._launch_server._processes import ProcessRow, ProcessTable
-from repotrial.sandbox._model import ResourceLimits
-from repotrial.sandbox._resources._meters import Meter
+from repotrial.isolation import ResourceLimits
+from repotrial.isolation._launch_server._processes import ProcessRow, ProcessTable
+from repotrial.isolation._resources._meters import Meter
 
 SECOND = 1_000_000
 

@@ -3,8 +3,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from repotrial._core.words import Level
 from repotrial.contract import Environment, ImageReference, Limits, Policy
-from repotrial.sandbox import Capabilities, Level, check_requirements
+from repotrial.environment._installation._needs import check_requirements
+from repotrial.isolation import Capabilities
 
 STRONG = Capabilities(
     level=Level.L3,

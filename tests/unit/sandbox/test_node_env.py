@@ -11,22 +11,22 @@ from typing import Any
 import pytest
 
 from repotrial.contract import Environment, NodeEnvironment
-from repotrial.sandbox import (
+from repotrial.environment import (
     HostTool,
-    IndexSettings,
-    NodePackages,
-    NodeScriptsError,
-    PackageHashMismatchError,
     PackageHashMissingError,
-    PackageIndexError,
     PackageLockError,
-    PackagePlatformError,
     Store,
-    StoreTamperedError,
+    execute_program,
     observe_host,
-    open_node_environment,
 )
-from repotrial.sandbox._environment._process import execute_program
+from repotrial.environment._node_env import NodePackages, NodeScriptsError, open_node_environment
+from repotrial.environment._packages import (
+    IndexSettings,
+    PackageHashMismatchError,
+    PackageIndexError,
+    PackagePlatformError,
+)
+from repotrial.environment._store import StoreTamperedError
 from support.accounts import account, public_directory
 from support.packages import build_node_package, serve
 

@@ -7,10 +7,18 @@ import pytest
 
 from repotrial._core.words import OFFERED_LEVELS, RETIRED_LEVELS, Level
 from repotrial.contract import Environment
-from repotrial.sandbox import LevelMissingError, OverlayMount, SandboxSpec, execute_probe, open_sandbox
-from repotrial.sandbox._levels._back_end import EVERY_LAYER, Missing
-from repotrial.sandbox._levels._back_ends.container import find_engine, open_container
-from repotrial.sandbox._open import LevelRetiredError, find_back_end
+from repotrial.isolation import (
+    LevelMissingError,
+    Missing,
+    OverlayMount,
+    SandboxSpec,
+    find_back_end,
+    open_sandbox,
+)
+from repotrial.isolation._levels._back_end import EVERY_LAYER
+from repotrial.isolation._levels._back_ends.container import find_engine, open_container
+from repotrial.isolation._open import LevelRetiredError
+from repotrial.machine import execute_probe
 from support.harness import require_sandboxes
 
 

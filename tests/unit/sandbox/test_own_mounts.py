@@ -12,10 +12,10 @@ import pytest
 
 import repotrial
 from repotrial._core.words import Level
-from repotrial.sandbox._levels._back_ends.bubblewrap import find_engine
-from repotrial.sandbox._levels._launcher import Launcher
-from repotrial.sandbox._levels._session import BubblewrapSandbox, Engine
-from repotrial.sandbox._model import CommandSpec, SandboxSpec
+from repotrial.isolation import BubblewrapSandbox, CommandSpec, SandboxSpec
+from repotrial.isolation._levels._back_ends.bubblewrap import find_engine
+from repotrial.isolation._levels._launcher import Launcher
+from repotrial.isolation._levels._session import Engine
 from support.accounts import public_directory
 from support.harness import (
     HARNESSES,
@@ -185,7 +185,7 @@ def test_numbers_of_namespaces_that_were_left_are_not_held_against_a_later_one()
     code = (
         "import os, sys\n"
         f"sys.path.insert(0, {str(SOURCES)!r})\n"
-        "from repotrial.sandbox._launch_server import _confine\n"
+        "from repotrial.isolation._launch_server import _confine\n"
         "before = dict(_confine.find_own_namespaces())\n"
         "_confine.make_private_mounts('/sys')\n"
         "after = _confine.find_own_namespaces()\n"

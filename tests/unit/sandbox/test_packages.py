@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.sandbox import PackageBuildError, PackageIndexError, load_index_settings
-from repotrial.sandbox._environment._packages import Symptom, verify_built
-from repotrial.sandbox._environment._process import FinishedProgram
+from repotrial.environment import load_index_settings
+from repotrial.environment._packages import PackageBuildError, PackageIndexError, Symptom, verify_built
+from repotrial.environment._process import FinishedProgram
 
 
 def test_pip_configuration_is_read_as_pip_reads_it(tmp_path: Path) -> None:

@@ -3,10 +3,9 @@ from __future__ import annotations
 import pytest
 
 from repotrial._core.words import OFFERED_LEVELS, Level
-from repotrial.sandbox._levels._back_ends.bubblewrap import _find_obstacle, find_engine
-from repotrial.sandbox._levels._session import Engine
-from repotrial.sandbox._model import Capabilities
-from repotrial.sandbox._open import probe_machine
+from repotrial.isolation import Capabilities, probe_machine
+from repotrial.isolation._levels._back_ends.bubblewrap import _find_obstacle, find_engine
+from repotrial.isolation._levels._session import Engine
 from support.harness import HARNESSES, require_sandboxes, start_harness
 
 

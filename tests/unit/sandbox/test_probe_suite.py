@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from repotrial.sandbox import AttemptResult, Level, ProbeReport
-from repotrial.sandbox._levels._back_end import EVERY_LAYER, Layer
-from repotrial.sandbox._probe_suite._attempts import ATTEMPTS
-from repotrial.sandbox._probe_suite._model import Attempt, Evidence, Verdict
-from repotrial.sandbox._probe_suite._run import _judge
+from repotrial._core.words import Level
+from repotrial.isolation import Layer
+from repotrial.isolation._levels._back_end import EVERY_LAYER
+from repotrial.machine import ProbeReport
+from repotrial.machine._probe_suite._attempts import ATTEMPTS
+from repotrial.machine._probe_suite._model import Attempt, AttemptResult, Evidence, Verdict
+from repotrial.machine._probe_suite._run import _judge
 
 
 def judge(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.sandbox import ProgramOutputError, ProgramStartError, ProgramTimeoutError
-from repotrial.sandbox._environment._process import execute_program
+from repotrial.environment import execute_program
+from repotrial.environment._process import ProgramOutputError, ProgramStartError, ProgramTimeoutError
 from support.accounts import account, is_root
 from support.waiting import wait_until
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.sandbox._launch_server._processes import (
+from repotrial.isolation._launch_server._processes import (
     ProcessRow,
     ProcessTable,
     find_descendants,

@@ -16,29 +16,29 @@ from pathlib import Path
 import pytest
 
 from repotrial.contract import Environment, PythonEnvironment
-from repotrial.sandbox import (
-    PYTHON_TARGET,
+from repotrial.environment import (
     HostTool,
-    IndexSettings,
     Kind,
-    PackageBuilderMissingError,
-    PackageBuildError,
-    PackageHashMismatchError,
     PackageHashMissingError,
-    PackageIndexError,
     PackageLockError,
-    PackagePlatformError,
     PypiPrograms,
-    PythonPackages,
     Store,
-    StoreTamperedError,
+    execute_program,
     list_store,
     observe_host,
     open_program_tree,
-    open_python_environment,
     prune_store,
 )
-from repotrial.sandbox._environment._process import execute_program
+from repotrial.environment._packages import (
+    IndexSettings,
+    PackageBuilderMissingError,
+    PackageBuildError,
+    PackageHashMismatchError,
+    PackageIndexError,
+    PackagePlatformError,
+)
+from repotrial.environment._python_env import PYTHON_TARGET, PythonPackages, open_python_environment
+from repotrial.environment._store import StoreTamperedError
 from support.accounts import account, public_directory
 from support.packages import write_wheel
 
@@ -300,7 +300,7 @@ def test_start_up_code_of_a_package_does_not_run_while_it_is_built(bench: Bench)
 
 def test_file_with_the_path_of_its_build_is_refused(bench: Bench) -> None:
     """Nothing that an installer writes today; a new one might."""
-    from repotrial.sandbox._environment._python_env import _verify_relocated
+    from repotrial.environment._python_env import _verify_relocated
 
     tree = bench.root / "making" / "tree"
     tree.mkdir(parents=True)

@@ -4,8 +4,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from repotrial.sandbox._label import build_label
-from repotrial.sandbox._resources._reaper import reap_leftovers
+from repotrial.isolation import build_label
+from repotrial.isolation._resources._reaper import reap_leftovers
 from support.waiting import PATIENCE_SECONDS, wait_until
 
 

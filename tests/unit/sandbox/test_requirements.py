@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repotrial._core.errors import RepoTrialError
-from repotrial.sandbox import PackageHashMissingError, PackageLockError
-from repotrial.sandbox._environment._requirements import parse_requirements, render_requirements
+from repotrial.environment import PackageHashMissingError, PackageLockError, parse_requirements
+from repotrial.environment._requirements import render_requirements
 
 HASH = "--hash=sha256:" + "0" * 64
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples/contracts/textkit-wide-chars/requirements.lock"

@@ -11,14 +11,19 @@ from pathlib import Path
 import pytest
 
 from repotrial._core.words import Level
-from repotrial.sandbox._identity import find_identity
-from repotrial.sandbox._launch_server._processes import ProcessTable
-from repotrial.sandbox._levels._session import BubblewrapSandbox
-from repotrial.sandbox._model import CommandSpec, ResourceLimits, SandboxSpec
-from repotrial.sandbox._open import open_sandbox
-from repotrial.sandbox._resources._limits import measure_tree
-from repotrial.sandbox._resources._meters import Meter
-from repotrial.sandbox._resources._sampler import ResourceSample, Sampler
+from repotrial.isolation import (
+    BubblewrapSandbox,
+    CommandSpec,
+    ResourceLimits,
+    ResourceSample,
+    Sampler,
+    SandboxSpec,
+    find_identity,
+    open_sandbox,
+)
+from repotrial.isolation._launch_server._processes import ProcessTable
+from repotrial.isolation._resources._limits import measure_tree
+from repotrial.isolation._resources._meters import Meter
 from support.accounts import public_directory
 from support.harness import VARIABLES, require_sandboxes
 from support.waiting import wait_until

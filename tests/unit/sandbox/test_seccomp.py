@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repotrial.sandbox._calls._seccomp import SyscallGrantError, SyscallPolicy, build_filter, verify_grants
-from repotrial.sandbox._launch_server._syscalls import GRANTABLE, OBSOLETE, PROHIBITED, Machine, build_numbers
+from repotrial.isolation import SyscallGrantError, build_numbers, verify_grants
+from repotrial.isolation._calls._seccomp import SyscallPolicy, build_filter
+from repotrial.isolation._launch_server._syscalls import GRANTABLE, OBSOLETE, PROHIBITED, Machine
 from support.bpf import ALLOW, KILL, NOTIFY, Filter
 
 ARCHITECTURES: Final[dict[Machine, int]] = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}

@@ -12,15 +12,20 @@ import msgspec
 import pytest
 
 from repotrial._core.words import Level
-from repotrial.sandbox._identity import find_identity
-from repotrial.sandbox._launch_server._idle import build_idle_program
-from repotrial.sandbox._launch_server._syscalls import find_machine
-from repotrial.sandbox._levels._back_ends.bubblewrap import find_engine
-from repotrial.sandbox._levels._launcher import open_default_launcher
-from repotrial.sandbox._levels._session import BubblewrapSandbox, Engine
-from repotrial.sandbox._model import CommandSpec, DirectoryRoot, SandboxSpec
-from repotrial.sandbox._open import open_sandbox
-from repotrial.sandbox._resources._remove_tree import remove_tree
+from repotrial.isolation import (
+    BubblewrapSandbox,
+    CommandSpec,
+    DirectoryRoot,
+    SandboxSpec,
+    find_identity,
+    find_machine,
+    open_sandbox,
+    remove_tree,
+)
+from repotrial.isolation._launch_server._idle import build_idle_program
+from repotrial.isolation._levels._back_ends.bubblewrap import find_engine
+from repotrial.isolation._levels._launcher import open_default_launcher
+from repotrial.isolation._levels._session import Engine
 from repotrial.trace import Exited, NotStarted
 from support.accounts import public_directory
 from support.harness import (

@@ -20,29 +20,23 @@ from repotrial.contract import (
     SetupStep,
     load_contract,
 )
-from repotrial.run import ProxiedSetup
-from repotrial.run._gateway._proxy import Attempt
-from repotrial.run._gateway._setup import _convert
-from repotrial.sandbox import (
-    BaseCache,
-    ContractChangedError,
-    FloodRecord,
-    NetworkRecord,
-    ScratchPlace,
+from repotrial.environment import ScratchPlace, SetupNetworkError, StepNetwork
+from repotrial.environment._installation._mounts import build_outputs
+from repotrial.environment._installation._place import ContractChangedError
+from repotrial.environment._installation._setup import ContractSetup
+from repotrial.environment._installation._setup_network import (
     ServedNetwork,
-    SetupAttempt,
-    SetupAttempts,
+    SetupAccess,
     SetupNetwork,
-    SetupNetworkError,
-    SetupPlace,
-    SetupRecordUnreadableError,
-    StepNetwork,
-    find_identity,
+    find_setup_access,
 )
-from repotrial.sandbox._installation._mounts import build_outputs
-from repotrial.sandbox._installation._setup import ContractSetup
-from repotrial.sandbox._installation._setup_network import SetupAccess, find_setup_access
+from repotrial.gateway import Attempt
+from repotrial.isolation import FloodRecord, NetworkRecord, find_identity
+from repotrial.run import ProxiedSetup
+from repotrial.run._setup_proxy import _convert
 from repotrial.trace import SecretRedactor
+from repotrial.workspace import BaseCache, SetupAttempt, SetupAttempts, SetupPlace
+from repotrial.workspace._setup_record import SetupRecordUnreadableError
 from support.contracts import write_contract
 from support.proxies import fetch
 from support.workspaces import OWNER, build_request, scratch

@@ -13,23 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repotrial._core.digest import Digest, digest_bytes
-from repotrial.sandbox import (
-    BrokenEntry,
-    Kind,
-    Store,
-    StoreBusyError,
-    StoreTamperedError,
-    StoreUnusableError,
-    list_store,
-    prune_store,
-)
-from repotrial.sandbox._environment._store import Facts
-from repotrial.sandbox._environment._tree import (
-    UnexpectedEntryError,
-    remove_tree,
-    summarize_tree,
-    take_fingerprint,
-)
+from repotrial.environment import BrokenEntry, Kind, Store, list_store, prune_store
+from repotrial.environment._store import Facts, StoreBusyError, StoreTamperedError, StoreUnusableError
+from repotrial.environment._tree import UnexpectedEntryError, remove_tree, summarize_tree, take_fingerprint
 
 KEY = digest_bytes(b"key")
 CONTEXT = multiprocessing.get_context("fork")

@@ -6,9 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.sandbox._calls._records import ExecRecord, FloodRecord, ProhibitedRecord, SyscallRecord
-from repotrial.sandbox._calls._supervisor import SupervisorPolicy
-from repotrial.sandbox._launch_server._syscalls import build_numbers, find_machine
+from repotrial.isolation import (
+    ExecRecord,
+    FloodRecord,
+    ProhibitedRecord,
+    SyscallRecord,
+    build_numbers,
+    find_machine,
+)
+from repotrial.isolation._calls._supervisor import SupervisorPolicy
 from support.bubblewrap import Puppet, make_directory, open_puppet, require_bubblewrap
 from support.waiting import wait_until
 

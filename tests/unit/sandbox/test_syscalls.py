@@ -6,15 +6,8 @@ from typing import get_args
 
 import pytest
 
-from repotrial.sandbox._launch_server._syscalls import (
-    GRANTABLE,
-    OBSOLETE,
-    PROHIBITED,
-    CallClass,
-    Machine,
-    build_numbers,
-    find_machine,
-)
+from repotrial.isolation import build_numbers, find_machine
+from repotrial.isolation._launch_server._syscalls import GRANTABLE, OBSOLETE, PROHIBITED, CallClass, Machine
 
 MACHINES: tuple[Machine, ...] = get_args(Machine)
 HEADERS: dict[Machine, tuple[str, ...]] = {

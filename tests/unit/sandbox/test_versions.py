@@ -6,16 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repotrial.sandbox._environment._versions import meets, parse_version
-from repotrial.trace import (
-    DeclaredHost,
-    DeclaredIdentity,
-    DirectoryIdentity,
-    HostEnvironment,
-    ObservedHost,
-    ObservedIdentity,
-    check_binding,
-)
+from repotrial.environment._versions import meets, parse_version
+from repotrial.trace import DirectoryIdentity, HostEnvironment, ObservedHost
+from repotrial.trace._binding import DeclaredHost, DeclaredIdentity, ObservedIdentity, check_binding
 
 _PARTS = st.lists(st.integers(0, 30), min_size=1, max_size=4)
 _VERSIONS = _PARTS.map(lambda parts: ".".join(map(str, parts)))

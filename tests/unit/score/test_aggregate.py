@@ -10,16 +10,16 @@ import pytest
 
 from repotrial._core.absence import NotComputable
 from repotrial.score import (
-    MixedVersionsError,
     RunReport,
     ScoreCard,
     build_aggregate,
     build_run_report,
     build_score_card,
     load_evidence,
-    render_document,
-    write_score,
 )
+from repotrial.score._aggregate import MixedVersionsError
+from repotrial.score._document import render_document
+from repotrial.score._write import write_score
 from repotrial.trace import Intervention, OnAlert, Throttle
 from support.score_runs import BUILD, CRASHED, FAILED, HUNG, UNIT, ScoreRun, build_contract, write_run
 

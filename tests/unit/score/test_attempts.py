@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.run import AgentNotStartedError, ModelUnreachableError, RunStoppedError
+from repotrial.run import RunStoppedError
+from repotrial.run._faults import AgentNotStartedError, ModelUnreachableError
 from repotrial.score import find_repeated, judge_run
 from support.score_runs import ScoreRun, write_run
 

@@ -10,7 +10,6 @@ import pytest
 from repotrial._core.absence import NotComputable
 from repotrial.score import (
     AgentEffort,
-    EffortTotal,
     RunDirectoryMissingError,
     ScoreCard,
     build_effort,
@@ -19,6 +18,7 @@ from repotrial.score import (
     find_run_directories,
     load_evidence,
 )
+from repotrial.score._effort import EffortTotal
 from repotrial.trace import Signal
 from support.score_runs import FAILED, PASSED, ScoreRun
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from repotrial.contract import Overlay, Policy, Violations
+from repotrial.contract import Overlay, Policy
+from repotrial.contract._policy import Violations
 from repotrial.score import Graded, Scorable, ScoreCard, build_score_card, load_evidence
 from repotrial.trace import CheckOutcome
 from support.score_runs import (

@@ -10,17 +10,12 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repotrial.contract import ChangeEnvelope, DimensionWeights, InterfaceWeights, Policy, Scoring
-from repotrial.score import (
-    GeneralScore,
-    Graded,
-    ScoreCard,
-    build_score_card,
-    load_artifact,
-    load_evidence,
-    load_weights,
-)
+from repotrial.contract import ChangeEnvelope, DimensionWeights, Policy, Scoring
+from repotrial.contract._scoring import InterfaceWeights
+from repotrial.score import Graded, ScoreCard, build_score_card, load_evidence
+from repotrial.score._card import GeneralScore
 from repotrial.score._graded import _find_extreme, render_share
+from repotrial.score._taxonomy import load_artifact, load_weights
 from support.score_runs import FAILED, HUNG, UNIT, ScoreRun, build_contract, write_run
 
 STYLE = msgspec.structs.replace(UNIT, id="style", is_mandatory=False)

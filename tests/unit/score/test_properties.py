@@ -22,8 +22,8 @@ from repotrial.score import (
     build_score_card,
     load_evidence,
     load_taxonomy,
-    render_document,
 )
+from repotrial.score._document import render_document
 from repotrial.score._evidence import Execution
 from repotrial.trace import CheckOutcome, Errored, Failed, Passed
 from support.score_runs import CRASHED, FAILED, HUNG, PASSED, SAFETY, UNIT, ScoreRun, build_contract

@@ -8,13 +8,11 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from repotrial.score import (
-    build_aggregate,
-    build_score_schemas,
-    load_artifact,
-    render_document,
-    write_score,
-)
+from repotrial.score import build_aggregate
+from repotrial.score._document import render_document
+from repotrial.score._schema import build_score_schemas
+from repotrial.score._taxonomy import load_artifact
+from repotrial.score._write import write_score
 from support.score_runs import FAILED, HUNG, write_run
 
 

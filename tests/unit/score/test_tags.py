@@ -9,18 +9,10 @@ import msgspec
 import pytest
 
 from repotrial._core.absence import Unknown
-from repotrial.contract import DependencyPolicy, Policy, Violations
-from repotrial.score import (
-    EventPointer,
-    FailureTag,
-    Scorable,
-    ScoreCard,
-    TagRefusedError,
-    build_score_card,
-    build_tag,
-    load_evidence,
-    load_taxonomy,
-)
+from repotrial.contract import DependencyPolicy, Policy
+from repotrial.contract._policy import Violations
+from repotrial.score import EventPointer, Scorable, ScoreCard, build_score_card, load_evidence, load_taxonomy
+from repotrial.score._taxonomy import FailureTag, TagRefusedError, build_tag
 from repotrial.trace import LogPointer, Response, Signal
 from support.score_runs import (
     BUILD,

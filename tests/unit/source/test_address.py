@@ -11,15 +11,13 @@ from hypothesis import strategies as st
 
 from repotrial._core.errors import ContractError
 from repotrial.contract import TRANSPORTS
-from repotrial.source import (
+from repotrial.source._address import (
     CredentialsInSourceError,
+    LocalAddress,
     ProtocolRefusedError,
+    RemoteAddress,
     SourceOutsideError,
     SourceRefusedError,
-)
-from repotrial.source._address import (
-    LocalAddress,
-    RemoteAddress,
     join_address,
     parse_address,
     render_address,

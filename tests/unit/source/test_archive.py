@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from repotrial.contract import ArchiveRepository
-from repotrial.source import ArchiveUnreadableError, materialize_snapshot, resolve_snapshot
+from repotrial.source import materialize_snapshot, resolve_snapshot
+from repotrial.source._archive import ArchiveUnreadableError
 from support.repositories import make_tar, make_zip
 
 

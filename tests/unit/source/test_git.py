@@ -8,17 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.source import (
+from repotrial.source import SourceOptions
+from repotrial.source._git import (
     GitCommandError,
     GitMissingError,
     GitOutputError,
     GitTimeoutError,
     GitTooOldError,
-    SourceOptions,
     execute_git,
     find_git,
+    open_git,
+    parse_git_version,
 )
-from repotrial.source._git import open_git, parse_git_version
 
 
 @pytest.fixture

@@ -13,14 +13,12 @@ from repotrial.source import (
     ChangedFile,
     ChangeStatus,
     CommitNotFoundError,
-    CommitNotPinnedError,
-    MissingObjectError,
-    RevisionRefusedError,
-    build_patch,
     materialize_snapshot,
-    read_commit,
     resolve_commit,
 )
+from repotrial.source._history import RevisionRefusedError, build_patch, read_commit
+from repotrial.source._objects import MissingObjectError
+from repotrial.source._store import CommitNotPinnedError
 from support.repositories import AUTHOR_SECONDS, RepositoryMaker, run_git
 
 

@@ -20,14 +20,14 @@ import pytest
 from repotrial.contract import GitRepository
 from repotrial.source import (
     CommitNotFoundError,
-    FetchFailedError,
-    ProtocolRefusedError,
     SourceOptions,
-    SubmoduleError,
     materialize_snapshot,
     open_history,
     resolve_snapshot,
 )
+from repotrial.source._address import ProtocolRefusedError
+from repotrial.source._gittree import SubmoduleError
+from repotrial.source._store import FetchFailedError
 from support.repositories import RepositoryMaker, run_git
 
 

@@ -17,27 +17,21 @@ from repotrial.contract import ArchiveRepository, DirectoryRepository, GitReposi
 from repotrial.source import (
     ArchiveDigestError,
     ArchiveSnapshot,
-    BundleUnreadableError,
     CommitNotFoundError,
-    CommitNotPinnedError,
-    CorruptObjectError,
     DirectorySnapshot,
     GitSnapshot,
-    MissingObjectError,
-    NotARepositoryError,
-    ObjectFormatError,
-    RepositoryRefusedError,
-    ScratchUnavailableError,
     Snapshot,
-    SnapshotWriteError,
-    SourceMissingError,
     SourceOptions,
-    SubmoduleError,
-    TargetNotEmptyError,
     compute_tree_digest,
     materialize_snapshot,
     resolve_snapshot,
 )
+from repotrial.source._directory import SnapshotWriteError, TargetNotEmptyError
+from repotrial.source._gittree import SubmoduleError
+from repotrial.source._local import NotARepositoryError, ObjectFormatError, RepositoryRefusedError
+from repotrial.source._objects import CorruptObjectError, MissingObjectError
+from repotrial.source._snapshot import SourceMissingError
+from repotrial.source._store import BundleUnreadableError, CommitNotPinnedError, ScratchUnavailableError
 from support.repositories import RepositoryMaker, make_tar, run_git, write_files
 
 FILES: dict[str | bytes, str | bytes] = {

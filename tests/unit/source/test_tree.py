@@ -15,21 +15,26 @@ from hypothesis import strategies as st
 
 from repotrial.contract import GitRepository
 from repotrial.source import (
-    FileMode,
-    TreeConflictError,
-    TreeEntry,
-    TreeUnreadableError,
+    SnapshotLimits,
     UnsafePathError,
-    UnsupportedEntryError,
-    build_tree_digest,
     compute_tree_digest,
     materialize_snapshot,
     resolve_snapshot,
+)
+from repotrial.source._directory import (
+    DiscardingSink,
+    TreeUnreadableError,
+    UnsupportedEntryError,
     summarize_directory,
 )
-from repotrial.source._directory import DiscardingSink
-from repotrial.source._options import SnapshotLimits
-from repotrial.source._tree import Member, collect_tree
+from repotrial.source._tree import (
+    FileMode,
+    Member,
+    TreeConflictError,
+    TreeEntry,
+    build_tree_digest,
+    collect_tree,
+)
 from support.exhaustive import examples
 from support.repositories import RepositoryMaker, run_git, write_files
 

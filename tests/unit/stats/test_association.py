@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
 from repotrial._core.absence import NotComputable
-from repotrial.stats import Association, Interval, Method, PairedValue, estimate_association
+from repotrial.stats import Association, Interval, PairedValue, estimate_association
 from repotrial.stats._association import _rank_weighted
+from repotrial.stats._model import Method
 
 
 def estimate(values: list[PairedValue], *, seed: int = 1, draws: int = 400) -> Association | NotComputable:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from repotrial._core.absence import NotComputable
-from repotrial.stats import Cluster, Estimate, Interval, Method, bootstrap_clustered, estimate_clustered_rate
+from repotrial.stats import Cluster, Estimate, Interval, bootstrap_clustered, estimate_clustered_rate
+from repotrial.stats._model import Method
 from support.outcomes import LEVELS, cluster_lists, clusters_of, draw_chances, shuffle
 
 BootstrapMethod = Literal[Method.BOOTSTRAP_BCA, Method.BOOTSTRAP_PERCENTILE]

@@ -9,17 +9,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from repotrial._core.absence import NotComputable
-from repotrial.stats import (
-    Cluster,
-    Estimate,
-    Interval,
-    McNemarTest,
-    Method,
-    PairedComparison,
-    PermutationTest,
-)
+from repotrial.stats import Cluster, Estimate, Interval, PairedComparison
 from repotrial.stats import compare_paired as _compare_paired
-from repotrial.stats._permutation import compare_sign_flips
+from repotrial.stats._model import Method
+from repotrial.stats._paired import McNemarTest
+from repotrial.stats._permutation import PermutationTest, compare_sign_flips
 from support.outcomes import LEVELS, binary_cluster_lists, cluster_lists, clusters_of, draw_chances, shuffle
 
 SEED = 20260307

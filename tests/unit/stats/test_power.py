@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from repotrial._core.absence import NotComputable
-from repotrial.stats import Contrast, Power, compute_power, find_needed_clusters
+from repotrial.stats._power import Contrast, Power, compute_power, find_needed_clusters
 from support.outcomes import draw_chances
 
 PLANNED = Contrast(rate_a=0.6, rate_b=0.5, runs=3, icc=0.4)

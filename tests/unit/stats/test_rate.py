@@ -11,16 +11,9 @@ from hypothesis import strategies as st
 from scipy import linalg, special, stats
 
 from repotrial._core.absence import NotComputable
-from repotrial.stats import (
-    Cluster,
-    Estimate,
-    Interval,
-    Method,
-    RateBounds,
-    bound_rate,
-    estimate_clustered_rate,
-    estimate_rate,
-)
+from repotrial.stats import Cluster, Estimate, Interval, estimate_clustered_rate
+from repotrial.stats._model import Method
+from repotrial.stats._rate import RateBounds, bound_rate, estimate_rate
 from support.outcomes import LEVELS, binary_cluster_lists, clusters_of, draw_chances, shuffle
 
 

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
 from repotrial._core.absence import NotComputable
-from repotrial.stats import Cluster, Estimate, Interval, Method, Shift, estimate_shift
+from repotrial.stats import Cluster, Estimate, Interval, Shift, estimate_shift
+from repotrial.stats._model import Method
 
 
 def estimate(values: dict[str, tuple[float, ...]], *, draws: int = 500) -> Shift | NotComputable:

@@ -5,22 +5,22 @@ import pytest
 
 from repotrial._core.absence import Unknown
 from repotrial._core.digest import digest_bytes
-from repotrial.trace._binding import (
-    DeclaredHost,
-    DeclaredIdentity,
-    DeclaredImage,
-    Mismatch,
-    ObservedHost,
-    ObservedIdentity,
-    check_binding,
-)
-from repotrial.trace._manifest import (
+from repotrial.trace import (
     ArchiveIdentity,
     GitIdentity,
     HostEnvironment,
     ImageEnvironment,
     Lockfile,
+    ObservedHost,
     Submodule,
+)
+from repotrial.trace._binding import (
+    DeclaredHost,
+    DeclaredIdentity,
+    DeclaredImage,
+    Mismatch,
+    ObservedIdentity,
+    check_binding,
 )
 
 ONE, TWO = digest_bytes(b"1"), digest_bytes(b"2")

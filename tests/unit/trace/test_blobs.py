@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.trace import BlobCorruptError, BlobMissingError, BlobRef, BlobStore
+from repotrial.trace import BlobMissingError, BlobRef, BlobStore
+from repotrial.trace._blobs import BlobCorruptError
 
 
 def test_bytes_come_back(tmp_path: Path) -> None:

@@ -11,22 +11,16 @@ from hypothesis import strategies as st
 
 from repotrial._core.digest import digest_bytes
 from repotrial._core.escaping import escape_bytes, escape_text, unescape_text
-from repotrial.trace import (
-    BinaryBody,
+from repotrial.trace import NO_REDACTION, BinaryBody, BlobRef, BlobStore, Body, Redactor, TextBody, load_body
+from repotrial.trace._body import (
     BlobBody,
-    BlobRef,
-    BlobStore,
-    Body,
     BodyCorruptError,
     BodyOmittedError,
     OmittedBody,
-    Redacted,
-    RedactedSpan,
-    TextBody,
-    load_body,
+    build_body,
+    omit_bodies,
 )
-from repotrial.trace._body import build_body, omit_bodies
-from repotrial.trace._redaction import NO_REDACTION, Redactor
+from repotrial.trace._redaction import Redacted, RedactedSpan
 
 
 class _HideSecret:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.trace import Actor, OperatorDecision, PhaseChanged, RunPaths
+from repotrial.trace import Justification, OperatorDecision, PhaseChanged, RunPaths
 from repotrial.trace._chain import cut_line, genesis_hash, link_hash
-from repotrial.trace._payloads.oversight import Justification
+from repotrial.trace._event import Actor
 from support.traces import RUN_ID, open_writer, write_trace
 
 

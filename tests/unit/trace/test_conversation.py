@@ -11,19 +11,17 @@ from hypothesis import strategies as st
 
 from repotrial.trace import (
     BlobStore,
-    BrokenPrefixError,
     Conversation,
-    DroppedEvent,
-    Message,
     Prompt,
     RawMessage,
-    RepeatedPrefix,
     RunPaths,
     WriterOptions,
     iter_events,
     load_body,
-    load_messages,
 )
+from repotrial.trace._conversation import BrokenPrefixError, load_messages
+from repotrial.trace._payloads.dialogue import Message, RepeatedPrefix
+from repotrial.trace._writer import DroppedEvent
 from support.traces import DIGEST, build_text, open_writer, ref_of, write_trace
 
 

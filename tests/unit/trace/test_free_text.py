@@ -11,22 +11,23 @@ from hypothesis import strategies as st
 
 from repotrial.trace import (
     BlobRef,
+    ByTool,
     Command,
-    PayloadRefusedError,
-    Redacted,
-    RedactedSpan,
+    FileAdded,
     RunPaths,
     SecretRedactor,
+    SymlinkEntry,
     ToolInvocation,
+    UnrecordedContent,
     WorkspaceMutation,
-    check_chain,
     iter_events,
 )
 from repotrial.trace._body import build_body
 from repotrial.trace._free_text import redact_tree
 from repotrial.trace._payloads import PAYLOAD_TYPES
-from repotrial.trace._payloads.actions import ByTool, FileAdded, SymlinkEntry, UnrecordedContent
-from repotrial.trace._validate import build_tree
+from repotrial.trace._redaction import Redacted, RedactedSpan
+from repotrial.trace._validate import PayloadRefusedError, build_tree
+from repotrial.trace._verify_chain import check_chain
 from support.traces import DIGEST, build_invocation, build_text, open_writer, payloads_of, text_of
 
 

@@ -10,16 +10,10 @@ import msgspec
 import pytest
 
 from repotrial.trace import Usage
-from repotrial.trace.importers import (
-    IMPORTERS,
-    ImportedCall,
-    ImportedTranscript,
-    ImportLimits,
-    TranscriptUnreadableError,
-    UnknownTranscriptFormatError,
-    import_transcript,
-    load_transcript,
-)
+from repotrial.transcripts import IMPORTERS, ImportedTranscript, import_transcript, load_transcript
+from repotrial.transcripts._lines import ImportLimits, TranscriptUnreadableError
+from repotrial.transcripts._model import ImportedCall
+from repotrial.transcripts._registry import UnknownTranscriptFormatError
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "transcripts"
 

@@ -8,17 +8,19 @@ import msgspec
 import pytest
 
 from repotrial.trace import Usage
-from repotrial.trace.importers import (
+from repotrial.transcripts import (
+    GatewayCall,
+    ImportedTranscript,
+    compare_with_gateway,
+    digest_arguments,
+    load_transcript,
+)
+from repotrial.transcripts._compare import (
     CallDiffers,
     CallNotInTranscript,
     CallNotOnWire,
     CostDiffers,
-    GatewayCall,
-    ImportedTranscript,
     TokensDiffer,
-    compare_with_gateway,
-    digest_arguments,
-    load_transcript,
 )
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "transcripts"

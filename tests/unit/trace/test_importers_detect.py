@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.trace.importers import HEAD_BYTES, IMPORTERS, detect_format
+from repotrial.transcripts import IMPORTERS
+from repotrial.transcripts._detect import HEAD_BYTES, detect_format
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "transcripts"
 FILES = {

@@ -8,13 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.trace.importers import (
-    HEAD_BYTES,
-    ImportedTranscript,
-    detect_format,
-    import_transcript,
-    load_transcript,
-)
+from repotrial.transcripts import ImportedTranscript, import_transcript, load_transcript
+from repotrial.transcripts._detect import HEAD_BYTES, detect_format
 from support.retrieval_cases import list_cases
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data"

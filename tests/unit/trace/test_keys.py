@@ -16,14 +16,8 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
-from repotrial.trace._keys import (
-    BadKeyError,
-    BadPublicKeyError,
-    KeyNotWritableError,
-    load_or_create_key,
-    load_public_key,
-    parse_public_key,
-)
+from repotrial.trace import load_or_create_key, load_public_key
+from repotrial.trace._keys import BadKeyError, BadPublicKeyError, KeyNotWritableError, parse_public_key
 from repotrial.trace._private_file import PrivateFileError
 
 

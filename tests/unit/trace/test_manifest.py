@@ -14,28 +14,27 @@ from repotrial._core.absence import Unknown
 from repotrial._core.canonical import canonical_bytes
 from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import EvidenceError
-from repotrial.trace._files import TraceUnreadableError, TraceWriteError
-from repotrial.trace._manifest import (
-    MANIFEST_SCHEMA,
+from repotrial.trace import (
     AgentConfiguration,
     ArchiveIdentity,
     Manifest,
     RunFacts,
+    SecretRedactor,
     Seeds,
-    build_comparability_class,
+    TraceUnreadableError,
     build_manifest,
-    iter_unknown_fields,
+    load_manifest,
+    write_manifest,
 )
+from repotrial.trace._files import TraceWriteError
+from repotrial.trace._manifest import MANIFEST_SCHEMA, build_comparability_class, iter_unknown_fields
 from repotrial.trace._manifest_file import (
     MAX_MANIFEST_BYTES,
     ManifestExistsError,
     ManifestInvalidError,
     ManifestVersionError,
-    load_manifest,
     parse_manifest,
-    write_manifest,
 )
-from repotrial.trace._redaction import SecretRedactor
 from support.run_directories import build_example_manifest, build_facts
 from support.traces import full_disk
 

@@ -13,9 +13,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repotrial.trace import DroppablePayload, Payload, build_test_ids, iter_payload_types
 from repotrial.trace import _body as body_module
-from repotrial.trace._payloads import PAYLOAD_TYPES, actions, checks, common, dialogue, lifecycle, oversight
+from repotrial.trace import build_test_ids, iter_payload_types
+from repotrial.trace._payloads import (
+    PAYLOAD_TYPES,
+    DroppablePayload,
+    Payload,
+    actions,
+    checks,
+    common,
+    dialogue,
+    lifecycle,
+    oversight,
+)
 
 _MODULES = [body_module, actions, checks, common, dialogue, lifecycle, oversight]
 

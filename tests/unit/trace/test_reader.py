@@ -10,17 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repotrial.trace import (
-    MalformedEventError,
-    RunPaths,
-    TornTailError,
-    TraceLineTooLongError,
-    TraceUnreadableError,
-    UnknownPayload,
-    iter_events,
-)
-from repotrial.trace._files import LineReader
-from repotrial.trace._reader import iter_envelopes
+from repotrial.trace import RunPaths, TraceUnreadableError, iter_events
+from repotrial.trace._event import UnknownPayload
+from repotrial.trace._files import LineReader, TraceLineTooLongError
+from repotrial.trace._reader import MalformedEventError, TornTailError, iter_envelopes
 from support.traces import build_invocation, build_opened, open_writer, write_trace
 
 

@@ -8,13 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from repotrial.trace._redaction import (
-    NO_REDACTION,
-    Redacted,
-    SecretRedactor,
-    UnusableSecretError,
-    check_canary,
-)
+from repotrial.trace import NO_REDACTION, SecretRedactor
+from repotrial.trace._redaction import Redacted, UnusableSecretError, check_canary
 from repotrial.trace._redaction_rules import DEFAULT_RULES
 from repotrial.trace._secrets import build_literal_pattern
 

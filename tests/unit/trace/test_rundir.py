@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repotrial.trace import RunPaths, UnsafeCheckIdError
+from repotrial.trace import RunPaths
+from repotrial.trace._rundir import UnsafeCheckIdError
 
 
 def test_every_path_lies_in_the_run_directory(tmp_path: Path) -> None:

@@ -14,11 +14,18 @@ from hypothesis import strategies as st
 from repotrial._core.canonical import canonical_bytes
 from repotrial._core.digest import digest_file
 from repotrial._core.errors import EvidenceError
-from repotrial.trace._event import TraceHead
-from repotrial.trace._files import TraceUnreadableError, TraceWriteError
-from repotrial.trace._keys import load_or_create_key, parse_public_key
-from repotrial.trace._manifest import build_manifest
-from repotrial.trace._rundir import RunPaths
+from repotrial.trace import (
+    RunPaths,
+    TraceHead,
+    TraceUnreadableError,
+    TrustedSigner,
+    UncheckedSigner,
+    build_manifest,
+    load_or_create_key,
+    seal_run,
+)
+from repotrial.trace._files import TraceWriteError
+from repotrial.trace._keys import parse_public_key
 from repotrial.trace._seal import (
     MAX_SEAL_BYTES,
     SEAL_PREDICATE_TYPE,
@@ -28,9 +35,9 @@ from repotrial.trace._seal import (
     UnsealableError,
     load_seal,
     parse_seal,
-    seal_run,
 )
-from repotrial.trace._seal_check import SealReport, TrustedSigner, UncheckedSigner, UnknownSigner, check_seal
+from repotrial.trace._seal_check import SealReport, check_seal
+from repotrial.trace._statement import UnknownSigner
 from repotrial.trace._verify_chain import check_chain
 from support.run_directories import VERSION_ID, RunBuilder, build_facts, build_run, build_sealed_run
 from support.traces import full_disk

@@ -12,14 +12,31 @@ from hypothesis import strategies as st
 
 from repotrial._core.display import neutralize
 from repotrial._core.errors import EvidenceError
-from repotrial.trace._payloads.actions import BySetup, ModeChanged, ToolInvocation, WorkspaceMutation
-from repotrial.trace._payloads.checks import CheckOutcome, Errored, PatchApplication
-from repotrial.trace._payloads.common import ExitUnknown, NotStarted, Signaled, TimedOut
-from repotrial.trace._payloads.dialogue import Response
-from repotrial.trace._payloads.lifecycle import DroppedOfType, TraceTruncated
-from repotrial.trace._payloads.oversight import MonitorAlert, Refused, Requested, Segment, StageTransition
-from repotrial.trace._rundir import RunPaths
-from repotrial.trace._timeline import Marker, TimelineRow, iter_timeline
+from repotrial.trace import (
+    BySetup,
+    CheckOutcome,
+    Errored,
+    ExitUnknown,
+    Marker,
+    ModeChanged,
+    MonitorAlert,
+    NotStarted,
+    PatchApplication,
+    Refused,
+    Requested,
+    Response,
+    RunPaths,
+    Segment,
+    Signaled,
+    StageTransition,
+    TimedOut,
+    TimelineRow,
+    ToolInvocation,
+    TraceTruncated,
+    WorkspaceMutation,
+    iter_timeline,
+)
+from repotrial.trace._payloads.lifecycle import DroppedOfType
 from support.run_directories import RunBuilder, append_unknown_event, build_run
 from support.score_runs import FAILED, PASSED, UNIT, ScoreRun
 

@@ -13,10 +13,9 @@ import rfc8785
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repotrial.trace import PayloadRefusedError, PhaseChanged
+from repotrial.trace import EventPayload, PhaseChanged
 from repotrial.trace._payloads import PAYLOAD_TYPES
-from repotrial.trace._payloads.common import EventPayload
-from repotrial.trace._validate import build_tree
+from repotrial.trace._validate import PayloadRefusedError, build_tree
 from support.exhaustive import examples
 from support.traces import DIGEST, build_invocation, build_opened, payloads_of
 

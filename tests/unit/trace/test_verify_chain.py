@@ -9,20 +9,18 @@ import msgspec
 import orjson
 import pytest
 
-from repotrial.trace import (
+from repotrial.trace import RunPaths, TraceHead
+from repotrial.trace._chain_report import (
     BadEvent,
     ChainReport,
     Intact,
-    RunPaths,
     Tampered,
-    TraceHead,
     Truncated,
+    UnknownTypeCount,
     UnknownVersion,
     Unverifiable,
-    check_chain,
 )
-from repotrial.trace._chain_report import UnknownTypeCount
-from repotrial.trace._verify_chain import check_stream
+from repotrial.trace._verify_chain import check_chain, check_stream
 from support.traces import RUN_ID, bodies_of, build_opened, chain_bodies, write_trace
 
 

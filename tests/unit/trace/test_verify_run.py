@@ -8,28 +8,30 @@ import pytest
 
 from repotrial._core.absence import Unknown
 from repotrial._core.digest import digest_bytes
-from repotrial.trace._keys import load_or_create_key
-from repotrial.trace._manifest import (
+from repotrial.trace import (
+    AspectVerdict,
     CheckEntryPoint,
+    CouldNotBeChecked,
     DependencySpecification,
+    DoesNotHold,
     EntryPoints,
     Harness,
-    RunFacts,
-    build_manifest,
-)
-from repotrial.trace._payloads.lifecycle import Termination, TraceTruncated
-from repotrial.trace._payloads.oversight import Intervention, OnAlert, OnDecision, Pause
-from repotrial.trace._rundir import RunPaths
-from repotrial.trace._seal import seal_run
-from repotrial.trace._seal_check import NoSeal
-from repotrial.trace._verify_run import (
-    AspectVerdict,
-    CouldNotBeChecked,
-    DoesNotHold,
     Holds,
+    Intervention,
+    OnAlert,
+    OnDecision,
+    Pause,
+    RunFacts,
+    RunPaths,
     RunVerification,
+    Termination,
+    TraceTruncated,
+    build_manifest,
     check_run,
+    load_or_create_key,
+    seal_run,
 )
+from repotrial.trace._seal_check import NoSeal
 from support.run_directories import (
     RunBuilder,
     append_unknown_event,

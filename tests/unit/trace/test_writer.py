@@ -10,32 +10,27 @@ import pytest
 
 from repotrial.trace import (
     AcceptanceExecution,
-    BlobBody,
     BlobStore,
-    DroppedEvent,
     Event,
-    EventTooLargeError,
-    Intact,
-    OmittedBody,
-    PayloadRefusedError,
     PhaseChanged,
     RunPaths,
     SecretRedactor,
     TextBody,
     ToolInvocation,
-    TraceClosedError,
-    TraceExistsError,
-    TraceLockedError,
     TraceTruncated,
-    TraceWriteError,
     TraceWriter,
-    Truncated,
     WriterOptions,
-    WriterOptionsError,
-    check_chain,
     iter_events,
     load_body,
 )
+from repotrial.trace._body import BlobBody, OmittedBody
+from repotrial.trace._chain_report import Intact, Truncated
+from repotrial.trace._files import TraceWriteError
+from repotrial.trace._trace_file import TraceExistsError, TraceLockedError
+from repotrial.trace._validate import PayloadRefusedError
+from repotrial.trace._verify_chain import check_chain
+from repotrial.trace._writer import DroppedEvent, EventTooLargeError, TraceClosedError
+from repotrial.trace._writer_options import WriterOptionsError
 from support.traces import (
     RUN_ID,
     SteppingClock,

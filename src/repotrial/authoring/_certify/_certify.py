@@ -12,7 +12,9 @@ from typing import Final
 from repotrial import __version__
 from repotrial._core.clock import SystemClock
 from repotrial._core.errors import ContractError
-from repotrial.authoring._certify._cheats import Cheat, NotApplicable, build_cheats, read_scene
+from repotrial.authoring._certify._cheats import build_cheats
+from repotrial.authoring._certify._cheats._model import Cheat, NotApplicable
+from repotrial.authoring._certify._cheats._scene import read_scene
 from repotrial.authoring._certify._items import (
     build_item,
     describe_setup,
@@ -46,12 +48,11 @@ from repotrial.authoring._certify._trials import (
     reorder_checks,
 )
 from repotrial.contract import LoadedContract, check_lock
+from repotrial.environment import Installation, InstallationSettings, open_installation
 from repotrial.fleet import FleetSettings
 from repotrial.run import NoopAgent, PatchAgent, ReferenceAgent, Stopper
-from repotrial.sandbox import Installation, InstallationSettings, check_sealed, open_installation
 from repotrial.trace import SigningKey
-
-__all__ = ["CertificationSettings", "NotCertifiableError", "certify_contract"]
+from repotrial.workspace import check_sealed
 
 _QUICK: Final = frozenset(
     {

@@ -29,21 +29,6 @@ from repotrial.trace import (
     sign_statement,
 )
 
-__all__ = [
-    "CertificateInvalidError",
-    "CertificateMissing",
-    "CertificateRefused",
-    "CertificateStale",
-    "CertificateState",
-    "CertificateUntrusted",
-    "CertificateValid",
-    "CertificateVersionError",
-    "build_certificate_schema",
-    "check_certificate",
-    "load_certificate",
-    "write_certificate",
-]
-
 _MOST_BYTES: Final = 16 * 2**20
 
 

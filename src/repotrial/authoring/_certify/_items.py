@@ -8,22 +8,8 @@ from repotrial.authoring._certify._model import CertificateItem, CheatTrial
 from repotrial.authoring._certify._stability import find_unstable_checks
 from repotrial.authoring._certify._trials import TrialResult
 from repotrial.contract import Check, Inventory, LoadedContract
-from repotrial.sandbox import SetupNetworkRecord
 from repotrial.score import CheckResult
-
-__all__ = [
-    "build_item",
-    "describe_setup",
-    "judge_baseline",
-    "judge_cheats",
-    "judge_network",
-    "judge_order",
-    "judge_patches",
-    "judge_reference",
-    "judge_repetition",
-    "judge_stability",
-    "judge_twins",
-]
+from repotrial.workspace import SetupNetworkRecord
 
 _SHOWN = 5
 _RUN_IT = (

@@ -9,19 +9,6 @@ import msgspec
 from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest
 
-__all__ = [
-    "CERTIFICATE_FILE",
-    "CERTIFICATE_SCHEMA",
-    "NOT_APPLIED",
-    "Certificate",
-    "CertificateGrade",
-    "CertificateItem",
-    "CertifiedRun",
-    "CheatTrial",
-    "ItemOutcome",
-    "MachineClass",
-]
-
 CERTIFICATE_FILE: Final = "contract.certificate.json"
 CERTIFICATE_SCHEMA: Final = "repotrial/certificate@1"
 NOT_APPLIED: Final = "patch-does-not-apply"

@@ -6,9 +6,9 @@ from typing import Final
 
 from repotrial._core.canonical import JsonValue, canonical_digest
 from repotrial._core.digest import Digest, digest_bytes
-from repotrial.authoring._certify._cheats import SUFFIXES, Cheat, Scene, build_cheats
-
-__all__ = ["PROCEDURE", "build_procedure_digest"]
+from repotrial.authoring._certify._cheats import build_cheats
+from repotrial.authoring._certify._cheats._model import Cheat
+from repotrial.authoring._certify._cheats._scene import SUFFIXES, Scene
 
 PROCEDURE: Final = 3
 """Raised by whoever changes what is tried or how it is judged, but for cheats: these count by themselves."""

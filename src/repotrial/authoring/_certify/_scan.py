@@ -11,8 +11,6 @@ from repotrial._core.digest import digest_bytes
 from repotrial.change import ChangedFile, PatchUnreadableError, read_change
 from repotrial.contract import Check, LoadedContract
 
-__all__ = ["find_hidden_files", "find_leaked_oracle", "find_leaked_reference"]
-
 _MOST_BYTES: Final = 8 * 2**20
 _MIN_LINES: Final = 3
 _MIN_CHARACTERS: Final = 60

@@ -9,8 +9,6 @@ from repotrial._core.display import list_some
 from repotrial.authoring._certify._trials import TrialResult
 from repotrial.contract import Check
 
-__all__ = ["find_unstable_checks"]
-
 _REVISION = "fix it, replace it, or remove it and lock the contract anew: the version id changes with it"
 _MOST_NAMED = 3
 

@@ -10,8 +10,6 @@ from repotrial.authoring._certify._model import CertificateItem
 from repotrial.contract import Check, LoadedContract
 from repotrial.run import list_mixable, list_twins
 
-__all__ = ["judge_strength"]
-
 _ENOUGH: Final = 7
 """With seven pairs, whoever guesses is right less than once in a hundred times."""
 _MOST_NAMED: Final = 5

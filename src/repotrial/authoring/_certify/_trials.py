@@ -12,22 +12,13 @@ import msgspec
 from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.errors import MachineError
 from repotrial._core.seed import ROOT_SEED
+from repotrial._core.words import Level
 from repotrial.authoring._certify._model import NOT_APPLIED
 from repotrial.contract import Check, LoadedContract, build_lock
 from repotrial.fleet import FleetPlan, FleetSettings, PlannedRun, RunEnded, RunUndone, conduct_fleet
 from repotrial.run import Agent, build_spec
-from repotrial.sandbox import Level
 from repotrial.score import Evidence, Scorable, ScoreCard, build_score_card, load_evidence
 from repotrial.trace import RunPaths
-
-__all__ = [
-    "CertificationBrokenError",
-    "Trial",
-    "TrialResult",
-    "conduct_trials",
-    "end_at_failure",
-    "reorder_checks",
-]
 
 _UNAPPLIED: Final = frozenset({NOT_APPLIED, "evaluation-error"})
 """Tags that, where they name no check, are about applying the change."""

@@ -15,12 +15,10 @@ from repotrial.contract._lint import (
     _secrets,
     _statements,
 )
-from repotrial.contract._lint._rule import Example, LintRule
+from repotrial.contract._lint._rule import LintRule
 from repotrial.contract._lint._subject import Subject
 from repotrial.contract._loaded import LoadedContract
 from repotrial.contract._problems import Problem
-
-__all__ = ["Example", "LintRule", "iter_rules", "lint_contract"]
 
 _FAMILIES = (_pins, _checks, _inventories, _files, _references, _leaks, _statements, _secrets, _limits)
 

@@ -8,8 +8,6 @@ from repotrial.contract._lint._rule import Finding, rule
 from repotrial.contract._lint._subject import Subject
 from repotrial.contract._oracle import Check
 
-__all__ = ["RULES", "has_structured_results"]
-
 
 def has_structured_results(check: Check) -> bool:
     """Whether some command of the check reports test ids."""

@@ -12,8 +12,6 @@ from repotrial.contract._lint._rule import Finding, rule
 from repotrial.contract._lint._subject import Subject
 from repotrial.contract._repository import DirectoryRepository
 
-__all__ = ["RULES"]
-
 _HOOKS = ("conftest.py", "pytest.ini", "sitecustomize.py", "usercustomize.py")
 _SHOWN_PATHS = 3
 

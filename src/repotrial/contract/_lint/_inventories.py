@@ -10,8 +10,6 @@ from repotrial.contract._lint._rule import Example, Finding, rule
 from repotrial.contract._lint._subject import Subject
 from repotrial.contract._oracle import Check, Inventory
 
-__all__ = ["RULES"]
-
 _INVENTORY = "checks/unit.json"
 
 

@@ -11,8 +11,6 @@ from repotrial.contract._lint._rule import Example, Finding, rule
 from repotrial.contract._lint._subject import ShownText, Subject, is_inside
 from repotrial.contract._lint._text import GRAM, TokenText, clean, code_tokens, fold, iter_folded_lines
 
-__all__ = ["RULES"]
-
 _STATEMENT = "statement.md"
 _MAX_FINDINGS = 5
 _MIN_LETTERS = 12

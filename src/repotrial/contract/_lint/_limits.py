@@ -9,8 +9,6 @@ from repotrial._core.words import OFFERED_LEVELS, RETIRED_LEVELS
 from repotrial.contract._lint._rule import Finding, rule
 from repotrial.contract._lint._subject import Subject
 
-__all__ = ["RULES"]
-
 
 @rule(
     "weights-sum",

@@ -11,8 +11,6 @@ from repotrial.contract._lint._subject import Subject
 from repotrial.contract._lockfile import is_recorded
 from repotrial.contract._repository import ArchiveRepository, DirectoryRepository, GitRepository
 
-__all__ = ["RULES"]
-
 _MIN_LABELS = 2
 _SHOWN_HOSTS = 5
 

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from repotrial.contract._lint._rule import Example, Finding, rule
 from repotrial.contract._lint._subject import Subject
 
-__all__ = ["RULES"]
-
 _FILE = "reference.patch"
 
 

@@ -10,8 +10,6 @@ from repotrial.contract._lint._subject import Subject
 from repotrial.contract._loaded import CONTRACT_FILE
 from repotrial.contract._problems import Problem, Severity
 
-__all__ = ["Example", "Finding", "LintRule", "rule"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:

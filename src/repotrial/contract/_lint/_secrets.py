@@ -12,8 +12,6 @@ from repotrial.contract._lint._subject import Subject
 from repotrial.contract._loaded import CONTRACT_FILE
 from repotrial.contract._repository import GitRepository
 
-__all__ = ["RULES"]
-
 _SECRET_NAME = re.compile(
     r"(?:^|_|^PG)(?:TOKEN|PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|SECRET|CREDENTIALS?|APIKEY"
     r"|(?:API|ACCESS|SECRET|PRIVATE|SIGNING|ENCRYPTION|AUTH|SERVICE|MASTER)_?KEY)(?:_|$)|_AUTH$",

@@ -9,8 +9,6 @@ from repotrial.contract._lint._rule import Example, Finding, rule
 from repotrial.contract._lint._subject import Subject
 from repotrial.contract._lint._text import clean
 
-__all__ = ["RULES"]
-
 _FILE = "statement.md"
 _MIN_WORDS = 20
 _MIN_SENTENCE_WORDS = 5

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from html import unescape
 
-__all__ = ["GRAM", "TokenText", "clean", "code_tokens", "fold", "iter_folded_lines", "tokenize"]
-
 GRAM = 5
 """Tokens by which a passage is looked up; shorter ones say too little to be called a leak."""
 

@@ -8,12 +8,9 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from repotrial.policy._commands import find_classes, strongest
 from repotrial.policy._outcomes import CheckResult, find_result
-from repotrial.policy._packages import find_installs
-from repotrial.policy._programs import CommandClass
-from repotrial.policy._shell import parse_shell
 from repotrial.policy._tools import ToolFamily, read_tool_use
+from repotrial.shell import CommandClass, find_classes, find_installs, parse_shell, strongest
 from repotrial.trace import (
     BinaryBody,
     Body,
@@ -28,8 +25,6 @@ from repotrial.trace import (
     ToolInvocation,
     WorkspaceMutation,
 )
-
-__all__ = ["BodyReader", "CallFacts", "TreeFacts", "TreeView", "read_call", "read_inline"]
 
 BodyReader: TypeAlias = Callable[[Body], str | None]
 """A body's text, redacted as the trace has it; None where it cannot be had."""

@@ -9,9 +9,7 @@ from repotrial.policy._breakers._guards import AlertRules, SpendingRules
 from repotrial.policy._breakers._model import BREAKERS, Decision
 from repotrial.policy._breakers._rules import LoopRules, PaceRules, WorkRules
 from repotrial.policy._breakers._thresholds import BreakerSettings
-from repotrial.policy._packages import find_installs
-from repotrial.policy._programs import load_programs
-from repotrial.policy._shell import parse_shell
+from repotrial.shell import find_installs, load_programs, parse_shell
 from repotrial.trace import (
     ByIntervention,
     BySetup,
@@ -23,8 +21,6 @@ from repotrial.trace import (
     ToolInvocation,
     WorkspaceMutation,
 )
-
-__all__ = ["BreakerState", "decide"]
 
 _PROGRAM_START = "execve"
 

@@ -14,8 +14,6 @@ from repotrial.policy._breakers._rules import build_decision
 from repotrial.policy._breakers._thresholds import BreakerSettings
 from repotrial.trace import MonitorAlert, Response, Signal, TerminationCategory
 
-__all__ = ["POLICY", "AlertRules", "SpendingRules"]
-
 POLICY: Final = "policy"
 """The monitor whose alerts are findings in text."""
 

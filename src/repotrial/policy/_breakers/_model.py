@@ -9,8 +9,6 @@ import msgspec
 from repotrial._core.canonical import Count
 from repotrial.trace import MonitorAlert, Phase, Severity, Signal, TerminationCategory, TerminationNature
 
-__all__ = ["BREAKERS", "ActionKind", "BreakerEnding", "Decision"]
-
 BREAKERS: Final = "breakers"
 """The monitor whose alerts these are."""
 

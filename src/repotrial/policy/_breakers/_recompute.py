@@ -14,8 +14,6 @@ from repotrial.policy._breakers._model import BREAKERS, Decision
 from repotrial.policy._breakers._thresholds import BreakerSettings
 from repotrial.trace import Event, Intervention, MonitorAlert, OnAlert, OperatorDecision
 
-__all__ = ["Recomputed", "RecomputedStatus", "recompute_decisions"]
-
 RecomputedStatus: TypeAlias = Literal[
     "agrees", "alert-missing", "alert-extra", "intervention-missing", "intervention-extra", "after-end"
 ]

@@ -11,8 +11,6 @@ from repotrial.policy._breakers._model import ActionKind, BreakerEnding, Decisio
 from repotrial.policy._breakers._thresholds import BreakerSettings, Repeats
 from repotrial.trace import Signal, TerminationNature
 
-__all__ = ["LoopRules", "PaceRules", "WorkRules", "build_decision"]
-
 _MAX_EVIDENCE: Final = 20
 _MAX_KEPT: Final = 10_000
 _MICROSECONDS: Final = 1_000_000

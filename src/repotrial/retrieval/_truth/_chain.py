@@ -21,8 +21,6 @@ from repotrial.retrieval._truth._mentions import list_mentioned_files
 from repotrial.retrieval._truth._model import Attempt, Claim, Truth
 from repotrial.retrieval._truth._patches import find_embedded_patches, list_patched_files
 
-__all__ = ["CHAIN", "find_truth"]
-
 _MOST_BYTES: Final = 64 * 1024**2
 
 Reader: TypeAlias = Callable[[bytes], Claim | None]

@@ -12,8 +12,6 @@ from repotrial.retrieval._documents import Chunk, Symbol
 from repotrial.retrieval._truth._model import Attempt, Claim, Truth
 from repotrial.retrieval._truth._patches import list_patched_files
 
-__all__ = ["RetrievalTruth", "find_contract_truth"]
-
 _STATED: Final = "retrieval.toml"
 _LARGEST: Final = 64 * 1024**2
 

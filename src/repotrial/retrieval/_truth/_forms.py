@@ -10,15 +10,6 @@ import msgspec
 from repotrial.retrieval._documents import Chunk, Confidence, Symbol
 from repotrial.retrieval._truth._model import Claim
 
-__all__ = [
-    "read_defects",
-    "read_expected_changes",
-    "read_ground_truth",
-    "read_instance",
-    "read_oracle_answer",
-    "read_symbols",
-]
-
 _UNESCAPED: Final = (("\\.", "."), ("\\-", "-"), ("\\(", "("), ("\\)", ")"))
 
 

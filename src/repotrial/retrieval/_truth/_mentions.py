@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["list_mentioned_files"]
-
 _PATH: Final = re.compile(
     r"(?<![\w./-])(?P<path>(?:[\w.-]+/)+[\w.-]*\w\.[A-Za-z][A-Za-z0-9]{0,9})(?=$|[\s`'\":,#;)\]>]|\.(?:\s|$))",
     re.MULTILINE,

@@ -8,8 +8,6 @@ import msgspec
 
 from repotrial.retrieval._documents import Chunk, Confidence, Symbol
 
-__all__ = ["Attempt", "Claim", "Truth"]
-
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """What one file says about what matters; it may say nothing of use."""

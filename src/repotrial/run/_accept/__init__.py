@@ -9,6 +9,7 @@ from typing import Final
 from repotrial._core.clock import SystemClock
 from repotrial._core.digest import Digest
 from repotrial.contract import Check
+from repotrial.isolation import CommandResult
 from repotrial.run._accept._candidate import (
     Candidate,
     apply_patch_inside,
@@ -20,10 +21,7 @@ from repotrial.run._accept._events import build_event, build_patch_event, build_
 from repotrial.run._accept._execute import Execution, Executor, Variant
 from repotrial.run._accept._prepared import Prepared, apply_early
 from repotrial.run._context import BoundRun
-from repotrial.sandbox import CommandResult
 from repotrial.trace import CheckOutcome, Errored, Failed, Passed, Subject
-
-__all__ = ["accept", "find_variants"]
 
 _CONTROLLED: Final = frozenset(
     {"timeout", "crash", "resource-exhausted", "missing-dependency", "harness-exception"}

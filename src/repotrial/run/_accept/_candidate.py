@@ -12,36 +12,13 @@ from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.escaping import escape_bytes
 from repotrial.change import ChangeView, PatchUnreadableError, read_change
 from repotrial.contract import LoadedContract
+from repotrial.environment import Installation
+from repotrial.isolation import Bind, CommandResult, CommandSpec, Sandbox, SandboxSpec, open_sandbox
 from repotrial.policy import split_change
 from repotrial.run._accept._hygiene import find_allowed_paths, find_steering_paths
 from repotrial.run._accept._oracle import find_collisions, list_targets
-from repotrial.sandbox import (
-    Bind,
-    CommandResult,
-    CommandSpec,
-    Installation,
-    Mark,
-    OverlayWorkspace,
-    Sandbox,
-    SandboxSpec,
-    Workspace,
-    open_sandbox,
-)
 from repotrial.trace import Exited
-
-__all__ = [
-    "APPLY_ARGV",
-    "PATCH_NAME",
-    "RESULTS_PLACE",
-    "Candidate",
-    "apply_patch",
-    "apply_patch_inside",
-    "build_candidate",
-    "build_tree_digest",
-    "find_rejected_paths",
-    "is_applied",
-    "open_plain_sandbox",
-]
+from repotrial.workspace import Mark, OverlayWorkspace, Workspace
 
 PATCH_NAME: Final = "change.patch"
 RESULTS_PLACE: Final = "/opt/repotrial/results"

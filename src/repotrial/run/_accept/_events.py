@@ -8,16 +8,11 @@ from typing import Any, Final
 
 from repotrial._core.digest import Digest
 from repotrial.contract import Check
-from repotrial.run._accept._candidate import (
-    APPLY_ARGV,
-    Candidate,
-    find_rejected_paths,
-    is_applied,
-)
+from repotrial.isolation import CommandResult
+from repotrial.judging import RunnerRecord
+from repotrial.run._accept._candidate import APPLY_ARGV, Candidate, find_rejected_paths, is_applied
 from repotrial.run._accept._execute import Execution
-from repotrial.run._accept._judge import RunnerRecord
 from repotrial.run._outputs import build_output
-from repotrial.sandbox import CommandResult
 from repotrial.trace import (
     AcceptanceExecution,
     BuildCheck,

@@ -16,24 +16,30 @@ from repotrial._core.clock import SystemClock
 from repotrial._core.digest import Digest
 from repotrial._core.errors import MachineError
 from repotrial.contract import Check, LoadedContract, Overlay, Runner
-from repotrial.run._accept._candidate import apply_patch_inside, is_applied
-from repotrial.run._accept._judge import (
+from repotrial.isolation import WORKSPACE, Bind, CommandResult, CommandSpec, Sandbox
+from repotrial.judging import (
     Judgement,
+    MixedSuite,
+    OracleFile,
     RunnerRecord,
+    Twin,
+    build_python_twins,
     judge_mixed,
     judge_negatives,
     judge_plain,
     judge_twinned,
+    list_changeable,
+    list_imported,
+    mix_in_negatives,
 )
-from repotrial.run._accept._mix import MixedSuite, OracleFile, list_changeable, mix_in_negatives
+from repotrial.run._accept._candidate import apply_patch_inside, is_applied
 from repotrial.run._accept._oracle import list_oracle_files, place_files
 from repotrial.run._accept._prepared import Prepared
 from repotrial.run._accept._tree import carry_outputs, remove_inside, take_outputs
 from repotrial.run._context import BoundRun
 from repotrial.run._leftovers import read_leftovers
-from repotrial.run._twins import Twin, build_python_twins, list_imported
-from repotrial.sandbox import WORKSPACE, Bind, CommandResult, CommandSpec, Sandbox, Workspace
 from repotrial.trace import Subject
+from repotrial.workspace import Workspace
 
 _RESULT_BYTES: Final = 64 * 2**20
 _LOG_BYTES: Final = 64 * 1024

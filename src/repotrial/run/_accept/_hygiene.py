@@ -15,8 +15,6 @@ from typing import Final
 
 from repotrial.contract import Policy
 
-__all__ = ["find_allowed_paths", "find_steering_paths"]
-
 _NAMES: Final = frozenset(
     {
         # Python: run at start, or by the framework before any test.

@@ -13,14 +13,14 @@ import msgspec
 
 from repotrial._core.absence import NotComputable
 from repotrial.contract import Check, Inventory
-from repotrial.run._accept._judge import (
+from repotrial.judging import (
     Judgement,
+    ResultsUnreadableError,
     RunnerRecord,
     digest_results,
     judge_negatives,
     judge_plain,
 )
-from repotrial.run._results import ResultsUnreadableError
 from repotrial.trace import (
     AcceptanceExecution,
     BlobStore,

@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 
 from repotrial.contract import Check, LoadedContract, Overlay
-from repotrial.run._accept._mix import OracleFile
-from repotrial.sandbox import WORKSPACE, Bind, ScratchPlace, read_pinned
+from repotrial.environment import ScratchPlace, read_pinned
+from repotrial.isolation import WORKSPACE, Bind
+from repotrial.judging import OracleFile
 
 
 def list_oracle_files(loaded: LoadedContract, overlays: Iterable[Overlay]) -> tuple[OracleFile, ...]:

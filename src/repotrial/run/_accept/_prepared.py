@@ -8,14 +8,13 @@ from types import TracebackType
 from typing import Final, Self
 
 from repotrial.contract import Check, Environment
+from repotrial.environment import Installation
+from repotrial.isolation import Bind, CommandResult, Sandbox
 from repotrial.run._accept._candidate import PATCH_NAME, RESULTS_PLACE, apply_patch, is_applied
 from repotrial.run._context import BoundRun
 from repotrial.run._limits import build_resource_limits
 from repotrial.run._monitor import SyscallMonitor
 from repotrial.run._variables import JUDGE_VARIABLES
-from repotrial.sandbox import Bind, CommandResult, Installation, Sandbox
-
-__all__ = ["Prepared", "apply_early", "leaves_git_alone"]
 
 _STEERING: Final = re.compile("GIT_|LD_")
 """Variables by which git, or any program, does something else."""

@@ -9,24 +9,20 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from repotrial._core.errors import MachineError
+from repotrial.environment import Installation
+from repotrial.isolation import Account, CommandSpec, find_identity
 from repotrial.run._accept._candidate import open_plain_sandbox
-from repotrial.sandbox import (
-    Account,
-    CommandSpec,
+from repotrial.trace import Exited
+from repotrial.workspace import (
     Contents,
-    Installation,
     OverlayWorkspace,
     ReadLimits,
     TreeReader,
     Workspace,
     copy_tree,
-    find_identity,
     hide_base,
     take_whiteout,
 )
-from repotrial.trace import Exited
-
-__all__ = ["TreeNotPreparedError", "carry_outputs", "remove_inside", "take_outputs"]
 
 _SECONDS: Final = 300
 _LIMITS: Final = ReadLimits(file_bytes=2**30, total_bytes=2**30)

@@ -9,29 +9,24 @@ import msgspec
 
 from repotrial._core.display import neutralize
 from repotrial._core.errors import MachineError, RepoTrialError
+from repotrial._core.words import Level
+from repotrial.environment import InstallationSettings, ScratchPlace, Store, load_index_settings
+from repotrial.isolation import (
+    Account,
+    Capabilities,
+    CommandResult,
+    CommandSpec,
+    SandboxSpec,
+    find_identity,
+    open_sandbox,
+    probe_machine,
+)
 from repotrial.run._adapters._home import fill_home, make_directory
 from repotrial.run._adapters._install import InstalledAgent, build_source, find_installed, find_runtime
 from repotrial.run._adapters._launch import LaunchOrder, build_launch
 from repotrial.run._adapters._load import LoadedAdapter
 from repotrial.run._adapters._model import HostRecipe
-from repotrial.sandbox import (
-    Account,
-    Capabilities,
-    CommandResult,
-    CommandSpec,
-    InstallationSettings,
-    Level,
-    SandboxSpec,
-    ScratchPlace,
-    Store,
-    find_identity,
-    load_index_settings,
-    open_sandbox,
-    probe_machine,
-)
 from repotrial.trace import Exited
-
-__all__ = ["AgentCheck", "CheckedNeed", "check_agent"]
 
 _INDEX_SECONDS: Final = 120
 _PROBE_SECONDS: Final = 120

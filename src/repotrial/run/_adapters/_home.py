@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from repotrial.isolation import Account, Bind
 from repotrial.run._adapters._launch import AGENT_HOME
-from repotrial.sandbox import Account, Bind
-
-__all__ = ["fill_home", "make_directory"]
 
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 

@@ -13,9 +13,7 @@ import msgspec
 from repotrial._core.digest import Digest
 from repotrial._core.errors import MachineError
 from repotrial.contract import Environment
-from repotrial.run._adapters._load import LoadedAdapter
-from repotrial.run._adapters._model import HostRecipe, NpmRecipe, PypiRecipe, Recipe
-from repotrial.sandbox import (
+from repotrial.environment import (
     HostTool,
     HostToolchain,
     InstallationSettings,
@@ -31,18 +29,8 @@ from repotrial.sandbox import (
     open_program_tree,
     verify_host,
 )
-
-__all__ = [
-    "AgentProgramMissingError",
-    "InstalledAgent",
-    "InstalledTree",
-    "build_source",
-    "find_installed",
-    "find_runtime",
-    "hold_agent",
-    "install_agent",
-    "open_agent",
-]
+from repotrial.run._adapters._load import LoadedAdapter
+from repotrial.run._adapters._model import HostRecipe, NpmRecipe, PypiRecipe, Recipe
 
 
 class AgentProgramMissingError(MachineError):

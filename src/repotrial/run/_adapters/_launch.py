@@ -16,12 +16,10 @@ from typing import Final
 import msgspec
 
 from repotrial._core.errors import UsageError
+from repotrial.isolation import WORKSPACE, Bind
 from repotrial.run._adapters._install import InstalledAgent, InstalledTree
 from repotrial.run._adapters._model import Adapter, Transcript
 from repotrial.run._adapters._template import fill_template
-from repotrial.sandbox import WORKSPACE, Bind
-
-__all__ = ["AGENT_HOME", "AGENT_PREFIX", "Launch", "LaunchOrder", "ModelNameError", "build_launch"]
 
 AGENT_HOME: Final = "/home/agent"
 """Where an agent's home appears inside."""

@@ -17,16 +17,7 @@ from repotrial._core.errors import UsageError
 from repotrial.contract import Problem, check_document, render_problems
 from repotrial.run._adapters._model import ADAPTER_SCHEMA, Adapter, HostRecipe, NpmRecipe, PypiRecipe
 from repotrial.run._adapters._template import PLACEHOLDERS, iter_unknown
-from repotrial.trace.importers import IMPORTERS
-
-__all__ = [
-    "AdapterInvalidError",
-    "AdapterUnknownError",
-    "LoadedAdapter",
-    "find_adapter",
-    "list_adapters",
-    "load_adapter",
-]
+from repotrial.transcripts import IMPORTERS
 
 _MAX_BYTES: Final = 1 << 20
 _MAX_LOCK_BYTES: Final = 16 << 20

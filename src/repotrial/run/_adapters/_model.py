@@ -11,23 +11,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 
 from repotrial.contract import Document
-from repotrial.run._gateway._model import Dialect
-
-__all__ = [
-    "ADAPTER_SCHEMA",
-    "Adapter",
-    "AdapterCaps",
-    "AdapterLaunch",
-    "AdapterName",
-    "FileTranscript",
-    "HostRecipe",
-    "NpmRecipe",
-    "PypiRecipe",
-    "Quirk",
-    "Recipe",
-    "StdoutTranscript",
-    "Transcript",
-]
+from repotrial.gateway import Dialect
 
 ADAPTER_SCHEMA: Final = "repotrial/agent@1"
 

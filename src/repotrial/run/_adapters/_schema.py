@@ -7,8 +7,6 @@ from typing import Any
 from repotrial._core.schema import build_document_schema
 from repotrial.run._adapters._model import Adapter
 
-__all__ = ["build_adapter_schema"]
-
 
 def build_adapter_schema() -> dict[str, Any]:
     """The schema of `repotrial/agent@1`."""

@@ -10,8 +10,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-__all__ = ["PLACEHOLDERS", "fill_template", "iter_unknown"]
-
 PLACEHOLDERS: Final = {
     "url": "the gateway's address inside the sandbox, without a slash at its end",
     "key": "the run's own key for the gateway",

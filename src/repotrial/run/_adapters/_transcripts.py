@@ -17,9 +17,7 @@ import msgspec
 from pathspec import GitIgnoreSpec
 
 from repotrial.run._adapters._model import FileTranscript, Transcript
-from repotrial.sandbox import open_beneath
-
-__all__ = ["CollectedFile", "Collection", "SkippedFile", "collect_transcripts"]
+from repotrial.workspace import open_beneath
 
 _MOST_ENTRIES: Final = 20_000
 _MOST_DEPTH: Final = 24

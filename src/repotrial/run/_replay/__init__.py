@@ -11,14 +11,15 @@ import msgspec
 from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import EvidenceError
 from repotrial.contract import LoadedContract, parse_record, parse_run_spec
-from repotrial.policy import is_test_command
+from repotrial.environment import Installation
+from repotrial.isolation import CommandSpec
 from repotrial.run._accept._candidate import apply_patch_inside
 from repotrial.run._agents import PatchAgent
 from repotrial.run._conduct import conduct_run
 from repotrial.run._replay._compare import Divergence, compare_outcomes
 from repotrial.run._replay._rebuild import check_rebuilt, rebuild_changes
 from repotrial.run._request import RunRequest, build_spec
-from repotrial.sandbox import CommandSpec, CopyWorkspace, Installation, build_change
+from repotrial.shell import is_test_command
 from repotrial.trace import (
     BlobStore,
     Exited,
@@ -32,8 +33,7 @@ from repotrial.trace import (
     load_body,
     load_manifest,
 )
-
-__all__ = ["Divergence", "Replay", "ReplayMismatchError", "ReplayRequest", "replay_run"]
+from repotrial.workspace import CopyWorkspace, build_change
 
 
 class ReplayMismatchError(EvidenceError):

@@ -17,8 +17,6 @@ from repotrial.trace import (
     iter_with_moot,
 )
 
-__all__ = ["Divergence", "compare_outcomes"]
-
 
 class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     """Something that came out differently the second time."""

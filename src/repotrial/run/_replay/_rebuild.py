@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from repotrial._core.escaping import unescape_text
+from repotrial.environment import Installation
+from repotrial.isolation import Account
 from repotrial.run._accept._candidate import apply_patch_inside, is_applied
-from repotrial.sandbox import Account, CopyWorkspace, Installation
 from repotrial.trace import (
     BinaryContent,
     BlobStore,
@@ -22,8 +23,7 @@ from repotrial.trace import (
     PatchContent,
     load_body,
 )
-
-__all__ = ["check_rebuilt", "rebuild_changes"]
+from repotrial.workspace import CopyWorkspace
 
 
 def rebuild_changes(

@@ -8,8 +8,6 @@ from repotrial._core.errors import EvidenceError
 from repotrial.policy import BodyReader
 from repotrial.trace import BlobStore, Body, load_body
 
-__all__ = ["build_body_reader"]
-
 
 def build_body_reader(blobs: Path) -> BodyReader:
     """Reads a body of a run whose blobs are in this directory; null where its bytes were not kept."""

@@ -14,7 +14,7 @@ import msgspec
 from repotrial._core.clock import Clock
 from repotrial._core.digest import digest_bytes
 from repotrial.cost import Usage
-from repotrial.run._gateway import ExchangeEnd, ToolCall, ToolResult, WireRequest
+from repotrial.gateway import ExchangeEnd, ToolCall, ToolResult, WireRequest
 from repotrial.run._watch._threads import find_opening
 from repotrial.trace import (
     Conversation,
@@ -26,9 +26,7 @@ from repotrial.trace import (
     TraceWriter,
 )
 from repotrial.trace import Usage as TraceUsage
-from repotrial.trace.importers import GatewayCall, digest_arguments, find_defaults
-
-__all__ = ["Dialogue", "OpenPrompt"]
+from repotrial.transcripts import GatewayCall, digest_arguments, find_defaults
 
 _ON_THE_WIRE: Final = ExitUnknown(reason="the wire does not carry exit statuses")
 _TROUBLE: Final = frozenset({401, 403, 404, 407, 408, 429, *range(500, 600)})

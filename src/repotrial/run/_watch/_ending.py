@@ -12,8 +12,6 @@ import msgspec
 from repotrial._core.errors import RepoTrialError
 from repotrial.trace import TerminationCategory
 
-__all__ = ["Ending", "EndingSwitch"]
-
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
     """A decision to end a run."""

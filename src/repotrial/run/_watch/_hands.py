@@ -6,12 +6,11 @@ from collections.abc import Callable
 from typing import Final
 
 from repotrial._core.errors import RepoTrialError
+from repotrial.environment import ScratchPlace
+from repotrial.isolation import CommandSpec, Sandbox
 from repotrial.run._watch._mutations import MutationLog
 from repotrial.run._watch._stages import StageKeeper
-from repotrial.sandbox import CommandSpec, Sandbox, ScratchPlace
 from repotrial.trace import ByIntervention, Exited
-
-__all__ = ["ROOM", "SandboxHands"]
 
 ROOM: Final = "/opt/repotrial/harness"
 """Where the harness's own scratch appears inside, read-only."""

@@ -13,8 +13,6 @@ import msgspec
 from repotrial._core.errors import UsageError
 from repotrial._core.files import write_atomic
 
-__all__ = ["Answer", "Inbox", "NobodyAsksError", "find_inbox", "put_answer"]
-
 _POLL_SECONDS: Final = 0.25
 _MOST_BYTES: Final = 64 * 1024
 _QUESTION: Final = "question.json"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from repotrial.gateway import WireAnswer
 from repotrial.policy import (
     POLICY,
     TextFinding,
@@ -14,11 +15,8 @@ from repotrial.policy import (
     decide_stage,
     read_tool_use,
 )
-from repotrial.run._gateway import WireAnswer
 from repotrial.run._watch._stages import StageKeeper
 from repotrial.trace import MonitorAlert, Segment, Severity, TraceWriter
-
-__all__ = ["Inspector"]
 
 _ALERTS_PER_RULE: Final = 100
 _LEFT_OUT: Final = "alerts-left-out"

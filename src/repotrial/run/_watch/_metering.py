@@ -11,9 +11,7 @@ from typing import Final
 import msgspec
 
 from repotrial.cost import Usage, estimate_usage
-from repotrial.run._gateway import ExchangeEnd, WireAnswer
-
-__all__ = ["Meter"]
+from repotrial.gateway import ExchangeEnd, WireAnswer
 
 _MOST_TOKENS: Final = 10**10
 """More than any exchange can take: whoever reports it is not believed."""

@@ -11,10 +11,8 @@ import msgspec
 from repotrial._core.canonical import canonical_digest
 from repotrial._core.digest import Digest
 from repotrial._core.escaping import escape_bytes
-from repotrial.sandbox import Mark, Restoration, Workspace
 from repotrial.trace import FileChange, MutationCause, Observed, TraceWriter, WorkspaceMutation
-
-__all__ = ["MutationLog"]
+from repotrial.workspace import Mark, Restoration, Workspace
 
 _CHANGES_PER_EVENT: Final = 200
 _MARKS_KEPT: Final = 500

@@ -34,8 +34,6 @@ from repotrial.trace import (
     iter_events,
 )
 
-__all__ = ["GRACE_SECONDS", "Hands", "Overseer", "Watchpost"]
-
 GRACE_SECONDS: Final = 5.0
 """Between the decision to end a run for want of resources and the end of everything inside: agents report."""
 _PATIENCE_SECONDS: Final = 60.0

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from repotrial.run._gateway import ExchangeEnd, Refusal
+from repotrial.gateway import ExchangeEnd, Refusal
 from repotrial.trace import MonitorAlert, Segment, Severity, Signal, TraceWriter
-
-__all__ = ["RefusalLog"]
 
 _MONITOR: Final = "gateway"
 _EACH: Final = 100

@@ -29,7 +29,7 @@ from repotrial.cost import (
     build_charge,
     estimate_request,
 )
-from repotrial.run._gateway import ExchangeEnd, Refusal, WireRequest
+from repotrial.gateway import ExchangeEnd, Refusal, WireRequest
 from repotrial.run._watch._dialogue import Dialogue, OpenPrompt
 from repotrial.run._watch._inspection import Inspector
 from repotrial.run._watch._metering import Meter
@@ -37,8 +37,6 @@ from repotrial.run._watch._mutations import MutationLog
 from repotrial.run._watch._overseer import Overseer
 from repotrial.run._watch._refusal_log import RefusalLog
 from repotrial.trace import ByTool, MonitorAlert, Signal, TraceWriter
-
-__all__ = ["RunExchange", "RunSupervisor"]
 
 Parameters = ParamSpec("Parameters")
 Value = TypeVar("Value")

@@ -9,8 +9,6 @@ import msgspec
 
 from repotrial.trace import RawMessage
 
-__all__ = ["find_opening"]
-
 _MARKS: Final = frozenset({"cache_control", "id"})
 """Keys that agents move or renew from request to request while the message stays the same."""
 _SETTING: Final = frozenset({"system", "developer"})

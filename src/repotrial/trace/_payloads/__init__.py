@@ -14,16 +14,6 @@ from repotrial.trace._payloads.dialogue import AgentTranscript, Prompt, Response
 from repotrial.trace._payloads.lifecycle import Briefing, PhaseChanged, RunOpened, Termination, TraceTruncated
 from repotrial.trace._payloads.oversight import Intervention, MonitorAlert, OperatorDecision, StageTransition
 
-__all__ = [
-    "DROPPABLE_TYPES",
-    "PAYLOAD_TYPES",
-    "DroppablePayload",
-    "KeptPayload",
-    "Payload",
-    "PayloadType",
-    "iter_payload_types",
-]
-
 DroppablePayload: TypeAlias = Prompt | Response | ToolInvocation | AgentTranscript
 """What an agent can produce without end: the byte budget may drop such an event, visibly."""
 

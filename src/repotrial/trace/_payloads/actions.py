@@ -21,30 +21,6 @@ from repotrial.trace._payloads.common import (
     Part,
 )
 
-__all__ = [
-    "BinaryContent",
-    "ByIntervention",
-    "BySetup",
-    "ByTool",
-    "DirectoryEntry",
-    "Entry",
-    "FileAdded",
-    "FileChange",
-    "FileContent",
-    "FileDeleted",
-    "FileEntry",
-    "FileModified",
-    "ModeChanged",
-    "MutationCause",
-    "Observed",
-    "PatchContent",
-    "SpecialEntry",
-    "SymlinkEntry",
-    "ToolInvocation",
-    "UnrecordedContent",
-    "WorkspaceMutation",
-]
-
 Mode = Annotated[int, msgspec.Meta(ge=0, le=0o7777)]
 """Permission bits."""
 

@@ -13,25 +13,6 @@ from repotrial._core.digest import Digest
 from repotrial.trace._blobs import BlobRef
 from repotrial.trace._payloads.common import Command, EventPayload, ExitStatus, Instant, Name, Output, Part
 
-__all__ = [
-    "AcceptanceExecution",
-    "BuildCheck",
-    "CheckOutcome",
-    "EndCause",
-    "ErrorReason",
-    "Errored",
-    "Failed",
-    "Gate",
-    "LogPointer",
-    "Passed",
-    "PatchApplication",
-    "StaticCheck",
-    "Subject",
-    "TestIds",
-    "TwinCount",
-    "build_test_ids",
-]
-
 Gate: TypeAlias = Literal["patch", "build", "acceptance", "safety"]
 """Which gate a check belongs to (S2)."""
 

@@ -14,26 +14,6 @@ from repotrial._core.canonical import Count, SafeInt
 from repotrial.trace._blobs import BlobRef
 from repotrial.trace._body import Body, BodyDigest
 
-__all__ = [
-    "Command",
-    "DecimalText",
-    "EventPayload",
-    "EventSeq",
-    "ExitStatus",
-    "ExitUnknown",
-    "Exited",
-    "Instant",
-    "Name",
-    "NotStarted",
-    "Output",
-    "Part",
-    "Phase",
-    "Signal",
-    "SignalValue",
-    "Signaled",
-    "TimedOut",
-]
-
 EventSeq: TypeAlias = Count
 """Points at an earlier event of the same trace by its `seq`."""
 

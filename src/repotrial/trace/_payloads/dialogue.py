@@ -13,8 +13,6 @@ from repotrial._core.digest import Digest
 from repotrial.trace._body import Body
 from repotrial.trace._payloads.common import DecimalText, EventPayload, EventSeq, Name
 
-__all__ = ["AgentTranscript", "Message", "Prompt", "RepeatedPrefix", "Response", "Usage", "digest_messages"]
-
 _MESSAGES_TAG = b"repotrial/messages@1\0"
 
 

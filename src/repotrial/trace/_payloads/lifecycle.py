@@ -11,19 +11,6 @@ from repotrial._core.digest import Digest
 from repotrial.trace._body import Body
 from repotrial.trace._payloads.common import EventPayload, EventSeq, Name, Phase, Signal
 
-__all__ = [
-    "TRACE_SCHEMA",
-    "Briefing",
-    "DroppedOfType",
-    "PhaseChanged",
-    "RunId",
-    "RunOpened",
-    "Termination",
-    "TerminationCategory",
-    "TerminationNature",
-    "TraceTruncated",
-]
-
 TRACE_SCHEMA = "repotrial/trace@1"
 """What this release writes. The number is the major version: it changes when old readers would misread."""
 

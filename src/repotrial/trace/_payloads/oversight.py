@@ -11,32 +11,6 @@ from repotrial._core.digest import Digest
 from repotrial.trace._body import Body
 from repotrial.trace._payloads.common import EventPayload, EventSeq, Name, Part, Phase, Signal
 
-__all__ = [
-    "Enforced",
-    "Intervention",
-    "InterventionAction",
-    "InterventionBasis",
-    "Justification",
-    "MonitorAlert",
-    "OnAlert",
-    "OnDecision",
-    "OperatorDecision",
-    "Pause",
-    "Quarantine",
-    "Refused",
-    "Requested",
-    "Resume",
-    "RollBack",
-    "Segment",
-    "Severity",
-    "Stage",
-    "StageTransition",
-    "SuspendWrites",
-    "Terminate",
-    "Throttle",
-    "TransitionStatus",
-]
-
 Severity: TypeAlias = Literal["info", "warning", "critical"]
 """How grave an alert is."""
 

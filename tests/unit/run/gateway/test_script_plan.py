@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from repotrial.run._gateway._model import Dialect, ToolCall
-from repotrial.run._gateway._script import (
+from repotrial.gateway import Dialect, ToolCall
+from repotrial.gateway._script._model import (
     EditStep,
     FinishStep,
     RawStep,
@@ -19,8 +19,8 @@ from repotrial.run._gateway._script import (
     ShellStep,
     Step,
     WriteStep,
-    plan_turn,
 )
+from repotrial.gateway._script._plan import plan_turn
 from support.agent_tools import AGENT_TOOLS
 from support.wire import DIALECTS, build_body, build_request, parse
 

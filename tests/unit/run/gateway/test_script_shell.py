@@ -10,11 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from repotrial.run._gateway._script._shell import (
-    build_edit_command,
-    build_read_command,
-    build_write_command,
-)
+from repotrial.gateway._script._shell import build_edit_command, build_read_command, build_write_command
 
 SHELLS = [shell for shell in ("sh", "bash", "dash") if shutil.which(shell)]
 TEXT = st.text(

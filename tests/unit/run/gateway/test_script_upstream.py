@@ -10,16 +10,17 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from repotrial.run._gateway._model import Dialect, UpstreamRequest, WireAnswer, WireRequest
-from repotrial.run._gateway._script import (
-    EditStep,
-    RawStep,
-    ScriptInvalidError,
+from repotrial.gateway import (
+    Dialect,
     ScriptUpstream,
+    WireAnswer,
+    WireRequest,
     build_script_schema,
     load_script,
-    parse_script,
 )
+from repotrial.gateway._model import UpstreamRequest
+from repotrial.gateway._script._load import ScriptInvalidError, parse_script
+from repotrial.gateway._script._model import EditStep, RawStep
 from support.wire import DIALECTS, build_request, read_chunks, target_of
 
 ROOT = Path(__file__).resolve().parents[4]

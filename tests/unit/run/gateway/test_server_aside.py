@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from fakes.exchanges import FakeUpstream
-from repotrial.run._gateway import GatewayLoop, Recorder, RecordingUpstream, load_recording
-from repotrial.run._gateway._aside import HEAVY_BYTES
-from repotrial.run._gateway._limits import GatewayLimits
+from repotrial.gateway import GatewayLoop, Recorder, RecordingUpstream, load_recording
+from repotrial.gateway._aside import HEAVY_BYTES
+from repotrial.gateway._limits import GatewayLimits
 from support.gateways import KEY, ask, build_chat, build_text_stream, open_gateway
 from support.waiting import wait_until
 
@@ -50,7 +50,7 @@ def _find_loop(loop: GatewayLoop) -> threading.Thread:
 def test_a_long_request_is_read_beside_the_loop_and_a_short_one_on_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    witness = _witness(monkeypatch, "repotrial.run._gateway._server", "parse_request")
+    witness = _witness(monkeypatch, "repotrial.gateway._server", "parse_request")
     with open_gateway(FakeUpstream(build_text_stream("Hi"))) as gateway:
         assert ask(gateway.port, CHAT, build_chat("short")).status == 200
         assert ask(gateway.port, CHAT, build_chat(LONG)).status == 200
@@ -62,7 +62,7 @@ def test_a_long_request_is_read_beside_the_loop_and_a_short_one_on_it(
 def test_a_long_request_is_recorded_and_replayed_beside_the_loop(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    recording = "repotrial.run._gateway._recording"
+    recording = "repotrial.gateway._recording"
     redacted = _witness(monkeypatch, f"{recording}._recorder", "redact_body")
     with open_gateway(Recorder(FakeUpstream(build_text_stream("Hi", LONG)), tmp_path)) as gateway:
         first = ask(gateway.port, CHAT, build_chat(LONG))

@@ -10,12 +10,8 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from repotrial.run._gateway._upstreams import (
-    ProviderConfig,
-    ProviderUnusableError,
-    ProviderUpstream,
-    load_provider,
-)
+from repotrial.gateway import ProviderConfig, ProviderUpstream, load_provider
+from repotrial.gateway._upstreams._provider import ProviderUnusableError
 from support.gateways import Reply, ask, build_chat, open_gateway
 from support.providers import Answer, Provider, open_provider
 

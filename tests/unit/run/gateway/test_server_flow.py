@@ -13,8 +13,7 @@ import msgspec
 import pytest
 
 from fakes.exchanges import FakeSupervisor, FakeUpstream
-from repotrial.run._gateway._loop import GatewayLoop
-from repotrial.run._gateway._model import Refusal
+from repotrial.gateway import GatewayLoop, Refusal
 from support.gateways import (
     KEY,
     ask,

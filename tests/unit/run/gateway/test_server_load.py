@@ -18,15 +18,8 @@ import msgspec
 
 from fakes.exchanges import FakeSupervisor, FakeUpstream
 from repotrial.cost import Usage
-from repotrial.run._gateway._loop import GatewayLoop
-from repotrial.run._gateway._model import (
-    Exchange,
-    ExchangeEnd,
-    Refusal,
-    UpstreamAnswer,
-    UpstreamRequest,
-    WireRequest,
-)
+from repotrial.gateway import ExchangeEnd, GatewayLoop, Refusal, WireRequest
+from repotrial.gateway._model import Exchange, UpstreamAnswer, UpstreamRequest
 from support.gateways import KEY, build_chat, build_delta, build_stop, open_gateway
 from support.waiting import wait_until
 

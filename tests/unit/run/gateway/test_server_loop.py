@@ -14,10 +14,13 @@ import pytest
 from aiohttp import web
 
 from fakes.exchanges import FakeSupervisor, FakeUpstream
-from repotrial.run._gateway._limits import GatewayLimits
-from repotrial.run._gateway._loop import GatewayLoop, Service
-from repotrial.run._gateway._proxy import AllowListProxy, LiveFetcher, parse_allow_list
-from repotrial.run._gateway._server import RunServer
+from repotrial.gateway import GatewayLoop
+from repotrial.gateway._limits import GatewayLimits
+from repotrial.gateway._loop import Service
+from repotrial.gateway._proxy._fetch import LiveFetcher
+from repotrial.gateway._proxy._hosts import parse_allow_list
+from repotrial.gateway._proxy._proxy import AllowListProxy
+from repotrial.gateway._server import RunServer
 from support.providers import Provider
 from support.waiting import wait_until
 

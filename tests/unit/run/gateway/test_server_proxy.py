@@ -12,25 +12,13 @@ from aiohttp import web
 
 from repotrial._core.digest import digest_bytes
 from repotrial.contract import AllowListNetwork, ReplayNetwork
-from repotrial.run._gateway._loop import GatewayLoop
-from repotrial.run._gateway._proxy import (
-    AllowListProxy,
-    Attempt,
-    HostPatternError,
-    LiveFetcher,
-    RecordingFetcher,
-    ReplayFetcher,
-    RunAuthority,
-    Tape,
-    TapeWriter,
-    build_network_proxy,
-    build_proxy_variables,
-    load_tape,
-    parse_allow_list,
-)
-from repotrial.run._gateway._proxy._hosts import parse_authority
-from repotrial.run._gateway._proxy._tape import TapedAnswer
-from repotrial.run._gateway._recording import RecordingUnreadableError
+from repotrial.gateway import Attempt, GatewayLoop, RunAuthority, build_network_proxy, build_proxy_variables
+from repotrial.gateway._errors import HostPatternError
+from repotrial.gateway._proxy._fetch import LiveFetcher, RecordingFetcher, ReplayFetcher
+from repotrial.gateway._proxy._hosts import parse_allow_list, parse_authority
+from repotrial.gateway._proxy._proxy import AllowListProxy
+from repotrial.gateway._proxy._tape import Tape, TapedAnswer, TapeWriter, load_tape
+from repotrial.gateway._recording._files import RecordingUnreadableError
 from support.gateways import Reply
 from support.providers import Provider, open_provider
 from support.proxies import LOOPBACK, FakeResolver, allow_loopback, fetch, fetch_in_tunnel, open_proxy

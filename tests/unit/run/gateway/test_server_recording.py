@@ -15,15 +15,11 @@ from hypothesis import strategies as st
 
 from fakes.exchanges import FakeUpstream
 from repotrial._core.errors import EvidenceError
-from repotrial.run._gateway._recording import (
-    Divergence,
-    Recorder,
-    RecordingUnreadableError,
-    RecordingUpstream,
-    load_recording,
-)
-from repotrial.run._gateway._recording._difference import find_difference
-from repotrial.run._gateway._recording._recorder import _count_shared
+from repotrial.gateway import Recorder, RecordingUpstream, load_recording
+from repotrial.gateway._recording._difference import find_difference
+from repotrial.gateway._recording._files import RecordingUnreadableError
+from repotrial.gateway._recording._recorder import _count_shared
+from repotrial.gateway._recording._replay import Divergence
 from repotrial.trace import SecretRedactor
 from support.gateways import KEY, Reply, ask, build_chat, build_delta, build_text_stream, open_gateway
 
@@ -73,7 +69,7 @@ def _record(
 def test_many_lanes_are_recorded_without_keeping_the_last_request_of_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("repotrial.run._gateway._recording._recorder._MOST_KEPT", 1000)
+    monkeypatch.setattr("repotrial.gateway._recording._recorder._MOST_KEPT", 1000)
     asked = [build_chat("x" * 400, model=f"m-{number}") for number in range(6)]
     recorder = Recorder(FakeUpstream(build_text_stream("Hello")), tmp_path)
     with open_gateway(recorder) as gateway:

@@ -10,18 +10,16 @@ import pytest
 from aiohttp import web
 
 from fakes.exchanges import FakeUpstream
-from repotrial.run._gateway._model import Upstream
-from repotrial.run._gateway._upstreams import (
+from repotrial.gateway import ProviderConfig, ProviderUpstream, Upstream
+from repotrial.gateway._upstreams._fault import (
     CutFault,
     FaultPlan,
     FaultUpstream,
     MalformedFault,
-    ProviderConfig,
-    ProviderUnusableError,
-    ProviderUpstream,
     SlowFault,
     StatusFault,
 )
+from repotrial.gateway._upstreams._provider import ProviderUnusableError
 from support.gateways import KEY, Reply, ask, build_chat, build_delta, build_text_stream, open_gateway
 from support.providers import Provider, open_provider
 

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repotrial.run._gateway._model import Dialect, ToolCall, WireAnswer, WireRequest
-from repotrial.run._gateway._wire import AnswerReader, build_answer
+from repotrial.gateway import Dialect, ToolCall, WireAnswer, WireRequest
+from repotrial.gateway._wire._answers._reader import AnswerReader
+from repotrial.gateway._wire._build import build_answer
 from support.wire import DIALECTS, USAGE, build_request, build_turn, read_chunks
 
 EVENTS = "text/event-stream; charset=utf-8"

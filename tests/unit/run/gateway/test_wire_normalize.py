@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from repotrial.run._gateway._model import Dialect
-from repotrial.run._gateway._wire import (
+from repotrial.gateway import Dialect
+from repotrial.gateway._wire._normalize import (
     IDENTIFIER_MEMBERS,
     VOLATILE_MEMBERS,
     VOLATILE_TEXTS,
-    MalformedRequestError,
     normalize_request,
 )
+from repotrial.gateway._wire._requests._common import MalformedRequestError
 from support.wire import DIALECTS, build_body
 
 ROOT = Path(__file__).resolve().parents[4]

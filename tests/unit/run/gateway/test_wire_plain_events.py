@@ -8,9 +8,11 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repotrial.run._gateway._wire import AnswerReader, find_route, parse_request
-from repotrial.run._gateway._wire._answers._chat import ChatReader
-from repotrial.run._gateway._wire._answers._draft import AnswerDraft
+from repotrial.gateway._wire._answers._chat import ChatReader
+from repotrial.gateway._wire._answers._draft import AnswerDraft
+from repotrial.gateway._wire._answers._reader import AnswerReader
+from repotrial.gateway._wire._requests import parse_request
+from repotrial.gateway._wire._route import find_route
 
 _VALUES: st.SearchStrategy[Any] = st.sampled_from(
     [

@@ -7,15 +7,11 @@ from typing import Any, get_args
 
 import pytest
 
-from repotrial.run._gateway._model import Dialect, Refusal, RefusalKind
-from repotrial.run._gateway._wire import (
-    build_answer,
-    build_break,
-    build_health,
-    build_model_list,
-    build_refusal,
-    build_token_count,
-)
+from repotrial.gateway import Dialect, Refusal
+from repotrial.gateway._model import RefusalKind
+from repotrial.gateway._wire._build import build_answer
+from repotrial.gateway._wire._build._plain import build_health, build_model_list, build_token_count
+from repotrial.gateway._wire._refusals import build_break, build_refusal
 from support.wire import DIALECTS, build_request, build_turn, read_chunks
 
 BUDGET = Refusal(status=402, kind="budget", message="the budget of the run is spent")

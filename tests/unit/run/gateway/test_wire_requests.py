@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from repotrial.run._gateway._model import Dialect
-from repotrial.run._gateway._wire import MalformedRequestError, find_answer_schema, read_message_text
+from repotrial.gateway import Dialect
+from repotrial.gateway._wire._requests._common import MalformedRequestError
+from repotrial.gateway._wire._texts import find_answer_schema, read_message_text
 from support.wire import DIALECTS, build_body, build_request, parse
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from repotrial.run._gateway._model import Dialect
-from repotrial.run._gateway._wire import Route, find_key, find_route, strip_key
+from repotrial.gateway import Dialect
+from repotrial.gateway._wire._keys import find_key, strip_key
+from repotrial.gateway._wire._route import Route, find_route
 
 
 @pytest.mark.parametrize(

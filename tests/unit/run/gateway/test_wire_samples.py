@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from repotrial.run._gateway._wire import read_message_text
+from repotrial.gateway._wire._texts import read_message_text
 from support.wire import build_request, parse, read_chunks
 
 SAMPLES = Path(__file__).resolve().parents[5] / "shared" / "data" / "agent_samples"

@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repotrial.cost import Usage
-from repotrial.run._gateway._model import Dialect
-from repotrial.run._gateway._wire import AnswerReader, Turn, build_answer
+from repotrial.gateway import Dialect
+from repotrial.gateway._wire._answers._reader import AnswerReader
+from repotrial.gateway._wire._build import build_answer
+from repotrial.gateway._wire._build._turn import Turn
 from support.wire import build_request, read_chunks
 
 MEMBER = {

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.sandbox._workspace._beneath import _open_stepwise, open_beneath
+from repotrial.workspace import open_beneath
+from repotrial.workspace._beneath import _open_stepwise
 
 Open = Callable[[int, bytes, int], int]
 

@@ -10,16 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repotrial.sandbox import (
-    Base,
-    CopyWorkspace,
-    IgnoreRules,
-    OverlayWorkspace,
-    Workspace,
-    build_change,
-)
-from repotrial.sandbox._resources._remove_tree import remove_tree
-from repotrial.sandbox._workspace._copying import copy_tree
+from repotrial.isolation import remove_tree
 from repotrial.source import apply_patch
 from repotrial.trace import (
     BinaryContent,
@@ -35,6 +26,8 @@ from repotrial.trace import (
     TextBody,
     UnrecordedContent,
 )
+from repotrial.workspace import Base, CopyWorkspace, OverlayWorkspace, Workspace, build_change, copy_tree
+from repotrial.workspace._ignore import IgnoreRules
 from support.exhaustive import examples
 from support.workspaces import (
     ListSink,

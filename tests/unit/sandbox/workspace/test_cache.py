@@ -15,19 +15,12 @@ import pytest
 
 from repotrial._core.digest import Digest, digest_bytes
 from repotrial.contract import GitRepository, SubmodulePin
-from repotrial.sandbox import (
-    Base,
-    BaseCache,
-    BaseMismatchError,
-    BaseNotSealedError,
-    BaseRequest,
-    BaseTamperedError,
-    CacheForeignError,
-    FileOrderError,
-    SetupPlace,
-    check_sealed,
-)
-from repotrial.source import DescribeRefusedError, resolve_snapshot
+from repotrial.source import resolve_snapshot
+from repotrial.source._seal_history import DescribeRefusedError
+from repotrial.workspace import Base, BaseCache, BaseRequest, SetupPlace, check_sealed
+from repotrial.workspace._base import BaseTamperedError
+from repotrial.workspace._cache import CacheForeignError
+from repotrial.workspace._prepare import BaseMismatchError, BaseNotSealedError, FileOrderError
 from support.repositories import RepositoryMaker
 from support.workspaces import OWNER, build_request, make_base, scratch
 
@@ -234,7 +227,7 @@ import sys, os, json, time
 sys.path[:0] = json.loads(sys.argv[2])
 from pathlib import Path
 from support.workspaces import build_request, OWNER
-from repotrial.sandbox import BaseCache
+from repotrial.isolation import BaseCache
 from repotrial._core.digest import digest_bytes
 place = Path(sys.argv[1])
 class Setup:
@@ -275,7 +268,7 @@ import sys, os, json, signal
 sys.path[:0] = json.loads(sys.argv[2])
 from pathlib import Path
 from support.workspaces import build_request, OWNER
-from repotrial.sandbox import BaseCache
+from repotrial.isolation import BaseCache
 from repotrial._core.digest import digest_bytes
 class Setup:
     digest = digest_bytes(b"dies")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from repotrial._core.digest import digest_bytes
-from repotrial.sandbox._workspace._contents import ContentStore
+from repotrial.workspace._contents import ContentStore
 
 
 def test_a_little_stays_in_memory_and_more_becomes_files(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repotrial.sandbox import IgnoreRules
+from repotrial.workspace._ignore import IgnoreRules
 from support.exhaustive import examples
 from support.repositories import run_git
 from support.workspaces import make_base, scratch

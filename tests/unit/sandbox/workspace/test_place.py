@@ -8,8 +8,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
 
-from repotrial.sandbox import CopyWorkspace, OverlayWorkspace, reap_workspaces
-from repotrial.sandbox._workspace import WorkspacePlace
+from repotrial.workspace import CopyWorkspace, OverlayWorkspace, WorkspacePlace, reap_workspaces
 from support.workspaces import make_base, scratch
 
 

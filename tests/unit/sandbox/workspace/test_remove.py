@@ -9,8 +9,7 @@ from threading import Barrier
 
 import pytest
 
-from repotrial.sandbox import remove_tree
-from repotrial.sandbox._resources._remove_tree import clear_tree
+from repotrial.isolation import clear_tree, remove_tree
 
 
 def test_links_are_removed_and_not_followed(tmp_path: Path) -> None:

@@ -6,27 +6,12 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from repotrial.authoring._certify._cheats._c import build_c_cheats
-from repotrial.authoring._certify._cheats._edit import build_patch
 from repotrial.authoring._certify._cheats._javascript import build_javascript_cheats
-from repotrial.authoring._certify._cheats._model import Cheat, CheatVariant, NotApplicable
-from repotrial.authoring._certify._cheats._names import TRICKS
+from repotrial.authoring._certify._cheats._model import Cheat, NotApplicable
 from repotrial.authoring._certify._cheats._others import build_other_cheats
 from repotrial.authoring._certify._cheats._python import build_python_cheats
 from repotrial.authoring._certify._cheats._rust import build_rust_cheats
-from repotrial.authoring._certify._cheats._scene import SUFFIXES, Scene, read_scene
-
-__all__ = [
-    "SUFFIXES",
-    "TRICKS",
-    "Cheat",
-    "CheatVariant",
-    "NotApplicable",
-    "Scene",
-    "build_cheats",
-    "build_patch",
-    "read_scene",
-]
-
+from repotrial.authoring._certify._cheats._scene import Scene
 
 _BUILDERS: Final[dict[str, Callable[[Scene], Iterable[Cheat | NotApplicable]]]] = {
     "python": build_python_cheats,

@@ -17,8 +17,6 @@ from repotrial.authoring._certify._cheats._model import Cheat, NotApplicable, lo
 from repotrial.authoring._certify._cheats._names import TRICKS
 from repotrial.authoring._certify._cheats._scene import Scene
 
-__all__ = ["build_c_cheats"]
-
 _PARTS: Final = {
     **dict.fromkeys(("early-exit", "exit-code", "skip-all", "stdout-forgery"), ("forge.txt",)),
     **dict.fromkeys(("results-written-early", "results-daemon", "report-plugin"), ("forge.txt",)),

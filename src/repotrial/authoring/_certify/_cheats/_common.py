@@ -9,16 +9,6 @@ from repotrial.authoring._certify._cheats._edit import build_patch, build_script
 from repotrial.authoring._certify._cheats._model import Cheat, CheatVariant, NotApplicable, load_payload
 from repotrial.authoring._certify._cheats._scene import Scene
 
-__all__ = [
-    "build_daemon_commands",
-    "build_early_results",
-    "build_shared_cheat",
-    "build_trojan",
-    "delete_tests",
-    "put_into_module",
-    "refuse",
-]
-
 _JUNIT = '<testsuites><testsuite><testcase classname="a" name="b"/></testsuite></testsuites>'
 _TEXTS = {
     ".tap": "ok 1 - all\n1..1",

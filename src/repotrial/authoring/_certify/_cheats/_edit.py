@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping
 
 from repotrial._core.digest import name_blob
 
-__all__ = ["build_patch", "build_script"]
-
 _NO_END = "\\ No newline at end of file\n"
 _MARK = "END-OF-CHEAT"
 

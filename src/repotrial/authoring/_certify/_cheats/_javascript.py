@@ -19,8 +19,6 @@ from repotrial.authoring._certify._cheats._model import Cheat, NotApplicable, lo
 from repotrial.authoring._certify._cheats._names import TRICKS
 from repotrial.authoring._certify._cheats._scene import Scene
 
-__all__ = ["build_javascript_cheats"]
-
 _PARTS: Final = {
     **dict.fromkeys(("early-exit", "stdout-forgery", "assertion-patched"), ()),
     **dict.fromkeys(("results-written-early", "results-daemon", "sitecustomize"), ("forge.txt",)),

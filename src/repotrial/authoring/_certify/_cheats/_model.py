@@ -10,8 +10,6 @@ import msgspec
 if TYPE_CHECKING:
     from repotrial.run import Agent
 
-__all__ = ["Cheat", "CheatVariant", "NotApplicable", "load_payload"]
-
 CheatVariant: TypeAlias = Literal["open", "module"]
 """`open`: works wherever it can reach; `module`: lives in an allowed module of the product alone, and was
 written by somebody who knows how acceptance works."""

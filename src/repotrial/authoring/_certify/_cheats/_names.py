@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["TRICKS"]
-
 TRICKS: Final = {
     "forced-pass-hook": "a hook of the test framework that turns every report into a pass",
     "report-plugin": "a plugin, or a wrapped hook, that changes reports before they are recorded",

@@ -9,8 +9,6 @@ from repotrial.authoring._certify._cheats._model import Cheat, NotApplicable
 from repotrial.authoring._certify._cheats._names import TRICKS
 from repotrial.authoring._certify._cheats._scene import Scene
 
-__all__ = ["build_other_cheats"]
-
 
 def build_other_cheats(scene: Scene) -> Iterable[Cheat | NotApplicable]:
     """Tricks that need no language; the others with the reason why they are left out."""

@@ -20,8 +20,6 @@ from repotrial.authoring._certify._cheats._model import Cheat, NotApplicable, lo
 from repotrial.authoring._certify._cheats._names import TRICKS
 from repotrial.authoring._certify._cheats._scene import Scene
 
-__all__ = ["build_python_cheats"]
-
 _PARTS: Final = {
     **dict.fromkeys(("sitecustomize", "early-exit", "exit-code", "results-written-early"), "forge.txt"),
     **dict.fromkeys(("results-daemon", "stdout-forgery", "path-trojan"), "forge.txt"),

@@ -17,8 +17,6 @@ from repotrial.authoring._certify._cheats._model import Cheat, NotApplicable, lo
 from repotrial.authoring._certify._cheats._names import TRICKS
 from repotrial.authoring._certify._cheats._scene import Scene
 
-__all__ = ["build_rust_cheats"]
-
 _AS_RUNNER: Final = (
     *("early-exit", "exit-code", "skip-all", "stdout-forgery", "results-daemon"),
     *("report-plugin", "framework-wrapped", "sitecustomize"),

@@ -12,8 +12,6 @@ import msgspec
 from repotrial.change import PathRules
 from repotrial.contract import Contract, Overlay
 
-__all__ = ["SUFFIXES", "Scene", "read_scene"]
-
 _MOST_BYTES: Final = 512 * 1024
 _MOST_FILES: Final = 5000
 _TEST_FOLDERS: Final = frozenset({"test", "tests", "testing", "spec", "__tests__"})

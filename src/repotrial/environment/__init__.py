@@ -1,0 +1,67 @@
+"""What a contract needs installed: host tools, packages, images, services, Setup."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from repotrial._core.lazy import build_hooks
+
+if TYPE_CHECKING:
+    from repotrial.environment._host import HostTool, HostToolchain, observe_host, verify_host
+    from repotrial.environment._installation._installation import Installation, open_installation
+    from repotrial.environment._installation._level import check_machine
+    from repotrial.environment._installation._place import ScratchPlace, read_pinned
+    from repotrial.environment._installation._premises import InstallationSettings
+    from repotrial.environment._installation._program_tree import (
+        NpmPrograms,
+        ProgramSource,
+        PypiPrograms,
+        open_program_tree,
+    )
+    from repotrial.environment._installation._sandbox import ContractSandbox
+    from repotrial.environment._installation._setup_errors import SetupNetworkError
+    from repotrial.environment._installation._setup_network import StepNetwork
+    from repotrial.environment._installation._variables import CONTROLLED_VARIABLES
+    from repotrial.environment._interrupt import Interrupt, interruptible
+    from repotrial.environment._packages import PackageHashMissingError, PackageLockError, load_index_settings
+    from repotrial.environment._process import execute_program
+    from repotrial.environment._requirements import parse_requirements
+    from repotrial.environment._store import BrokenEntry, Kind, Store, StoreRecord, list_store, prune_store
+    from repotrial.environment._tools import SYSTEM_PATH
+else:
+    __getattr__, __dir__ = build_hooks(__name__)
+
+__all__ = [
+    "CONTROLLED_VARIABLES",
+    "SYSTEM_PATH",
+    "BrokenEntry",
+    "ContractSandbox",
+    "HostTool",
+    "HostToolchain",
+    "Installation",
+    "InstallationSettings",
+    "Interrupt",
+    "Kind",
+    "NpmPrograms",
+    "PackageHashMissingError",
+    "PackageLockError",
+    "ProgramSource",
+    "PypiPrograms",
+    "ScratchPlace",
+    "SetupNetworkError",
+    "StepNetwork",
+    "Store",
+    "StoreRecord",
+    "check_machine",
+    "execute_program",
+    "interruptible",
+    "list_store",
+    "load_index_settings",
+    "observe_host",
+    "open_installation",
+    "open_program_tree",
+    "parse_requirements",
+    "prune_store",
+    "read_pinned",
+    "verify_host",
+]

@@ -1,0 +1,1 @@
+"""OCI images: read from archives and layouts, verified, unpacked once into the store."""

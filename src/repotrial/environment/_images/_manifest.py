@@ -1,0 +1,191 @@
+"""From `index.json` to one manifest and its configuration: documents of the OCI image specification.
+
+Foreign documents, so unknown fields pass; sizes and digests are those that everything else is held against.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeVar
+
+import msgspec
+
+from repotrial._core.digest import Digest
+from repotrial._core.errors import MachineError
+from repotrial.environment._images._blobs import BlobSource, ImageUnreadableError, read_document
+from repotrial.environment._images._limits import ImageLimits
+
+_MAX_INDEX_DEPTH = 3
+_INDEX_TYPES = {
+    "application/vnd.oci.image.index.v1+json",
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+}
+
+_Size = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class ImagePlatformError(MachineError):
+    """An image has nothing for this kind of machine, or leaves open which of its parts is meant."""
+
+    code = "image-platform"
+    default_hint = (
+        "save the image for this machine's platform, or pin the digest of the manifest that is meant"
+    )
+
+
+class _Platform(msgspec.Struct, frozen=True):
+    architecture: str = ""
+    os: str = ""
+    variant: str = ""
+
+
+class Descriptor(msgspec.Struct, frozen=True, rename="camel"):
+    """A pointer to a blob."""
+
+    digest: Digest
+    size: _Size
+    media_type: str = ""
+    platform: _Platform = _Platform()
+
+
+class _Index(msgspec.Struct, frozen=True):
+    manifests: tuple[Descriptor, ...]
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """What an image consists of."""
+
+    config: Descriptor
+    layers: tuple[Descriptor, ...]
+
+
+class _RunConfig(msgspec.Struct, frozen=True, rename="pascal"):
+    env: tuple[str, ...] | None = None
+    working_dir: str | None = None
+    user: str | None = None
+
+
+class _RootFs(msgspec.Struct, frozen=True):
+    diff_ids: tuple[Digest, ...] = ()
+
+
+class _ConfigDocument(msgspec.Struct, frozen=True):
+    architecture: str = ""
+    os: str = ""
+    config: _RunConfig | None = None
+    rootfs: _RootFs = _RootFs()
+
+
+class ImageConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """What an image says about its use; its entry point is not ours to run."""
+
+    variables: dict[str, str]
+    working_directory: str
+    user: str
+    """Noted only: programs in a sandbox have one user."""
+    platform: str
+    layer_digests: tuple[Digest, ...]
+    """Digest of each layer, unpacked."""
+
+
+class SelectedImage(msgspec.Struct, frozen=True, kw_only=True):
+    """One image of a layout, its documents verified."""
+
+    digest: Digest
+    """Of the manifest."""
+    index_digests: tuple[Digest, ...]
+    """Of the indexes that led to it: a reference may name one of these."""
+    manifest: Manifest
+    config: ImageConfig
+
+
+def select_image(
+    source: BlobSource, *, digest: Digest | None, wanted: str, limits: ImageLimits
+) -> SelectedImage:
+    """Find one image: by the digest of its manifest or of an index above it, and by platform.
+
+    Raises:
+        ImageUnreadableError: a document is missing or makes no sense.
+        ImageDigestError: a document has other bytes than promised.
+        ImagePlatformError: nothing, or more than one thing, fits.
+    """
+    found = _collect(source, None, (), limits)
+    if digest is not None:
+        found = [(item, path) for item, path in found if digest in {item.digest, *path}]
+        if not found:
+            raise ImageUnreadableError(f"expected an image {digest} in the layout, found none")
+    fitting = {item.digest: path for item, path in found if _fits(item.platform, wanted)}
+    if len(fitting) != 1:
+        shown = ", ".join(sorted(f"{item.digest} ({_shown(item.platform)})" for item, _ in found)) or "none"
+        raise ImagePlatformError(f"expected one image for {wanted}, found {len(fitting)} among: {shown}")
+    ((manifest_digest, index_digests),) = fitting.items()
+    manifest = _decode(read_document(source, manifest_digest, limits), Manifest, manifest_digest)
+    config = _load_config(source, manifest, limits)
+    if config.platform not in {bare_platform(wanted), "/"}:
+        raise ImagePlatformError(f"expected an image for {wanted}, found one for {config.platform}")
+    return SelectedImage(
+        digest=manifest_digest, index_digests=index_digests, manifest=manifest, config=config
+    )
+
+
+_Found = list[tuple[Descriptor, tuple[Digest, ...]]]
+
+
+def _collect(
+    source: BlobSource, digest: Digest | None, path: tuple[Digest, ...], limits: ImageLimits
+) -> _Found:
+    """Every manifest that an index leads to, with the digests of the indexes on the way."""
+    if len(path) > _MAX_INDEX_DEPTH:
+        raise ImageUnreadableError(f"expected indexes nested at most {_MAX_INDEX_DEPTH} deep, found more")
+    index = _decode(read_document(source, digest, limits), _Index, digest or "index.json")
+    found: _Found = []
+    for item in index.manifests:
+        if len(found) > limits.layers:
+            raise ImageUnreadableError(f"expected at most {limits.layers} images in a layout, found more")
+        if item.media_type in _INDEX_TYPES:
+            found += _collect(source, item.digest, (*path, item.digest), limits)
+        else:
+            found.append((item, path))
+    return found
+
+
+def _fits(found: _Platform, wanted: str) -> bool:
+    """An index may leave the platform out; the configuration has it in any case."""
+    return not (found.os or found.architecture) or f"{found.os}/{found.architecture}" == bare_platform(wanted)
+
+
+def bare_platform(wanted: str) -> str:
+    """Without the variant: `linux/arm64/v8` is the only arm64 there is."""
+    return "/".join(wanted.split("/")[:2])
+
+
+def _shown(found: _Platform) -> str:
+    return f"{found.os}/{found.architecture}" if found.os or found.architecture else "platform not named"
+
+
+_T = TypeVar("_T")
+
+
+def _decode(data: bytes, kind: type[_T], name: str) -> _T:
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise ImageUnreadableError(f"{name}: expected an OCI document, found: {error}") from error
+
+
+def _load_config(source: BlobSource, manifest: Manifest, limits: ImageLimits) -> ImageConfig:
+    name = manifest.config.digest
+    document = _decode(read_document(source, name, limits), _ConfigDocument, name)
+    if not len(manifest.layers) == len(document.rootfs.diff_ids) <= limits.layers:
+        raise ImageUnreadableError(
+            f"{name}: expected a digest for each of {len(manifest.layers)} layers (at most {limits.layers}), "
+            f"found {len(document.rootfs.diff_ids)}"
+        )
+    run = document.config or _RunConfig()
+    pairs = (item.partition("=") for item in run.env or ())
+    return ImageConfig(
+        variables={key: value for key, _, value in pairs if key},
+        working_directory=run.working_dir or "/",
+        user=run.user or "",
+        platform=f"{document.os}/{document.architecture}",
+        layer_digests=document.rootfs.diff_ids,
+    )

@@ -1,0 +1,178 @@
+"""Images of contracts: found in the store, or unpacked into it from an archive or a layout."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from pathlib import Path
+
+import msgspec
+
+from repotrial._core.digest import Digest
+from repotrial._core.errors import MachineError
+from repotrial.contract import ImageArchive, ImageLayout, ImageReference
+from repotrial.environment._images._blobs import BlobSource, DigestStream, open_archive, open_layout
+from repotrial.environment._images._layer import LayerWriter
+from repotrial.environment._images._limits import DEFAULT_LIMITS, ImageLimits
+from repotrial.environment._images._manifest import ImageConfig, SelectedImage, bare_platform, select_image
+from repotrial.environment._images._rootfs import RootFs
+from repotrial.environment._store import BrokenEntry, Facts, Kind, Store, StoreEntry, list_store
+from repotrial.isolation import machine_platform
+
+MOUNT_POINTS = (
+    b"dev",
+    b"home",
+    b"opt/repotrial",
+    b"proc",
+    b"run",
+    b"tmp",
+    b"workspace",
+)
+"""Directories that a sandbox mounts something on; a read-only root cannot get them later."""
+
+MOUNT_FILES = (b"etc/group", b"etc/hostname", b"etc/hosts", b"etc/passwd", b"etc/resolv.conf")
+"""Files that a sandbox may lay its own over."""
+
+_PINNED = re.compile(r"@(sha256:[0-9a-f]{64})$")
+
+
+class ImageNotStoredError(MachineError):
+    """A contract names an image in a registry that has not been imported on this machine."""
+
+    code = "image-not-stored"
+    default_hint = "save it with `podman save --format oci-archive` and name the archive in the contract"
+
+
+class UnpackedImage(msgspec.Struct, frozen=True, kw_only=True):
+    """An image, ready to be a root file system."""
+
+    rootfs: Path
+    digest: Digest
+    """Of its manifest."""
+    config: ImageConfig
+    entry: StoreEntry
+
+
+def open_image(
+    image: ImageReference | ImageArchive | ImageLayout,
+    *,
+    base: Path,
+    store: Store,
+    limits: ImageLimits = DEFAULT_LIMITS,
+) -> UnpackedImage:
+    """Unpack an image once; find it in the store ever after.
+
+    Args:
+        image: As the contract names it.
+        base: The contract's directory.
+        store: Where unpacked images are kept.
+        limits: What it may unpack to.
+
+    Raises:
+        ImageNotStoredError: it lies in a registry, and nobody imported it.
+        ImageUnreadableError: the file or directory is not an image.
+        ImageDigestError: some of its bytes are not those that its digests promise.
+        ImageMemberError: a layer tries to leave the image.
+        ImagePlatformError: it is for another kind of machine.
+        ImageTooLargeError: it is a bomb, or larger than allowed.
+        StoreTamperedError: its copy in the store was changed.
+    """
+    match image:
+        case ImageReference():
+            return _find_reference(image, store)
+        case ImageArchive():
+            source = open_archive(base / image.path, limits)
+            return _unpack(source, digest=image.digest, platform=None, store=store, limits=limits)
+        case ImageLayout():
+            source = open_layout(base / image.path)
+            return _unpack(source, digest=image.digest, platform=None, store=store, limits=limits)
+
+
+def import_image(
+    path: Path,
+    *,
+    store: Store,
+    digest: Digest | None = None,
+    platform: str | None = None,
+    limits: ImageLimits = DEFAULT_LIMITS,
+) -> Digest:
+    """Put an oci-archive file or a layout directory into the store, for contracts that name it by digest.
+
+    Returns:
+        The digest of the image's manifest.
+    """
+    source = open_layout(path) if path.is_dir() else open_archive(path, limits)
+    return _unpack(source, digest=digest, platform=platform, store=store, limits=limits).digest
+
+
+def _find_reference(image: ImageReference, store: Store) -> UnpackedImage:
+    pin = _PINNED.search(image.reference)
+    if pin is None:
+        raise ImageNotStoredError(
+            f"expected an image with a digest, found {image.reference!r}", hint="pin it: NAME@sha256:…"
+        )
+    platform = bare_platform(image.platform)
+    for record in list_store(store):
+        if isinstance(record, BrokenEntry):
+            continue
+        known = (record.key, *record.facts.get("index_digests", ()))
+        if record.kind is Kind.IMAGE and pin[1] in known and record.facts.get("platform") == platform:
+            entry = store.find(Kind.IMAGE, record.key)
+            if entry is not None:
+                return _describe(entry)
+    raise ImageNotStoredError(
+        f"expected the image {image.reference} ({image.platform}) in {store.root}, found none",
+        hint=f"save it and import it: `skopeo copy --preserve-digests docker://{image.reference} "
+        "oci-archive:image.tar` (or `podman save --format oci-archive -o image.tar NAME`), then "
+        "`repotrial image import image.tar`; or name the archive in the contract",
+    )
+
+
+def _unpack(
+    source: BlobSource, *, digest: Digest | None, platform: str | None, store: Store, limits: ImageLimits
+) -> UnpackedImage:
+    selected = select_image(source, digest=digest, wanted=platform or machine_platform(), limits=limits)
+
+    def build(tree: Path, _lock: int) -> Facts:
+        rootfs = RootFs(tree)
+        with contextlib.closing(rootfs):
+            writer = LayerWriter(rootfs, limits)
+            for layer, layer_digest in zip(
+                selected.manifest.layers, selected.config.layer_digests, strict=True
+            ):
+                name = f"blobs/sha256/{layer.digest.removeprefix('sha256:')}"
+                with contextlib.closing(source.open(name)) as stream:
+                    blob = DigestStream(stream, digest=layer.digest, size_bytes=layer.size)
+                    writer.write(blob, media_type=layer.media_type, layer_digest=layer_digest)
+            _add_mount_points(rootfs)
+        return _build_facts(selected, writer)
+
+    return _describe(store.make(Kind.IMAGE, selected.digest, build))
+
+
+def _add_mount_points(rootfs: RootFs) -> None:
+    for directory in MOUNT_POINTS:
+        components = tuple(directory.split(b"/"))
+        # One by one: a link on the way gives way as well.
+        for length in range(1, len(components) + 1):
+            rootfs.add_directory(components[:length])
+    rootfs.add_directory((b"etc",))
+    for file in MOUNT_FILES:
+        rootfs.ensure_file(tuple(file.split(b"/")))
+
+
+def _build_facts(selected: SelectedImage, writer: LayerWriter) -> Facts:
+    config = selected.config
+    return {
+        "config": msgspec.json.encode(config, order="deterministic").decode(),
+        "config_digest": selected.manifest.config.digest,
+        "index_digests": selected.index_digests,
+        "layers": tuple(layer.digest for layer in selected.manifest.layers),
+        "platform": config.platform,
+        "skipped": tuple(f"{kind}: {count}" for kind, count in sorted(writer.skipped.items())),
+    }
+
+
+def _describe(entry: StoreEntry) -> UnpackedImage:
+    config = msgspec.json.decode(str(entry.record.facts["config"]), type=ImageConfig)
+    return UnpackedImage(rootfs=entry.path, digest=entry.record.key, config=config, entry=entry)

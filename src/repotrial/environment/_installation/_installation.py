@@ -1,0 +1,319 @@
+"""A contract made ready on this machine: opened once, used by every phase of every run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path, PurePosixPath
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from repotrial._core.canonical import JsonValue
+from repotrial._core.errors import ContractError
+from repotrial._core.words import Level
+from repotrial.contract import LoadedContract
+from repotrial.environment._installation._facts import InstallationFacts
+from repotrial.environment._installation._level import choose_level
+from repotrial.environment._installation._mounts import SetupOutputs, build_outputs
+from repotrial.environment._installation._place import ScratchPlace
+from repotrial.environment._installation._premises import (
+    InstallationSettings,
+    Premises,
+    SandboxWish,
+    open_premises,
+)
+from repotrial.environment._installation._sandbox import ContractSandbox
+from repotrial.environment._installation._setup import ContractSetup, write_scripts
+from repotrial.environment._installation._setup_network import (
+    SetupAccess,
+    find_setup_access,
+    verify_setup_network,
+)
+from repotrial.environment._installation._variables import Phase, verify_secrets
+from repotrial.isolation import (
+    WORKSPACE,
+    Account,
+    Bind,
+    Capabilities,
+    CommandSpec,
+    ResourceLimits,
+    Sink,
+    Stage,
+    find_identity,
+)
+from repotrial.trace import Exited
+from repotrial.workspace import (
+    Base,
+    BaseCache,
+    BaseRequest,
+    CopyWorkspace,
+    OverlayWorkspace,
+    SetupNetworkRecord,
+    SetupPlace,
+    Workspace,
+    WorkspacePlace,
+    reap_workspaces,
+)
+
+_LOOK = 'for path do if [ -e "$path" ] || [ -L "$path" ]; then printf "%s\\n" "$path"; fi; done'
+_LOOK_SECONDS = 60
+
+
+class FilesPresentError(ContractError):
+    """Files that must not exist in the sandbox do."""
+
+    code = "files-present"
+    default_hint = "take them out of the image or the tree, or out of `absent_files`"
+
+
+class Installation:
+    """Everything that a contract's runs need on this machine, held until it is closed.
+
+    Several threads may use it; it is closed after their workspaces and sandboxes are.
+    """
+
+    def __init__(
+        self,
+        loaded: LoadedContract,
+        *,
+        base: Base,
+        premises: Premises,
+        workspaces: WorkspacePlace,
+        held: ExitStack,
+    ) -> None:
+        self.loaded = loaded
+        self.base = base
+        self._premises = premises
+        self._outputs = build_outputs(loaded.contract)
+        self._workspaces = workspaces
+        self._held = held
+
+    @property
+    def level(self) -> Level:
+        """How strong its sandboxes are."""
+        return self._premises.capabilities.level
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What its sandboxes can do."""
+        return self._premises.capabilities
+
+    @property
+    def facts(self) -> InstallationFacts:
+        """For the manifest."""
+        return self._premises.facts
+
+    @property
+    def setup_network(self) -> SetupNetworkRecord | None:
+        """What Setup reached and made, now or when the base was made; null where it had no network.
+
+        Raises:
+            SetupRecordUnreadableError: it cannot be read.
+        """
+        return self.base.network
+
+    @property
+    def environment_id(self) -> str:
+        """Digest over everything but the tree."""
+        return self._premises.environment_id
+
+    @property
+    def shown(self) -> tuple[Path, ...]:
+        """What an agent sees beside the tree: packages, artifacts and files of the contract's environment."""
+        return tuple(bind.source for bind in self._premises.binds)
+
+    @property
+    def search_path(self) -> str:
+        """`PATH` of programs in its sandboxes, unless the caller sets another."""
+        return self._premises.build_variables("act", {}, has_secrets=False).get("PATH", "")
+
+    def open_workspace(self) -> Workspace:
+        """A new tree to work in: an overlay where the level has them."""
+        if self.capabilities.has_overlay:
+            return OverlayWorkspace(self.base, self._workspaces)
+        return CopyWorkspace(self.base, self._workspaces)
+
+    def open_plain_workspace(self) -> CopyWorkspace:
+        """A new tree that can be used without a sandbox."""
+        return CopyWorkspace(self.base, self._workspaces)
+
+    def open_scratch(self) -> ScratchPlace:
+        """A directory of the harness's that sandboxes can be shown."""
+        return ScratchPlace(self._workspaces, owner=self.base.owner)
+
+    def open_sandbox(  # noqa: PLR0913 - each of them is one choice of the caller's
+        self,
+        workspace: Workspace,
+        *,
+        phase: Phase,
+        stage: Stage = "write",
+        binds: Sequence[Bind] = (),
+        variables: Mapping[str, str] | None = None,
+        limits: ResourceLimits | None = None,
+        test_tools: Sequence[str] = (),
+        listener_port: int | None = None,
+        sink: Sink | None = None,
+        has_services: bool = True,
+    ) -> ContractSandbox:
+        """A sandbox on a workspace, with the phase's secrets and services.
+
+        Args:
+            workspace: One of this installation's.
+            phase: What it is for.
+            stage: The stage to begin in.
+            binds: What else is shown.
+            variables: What else is set; never what the contract wants absent.
+            limits: Other ceilings than the contract's.
+            test_tools: Programs that are masked until the test stage.
+            listener_port: A port inside that the harness serves.
+            sink: Takes what the syscall supervisor sees once the services are ready.
+            has_services: Whether the phase's services run.
+
+        Raises:
+            ServiceNotReadyError: a service does not become ready.
+            SandboxStartError: it could not be started.
+        """
+        outputs = self._outputs.build_binds(self.base.outputs, is_writable=False)
+        wish = SandboxWish(
+            workspace=workspace.path,
+            overlay=workspace.mount if isinstance(workspace, OverlayWorkspace) else None,
+            phase=phase,
+            stage=stage,
+            binds=(*outputs, *binds),
+            variables=variables or {},
+            limits=limits,
+            test_tools=tuple(test_tools),
+            listener_port=listener_port,
+            has_services=has_services,
+        )
+        return self._premises.open(wish, sink=sink)
+
+    def verify_absent_files(self) -> None:
+        """Look inside whether what must not exist does not.
+
+        Raises:
+            FilesPresentError: something does.
+        """
+        paths = self.loaded.contract.environment.absent_files
+        if not paths:
+            return
+        command = CommandSpec(argv=("/bin/sh", "-c", _LOOK, "sh", *paths), timeout_seconds=_LOOK_SECONDS)
+        with (
+            self.open_workspace() as workspace,
+            self.open_sandbox(workspace, phase="act", has_services=False) as sandbox,
+        ):
+            result = sandbox.run(command)
+        found = result.stdout.prefix.decode(errors="replace").split("\n")[:-1]
+        if found or result.exit != Exited(code=0):
+            raise FilesPresentError(
+                f"environment.absent_files: expected none, found {', '.join(found) or result.exit}"
+            )
+
+    def close(self) -> None:
+        """Let go of everything. Twice is once."""
+        self._held.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def open_installation(
+    loaded: LoadedContract, settings: InstallationSettings, *, level: Level | None = None
+) -> Installation:
+    """Make a contract's environment ready: programs, packages, and the tree as Setup leaves it.
+
+    Args:
+        loaded: A locked contract.
+        settings: What the machine and its operator bring.
+        level: Exactly this isolation level; the strongest that this machine reaches unless told.
+
+    Raises:
+        ContractUnlockedError: the contract has no lock.
+        SecretMissingError: a required secret was not given.
+        SetupNetworkError: a step of Setup wants the network, and there is none for it.
+        LevelMissingError: the machine cannot give what the contract needs.
+        HostToolsError: tools are missing.
+        SetupFailedError: a step of Setup fails.
+        FilesPresentError: what must not exist does.
+    """
+    verify_secrets(loaded.contract.environment, settings.secrets)
+    request = BaseRequest.from_contract(loaded)
+    capabilities = choose_level(loaded.contract, level)
+    verify_setup_network(loaded.contract.setup, settings.network, capabilities)
+    workspaces = settings.cache / "workspaces"
+    reap_workspaces(workspaces)
+    identity = find_identity()
+    with ExitStack() as stack:
+        place = stack.enter_context(ScratchPlace(workspaces, owner=None))
+        premises = open_premises(loaded, settings, capabilities=capabilities, place=place, stack=stack)
+        access = find_setup_access(loaded, settings.network, place=place, secrets=settings.secrets)
+        setup = _build_setup(loaded, premises, access, place=place, owner=identity)
+        if setup is not None:
+            request = msgspec.structs.replace(request, environment_id=premises.environment_id)
+        # The workspace must belong to whoever works in it: for root that is not root.
+        bases = BaseCache(settings.cache / "bases", owner=identity)
+        base = stack.enter_context(bases.prepare_base(request, setup=setup))
+        # One label and one lock for all of its trees: for each they would cost as much as a small program.
+        shared = WorkspacePlace(workspaces, owner=base.owner)
+        stack.callback(shared.remove)
+        installation = Installation(
+            loaded, base=base, premises=premises, workspaces=shared, held=stack.pop_all()
+        )
+    try:
+        installation.verify_absent_files()
+    except BaseException:
+        installation.close()
+        raise
+    return installation
+
+
+def _build_setup(
+    loaded: LoadedContract,
+    premises: Premises,
+    access: SetupAccess | None,
+    *,
+    place: ScratchPlace,
+    owner: Account,
+) -> ContractSetup | None:
+    """Setup, where there is anything to do: steps to run, outputs to keep, or places to mount upon."""
+    outputs = build_outputs(loaded.contract)
+    premises.verify_targets(outputs.targets)
+    mounted = [bind.target for bind in premises.binds if _is_in_workspace(bind.target)]
+    if not (loaded.contract.setup or outputs.targets or mounted):
+        return None
+    scripts = write_scripts(loaded, place)
+    variables = premises.build_variables("setup", {}, has_secrets=False)
+    names: list[JsonValue] = [
+        secret.name for secret in loaded.contract.environment.secrets if "setup" in secret.phases
+    ]
+    facts: dict[str, JsonValue] = {
+        "mounted": list[JsonValue](mounted),
+        "variables": dict[str, JsonValue](variables),
+        "secrets": names,
+    }
+
+    def open_place(setup_place: SetupPlace) -> ContractSandbox:
+        shown = [*([] if scripts is None else [scripts]), *([] if access is None else access.binds)]
+        wish = _build_wish(setup_place, outputs, shown)
+        return premises.open(wish, sink=None if access is None else access.watch)
+
+    return ContractSetup(
+        loaded, outputs=outputs, facts=facts, owner=owner, open_place=open_place, access=access
+    )
+
+
+def _build_wish(place: SetupPlace, outputs: SetupOutputs, shown: Sequence[Bind]) -> SandboxWish:
+    """The sandbox of Setup: what is mounted in the tree gets its mount points there by being mounted."""
+    binds = outputs.build_binds(place.outputs, is_writable=True)
+    return SandboxWish(workspace=place.tree, phase="setup", binds=(*binds, *shown))
+
+
+def _is_in_workspace(target: str) -> bool:
+    return PurePosixPath(WORKSPACE) in PurePosixPath(target).parents

@@ -1,0 +1,215 @@
+"""Everything that surrounds a contract's tree, and sandboxes opened with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from repotrial._core.canonical import JsonValue, canonical_digest
+from repotrial._core.digest import Digest
+from repotrial.contract import Contract, LoadedContract
+from repotrial.environment._installation._artifacts import build_artifact_bind, open_artifact
+from repotrial.environment._installation._facts import InstallationFacts, build_facts
+from repotrial.environment._installation._mounts import build_host_bind, build_scratch, verify_targets
+from repotrial.environment._installation._place import ScratchPlace, read_pinned
+from repotrial.environment._installation._programs import Programs, ProgramSources, hold_entry, open_programs
+from repotrial.environment._installation._sandbox import ContractSandbox
+from repotrial.environment._installation._setup_network import SetupNetwork
+from repotrial.environment._installation._variables import Phase, build_variables
+from repotrial.environment._packages import load_index_settings
+from repotrial.environment._store import Store
+from repotrial.isolation import (
+    Bind,
+    Capabilities,
+    OverlayMount,
+    ResourceLimits,
+    SandboxSpec,
+    Scratch,
+    Sink,
+    Stage,
+    open_sandbox,
+)
+
+_FORMAT: Final = "repotrial/environment@1"
+
+
+class InstallationSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What an installation may know about the machine and its operator; never hashed."""
+
+    cache: Path
+    """Where prepared trees and environments are kept; the sandbox's user must be able to reach it."""
+    home: Path
+    """The operator's home, for tools that lie there and for the configuration of package managers."""
+    variables: Mapping[str, str]
+    """The operator's environment, for the same; programs in a sandbox never see it."""
+    secrets: Mapping[str, str] = {}
+    """Values of secrets, by the names that the contract declares; others are ignored."""
+    network: SetupNetwork | None = None
+    """Opens the network of steps of Setup that declare one; without it such contracts are refused."""
+
+
+class SandboxWish(msgspec.Struct, frozen=True, kw_only=True):
+    """What one sandbox is to be, beyond what the contract says."""
+
+    workspace: Path
+    phase: Phase
+    overlay: OverlayMount | None = None
+    stage: Stage = "write"
+    binds: tuple[Bind, ...] = ()
+    variables: Mapping[str, str] = {}
+    limits: ResourceLimits | None = None
+    test_tools: tuple[str, ...] = ()
+    listener_port: int | None = None
+    has_services: bool = True
+
+
+def build_limits(contract: Contract, *, phase: Phase) -> ResourceLimits:
+    """The contract's ceilings for one sandbox; processor time is counted against the agent only."""
+    limits = contract.limits
+    return ResourceLimits(
+        memory_mb=limits.memory_mb.kill,
+        disk_mb=limits.disk_mb.kill,
+        processes=limits.processes,
+        cpu_seconds=limits.cpu_seconds if phase == "act" else None,
+    )
+
+
+class Premises:
+    """A contract's environment without its tree; safe to use from several threads."""
+
+    def __init__(
+        self,
+        loaded: LoadedContract,
+        *,
+        capabilities: Capabilities,
+        programs: Programs,
+        binds: Sequence[Bind],
+        secrets: Mapping[str, str],
+        facts: InstallationFacts,
+        environment_id: Digest,
+    ) -> None:
+        self.capabilities = capabilities
+        self.facts = facts
+        self.environment_id = environment_id
+        self.binds = tuple(binds)
+        self._contract = loaded.contract
+        self._programs = programs
+        self._secrets = secrets
+        self._scratch, self._tmp_mb = build_scratch(loaded.contract.environment.mounts)
+
+    def verify_targets(self, targets: Sequence[str]) -> None:
+        """See that everything has a place where it can appear.
+
+        Raises:
+            TargetTakenError: something has not.
+        """
+        services = [service.data for service in self._contract.environment.services if service.data]
+        own = [bind.target for bind in self.binds]
+        scratch = [mount.target for mount in self._scratch]
+        verify_targets(self._programs.root, [*own, *scratch, *services, *targets])
+
+    def build_variables(self, phase: Phase, added: Mapping[str, str], *, has_secrets: bool) -> dict[str, str]:
+        """What programs of a phase see."""
+        return build_variables(
+            self._contract.environment,
+            phase=phase,
+            found=self._programs.variables,
+            secrets=self._secrets if has_secrets else {},
+            added=added,
+        )
+
+    def open(self, wish: SandboxWish, *, sink: Sink | None = None) -> ContractSandbox:
+        """A sandbox with the services of its phase running.
+
+        Raises:
+            ServiceNotReadyError: a service does not become ready.
+            SandboxStartError: it could not be started.
+        """
+        environment = self._contract.environment
+        services = [item for item in environment.services if wish.has_services and wish.phase in item.phases]
+        limits = wish.limits or build_limits(self._contract, phase=wish.phase)
+        data = [
+            Scratch(target=service.data, size_mb=self._contract.limits.disk_mb.kill)
+            for service in services
+            if service.data is not None
+        ]
+        spec = SandboxSpec(
+            workspace=wish.workspace,
+            overlay=wish.overlay,
+            root=self._programs.root,
+            stage=wish.stage,
+            binds=(*self.binds, *wish.binds),
+            scratch=(*self._scratch, *data),
+            variables=self.build_variables(wish.phase, wish.variables, has_secrets=True),
+            limits=limits if self._tmp_mb is None else msgspec.structs.replace(limits, tmp_mb=self._tmp_mb),
+            test_tools=wish.test_tools,
+            allowed_system_calls=environment.system_calls,
+            listener_port=wish.listener_port,
+        )
+        level = self.capabilities.level
+        return ContractSandbox(
+            lambda inner_sink: open_sandbox(spec, level=level, sink=inner_sink), services=services, sink=sink
+        )
+
+
+def open_premises(
+    loaded: LoadedContract,
+    settings: InstallationSettings,
+    *,
+    capabilities: Capabilities,
+    place: ScratchPlace,
+    stack: ExitStack,
+) -> Premises:
+    """Find or make everything that the environment consists of."""
+    environment = loaded.contract.environment
+    store = Store(settings.cache / "store")
+    index = load_index_settings(settings.variables, home=settings.home)
+    sources = ProgramSources(
+        store=store, index=index, search_path=settings.variables.get("PATH", ""), home=settings.home
+    )
+    programs = open_programs(loaded, sources=sources, place=place, stack=stack)
+    facts = build_facts(loaded, programs, index)
+    binds = [*programs.binds]
+    for artifact in environment.artifacts:
+        entry = open_artifact(artifact, directory=loaded.directory, store=store, variables=index.transport)
+        hold_entry(store, entry, stack)
+        binds.append(build_artifact_bind(artifact, entry))
+    for number, file in enumerate(environment.files):
+        data = read_pinned(loaded, file.source)
+        source = place.write(f"files/{number}", data, is_executable=file.is_executable)
+        binds.append(Bind(source=source, target=file.target))
+    private = (settings.home, settings.cache, loaded.directory)
+    binds += [
+        build_host_bind(mount, private=private)
+        for mount in environment.mounts
+        if mount.kind == "host-read-only"
+    ]
+    return Premises(
+        loaded,
+        capabilities=capabilities,
+        programs=programs,
+        binds=binds,
+        secrets=settings.secrets,
+        facts=facts,
+        environment_id=_build_id(loaded, programs, facts),
+    )
+
+
+def _build_id(loaded: LoadedContract, programs: Programs, facts: InstallationFacts) -> Digest:
+    """Equal where programs see the same, as far as digests reach; a directory of the host counts by name."""
+    environment = loaded.contract.environment
+    pins = {pin.path: pin.digest for pin in loaded.files}
+    found: dict[str, JsonValue] = {
+        "format": _FORMAT,
+        "programs": msgspec.to_builtins(facts.environment),
+        "python": None if programs.python is None else programs.python.tree_digest,
+        "node": None if programs.node is None else programs.node.tree_digest,
+        "artifacts": msgspec.to_builtins(environment.artifacts),
+        "files": [[file.target, pins.get(file.source), file.is_executable] for file in environment.files],
+        "mounts": msgspec.to_builtins(environment.mounts),
+    }
+    return canonical_digest(found)

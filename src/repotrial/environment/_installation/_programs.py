@@ -1,0 +1,162 @@
+"""Where programs come from: the host's tools or an image, and packages from lock files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from repotrial._core.errors import MachineError
+from repotrial.contract import LoadedContract
+from repotrial.environment._host import HostToolchain, observe_host, verify_host
+from repotrial.environment._images._open import UnpackedImage, open_image
+from repotrial.environment._installation._place import ScratchPlace
+from repotrial.environment._node_env import NodePackages, open_node_environment
+from repotrial.environment._packages import IndexSettings
+from repotrial.environment._python_env import PYTHON_TARGET, PythonPackages, open_python_environment
+from repotrial.environment._store import Store, StoreEntry
+from repotrial.environment._tools import SYSTEM_PATH
+from repotrial.isolation import WORKSPACE, Bind, DirectoryRoot, HostRoot, Root
+
+_LINKS: Final = "/opt/repotrial/links"
+
+
+class ImagePackagesError(MachineError):
+    """A contract wants packages from a lock inside an image.
+
+    They are built with the host's tools, and which files of a package fit, only the image's interpreter could
+    say: it would have to reach the index from inside, and nothing inside ever does.
+    """
+
+    code = "image-packages"
+    default_hint = (
+        "install the packages in the image, or name their files as artifacts and install those in a "
+        'setup step; or use `image = "host"`'
+    )
+
+
+class ProgramSources(msgspec.Struct, frozen=True, kw_only=True):
+    """Where programs are looked for."""
+
+    store: Store
+    """Where images and packages are kept."""
+    index: IndexSettings
+    """The machine's way to package indexes."""
+    search_path: str
+    """Of the operator, for tools of the host."""
+    home: Path
+    """Of the operator, whose tool directories count."""
+
+
+class Programs(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that can be executed."""
+
+    root: Root
+    binds: tuple[Bind, ...]
+    variables: Mapping[str, str]
+    """The search path, and what an image says."""
+    toolchain: HostToolchain | None
+    image: UnpackedImage | None
+    python: PythonPackages | None
+    node: NodePackages | None
+
+
+def hold_entry(store: Store, entry: StoreEntry, stack: ExitStack) -> None:
+    """Keep what was found in the store from being pruned."""
+    stack.enter_context(store.hold(entry.record.kind, entry.record.key))
+
+
+def open_programs(
+    loaded: LoadedContract, *, sources: ProgramSources, place: ScratchPlace, stack: ExitStack
+) -> Programs:
+    """Find or make all of it.
+
+    Args:
+        loaded: The contract.
+        sources: Where to look.
+        place: For small files.
+        stack: Holds what is in use.
+
+    Raises:
+        HostToolsError: tools are missing.
+        ImageNotStoredError: the image is not on this machine.
+        ImagePackagesError: packages are wanted inside an image.
+    """
+    environment = loaded.contract.environment
+    if environment.image == "host":
+        return _open_host(loaded, sources=sources, place=place, stack=stack)
+    if environment.python is not None or environment.node is not None:
+        raise ImagePackagesError(
+            "environment.image: expected the host's tools for packages from a lock, found an image"
+        )
+    image = open_image(environment.image, base=loaded.directory, store=sources.store)
+    hold_entry(sources.store, image.entry, stack)
+    return Programs(
+        root=DirectoryRoot(path=image.rootfs),
+        binds=(),
+        variables={"PATH": SYSTEM_PATH, **image.config.variables},
+        toolchain=None,
+        image=image,
+        python=None,
+        node=None,
+    )
+
+
+def _open_host(
+    loaded: LoadedContract, *, sources: ProgramSources, place: ScratchPlace, stack: ExitStack
+) -> Programs:
+    environment = loaded.contract.environment
+    store, settings = sources.store, sources.index
+    toolchain = observe_host(environment, search_path=sources.search_path, home=sources.home)
+    verify_host(toolchain)
+    python, node = None, None
+    binds: list[Bind] = []
+    directories: list[str] = []
+    if environment.python is not None:
+        interpreter = toolchain.tools["python"]
+        python = open_python_environment(
+            environment.python,
+            base=loaded.directory,
+            interpreter=interpreter,
+            store=store,
+            settings=settings,
+        )
+        hold_entry(store, python.entry, stack)
+        binds.append(python.bind)
+        directories.append(f"{PYTHON_TARGET}/bin")
+    if environment.node is not None:
+        node = open_node_environment(
+            environment.node,
+            base=loaded.directory,
+            node=toolchain.tools["node"],
+            store=store,
+            settings=settings,
+        )
+        hold_entry(store, node.entry, stack)
+        binds += node.build_binds()
+        directories.append(f"{WORKSPACE}/node_modules/.bin")
+    if toolchain.links:
+        binds.append(_make_links(toolchain.links, place))
+        directories.append(_LINKS)
+    return Programs(
+        root=HostRoot(tool_roots=toolchain.tool_roots),
+        binds=tuple(binds),
+        variables={"PATH": ":".join([*directories, toolchain.search_path])},
+        toolchain=toolchain,
+        image=None,
+        python=python,
+        node=node,
+    )
+
+
+def _make_links(links: Mapping[str, Path], place: ScratchPlace) -> Bind:
+    """A directory with the names that commands use and `PATH` does not lead to."""
+    home = place.path / "links"
+    home.mkdir()
+    home.chmod(0o755)
+    for name, target in links.items():
+        (home / name).symlink_to(target)
+    return Bind(source=home, target=_LINKS)

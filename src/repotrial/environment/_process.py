@@ -1,0 +1,163 @@
+"""Programs of the host that the harness itself needs: version questions, package installers.
+
+Each has a time limit, a bound on its output, no input, an environment that is given in full, and a process
+group of its own that is killed as a whole. Nothing that an agent wrote is ever started here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from repotrial._core.errors import MachineError
+from repotrial.environment._interrupt import watch_interrupt
+from repotrial.isolation import Account
+
+_CHUNK_BYTES = 1 << 16
+
+
+class ProgramStartError(MachineError):
+    """A program that the harness needs could not be started."""
+
+    code = "program-start"
+    default_hint = "run `repotrial doctor`: it says what is missing and how to get it"
+
+
+class ProgramTimeoutError(MachineError):
+    """A program that the harness started did not end in time; it was killed, with all that it had started."""
+
+    code = "program-timeout"
+    default_hint = "try again when the machine or the connection is less busy, or raise the limit"
+
+
+class ProgramOutputError(MachineError):
+    """A program that the harness started printed more than it may, and was killed."""
+
+    code = "program-output"
+    default_hint = "run the same program by hand to see what it prints"
+
+
+class FinishedProgram(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a program."""
+
+    status: int
+    """Exit status; negative for the signal that ended it."""
+    stdout: bytes
+    stderr: bytes
+
+
+def current_account() -> Account:
+    return Account(uid=os.geteuid(), gid=os.getegid())
+
+
+def execute_program(
+    argv: Sequence[str],
+    *,
+    variables: Mapping[str, str],
+    seconds: int,
+    cwd: Path = Path("/"),
+    account: Account | None = None,
+    output_bytes: int = 8 << 20,
+    held_fds: Sequence[int] = (),
+) -> FinishedProgram:
+    """Run one program of the host to its end.
+
+    Args:
+        argv: The program by absolute path, and its arguments.
+        variables: Its whole environment.
+        seconds: When it is killed.
+        cwd: Where it runs.
+        account: Whose rights it gets; only root may name another than its own.
+        output_bytes: How much it may print, both streams together.
+        held_fds: Descriptors that it inherits: a lock stays locked until the last program that holds it ends.
+
+    Raises:
+        ProgramStartError: it could not be started.
+        ProgramTimeoutError: it took too long.
+        ProgramOutputError: it printed too much.
+        PreparationStoppedError: somebody stopped what it was started for.
+    """
+    process = _start(argv, variables=variables, cwd=cwd, account=account, held_fds=held_fds)
+    with process:
+        try:
+            with watch_interrupt(lambda: _kill_group(process)):
+                stdout, stderr = _collect(process, seconds=seconds, output_bytes=output_bytes)
+        except BaseException:
+            _kill_group(process)
+            raise
+    return FinishedProgram(status=process.returncode, stdout=stdout, stderr=stderr)
+
+
+def _start(
+    argv: Sequence[str],
+    *,
+    variables: Mapping[str, str],
+    cwd: Path,
+    account: Account | None,
+    held_fds: Sequence[int],
+) -> subprocess.Popen[bytes]:
+    dropped = account if account is not None and account != current_account() else None
+    try:
+        return subprocess.Popen(
+            list(argv),
+            cwd=cwd,
+            env=dict(variables),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            pass_fds=tuple(held_fds),
+            user=None if dropped is None else dropped.uid,
+            group=None if dropped is None else dropped.gid,
+            extra_groups=None if dropped is None else [],
+        )
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        raise ProgramStartError(f"expected to start {argv[0]}, found: {error}") from error
+
+
+def _collect(process: subprocess.Popen[bytes], *, seconds: int, output_bytes: int) -> tuple[bytes, bytes]:
+    """Read both streams to their ends; once the program itself has ended, what it left behind is killed."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    deadline = time.monotonic() + seconds
+    buffers = {process.stdout.fileno(): bytearray(), process.stderr.fileno(): bytearray()}
+    # Ready when the program has ended, without reaping it: until then nobody else can get its id.
+    ended = os.pidfd_open(process.pid)
+    with contextlib.closing(os.fdopen(ended, "rb", buffering=0)), selectors.DefaultSelector() as selector:
+        for handle in (*buffers, ended):
+            selector.register(handle, selectors.EVENT_READ)
+        while selector.get_map():
+            ready = selector.select(max(0.0, deadline - time.monotonic()))
+            if not ready:
+                raise ProgramTimeoutError(f"expected {_name(process)} to end within {seconds} s")
+            for key, _ in ready:
+                if key.fd == ended:
+                    _kill_group(process)
+                    selector.unregister(ended)
+                elif chunk := os.read(key.fd, _CHUNK_BYTES):
+                    buffers[key.fd] += chunk
+                else:
+                    selector.unregister(key.fd)
+            if sum(map(len, buffers.values())) > output_bytes:
+                raise ProgramOutputError(f"expected at most {output_bytes} bytes from {_name(process)}")
+    output, errors = buffers.values()
+    return bytes(output), bytes(errors)
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    """End the program and what it started; it is not reaped yet, so the group is still its own."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _name(process: subprocess.Popen[bytes]) -> str:
+    argv = process.args
+    return str(argv[0]) if isinstance(argv, list) else "a program"

@@ -1,0 +1,374 @@
+"""`environment.python`: a lock with hashes becomes a read-only tree of packages, once, offline ever after.
+
+- Only wheels are installed: building from source would run the package's code with the harness's rights.
+- A lock is complete, and is installed without resolving: a newer release on the index must change nothing.
+  What it leaves out is found in the metadata of the installed packages, here and not in the middle of a run.
+- The tree is a virtual environment that works at any path: scripts find their interpreter beside themselves,
+  and the interpreter is a link to the host's. It holds the locked packages only, not even pip.
+- Byte code is compiled with a fixed hash seed, is never checked against the source (both are read-only), and
+  is the same in every build; so is the whole tree, whatever store it was built in.
+- No code of a package runs while it is built: the tree's own interpreter is not started after installation,
+  since `.pth` files of packages run at start.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import re
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from repotrial._core.canonical import canonical_digest
+from repotrial._core.digest import Digest, digest_bytes
+from repotrial._core.display import list_some, neutralize
+from repotrial.contract import PythonEnvironment
+from repotrial.environment._host import HostTool
+from repotrial.environment._packages import (
+    IndexSettings,
+    PackageBuilderMissingError,
+    PackageBuildError,
+    PackageHashMismatchError,
+    PackageIndexError,
+    PackageLockError,
+    PackagePlatformError,
+    Symptom,
+    read_log,
+    verify_built,
+)
+from repotrial.environment._process import FinishedProgram, execute_program
+from repotrial.environment._requirements import parse_requirements, render_requirements
+from repotrial.environment._store import Facts, Kind, Store, StoreEntry
+from repotrial.environment._tools import SYSTEM_PATH
+from repotrial.environment._tree import remove_tree
+from repotrial.isolation import Bind
+
+PYTHON_TARGET = "/opt/repotrial/python"
+"""Where the tree appears in a sandbox; `bin` below it goes to the front of PATH."""
+
+_LAYOUT = "repotrial/python-tree@1"
+"""Part of every key: changes when the same lock would be built into another tree."""
+
+_REQUIREMENTS = "requirements.txt"
+_MISSING = Path(__file__).with_name("_missing_child.py")
+_SHOWN = 10
+_SHOWN_CHARACTERS = 200
+
+_ASK = """\
+import json, platform, sys, sysconfig
+print(json.dumps({
+    "version": platform.python_version(), "cache_tag": sys.implementation.cache_tag,
+    "platform": sysconfig.get_platform(), "libc": "-".join(platform.libc_ver()),
+}))
+"""
+
+_SYMPTOMS = (
+    Symptom(pattern=r"no such option: --python", error=PackageBuilderMissingError),
+    Symptom(pattern=r"DO NOT MATCH THE HASHES", error=PackageHashMismatchError),
+    Symptom(pattern=r"In --require-hashes mode", error=PackageLockError),
+    Symptom(pattern=r"ResolutionImpossible|conflicting dependencies", error=PackageLockError),
+    Symptom(
+        pattern=r"Failed to establish a new connection|Temporary failure in name resolution|ConnectTimeout"
+        r"|Connection (?:refused|broken|aborted|error)|connection error|ProxyError|SSLError"
+        r"|Max retries exceeded|Retrying \(",
+        error=PackageIndexError,
+        is_in_log=True,
+    ),
+    Symptom(
+        pattern=r"not a supported wheel|requires a different Python|No matching distribution found"
+        r"|Requires-Python",
+        error=PackagePlatformError,
+    ),
+)
+
+_TRAMPOLINE = b"""\
+#!/bin/sh
+'''exec' "$(dirname -- "$(realpath -- "$0")")/python" "$0" "$@"
+' '''
+"""
+# What installers write: the interpreter alone, or by way of a shell where its path is long.
+_SHEBANG = re.compile(rb"\A#!(?:[^\n]*python[^\n]*\n|/bin/sh\n'''exec' [^\n]*\n' '''\n)")
+
+
+class _Interpreter(msgspec.Struct, frozen=True, kw_only=True):
+    version: str
+    cache_tag: str
+    platform: str
+    libc: str
+
+
+class PythonPackages(msgspec.Struct, frozen=True, kw_only=True):
+    """A built environment."""
+
+    path: Path
+    tree_digest: Digest
+    entry: StoreEntry
+
+    @property
+    def bind(self) -> Bind:
+        """How a sandbox shows it."""
+        return Bind(source=self.path, target=PYTHON_TARGET)
+
+
+def open_python_environment(
+    environment: PythonEnvironment,
+    *,
+    base: Path,
+    interpreter: HostTool,
+    store: Store,
+    settings: IndexSettings,
+    seconds: int = 1800,
+) -> PythonPackages:
+    """Find the environment of a lock in the store, or build it there.
+
+    Args:
+        environment: As the contract names it.
+        base: The contract's directory.
+        interpreter: The Python of the sandbox, as `observe_host` found it.
+        store: Where environments are kept.
+        settings: The machine's way to its package index.
+        seconds: Time limit of the installation.
+
+    Raises:
+        PackageLockError: the lock is not one.
+        PackageHashMissingError: a package in it has no hash.
+        PackageHashMismatchError: the index served something else.
+        PackageIndexError: no index could be reached.
+        PackagePlatformError: a package has no wheel for this interpreter and machine.
+        PackageBuilderMissingError: this Python cannot make environments.
+        PackageBuildError: the installation failed for another reason.
+        StoreTamperedError: the environment in the store was changed.
+    """
+    lock_path = base / environment.lock
+    try:
+        lock = lock_path.read_bytes()
+    except OSError as error:
+        raise PackageLockError(f"{lock_path}: expected a lock, found: {error.strerror}") from error
+    requirements = render_requirements(parse_requirements(lock, environment.lock))
+    builder = PythonBuilder(interpreter, store=store, settings=settings, seconds=seconds)
+    facts: Facts = {
+        "interpreter": str(interpreter.path.resolve()),
+        "interpreter_digest": interpreter.binary_digest,
+        "lock_digest": digest_bytes(lock),
+        **{name: str(value) for name, value in msgspec.to_builtins(builder.ask()).items()},
+    }
+    key = canonical_digest({"layout": _LAYOUT, **{name: str(value) for name, value in facts.items()}})
+
+    def build(tree: Path, held: int) -> Facts:
+        builder.build(tree, requirements, held=held)
+        return {**facts, "machine_settings": tuple(sorted({*settings.pip, *settings.transport}))}
+
+    entry = store.make(Kind.PYTHON, key, build)
+    return PythonPackages(path=entry.path, tree_digest=entry.record.tree_digest, entry=entry)
+
+
+class PythonBuilder:
+    """Runs one interpreter's own installer."""
+
+    def __init__(self, interpreter: HostTool, *, store: Store, settings: IndexSettings, seconds: int) -> None:
+        self._program = interpreter.path.resolve()
+        self._interpreter = interpreter
+        self._store = store
+        self._settings = settings
+        self._seconds = seconds
+
+    def ask(self) -> _Interpreter:
+        """What the interpreter says of itself.
+
+        Raises:
+            PackageBuilderMissingError: it does not work.
+        """
+        finished = self._run("-I", "-S", "-c", _ASK)
+        try:
+            return msgspec.json.decode(finished.stdout, type=_Interpreter)
+        except msgspec.MsgspecError as error:
+            raise PackageBuilderMissingError(
+                f"{self._program}: expected a working Python, found status {finished.status}"
+            ) from error
+
+    def build(
+        self,
+        tree: Path,
+        requirements: str,
+        *,
+        held: int,
+        has_hashes: bool = True,
+        is_closed: bool = True,
+    ) -> None:
+        """Make a tree of packages.
+
+        Args:
+            tree: An empty directory.
+            requirements: Lines as pip reads them.
+            held: The lock of the tree.
+            has_hashes: Whether they are a lock, with the hash of every file; otherwise pip resolves them.
+            is_closed: Whether a lock that leaves out a dependency is a mistake.
+
+        Raises:
+            RepoTrialError: it failed; the class says why.
+        """
+        scratch = tree.parent / "scratch"
+        scratch.mkdir()
+        (scratch / _REQUIREMENTS).write_text(requirements, encoding="utf-8")
+        self._make_environment(tree, "--without-pip")
+        self._install(tree, scratch, ["--require-hashes", "--no-deps"] if has_hashes else [], held=held)
+        if has_hashes and is_closed:
+            self._verify_complete(tree, scratch)
+        remove_tree(scratch)
+        _relocate(tree, self._program, version=self.ask().version)
+        # The status tells only that some file of a package is no valid Python, as test data often is.
+        self._run(
+            *("-s", "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash"),
+            *("-s", str(tree), "-p", PYTHON_TARGET, str(tree / "lib")),
+        )
+
+    def _make_environment(self, path: Path, *options: str) -> None:
+        finished = self._run("-I", "-m", "venv", "--symlinks", *options, str(path))
+        if finished.status != 0:
+            said = (finished.stdout + finished.stderr).decode(errors="replace").strip().splitlines()
+            raise PackageBuilderMissingError(
+                f"{self._program}: expected to make a virtual environment, found: {' '.join(said)[:500]}"
+            )
+
+    def _make_installer(self) -> Path:
+        """An environment with the pip that came with the interpreter; made once for all locks."""
+        facts: Facts = {
+            "interpreter": str(self._program),
+            "interpreter_digest": self._interpreter.binary_digest,
+            "version": self._interpreter.version,
+        }
+
+        def build(tree: Path, _held: int) -> Facts:
+            self._make_environment(tree)
+            return facts
+
+        key = canonical_digest({name: str(value) for name, value in facts.items()})
+        return self._store.make(Kind.INSTALLER, key, build).path
+
+    def _install(self, tree: Path, scratch: Path, chosen: list[str], *, held: int) -> None:
+        log = scratch / "pip.log"
+        options = ("--only-binary", ":all:", "--no-compile", "--no-cache-dir", *chosen)
+        finished = execute_program(
+            [
+                *(str(self._make_installer() / "bin/python"), "-I", "-m", "pip"),
+                *("--python", str(tree / "bin/python"), "install", *options),
+                *("--no-warn-script-location", "-r", str(scratch / _REQUIREMENTS)),
+                # Why an index did not answer stands only there.
+                *("--log", str(log)),
+            ],
+            variables=self._build_variables(scratch),
+            seconds=self._seconds,
+            cwd=scratch,
+            held_fds=(held,),
+        )
+        verify_built(finished, "pip", _SYMPTOMS, log=read_log(log))
+
+    def _verify_complete(self, tree: Path, scratch: Path) -> None:
+        (packages,) = tree.glob("lib/python*/site-packages")
+        finished = execute_program(
+            [
+                *(str(self._make_installer() / "bin/python"), "-I", str(_MISSING)),
+                *(str(packages), str(scratch / _REQUIREMENTS)),
+            ],
+            variables=self._build_variables(scratch),
+            seconds=self._seconds,
+        )
+        verify_built(finished, "reading the installed packages", ())
+        missing = finished.stdout.decode(errors="replace").splitlines()
+        if missing:
+            shown = [neutralize(line, max_characters=_SHOWN_CHARACTERS) for line in missing]
+            raise PackageLockError(
+                f"lock: expected all that its packages need, found no {list_some(shown, most=_SHOWN)}"
+            )
+
+    def ask_index(self, requirement: str) -> None:
+        """See that an index answers and has a distribution in its exact version, for this machine.
+
+        Raises:
+            PackageIndexError: no index could be reached.
+            PackagePlatformError: it has no such version, or none for this interpreter and machine.
+            PackageBuilderMissingError: this Python cannot make environments.
+            PackageBuildError: something else went wrong.
+        """
+        with tempfile.TemporaryDirectory(prefix="repotrial-pip-") as name:
+            scratch = Path(name)
+            options = ("--dry-run", "--no-deps", "--ignore-installed", "--only-binary", ":all:")
+            finished = execute_program(
+                [
+                    *(str(self._make_installer() / "bin/python"), "-I", "-m", "pip", "install", *options),
+                    *("--retries", "0", "--no-cache-dir", "--log", str(scratch / "pip.log"), requirement),
+                ],
+                variables=self._build_variables(scratch),
+                seconds=self._seconds,
+                cwd=scratch,
+            )
+            verify_built(finished, "pip", _SYMPTOMS, log=read_log(scratch / "pip.log"))
+
+    def _build_variables(self, scratch: Path) -> dict[str, str]:
+        """All that pip sees of the machine."""
+        return {
+            **self._settings.pip,
+            **self._settings.transport,
+            "PIP_CONFIG_FILE": "/dev/null",
+            "PIP_NO_INPUT": "1",
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+            "PATH": SYSTEM_PATH,
+            "HOME": str(scratch),
+            "TMPDIR": str(scratch),
+            "LC_ALL": "C.UTF-8",
+        }
+
+    def _run(self, *arguments: str) -> FinishedProgram:
+        return execute_program(
+            [str(self._program), *arguments],
+            variables={"PATH": SYSTEM_PATH, "LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "0"},
+            seconds=self._seconds,
+        )
+
+
+def _relocate(tree: Path, program: Path, *, version: str) -> None:
+    """Make the tree independent of where it lies and of what made it."""
+    programs = tree / "bin"
+    for path in sorted(programs.iterdir()):
+        if path.name.lower().startswith("activate") or path.is_symlink():
+            path.unlink()
+        elif (script := path.read_bytes()).startswith(b"#!"):
+            path.write_bytes(_SHEBANG.sub(_TRAMPOLINE, script, count=1))
+    (programs / "python").symlink_to(program)
+    major, minor = version.split(".")[:2]
+    for name in (f"python{major}", f"python{major}.{minor}"):
+        (programs / name).symlink_to("python")
+    (tree / "pyvenv.cfg").write_text(
+        f"home = {program.parent}\ninclude-system-site-packages = false\nversion = {version}\n",
+        encoding="utf-8",
+    )
+    for record in sorted(tree.glob("lib/python*/site-packages/*.dist-info/RECORD")):
+        _correct_record(record)
+    _verify_relocated(tree)
+
+
+def _correct_record(record: Path) -> None:
+    """A package's own list of its files: the digests of rewritten scripts."""
+    rows = list(csv.reader(io.StringIO(record.read_text(encoding="utf-8"))))
+    for row in rows:
+        path = record.parent.parent / row[0]
+        if row[0].startswith("../") and path.is_file():
+            data = path.read_bytes()
+            encoded = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+            row[1:] = [f"sha256={encoded}", str(len(data))]
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    record.write_text(text.getvalue(), encoding="utf-8")
+
+
+def _verify_relocated(tree: Path) -> None:
+    staged = str(tree.parent).encode()
+    for path in tree.rglob("*"):
+        if path.is_file() and not path.is_symlink() and staged in path.read_bytes():
+            raise PackageBuildError(
+                f"{path.relative_to(tree)}: expected a file that works anywhere, found the path of its build"
+            )

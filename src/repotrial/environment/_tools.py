@@ -1,0 +1,89 @@
+"""What is known about tools, as data: their programs, how they say their version, where homes keep them."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Where programs of the system are, inside and outside."""
+
+HOME_LAYOUTS = (
+    ".pyenv/versions/*",
+    ".rustup/toolchains/*",
+    ".nvm/versions/node/*",
+    ".asdf/installs/*/*",
+    ".local/share/mise/installs/*/*",
+    ".local/share/uv/python/*",
+    ".local/share/fnm/node-versions/*/installation",
+    ".sdkman/candidates/*/*",
+    ".local/share/pnpm/nodejs/*",
+)
+"""Directories below a home that hold one whole tool each, with its programs in `bin`, and nothing private.
+
+Shims (`.pyenv/shims`, `.cargo/bin`) are left out on purpose: they choose a version by looking around.
+"""
+
+_VERSION = r"([0-9]+(?:\.[0-9]+)*[0-9A-Za-z.+~-]*)"
+
+
+class ToolRule(msgspec.Struct, frozen=True, kw_only=True):
+    """How one tool is found and asked."""
+
+    programs: tuple[str, ...]
+    """Names of its program, the best first."""
+    aliases: tuple[str, ...] = ()
+    """Names under which commands expect it."""
+    arguments: tuple[str, ...] = ("--version",)
+    pattern: str = r"(?<![0-9A-Za-z.])v?" + _VERSION.replace("*[", "+[", 1)
+    """Its version is the first group of the first match."""
+    package: str = ""
+    """What Debian calls it."""
+    source: str = ""
+    """Where else to get it: for tools of which Debian's version is often too old."""
+
+
+_PYTHONS = tuple(f"python3.{minor}" for minor in range(19, 10, -1))
+
+_RUST = "Rust from https://rustup.rs"
+
+_RULES: dict[str, ToolRule] = {
+    "python": ToolRule(
+        programs=("python3", "python", *_PYTHONS),
+        aliases=("python", "python3"),
+        # Its version, said by something that proves the library to be readable too.
+        arguments=("-I", "-c", "import platform; print('Python', platform.python_version())"),
+        pattern=rf"Python {_VERSION}",
+        package="python3 python3-venv",
+    ),
+    "node": ToolRule(
+        programs=("node", "nodejs"), aliases=("node",), pattern=rf"v{_VERSION}", package="nodejs"
+    ),
+    "npm": ToolRule(programs=("npm",), pattern=rf"^{_VERSION}", package="npm"),
+    "git": ToolRule(programs=("git",), pattern=rf"git version {_VERSION}"),
+    "bash": ToolRule(programs=("bash",), pattern=rf"version {_VERSION}"),
+    "make": ToolRule(programs=("make", "gmake"), aliases=("make",), pattern=rf"GNU Make {_VERSION}"),
+    "gcc": ToolRule(programs=("gcc",), pattern=rf"\) {_VERSION}"),
+    "clang": ToolRule(programs=("clang",), pattern=rf"clang version {_VERSION}"),
+    "cargo": ToolRule(programs=("cargo",), pattern=rf"cargo {_VERSION}", source=_RUST),
+    "rustc": ToolRule(programs=("rustc",), pattern=rf"rustc {_VERSION}", source=_RUST),
+    "go": ToolRule(programs=("go",), arguments=("version",), pattern=rf"go{_VERSION}", package="golang-go"),
+    "java": ToolRule(
+        programs=("java",), pattern=rf"(?:openjdk|java) {_VERSION}", package="default-jdk-headless"
+    ),
+    "perl": ToolRule(programs=("perl",), pattern=rf"\(v{_VERSION}\)"),
+    "ruby": ToolRule(programs=("ruby",), pattern=rf"ruby {_VERSION}"),
+    "cmake": ToolRule(programs=("cmake",), pattern=rf"cmake version {_VERSION}"),
+}
+
+
+def find_rule(name: str) -> ToolRule:
+    """The rule for a tool; an unknown one is asked in the way that most tools answer."""
+    return _RULES.get(name, ToolRule(programs=(name,)))
+
+
+def parse_version_output(rule: ToolRule, output: str) -> str | None:
+    """The version that a tool printed; None if it printed none."""
+    match = re.search(rule.pattern, output, flags=re.MULTILINE | re.ASCII)
+    return match[1].rstrip(".+~-") if match else None

@@ -1,0 +1,86 @@
+"""Which headers pass the gateway, and in which direction."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+CREDENTIAL_HEADERS: Final = frozenset(
+    {"authorization", "x-api-key", "x-goog-api-key", "api-key", "cookie", "x-amz-security-token"}
+)
+"""Never forwarded: the gateway adds its own outside."""
+
+# RFC 9110, 7.6.1, and what belongs to one connection by habit.
+_HOP_BY_HOP: Final = frozenset(
+    {
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "http2-settings",
+    }
+)
+_REQUEST_ONLY: Final = frozenset(
+    {"host", "content-length", "accept-encoding", "expect", "forwarded", "x-real-ip", "via"}
+)
+# An account's names and cookies are nobody's business inside the sandbox.
+_ANSWER_ONLY: Final = frozenset(
+    {
+        "content-length",
+        "content-encoding",
+        "set-cookie",
+        "alt-svc",
+        "strict-transport-security",
+        "openai-organization",
+        "openai-project",
+        "anthropic-organization-id",
+    }
+)
+_WEB_REQUEST_ONLY: Final = frozenset({"host", "content-length", "expect", "via", "forwarded"})
+_WEB_ANSWER_ONLY: Final = frozenset({"set-cookie", "alt-svc", "strict-transport-security"})
+
+_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+")
+# Without surrogates: they stand for bytes that are no UTF-8, which can be neither written nor sent on.
+_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\ud7ff\ue000-\U0010ffff]*")
+
+
+def build_upstream_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The agent's own headers without credentials, its connection's, and any wish for compression."""
+    kept = _collect(headers, _REQUEST_ONLY | CREDENTIAL_HEADERS)
+    return {name: value for name, value in kept.items() if not name.startswith(("x-forwarded-", "proxy-"))}
+
+
+def build_answer_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Upstream's headers as the agent may see them; one that could not stand in a header line is dropped."""
+    return _collect(headers, _ANSWER_ONLY)
+
+
+def build_web_request_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """A program's own headers for a host that it may reach, credentials included: they are its own."""
+    return _collect(headers, _WEB_REQUEST_ONLY)
+
+
+def build_web_answer_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """A host's headers for a program that may reach it; bodies pass as they are encoded."""
+    return _collect(headers, _WEB_ANSWER_ONLY)
+
+
+def _collect(headers: Iterable[tuple[str, str]], dropped: frozenset[str]) -> dict[str, str]:
+    pairs = [(name.lower(), value) for name, value in headers]
+    # What `Connection` names belongs to the connection, too.
+    named = {
+        word.strip().lower() for name, value in pairs if name == "connection" for word in value.split(",")
+    }
+    collected: dict[str, str] = {}
+    for name, value in pairs:
+        if name in _HOP_BY_HOP or name in dropped or name in named:
+            continue
+        if _NAME.fullmatch(name) and _VALUE.fullmatch(value):
+            collected[name] = f"{collected[name]}, {value}" if name in collected else value
+    return collected

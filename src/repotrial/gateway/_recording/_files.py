@@ -1,0 +1,153 @@
+"""Recordings on disk: `exchanges.jsonl`, and `blobs/` as in a run directory, which may be the same one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import msgspec
+
+from repotrial._core.digest import digest_bytes
+from repotrial._core.errors import EvidenceError
+from repotrial._core.files import sync_directory
+from repotrial.gateway._recording._document import RecordedExchange, RecordedRequest, RecordingHead
+from repotrial.trace import BlobStore
+
+INDEX_NAME: Final = "exchanges.jsonl"
+_BLOBS_NAME: Final = "blobs"
+_MAX_INDEX_BYTES: Final = 256 * 1024 * 1024
+
+
+class RecordingUnreadableError(EvidenceError):
+    """A recording of exchanges is missing, unfinished, or not what it was when it was made."""
+
+    code = "recording-unreadable"
+    default_hint = "name a run directory, or another one that holds exchanges.jsonl and blobs/"
+
+
+class ExchangeFile:
+    """Writes a recording: each line as soon as it is known, the file's name when all is there."""
+
+    def __init__(self, directory: Path, *, upstream: str) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._directory = directory
+        self._aside = directory / f".{INDEX_NAME}.part"
+        self.blobs = BlobStore(directory / _BLOBS_NAME)
+        self._stream: BinaryIO | None = self._aside.open("xb")
+        self._write(RecordingHead(upstream=upstream))
+
+    def append(self, exchange: RecordedExchange) -> None:
+        """Keep one exchange; nothing is kept after the end."""
+        self._write(exchange)
+
+    def close(self) -> None:
+        """Make it a recording."""
+        if self._stream is None:
+            return
+        self.blobs.sync()
+        self._stream.flush()
+        os.fsync(self._stream.fileno())
+        self._stream.close()
+        self._stream = None
+        self._aside.replace(self._directory / INDEX_NAME)
+        sync_directory(self._directory)
+
+    def _write(self, line: RecordingHead | RecordedExchange) -> None:
+        if self._stream is not None:
+            self._stream.write(msgspec.json.encode(line) + b"\n")
+            self._stream.flush()
+
+
+class Recording:
+    """The exchanges of an earlier run, in the order in which they were asked."""
+
+    def __init__(self, directory: Path, head: RecordingHead, exchanges: Sequence[RecordedExchange]) -> None:
+        self.head = head
+        self.exchanges = tuple(sorted(exchanges, key=lambda exchange: exchange.index))
+        self._directory = directory
+        self._blobs = BlobStore(directory / _BLOBS_NAME)
+        self._by_index = {exchange.index: exchange for exchange in self.exchanges}
+
+    def load_request(self, exchange: RecordedExchange) -> bytes:
+        """A request's whole body.
+
+        Raises:
+            RecordingUnreadableError: it is not what was recorded.
+            EvidenceError: a blob is missing or damaged.
+        """
+        chain = [exchange.request]
+        while chain[-1].base is not None:
+            base = self._by_index.get(chain[-1].base)
+            # Bases come before what rests on them, so this ends.
+            if base is None or len(chain) > len(self.exchanges):
+                raise RecordingUnreadableError(
+                    f"{self._directory}: exchange {exchange.index}: expected its base {chain[-1].base},"
+                    " found none"
+                )
+            chain.append(base.request)
+        body = b""
+        for request in reversed(chain):
+            body = self._rebuild(exchange, body, request)
+        return body
+
+    def iter_requests(self) -> Iterator[tuple[RecordedExchange, bytes]]:
+        """Every exchange with its request's body, in order; one body for each lane in memory.
+
+        Raises:
+            EvidenceError: as for `load_request`.
+        """
+        last: dict[str, tuple[int, bytes]] = {}
+        for exchange in self.exchanges:
+            index, base = last.get(exchange.lane, (None, b""))
+            request = exchange.request
+            if request.base is not None and request.base == index:
+                body = self._rebuild(exchange, base, request)
+            else:
+                body = self.load_request(exchange)
+            last[exchange.lane] = (exchange.index, body)
+            yield exchange, body
+
+    def load_answer(self, exchange: RecordedExchange) -> bytes:
+        """An answer's body.
+
+        Raises:
+            EvidenceError: the blob is missing or damaged.
+        """
+        return self._blobs.read(exchange.answer)
+
+    def _rebuild(self, exchange: RecordedExchange, base: bytes, request: RecordedRequest) -> bytes:
+        end = base[len(base) - request.suffix_bytes :] if request.suffix_bytes else b""
+        body = base[: request.prefix_bytes] + self._blobs.read(request.middle) + end
+        if digest_bytes(body) != request.digest:
+            raise RecordingUnreadableError(
+                f"{self._directory}: exchange {exchange.index}: expected a request with"
+                f" {request.digest}, found another"
+            )
+        return body
+
+
+def load_recording(directory: Path) -> Recording:
+    """Read a recording's index; bodies are read when they are needed.
+
+    Raises:
+        RecordingUnreadableError: there is none, or it is not one of ours.
+    """
+    path = directory / INDEX_NAME
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(_MAX_INDEX_BYTES + 1)
+    except OSError as error:
+        raise RecordingUnreadableError(f"{path}: expected a recording, found: {error}") from error
+    if len(data) > _MAX_INDEX_BYTES:
+        raise RecordingUnreadableError(f"{path}: expected at most {_MAX_INDEX_BYTES} bytes, found more")
+    first, *rest = data.split(b"\n")
+    try:
+        head = msgspec.json.decode(first, type=RecordingHead)
+        exchanges = [msgspec.json.decode(line, type=RecordedExchange) for line in rest if line]
+    except msgspec.DecodeError as error:
+        raise RecordingUnreadableError(f"{path}: expected lines of a recording, found: {error}") from error
+    if len({exchange.index for exchange in exchanges}) != len(exchanges):
+        raise RecordingUnreadableError(f"{path}: expected each exchange once, found one twice")
+    return Recording(directory, head, exchanges)

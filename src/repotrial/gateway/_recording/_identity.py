@@ -1,0 +1,39 @@
+"""When two requests are the same one: to the byte, or but for what differs from run to run."""
+
+from __future__ import annotations
+
+from repotrial._core.digest import Digest, digest_bytes
+from repotrial.gateway._model import Dialect, WireRequest
+from repotrial.gateway._wire._normalize import normalize_request
+from repotrial.gateway._wire._requests._common import MalformedRequestError
+from repotrial.trace import Redactor
+
+
+def build_lane(request: WireRequest) -> str:
+    """What tells side conversations (titles, summaries) from the main one, whatever is said in them."""
+    return f"{request.dialect} {request.model} {'with' if request.tools else 'without'} tools"
+
+
+def build_identity(dialect: Dialect, method: str, target: str, body: bytes, *, is_normalized: bool) -> Digest:
+    """Digest over a request: to the byte, or as far as it is the same in every run of one agent."""
+    return digest_bytes(
+        b"\0".join(
+            (method.encode(), target.encode(), build_compared(dialect, body, is_normalized=is_normalized))
+        )
+    )
+
+
+def build_compared(dialect: Dialect, body: bytes, *, is_normalized: bool) -> bytes:
+    """The body as it is compared."""
+    if not is_normalized:
+        return body
+    try:
+        return normalize_request(dialect, body)
+    except MalformedRequestError:
+        return body
+
+
+def redact_body(body: bytes, redactor: Redactor) -> bytes:
+    """Bytes without secrets; the same placeholders in every run."""
+    redacted = redactor.redact(body.decode("utf-8", "surrogateescape"))
+    return redacted.text.encode("utf-8", "surrogateescape") if redacted.spans else body

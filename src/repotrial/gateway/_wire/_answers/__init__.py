@@ -1,0 +1,1 @@
+"""Answers of all dialects, read while they come."""

@@ -1,0 +1,219 @@
+"""The syscall filter: a policy becomes a program that the kernel runs before every call.
+
+Checks of arguments that are plain numbers (socket families, flags of `clone`, terminal commands) happen in
+the program itself, so ordinary calls never wait for anybody. What it does not let through goes to the
+supervisor, or, without one, fails with the error of its class.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final, Literal
+
+import msgspec
+
+from repotrial._core.errors import ContractError
+from repotrial.isolation._calls import _bpf as bpf
+from repotrial.isolation._calls._bpf import Block
+from repotrial.isolation._launch_server._syscalls import (
+    GRANTABLE,
+    OBSOLETE,
+    PROHIBITED,
+    Machine,
+    build_numbers,
+)
+
+_AUDIT_ARCHITECTURE: Final[Mapping[Machine, int]] = MappingProxyType(
+    {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+)
+_ABSENT: Final = bpf.refuse(errno.ENOSYS)
+_ALLOW: Final = bpf.give(bpf.ALLOW)
+_NOTIFY: Final = bpf.give(bpf.NOTIFY)
+
+_AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
+_SOCK_STREAM, _SOCK_DGRAM, _SOCK_RAW, _SOCK_SEQPACKET = 1, 2, 3, 5
+_SOCK_TYPE_MASK: Final = 0xF
+_NETLINK_ROUTE: Final = 0
+_NAMESPACE_FLAGS: Final = 0x7E020000
+"""CLONE_NEWNS, -CGROUP, -UTS, -IPC, -USER, -PID and -NET; -TIME exists only for `unshare` and `clone3`."""
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+_PTRACE_ATTACH, _PTRACE_SEIZE = 16, 0x4206
+_QUERY_PERSONALITY: Final = 0xFFFFFFFF
+_INIT_PID: Final = 1
+
+_FAMILY_NUMBERS: Final[Mapping[str, int]] = MappingProxyType(
+    {"unix": _AF_UNIX, "inet": _AF_INET, "inet6": _AF_INET6, "netlink": _AF_NETLINK}
+)
+
+
+class SyscallGrantError(ContractError):
+    """A contract asks for a system call that does not exist or that no contract may have."""
+
+    code = "system-call-grant"
+    default_hint = f"A contract may ask for: {', '.join(sorted(GRANTABLE))}."
+
+
+class SyscallPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """What programs inside a sandbox may ask of the kernel."""
+
+    audit: Literal["notify", "static"] = "notify"
+    """`notify`: what is refused is seen by a supervisor; `static`: it fails, and nobody sees it."""
+    granted: tuple[str, ...] = ()
+    """Calls beyond the default profile (C3)."""
+    families: tuple[Literal["unix", "inet", "inet6", "netlink"], ...] = ("unix", "inet", "inet6", "netlink")
+    """Kinds of sockets that can be made; netlink only for routes. Connected pairs can be made in any case."""
+    has_exec_record: bool = True
+    """Whether the supervisor sees every program that is started."""
+    has_network_watch: bool = True
+    """Whether the supervisor sees addresses that programs try to reach."""
+
+
+def build_filter(policy: SyscallPolicy, *, machine: Machine) -> bytes:
+    """The program for one architecture; every other one is killed.
+
+    Raises:
+        SyscallGrantError: The policy grants what cannot be granted.
+    """
+    verify_grants(policy.granted)
+    ranges: list[tuple[int, Block]] = []
+    numbers = sorted((number, name) for name, number in build_numbers(machine).items())
+    expected = 0
+    for number, name in numbers:
+        if number != expected:
+            _append_range(ranges, expected, _ABSENT)
+        _append_range(ranges, number, _decide(policy, name))
+        expected = number + 1
+    # Also x32, which counts from 0x40000000, and whatever a later kernel adds.
+    _append_range(ranges, expected, _ABSENT)
+    by_number = bpf.load(bpf.NUMBER, bpf.switch(ranges))
+    architecture = bpf.equals(_AUDIT_ARCHITECTURE[machine], by_number, bpf.give(bpf.KILL))
+    return bpf.encode(bpf.load(bpf.ARCHITECTURE, architecture))
+
+
+def verify_grants(names: tuple[str, ...]) -> None:
+    """Refuse grants of calls that are unknown, or that would loosen another layer.
+
+    Raises:
+        SyscallGrantError: Naming the first such call.
+    """
+    for name in names:
+        if name in GRANTABLE:
+            continue
+        known = name in build_numbers("x86_64") or name in build_numbers("aarch64")
+        if known and name not in PROHIBITED:
+            continue
+        problem = "is never granted" if known else "is not the name of a system call"
+        raise SyscallGrantError(f"system_calls: {name!r} {problem}")
+
+
+def _append_range(ranges: list[tuple[int, Block]], start: int, block: Block) -> None:
+    if not ranges or ranges[-1][1] != block:
+        ranges.append((start, block))
+
+
+def _decide(policy: SyscallPolicy, name: str) -> Block:
+    # Its flags are in memory, out of a filter's sight; C libraries fall back to `clone`.
+    if name == "clone3" or name in OBSOLETE:
+        return _ABSENT
+    is_watched = policy.audit == "notify"
+    if name in {"execve", "execveat"}:
+        return _NOTIFY if is_watched and policy.has_exec_record else _ALLOW
+    if name in {"connect", "sendto"}:
+        watch = _watch_connect if name == "connect" else _watch_sendto
+        return watch() if is_watched and policy.has_network_watch else _ALLOW
+    if name not in PROHIBITED:
+        return _ALLOW
+    refusal = _NOTIFY if is_watched else bpf.refuse(PROHIBITED[name].error)
+    if name == "socketpair" and "unix" not in policy.families:
+        return _check_pair(refusal)
+    if name in {"socket", "socketpair"}:
+        return _check_socket(policy, refusal)
+    if name in policy.granted:
+        return _GUARDS.get(name, _grant)(refusal)
+    return _CHECKS.get(name, _forbid)(refusal)
+
+
+def _watch_connect() -> Block:
+    return _NOTIFY
+
+
+def _watch_sendto() -> Block:
+    """Only with a destination: on connected sockets the pointer is null."""
+    high = bpf.load(bpf.argument_high(4), bpf.equals(0, _ALLOW, _NOTIFY))
+    return bpf.load(bpf.argument_low(4), bpf.equals(0, high, _NOTIFY))
+
+
+def _forbid(refusal: Block) -> Block:
+    return refusal
+
+
+def _grant(_: Block) -> Block:
+    return _ALLOW
+
+
+def _check_socket(policy: SyscallPolicy, refusal: Block) -> Block:
+    types = _one_of((_SOCK_STREAM, _SOCK_DGRAM, _SOCK_SEQPACKET), refusal)
+    ordinary = bpf.load(bpf.argument_low(1), bpf.mask(_SOCK_TYPE_MASK, types))
+    decision = refusal
+    for family in policy.families:
+        then = _check_netlink(refusal) if family == "netlink" else ordinary
+        decision = bpf.equals(_FAMILY_NUMBERS[family], then, decision)
+    return bpf.load(bpf.argument_low(0), decision)
+
+
+def _check_pair(refusal: Block) -> Block:
+    """Two ends that know only each other; one for datagrams could still be connected elsewhere."""
+    types = _one_of((_SOCK_STREAM, _SOCK_SEQPACKET), refusal)
+    ordinary = bpf.load(bpf.argument_low(1), bpf.mask(_SOCK_TYPE_MASK, types))
+    return bpf.load(bpf.argument_low(0), bpf.equals(_AF_UNIX, ordinary, refusal))
+
+
+def _check_netlink(refusal: Block) -> Block:
+    """Routes only, which resolvers read; there a raw socket is the ordinary kind."""
+    routes = bpf.load(bpf.argument_low(2), bpf.equals(_NETLINK_ROUTE, _ALLOW, refusal))
+    types = bpf.equals(_SOCK_RAW, routes, bpf.equals(_SOCK_DGRAM, routes, refusal))
+    return bpf.load(bpf.argument_low(1), bpf.mask(_SOCK_TYPE_MASK, types))
+
+
+def _one_of(values: tuple[int, ...], refusal: Block) -> Block:
+    decision = refusal
+    for value in values:
+        decision = bpf.equals(value, _ALLOW, decision)
+    return decision
+
+
+def _check_clone(refusal: Block) -> Block:
+    return bpf.load(bpf.argument_low(0), bpf.has_any_bit(_NAMESPACE_FLAGS, refusal, _ALLOW))
+
+
+def _check_ioctl(refusal: Block) -> Block:
+    commands = bpf.equals(_TIOCSTI, refusal, bpf.equals(_TIOCLINUX, refusal, _ALLOW))
+    return bpf.load(bpf.argument_low(1), commands)
+
+
+def _check_personality(refusal: Block) -> Block:
+    return bpf.load(bpf.argument_low(0), bpf.equals(_QUERY_PERSONALITY, _ALLOW, refusal))
+
+
+def _guard_ptrace(refusal: Block) -> Block:
+    """Attaching to PID 1 would stop the sandbox itself."""
+    target = bpf.load(bpf.argument_low(1), bpf.equals(_INIT_PID, refusal, _ALLOW))
+    requests = bpf.equals(_PTRACE_ATTACH, target, bpf.equals(_PTRACE_SEIZE, target, _ALLOW))
+    return bpf.load(bpf.argument_low(0), requests)
+
+
+def _guard_memory(refusal: Block) -> Block:
+    return bpf.load(bpf.argument_low(0), bpf.equals(_INIT_PID, refusal, _ALLOW))
+
+
+_CHECKS: Final[Mapping[str, Callable[[Block], Block]]] = MappingProxyType(
+    {"clone": _check_clone, "ioctl": _check_ioctl, "personality": _check_personality}
+)
+"""Prohibited calls of which only some arguments are prohibited."""
+
+_GUARDS: Final[Mapping[str, Callable[[Block], Block]]] = MappingProxyType(
+    {"ptrace": _guard_ptrace, "process_vm_readv": _guard_memory, "process_vm_writev": _guard_memory}
+)
+"""Granted calls that still have a limit."""

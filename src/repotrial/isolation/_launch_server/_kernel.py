@@ -1,0 +1,162 @@
+"""System calls that the standard library does not have, by name.
+
+This module and those that say so in their first lines need nothing but the standard library: they also run
+in helper processes that are started without the rest (`_boot`).
+"""
+
+from __future__ import annotations
+
+import _socket
+import ctypes
+import errno
+import os
+import struct
+import sys
+
+from repotrial.isolation._launch_server._numbers import load_numbers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Final, TypeAlias
+
+    Argument: TypeAlias = int | bytes | ctypes.Array[ctypes.c_char] | None
+
+_PR_SET_NO_NEW_PRIVS: Final = 38
+_SET_MODE_FILTER: Final = 1
+_GET_NOTIF_SIZES: Final = 3
+_NEW_LISTENER: Final = 1 << 3
+_WAIT_KILLABLE_RECV: Final = 1 << 5
+_MARK: Final = b"\0"
+_DESCRIPTOR_BYTES: Final = 4
+_NUMBERS: Final = load_numbers(os.uname().machine)
+_LIBC: Final = ctypes.CDLL(None, use_errno=True)
+_PRCTL: Final = _LIBC.prctl
+_PRCTL.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
+
+
+def system_call(name: str, *arguments: Argument) -> int:
+    """Make a system call.
+
+    Raises:
+        OSError: The kernel refused; the call's name stands in the message.
+    """
+    if name not in _NUMBERS:
+        raise OSError(errno.ENOSYS, f"{name}: its number is not known on this architecture")
+    result: int = _LIBC.syscall(ctypes.c_long(_NUMBERS[name]), *map(_pass, arguments))
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")
+    return result
+
+
+def control_process(option: int, value: int = 0) -> None:
+    """Change something about this process: prctl, which is called often enough to have its own way.
+
+    Raises:
+        OSError: The kernel refused.
+    """
+    if _PRCTL(option, value, 0, 0, 0) < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"prctl: {os.strerror(number)}")
+
+
+def build_buffer(layout: str, *values: int) -> ctypes.Array[ctypes.c_char]:
+    """A structure in memory, for the kernel to read or to fill."""
+    packed = struct.pack(layout, *values)
+    return ctypes.create_string_buffer(packed, len(packed))
+
+
+def refuse_new_privileges() -> None:
+    """From here on no program gains anything by being executed; it cannot be taken back."""
+    control_process(_PR_SET_NO_NEW_PRIVS, 1)
+
+
+def install_filter(program: bytes, *, with_listener: bool) -> int | None:
+    """Put this process, and all that it becomes and starts, under the filter.
+
+    Args:
+        program: What `build_filter` made.
+        with_listener: Whether a supervisor will answer for it.
+
+    Returns:
+        The descriptor that the supervisor needs; close it here once it is sent.
+
+    Raises:
+        OSError: The kernel has no such filters, or a supervisor is there already.
+    """
+    refuse_new_privileges()
+    instructions = ctypes.c_char_p(program)
+    address = ctypes.cast(instructions, ctypes.c_void_p).value or 0
+    header = struct.pack("=HxxxxxxQ", len(program) // 8, address)
+    if not with_listener:
+        system_call("seccomp", _SET_MODE_FILTER, 0, header)
+        return None
+    try:
+        return system_call("seccomp", _SET_MODE_FILTER, _NEW_LISTENER | _WAIT_KILLABLE_RECV, header)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+    # Before Linux 5.19 a signal restarts a call that is being decided; it is then decided twice.
+    return system_call("seccomp", _SET_MODE_FILTER, _NEW_LISTENER, header)
+
+
+def read_notification_sizes() -> tuple[int, int]:
+    """How large this kernel's notifications and responses are, in bytes."""
+    sizes = build_buffer("=HHH", 0, 0, 0)
+    system_call("seccomp", _GET_NOTIF_SIZES, 0, sizes)
+    notification, response, _ = struct.unpack("=HHH", sizes.raw)
+    return notification, response
+
+
+def send_descriptor(channel: _socket.socket, descriptor: int) -> None:
+    send_with_descriptors(channel, _MARK, [descriptor])
+
+
+def receive_descriptor(channel: _socket.socket) -> int:
+    """The descriptor that the other side sent.
+
+    Raises:
+        EOFError: The other side went away without sending one.
+    """
+    _, descriptors = receive_with_descriptors(channel, len(_MARK))
+    if not descriptors:
+        raise EOFError("expected a descriptor, found the end of the channel")
+    return descriptors[0]
+
+
+def send_with_descriptors(channel: _socket.socket, message: bytes, descriptors: Sequence[int]) -> None:
+    """Send a message; the sender keeps its own copies of the descriptors.
+
+    Raises:
+        OSError: The other side is gone.
+    """
+    data = b"".join([each.to_bytes(_DESCRIPTOR_BYTES, sys.byteorder) for each in descriptors])
+    ancillary = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, data)] if descriptors else []
+    channel.sendmsg([message], ancillary, _socket.MSG_NOSIGNAL)
+
+
+def receive_with_descriptors(
+    channel: _socket.socket, limit_bytes: int, *, limit_descriptors: int = 1
+) -> tuple[bytes, list[int]]:
+    """A message, with the descriptors that came along; no program that is started inherits those."""
+    room = _socket.CMSG_SPACE(limit_descriptors * _DESCRIPTOR_BYTES)
+    message, ancillary, _, _ = channel.recvmsg(limit_bytes, room, _socket.MSG_CMSG_CLOEXEC)
+    descriptors: list[int] = []
+    for level, kind, data in ancillary:
+        if (level, kind) == (_socket.SOL_SOCKET, _socket.SCM_RIGHTS):
+            starts = range(0, len(data) - _DESCRIPTOR_BYTES + 1, _DESCRIPTOR_BYTES)
+            descriptors += [
+                int.from_bytes(data[start : start + _DESCRIPTOR_BYTES], sys.byteorder) for start in starts
+            ]
+    return message, descriptors
+
+
+def _pass(argument: Argument) -> object:
+    if isinstance(argument, int):
+        return ctypes.c_long(argument)
+    if isinstance(argument, bytes):
+        return ctypes.c_char_p(argument)
+    if argument is None:
+        return ctypes.c_void_p(None)
+    return ctypes.byref(argument)

@@ -1,0 +1,198 @@
+"""The processes of one sandbox, seen through its own /proc: listed, measured, killed.
+
+The directory was opened inside and handed out, so only this sandbox's processes are in it, and a process
+that is opened through it cannot become another one with the same number.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import signal
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+_INIT: Final = 1
+_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+_TICK_US: Final = 1_000_000 // os.sysconf("SC_CLK_TCK")
+_STAT_BYTES: Final = 4096
+_SHARE: Final = re.compile(rb"^Pss: +(\d+) kB", re.MULTILINE)
+_DEAD: Final = frozenset("ZX")
+
+
+class ProcessRow(NamedTuple):
+    """One process at one instant; numbers as they are inside."""
+
+    pid: int
+    parent: int
+    state: str
+    cpu_us: int
+    """Of its own threads; not of children."""
+    threads: int
+    started_ticks: int
+    resident_bytes: int
+    """Shared pages count for each process that has them."""
+
+    @property
+    def is_alive(self) -> bool:
+        """A process whose first thread has ended looks dead, and its other threads go on."""
+        return self.state not in _DEAD or self.threads > 1
+
+
+class ProcessTable:
+    """What runs in one sandbox.
+
+    Args:
+        directory: A descriptor of the sandbox's /proc; owned from here on.
+    """
+
+    def __init__(self, directory: int) -> None:
+        self._directory = directory
+
+    def close(self) -> None:
+        os.close(self._directory)
+
+    def list_processes(self) -> dict[int, ProcessRow]:
+        """Everything but PID 1, by number."""
+        rows: dict[int, ProcessRow] = {}
+        for name in os.listdir(self._directory):  # noqa: PTH208 - a descriptor has no path
+            if name.isdecimal() and int(name) != _INIT:
+                # It may end while we look.
+                with contextlib.suppress(OSError):
+                    rows[int(name)] = self._load_row(name)
+        return rows
+
+    def send_signal(self, pids: Iterable[int], number: signal.Signals) -> None:
+        for pid in pids:
+            # It may have ended meanwhile.
+            with contextlib.suppress(OSError):
+                handle = os.open(str(pid), os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._directory)
+                try:
+                    if self._is_ours(pid, handle):
+                        signal.pidfd_send_signal(handle, number)
+                finally:
+                    os.close(handle)
+
+    def _is_ours(self, _pid: int, _handle: int) -> bool:
+        """Whether what was opened may be signaled; in a sandbox's own /proc everything may."""
+        return True
+
+    def prefer_as_victim(self, pid: int) -> None:
+        """Let the kernel take this process and its children first when memory runs out, not our own."""
+        with contextlib.suppress(OSError):
+            handle = os.open(f"{pid}/oom_score_adj", os.O_WRONLY, dir_fd=self._directory)
+            try:
+                os.write(handle, b"500")
+            finally:
+                os.close(handle)
+
+    def load_share_bytes(self, row: ProcessRow) -> int:
+        """A process's memory, pages that it shares divided among those who share them."""
+        try:
+            handle = os.open(f"{row.pid}/smaps_rollup", os.O_RDONLY, dir_fd=self._directory)
+            try:
+                text = os.read(handle, _STAT_BYTES)
+            finally:
+                os.close(handle)
+        except OSError:
+            return row.resident_bytes
+        found = _SHARE.search(text)
+        return row.resident_bytes if found is None else int(found[1]) * 1024
+
+    def _load_row(self, name: str) -> ProcessRow:
+        row = load_row(f"{name}/stat", self._directory)
+        if row.state in _DEAD and row.is_alive:
+            return row._replace(resident_bytes=self._load_threads_bytes(name))
+        return row
+
+    def _load_threads_bytes(self, name: str) -> int:
+        """Memory that belongs to the threads, where the first one has let go of it."""
+        found = 0
+        handle = os.open(f"{name}/task", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._directory)
+        try:
+            for thread in os.listdir(handle):  # noqa: PTH208 - a descriptor has no path
+                # It may end while we look.
+                with contextlib.suppress(OSError):
+                    found = max(found, load_row(f"{thread}/stat", handle).resident_bytes)
+        finally:
+            os.close(handle)
+        return found
+
+
+class TreeKiller:
+    """Kills everything below a keeper, round by round.
+
+    What is met for the first time is stopped; once nothing new appears, all are killed. What is stopped
+    cannot fork, and still takes up room under the ceiling of processes, so even a fork bomb comes to rest.
+    A list of processes is never complete at one instant: that none is left, only the keeper can tell.
+    """
+
+    def __init__(self, table: ProcessTable, keeper: int) -> None:
+        self._table = table
+        self._keeper = keeper
+        self._met: set[tuple[int, int]] = set()
+
+    def strike(self) -> None:
+        """One round."""
+        rows = find_descendants(self._table.list_processes(), self._keeper)
+        alive = {(row.pid, row.started_ticks) for row in rows if row.is_alive}
+        fresh = alive - self._met
+        self._met |= fresh
+        if fresh:
+            self._table.send_signal((pid for pid, _ in fresh), signal.SIGSTOP)
+        else:
+            self._table.send_signal((pid for pid, _ in alive), signal.SIGKILL)
+        # Somebody inside may have stopped it, to keep us from hearing.
+        self._table.send_signal([self._keeper], signal.SIGCONT)
+
+
+def load_row(path: str, directory: int) -> ProcessRow:
+    """One process, from its `stat` file below an open directory.
+
+    Raises:
+        OSError: It has ended.
+    """
+    handle = os.open(path, os.O_RDONLY, dir_fd=directory)
+    try:
+        line = os.read(handle, _STAT_BYTES)
+    finally:
+        os.close(handle)
+    return _parse_stat(line)
+
+
+def _parse_stat(line: bytes) -> ProcessRow:
+    """One line of proc(5); a program chooses its own name, which may contain anything but its end."""
+    number, _, rest = line.partition(b" (")
+    fields = rest.rpartition(b") ")[2].split()
+    return ProcessRow(
+        pid=int(number),
+        state=fields[0].decode("ascii"),
+        parent=int(fields[1]),
+        cpu_us=(int(fields[11]) + int(fields[12])) * _TICK_US,
+        threads=int(fields[17]),
+        started_ticks=int(fields[19]),
+        resident_bytes=int(fields[21]) * _PAGE_BYTES,
+    )
+
+
+def find_descendants(rows: Mapping[int, ProcessRow], ancestor: int) -> list[ProcessRow]:
+    """Everything below a process, in one snapshot."""
+    children: dict[int, list[ProcessRow]] = {}
+    for row in rows.values():
+        children.setdefault(row.parent, []).append(row)
+    found: list[ProcessRow] = []
+    pending = [ancestor]
+    while pending:
+        below = children.get(pending.pop(), [])
+        found += below
+        pending += [row.pid for row in below]
+    return found
+
+
+def wait_for_end(pidfd: int, *, seconds: float) -> bool:
+    """Whether a process ends in time."""
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))

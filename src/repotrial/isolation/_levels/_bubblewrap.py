@@ -1,0 +1,250 @@
+"""The recipe: what bubblewrap is told, as a pure function of what is wanted.
+
+Everything is shown one entry at a time on an empty root, so that nothing is inside that nobody asked for,
+and so that a mount point can be made wherever one is needed although all that is shown is read-only.
+"""
+
+from __future__ import annotations
+
+import itertools
+import stat
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+import msgspec
+
+from repotrial.isolation._launch_server._start import STAGING, data_slot
+from repotrial.isolation._levels._orders import Overlay, Tree
+from repotrial.isolation._model import (
+    SYSTEM_ROOTS,
+    WORKSPACE,
+    Bind,
+    DirectoryRoot,
+    HostRoot,
+    OverlayMount,
+    SandboxSpec,
+    Scratch,
+)
+
+MINIMUM_BUBBLEWRAP: Final = (0, 7)
+"""The first version that can bound the size of a tmpfs."""
+_DISABLES_USER_NAMESPACES: Final = (0, 8)
+
+_MEGABYTE: Final = 1024**2
+_SMALL_BYTES: Final = 16 * _MEGABYTE
+_OWN: Final = frozenset({"dev", "proc", "run", "sys", "tmp", PurePosixPath(WORKSPACE).name})
+"""Top-level entries that a sandbox has of its own."""
+_SETTINGS: Final = (
+    *("/etc/alternatives", "/etc/fonts", "/etc/ld.so.cache", "/etc/localtime", "/etc/mime.types"),
+    *("/etc/pki", "/etc/ssl"),
+)
+"""What programs need of the host's; the rest describes the machine and its people."""
+_INNER_UID, _INNER_GID = 1000, 1000
+"""The user and group of programs inside, the same on every machine."""
+_FILES: Final = {
+    "/etc/passwd": (
+        "root:x:0:0:root:/:/bin/sh\n"
+        f"sandbox:x:{_INNER_UID}:{_INNER_GID}:sandbox:/tmp:/bin/sh\n"
+        "nobody:x:65534:65534:nobody:/:/bin/false\n"
+    ),
+    "/etc/group": f"root:x:0:\nsandbox:x:{_INNER_GID}:\nnogroup:x:65534:\n",
+    "/etc/hosts": "127.0.0.1 localhost\n::1 localhost\n",
+    "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+}
+"""Files that each sandbox has of its own."""
+_IMAGE_FILES: Final = ("/etc/passwd", "/etc/group")
+"""What is ours even where the rest of /etc is an image's."""
+
+
+class BubblewrapPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """All that has to be made ready to start one sandbox."""
+
+    arguments: tuple[str, ...]
+    is_staged: bool
+    trees: tuple[Tree, ...]
+    """What is attached under the staging directory first; none where nothing is staged."""
+    overlays: tuple[Overlay, ...]
+    files: tuple[str, ...]
+    """Contents of small files, in the order of their descriptors."""
+
+
+def build_plan(
+    spec: SandboxSpec,
+    *,
+    version: tuple[int, ...],
+    is_staged: bool,
+) -> BubblewrapPlan:
+    """What to tell bubblewrap so that this sandbox comes into being.
+
+    Args:
+        spec: The sandbox.
+        version: Of bubblewrap.
+        is_staged: Whether sources are attached in a mount namespace of our own first. It is what makes
+            overlays possible, and sources whose paths the sandbox's user cannot walk.
+    """
+    return _Builder(spec, is_staged=is_staged).build(version)
+
+
+class _Builder:
+    def __init__(self, spec: SandboxSpec, *, is_staged: bool) -> None:
+        self._spec = spec
+        self._is_staged = is_staged
+        self._trees: list[Tree] = []
+        self._overlays: list[Overlay] = []
+        self._files: list[str] = []
+
+    def build(self, version: tuple[int, ...]) -> BubblewrapPlan:
+        arguments = [
+            *_isolate(version),
+            *self._show_root(),
+            *self._show_own(),
+            *self._show_mounts(in_workspace=False),
+            *self._show_files(),
+            *self._show_workspace(),
+            *self._show_mounts(in_workspace=True),
+            *("--remount-ro", "/", "--chdir", "/", "--hostname", "sandbox", "--clearenv"),
+        ]
+        return BubblewrapPlan(
+            arguments=tuple(arguments),
+            is_staged=self._is_staged,
+            trees=tuple(self._trees),
+            overlays=tuple(self._overlays),
+            files=tuple(self._files),
+        )
+
+    def _stage(self, path: Path) -> str:
+        """Where bubblewrap finds a source."""
+        if not self._is_staged:
+            return str(path)
+        tree = Tree(str(len(self._trees)), str(path), path.is_dir())
+        self._trees.append(tree)
+        return f"{STAGING}/{tree.name}"
+
+    def _show_root(self) -> list[str]:
+        match self._spec.root:
+            case HostRoot():
+                paths = (*SYSTEM_ROOTS, *_SETTINGS)
+                shown = (_show_path(Path(path), source=path, target=path) for path in paths)
+                return [*itertools.chain.from_iterable(shown)]
+            case DirectoryRoot(path=path):
+                targets = self._find_targets()
+                root = _ImageRoot(path=path, source=self._stage(path), targets=targets)
+                return [*root.show()]
+
+    def _find_targets(self) -> frozenset[PurePosixPath]:
+        """Everything that will be mounted on top of the root."""
+        targets = [target for target in self._list_targets() if not _is_in_workspace(target)]
+        return frozenset(map(PurePosixPath, (*targets, *self._choose_files(), "/var/tmp")))  # noqa: S108
+
+    def _list_targets(self) -> list[str]:
+        mounts: tuple[Bind | Scratch, ...] = (*self._spec.binds, *self._spec.scratch)
+        return [mount.target for mount in mounts]
+
+    def _show_own(self) -> Iterator[str]:
+        scratch = str(self._spec.limits.tmp_mb * _MEGABYTE)
+        yield from ("--proc", "/proc", "--dev", "/dev")
+        yield from ("--perms", "1777", "--size", str(_SMALL_BYTES), "--tmpfs", "/dev/shm")  # noqa: S108
+        # Otherwise /dev itself would be writable, and as large as half of the memory.
+        yield from ("--remount-ro", "/dev")
+        yield from ("--perms", "1777", "--size", scratch, "--tmpfs", "/tmp")  # noqa: S108
+        yield from ("--perms", "1777", "--size", str(_SMALL_BYTES), "--tmpfs", "/var/tmp")  # noqa: S108
+        yield from ("--perms", "0755", "--size", str(_SMALL_BYTES), "--tmpfs", "/run")
+
+    def _show_mounts(self, *, in_workspace: bool) -> Iterator[str]:
+        root = self._spec.root
+        tools = root.tool_roots if isinstance(root, HostRoot) else ()
+        every: list[Bind | Scratch] = [*(Bind(source=tool, target=str(tool)) for tool in tools)]
+        every += [*self._spec.binds, *self._spec.scratch]
+        shown = [mount for mount in every if _is_in_workspace(mount.target) == in_workspace]
+        # A mount hides what was mounted below it before, so outer ones come first.
+        for mount in sorted(shown, key=lambda mount: mount.target.count("/")):
+            if isinstance(mount, Scratch):
+                size = str(mount.size_mb * _MEGABYTE)
+                yield from ("--perms", "0700", "--size", size, "--tmpfs", mount.target)
+            else:
+                option = "--bind" if mount.is_writable else "--ro-bind"
+                yield from (option, self._stage(mount.source), mount.target)
+
+    def _choose_files(self) -> dict[str, str]:
+        if isinstance(self._spec.root, HostRoot):
+            return _FILES
+        return {path: _FILES[path] for path in _IMAGE_FILES}
+
+    def _show_files(self) -> Iterator[str]:
+        # On an image's own directory it has to be a mount; on our empty root a file is cheaper.
+        option = "--file" if isinstance(self._spec.root, HostRoot) else "--ro-bind-data"
+        for target, content in self._choose_files().items():
+            yield from ("--perms", "0444", option, str(data_slot(len(self._files))), target)
+            self._files.append(content)
+
+    def _show_workspace(self) -> Iterator[str]:
+        option = "--ro-bind" if self._spec.stage == "read" else "--bind"
+        overlay = self._spec.overlay
+        source = self._stage(self._spec.workspace) if overlay is None else self._stage_overlay(overlay)
+        yield from (option, source, WORKSPACE)
+
+    def _stage_overlay(self, overlay: OverlayMount) -> str:
+        lower = PurePosixPath(self._stage(overlay.lower)).name
+        # The kernel wants both directories under one mount.
+        changes = PurePosixPath(self._stage(overlay.upper.parent)).name
+        self._overlays.append(
+            Overlay("workspace", lower, f"{changes}/{overlay.upper.name}", f"{changes}/{overlay.work.name}")
+        )
+        return f"{STAGING}/workspace"
+
+
+def _is_in_workspace(target: str) -> bool:
+    return PurePosixPath(WORKSPACE) in PurePosixPath(target).parents
+
+
+def _isolate(version: tuple[int, ...]) -> Iterator[str]:
+    # `--unshare-all` alone only tries for a user namespace, and would go on without.
+    yield from ("--unshare-all", "--unshare-user", "--uid", str(_INNER_UID), "--gid", str(_INNER_GID))
+    if version >= _DISABLES_USER_NAMESPACES:
+        yield "--disable-userns"
+    yield from ("--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL")
+
+
+def _show_path(path: Path, *, source: str, target: str) -> Iterator[str]:
+    """A link as a link, files and directories read-only; sockets, pipes and devices are left out."""
+    try:
+        mode = path.lstat().st_mode
+    except OSError:
+        return
+    if stat.S_ISLNK(mode):
+        yield from ("--symlink", str(path.readlink()), target)
+    elif stat.S_ISDIR(mode) or stat.S_ISREG(mode):
+        yield from ("--ro-bind", source, target)
+
+
+class _ImageRoot:
+    """An unpacked image, shown in the largest pieces that leave room for every mount point."""
+
+    def __init__(self, *, path: Path, source: str, targets: frozenset[PurePosixPath]) -> None:
+        self._path = path
+        self._source = source
+        self._missing = [target for target in targets if not _is_mount_point(self._locate(target))]
+
+    def show(self) -> Iterator[str]:
+        return self._show_below(PurePosixPath("/"), skipped=_OWN)
+
+    def _locate(self, inside: PurePosixPath) -> Path:
+        return self._path / inside.relative_to("/")
+
+    def _show_below(self, directory: PurePosixPath, *, skipped: frozenset[str]) -> Iterator[str]:
+        for path in sorted(self._locate(directory).iterdir()):
+            inside = directory / path.name
+            if path.name in skipped:
+                continue
+            is_parent = any(inside in target.parents for target in self._missing)
+            if is_parent and path.is_dir() and not path.is_symlink():
+                yield from ("--dir", str(inside))
+                yield from self._show_below(inside, skipped=frozenset())
+            else:
+                yield from _show_path(path, source=f"{self._source}{inside}", target=str(inside))
+
+
+def _is_mount_point(path: Path) -> bool:
+    """Whether something is there that can be mounted upon."""
+    return not path.is_symlink() and (path.is_dir() or path.is_file())

@@ -1,0 +1,358 @@
+"""An open sandbox: bubblewrap around a first process that only waits, and a way in for commands.
+
+Commands are started from outside, by a process that has entered the sandbox's namespaces. Starting them
+costs about a millisecond, and nothing that runs inside stands between a program and its exit status. One
+bubblewrap for each command would cost five times as much, and commands would not see each other's
+processes, listeners and scratch files, as they do on any machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Final, Literal, Self
+
+import msgspec
+
+from repotrial._core.errors import MachineError
+from repotrial.isolation._calls._seccomp import SyscallPolicy, build_filter
+from repotrial.isolation._calls._supervisor import Sink, Supervisor, SupervisorPolicy
+from repotrial.isolation._launch_server._processes import ProcessTable
+from repotrial.isolation._launch_server._syscalls import find_machine
+from repotrial.isolation._levels._bubble import StartingBubble
+from repotrial.isolation._levels._bubblewrap import build_plan
+from repotrial.isolation._levels._command import CommandWatch, execute_command
+from repotrial.isolation._levels._launcher import Launcher
+from repotrial.isolation._levels._listener import open_listener
+from repotrial.isolation._levels._orders import CommandOrder, EnterOrder, send_order
+from repotrial.isolation._levels._stages import (
+    RetryWriters,
+    WriterPolicy,
+    mask,
+    set_read_only,
+    signal_sandbox,
+    unmask,
+)
+from repotrial.isolation._model import WORKSPACE, Capabilities, CommandResult, CommandSpec, SandboxSpec, Stage
+from repotrial.isolation._resources._cgroups import Cgroup, CgroupSite
+from repotrial.isolation._resources._freezer import (
+    CgroupV1Freezer,
+    CgroupV2Freezer,
+    Freezer,
+    SignalFreezer,
+    freeze_or_resume,
+)
+from repotrial.isolation._resources._limits import DiskWatch, build_process_limits
+from repotrial.isolation._resources._meters import Meter
+from repotrial.isolation._resources._sampler import ResourceSample, Sampler
+from repotrial.isolation._resources._sandbox_processes import iter_sandbox_pids
+
+_MEGABYTE: Final = 1024**2
+_END_SECONDS: Final = 40.0
+
+
+class SandboxLostError(MachineError):
+    """The sandbox is closed, or was ended because nobody could tell any more what ran in it."""
+
+    code = "sandbox-lost"
+    default_hint = "Open a new sandbox. If it was lost, the result of the last command says so."
+
+
+class SandboxEndError(MachineError):
+    """The processes of a sandbox were killed, but the kernel did not confirm in time that they are gone."""
+
+    code = "sandbox-end"
+    default_hint = "Look for processes in uninterruptible sleep; they end when what they wait for comes."
+
+
+class Engine(msgspec.Struct, frozen=True, kw_only=True):
+    """What this machine gives to a sandbox of one level; found out by `probe_machine`."""
+
+    capabilities: Capabilities
+    bubblewrap: str
+    version: tuple[int, ...]
+    is_staged: bool
+    """Whether we can have namespaces of our own around bubblewrap's."""
+    site: CgroupSite
+
+    @property
+    def has_group(self) -> bool:
+        return bool(self.site.homes)
+
+
+class BubblewrapSandbox:
+    """A sandbox of level L3 or L2, open until it is closed.
+
+    Args:
+        spec: What is wanted.
+        engine: What the machine has.
+        launcher: Who starts it.
+        sink: Takes what the syscall supervisor sees, in a thread of its own.
+        on_writers: What a change to the read stage does about programs that are writing.
+
+    Raises:
+        SandboxStartError: It could not be started.
+    """
+
+    def __init__(
+        self,
+        spec: SandboxSpec,
+        engine: Engine,
+        *,
+        launcher: Launcher,
+        sink: Sink | None = None,
+        on_writers: WriterPolicy = RetryWriters(),  # noqa: B008 - immutable
+    ) -> None:
+        self._spec = spec
+        self._engine = engine
+        self._on_writers = on_writers
+        has_process_group = engine.site.version("pids") is not None
+        self._limits = build_process_limits(spec.limits, has_process_group=has_process_group)
+        self._lock = threading.Lock()
+        self._idle = threading.Condition()
+        self._running = 0
+        self._samplers: list[Sampler] = []
+        self._is_open = True
+        self._is_ended = False
+        self._is_lost = False
+        self._stage: Stage = spec.stage
+        self._tools_masked = False
+        with contextlib.ExitStack() as opened:
+            self._group = Cgroup(engine.site, spec.limits) if engine.has_group else None
+            if self._group is not None:
+                opened.callback(self._group.remove)
+            starting = self._start(launcher)
+            opened.callback(starting.discard)
+            self._entrance = starting.entrance
+            opened.callback(self._entrance.close)
+            opened.callback(self._entrance.end)
+            self._bubble = starting.wait()
+            opened.callback(self._bubble.close)
+            opened.callback(self._end)
+            table, syscalls = self._entrance.enter(self._bubble)
+            self._table = ProcessTable(table)
+            opened.callback(self._table.close)
+            if syscalls is not None:
+                opened.callback(_supervise(syscalls, sink or _discard_record).stop)
+            self.listener = self._listen()
+            if self.listener is not None:
+                opened.callback(self.listener.close)
+            if spec.test_tools and spec.stage != "test":
+                mask(self._bubble.init.pid, spec.test_tools)
+                self._tools_masked = True
+            self._watch = self._build_watch()
+            self._opened = opened.pop_all()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._engine.capabilities
+
+    @property
+    def pid(self) -> int:
+        """PID 1 of the sandbox, as the host counts."""
+        return self._bubble.init.pid
+
+    @property
+    def stage(self) -> Stage:
+        return self._stage
+
+    def run(self, command: CommandSpec) -> CommandResult:
+        """Run one program to its end.
+
+        Raises:
+            SandboxLostError: The sandbox is closed, or was lost.
+        """
+        order = CommandOrder(
+            argv=[*command.argv],
+            cwd=command.cwd,
+            variables={**self._spec.variables, **command.variables},
+            limits=self._limits,
+        )
+        body = order._asdict()
+        with self._count_run():
+            ending = execute_command(
+                lambda *descriptors: send_order(self._entrance.channel, body, descriptors),
+                command,
+                self._watch,
+            )
+        if ending.is_sandbox_lost:
+            self._is_lost = True
+            self.close()
+        return ending.result
+
+    def sample(
+        self, take: Callable[[ResourceSample], None], *, interval_ms: int, is_immediate: bool = True
+    ) -> Sampler:
+        """Look at what everything inside uses, at this rate, until the sampler or the sandbox is closed."""
+        overlay = self._spec.overlay
+        with self._lock:
+            self._verify_open()
+            sampler = Sampler(
+                self._watch.meter,
+                take,
+                interval_ms=interval_ms,
+                directory=self._spec.workspace if overlay is None else overlay.upper,
+                is_immediate=is_immediate,
+            )
+            self._samplers.append(sampler)
+        return sampler
+
+    def enter_stage(self, stage: Stage) -> None:
+        """Change privileges; returns only after the change is in force.
+
+        Raises:
+            WritersError: Programs are writing, and the workspace stays writable.
+            SandboxLostError: The sandbox is closed, or was lost.
+        """
+        with self._lock:
+            self._verify_open()
+            tools = self._spec.test_tools
+            if tools and stage != "test" and not self._tools_masked:
+                mask(self.pid, tools)
+                self._tools_masked = True
+            if (stage == "read") != (self._stage == "read"):
+                self._set_read_only(is_read_only=stage == "read")
+            if tools and stage == "test" and self._tools_masked:
+                unmask(self.pid, tools)
+                self._tools_masked = False
+            self._stage = stage
+
+    def freeze(self) -> None:
+        """Pause everything inside."""
+        self._verify_open()
+        freeze_or_resume(self._build_freezer())
+
+    def resume(self) -> None:
+        self._verify_open()
+        self._build_freezer().resume()
+
+    def close(self) -> None:
+        """End everything inside; returns after the last process is gone. Twice is once.
+
+        Raises:
+            SandboxEndError: The kernel did not confirm it in time.
+            SupervisorLostError: The supervisor had failed before.
+        """
+        with self._lock:
+            if not self._is_open:
+                return
+            self._is_open = False
+        try:
+            self._end()
+        finally:
+            # Whoever still reads from what we are about to close learns first that it is over.
+            with self._idle:
+                self._idle.wait_for(lambda: not self._running, _END_SECONDS)
+            for sampler in self._samplers:
+                sampler.end()
+            self._opened.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @contextlib.contextmanager
+    def _count_run(self) -> Iterator[None]:
+        with self._idle:
+            self._running += 1
+        try:
+            self._verify_open()
+            yield
+        finally:
+            with self._idle:
+                self._running -= 1
+                self._idle.notify_all()
+
+    def _end(self) -> None:
+        """Kill everything; its descriptors stay, since other threads may be using them. Twice is once."""
+        if self._is_ended:
+            return
+        if self._group is not None:
+            self._group.thaw()
+        self._entrance.end()
+        if not self._bubble.end():
+            raise SandboxEndError("expected every process of the sandbox to be gone, found some left")
+        self._is_ended = True
+
+    def _verify_open(self) -> None:
+        if not self._is_open:
+            found = "lost" if self._is_lost else "closed"
+            raise SandboxLostError(f"expected an open sandbox, found it {found}")
+
+    def _start(self, launcher: Launcher) -> StartingBubble:
+        engine, audit = self._engine, self._engine.capabilities.syscall_audit
+        plan = build_plan(
+            self._spec,
+            version=engine.version,
+            is_staged=engine.is_staged,
+        )
+        program = b"" if audit == "none" else _build_program(audit, self._spec.allowed_system_calls)
+        return StartingBubble(
+            plan,
+            bubblewrap=engine.bubblewrap,
+            launcher=launcher,
+            gate=EnterOrder(filter=program, with_listener=audit == "notify"),
+            group=self._group,
+        )
+
+    def _listen(self) -> socket.socket | None:
+        port = self._spec.listener_port
+        return None if port is None else open_listener(self.pid, port)
+
+    def _build_watch(self) -> CommandWatch:
+        limits, overlay = self._spec.limits, self._spec.overlay
+        changes = self._spec.workspace if overlay is None else overlay.upper
+        writable = [bind.source for bind in self._spec.binds if bind.is_writable and bind.source.is_dir()]
+        return CommandWatch(
+            meter=Meter(self._table, limits, self._group),
+            disk=None
+            if limits.disk_mb is None
+            else DiskWatch(changes, *writable, limit_bytes=limits.disk_mb * _MEGABYTE),
+            deadline=None if limits.wall_seconds is None else time.monotonic() + limits.wall_seconds,
+        )
+
+    def _set_read_only(self, *, is_read_only: bool) -> None:
+        set_read_only(
+            self.pid,
+            WORKSPACE,
+            is_read_only=is_read_only,
+            on_writers=self._on_writers,
+            freezer=self._build_freezer(),
+        )
+
+    def _build_freezer(self) -> Freezer:
+        group = self._group
+        version = None if group is None else group.version("freezer")
+        if group is None or version is None:
+            return SignalFreezer(self._list_pids, broadcast=lambda number: signal_sandbox(self.pid, number))
+        directory = group.directories["freezer"]
+        return CgroupV2Freezer(directory) if version == "cgroup-v2" else CgroupV1Freezer(directory)
+
+    def _list_pids(self) -> list[int]:
+        # Not the first process: it waits anyway, and must notice when we are gone.
+        return [pid for pid in iter_sandbox_pids(self.pid) if pid != self.pid]
+
+
+@functools.cache
+def _build_program(audit: Literal["notify", "static"], granted: tuple[str, ...]) -> bytes:
+    return build_filter(SyscallPolicy(audit=audit, granted=granted), machine=find_machine())
+
+
+def _supervise(listener: int, sink: Sink) -> Supervisor:
+    # Bubblewrap is not under this filter, so nothing has to be let through for it.
+    supervisor = Supervisor(listener, sink=sink, policy=SupervisorPolicy(has_bootstrap=False))
+    supervisor.start()
+    return supervisor
+
+
+def _discard_record(_: object) -> None:
+    """Refused all the same."""

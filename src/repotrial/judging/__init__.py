@@ -1,0 +1,39 @@
+"""From recorded results to outcomes of checks: parsers, inventory, twins. Pure."""
+
+from __future__ import annotations
+
+from repotrial.judging._judge import (
+    Judgement,
+    RunnerRecord,
+    digest_results,
+    judge_mixed,
+    judge_negatives,
+    judge_plain,
+    judge_twinned,
+)
+from repotrial.judging._mix import MixedSuite, OracleFile, list_changeable, mix_in_negatives
+from repotrial.judging._results._model import ResultsUnreadableError
+from repotrial.judging._results._recorded import RecordedTests, list_recorded_tests, read_recorded_tests
+from repotrial.judging._twins._build import build_python_twins, list_imported
+from repotrial.judging._twins._model import Twin
+
+__all__ = [
+    "Judgement",
+    "MixedSuite",
+    "OracleFile",
+    "RecordedTests",
+    "ResultsUnreadableError",
+    "RunnerRecord",
+    "Twin",
+    "build_python_twins",
+    "digest_results",
+    "judge_mixed",
+    "judge_negatives",
+    "judge_plain",
+    "judge_twinned",
+    "list_changeable",
+    "list_imported",
+    "list_recorded_tests",
+    "mix_in_negatives",
+    "read_recorded_tests",
+]

@@ -1,0 +1,100 @@
+"""One test's result, whichever runner wrote it, and the bounds that results must keep."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from repotrial._core.display import escape_unprintable
+from repotrial._core.errors import EvidenceError
+
+MAX_RESULTS_BYTES = 64 * 2**20
+"""Of one file of results."""
+MAX_RESULTS = 1_000_000
+"""Tests in one file of results."""
+MAX_ID_BYTES = 4096
+"""Of one test's id, in UTF-8."""
+
+_MAX_MESSAGE_CHARACTERS = 2000
+_MAX_SECONDS = 10**9
+
+TestOutcome: TypeAlias = Literal["pass", "fail", "error", "skip"]
+
+
+class ResultsUnreadableError(EvidenceError):
+    """Results of a check are malformed, cut off, contradictory, too large or of another format."""
+
+    code = "results-unreadable"
+    default_hint = "run the check by hand, look at the file it leaves, and compare the contract's `results`"
+
+
+class TestResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What one test said."""
+
+    __test__ = False  # not a test, whatever its name suggests to pytest
+
+    id: str
+    """As the format gives it, with the result file's prefix; control characters are escaped."""
+    outcome: TestOutcome
+    """`skip` also stands for expected failures and to-do tests: none of them is a pass."""
+    message: str = ""
+    """What the runner said about it, cut to a bound; text of the candidate's, never to be trusted."""
+    wall_us: int | None = None
+    """Microseconds, where the format tells them."""
+
+
+# The picture of ESC: printable, and in no id that anybody writes.
+_MARK = "\u241b"
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\u241b]")
+
+
+def clean_id(raw: str) -> str:
+    """The id without control characters and lone surrogates; different ids stay different.
+
+    Each such character becomes `␛`, its code point in hexadecimal and `;`, and so does `␛` itself. A
+    backslash would be the usual mark, but ids have backslashes of their own, which stay as they are.
+    """
+    return _UNSAFE.sub(lambda match: f"{_MARK}{ord(match[0]):x};", raw)
+
+
+def is_clean_id(text: str) -> bool:
+    """Whether no character is left that `clean_id` would have replaced, its own mark apart."""
+    return all(found == _MARK for found in _UNSAFE.findall(text))
+
+
+def verify_id(cleaned: str) -> str:
+    """The id itself; raises where it is empty or too long, since a cut id could be taken for another."""
+    size = len(cleaned.encode())
+    if not 0 < size <= MAX_ID_BYTES:
+        raise ResultsUnreadableError(f"expected a test id of 1 to {MAX_ID_BYTES} bytes, found {size} bytes")
+    return cleaned
+
+
+def build_result(
+    raw_id: str, outcome: TestOutcome, *, message: str | None = None, wall_us: int | None = None
+) -> TestResult:
+    """A result whose texts are clean and within bounds.
+
+    Raises:
+        ResultsUnreadableError: The id is empty or too long.
+    """
+    cleaned = verify_id(clean_id(raw_id))
+    shown = escape_unprintable((message or "").strip()[:_MAX_MESSAGE_CHARACTERS], keep="\n\t")
+    return TestResult(id=cleaned, outcome=outcome, message=shown[:_MAX_MESSAGE_CHARACTERS], wall_us=wall_us)
+
+
+def build_microseconds(amount: str | float | None, *, unit_us: int) -> int | None:
+    """A duration in microseconds; None where the runner's figure makes no sense."""
+    if amount is None:
+        return None
+    try:
+        # Some locales' thousands separators reach JUnit files.
+        value = float(amount.replace(",", "")) if isinstance(amount, str) else float(amount)
+    except (ValueError, OverflowError):
+        return None
+    if not math.isfinite(value) or value < 0 or value * unit_us > _MAX_SECONDS * 10**6:
+        return None
+    return round(value * unit_us)

@@ -1,0 +1,112 @@
+"""Test functions of a module, as pytest and unittest collect them."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+
+_NEVER_FAILS = ("xfail", "expectedFailure")
+_NEVER_RUNS = ("mark.skip", "unittest.skip")
+
+
+@dataclass(frozen=True)
+class TestFunction:
+    """A test where it stands."""
+
+    __test__ = False
+
+    node: Function
+    qualified_name: str
+    siblings: Sequence[ast.stmt]
+    """The statements among which it stands."""
+    index: int
+    """Its place among them."""
+    is_shared: bool
+    """Whether a class inherits it, or another file takes it."""
+    obstacle: str
+    """Why it can have no twin; empty if it can."""
+
+    @property
+    def first_line(self) -> int:
+        return min(node.lineno for node in (self.node, *self.node.decorator_list))
+
+    @property
+    def last_line(self) -> int:
+        return self.node.end_lineno or self.node.lineno
+
+
+def find_imported(tree: ast.Module) -> frozenset[str]:
+    """Names that the file takes from others; a test among them is collected here too."""
+    return frozenset(
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    )
+
+
+def find_tests(tree: ast.Module, taken: AbstractSet[str] = frozenset()) -> list[TestFunction]:
+    """Every test in the order of the file; `taken` are names that other files import."""
+    bases = {
+        name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for name in map(ast.unparse, node.bases)
+    }
+    return list(_iter_tests(tree.body, (), bases | taken, obstacle=""))
+
+
+def _iter_tests(
+    body: Sequence[ast.stmt], classes: tuple[str, ...], bases: set[str], *, obstacle: str
+) -> Iterator[TestFunction]:
+    last = {node.name: index for index, node in enumerate(body) if isinstance(node, Function)}
+    for index, node in enumerate(body):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() if _is_test(node):
+                shadowed = "" if last[node.name] == index else "a later definition takes its place"
+                yield TestFunction(
+                    node=node,
+                    qualified_name=".".join([*classes, node.name]),
+                    siblings=body,
+                    index=index,
+                    is_shared=not bases.isdisjoint({*classes, node.name}),
+                    obstacle=obstacle or shadowed or _find_obstacle(node.decorator_list),
+                )
+            case ast.ClassDef() if _is_test_class(node):
+                inner = obstacle or _find_obstacle(node.decorator_list)
+                yield from _iter_tests(node.body, (*classes, node.name), bases, obstacle=inner)
+            case ast.If(body=inside, orelse=others) | ast.Try(body=inside, handlers=others):
+                unsure = "another may stand in its place" if others else ""
+                yield from _iter_tests(inside, classes, bases, obstacle=obstacle or unsure)
+            case ast.With():
+                yield from _iter_tests(node.body, classes, bases, obstacle=obstacle)
+            case _:
+                continue
+
+
+def _is_test(node: Function) -> bool:
+    is_fixture = any("fixture" in ast.unparse(decorator) for decorator in node.decorator_list)
+    return node.name.startswith("test") and not is_fixture
+
+
+def _is_test_class(node: ast.ClassDef) -> bool:
+    if any(ast.unparse(base).endswith("TestCase") for base in node.bases):
+        return True
+    methods = Counter(item.name for item in node.body if isinstance(item, ast.FunctionDef))
+    return node.name.startswith("Test") and not methods["__init__"]
+
+
+def _find_obstacle(decorators: Sequence[ast.expr]) -> str:
+    for decorator in decorators:
+        name = ast.unparse(decorator).partition("(")[0]
+        if name.endswith(_NEVER_FAILS):
+            return "it is expected to fail"
+        if name.endswith(_NEVER_RUNS):
+            return "it is always skipped"
+    return ""

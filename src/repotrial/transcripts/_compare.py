@@ -1,0 +1,219 @@
+"""An agent's own record against the wire's: what one has and the other has not. An alert, never a verdict."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from decimal import Decimal
+from typing import Final, TypeAlias, TypeVar
+
+import msgspec
+
+from repotrial._core.canonical import Count
+from repotrial._core.digest import Digest
+from repotrial.trace import Usage
+from repotrial.transcripts._arguments import Defaults, digest_arguments
+from repotrial.transcripts._model import ImportedCall, ImportedTranscript
+from repotrial.transcripts._registry import IMPORTERS
+
+_Key = TypeVar("_Key", bound=Hashable)
+
+_FLOAT_NOISE: Final = Decimal("1e-9")
+"""Of a sum: far more than adding doubles loses, and nothing that anybody would pay for."""
+_LEAST_PLACES: Final = 2
+"""Prices are rounded to cents at most; zeros at the end are often not shown."""
+
+
+class GatewayCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool call that the gateway saw."""
+
+    call_id: str | None
+    """Its id on the wire; null where the dialect has none."""
+    name: str
+    """The tool."""
+    arguments_digest: Digest
+    """See `digest_arguments`; with these defaults."""
+    defaults: Defaults = {}
+    """What the tool takes for arguments that are left out; see `find_defaults`."""
+
+
+class _Disagreement(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
+    pass
+
+
+class CallNotOnWire(_Disagreement, frozen=True, kw_only=True, tag="call-not-on-wire"):
+    """The agent says it used a tool that no model asked for."""
+
+    order: Count
+    """Number of the call in the transcript."""
+    call_id: str | None
+    """Its id there."""
+    name: str
+    """The tool."""
+
+
+class CallNotInTranscript(_Disagreement, frozen=True, kw_only=True, tag="call-not-in-transcript"):
+    """A model asked for a tool, and the agent does not say so."""
+
+    call_id: str | None
+    """Its id on the wire."""
+    name: str
+    """The tool."""
+
+
+class CallDiffers(_Disagreement, frozen=True, kw_only=True, tag="call-differs"):
+    """Both have the call, with another tool or other arguments."""
+
+    call_id: str
+    """Its id."""
+    in_transcript: str
+    """The tool in the transcript, followed by the digest of its arguments."""
+    on_wire: str
+    """The same on the wire."""
+
+
+class TokensDiffer(_Disagreement, frozen=True, kw_only=True, tag="tokens-differ"):
+    """The agent counts other tokens than the wire."""
+
+    part: str
+    """Which tokens."""
+    in_transcript: Count
+    """As the agent counts them."""
+    on_wire: Count
+    """As metered."""
+
+
+class CostDiffers(_Disagreement, frozen=True, kw_only=True, tag="cost-differs"):
+    """The agent believes in another price; ours counts."""
+
+    in_transcript: str
+    """What the agent says, in dollars."""
+    on_wire: str
+    """What was metered, in dollars."""
+
+
+Disagreement: TypeAlias = CallNotOnWire | CallNotInTranscript | CallDiffers | TokensDiffer | CostDiffers
+
+
+def compare_with_gateway(
+    imported: ImportedTranscript,
+    calls: Iterable[GatewayCall],
+    *,
+    usage: Usage | None = None,
+    side_usage: Usage | None = None,
+    cost_usd: str | None = None,
+) -> tuple[Disagreement, ...]:
+    """What the transcript and the wire do not agree on.
+
+    Calls are matched by id, then by tool and arguments. Formats that tell calls in the agent's own words are
+    compared by tokens and cost alone. What one side leaves open is no disagreement. What an agent kept to
+    itself comes first, and what it made up last, of which it can make up any number.
+
+    Args:
+        imported: What the agent says.
+        calls: Tools that models asked for, in order.
+        usage: What all answers together consumed.
+        side_usage: The part of it for requests that offered no tools, such as titles: agents leave it out.
+        cost_usd: What was metered, in dollars.
+    """
+    importer = IMPORTERS.get(imported.format)
+    found: list[Disagreement] = []
+    if importer is None or importer.calls == "wire":
+        found.extend(_compare_calls(imported, list(calls)))
+    if usage is not None:
+        found.extend(_compare_tokens(imported, usage, side_usage or Usage()))
+    claimed = imported.totals.cost_usd
+    if cost_usd is not None and claimed is not None and not _is_rounded(Decimal(claimed), Decimal(cost_usd)):
+        found.append(CostDiffers(in_transcript=claimed, on_wire=cost_usd))
+    return tuple(sorted(found, key=_rank))
+
+
+def _rank(disagreement: Disagreement) -> int:
+    match disagreement:
+        case CallNotInTranscript():
+            return 0
+        case CallNotOnWire():
+            return 2
+        case _:
+            return 1
+
+
+def _is_rounded(claimed: Decimal, metered: Decimal) -> bool:
+    """Whether two sums differ by rounding alone: of binary fractions, or to the places that are shown.
+
+    Agents that know no price say 0, which is no statement at all.
+    """
+    if not claimed:
+        return True
+    exponent = claimed.as_tuple().exponent
+    places = -exponent if isinstance(exponent, int) else 0
+    shown = Decimal(5).scaleb(-max(places, _LEAST_PLACES) - 1)
+    return abs(claimed - metered) <= max(shown, abs(metered) * _FLOAT_NOISE)
+
+
+def _compare_calls(imported: ImportedTranscript, wire: list[GatewayCall]) -> Iterator[Disagreement]:
+    left = dict(enumerate(wire))
+    rest = []
+    by_id = _group(left, lambda seen: seen.call_id)
+    for call in imported.calls:
+        candidates = by_id.get(call.call_id, []) if call.call_id else []
+        if not candidates:
+            rest.append(call)
+            continue
+        # Ids can repeat in a run; the one that says the same is the one.
+        index = next((i for i in candidates if _is_same(call, left[i])), candidates[0])
+        candidates.remove(index)
+        partner = left.pop(index)
+        if not _is_same(call, partner):
+            digest = digest_arguments(call.arguments, partner.defaults)
+            yield CallDiffers(
+                call_id=call.call_id or "",
+                in_transcript=f"{call.name} {digest}",
+                on_wire=f"{partner.name} {partner.arguments_digest}",
+            )
+    yield from _match_by_content(rest, left)
+
+
+def _match_by_content(calls: Iterable[ImportedCall], left: dict[int, GatewayCall]) -> Iterator[Disagreement]:
+    defaults = {seen.name: seen.defaults for seen in left.values()}
+    by_content = _group(left, _content)
+    for call in calls:
+        digest = digest_arguments(call.arguments, defaults.get(call.name, {}))
+        partners = by_content.get((call.name, digest))
+        if partners:
+            del left[partners.pop(0)]
+        else:
+            yield CallNotOnWire(order=call.order, call_id=call.call_id, name=call.name)
+    for seen in left.values():
+        yield CallNotInTranscript(call_id=seen.call_id, name=seen.name)
+
+
+def _is_same(call: ImportedCall, seen: GatewayCall) -> bool:
+    return _content(seen) == (call.name, digest_arguments(call.arguments, seen.defaults))
+
+
+def _content(call: GatewayCall) -> tuple[str, str]:
+    return call.name, call.arguments_digest
+
+
+def _group(calls: Mapping[int, GatewayCall], key: Callable[[GatewayCall], _Key]) -> dict[_Key, list[int]]:
+    groups: dict[_Key, list[int]] = defaultdict(list)
+    for index, call in calls.items():
+        groups[key(call)].append(index)
+    return groups
+
+
+def _compare_tokens(imported: ImportedTranscript, wire: Usage, side: Usage) -> Iterator[Disagreement]:
+    """The agent's own total; where it gives none, the sum over its messages must not exceed the wire's.
+
+    Messages are often not all: titles and summaries are asked for on the side, and few agents count those.
+    """
+    has_total = imported.totals.usage != Usage()
+    claims = imported.totals.usage if has_total else imported.total_usage
+    for part in ("request_input_tokens", "cache_read_tokens", "output_tokens"):
+        claimed, metered = getattr(claims, part), getattr(wire, part)
+        if claimed is None or metered is None:
+            continue
+        without_side = metered - (getattr(side, part) or 0)
+        if claimed > metered or (has_total and claimed not in {metered, without_side}):
+            yield TokensDiffer(part=part, in_transcript=claimed, on_wire=metered)

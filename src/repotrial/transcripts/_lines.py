@@ -1,0 +1,155 @@
+"""Bytes of a transcript: lines by newline alone, within bounds, whatever the file holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, TypeVar
+
+import msgspec
+
+from repotrial._core.errors import EvidenceError
+from repotrial.transcripts._draft import Draft
+from repotrial.transcripts._json import repair_json
+
+_CHUNK_BYTES = 256 * 1024
+
+_Entry = TypeVar("_Entry")
+
+OBJECTS = msgspec.json.Decoder(dict[str, object])
+"""Any JSON object."""
+
+
+class TranscriptUnreadableError(EvidenceError):
+    """A transcript cannot be opened or read: it is missing, not a regular file, or access is denied.
+
+    What a readable file holds never raises it: entries that make no sense are counted and left out.
+    """
+
+    code = "transcript-unreadable"
+    default_hint = "check the path and its permissions"
+
+
+class ImportLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """How much of a transcript is held at once."""
+
+    line_bytes: int = 64 * 1024 * 1024
+    """A longer line is left out, and never held whole."""
+    document_bytes: int = 256 * 1024 * 1024
+    """A longer file of a format that is one document is left out."""
+
+
+def iter_lines(stream: BinaryIO, draft: Draft, limits: ImportLimits) -> Iterator[bytes]:
+    """The lines that are not blank, the last one also without a newline; cut at LF and nowhere else.
+
+    Raises:
+        TranscriptUnreadableError: the stream cannot be read.
+    """
+    bound, read_line = limits.line_bytes + 1, stream.readline  # with the newline
+    try:
+        while line := read_line(bound):
+            if len(line) == bound and not line.endswith(b"\n"):
+                draft.entries += 1
+                draft.skip("too-long")
+                del line
+                _drop_line(stream)
+            elif not line.isspace():
+                draft.entries += 1
+                yield line
+    except (OSError, ValueError) as error:  # ValueError: the stream is closed
+        raise TranscriptUnreadableError(f"expected readable bytes, found: {error}") from error
+
+
+def _drop_line(stream: BinaryIO) -> None:
+    """Read to the end of a line without holding it."""
+    while piece := stream.readline(_CHUNK_BYTES):
+        if piece.endswith(b"\n"):
+            return
+
+
+def decode_entry(line: bytes, decoder: msgspec.json.Decoder[_Entry], draft: Draft) -> _Entry | None:
+    """A line decoded; null, and counted, where it is no JSON object."""
+    try:
+        return decoder.decode(line)
+    except (ValueError, RecursionError) as error:
+        return _decode_damaged(line, decoder, draft, error)
+
+
+def iter_entries(
+    lines: Iterator[bytes], decoder: msgspec.json.Decoder[_Entry], draft: Draft
+) -> Iterator[_Entry]:
+    """Each line decoded; lines that are no JSON object are counted."""
+    decode = decoder.decode
+    for line in lines:
+        try:
+            yield decode(line)
+        except (ValueError, RecursionError) as error:
+            entry = _decode_damaged(line, decoder, draft, error)
+            if entry is not None:
+                yield entry
+
+
+def _decode_damaged(
+    line: bytes, decoder: msgspec.json.Decoder[_Entry], draft: Draft, error: Exception
+) -> _Entry | None:
+    repaired = None if isinstance(error, RecursionError) else repair_json(line)
+    if repaired is None:
+        draft.skip("too-deep" if isinstance(error, RecursionError) else "not-json")
+        return None
+    try:
+        return decoder.decode(repaired)
+    except (ValueError, RecursionError):
+        draft.skip("not-an-object")
+        return None
+
+
+def join_document(lines: Iterator[bytes], draft: Draft) -> Iterator[bytes]:
+    """The lines of a file that may also be one indented document: then it comes as one line."""
+    first = next(lines, b"")
+    if first.strip() != b"{":
+        if first:
+            yield first
+        yield from lines
+        return
+    pieces, size = [first], 0
+    for line in lines:
+        size += len(line)
+        if size > ImportLimits().document_bytes:
+            draft.skip("too-long")
+            return
+        pieces.append(line)
+    draft.entries = 1
+    yield b"\n".join(pieces)
+
+
+def read_bytes(stream: BinaryIO, draft: Draft, limits: ImportLimits) -> bytes:
+    """A whole file; nothing, and counted, where it is too long.
+
+    Raises:
+        TranscriptUnreadableError: the stream cannot be read.
+    """
+    pieces, size = list[bytes](), 0
+    while piece := _call(stream.read, _CHUNK_BYTES):
+        size += len(piece)
+        if size > limits.document_bytes:
+            draft.skip("too-long")
+            return b""
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def read_document(stream: BinaryIO, draft: Draft, limits: ImportLimits) -> dict[str, object] | None:
+    """A whole file as one JSON object; null, and counted, where it is none.
+
+    Raises:
+        TranscriptUnreadableError: the stream cannot be read.
+    """
+    data = read_bytes(stream, draft, limits)
+    draft.entries += 1
+    return decode_entry(data, OBJECTS, draft) if data else None
+
+
+def _call(read: Callable[[int], bytes], size: int) -> bytes:
+    try:
+        return read(size)
+    except (OSError, ValueError) as error:  # ValueError: the stream is closed
+        raise TranscriptUnreadableError(f"expected readable bytes, found: {error}") from error

@@ -1,0 +1,225 @@
+"""A prepared base: the tree that every run of a contract starts from, shared and never written again.
+
+<entry>/tree      the files with their sealed history, and what Setup made of them
+<entry>/outputs   what Setup was told to keep beyond the tree
+<entry>/tracked   paths of the snapshot: part of the change whatever ignore rules say
+<entry>/ignores   paths of the `.gitignore` files that count
+<entry>/network   what Setup reached, where it had a network, and the digest of what it made
+<entry>/recordings  what hosts answered to steps that want it recorded, one directory for each
+<entry>/label     what it is and how it came about
+<entry>/used      its time says when it was last asked for
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Protocol, Self
+
+import msgspec
+
+from repotrial._core.canonical import Count, JsonValue, canonical_digest
+from repotrial._core.digest import Digest
+from repotrial._core.errors import EvidenceError, UsageError
+from repotrial.contract import LoadedContract, Repository
+from repotrial.isolation import Account
+from repotrial.source import SealProblem, check_sealed_history
+from repotrial.workspace._node import ReadLimits
+from repotrial.workspace._setup_record import SetupAttempts, SetupNetworkRecord, load_setup_record
+from repotrial.workspace._summary import summarize_tree
+
+_FORMAT = "repotrial/base@1"
+
+
+class ContractUnlockedError(UsageError):
+    """A contract without a lock says nothing for certain about its repository."""
+
+    code = "contract-unlocked"
+    default_hint = "run `repotrial contract lock` first"
+
+
+class BaseTamperedError(EvidenceError):
+    """A prepared base is no longer what was put into the cache."""
+
+    code = "base-tampered"
+    default_hint = "remove it with `repotrial cache prune`, and find out what wrote there"
+
+
+class SetupPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """Where Setup works; both of its directories may be written."""
+
+    tree: Path
+    """The snapshot with a history; what becomes of `.git` is not kept."""
+    outputs: Path
+    """Empty: for what is declared beyond the tree."""
+    recordings: Path
+    """Not there yet: the harness's own, for what hosts answer."""
+
+
+class Setup(Protocol):
+    """Setup as the cache sees it: something that runs once (C4)."""
+
+    @property
+    def digest(self) -> Digest:
+        """Over everything that decides what it makes."""
+        ...
+
+    def execute(self, place: SetupPlace) -> SetupAttempts | None:
+        """Make it; in a sandbox. Returns what it tried to reach; null where it had no network."""
+        ...
+
+
+class BaseRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Which base is wanted."""
+
+    repository: Repository
+    directory: Path
+    """The contract directory, where sources that are paths start."""
+    tree_digest: Digest
+    """What the repository must resolve to."""
+    environment_id: str = ""
+    """What Setup ran in; empty where nothing of it can show in the tree."""
+
+    @classmethod
+    def from_contract(cls, loaded: LoadedContract, *, environment_id: str = "") -> BaseRequest:
+        """The base of a locked contract.
+
+        Raises:
+            ContractUnlockedError: it is not locked.
+        """
+        if loaded.lock is None:
+            raise ContractUnlockedError(f"{loaded.directory}: expected a locked contract, found no lock")
+        return cls(
+            repository=loaded.contract.repository,
+            directory=loaded.directory,
+            tree_digest=loaded.lock.repository.tree_digest,
+            environment_id=environment_id,
+        )
+
+    def build_key(self, *, setup_digest: Digest | None, owner: Account | None) -> Digest:
+        """One digest for everything that the prepared tree depends on; where it came from is not part."""
+        order: list[JsonValue] = list(self.repository.mtime_order)
+        return canonical_digest(
+            {
+                "format": _FORMAT,
+                "tree_digest": self.tree_digest,
+                "describe": self.repository.describe,
+                "mtime_order": order,
+                "environment_id": self.environment_id,
+                "setup_digest": setup_digest,
+                "uid": None if owner is None else owner.uid,
+                "gid": None if owner is None else owner.gid,
+            }
+        )
+
+
+class BaseLabel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a cache entry says about itself."""
+
+    schema: Literal["repotrial/base@1"] = "repotrial/base@1"
+    key: Digest
+    tree_digest: Digest
+    """Of the snapshot."""
+    environment_id: str
+    setup_digest: Digest | None
+    commit: str
+    """The one commit of the sealed history."""
+    prepared_digest: Digest
+    """Of everything in the tree, Setup's work and the history included."""
+    size_bytes: Count
+    """Disk space that the entry takes."""
+    file_count: Count
+    made_by: str
+    made_at_us: Count
+
+
+class Base:
+    """A base in use: as long as it is open, nothing removes it from the cache."""
+
+    def __init__(self, entry: Path, label: BaseLabel, *, owner: Account | None, lock: int) -> None:
+        self.path = entry / "tree"
+        self.outputs = entry / "outputs"
+        self.recordings = entry / "recordings"
+        self.label = label
+        self.owner = owner
+        self._entry = entry
+        self._lock: int | None = lock
+
+    @cached_property
+    def tracked(self) -> frozenset[bytes]:
+        """Paths of the snapshot."""
+        return frozenset(parse_paths((self._entry / "tracked").read_bytes()))
+
+    @cached_property
+    def ignore_files(self) -> tuple[bytes, ...]:
+        """Paths of the `.gitignore` files, shallow ones first."""
+        return tuple(parse_paths((self._entry / "ignores").read_bytes()))
+
+    @cached_property
+    def network(self) -> SetupNetworkRecord | None:
+        """What Setup reached and made; null where it had no network.
+
+        Raises:
+            SetupRecordUnreadableError: it cannot be read.
+        """
+        return load_setup_record(self._entry / "network")
+
+    def verify(self) -> None:
+        """Read everything again.
+
+        Raises:
+            BaseTamperedError: it is not what it was.
+        """
+        found = summarize_tree(self.path, limits=UNBOUNDED).digest
+        if found != self.label.prepared_digest:
+            raise BaseTamperedError(
+                f"{self.path}: expected the tree {self.label.prepared_digest}, found {found}"
+            )
+
+    def close(self) -> None:
+        """Let go of it. Twice is once."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def check_sealed(base: Base, future_commits: Sequence[str] = ()) -> list[SealProblem]:
+    """Prove that a base holds one commit and no way to another one.
+
+    Args:
+        base: In use.
+        future_commits: Hashes that must not be found, such as the one that solved the issue.
+    """
+    return check_sealed_tree(base.path, future_commits)
+
+
+def check_sealed_tree(tree: Path, future_commits: Sequence[str] = ()) -> list[SealProblem]:
+    """The same for a tree that is not in the cache yet: its history, and no other history anywhere in it."""
+    nested = [
+        SealProblem(code="history-nested", message=f"expected no other repository, found {path!r}")
+        for path in summarize_tree(tree, limits=UNBOUNDED, contents_read=False).nested_histories
+    ]
+    return [*check_sealed_history(tree, future_commits=future_commits), *nested]
+
+
+UNBOUNDED = ReadLimits(entries=10_000_000, total_bytes=2**50, file_bytes=2**45, depth=4000)
+"""For trees of our own making."""
+
+
+def render_paths(paths: Sequence[bytes]) -> bytes:
+    return b"".join(path + b"\0" for path in paths)
+
+
+def parse_paths(data: bytes) -> list[bytes]:
+    return data.split(b"\0")[:-1]

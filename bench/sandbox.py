@@ -25,7 +25,7 @@ from repotrial.isolation import (
 )
 from repotrial.isolation._launch_server._idle import build_idle_program
 from repotrial.isolation._levels._back_ends.bubblewrap import find_engine
-from repotrial.isolation._levels._session import Engine
+from repotrial.isolation._levels._bubblewrap import Engine
 
 __all__ = ["bench_sandbox"]
 

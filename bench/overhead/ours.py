@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -15,9 +16,9 @@ from repotrial._core.words import Level
 from repotrial.api import judge_run, load_contract, lock_contract
 from repotrial.contract import LoadedContract
 from repotrial.environment import InstallationSettings
-from repotrial.fleet import FleetSettings, RunConditions, RunEnded, conduct_fleet, plan_runs
-from repotrial.run import ScriptAgent
-from repotrial.trace import load_or_create_key
+from repotrial.fleet import FleetEvent, RunConditions, conduct_fleet, plan_runs
+from repotrial.run import RunEnded, RunSettings, ScriptAgent
+from repotrial.trace import SecretRedactor, load_or_create_key
 
 _EARLY: Final = 50
 _PAGE_KB: Final = os.sysconf("SC_PAGE_SIZE") // 1024
@@ -51,15 +52,19 @@ def main() -> int:
     place, jobs = Path(sys.argv[1]), int(sys.argv[2])
     place.mkdir(mode=0o755)
     loaded = _write_contract(place / "contract")
-    settings = InstallationSettings(
+    installation = InstallationSettings(
         cache=place / "cache", home=place, variables={"PATH": os.environ.get("PATH", os.defpath)}
     )
     key = load_or_create_key(place / "key.pem")
     for number, line in enumerate(sys.stdin.buffer):
-        fleet = FleetSettings(
-            runs=place / f"runs-{number}", installation=settings, level=Level.L3, key=key, jobs=jobs
+        settings = RunSettings(runs=place / f"runs-{number}", key=key, redactor=SecretRedactor({}))
+        plan = plan_runs(
+            [loaded],
+            [(ScriptAgent(script=b"echo hi > said.txt\n"), None)],
+            RunConditions(runs=settings.runs, level=Level.L3, root_seed=_SEED, repeats=int(line)),
         )
-        print(msgspec.json.encode(_conduct(loaded, int(line), fleet)).decode(), flush=True)
+        answer = _conduct(conduct_fleet(plan, settings, installation=installation, jobs=jobs), int(line))
+        print(msgspec.json.encode(answer).decode(), flush=True)
     return 0
 
 
@@ -74,19 +79,11 @@ def _write_contract(directory: Path) -> LoadedContract:
     return load_contract(directory)
 
 
-def _conduct(loaded: LoadedContract, runs: int, fleet: FleetSettings) -> Answer:
-    agent = ScriptAgent(script=b"echo hi > said.txt\n")
+def _conduct(events: Iterable[FleetEvent], runs: int) -> Answer:
     early = last = 0
     start = time.perf_counter()
-    plan = plan_runs(
-        [loaded],
-        [(agent, None)],
-        conditions=RunConditions(level=fleet.level, root_seed=_SEED),
-        repeats=runs,
-        runs=fleet.runs,
-    )
     ended = []
-    for event in conduct_fleet(plan, fleet):
+    for event in events:
         if isinstance(event, RunEnded):
             ended.append(event)
             if len(ended) == _EARLY:

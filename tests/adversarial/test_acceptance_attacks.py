@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -16,8 +16,7 @@ from repotrial.authoring import lock_contract
 from repotrial.contract import LoadedContract, load_contract
 from repotrial.environment import Installation, open_installation
 from repotrial.judging import build_python_twins
-from repotrial.run import Agent, ReferenceAgent, ScriptAgent, conduct_run
-from repotrial.run._conduct import ConductedRun
+from repotrial.run import Agent, ReferenceAgent, RunEnded, ScriptAgent, conduct_run
 from repotrial.run._progress import SilentListener
 from repotrial.score import Scorable, ScoreCard, build_score_card, load_evidence
 from repotrial.trace import AcceptanceExecution, CheckOutcome, iter_events
@@ -65,8 +64,8 @@ class Ground:
     loaded: LoadedContract
     installation: Installation
 
-    def start(self, agent: Agent) -> ConductedRun:
-        conducted = conduct_run(build_request(self.loaded, agent, self.installation, self.place / "runs"))
+    def start(self, agent: Agent) -> RunEnded:
+        conducted = conduct_run(*build_request(self.loaded, agent, self.installation, self.place / "runs"))
         assert conducted.fault is None
         return conducted
 
@@ -203,7 +202,7 @@ class Listening(SilentListener):
 def test_a_forged_pass_is_not_told_as_one_while_the_run_goes_on(inside: Ground) -> None:
     listener = Listening()
     request = build_request(inside.loaded, write_said(FORGER), inside.installation, inside.place / "told")
-    conduct_run(replace(request, listener=listener))
+    conduct_run(*request, listener=listener)
     assert listener.told == [("suite", "fail")]
 
 

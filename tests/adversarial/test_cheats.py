@@ -19,7 +19,7 @@ from repotrial.authoring._certify._cheats._names import TRICKS
 from repotrial.authoring._certify._cheats._scene import read_scene
 from repotrial.contract import LoadedContract, load_contract
 from repotrial.environment import Installation
-from repotrial.run import Agent, NoopAgent, ReferenceAgent, RunRequest, build_spec, conduct_run
+from repotrial.run import Agent, NoopAgent, PlannedRun, ReferenceAgent, RunSettings, build_spec, conduct_run
 from repotrial.score import Evidence, Scorable, ScoreCard, build_score_card, load_evidence
 from repotrial.trace import SecretRedactor, SigningKey, load_or_create_key
 from support.cheating import is_naively_accepted, open_counting, write_counting
@@ -89,16 +89,14 @@ class Ground:
 
     def conduct(self, agent: Agent) -> tuple[ScoreCard, Evidence]:
         level = self.installation.level
-        request = RunRequest(
+        plan = PlannedRun(
             loaded=self.loaded,
             agent=agent,
             spec=build_spec(self.loaded, agent, level=level, root_seed=ROOT_SEED, replicate=0),
-            runs=self.place / "runs",
-            open_installation=lambda: self.installation,
-            key=self.key,
-            redactor=SecretRedactor({}),
         )
-        evidence = load_evidence(conduct_run(request).paths.root)
+        settings = RunSettings(runs=self.place / "runs", key=self.key, redactor=SecretRedactor({}))
+        run = conduct_run(plan, settings, lambda: self.installation)
+        evidence = load_evidence(run.paths.root)
         return build_score_card(evidence), evidence
 
     def ask_naively(self, cheat: Cheat | None) -> bool:

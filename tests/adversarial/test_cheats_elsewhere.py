@@ -23,7 +23,7 @@ from repotrial.authoring._certify._cheats._names import TRICKS
 from repotrial.authoring._certify._cheats._scene import read_scene
 from repotrial.contract import LoadedContract, load_contract
 from repotrial.environment import Installation, open_installation
-from repotrial.run import Agent, NoopAgent, ReferenceAgent, RunRequest, build_spec, conduct_run
+from repotrial.run import Agent, NoopAgent, PlannedRun, ReferenceAgent, RunSettings, build_spec, conduct_run
 from repotrial.score import Scorable, ScoreCard, build_score_card, load_evidence
 from repotrial.trace import SecretRedactor, load_or_create_key
 from support.cheating import build_settings
@@ -105,16 +105,18 @@ class Ground:
 
     def conduct(self, agent: Agent) -> ScoreCard:
         level = self.installation.level
-        request = RunRequest(
+        plan = PlannedRun(
             loaded=self.loaded,
             agent=agent,
             spec=build_spec(self.loaded, agent, level=level, root_seed=ROOT_SEED, replicate=0),
+        )
+        settings = RunSettings(
             runs=self.place / "runs",
-            open_installation=lambda: self.installation,
             key=load_or_create_key(self.place / "key.pem"),
             redactor=SecretRedactor({}),
         )
-        return build_score_card(load_evidence(conduct_run(request).paths.root))
+        run = conduct_run(plan, settings, lambda: self.installation)
+        return build_score_card(load_evidence(run.paths.root))
 
 
 @dataclass

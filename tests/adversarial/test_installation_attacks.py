@@ -16,7 +16,7 @@ import pytest
 from repotrial._core.digest import digest_bytes
 from repotrial.environment._installation._setup_errors import SetupFailedError
 from repotrial.isolation import CommandSpec
-from repotrial.isolation._levels._bubble import SandboxStartError
+from repotrial.isolation._levels._bubblewrap_process import SandboxStartError
 from repotrial.source import UnsafePathError
 from repotrial.source._directory import UnsupportedEntryError
 from repotrial.trace import Exited

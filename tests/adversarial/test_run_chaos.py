@@ -88,9 +88,7 @@ class Chaos:
         plan = plan_runs(
             [self.loaded],
             [(AGENT, None)],
-            conditions=RunConditions(level=Level.L3, root_seed=ROOT_SEED),
-            repeats=repeats,
-            runs=self.place / "runs",
+            RunConditions(runs=self.place / "runs", level=Level.L3, root_seed=ROOT_SEED, repeats=repeats),
         )
         return {run.spec.replicate for run in plan.missing}
 

@@ -108,19 +108,19 @@ os._exit(9)
         with pytest.raises(OrderError, match="SandboxLostError"):
             sandbox.shell("true")
 
-    def test_killing_its_keeper_does_not_set_a_program_free(self, sandbox: RemoteSandbox) -> None:
+    def test_killing_its_parent_does_not_set_a_program_free(self, sandbox: RemoteSandbox) -> None:
         result = sandbox.shell(f"kill -9 $PPID; {FOREVER}")
         assert result["cause"] == "sandbox-lost"
         assert is_empty(sandbox.pid)
 
-    def test_stopping_its_keeper_does_not_outlast_the_timeout(self, sandbox: RemoteSandbox) -> None:
+    def test_stopping_its_parent_does_not_outlast_the_timeout(self, sandbox: RemoteSandbox) -> None:
         result = sandbox.shell(f"kill -STOP $PPID; {FOREVER}", timeout_seconds=1)
         assert result["cause"] == "timeout"
         assert list_programs(sandbox) == []
 
-    def test_a_stopped_spare_keeper_is_noticed(self, sandbox: RemoteSandbox, workspace: Path) -> None:
+    def test_a_stopped_spare_parent_is_noticed(self, sandbox: RemoteSandbox, workspace: Path) -> None:
         stop = "for p in /proc/[0-9]*; do grep -q 'PPid:.0$' $p/status && kill -STOP ${p#/proc/}; done"
-        # A keeper that is stopped before it has told of its command would be woken to end that.
+        # A parent that is stopped before it has told of its command would be woken to end that.
         sandbox.start(f"echo > begun; while [ ! -e kept ]; do :; done; {stop}; echo > stopped")
         assert wait_until((workspace / "begun").exists)
         sandbox.shell("true")  # whoever has kept a command waits for another

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import shutil
 import threading
 from collections.abc import Iterator, Sequence
@@ -75,7 +74,7 @@ def _conduct(place: Path, network: str, script: bytes, runs: str) -> RunPaths:
     with open_installation(loaded, settings) as installation:
         request = build_request(loaded, ScriptAgent(script=script), installation, place / runs)
         access = NetworkAccess(resolver=_Names(), check=lambda _: None)
-        ended = conduct_run(dataclasses.replace(request, network=access))
+        ended = conduct_run(*request.with_settings(network=access))
     assert ended.fault is None
     return ended.paths
 

@@ -10,9 +10,8 @@ import pytest
 
 from repotrial.contract import LoadedContract
 from repotrial.environment import Installation, InstallationSettings, open_installation
-from repotrial.run import PatchAgent, ScriptAgent, conduct_run
+from repotrial.run import PatchAgent, RunEnded, ScriptAgent, conduct_run
 from repotrial.run._accept._prepared import leaves_git_alone
-from repotrial.run._conduct import ConductedRun
 from repotrial.trace import AcceptanceExecution, Passed, PatchApplication, iter_events
 from support.greetings import REFERENCE, SAY, build_request, make_say_contract
 from support.harness import require_sandboxes
@@ -31,34 +30,34 @@ TRY_RESULTS = SAY.replace(
 
 
 @pytest.fixture
-def conduct() -> Iterator[Callable[[str, bytes], ConductedRun]]:
+def conduct() -> Iterator[Callable[[str, bytes], RunEnded]]:
     require_sandboxes()
     with scratch() as root:
         opened: list[Installation] = []
 
-        def conduct_one(text: str, script: bytes) -> ConductedRun:
+        def conduct_one(text: str, script: bytes) -> RunEnded:
             loaded = make_say_contract(root / f"contract-{len(opened)}", text)
             settings = InstallationSettings(cache=root / "cache", home=root, variables={})
             opened.append(open_installation(loaded, settings))
             agent = PatchAgent(patch=script) if script.startswith(b"diff ") else ScriptAgent(script=script)
-            return conduct_run(build_request(loaded, agent, opened[-1], root / "runs"))
+            return conduct_run(*build_request(loaded, agent, opened[-1], root / "runs"))
 
         yield conduct_one
         for installation in opened:
             installation.close()
 
 
-def list_payloads(run: ConductedRun) -> list[object]:
+def list_payloads(run: RunEnded) -> list[object]:
     return [event.payload for event in iter_events(run.paths.trace)]
 
 
-def find_application(run: ConductedRun) -> PatchApplication:
+def find_application(run: RunEnded) -> PatchApplication:
     (found,) = [payload for payload in list_payloads(run) if isinstance(payload, PatchApplication)]
     return found
 
 
 def test_the_tree_is_the_same_as_if_git_had_worked_alone(
-    conduct: Callable[[str, bytes], ConductedRun],
+    conduct: Callable[[str, bytes], RunEnded],
 ) -> None:
     early, alone = find_application(conduct(SAY, MESSY)), find_application(conduct(STEERED, MESSY))
     assert early.tree_digest is not None
@@ -66,19 +65,19 @@ def test_the_tree_is_the_same_as_if_git_had_worked_alone(
     assert (early.command, early.exit, early.outcome) == (alone.command, alone.exit, alone.outcome)
 
 
-def test_the_application_is_recorded_before_any_check(conduct: Callable[[str, bytes], ConductedRun]) -> None:
+def test_the_application_is_recorded_before_any_check(conduct: Callable[[str, bytes], RunEnded]) -> None:
     kinds = [type(payload) for payload in list_payloads(conduct(SAY, MESSY))]
     assert kinds.index(PatchApplication) < kinds.index(AcceptanceExecution)
 
 
-def test_a_check_finds_nothing_of_the_application(conduct: Callable[[str, bytes], ConductedRun]) -> None:
+def test_a_check_finds_nothing_of_the_application(conduct: Callable[[str, bytes], RunEnded]) -> None:
     payloads = list_payloads(conduct(TRY_RESULTS, MESSY))
     first = next(payload for payload in payloads if isinstance(payload, AcceptanceExecution))
     assert isinstance(first.outcome, Passed)
 
 
 def test_git_is_asked_again_in_a_sandbox_of_its_own_where_it_objects(
-    conduct: Callable[[str, bytes], ConductedRun],
+    conduct: Callable[[str, bytes], RunEnded],
 ) -> None:
     patch = REFERENCE.replace("said.txt", "README.md").encode()
     application = find_application(conduct(SAY, patch))

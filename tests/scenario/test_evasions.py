@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from repotrial.environment import Installation, InstallationSettings, open_installation
-from repotrial.run import ScriptAgent, conduct_run
-from repotrial.run._conduct import ConductedRun
+from repotrial.run import RunEnded, ScriptAgent, conduct_run
 from repotrial.score import Scorable, build_score_card, load_evidence
 from support.greetings import SAY, build_request, make_say_contract
 from support.harness import require_sandboxes
@@ -37,7 +36,7 @@ JUNIT = CHECK + 'run = "sh ./said.txt"\nresults = [{ format = "junit", path = "r
 TAP = CHECK + 'run = "sh ./said.txt"\nresults = [{ format = "tap", path = "r.tap" }]\n'
 AFTER = CHECK + 'needs = ["build"]\n'
 
-Conduct = Callable[[str, str], ConductedRun]
+Conduct = Callable[[str, str], RunEnded]
 
 
 @pytest.fixture
@@ -47,19 +46,19 @@ def conduct() -> Iterator[Conduct]:
     with scratch() as root:
         opened: list[Installation] = []
 
-        def conduct_one(checks: str, script: str) -> ConductedRun:
+        def conduct_one(checks: str, script: str) -> RunEnded:
             loaded = make_say_contract(root / "contract", HEAD + checks)
             settings = InstallationSettings(cache=root / "cache", home=root, variables={})
             opened.append(open_installation(loaded, settings))
             agent = ScriptAgent(script=script.encode())
-            return conduct_run(build_request(loaded, agent, opened[-1], root / "runs"))
+            return conduct_run(*build_request(loaded, agent, opened[-1], root / "runs"))
 
         yield conduct_one
         for installation in opened:
             installation.close()
 
 
-def verdict(run: ConductedRun) -> str:
+def verdict(run: RunEnded) -> str:
     status = build_score_card(load_evidence(run.paths.root)).status
     assert run.fault is None
     assert isinstance(status, Scorable)

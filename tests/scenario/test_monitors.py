@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from repotrial.environment import Installation, InstallationSettings, open_installation
-from repotrial.run import ScriptAgent, _resources, conduct_run
-from repotrial.run._conduct import ConductedRun
+from repotrial.run import RunEnded, ScriptAgent, _resources, conduct_run
 from repotrial.score import build_score_card, load_evidence
 from repotrial.trace import BlobStore, MonitorAlert, RunPaths, Signal, Termination, iter_events, load_body
 from support.greetings import SAY, build_request, make_say_contract
@@ -31,9 +30,9 @@ class Bench:
         self._installation = installation
         self._runs = runs.root
 
-    def conduct(self, script: str) -> ConductedRun:
+    def conduct(self, script: str) -> RunEnded:
         agent = ScriptAgent(script=script.encode())
-        return conduct_run(build_request(self._installation.loaded, agent, self._installation, self._runs))
+        return conduct_run(*build_request(self._installation.loaded, agent, self._installation, self._runs))
 
 
 @pytest.fixture(scope="module")
@@ -48,12 +47,12 @@ def bench() -> Iterator[Bench]:
             yield Bench(installation, RunPaths(root / "runs"))
 
 
-def _list_alerts(run: ConductedRun, monitor: str) -> list[MonitorAlert]:
+def _list_alerts(run: RunEnded, monitor: str) -> list[MonitorAlert]:
     alerts = [event.payload for event in iter_events(run.paths.trace)]
     return [alert for alert in alerts if isinstance(alert, MonitorAlert) and alert.monitor == monitor]
 
 
-def _find_termination(run: ConductedRun) -> dict[str, Signal]:
+def _find_termination(run: RunEnded) -> dict[str, Signal]:
     (found,) = (e.payload for e in iter_events(run.paths.trace) if isinstance(e.payload, Termination))
     return {signal.name: signal for signal in found.signals}
 

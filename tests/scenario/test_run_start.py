@@ -378,18 +378,9 @@ def test_the_same_command_twice_at_once_conducts_everything_once(court: Court) -
 
 def test_what_is_stopped_while_it_is_judged_is_not_taken_for_conducted(court: Court) -> None:
     contract = court.write_contract(value="sleep 3000", seconds=3600)
-    request = api.TrialRequest(
-        contracts=(contract,),
-        agents=("reference",),
-        runs=court.runs,
-        level=api.Level.L3,
-        root_seed=api.ROOT_SEED,
-    )
-    machine = api.MachineSettings(cache=court.place / "cache", home=court.place, variables={})
     stopper = api.Stopper()
-    key_file = court.place / "seal-key.pem"
     events = []
-    for event in api.conduct_trials(request, machine=machine, key_file=key_file, stopper=stopper):
+    for event in court.conduct(contract, "reference", stopper=stopper):
         events.append(event)
         if isinstance(event, api.RunPhase) and event.phase == "accept":
             stopper.stop()
@@ -397,30 +388,21 @@ def test_what_is_stopped_while_it_is_judged_is_not_taken_for_conducted(court: Co
     assert ended.is_stopped
     (scored,) = (event for event in events if isinstance(event, api.RunScored))
     assert scored.entry.status == "invalid"
-    assert api.plan_trials(request, machine).missing == 1
+    assert len(court.plan(contract, "reference").fleet.missing) == 1
 
 
 def test_leaving_early_stops_what_runs_and_seals_it(court: Court) -> None:
     contract = court.write_contract()
     agent = court.write("sleep.sh", "sleep 3000\n")
-    request = api.TrialRequest(
-        contracts=(contract,),
-        agents=(f"script:{agent}", "noop"),
-        runs=court.runs,
-        level=api.Level.L3,
-        root_seed=api.ROOT_SEED,
-    )
-    machine = api.MachineSettings(cache=court.place / "cache", home=court.place, variables={})
-    events = api.conduct_trials(
-        request, machine=machine, key_file=court.place / "seal-key.pem", stopper=api.Stopper()
-    )
+    agents = (f"script:{agent}", "noop")
+    events = court.conduct(contract, *agents, stopper=api.Stopper())
     for event in events:
         if isinstance(event, api.RunPhase) and event.phase == "act":
             break
     events.close()
     (directory,) = court.runs.iterdir()
     assert api.verify_run(directory, trusted_keys=None).is_unchanged
-    assert api.plan_trials(request, machine).missing == 2
+    assert len(court.plan(contract, *agents).fleet.missing) == 2
 
 
 def test_a_terminal_gets_a_display_that_moves_and_a_table(court: Court) -> None:
@@ -468,22 +450,12 @@ def test_secrets_come_from_the_environment_and_stay_out_of_the_record(court: Cou
     assert not found
 
 
-def test_stopping_ends_the_preparation_of_an_environment(court: Court, tmp_path: Path) -> None:
+def test_stopping_ends_the_preparation_of_an_environment(court: Court) -> None:
     contract = court.write_contract(
         limits='\n[[setup]]\nid = "long"\nrun = "sleep 600"\ntimeout_seconds = 900\n'
     )
     stopper = api.Stopper()
-    request = api.TrialRequest(
-        contracts=(contract,),
-        agents=("noop",),
-        runs=court.runs,
-        level=api.Level.L3,
-        root_seed=api.ROOT_SEED,
-    )
-    machine = api.MachineSettings(cache=court.place / "cache", home=tmp_path, variables={})
-    events = api.conduct_trials(
-        request, machine=machine, key_file=court.place / "seal-key.pem", stopper=stopper
-    )
+    events = court.conduct(contract, "noop", stopper=stopper)
     started = time.monotonic()
     told = []
     with contextlib.closing(events):

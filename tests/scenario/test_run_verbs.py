@@ -273,23 +273,13 @@ def test_runs_that_were_told_different_things_are_labeled_with_what_differs(
 
 
 def test_what_was_broken_off_before_the_agent_began_does_not_count_once_it_was_repeated(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     with open_court() as court:
         contract = court.write_contract()
         # A harness whose stopper was thrown: the attempt is sealed as stopped.
         stopper = api.Stopper()
-        request = api.TrialRequest(
-            contracts=(contract,),
-            agents=("noop",),
-            runs=court.runs,
-            level=api.Level.L3,
-            root_seed=api.ROOT_SEED,
-        )
-        machine = api.MachineSettings(cache=court.place / "cache", home=tmp_path, variables={})
-        events = api.conduct_trials(
-            request, machine=machine, key_file=court.place / "seal-key.pem", stopper=stopper
-        )
+        events = court.conduct(contract, "noop", stopper=stopper)
         for event in events:
             if isinstance(event, api.RunStarted):
                 stopper.stop()

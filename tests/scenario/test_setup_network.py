@@ -16,7 +16,7 @@ from repotrial.authoring._certify._items import describe_setup
 from repotrial.environment import InstallationSettings, open_installation
 from repotrial.gateway._proxy._tape import TapedAnswer, TapeWriter
 from repotrial.machine import list_kept, prune_kept
-from repotrial.run import NoopAgent, ProxiedSetup, Replay, ReplayRequest, RunRequest, conduct_run, replay_run
+from repotrial.run import NoopAgent, ProxiedSetup, Replay, conduct_run, replay_run
 from repotrial.run._models import NetworkAccess
 from repotrial.trace import (
     BlobStore,
@@ -27,7 +27,7 @@ from repotrial.trace import (
     load_body,
     load_manifest,
 )
-from support.greetings import SAY, build_request, make_say_contract
+from support.greetings import SAY, Request, build_request, make_say_contract
 from support.harness import require_sandboxes
 from support.installations import open_trial, shell
 from support.providers import open_provider
@@ -166,17 +166,9 @@ def _list_alerts(paths: RunPaths) -> dict[str, str]:
     }
 
 
-def _replay(place: Path, run: RunPaths, request: RunRequest) -> Replay:
-    return replay_run(
-        ReplayRequest(
-            paths=run,
-            loaded=request.loaded,
-            open_installation=request.open_installation,
-            runs=place / "replays",
-            key=request.key,
-            redactor=request.redactor,
-        )
-    )
+def _replay(place: Path, run: RunPaths, request: Request) -> Replay:
+    settings = request.with_settings(runs=place / "replays").settings
+    return replay_run(run, request.plan.loaded, installation=request.open_installation(), settings=settings)
 
 
 def test_every_run_tells_what_its_tree_was_made_from_and_a_replay_tells_the_difference() -> None:
@@ -188,12 +180,12 @@ def test_every_run_tells_what_its_tree_was_made_from_and_a_replay_tells_the_diff
             cache=place / "cache", home=place, variables={}, network=_open_network()
         )
         with open_installation(loaded, settings) as installation:
-            first = conduct_run(build_request(loaded, NoopAgent(), installation, place / "one")).paths
-            second = conduct_run(build_request(loaded, NoopAgent(), installation, place / "two")).paths
+            first = conduct_run(*build_request(loaded, NoopAgent(), installation, place / "one")).paths
+            second = conduct_run(*build_request(loaded, NoopAgent(), installation, place / "two")).paths
         prune_kept(place / "cache")
         with open_installation(loaded, settings) as installation:
             request = build_request(loaded, NoopAgent(), installation, place / "three")
-            third = conduct_run(request).paths
+            third = conduct_run(*request).paths
             replay = _replay(place, first, request)
         manifests = [load_manifest(paths.manifest) for paths in (first, second, third)]
         told, told_later = _list_alerts(second), _list_alerts(third)

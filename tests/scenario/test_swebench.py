@@ -52,7 +52,7 @@ def open_here(place: Path, contract: Path) -> Installation:
 def judge(place: Path, installation: Installation, patch: str, *, name: str = "model") -> ScoreCard:
     """The verdict on one prediction."""
     agent = PatchAgent(name=name, patch=patch.encode())
-    run = conduct_run(build_request(installation.loaded, agent, installation, place / "runs"))
+    run = conduct_run(*build_request(installation.loaded, agent, installation, place / "runs"))
     assert run.fault is None
     return build_score_card(load_evidence(run.paths.root))
 

@@ -17,18 +17,17 @@ from repotrial.run import (
     NoopAgent,
     PatchAgent,
     ReferenceAgent,
-    ReplayRequest,
+    Replay,
+    RunEnded,
     ScriptAgent,
     conduct_run,
     replay_run,
 )
-from repotrial.run._conduct import ConductedRun
 from repotrial.score import Invalid, Scorable, ScoreCard, build_score_card, load_evidence
 from repotrial.trace import (
     Briefing,
     MonitorAlert,
     RunPaths,
-    SecretRedactor,
     Termination,
     check_run,
     iter_events,
@@ -57,11 +56,15 @@ class Place:
         self.installation = installation
         self.runs = root / "runs"
 
-    def conduct(self, agent: Agent) -> ConductedRun:
-        return conduct_run(build_request(self.loaded, agent, self.installation, self.runs))
+    def conduct(self, agent: Agent) -> RunEnded:
+        return conduct_run(*build_request(self.loaded, agent, self.installation, self.runs))
+
+    def replay(self, run: RunPaths) -> Replay:
+        settings = build_request(self.loaded, NoopAgent(), self.installation, self.root / "replays").settings
+        return replay_run(run, self.loaded, installation=self.installation, settings=settings)
 
 
-def judge(run: ConductedRun) -> ScoreCard:
+def judge(run: RunEnded) -> ScoreCard:
     return build_score_card(load_evidence(run.paths.root))
 
 
@@ -69,11 +72,11 @@ def list_outcomes(card: ScoreCard) -> str:
     return "".join(gate.outcome[0].upper() for gate in card.gates)
 
 
-def find_payloads(run: ConductedRun, kind: type[Payload]) -> list[Payload]:
+def find_payloads(run: RunEnded, kind: type[Payload]) -> list[Payload]:
     return [event.payload for event in iter_events(run.paths.trace) if isinstance(event.payload, kind)]
 
 
-def verify(run: ConductedRun) -> bool:
+def verify(run: RunEnded) -> bool:
     key = load_or_create_key(run.paths.root.parent.parent / "key.pem")
     return check_run(run.paths, trusted_keys=[key.public_key]).holds
 
@@ -235,8 +238,7 @@ def test_a_contract_that_cannot_be_bound_leaves_an_honest_invalid_run(place: Pla
         settings = InstallationSettings(cache=place.root / "other-cache", home=place.root, variables={})
         return open_installation(place.loaded, settings)
 
-    object.__setattr__(request, "open_installation", refuse)
-    run = conduct_run(request)
+    run = conduct_run(request.plan, request.settings, refuse)
     card = judge(run)
     assert run.fault is not None
     assert isinstance(card.status, Invalid)
@@ -273,8 +275,7 @@ def test_a_persons_change_is_judged_and_their_time_is_metered(place: Place) -> N
         return True
 
     request = build_request(place.loaded, HumanAgent(), place.installation, place.runs)
-    object.__setattr__(request, "handover", work)
-    run = conduct_run(request)
+    run = conduct_run(*request.with_settings(handover=work))
     assert list_outcomes(judge(run)) == "PPPP"
     (termination,) = find_payloads(run, Termination)
     assert isinstance(termination, Termination)
@@ -295,16 +296,7 @@ def test_a_replay_rebuilds_the_tree_from_the_trace_and_comes_to_the_same_outcome
     place: Place, agent: Agent
 ) -> None:
     run = place.conduct(agent)
-    replay = replay_run(
-        ReplayRequest(
-            paths=run.paths,
-            loaded=place.loaded,
-            open_installation=lambda: place.installation,
-            runs=place.root / "replays",
-            key=load_or_create_key(place.root / "key.pem"),
-            redactor=SecretRedactor({}),
-        )
-    )
+    replay = place.replay(run.paths)
     assert replay.holds, replay.divergences
 
 
@@ -312,15 +304,6 @@ def test_a_replay_sees_that_a_machine_judges_otherwise(place: Place, tmp_path: P
     run = place.conduct(ScriptAgent(script=HONEST))
     shutil.copytree(run.paths.root, tmp_path / "run")
     (tmp_path / "run" / "change.patch").write_bytes(REFERENCE.replace("hello", "bye").encode())
-    replay = replay_run(
-        ReplayRequest(
-            paths=RunPaths(tmp_path / "run"),
-            loaded=place.loaded,
-            open_installation=lambda: place.installation,
-            runs=place.root / "replays",
-            key=load_or_create_key(place.root / "key.pem"),
-            redactor=SecretRedactor({}),
-        )
-    )
+    replay = place.replay(RunPaths(tmp_path / "run"))
     assert not replay.tree_rebuilt
     assert any(divergence.what.startswith("said") for divergence in replay.divergences)

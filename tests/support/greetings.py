@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from repotrial.authoring import lock_contract
 from repotrial.contract import LoadedContract, load_contract
 from repotrial.environment import Installation
-from repotrial.run import Agent, RunRequest, build_spec
+from repotrial.run import Agent, PlannedRun, RunSettings, build_spec
 from repotrial.trace import SecretRedactor, load_or_create_key
 from support.contracts import write_contract
 
@@ -70,16 +73,25 @@ def make_say_contract(directory: Path, text: str = SAY) -> LoadedContract:
     return load_contract(directory)
 
 
+class Request(NamedTuple):
+    """What `conduct_run` takes."""
+
+    plan: PlannedRun
+    settings: RunSettings
+    open_installation: Callable[[], Installation]
+
+    def with_settings(self, **settings: Any) -> Request:
+        return self._replace(settings=dataclasses.replace(self.settings, **settings))
+
+
 def build_request(
     loaded: LoadedContract, agent: Agent, installation: Installation, runs: Path, *, replicate: int = 0
-) -> RunRequest:
-    """A request for one run, sealed with a key of the test's own."""
-    return RunRequest(
-        loaded=loaded,
-        agent=agent,
-        spec=build_spec(loaded, agent, level=installation.level, root_seed=20260307, replicate=replicate),
-        runs=runs,
-        open_installation=lambda: installation,
-        key=load_or_create_key(runs.parent / "key.pem"),
-        redactor=SecretRedactor({}),
+) -> Request:
+    """One run, as `conduct_run` takes it, sealed with a key of the test's own."""
+    spec = build_spec(loaded, agent, level=installation.level, root_seed=20260307, replicate=replicate)
+    key = load_or_create_key(runs.parent / "key.pem")
+    return Request(
+        PlannedRun(loaded=loaded, agent=agent, spec=spec),
+        RunSettings(runs=runs, key=key, redactor=SecretRedactor({})),
+        lambda: installation,
     )

@@ -20,7 +20,7 @@ from repotrial.contract import load_contract
 from repotrial.environment import Installation, InstallationSettings, open_installation
 from repotrial.isolation import probe_machine
 from repotrial.isolation._resources._reaper import reap_leftovers
-from repotrial.run import RunRequest, ScriptAgent, build_spec, conduct_run
+from repotrial.run import PlannedRun, RunSettings, ScriptAgent, build_spec, conduct_run
 from repotrial.trace import CheckOutcome, Phase, SecretRedactor, load_or_create_key
 
 SCRIPT = b"sleep 0.05; echo hello > said.txt\n"
@@ -59,16 +59,14 @@ def conduct(place: Path, order: dict[str, Any]) -> None:
 
     spec = build_spec(loaded, agent, level=Level.L3, root_seed=ROOT_SEED, replicate=order["replicate"])
     conduct_run(
-        RunRequest(
-            loaded=loaded,
-            agent=agent,
-            spec=spec,
+        PlannedRun(loaded=loaded, agent=agent, spec=spec),
+        RunSettings(
             runs=place / "runs",
-            open_installation=open_here,
             key=load_or_create_key(place / "key.pem"),
             redactor=SecretRedactor({}),
-            listener=HoldingListener(order.get("hold")),
-        )
+        ),
+        open_here,
+        listener=HoldingListener(order.get("hold")),
     )
     for installation in opened:
         installation.close()

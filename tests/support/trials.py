@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from repotrial import api
 from repotrial.authoring import lock_contract
 from support.command_line import Ended, call, start, surroundings
 from support.contracts import write_contract
@@ -135,6 +136,20 @@ class Court:
         places = ["--runs", self.runs, "--cache", self.place / "cache"]
         places += ["--key-file", self.place / "seal-key.pem"]
         return ["run", "start", *map(str, places), *map(str, words)]  # the last word of a kind counts
+
+    def plan(self, contract: Path, *agents: str) -> api.TrialPlan:
+        """What `run start` would conduct."""
+        conditions = api.RunConditions(runs=self.runs, level=api.Level.L3, root_seed=api.ROOT_SEED)
+        machine = api.MachineSettings(cache=self.place / "cache", home=self.place, variables={})
+        request = api.TrialRequest(contracts=(contract,), agents=agents, conditions=conditions)
+        return api.plan_trials(request, machine)
+
+    def conduct(
+        self, contract: Path, *agents: str, stopper: api.Stopper
+    ) -> Generator[api.TrialEvent, None, None]:
+        """The events of the same, as a program has them."""
+        plan = self.plan(contract, *agents)
+        return api.conduct_trials(plan, key_file=self.place / "seal-key.pem", stopper=stopper)
 
     def start(self, capsys: pytest.CaptureFixture[str], *words: str | Path) -> Ended:
         """`run start` in this process."""

@@ -118,7 +118,7 @@ if TYPE_CHECKING:
         load_swebench_instances,
     )
     from repotrial.contract import Check, Contract, Inventory, LoadedContract, Problem, TaskKind
-    from repotrial.fleet import RunEnded, RunPhase, RunSkipped, RunStarted, RunUndone
+    from repotrial.fleet import RunConditions, RunPhase, RunSkipped, RunStarted, RunUndone
     from repotrial.isolation import Capabilities, CommandResult
     from repotrial.machine import DoctorFix, DoctorReport, KeptItem, ProbeReport
     from repotrial.retrieval import (
@@ -136,6 +136,7 @@ if TYPE_CHECKING:
         HumanUnavailableError,
         NobodyAsksError,
         Replay,
+        RunEnded,
         Stopper,
     )
     from repotrial.score import (
@@ -251,6 +252,7 @@ __all__ = [
     "RetrievalComparison",
     "RunCheck",
     "RunComparison",
+    "RunConditions",
     "RunCost",
     "RunDirectoryMissingError",
     "RunEnded",

@@ -10,7 +10,7 @@ from repotrial._core.words import Level
 from repotrial.api._contracts import load_contract
 from repotrial.api._machine import MachineSettings, build_installation_settings
 from repotrial.environment import open_installation
-from repotrial.run import Replay, ReplayRequest
+from repotrial.run import Replay, RunSettings
 from repotrial.run import replay_run as replay
 from repotrial.score import build_run_paths, load_evidence, verify_record
 from repotrial.trace import RunPaths, SecretRedactor, load_manifest, load_or_create_key
@@ -38,17 +38,11 @@ def replay_run(
     recorded = load_manifest(paths.manifest).configuration.sandbox_level
     level = recorded if isinstance(recorded, Level) else None
     settings = build_installation_settings(machine)
+    shared = RunSettings(
+        runs=runs, key=load_or_create_key(key_file), redactor=SecretRedactor(machine.secrets)
+    )
     with open_installation(loaded, settings, level=level) as installation:
-        return replay(
-            ReplayRequest(
-                paths=paths,
-                loaded=loaded,
-                open_installation=lambda: installation,
-                runs=runs,
-                key=load_or_create_key(key_file),
-                redactor=SecretRedactor(machine.secrets),
-            )
-        )
+        return replay(paths, loaded, installation=installation, settings=shared)
 
 
 def _verify_change(paths: RunPaths) -> None:

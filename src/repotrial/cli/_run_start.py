@@ -18,7 +18,7 @@ from repotrial.cli._runs_directory import make_runs_directory
 from repotrial.cli._trace import HomeUnknownError, default_key_file
 
 if TYPE_CHECKING:
-    from repotrial.api import MachineSettings, ModelChoice, TrialPlan, TrialRequest
+    from repotrial.api import ModelChoice, TrialPlan, TrialRequest
     from repotrial.cli._output import Screen
 
 _MAX_NAMED = 5
@@ -133,12 +133,8 @@ def start(  # noqa: PLR0913 - one option for each thing that an operator decides
     request = api.TrialRequest(
         contracts=tuple(contracts),
         agents=tuple(agents),
-        runs=runs,
-        level=level,
-        root_seed=seed,
-        repeats=repeats,
+        conditions=api.RunConditions(runs=runs, level=level, root_seed=seed, repeats=repeats, is_fresh=again),
         jobs=jobs,
-        is_fresh=again,
         skips_unavailable=skip_unavailable,
         models=api.ModelChoice(
             upstream=upstream,
@@ -150,21 +146,20 @@ def start(  # noqa: PLR0913 - one option for each thing that an operator decides
             ledger=runs / "ledger.jsonl",
         ),
     )
-    machine = build_settings(cache, secrets=secrets or ())
-    plan = api.plan_trials(request, machine)
+    plan = api.plan_trials(request, build_settings(cache, secrets=secrets or ()))
     _tell_unmatched(plan, json=json)
-    if not plan.trials:
+    if not plan.fleet.runs:
         raise NothingToRunError("expected an agent for one of the contracts, found none")
     if not (json and dry_run):  # the plan has both
         _tell_left_out(plan, json=json)
         _tell_uncertified(plan, json=json)
     if dry_run:
-        _show_plan(plan, request.models, jobs=jobs, json=json)
+        _show_plan(plan, json=json)
         return
     _verify_person(plan, jobs)
-    if plan.missing:
+    if plan.fleet.missing:
         make_runs_directory(runs)
-    _conduct(request, plan, machine, key_file, is_success_expected=expect is not None, json=json)
+    _conduct(plan, key_file, is_success_expected=expect is not None, json=json)
 
 
 def _to_decimal(value: float | None) -> Decimal | None:
@@ -219,30 +214,38 @@ def _verify_person(plan: TrialPlan, jobs: int) -> None:
         raise api.HumanUnavailableError("expected a person at a terminal, found none")
 
 
-def _show_plan(plan: TrialPlan, models: ModelChoice, *, jobs: int, json: bool) -> None:
+def _show_plan(plan: TrialPlan, *, json: bool) -> None:
     from repotrial import api
     from repotrial.cli._output import Screen, counted, print_json_line
     from repotrial.cli._table import print_table
 
     if json:
-        print_json_line(plan)
+        print_json_line(plan.to_dict())
         return
     screen = Screen()
+    fleet, jobs = plan.fleet, plan.request.jobs
+    agents = [run.spec.agent for run in fleet.runs]
     labels = api.label_versions(
-        [(trial.agent, "/".join(filter(None, (trial.agent_version, trial.model)))) for trial in plan.trials]
+        [(agent.name, "/".join(filter(None, (agent.version, agent.model)))) for agent in agents]
     )
     rows = [
-        [trial.contract, label, str(trial.replicate), trial.conducted or ("to be conducted", "bold")]
-        for trial, label in zip(plan.trials, labels, strict=True)
+        [
+            run.spec.contract_id,
+            label,
+            str(run.spec.replicate),
+            ("to be conducted", "bold") if run.conducted is None else str(run.conducted),
+        ]
+        for run, label in zip(fleet.runs, labels, strict=True)
     ]
     print_table(screen, ("contract", "agent", "rep", "state"), rows)
-    done = len(plan.trials) - plan.missing
-    screen.line(f"{counted(plan.missing, 'run')} to conduct, {done} conducted before")
-    share = f", with {jobs} at a time about {_duration(plan.ceiling_seconds / jobs)}" if jobs > 1 else ""
+    missing = len(fleet.missing)
+    done = len(fleet.runs) - missing
+    screen.line(f"{counted(missing, 'run')} to conduct, {done} conducted before")
+    share = f", with {jobs} at a time about {_duration(fleet.ceiling_seconds / jobs)}" if jobs > 1 else ""
     screen.line(
-        f"at most {_duration(plan.ceiling_seconds)} one after the other, by the contracts' limits{share}"
+        f"at most {_duration(fleet.ceiling_seconds)} one after the other, by the contracts' limits{share}"
     )
-    screen.line(_describe_ceiling(Decimal(plan.ceiling_usd), models))
+    screen.line(_describe_ceiling(fleet.ceiling_usd, plan.request.models))
 
 
 def _describe_ceiling(ceiling: Decimal, models: ModelChoice) -> str:
@@ -261,15 +264,7 @@ def _duration(seconds: float) -> str:
     return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
 
 
-def _conduct(
-    request: TrialRequest,
-    plan: TrialPlan,
-    machine: MachineSettings,
-    key_file: Path | None,
-    *,
-    is_success_expected: bool,
-    json: bool,
-) -> None:
+def _conduct(plan: TrialPlan, key_file: Path | None, *, is_success_expected: bool, json: bool) -> None:
     from repotrial import api
     from repotrial.cli._handover import build_handover
     from repotrial.cli._output import Screen
@@ -280,24 +275,23 @@ def _conduct(
     key = key_file or default_key_file()
     if key is None:
         raise HomeUnknownError("expected a home directory with the key, found that this user has none")
-    screen, stopper, tally = Screen(), api.Stopper(), Tally(trial.run_id for trial in plan.trials)
+    screen, stopper, tally = Screen(), api.Stopper(), Tally(run.spec.run_id for run in plan.fleet.runs)
     with stop_on_signals(stopper.stop) as asked:
         events = api.conduct_trials(
-            request,
-            machine=machine,
+            plan,
             key_file=key,
             stopper=stopper,
             handover=build_handover(screen, stopper),
             on_install=lambda name: Screen(to_stderr=True).line(f"installing {name} …"),
         )
         with open_progress(
-            screen, total=len(plan.trials), as_json=json, has_person=plan.has_person
+            screen, total=len(plan.fleet.runs), as_json=json, has_person=plan.has_person
         ) as progress:
             for event in events:
                 tally.count(event)
                 progress.show(event)
-    _tell_budgets(request, screen, json=json)
-    tally.report(screen, request.runs, is_stopped=asked.exit_code is not None, json=json)
+    _tell_budgets(plan.request, screen, json=json)
+    tally.report(screen, plan.request.conditions.runs, is_stopped=asked.exit_code is not None, json=json)
     code = asked.exit_code or tally.find_exit_code(is_success_expected=is_success_expected)
     if code:
         raise typer.Exit(code)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from repotrial.contract._contract import Contract
 from repotrial.contract._lock import ContractLock, FilePin
 from repotrial.contract._oracle import Inventory
+from repotrial.contract._problems import Problem
 
 CONTRACT_FILE = "contract.toml"
 
@@ -34,3 +35,12 @@ class LoadedContract:
     lock: ContractLock | None
     locate: Callable[[str], int | None] = field(default=_nowhere, compare=False)
     """Line of a field of `contract.toml`, by its dotted path."""
+    _found: dict[object, tuple[Problem, ...]] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
+
+    def find_once(self, check: Callable[[LoadedContract], Iterable[Problem]]) -> list[Problem]:
+        """What a check finds in it; made once, since all that it looks at is in here."""
+        if check not in self._found:
+            self._found[check] = tuple(check(self))
+        return [*self._found[check]]

@@ -124,24 +124,25 @@ def read_lock(data: bytes) -> ContractLock | list[Problem]:
 
 def check_lock(loaded: LoadedContract) -> list[Problem]:
     """What in the lock is not true of the directory any more; the repository itself is not looked at."""
+    return loaded.find_once(_iter_lock_problems)
+
+
+def _iter_lock_problems(loaded: LoadedContract) -> Iterator[Problem]:
     lock = loaded.lock
     if lock is None:
-        return [
-            Problem(
-                code="lock-missing",
-                severity="warning",
-                file=LOCK_FILE,
-                message="expected a lock with the version id, found none",
-                hint="run `repotrial contract lock`",
-            )
-        ]
+        yield Problem(
+            code="lock-missing",
+            severity="warning",
+            file=LOCK_FILE,
+            message="expected a lock with the version id, found none",
+            hint="run `repotrial contract lock`",
+        )
+        return
     found = _assemble(loaded, lock.repository)
-    return [
-        *_iter_identity(lock, found),
-        *_iter_pin_mismatch(loaded.contract, lock.repository),
-        *_iter_files(lock, found),
-        *_iter_version(lock, found),
-    ]
+    yield from _iter_identity(lock, found)
+    yield from _iter_pin_mismatch(loaded.contract, lock.repository)
+    yield from _iter_files(lock, found)
+    yield from _iter_version(lock, found)
 
 
 def _iter_identity(lock: ContractLock, found: ContractLock) -> Iterator[Problem]:

@@ -129,7 +129,7 @@ def _wanted(environment: Environment) -> dict[str, str]:
     for name, packages in (("python", environment.python), ("node", environment.node)):
         if packages is not None:
             clauses = [wanted.get(name), packages.version]
-            wanted[name] = ",".join(clause for clause in clauses if clause is not None) or ">=0"
+            wanted[name] = ",".join(dict.fromkeys(filter(None, clauses))) or ">=0"
     return wanted
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from repotrial.fleet._events import FleetEvent, RunEnded, RunPhase, RunSkipped, RunStarted, RunUndone
-from repotrial.fleet._plan import FleetPlan, PlannedRun, RunConditions, plan_runs
-from repotrial.fleet._pool import FleetSettings, conduct_fleet
+from repotrial.fleet._events import FleetEvent, RunPhase, RunSkipped, RunStarted, RunUndone
+from repotrial.fleet._plan import FleetPlan, RunConditions, plan_runs
+from repotrial.fleet._pool import conduct_fleet
 
 __all__ = [
     "FleetEvent",
     "FleetPlan",
-    "FleetSettings",
-    "PlannedRun",
     "RunConditions",
-    "RunEnded",
     "RunPhase",
     "RunSkipped",
     "RunStarted",

@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from repotrial.run import RunEnded
 from repotrial.trace import Phase
 
 
@@ -32,19 +33,6 @@ class RunPhase(_Event, frozen=True, kw_only=True, tag="phase"):
     """Where it is now."""
     checks: dict[str, str] = {}
     """Outcomes so far: pass, fail or error, by check."""
-
-
-class RunEnded(_Event, frozen=True, kw_only=True, tag="ended"):
-    """A run is over and sealed."""
-
-    directory: str
-    """Its record."""
-    fault: str | None
-    """What kept the harness from carrying it through; null where nothing did."""
-    hint: str = ""
-    """What to do about it; empty where nobody knows."""
-    is_stopped: bool
-    """Whether that was because somebody stopped the fleet."""
 
 
 class RunSkipped(_Event, frozen=True, kw_only=True, tag="skipped"):

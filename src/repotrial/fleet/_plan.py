@@ -16,6 +16,7 @@ from repotrial.contract import Caps, LoadedContract, RunSpec
 from repotrial.run import (
     Agent,
     AttemptIndex,
+    PlannedRun,
     ReferenceAgent,
     ReferenceMissingError,
     build_spec,
@@ -28,25 +29,19 @@ _DEFAULT_SECONDS: Final = 600
 """Of a check that sets no limit."""
 
 
-class PlannedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """One run that is wanted."""
-
-    loaded: LoadedContract
-    agent: Agent
-    spec: RunSpec
-    conducted: Path | None
-    """Where it was carried through before; null where it was not."""
-    attempts: frozenset[Path] = frozenset()
-    """All that there were when it was planned."""
-
-
 class RunConditions(msgspec.Struct, frozen=True, kw_only=True):
-    """What all runs of a fleet have in common."""
+    """What all runs of a plan have in common, and how many there are."""
 
+    runs: Path
+    """Run directories are made here, and earlier ones looked for."""
     level: Level
-    """Isolation."""
+    """Isolation of all runs."""
     root_seed: int
     """From which replicate streams are spawned (P8)."""
+    repeats: int = 1
+    """Replicates of each agent on each contract."""
+    is_fresh: bool = False
+    """Whether what was conducted before is conducted again."""
     caps: Caps = Caps()
     """Limits in place of the contracts' own."""
 
@@ -76,11 +71,7 @@ class FleetPlan(msgspec.Struct, frozen=True, kw_only=True):
 def plan_runs(
     contracts: Sequence[LoadedContract],
     agents: Sequence[tuple[Agent, str | None]],
-    *,
     conditions: RunConditions,
-    repeats: int,
-    runs: Path,
-    is_fresh: bool = False,
 ) -> FleetPlan:
     """Every contract with every agent, each as often as wanted.
 
@@ -88,17 +79,14 @@ def plan_runs(
         contracts: Locked ones.
         agents: Each with the id of the only contract it is for, or none.
         conditions: Of all runs.
-        repeats: Replicates of each pair.
-        runs: Where earlier attempts are looked for.
-        is_fresh: Whether what was conducted before is conducted again.
 
     Raises:
         ReferenceMissingError: the reference is to be tried on a contract that has none.
     """
     planned: dict[Digest, PlannedRun] = {}
-    known = AttemptIndex(runs)
+    known = AttemptIndex(conditions.runs)
     # Replicates outermost: a fleet that is stopped has tried everything about as often.
-    for replicate in range(repeats):
+    for replicate in range(conditions.repeats):
         for loaded in contracts:
             for agent, only in agents:
                 if only is not None and only != loaded.contract.id:
@@ -111,7 +99,7 @@ def plan_runs(
                     loaded=loaded,
                     agent=agent,
                     spec=spec,
-                    conducted=None if is_fresh else _find_conducted(attempts),
+                    conducted=None if conditions.is_fresh else _find_conducted(attempts),
                     attempts=frozenset(attempts),
                 )
                 # A contract or an agent that is named twice is still one.

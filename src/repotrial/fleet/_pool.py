@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final, Self
@@ -16,7 +15,6 @@ from typing import Final, Self
 from repotrial._core.errors import RepoTrialError
 from repotrial._core.resolve import resolve_documents
 from repotrial._core.words import Level
-from repotrial.contract import LoadedContract
 from repotrial.environment import (
     Installation,
     InstallationSettings,
@@ -26,46 +24,36 @@ from repotrial.environment import (
 )
 from repotrial.fleet._claim import claim_run, tidy_claims
 from repotrial.fleet._descriptors import allow_open_files
-from repotrial.fleet._events import FleetEvent, RunEnded, RunPhase, RunSkipped, RunStarted, RunUndone
-from repotrial.fleet._plan import FleetPlan, PlannedRun, find_conducted_since
+from repotrial.fleet._events import FleetEvent, RunPhase, RunSkipped, RunStarted, RunUndone
+from repotrial.fleet._plan import FleetPlan, find_conducted_since
 from repotrial.run import (
-    Handover,
-    ModelAccess,
-    RunRequest,
+    PlannedRun,
+    RunEnded,
+    RunSettings,
     RunStoppedError,
     Stopper,
     conduct_run,
-    refuse_handover,
     remove_unfinished,
 )
-from repotrial.trace import CheckOutcome, Phase, SecretRedactor, SigningKey
+from repotrial.trace import CheckOutcome, Phase
 
 _LOOK_SECONDS: Final = 0.05
 
 
-@dataclass(frozen=True, kw_only=True)
-class FleetSettings:
-    """Where and how a fleet works."""
-
-    runs: Path
-    """Run directories are made here."""
-    installation: InstallationSettings
-    level: Level
-    key: SigningKey
-    jobs: int = 1
-    """Runs at a time."""
-    models: ModelAccess | None = None
-    """For agents that ask a model."""
-    handover: Handover = refuse_handover
-    stopper: Stopper = field(default_factory=Stopper)
-
-
-def conduct_fleet(plan: FleetPlan, settings: FleetSettings) -> Generator[FleetEvent, None, None]:
+def conduct_fleet(
+    plan: FleetPlan, settings: RunSettings, *, installation: InstallationSettings, jobs: int = 1
+) -> Generator[FleetEvent, None, None]:
     """Conduct what is missing, and tell what happens as it happens.
 
     Stopping with the settings' stopper lets it come to its end: what runs is sealed as stopped, what has not
     begun is told as undone. The generator may also be closed at any time, to the same effect but without a
     word. Nothing that was recorded is lost either way.
+
+    Args:
+        plan: All runs.
+        settings: Of all runs.
+        installation: How contracts are set up on this machine.
+        jobs: Runs at a time.
 
     Raises:
         OpenFilesError: this user may not open as many files as so many runs at a time need.
@@ -76,13 +64,13 @@ def conduct_fleet(plan: FleetPlan, settings: FleetSettings) -> Generator[FleetEv
     remove_unfinished(settings.runs)
     resolve_documents()  # before any thread decodes one
     missing = plan.missing
-    allow_open_files(min(settings.jobs, len(missing)))
+    allow_open_files(min(jobs, len(missing)))
     news = _News(len(missing))
     with (
         _loaded_things_left_alone(),
         tidy_claims(settings.runs),
-        _Shelf(settings) as shelf,
-        ThreadPoolExecutor(settings.jobs, thread_name_prefix="run") as pool,
+        _Shelf(installation, settings.stopper) as shelf,
+        ThreadPoolExecutor(jobs, thread_name_prefix="run") as pool,
     ):
         try:
             for run in missing:
@@ -139,7 +127,7 @@ def _loaded_things_left_alone() -> Iterator[None]:
 
 
 def _conduct(
-    run: PlannedRun, settings: FleetSettings, shelf: _Shelf, put: Callable[[FleetEvent], None]
+    run: PlannedRun, settings: RunSettings, shelf: _Shelf, put: Callable[[FleetEvent], None]
 ) -> None:
     run_id = run.spec.run_id
     try:
@@ -152,9 +140,12 @@ def _conduct(
                 replicate=run.spec.replicate,
             )
         )
-        listener = _Listener(run_id, put)
         with claim_run(settings.runs, run_id):
-            put(_conduct_claimed(run, settings, _build_request(run, settings, shelf, listener)))
+            # Another harness may have conducted it in the meantime.
+            if (directory := find_conducted_since(run, settings.runs)) is not None:
+                put(RunSkipped(run_id=run_id, directory=str(directory)))
+            else:
+                put(conduct_run(run, settings, partial(shelf.open, run), listener=_Listener(run_id, put)))
     except RunStoppedError:
         put(RunUndone(run_id=run_id, fault=None))
     except RepoTrialError as error:
@@ -164,73 +155,42 @@ def _conduct(
         raise
 
 
-def _conduct_claimed(run: PlannedRun, settings: FleetSettings, request: RunRequest) -> RunEnded | RunSkipped:
-    """Conduct it, unless another harness has, in the meantime."""
-    if (directory := find_conducted_since(run, settings.runs)) is not None:
-        return RunSkipped(run_id=run.spec.run_id, directory=str(directory))
-    ended = conduct_run(request)
-    return RunEnded(
-        run_id=run.spec.run_id,
-        directory=str(ended.paths.root),
-        fault=ended.fault,
-        hint=ended.hint,
-        is_stopped=ended.is_stopped,
-    )
-
-
-def _build_request(
-    run: PlannedRun, settings: FleetSettings, shelf: _Shelf, listener: _Listener
-) -> RunRequest:
-    return RunRequest(
-        loaded=run.loaded,
-        agent=run.agent,
-        spec=run.spec,
-        runs=settings.runs,
-        open_installation=partial(shelf.open, run.loaded),
-        key=settings.key,
-        redactor=shelf.redactor,
-        listener=listener,
-        stopper=settings.stopper,
-        models=settings.models,
-        handover=settings.handover,
-    )
-
-
 class _Shelf:
-    """What runs share: installations, opened once for each contract, failures included; and the redactor."""
+    """What runs share: installations, opened once for each contract, failures included."""
 
-    def __init__(self, settings: FleetSettings) -> None:
+    def __init__(self, settings: InstallationSettings, stopper: Stopper) -> None:
         self._settings = settings
-        keys = {} if settings.models is None else settings.models.secrets
-        self.redactor = SecretRedactor({**keys, **settings.installation.secrets})
+        self._stopper = stopper
         self._lock = threading.Lock()
         self._locks: dict[Path, threading.Lock] = {}
         self._known: dict[Path, Installation | RepoTrialError] = {}
         self._interrupt = Interrupt()
-        settings.stopper.tell(self._interrupt.throw)
+        stopper.tell(self._interrupt.throw)
 
-    def open(self, loaded: LoadedContract) -> Installation:
-        """The installation of a contract.
+    def open(self, run: PlannedRun) -> Installation:
+        """The installation of a run's contract; all runs of a fleet have one level.
 
         Raises:
             RepoTrialError: it cannot be opened on this machine.
             RunStoppedError: it was not opened because somebody wants an end.
         """
+        directory = run.loaded.directory
         with self._lock:
-            lock = self._locks.setdefault(loaded.directory, threading.Lock())
+            lock = self._locks.setdefault(directory, threading.Lock())
         with lock:
-            if loaded.directory not in self._known:
-                self._known[loaded.directory] = self._try(loaded)
-        found = self._known[loaded.directory]
+            if directory not in self._known:
+                self._known[directory] = self._try(run)
+        found = self._known[directory]
         if isinstance(found, RepoTrialError):
-            self._settings.stopper.verify_going()
+            self._stopper.verify_going()
             raise found
         return found
 
-    def _try(self, loaded: LoadedContract) -> Installation | RepoTrialError:
+    def _try(self, run: PlannedRun) -> Installation | RepoTrialError:
+        level = Level(run.spec.configuration.isolation)
         try:
             with interruptible(self._interrupt):
-                return open_installation(loaded, self._settings.installation, level=self._settings.level)
+                return open_installation(run.loaded, self._settings, level=level)
         except RepoTrialError as error:
             return error
 

@@ -130,7 +130,7 @@ class Flow:
             await self._ports.supervisor.refuse(
                 refusal, method=asked.method, target=asked.target, body=asked.body
             )
-        except Exception as error:  # noqa: BLE001 - noted; there is nobody else to tell
+        except Exception as error:  # noqa: BLE001 - noted; the refusal still goes out
             self._ports.note(f"supervisor.refuse: {_describe(error)}")
 
     async def _close(self, exchange: Exchange, ended: _Ended) -> None:

@@ -33,14 +33,14 @@ if TYPE_CHECKING:
         load_agent_file,
         short_version,
     )
-    from repotrial.run._conduct import conduct_run
+    from repotrial.run._conduct import RunEnded, conduct_run
     from repotrial.run._directory import AttemptIndex, RunDirectoryError, find_attempts, remove_unfinished
     from repotrial.run._faults import RunStoppedError
     from repotrial.run._human import Handover, HumanUnavailableError, refuse_handover
     from repotrial.run._models import ModelAccess, ModelAccessMissingError, UpstreamOrder
-    from repotrial.run._replay import Replay, ReplayRequest, replay_run
+    from repotrial.run._replay import Replay, replay_run
     from repotrial.run._replay._compare import Divergence
-    from repotrial.run._request import RunRequest, build_spec
+    from repotrial.run._request import PlannedRun, RunSettings, build_spec
     from repotrial.run._setup_network import ProxiedSetup
     from repotrial.run._stop import Stopper
     from repotrial.run._watch._bodies import build_body_reader
@@ -68,14 +68,15 @@ __all__ = [
     "NobodyAsksError",
     "NoopAgent",
     "PatchAgent",
+    "PlannedRun",
     "ProxiedSetup",
     "RecordedCheck",
     "ReferenceAgent",
     "ReferenceMissingError",
     "Replay",
-    "ReplayRequest",
     "RunDirectoryError",
-    "RunRequest",
+    "RunEnded",
+    "RunSettings",
     "RunStoppedError",
     "ScriptAgent",
     "Stopper",

@@ -49,17 +49,15 @@ def act(run: BoundRun, briefing: str) -> bytes:
 
     However it ends, exactly one termination event says so.
     """
-    agent = run.request.agent
+    agent = run.plan.agent
     match agent:
         case NoopAgent():
             terminate_normally(run, "completed", "done", "the agent does nothing")
             return b""
         case ReferenceAgent():
-            reference = run.request.loaded.reference
+            reference = run.plan.loaded.reference
             if reference is None:
-                raise ReferenceMissingError(
-                    f"{run.request.loaded.directory}: expected a reference, found none"
-                )
+                raise ReferenceMissingError(f"{run.plan.loaded.directory}: expected a reference, found none")
             return _hand_in(run, reference)
         case PatchAgent(patch=patch):
             return _hand_in(run, patch)
@@ -113,18 +111,18 @@ def _work(run: BoundRun, briefing: str, argv: tuple[str, ...], script: bytes | N
 def _execute(
     run: BoundRun, workspace: Workspace, argv: tuple[str, ...], bind: Bind, stack: ExitStack
 ) -> CommandResult:
-    writer, limits = run.writer, run.request.limits
+    writer, limits = run.writer, run.plan.limits
     monitor = SyscallMonitor(writer, phase="act", since=writer.head.count - 1, has_programs=True)
     desk = open_desk(run, stack)
-    network = plan_network(run.request.loaded.contract.policy.network, run, stack)
-    first = find_first_stage(find_stage_mode(run.request), run.installation.capabilities)
+    network = plan_network(run.plan.loaded.contract.policy.network, run, stack)
+    first = find_first_stage(find_stage_mode(run.plan), run.installation.capabilities)
     ceilings = build_resource_limits(limits)
     started_us = SystemClock().now_us()
     sandbox = run.installation.open_sandbox(
         workspace,
         phase="act",
         stage=first,
-        test_tools=run.request.loaded.contract.policy.test_tools,
+        test_tools=run.plan.loaded.contract.policy.test_tools,
         binds=(bind, *(() if desk is None else desk.binds), *network.binds),
         variables={
             "REPOTRIAL_BRIEFING": f"{AGENT_PLACE}/briefing.md",
@@ -136,9 +134,9 @@ def _execute(
     )
     with (
         sandbox,
-        run.request.stopper.watch(sandbox),
+        run.settings.stopper.watch(sandbox),
         serve_desk(desk, StageKeeper(writer, sandbox, stage=first)),
-        network.serve(run, sandbox, run.request.network),
+        network.serve(run, sandbox, run.settings.network),
         watch_resources(writer, sandbox, ceilings),
     ):
         result = sandbox.run(
@@ -152,11 +150,11 @@ def _execute(
 
 
 def _hand_over(run: BoundRun, briefing: str) -> bytes:
-    seconds = run.request.limits.wall_seconds
+    seconds = run.plan.limits.wall_seconds
     with run.installation.open_plain_workspace() as workspace:
         mutations = MutationLog(run.writer, workspace)
         started_us = SystemClock().now_us()
-        in_time = run.request.handover(workspace.path, briefing, seconds)
+        in_time = run.settings.handover(workspace.path, briefing, seconds)
         wall_us = max(0, SystemClock().now_us() - started_us)
         run.writer.append(
             ToolInvocation(
@@ -180,7 +178,7 @@ def _hand_over(run: BoundRun, briefing: str) -> bytes:
 
 def _terminate(run: BoundRun, result: CommandResult) -> None:
     usage = (
-        Signal(name="wall_us", value=result.usage.wall_us, threshold=run.request.limits.wall_seconds * 10**6),
-        *build_usage_signals(result.usage, build_resource_limits(run.request.limits)),
+        Signal(name="wall_us", value=result.usage.wall_us, threshold=run.plan.limits.wall_seconds * 10**6),
+        *build_usage_signals(result.usage, build_resource_limits(run.plan.limits)),
     )
     terminate_as_seen(run, result, *usage)

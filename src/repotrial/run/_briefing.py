@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from repotrial._core.digest import Digest
 from repotrial._core.errors import ContractError
 from repotrial.contract import Contract, LoadedContract, lint_contract
 
 _LEAK_CODES = ("reference-in-statement", "check-name-in-statement")
-
-# By digests of everything that was compared: many runs of one contract need it once.
-_CLEAN: set[tuple[Digest, Digest, Digest | None]] = set()
 
 
 class BriefingLeakError(ContractError):
@@ -51,15 +47,9 @@ def verify_no_leak(loaded: LoadedContract) -> None:
     Raises:
         BriefingLeakError: the contract's own texts give something away.
     """
-    lock = loaded.lock
-    known = None if lock is None else (lock.version_id, lock.statement_digest, lock.reference_digest)
-    if known in _CLEAN:
-        return
     leaks = [problem for problem in lint_contract(loaded) if problem.code in _LEAK_CODES]
     if leaks:
         raise BriefingLeakError(f"{loaded.directory}: {leaks[0].message}")
-    if known is not None:
-        _CLEAN.add(known)
 
 
 def _list_rules(contract: Contract) -> list[str]:

@@ -13,7 +13,7 @@ _NAMED = 50
 
 def take_change(run: BoundRun, workspace: Workspace) -> bytes:
     """The change as a patch; an alert names what is in the workspace but cannot be in it."""
-    change = build_change(workspace, generated=run.request.loaded.contract.policy.generated)
+    change = build_change(workspace, generated=run.plan.loaded.contract.policy.generated)
     if change.omissions:
         _report(run, change.omissions)
     return change.patch

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -12,15 +13,17 @@ from repotrial._core.clock import SystemClock
 from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import RepoTrialError
 from repotrial._core.files import write_atomic
+from repotrial.environment import Installation
 from repotrial.run._accept import accept
 from repotrial.run._act import act
 from repotrial.run._briefing import build_briefing, verify_no_leak
 from repotrial.run._context import BoundRun
 from repotrial.run._directory import open_attempt
-from repotrial.run._facts import build_bound_facts, build_unbound_facts
+from repotrial.run._facts import build_facts
 from repotrial.run._faults import RunStoppedError
 from repotrial.run._lifecycle import Lifecycle
-from repotrial.run._request import RunRequest
+from repotrial.run._progress import RunListener, SilentListener
+from repotrial.run._request import PlannedRun, RunSettings
 from repotrial.run._setup_network import tell_setup_network
 from repotrial.trace import (
     Briefing,
@@ -46,43 +49,98 @@ _MAX_REASON: Final = 8000
 """Characters of an error's message; a record with all of a very long one could not be sealed."""
 
 
-class ConductedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that was carried out; what it is worth is for the judges to say."""
+class RunEnded(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="ended"):
+    """A run is over and sealed; what it is worth is for the judges to say."""
 
-    paths: RunPaths
+    run_id: str
+    """Of the specification; attempts share it."""
+    directory: str
+    """Its record."""
     fault: str | None
     """What kept the harness from carrying it through; null where nothing did."""
     hint: str = ""
-    """What to do about it; empty where nobody knows."""
+    """What to do about it; empty if that is not known."""
     is_stopped: bool = False
     """Whether that was because the operator stopped it."""
 
+    @property
+    def paths(self) -> RunPaths:
+        return RunPaths(Path(self.directory))
 
-def conduct_run(request: RunRequest) -> ConductedRun:
+
+def conduct_run(
+    plan: PlannedRun,
+    settings: RunSettings,
+    open_installation: Callable[[], Installation],
+    *,
+    listener: RunListener | None = None,
+) -> RunEnded:
     """Carry out one attempt. Whatever goes wrong after the directory exists is recorded in it.
+
+    Args:
+        plan: The run.
+        settings: Of all runs.
+        open_installation: The contract's environment; shared by many runs, so not closed here.
+        listener: Told of phases and checks.
 
     Raises:
         RunDirectoryError: there is no place for the record.
     """
-    paths = open_attempt(request.runs, request.spec, request.record)
-    run = _bind(request, paths, request.redactor)
-    if isinstance(run, ConductedRun):
-        return run
-    fault, hint, is_stopped = None, "", False
-    with run.writer:
+    listener = listener or SilentListener()
+    paths = open_attempt(settings.runs, plan.spec, plan.record)
+    started_at_us = SystemClock().now_us()
+    installation = _try_open(open_installation)
+    facts = build_facts(
+        plan, settings, run_id=paths.root.name, installation=installation, started_at_us=started_at_us
+    )
+    manifest, writer = _open_trace(paths, facts, settings.redactor)
+    lifecycle = Lifecycle(writer, listener)
+    fault: Exception | None = None
+    words: str | None = None
+    with writer:
+        lifecycle.enter("bind")
         try:
-            _carry_through(run)
+            _carry_through(
+                BoundRun(
+                    plan=plan,
+                    settings=settings,
+                    paths=paths,
+                    manifest=manifest,
+                    writer=writer,
+                    lifecycle=lifecycle,
+                    listener=listener,
+                    installation=_verify_open(installation),
+                )
+            )
         except Exception as error:  # noqa: BLE001 - whatever it was, the record must say so
-            is_stopped = isinstance(error, RunStoppedError)
-            hint = error.hint if isinstance(error, RepoTrialError) else ""
-            fault = _record_fault(run.writer, run.lifecycle, error)
-        run.lifecycle.enter("seal")
-    seal_run(paths, request.key, harness_version=__version__)
-    return ConductedRun(paths=paths, fault=fault, hint=hint, is_stopped=is_stopped)
+            fault, words = error, _record_fault(writer, lifecycle, error)
+        lifecycle.enter("seal")
+    seal_run(paths, settings.key, harness_version=__version__)
+    return RunEnded(
+        run_id=plan.spec.run_id,
+        directory=str(paths.root),
+        fault=words,
+        hint=fault.hint if isinstance(fault, RepoTrialError) else "",
+        is_stopped=isinstance(fault, RunStoppedError),
+    )
+
+
+def _try_open(open_installation: Callable[[], Installation]) -> Installation | RepoTrialError:
+    """What the run stands on; a run that stands on nothing is recorded as that."""
+    try:
+        return open_installation()
+    except RepoTrialError as error:
+        return error
+
+
+def _verify_open(installation: Installation | RepoTrialError) -> Installation:
+    if isinstance(installation, RepoTrialError):
+        raise installation
+    return installation
 
 
 def _carry_through(run: BoundRun) -> None:
-    enter, verify_going = run.lifecycle.enter, run.request.stopper.verify_going
+    enter, verify_going = run.lifecycle.enter, run.settings.stopper.verify_going
     enter("set-up")
     verify_going()
     if (record := run.installation.setup_network) is not None:
@@ -95,47 +153,6 @@ def _carry_through(run: BoundRun) -> None:
     verify_going()
     enter("accept")
     accept(run, change)
-
-
-def _bind(request: RunRequest, paths: RunPaths, redactor: SecretRedactor) -> BoundRun | ConductedRun:
-    """Find out what the run stands on; a run that stands on nothing is recorded as that."""
-    run_id, now_us = paths.root.name, SystemClock().now_us()
-    rules_id = redactor.rules_id
-    try:
-        installation = request.open_installation()
-    except RepoTrialError as error:
-        reason = f"{error.code}: {error.message}"
-        facts = build_unbound_facts(request, run_id, reason, rules_id=rules_id, started_at_us=now_us)
-        return _seal_unbound(request, paths, facts, redactor, error)
-    facts = build_bound_facts(request, run_id, installation, rules_id=rules_id, started_at_us=now_us)
-    manifest, writer = _open_trace(paths, facts, redactor)
-    lifecycle = Lifecycle(writer, request.listener)
-    with ExitStack() as stack:
-        stack.callback(writer.close)
-        lifecycle.enter("bind")
-        stack.pop_all()
-    return BoundRun(
-        request=request,
-        paths=paths,
-        manifest=manifest,
-        writer=writer,
-        lifecycle=lifecycle,
-        installation=installation,
-    )
-
-
-def _seal_unbound(
-    request: RunRequest, paths: RunPaths, facts: RunFacts, redactor: SecretRedactor, error: RepoTrialError
-) -> ConductedRun:
-    _, writer = _open_trace(paths, facts, redactor)
-    with writer:
-        lifecycle = Lifecycle(writer, request.listener)
-        lifecycle.enter("bind")
-        fault = _record_fault(writer, lifecycle, error)
-        lifecycle.enter("seal")
-    seal_run(paths, request.key, harness_version=__version__)
-    is_stopped = isinstance(error, RunStoppedError)
-    return ConductedRun(paths=paths, fault=fault, hint=error.hint, is_stopped=is_stopped)
 
 
 def _open_trace(paths: RunPaths, facts: RunFacts, redactor: SecretRedactor) -> tuple[Manifest, TraceWriter]:
@@ -153,7 +170,7 @@ def _open_trace(paths: RunPaths, facts: RunFacts, redactor: SecretRedactor) -> t
 
 def _brief(run: BoundRun) -> str:
     """Tell the agent what there is to do, and keep every word of it (P6)."""
-    loaded = run.request.loaded
+    loaded = run.plan.loaded
     verify_no_leak(loaded)
     text = build_briefing(loaded.contract, loaded.statement)
     keep = run.writer.body

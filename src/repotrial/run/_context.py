@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from repotrial.environment import Installation
 from repotrial.run._lifecycle import Lifecycle
-from repotrial.run._request import RunRequest
+from repotrial.run._progress import RunListener
+from repotrial.run._request import PlannedRun, RunSettings
 from repotrial.trace import Manifest, RunPaths, TraceWriter
 
 
@@ -14,9 +15,11 @@ from repotrial.trace import Manifest, RunPaths, TraceWriter
 class BoundRun:
     """A run with its record open and its environment ready."""
 
-    request: RunRequest
+    plan: PlannedRun
+    settings: RunSettings
     paths: RunPaths
     manifest: Manifest
     writer: TraceWriter
     lifecycle: Lifecycle
+    listener: RunListener
     installation: Installation

@@ -7,14 +7,18 @@ import platform
 from decimal import Decimal
 from typing import Literal
 
+import msgspec
+
 from repotrial import __version__
 from repotrial._core.absence import Unknown
 from repotrial._core.canonical import decimal_text
+from repotrial._core.errors import RepoTrialError
 from repotrial.contract import AllowListNetwork, Limits, LoadedContract, Network, ReplayNetwork
 from repotrial.environment import CONTROLLED_VARIABLES, Installation
 from repotrial.isolation import Capabilities
 from repotrial.run._agents import ModelAgent
-from repotrial.run._request import RunRequest
+from repotrial.run._models import ModelAccess
+from repotrial.run._request import PlannedRun, RunSettings
 from repotrial.run._seeds import build_seeds
 from repotrial.run._staging import find_stage_mode
 from repotrial.trace import (
@@ -39,60 +43,57 @@ _NO_MODEL = Unknown(reason="asks no model")
 _MEMORY_STEP_BYTES = 2**30
 
 
-def build_bound_facts(
-    request: RunRequest, run_id: str, installation: Installation, *, rules_id: str, started_at_us: int
+def build_facts(
+    plan: PlannedRun,
+    settings: RunSettings,
+    *,
+    run_id: str,
+    installation: Installation | RepoTrialError,
+    started_at_us: int,
 ) -> RunFacts:
-    """The facts of a run whose environment is ready."""
-    found = installation.facts
-    capabilities = installation.capabilities
-    return RunFacts(
+    """What a run stands on. Without an installation it is invalid, and its manifest says why (C2, P2)."""
+    unknown = Unknown(reason="not looked at")
+    if isinstance(installation, RepoTrialError):
+        unknown = Unknown(reason=f"{installation.code}: {installation.message}")
+    unbound = RunFacts(
         run_id=run_id,
-        contract=_bind_contract(request),
-        repository=_identify_repository(request),
+        contract=_bind_contract(plan),
+        repository=unknown,
+        dependencies=DependencySpecification(lockfiles=unknown, mirrors=unknown),
+        environment=unknown,
+        package_managers={},
+        toolchain={},
+        harness=Harness(version=__version__, entry_points=_list_entry_points(plan.loaded)),
+        variables=_declare_variables(plan.loaded),
+        configuration=_describe_configuration(plan, settings.models),
+        seeds=build_seeds(plan.spec),
+        agent=_describe_agent(plan),
+        locale=unknown,
+        time_zone=unknown,
+        cpu_class=f"{platform.machine()} x{os.cpu_count() or 1}",
+        memory_class=_read_memory_class(),
+        started_at_us=started_at_us,
+        redaction_rules_id=settings.redactor.rules_id,
+    )
+    return unbound if isinstance(installation, RepoTrialError) else _bind(unbound, plan, installation)
+
+
+def _bind(facts: RunFacts, plan: PlannedRun, installation: Installation) -> RunFacts:
+    found = installation.facts
+    return msgspec.structs.replace(
+        facts,
+        repository=_identify_repository(plan),
         dependencies=DependencySpecification(
             lockfiles=found.lockfiles, mirrors=found.mirrors, setup=_describe_setup(installation)
         ),
         environment=found.environment,
         package_managers=found.package_managers,
         toolchain=found.toolchain,
-        harness=Harness(version=__version__, entry_points=_list_entry_points(request.loaded)),
-        variables=_declare_variables(request.loaded),
-        configuration=_describe_configuration(request, capabilities),
-        seeds=build_seeds(request.spec),
-        agent=_describe_agent(request),
-        locale=_find_variable(request.loaded, "LANG"),
-        time_zone=_find_variable(request.loaded, "TZ"),
-        cpu_class=f"{platform.machine()} x{os.cpu_count() or 1}",
-        memory_class=_read_memory_class(),
-        started_at_us=started_at_us,
-        redaction_rules_id=rules_id,
-    )
-
-
-def build_unbound_facts(
-    request: RunRequest, run_id: str, reason: str, *, rules_id: str, started_at_us: int
-) -> RunFacts:
-    """The facts of a run that could not be bound: it is invalid, and its manifest says why (C2, P2)."""
-    unknown = Unknown(reason=reason)
-    return RunFacts(
-        run_id=run_id,
-        contract=_bind_contract(request),
-        repository=unknown,
-        dependencies=DependencySpecification(lockfiles=unknown, mirrors=unknown),
-        environment=unknown,
-        package_managers={},
-        toolchain={},
-        harness=Harness(version=__version__, entry_points=_list_entry_points(request.loaded)),
-        variables=_declare_variables(request.loaded),
-        configuration=_describe_configuration(request, None),
-        seeds=build_seeds(request.spec),
-        agent=_describe_agent(request),
-        locale=unknown,
-        time_zone=unknown,
-        cpu_class=f"{platform.machine()} x{os.cpu_count() or 1}",
-        memory_class=_read_memory_class(),
-        started_at_us=started_at_us,
-        redaction_rules_id=rules_id,
+        configuration=msgspec.structs.replace(
+            facts.configuration, meters=_describe_meters(installation.capabilities)
+        ),
+        locale=_find_variable(plan.loaded, "LANG"),
+        time_zone=_find_variable(plan.loaded, "TZ"),
     )
 
 
@@ -103,14 +104,14 @@ def _describe_setup(installation: Installation) -> SetupProduct | None:
     return SetupProduct(product_digest=record.product_digest, hosts=record.hosts)
 
 
-def _bind_contract(request: RunRequest) -> ContractBinding:
-    lock = request.lock
+def _bind_contract(plan: PlannedRun) -> ContractBinding:
+    lock = plan.lock
     return ContractBinding(id=lock.id, version_id=lock.version_id, statement_digest=lock.statement_digest)
 
 
-def _identify_repository(request: RunRequest) -> GitIdentity | ArchiveIdentity | DirectoryIdentity:
+def _identify_repository(plan: PlannedRun) -> GitIdentity | ArchiveIdentity | DirectoryIdentity:
     """As locked; preparing the base has held the files against it."""
-    pin = request.lock.repository
+    pin = plan.lock.repository
     if pin.commit is not None:
         modules = tuple(Submodule(path=module.path, commit=module.commit) for module in pin.submodules)
         return GitIdentity(commit=pin.commit, tree_digest=pin.tree_digest, submodules=modules)
@@ -141,30 +142,29 @@ def _declare_variables(loaded: LoadedContract) -> DeclaredVariables:
     )
 
 
-def _describe_configuration(request: RunRequest, capabilities: Capabilities | None) -> RunConfiguration:
-    policy = request.loaded.contract.policy
-    meters: dict[str, str | Unknown] = {}
-    if capabilities is not None:
-        meters = {
-            "cpu": capabilities.cpu_meter,
-            "memory": capabilities.memory_limit,
-            "disk": capabilities.disk_limit,
-            "system_calls": capabilities.syscall_audit,
-            "freezer": capabilities.freezer,
-        }
+def _describe_configuration(plan: PlannedRun, access: ModelAccess | None) -> RunConfiguration:
     return RunConfiguration(
-        sandbox_level=request.spec.configuration.isolation,
-        meters=meters,
-        limits=_render_limits(request.limits),
-        stages=find_stage_mode(request),
-        network=_name_network(policy.network),
-        models=_describe_models(request),
+        sandbox_level=plan.spec.configuration.isolation,
+        meters={},
+        limits=_render_limits(plan.limits),
+        stages=find_stage_mode(plan),
+        network=_name_network(plan.loaded.contract.policy.network),
+        models=_describe_models(plan, access),
     )
 
 
-def _describe_models(request: RunRequest) -> ModelFacts | None:
-    access = request.models
-    if access is None or not isinstance(request.agent, ModelAgent):
+def _describe_meters(capabilities: Capabilities) -> dict[str, str | Unknown]:
+    return {
+        "cpu": capabilities.cpu_meter,
+        "memory": capabilities.memory_limit,
+        "disk": capabilities.disk_limit,
+        "system_calls": capabilities.syscall_audit,
+        "freezer": capabilities.freezer,
+    }
+
+
+def _describe_models(plan: PlannedRun, access: ModelAccess | None) -> ModelFacts | None:
+    if access is None or not isinstance(plan.agent, ModelAgent):
         return None
     book = access.tariff.book
     return ModelFacts(
@@ -199,8 +199,8 @@ def _render_limits(limits: Limits) -> dict[str, str]:
     return rendered
 
 
-def _describe_agent(request: RunRequest) -> AgentConfiguration:
-    agent = request.spec.agent
+def _describe_agent(plan: PlannedRun) -> AgentConfiguration:
+    agent = plan.spec.agent
     return AgentConfiguration(
         name=agent.name,
         version=agent.version,

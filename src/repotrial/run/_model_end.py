@@ -44,8 +44,8 @@ def _list_signals(run: BoundRun, result: CommandResult, budget: Budget) -> tuple
         "failed-checks": "failed_check_cycles",
     }
     signals = [
-        Signal(name="wall_us", value=result.usage.wall_us, threshold=run.request.limits.wall_seconds * 10**6),
-        *build_usage_signals(result.usage, build_resource_limits(run.request.limits)),
+        Signal(name="wall_us", value=result.usage.wall_us, threshold=run.plan.limits.wall_seconds * 10**6),
+        *build_usage_signals(result.usage, build_resource_limits(run.plan.limits)),
     ]
     measures = budget.read().measures
     has_units = any(state.measure == "units" and state.spent != "0" for state in measures)

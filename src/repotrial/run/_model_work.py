@@ -95,7 +95,7 @@ def work_with_model(run: BoundRun, briefing: str, agent: ModelAgent) -> bytes:
     Raises:
         ModelAccessMissingError: nobody said which model answers.
     """
-    access = run.request.models
+    access = run.settings.models
     if access is None:
         raise ModelAccessMissingError(
             f"{agent.name}: expected somebody who answers for its model, found none"
@@ -103,7 +103,7 @@ def work_with_model(run: BoundRun, briefing: str, agent: ModelAgent) -> bytes:
     key = f"rt-{secrets.token_urlsafe(24)}"  # never begins like an option of a command line
     with ExitStack() as stack:
         place = _prepare(run, briefing, agent, access, key, stack)
-        parent = stack.enter_context(access.open_envelopes(run.paths.root.name, run.request.spec))
+        parent = stack.enter_context(access.open_envelopes(run.paths.root.name, run.plan.spec))
         budget = _build_budget(run, access, parent)
         watch = _Watch(
             mutations=MutationLog(run.writer, place.workspace),
@@ -139,7 +139,7 @@ def _prepare(
     home = fill_home(scratch.path, launch.files, owner=run.installation.base.owner)
     desk = open_desk(run, stack)
     asked = () if desk is None else desk.binds
-    network = plan_network(run.request.loaded.contract.policy.network, run, stack)
+    network = plan_network(run.plan.loaded.contract.policy.network, run, stack)
     shown = msgspec.structs.replace(
         launch,
         binds=(*launch.binds, home, Bind(source=room.path, target=ROOM), *asked, *network.binds),
@@ -149,7 +149,7 @@ def _prepare(
 
 
 def _build_budget(run: BoundRun, access: ModelAccess, parent: Parent | None) -> Budget:
-    limits = run.request.limits
+    limits = run.plan.limits
     return Budget(
         Caps(
             cost_usd=decimal_text(limits.cost_usd),
@@ -172,7 +172,7 @@ def _execute(
     monitor = SyscallMonitor(writer, phase="act", since=writer.head.count - 1, has_programs=True)
     sandbox = _open_sandbox(run, place, monitor)
     switch = EndingSwitch(sandbox.close)
-    mode = find_stage_mode(run.request)
+    mode = find_stage_mode(run.plan)
     stages = StageKeeper(writer, sandbox, stage=find_first_stage(mode, run.installation.capabilities))
     overseer = Overseer(
         writer,
@@ -193,7 +193,7 @@ def _execute(
     guard = _Guard(stages=stages, supervisor=supervisor, switch=switch, overseer=overseer)
     # The overseer sees everything that acting leaves: rules that anybody can apply again see it, too.
     with overseer:
-        with sandbox, run.request.stopper.watch(sandbox):
+        with sandbox, run.settings.stopper.watch(sandbox):
             result, problems = _serve(run, place, access, key, sandbox, guard)
         watch.dialogue.conclude()
         watch.mutations.record()
@@ -212,7 +212,7 @@ def _serve(
     with (
         guard.supervisor,
         serve_desk(place.desk, guard.stages),
-        place.network.serve(run, sandbox, run.request.network),
+        place.network.serve(run, sandbox, run.settings.network),
         _open_recorder(run, access, key) as upstream,
         access.loop.serve(listener, key=key, supervisor=guard.supervisor, upstream=upstream) as served,
     ):
@@ -246,7 +246,7 @@ def _report_problems(run: BoundRun, problems: Sequence[str]) -> None:
 @contextmanager
 def _open_recorder(run: BoundRun, access: ModelAccess, key: str) -> Iterator[Recorder]:
     """Whoever answers, with a record beside the trace from which the run can be replayed."""
-    redactor = run.request.redactor.with_secret("REPOTRIAL_RUN_KEY", key)
+    redactor = run.settings.redactor.with_secret("REPOTRIAL_RUN_KEY", key)
 
     def note(text: str) -> None:
         segment = Segment(
@@ -268,18 +268,18 @@ def _open_recorder(run: BoundRun, access: ModelAccess, key: str) -> Iterator[Rec
 
 
 def _build_settings(run: BoundRun, access: ModelAccess) -> BreakerSettings:
-    return build_settings(run.request.limits, parse_thresholds(access.thresholds))
+    return build_settings(run.plan.limits, parse_thresholds(access.thresholds))
 
 
 def _open_sandbox(run: BoundRun, place: _Place, monitor: SyscallMonitor) -> ContractSandbox:
     return run.installation.open_sandbox(
         place.workspace,
         phase="act",
-        stage=find_first_stage(find_stage_mode(run.request), run.installation.capabilities),
-        test_tools=run.request.loaded.contract.policy.test_tools,
+        stage=find_first_stage(find_stage_mode(run.plan), run.installation.capabilities),
+        test_tools=run.plan.loaded.contract.policy.test_tools,
         binds=place.launch.binds,
         variables=place.launch.variables,
-        limits=build_resource_limits(run.request.limits),
+        limits=build_resource_limits(run.plan.limits),
         listener_port=GATEWAY_PORT,
         sink=monitor,
     )
@@ -293,7 +293,7 @@ def _run_preparations(sandbox: ContractSandbox, launch: Launch) -> None:
 
 
 def _run_agent(run: BoundRun, sandbox: ContractSandbox, launch: Launch) -> CommandResult:
-    limits, writer = run.request.limits, run.writer
+    limits, writer = run.plan.limits, run.writer
     started_us = SystemClock().now_us()
     with watch_resources(writer, sandbox, build_resource_limits(limits)):
         result = sandbox.run(

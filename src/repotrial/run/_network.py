@@ -50,7 +50,7 @@ class NetworkPlan:
             return
         from repotrial.gateway import build_network_proxy, find_address_problem
 
-        directory = run.request.loaded.directory
+        directory = run.plan.loaded.directory
         proxy = build_network_proxy(
             self.declared,
             sink=_AttemptLog(run.writer),

@@ -31,7 +31,7 @@ def record_program(
     writer = run.writer
     writer.append(
         ToolInvocation(
-            tool=run.request.agent.name,
+            tool=run.plan.agent.name,
             source="sandbox",
             arguments=writer.body(msgspec.json.encode(argv), of=ToolInvocation),
             command=Command(argv=argv, cwd="."),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,39 +17,25 @@ from repotrial.contract import (
     apply_caps,
     build_record,
 )
-from repotrial.environment import Installation
 from repotrial.run._agents import Agent, build_agent_configuration
 from repotrial.run._human import Handover, refuse_handover
 from repotrial.run._models import ModelAccess, NetworkAccess
-from repotrial.run._progress import RunListener, SilentListener
 from repotrial.run._stop import Stopper
 from repotrial.trace import SecretRedactor, SigningKey
 from repotrial.workspace import ContractUnlockedError
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunRequest:
-    """One run: which contract, which agent, where, and with whose key it is sealed."""
+class PlannedRun:
+    """One run that is wanted: a contract, an agent, and the specification of both, which is hashed."""
 
     loaded: LoadedContract
     agent: Agent
     spec: RunSpec
-    runs: Path
-    """The directory that run directories are made in."""
-    open_installation: Callable[[], Installation]
-    """The contract's environment on this machine; shared by many runs, so not closed by any of them."""
-    key: SigningKey
-    redactor: SecretRedactor
-    """Keeps values of secrets out of the record."""
-    listener: RunListener = field(default_factory=SilentListener)
-    stopper: Stopper = field(default_factory=Stopper)
-    """Whoever holds it can end the run."""
-    models: ModelAccess | None = None
-    """For agents that ask a model."""
-    network: NetworkAccess = field(default_factory=NetworkAccess)
-    """For contracts that declare a network."""
-    handover: Handover = refuse_handover
-    """For people who work in the workspace: shows it, and returns when they are done."""
+    conducted: Path | None = None
+    """Where it was carried through before; None if it was not."""
+    attempts: frozenset[Path] = frozenset()
+    """All that there were when it was planned."""
 
     @property
     def lock(self) -> ContractLock:
@@ -64,6 +49,25 @@ class RunRequest:
     def limits(self) -> Limits:
         """The contract's limits, with what this run sets in their place."""
         return apply_caps(self.loaded.contract.limits, self.spec.configuration.caps)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """What all runs of one command share: where they are recorded, with whose key, and whom they may ask."""
+
+    runs: Path
+    """The directory that run directories are made in."""
+    key: SigningKey
+    redactor: SecretRedactor
+    """Keeps values of secrets out of the record."""
+    stopper: Stopper = field(default_factory=Stopper)
+    """Ends the runs."""
+    models: ModelAccess | None = None
+    """For agents that ask a model."""
+    network: NetworkAccess = field(default_factory=NetworkAccess)
+    """For contracts that declare a network."""
+    handover: Handover = refuse_handover
+    """For people who work in the workspace: shows it, and returns when they are done."""
 
 
 def find_lock(loaded: LoadedContract) -> ContractLock:

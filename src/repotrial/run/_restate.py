@@ -20,5 +20,5 @@ def restate_patch(run: BoundRun, patch: bytes) -> bytes:
         with run.installation.open_workspace() as workspace:
             if not is_applied(apply_patch_inside(run.installation, workspace, patch)):
                 return patch
-            return build_change(workspace, generated=run.request.loaded.contract.policy.generated).patch
+            return build_change(workspace, generated=run.plan.loaded.contract.policy.generated).patch
     return patch

@@ -8,18 +8,18 @@ from typing import Literal, TypeAlias
 from repotrial.isolation import Capabilities, Stage
 from repotrial.run._agents import ModelAgent
 from repotrial.run._context import BoundRun
-from repotrial.run._request import RunRequest
+from repotrial.run._request import PlannedRun
 from repotrial.run._watch._stage_desk import StageDesk
 from repotrial.run._watch._stages import StageKeeper
 
 StageMode: TypeAlias = Literal["explicit", "automatic", "single"]
 
 
-def find_stage_mode(request: RunRequest) -> StageMode:
+def find_stage_mode(plan: PlannedRun) -> StageMode:
     """As the run's specification says, else its contract; an agent without a model has no calls to go by."""
-    wanted = request.spec.configuration.stages
-    mode: StageMode = request.loaded.contract.policy.stages if wanted == "as-contract" else wanted
-    if mode == "automatic" and not isinstance(request.agent, ModelAgent):
+    wanted = plan.spec.configuration.stages
+    mode: StageMode = plan.loaded.contract.policy.stages if wanted == "as-contract" else wanted
+    if mode == "automatic" and not isinstance(plan.agent, ModelAgent):
         return "single"
     return mode
 
@@ -31,7 +31,7 @@ def find_first_stage(mode: StageMode, capabilities: Capabilities) -> Stage:
 
 def open_desk(run: BoundRun, stack: ExitStack) -> StageDesk | None:
     """Where the agent asks for stages; null where it has not to ask, or asking would change nothing."""
-    if find_stage_mode(run.request) != "explicit" or not run.installation.capabilities.has_stages:
+    if find_stage_mode(run.plan) != "explicit" or not run.installation.capabilities.has_stages:
         return None
     room = stack.enter_context(run.installation.open_scratch())
     return StageDesk(room, owner=run.installation.base.owner)

@@ -72,6 +72,6 @@ class Stopper:
 
 
 def _end(end: Callable[[], None]) -> None:
-    # Whoever uses it will close it, too, and learn what is wrong with it.
-    with contextlib.suppress(Exception):
+    # The owner of the sandbox closes it, too, and gets the error there.
+    with contextlib.suppress(RepoTrialError, OSError):
         end()

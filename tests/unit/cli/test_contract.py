@@ -252,8 +252,7 @@ def test_a_directory_that_cannot_be_written_to_is_told_before_anything_is_prepar
     usable: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert call(capsys, "contract", "lock", usable).status == 0
-    may, here = os.access, str(tmp_path)
-    monkeypatch.setattr(os, "access", lambda path, mode: not str(path).startswith(here) and may(path, mode))
+    monkeypatch.setattr(os, "access", lambda _, mode: not mode & os.W_OK)
     ended = call(capsys, "run", "start", usable, "--agent", "noop", "--runs", tmp_path / "runs")
     assert (ended.status, ended.out) == (3, "")
     assert f"[runs-directory] {tmp_path / 'runs'}: expected a directory that can be written to" in ended.err

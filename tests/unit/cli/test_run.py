@@ -7,10 +7,12 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from support.command_line import call, surroundings
 from support.run_directories import append_unknown_event, build_run, build_sealed_run
+from support.score_runs import FAILED, UNIT, build_contract, write_run
 
 
 @pytest.fixture(autouse=True)
@@ -215,3 +217,19 @@ def test_a_relative_configuration_home_is_ignored(tmp_path: Path, capsys: pytest
         assert call(capsys, "trace", "key", "show").status == 0
     assert (tmp_path / "home" / ".config" / "repotrial" / "seal-key.pem").exists()
     assert not (tmp_path / "relative").exists()
+
+
+def test_a_tag_that_two_checks_give_is_listed_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checks = (UNIT, msgspec.structs.replace(UNIT, id="more"))
+    run = write_run(
+        tmp_path / "runs" / "one", {"unit": FAILED, "more": FAILED}, contract=build_contract(checks)
+    )
+    (listed,) = json.loads(call(capsys, "run", "list", run.parent, "--json").out)
+    assert listed["tags"] == ["acceptance-failure"]
+    assert call(capsys, "run", "list", run.parent).out.count("acceptance-failure") == 1
+    shown = call(capsys, "run", "show", run, "--verdict").out
+    (line,) = (line for line in shown.splitlines() if line.startswith("  tag "))
+    assert "check more" in line
+    assert "check unit" in line

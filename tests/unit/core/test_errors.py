@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import ast
 import gc
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +17,8 @@ from repotrial._core.errors import (
     UsageError,
     iter_error_classes,
 )
+
+SOURCE = Path(__file__).parents[3] / "src"
 
 
 def test_every_blame_has_exactly_one_root() -> None:
@@ -61,3 +65,28 @@ def test_an_error_speaks_to_machines() -> None:
         "hint": "apt-get install git",
         "message": "expected git, found none",
     }
+
+
+def test_every_code_can_be_raised() -> None:
+    """An error class that the source neither raises nor hands to a function is no error of ours."""
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py")]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    raised = {node.exc.id for node in nodes if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Name)}
+    for call in (node for node in nodes if isinstance(node, ast.Call)):
+        values = [call.func, *call.args, *(keyword.value for keyword in call.keywords)]
+        raised |= {value.id for value in values if isinstance(value, ast.Name)}
+        raised |= {value.attr for value in values if isinstance(value, ast.Attribute)}
+    coded = {
+        node.name
+        for node in nodes
+        if isinstance(node, ast.ClassDef) and node.name.endswith("Error") and _has_code(node)
+    }
+    assert len(coded) > len(Blame)
+    assert coded - raised == set()
+
+
+def _has_code(node: ast.ClassDef) -> bool:
+    return any(
+        isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "code"
+        for statement in node.body
+    )

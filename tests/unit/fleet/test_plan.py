@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import fcntl
 import os
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -67,7 +69,6 @@ wall_seconds = 100
 cost_usd = 1.50
 """
 REFERENCE = "--- a/readme\n+++ b/readme\n@@ -1 +1 @@\n-hello\n+bye\n"
-CONDITIONS = RunConditions(level=Level.L3, root_seed=ROOT_SEED)
 
 
 @pytest.fixture
@@ -88,13 +89,12 @@ def plan(
     contracts: list[LoadedContract],
     runs: Path,
     *agents: Agent,
-    repeats: int = 1,
-    conditions: RunConditions = CONDITIONS,
-    is_fresh: bool = False,
+    only: str | None = None,
+    **conditions: Any,
 ) -> FleetPlan:
-    everyone = [(agent, None) for agent in agents]
+    everyone = [(agent, only) for agent in agents]
     return plan_runs(
-        contracts, everyone, conditions=conditions, repeats=repeats, runs=runs, is_fresh=is_fresh
+        contracts, everyone, RunConditions(runs=runs, level=Level.L3, root_seed=ROOT_SEED, **conditions)
     )
 
 
@@ -120,9 +120,7 @@ def test_what_is_named_twice_is_run_once(contracts: list[LoadedContract], tmp_pa
 def test_an_agent_for_one_contract_is_not_tried_on_others(
     contracts: list[LoadedContract], tmp_path: Path
 ) -> None:
-    found = plan_runs(
-        contracts, [(PatchAgent(patch=b""), "two")], conditions=CONDITIONS, repeats=1, runs=tmp_path
-    )
+    found = plan(contracts, tmp_path, PatchAgent(patch=b""), only="two")
     assert [run.spec.contract_id for run in found.runs] == ["two"]
 
 
@@ -140,8 +138,8 @@ def test_ceilings_are_those_of_the_contracts_unless_caps_say_otherwise(
     # Both attempts of the check, each with a control on the reference.
     assert found.ceiling_seconds == 6 * (100 + 2 * 2 * 30)
     assert found.ceiling_usd == 0, "nobody asks a model"
-    capped = RunConditions(level=Level.L3, root_seed=ROOT_SEED, caps=Caps(wall_seconds=7))
-    assert plan(contracts, tmp_path, NoopAgent(), conditions=capped).ceiling_seconds == 2 * (7 + 120)
+    capped = plan(contracts, tmp_path, NoopAgent(), caps=Caps(wall_seconds=7))
+    assert capped.ceiling_seconds == 2 * (7 + 120)
 
 
 def test_agents_that_ask_a_model_may_cost_what_the_contract_allows(
@@ -149,7 +147,7 @@ def test_agents_that_ask_a_model_may_cost_what_the_contract_allows(
 ) -> None:
     (run, *_) = plan(contracts, tmp_path, NoopAgent()).runs
     agent = msgspec.structs.replace(run.spec.agent, model="m-1")
-    asking = msgspec.structs.replace(run, spec=msgspec.structs.replace(run.spec, agent=agent))
+    asking = dataclasses.replace(run, spec=msgspec.structs.replace(run.spec, agent=agent))
     assert FleetPlan(runs=(asking, asking, run)).ceiling_usd == Decimal("3.00")
 
 

@@ -4,20 +4,48 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.isolation import Bind, DirectoryRoot, HostRoot, OverlayMount, ResourceLimits, SandboxSpec
-from repotrial.isolation._levels._bubblewrap import BubblewrapPlan, build_plan
+from repotrial._core.words import Level
+from repotrial.isolation import (
+    Bind,
+    Capabilities,
+    CgroupSite,
+    DirectoryRoot,
+    HostRoot,
+    OverlayMount,
+    ResourceLimits,
+    SandboxSpec,
+)
+from repotrial.isolation._launch_server._messages import StartOrder
+from repotrial.isolation._levels._bubblewrap import Engine, build_order
 
 WORKSPACE = Path("/somewhere/tree")
+CAPABILITIES = Capabilities(
+    level=Level.L3,
+    network="namespace",
+    has_overlay=True,
+    has_stages=True,
+    syscall_audit="notify",
+    memory_limit="polled",
+    cpu_meter="sampled",
+    disk_limit="polled",
+    freezer="signals",
+    has_images=True,
+)
 
 
-def plan(
-    spec: SandboxSpec, *, version: tuple[int, ...] = (0, 8, 0), is_staged: bool = True
-) -> BubblewrapPlan:
-    return build_plan(spec, version=version, is_staged=is_staged)
+def plan(spec: SandboxSpec, *, version: tuple[int, ...] = (0, 8, 0), is_staged: bool = True) -> StartOrder:
+    engine = Engine(
+        capabilities=CAPABILITIES,
+        bubblewrap="/usr/bin/bwrap",
+        version=version,
+        is_staged=is_staged,
+        site=CgroupSite(homes={}),
+    )
+    return build_order(spec, engine)
 
 
-def joined(built: BubblewrapPlan) -> str:
-    return " ".join(built.arguments)
+def joined(built: StartOrder) -> str:
+    return " ".join(built["arguments"])
 
 
 @pytest.fixture
@@ -38,12 +66,12 @@ def test_every_namespace_is_asked_for_and_a_user_namespace_is_insisted_on() -> N
 
 
 def test_older_versions_are_not_asked_for_what_they_do_not_know() -> None:
-    assert "--disable-userns" not in plan(SandboxSpec(workspace=WORKSPACE), version=(0, 7, 0)).arguments
+    assert "--disable-userns" not in plan(SandboxSpec(workspace=WORKSPACE), version=(0, 7, 0))["arguments"]
 
 
 def test_every_scratch_space_has_a_size_and_everything_else_is_read_only() -> None:
     spec = SandboxSpec(workspace=WORKSPACE, limits=ResourceLimits(tmp_mb=3))
-    arguments = plan(spec).arguments
+    arguments = plan(spec)["arguments"]
     places = [index for index, word in enumerate(arguments) if word == "--tmpfs"]
     assert [arguments[index + 1] for index in places] == ["/dev/shm", "/tmp", "/var/tmp", "/run"]
     assert all(arguments[index - 2] == "--size" for index in places)
@@ -53,7 +81,7 @@ def test_every_scratch_space_has_a_size_and_everything_else_is_read_only() -> No
 
 
 def test_the_host_shows_programs_and_little_else() -> None:
-    arguments = plan(SandboxSpec(workspace=WORKSPACE)).arguments
+    arguments = plan(SandboxSpec(workspace=WORKSPACE))["arguments"]
     shown = {
         arguments[index + 2] for index, word in enumerate(arguments) if word in {"--ro-bind", "--symlink"}
     }
@@ -69,7 +97,11 @@ def test_nothing_of_the_host_stands_in_the_arguments_when_staged() -> None:
     )
     built = plan(spec)
     assert "/somewhere" not in joined(built)
-    assert [tree.path for tree in built.trees] == ["/private/results", "/private/tools", "/somewhere/tree"]
+    assert [tree["path"] for tree in built["trees"]] == [
+        "/private/results",
+        "/private/tools",
+        "/somewhere/tree",
+    ]
     assert "--ro-bind /sys/1 /private/tools" in joined(built)
     assert "--bind /sys/0 /results" in joined(built)
     assert "--bind /sys/2 /workspace" in joined(built)
@@ -77,7 +109,7 @@ def test_nothing_of_the_host_stands_in_the_arguments_when_staged() -> None:
 
 def test_without_staging_paths_are_bound_as_they_are() -> None:
     built = plan(SandboxSpec(workspace=WORKSPACE), is_staged=False)
-    assert built.trees == ()
+    assert built["trees"] == []
     assert "--bind /somewhere/tree /workspace" in joined(built)
 
 
@@ -90,8 +122,8 @@ def test_an_overlay_is_mounted_from_its_own_trees() -> None:
         lower=Path("/cache/base,1"), upper=Path("/run:s/upper"), work=Path("/run:s/work"), target=Path("/x")
     )
     built = plan(SandboxSpec(workspace=WORKSPACE, overlay=overlay))
-    assert [tree.path for tree in built.trees] == ["/cache/base,1", "/run:s"]
-    assert built.overlays == (("workspace", "0", "1/upper", "1/work"),)
+    assert [tree["path"] for tree in built["trees"]] == ["/cache/base,1", "/run:s"]
+    assert built["overlays"] == [{"name": "workspace", "lower": "0", "upper": "1/upper", "work": "1/work"}]
     assert "--bind /sys/workspace /workspace" in joined(built)
 
 
@@ -113,11 +145,11 @@ def test_a_mount_point_that_an_image_lacks_is_made_beside_its_entries(image: Pat
 
 def test_outer_binds_come_before_inner_ones() -> None:
     binds = tuple(Bind(source=Path("/s"), target=target) for target in ("/a/b/c", "/a", "/a/b"))
-    arguments = plan(SandboxSpec(workspace=WORKSPACE, binds=binds)).arguments
+    arguments = plan(SandboxSpec(workspace=WORKSPACE, binds=binds))["arguments"]
     assert [word for word in arguments if word.startswith("/a")] == ["/a", "/a/b", "/a/b/c"]
 
 
 def test_accounts_are_made_up() -> None:
     built = plan(SandboxSpec(workspace=WORKSPACE))
-    assert any("sandbox:x:1000:1000" in content for content in built.files)
-    assert built.arguments.count("--file") == len(built.files)
+    assert any("sandbox:x:1000:1000" in content for content in built["files"])
+    assert built["arguments"].count("--file") == len(built["files"])

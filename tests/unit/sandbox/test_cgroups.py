@@ -44,10 +44,10 @@ def group(site: CgroupSite) -> Iterator[Cgroup]:
 
 def start_member(group: Cgroup, code: str) -> subprocess.Popen[bytes]:
     """A process that joins, then runs code."""
-    with group.open_doors() as doors:
-        join = f"import os\nfor door in {doors}:\n    os.write(door, b'0'); os.close(door)\n"
+    with group.open_join_fds() as join_fds:
+        join = f"import os\nfor fd in {join_fds}:\n    os.write(fd, b'0'); os.close(fd)\n"
         return subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", join + code], pass_fds=doors, stdout=subprocess.PIPE
+            [sys.executable, "-I", "-S", "-c", join + code], pass_fds=join_fds, stdout=subprocess.PIPE
         )
 
 
@@ -138,11 +138,11 @@ except OSError:
     print(children, flush=True)
 os.killpg(0, 9)
 """
-    with group.open_doors() as doors:
-        join = f"import os\nfor door in {doors}:\n    os.write(door, b'0'); os.close(door)\n"
+    with group.open_join_fds() as join_fds:
+        join = f"import os\nfor fd in {join_fds}:\n    os.write(fd, b'0'); os.close(fd)\n"
         with subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", join + code],
-            pass_fds=doors,
+            pass_fds=join_fds,
             stdout=subprocess.PIPE,
             start_new_session=True,
         ) as process:

@@ -24,6 +24,7 @@ from repotrial.environment._installation._setup_network import verify_setup_netw
 from repotrial.environment._installation._variables import Phase, build_variables
 from repotrial.isolation import (
     Capabilities,
+    CgroupSite,
     CommandResult,
     HostRoot,
     SandboxSpec,
@@ -31,7 +32,7 @@ from repotrial.isolation import (
     StreamCapture,
     Usage,
 )
-from repotrial.isolation._levels._bubblewrap import build_plan
+from repotrial.isolation._levels._bubblewrap import Engine, build_order
 from repotrial.isolation._resources._limits import DiskWatch
 from repotrial.run import ProxiedSetup
 from repotrial.trace import Exited, ExitStatus, Signaled, TimedOut
@@ -150,7 +151,14 @@ def test_scratch_spaces_have_their_size_and_outer_mounts_come_first() -> None:
         workspace=Path("/somewhere/tree"),
         scratch=(Scratch(target="/opt/a/b", size_mb=2), Scratch(target="/opt/a", size_mb=1)),
     )
-    text = " ".join(build_plan(spec, version=(0, 8, 0), is_staged=True).arguments)
+    engine = Engine(
+        capabilities=_CAPABILITIES,
+        bubblewrap="bwrap",
+        version=(0, 8, 0),
+        is_staged=True,
+        site=CgroupSite(homes={}),
+    )
+    text = " ".join(build_order(spec, engine)["arguments"])
     assert "--size 1048576 --tmpfs /opt/a --perms 0700 --size 2097152 --tmpfs /opt/a/b" in text
 
 

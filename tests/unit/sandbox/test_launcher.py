@@ -9,21 +9,23 @@ from pathlib import Path
 
 import pytest
 
+from repotrial.isolation._launch_server._messages import StartOrder
 from repotrial.isolation._levels._helper import NamespaceHelper
 from repotrial.isolation._levels._launcher import Launcher, LauncherLostError, open_default_launcher
-from repotrial.isolation._levels._orders import EnterOrder, StartOrder
 from support.harness import require_sandboxes
 from support.waiting import wait_until
 
 ORDER = StartOrder(
     bubblewrap="/bin/false",
-    label="test",
+    label="repotrial",
+    arguments=[],
+    files=[],
     is_staged=False,
     trees=[],
-    overlays=[],
     opened_trees=0,
-    data=0,
-    entrance=EnterOrder(filter=b"", with_listener=False),
+    overlays=[],
+    filter="",
+    with_listener=False,
 )
 
 

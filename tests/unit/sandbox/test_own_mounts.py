@@ -14,8 +14,8 @@ import repotrial
 from repotrial._core.words import Level
 from repotrial.isolation import BubblewrapSandbox, CommandSpec, SandboxSpec
 from repotrial.isolation._levels._back_ends.bubblewrap import find_engine
+from repotrial.isolation._levels._bubblewrap import Engine
 from repotrial.isolation._levels._launcher import Launcher
-from repotrial.isolation._levels._session import Engine
 from support.accounts import public_directory
 from support.harness import (
     HARNESSES,

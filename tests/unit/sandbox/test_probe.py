@@ -5,7 +5,7 @@ import pytest
 from repotrial._core.words import OFFERED_LEVELS, Level
 from repotrial.isolation import Capabilities, probe_machine
 from repotrial.isolation._levels._back_ends.bubblewrap import _find_obstacle, find_engine
-from repotrial.isolation._levels._session import Engine
+from repotrial.isolation._levels._bubblewrap import Engine
 from support.harness import HARNESSES, require_sandboxes, start_harness
 
 

@@ -24,8 +24,8 @@ from repotrial.isolation import (
 )
 from repotrial.isolation._launch_server._idle import build_idle_program
 from repotrial.isolation._levels._back_ends.bubblewrap import find_engine
+from repotrial.isolation._levels._bubblewrap import Engine
 from repotrial.isolation._levels._launcher import open_default_launcher
-from repotrial.isolation._levels._session import Engine
 from repotrial.trace import Exited, NotStarted
 from support.accounts import public_directory
 from support.harness import (
@@ -328,16 +328,16 @@ class TestOpening:
         with pytest.raises(OrderError, match="SandboxLostError"):
             sandbox.shell("true")
 
-    def test_a_keeper_takes_one_command_after_the_other(self, sandbox: RemoteSandbox) -> None:
+    def test_a_parent_takes_one_command_after_the_other(self, sandbox: RemoteSandbox) -> None:
         first, second = (said(sandbox.shell("echo $PPID; cd /tmp")) for _ in range(2))
         assert first == second
         assert said(sandbox.shell("pwd; ls /proc/$PPID/fd 2> /dev/null")) == "/workspace\n"
 
-    def test_a_keeper_of_something_that_goes_on_takes_no_other_command(self, sandbox: RemoteSandbox) -> None:
+    def test_a_parent_of_something_that_goes_on_takes_no_other_command(self, sandbox: RemoteSandbox) -> None:
         first = said(sandbox.shell("echo $PPID; sleep 97 > /dev/null 2>&1 &"))
         assert said(sandbox.shell("echo $PPID")) != first
 
-    def test_a_keeper_that_was_killed_while_it_waited_is_replaced(
+    def test_a_parent_that_was_killed_while_it_waited_is_replaced(
         self, sandbox: RemoteSandbox, workspace: Path
     ) -> None:
         kill = "while [ ! -s victim ]; do :; done; read v < victim; kill -9 $v"

@@ -43,15 +43,15 @@ from repotrial.authoring._certify._strength import judge_strength
 from repotrial.authoring._certify._trials import (
     Trial,
     TrialResult,
-    conduct_trials,
+    collect_results,
     end_at_failure,
     reorder_checks,
 )
 from repotrial.contract import LoadedContract, check_lock
 from repotrial.environment import Installation, InstallationSettings, open_installation
-from repotrial.fleet import FleetSettings
-from repotrial.run import NoopAgent, PatchAgent, ReferenceAgent, Stopper
-from repotrial.trace import SigningKey
+from repotrial.fleet import FleetPlan, conduct_fleet
+from repotrial.run import NoopAgent, PatchAgent, ReferenceAgent, RunSettings, Stopper
+from repotrial.trace import SecretRedactor, SigningKey
 from repotrial.workspace import check_sealed
 
 _QUICK: Final = frozenset(
@@ -118,17 +118,18 @@ def certify_contract(loaded: LoadedContract, settings: CertificationSettings) ->
     judging = end_at_failure(loaded)
     trials = [*_iter_trials(loaded, settings.repeats), *(_plan_cheat(judging, cheat) for cheat in chosen)]
     left = iter(range(len(trials) - 1, -1, -1))
-    fleet = FleetSettings(
+    shared = RunSettings(
         runs=settings.runs,
-        installation=settings.installation,
-        level=level,
         key=settings.key,
-        jobs=settings.jobs,
+        redactor=SecretRedactor(settings.installation.secrets),
         stopper=settings.stopper,
     )
-    results = conduct_trials(
+    fleet = FleetPlan(runs=tuple(trial.plan(level) for trial in trials))
+    events = conduct_fleet(fleet, shared, installation=settings.installation, jobs=settings.jobs)
+    results = collect_results(
         trials,
         fleet,
+        events,
         lambda result: settings.on_result(result.trial.purpose, result.verdict, next(left)),
     )
     found = _Results(loaded, results)

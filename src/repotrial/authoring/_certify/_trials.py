@@ -15,8 +15,8 @@ from repotrial._core.seed import ROOT_SEED
 from repotrial._core.words import Level
 from repotrial.authoring._certify._model import NOT_APPLIED
 from repotrial.contract import Check, LoadedContract, build_lock
-from repotrial.fleet import FleetPlan, FleetSettings, PlannedRun, RunEnded, RunUndone, conduct_fleet
-from repotrial.run import Agent, build_spec
+from repotrial.fleet import FleetEvent, FleetPlan, RunUndone
+from repotrial.run import Agent, PlannedRun, RunEnded, build_spec
 from repotrial.score import Evidence, Scorable, ScoreCard, build_score_card, load_evidence
 from repotrial.trace import RunPaths
 
@@ -39,6 +39,11 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     agent: Agent
     loaded: LoadedContract
     replicate: int = 0
+
+    def plan(self, level: Level) -> PlannedRun:
+        """The run."""
+        spec = build_spec(self.loaded, self.agent, level=level, root_seed=ROOT_SEED, replicate=self.replicate)
+        return PlannedRun(loaded=self.loaded, agent=self.agent, spec=spec)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,20 +75,20 @@ class TrialResult:
         return next(iter(self.card.gates[0].why), "no reason was recorded")
 
 
-def conduct_trials(
+def collect_results(
     trials: Sequence[Trial],
-    settings: FleetSettings,
+    plan: FleetPlan,
+    events: Iterable[FleetEvent],
     on_result: Callable[[TrialResult], None],
 ) -> list[TrialResult]:
-    """Conduct and score every trial; results come in the order of the trials.
+    """Score every trial as its run ends; results come in the order of the trials.
 
     Raises:
         CertificationBrokenError: the machine did not carry one through.
     """
-    planned = [_plan(trial, settings.level) for trial in trials]
-    by_run = {run.spec.run_id: trial for run, trial in zip(planned, trials, strict=True)}
+    by_run = {run.spec.run_id: trial for run, trial in zip(plan.runs, trials, strict=True)}
     found: dict[str, TrialResult] = {}
-    for event in conduct_fleet(FleetPlan(runs=tuple(planned)), settings):
+    for event in events:
         match event:
             case RunUndone(run_id=run_id, fault=fault):
                 raise CertificationBrokenError(
@@ -96,12 +101,7 @@ def conduct_trials(
                 raise CertificationBrokenError(f"{run_id}: expected a conducted run, found: {fault}")
             case _:
                 continue
-    return [found[run.spec.run_id] for run in planned]
-
-
-def _plan(trial: Trial, level: Level) -> PlannedRun:
-    spec = build_spec(trial.loaded, trial.agent, level=level, root_seed=ROOT_SEED, replicate=trial.replicate)
-    return PlannedRun(loaded=trial.loaded, agent=trial.agent, spec=spec, conducted=None)
+    return [found[run.spec.run_id] for run in plan.runs]
 
 
 def _score(trial: Trial, directory: Path) -> TrialResult:

@@ -31,6 +31,10 @@ def iter_rules() -> Iterator[LintRule]:
 
 def lint_contract(loaded: LoadedContract) -> list[Problem]:
     """Everything that the rules find in a loaded contract, by file and line."""
+    return loaded.find_once(_apply_rules)
+
+
+def _apply_rules(loaded: LoadedContract) -> list[Problem]:
     subject = Subject(loaded)
     problems = [problem for rule in iter_rules() for problem in rule.iter_problems(subject)]
     return sorted(problems, key=_place)

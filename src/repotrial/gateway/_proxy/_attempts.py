@@ -106,7 +106,7 @@ class AttemptLog:
         del self._open[attempt]
         try:
             self._sink(attempt.close(verdict, reason))
-        except Exception as error:  # noqa: BLE001 - a sink may fail in any way
+        except Exception as error:  # noqa: BLE001 - noted; a sink may fail in any way
             self._note(error)
 
     def drop(self, attempt: OpenAttempt) -> None:

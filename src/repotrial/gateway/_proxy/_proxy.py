@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator
 from http import HTTPStatus
 from typing import Any, Final, Literal
 
-from aiohttp import web
+from aiohttp import ClientError, web
 
 from repotrial.gateway._accepting import stop_listening
 from repotrial.gateway._connections import BodyRoom, ConnectionServer, TurnedAway, find_label, read_body
@@ -236,7 +236,7 @@ class AllowListProxy:
         except NotKeptError as error:
             self._note(error)
             verdict = self._passed
-        except Exception as error:  # noqa: BLE001 - either side may break off at any time
+        except (OSError, ClientError) as error:  # either side may break off at any time
             reason = f"broke off: {type(error).__name__}"
         finally:
             if isinstance(fetched.chunks, AsyncGenerator):

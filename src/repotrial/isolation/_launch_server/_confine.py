@@ -10,17 +10,13 @@ import errno
 import fcntl
 import os
 import select
+import signal
 import struct
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
 
 from repotrial.isolation._launch_server._kernel import control_process, refuse_new_privileges, system_call
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import signal as _signal
-    from collections.abc import Iterable, Mapping
-    from typing import Final
-else:
-    import _signal
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NAME = 1, 4, 15
 _PR_CAPBSET_DROP, _PR_SET_CHILD_SUBREAPER, _PR_CAP_AMBIENT = 24, 36, 47
@@ -34,7 +30,7 @@ _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 _OPEN_TREE_CLONE, _OPEN_TREE_CLOEXEC = 1, os.O_CLOEXEC
 _MOVE_MOUNT_F_EMPTY_PATH: Final = 4
 _NS_GET_USERNS: Final = 0xB701
-_SIGKILL: Final = _signal.SIGKILL
+_SIGKILL: Final = signal.SIGKILL
 _CLOSE_RANGE_CLOEXEC: Final = 4
 _OPEN_MAX: Final = os.sysconf("SC_OPEN_MAX")
 _HIGHEST: Final = 0xFFFFFFFF
@@ -44,7 +40,7 @@ _NEEDED: Final = ("net", "pid", "mnt")
 _HELPFUL: Final = ("ipc", "uts", "cgroup")
 _NAMES: Final = (*_NEEDED, *_HELPFUL, "user")
 _OWN: Final[dict[str, int]] = {}
-"""Forgotten when we leave one: as soon as nobody lives there, its number is given to another."""
+"""Forgotten when we leave one: as soon as it is empty, its number is given to another."""
 
 
 def die_with(parent: int) -> None:
@@ -75,8 +71,7 @@ def show_to_itself() -> None:
 
 def erase_command_line(name: str) -> None:
     """Show only `name` in lists of processes: paths of the host must not be read inside."""
-    with open("/proc/self/stat", "rb") as stream:  # noqa: PTH123 - without pathlib a fork is smaller
-        fields = stream.read().rpartition(b") ")[2].split()
+    fields = Path("/proc/self/stat").read_bytes().rpartition(b") ")[2].split()
     start, end = int(fields[45]), int(fields[46])  # arg_start and arg_end: see proc(5)
     ctypes.memset(start, 0, end - start)
     system_call("prctl", _PR_SET_NAME, name.encode("ascii"), 0, 0, 0)
@@ -126,7 +121,7 @@ def drop_capabilities() -> None:
 
 
 def join_cgroups(descriptors: Iterable[int]) -> None:
-    """Move into control groups whose doors the harness has opened for us. Not for a process with threads."""
+    """Move into control groups by descriptors that the harness has opened. Not for a process with threads."""
     for descriptor in descriptors:
         os.write(descriptor, b"0")
 
@@ -188,7 +183,7 @@ def find_own_namespaces() -> Mapping[str, int]:
     """Those of this process when it is first asked, by name; what it forks later inherits the answer."""
     for name in _NAMES:
         if name not in _OWN:
-            _OWN[name] = os.stat(f"/proc/self/ns/{name}").st_ino  # noqa: PTH116 - as above
+            _OWN[name] = Path("/proc/self/ns", name).stat().st_ino
     return _OWN
 
 

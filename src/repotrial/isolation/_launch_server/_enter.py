@@ -1,24 +1,28 @@
 """A child of the launch server goes into a sandbox and starts commands there.
 
-Everything that an agent or a check executes descends from this process, the *entrance*, never from PID 1:
-one syscall filter, set here, is above all of it. The entrance keeps a PID of the host, so nobody inside can
-see, signal or trace it. Each command has a *keeper*, a fork of the entrance that is inside: it takes one
-order, starts the program, adopts its orphans, so that a command's processes stay one tree for as long as one
-of them lives, and reports how the program ended, over a channel that the program never had. A keeper of which
-nothing is left takes the next order: a fork costs more than a small program does.
+Everything that an agent or a check executes descends from this process, the *entry*, never from PID 1: one
+syscall filter, set here, is above all of it. The entry keeps a PID of the host, so no program inside can see,
+signal or trace it. Each command has a *parent*, a fork of the entry that is inside: it takes one order,
+starts the program, adopts its orphans, so that a command's processes stay one tree for as long as one of
+them lives, and reports how the program ended, over a channel that the program never had. A parent whose
+command has left nothing behind takes the next order: a fork costs more than a small program does.
 
 Needs nothing but the standard library (`_boot`).
 """
 
 from __future__ import annotations
 
-import _socket
 import contextlib
 import errno
 import os
 import resource
 import select
+import signal
+import socket
 import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NoReturn
 
 from repotrial.isolation._launch_server._confine import (
     adopt_orphans,
@@ -31,40 +35,31 @@ from repotrial.isolation._launch_server._confine import (
     join_cgroups,
 )
 from repotrial.isolation._launch_server._kernel import install_filter
-from repotrial.isolation._launch_server._messages import receive_order, send_answer
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import signal as _signal
-    from collections.abc import Sequence
-    from typing import Any, Final, NoReturn
-
-    Order = dict[str, Any]
-    """An `EnterOrder` or a `CommandOrder`, as it travels."""
-else:
-    import _signal
+from repotrial.isolation._launch_server._messages import CommandOrder, StartOrder, receive_order, send_answer
 
 _SEARCH_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 _PATIENCE_SECONDS: Final = 0.05
 _COMMANDS: Final = 100
-"""That one keeper takes, one after the other: the ceiling on processor time holds for itself, too."""
+"""That one parent takes, one after the other: the ceiling on processor time holds for itself, too."""
 _NEWS: Final = struct.Struct("=I?")
-"""A keeper's number, and whether it waits for an order; written at once."""
+"""A parent's number, and whether it waits for an order; written at once."""
 _MANY: Final = 256
-DEFAULT_SIGNALS: Final = [*(_signal.valid_signals() - {_signal.SIGKILL, _signal.SIGSTOP})]
+DEFAULT_SIGNALS: Final = [*(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})]
 
 
-def enter_sandbox(order: Order, channel: _socket.socket, doors: Sequence[int], *, parent: int) -> NoReturn:
+def enter_sandbox(
+    order: StartOrder, channel: socket.socket, join_fds: Sequence[int], *, parent: int
+) -> NoReturn:
     """Wait for the sandbox, enter it, give up all power, and start commands until the harness hangs up.
 
     Args:
         order: What the harness wants.
         channel: To the harness.
-        doors: Of control groups.
+        join_fds: Of control groups.
         parent: The launch server.
     """
     # While the sandbox is being made: this may wait for the kernel for some milliseconds.
-    join_cgroups(doors)
+    join_cgroups(join_fds)
     try:
         body, (pidfd,) = receive_order(channel)
         attachments = _go_inside(order, body["pid"], pidfd, parent=parent)
@@ -73,10 +68,10 @@ def enter_sandbox(order: Order, channel: _socket.socket, doors: Sequence[int], *
         os._exit(1)
     send_answer(channel, {}, attachments)
     close_all_but([channel.fileno()])
-    _Entrance(channel).serve()
+    _NamespaceEntry(channel).serve()
 
 
-def _go_inside(order: Order, pid: int, pidfd: int, *, parent: int) -> list[int]:
+def _go_inside(order: StartOrder, pid: int, pidfd: int, *, parent: int) -> list[int]:
     """What goes to the harness: the sandbox's own /proc, and the filter's listener."""
     enter_namespaces(pid, pidfd)
     os.chdir("/")
@@ -86,33 +81,33 @@ def _go_inside(order: Order, pid: int, pidfd: int, *, parent: int) -> list[int]:
     die_with(parent)
     if not order["filter"]:
         return [processes]
-    listener = install_filter(order["filter"], with_listener=order["with_listener"])
+    listener = install_filter(bytes.fromhex(order["filter"]), with_listener=order["with_listener"])
     return [processes] if listener is None else [processes, listener]
 
 
-class _Entrance:
-    """Has a keeper wait for the first command, and makes another whenever a command finds none waiting."""
+class _NamespaceEntry:
+    """Has a parent wait for the first command, and makes another whenever a command finds none waiting."""
 
-    def __init__(self, channel: _socket.socket) -> None:
+    def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
         self._news, self._tell = os.pipe()
-        self._keepers: dict[int, int] = {}
+        self._parents: dict[int, int] = {}
         """Their numbers, by PID."""
         self._waiting: set[int] = set()
         self._made = 0
         self._wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         # The launch server has set a handler that does nothing, and we have it from there.
-        _signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
 
     def serve(self) -> NoReturn:
-        self._make_keeper()
+        self._make_parent()
         while True:
-            # A keeper that waits takes the next order. Where none does, the order is for us to see.
+            # A parent that waits takes the next order. Where none does, the order is for us to see.
             is_ordered = self._listen(0 if self._waiting else select.POLLIN)
             if is_ordered and not self._waiting:
-                self._make_keeper()
+                self._make_parent()
 
-    def _make_keeper(self) -> None:
+    def _make_parent(self) -> None:
         number = self._made = self._made + 1
         try:
             pid = os.fork()
@@ -120,13 +115,13 @@ class _Entrance:
             self._refuse(error)
             return
         if not pid:
-            _signal.set_wakeup_fd(-1)
-            _Keeper(self._channel, number, self._tell).serve()
-        self._keepers[pid] = number
+            signal.set_wakeup_fd(-1)
+            _CommandParent(self._channel, number, self._tell).serve()
+        self._parents[pid] = number
         self._waiting.add(number)
 
     def _refuse(self, error: OSError) -> None:
-        """Tell whoever waits with an order; after a moment the sandbox may be less full."""
+        """Refuse an order that waits; after a moment the sandbox may be less full."""
         if not select.select([self._channel], [], [], _PATIENCE_SECONDS)[0]:
             return
         try:
@@ -138,7 +133,7 @@ class _Entrance:
             os.close(descriptor)
 
     def _listen(self, events: int = 0) -> bool:
-        """Hear of keepers for a moment; whether an order is there. Ends where the harness has hung up."""
+        """Hear of parents for a moment; whether an order is there. Ends where the harness has hung up."""
         poll = select.poll()
         # In this order: news that were there before an order did are then seen with it.
         poll.register(self._channel, events)
@@ -158,26 +153,25 @@ class _Entrance:
         return bool(found)
 
     def _bury(self) -> None:
-        try:
+        with contextlib.suppress(ChildProcessError):
             while pid := os.waitpid(-1, os.WNOHANG)[0]:
-                self._waiting.discard(self._keepers.pop(pid, 0))
-        except ChildProcessError:
-            pass
+                self._waiting.discard(self._parents.pop(pid, 0))
 
 
 def ignore_signal(_number: int, _frame: object) -> None:
-    """Waking up is all that is wanted."""
+    """A handler that only wakes the process up."""
 
 
-def _say(listener: int | _socket.socket, body: dict[str, int | str]) -> None:
-    with contextlib.suppress(OSError):  # the harness may have given up
+def _say(listener: int | socket.socket, body: dict[str, int | str]) -> None:
+    # The harness may have given up.
+    with contextlib.suppress(OSError):
         send_answer(listener, body)
 
 
-class _Keeper:
+class _CommandParent:
     """The parent of one command and all its orphans; and of another, if nothing is left of the last."""
 
-    def __init__(self, channel: _socket.socket, number: int, tell: int) -> None:
+    def __init__(self, channel: socket.socket, number: int, tell: int) -> None:
         self._channel = channel
         self._number = number
         self._tell = tell
@@ -204,10 +198,10 @@ class _Keeper:
     def _say_waiting(self, *, is_waiting: bool) -> None:
         os.write(self._tell, _NEWS.pack(self._number, is_waiting))
 
-    def _execute(self, order: Order, stdout: int, stderr: int, reporter: int) -> bool:
+    def _execute(self, order: CommandOrder, stdout: int, stderr: int, reporter: int) -> bool:
         """Run one command; whether it ended with nothing left behind."""
-        # Before the program runs: it could stop us, and nobody would know whom to look for.
-        _say(reporter, {"keeper": os.getpid()})
+        # Before the program runs: it could stop us, and the harness would not know which process to look for.
+        _say(reporter, {"parent": os.getpid()})
         before_us = _measure_cpu_us()
         try:
             child = _start(order, stdout, stderr)
@@ -219,7 +213,7 @@ class _Keeper:
         _say(reporter, {"started": child})
         is_clean = False
         # Until there is nothing left to adopt: only then has the command's last process ended.
-        try:
+        with contextlib.suppress(ChildProcessError):
             while True:
                 ended, status = os.waitpid(-1, 0)
                 if ended == child:
@@ -229,8 +223,6 @@ class _Keeper:
                         self._say_waiting(is_waiting=True)
                     cpu_us = _measure_cpu_us() - before_us
                     _say(reporter, {"ended": status, "empty": is_clean, "cpu_us": cpu_us})
-        except ChildProcessError:
-            pass
         if not is_clean:
             _say(reporter, {"empty": True, "cpu_us": _measure_cpu_us() - before_us})
         return is_clean
@@ -252,7 +244,7 @@ def _measure_cpu_us() -> int:
     return round((usage.ru_utime + usage.ru_stime) * 1_000_000)
 
 
-def _start(order: Order, stdout: int, stderr: int) -> int:
+def _start(order: CommandOrder, stdout: int, stderr: int) -> int:
     argv, variables = order["argv"], order["variables"]
     os.chdir(order["cwd"])
     program = _find_program(argv[0], variables.get("PATH", _SEARCH_PATH))
@@ -260,7 +252,7 @@ def _start(order: Order, stdout: int, stderr: int) -> int:
         hard = resource.getrlimit(kind)[1]
         bound = ceiling if hard == resource.RLIM_INFINITY else min(ceiling, hard)
         resource.setrlimit(kind, (bound, bound))
-    # Whoever had the report could forge the exit status: nothing but the standard streams is handed on.
+    # With the report a program could forge its exit status: only the standard streams are handed on.
     close_on_execution()
     return os.posix_spawn(
         program,
@@ -282,6 +274,6 @@ def _find_program(name: str, search_path: str) -> str:
         return name
     for directory in search_path.split(":"):
         candidate = f"{directory or '.'}/{name}"
-        if os.path.isfile(candidate) and os.access(candidate, os.X_OK):  # noqa: PTH113 (a fork stays lean)
+        if Path(candidate).is_file() and os.access(candidate, os.X_OK):
             return candidate
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)

@@ -6,21 +6,19 @@ in helper processes that are started without the rest (`_boot`).
 
 from __future__ import annotations
 
-import _socket
 import ctypes
 import errno
 import os
+import socket
 import struct
 import sys
+from collections.abc import Sequence
+from typing import Final, TypeAlias
 
 from repotrial.isolation._launch_server._numbers import load_numbers
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Final, TypeAlias
+Argument: TypeAlias = int | bytes | ctypes.Array[ctypes.c_char] | None
 
-    Argument: TypeAlias = int | bytes | ctypes.Array[ctypes.c_char] | None
 
 _PR_SET_NO_NEW_PRIVS: Final = 38
 _SET_MODE_FILTER: Final = 1
@@ -109,11 +107,11 @@ def read_notification_sizes() -> tuple[int, int]:
     return notification, response
 
 
-def send_descriptor(channel: _socket.socket, descriptor: int) -> None:
+def send_descriptor(channel: socket.socket, descriptor: int) -> None:
     send_with_descriptors(channel, _MARK, [descriptor])
 
 
-def receive_descriptor(channel: _socket.socket) -> int:
+def receive_descriptor(channel: socket.socket) -> int:
     """The descriptor that the other side sent.
 
     Raises:
@@ -125,26 +123,26 @@ def receive_descriptor(channel: _socket.socket) -> int:
     return descriptors[0]
 
 
-def send_with_descriptors(channel: _socket.socket, message: bytes, descriptors: Sequence[int]) -> None:
+def send_with_descriptors(channel: socket.socket, message: bytes, descriptors: Sequence[int]) -> None:
     """Send a message; the sender keeps its own copies of the descriptors.
 
     Raises:
         OSError: The other side is gone.
     """
     data = b"".join([each.to_bytes(_DESCRIPTOR_BYTES, sys.byteorder) for each in descriptors])
-    ancillary = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, data)] if descriptors else []
-    channel.sendmsg([message], ancillary, _socket.MSG_NOSIGNAL)
+    ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, data)] if descriptors else []
+    channel.sendmsg([message], ancillary, socket.MSG_NOSIGNAL)
 
 
 def receive_with_descriptors(
-    channel: _socket.socket, limit_bytes: int, *, limit_descriptors: int = 1
+    channel: socket.socket, limit_bytes: int, *, limit_descriptors: int = 1
 ) -> tuple[bytes, list[int]]:
     """A message, with the descriptors that came along; no program that is started inherits those."""
-    room = _socket.CMSG_SPACE(limit_descriptors * _DESCRIPTOR_BYTES)
-    message, ancillary, _, _ = channel.recvmsg(limit_bytes, room, _socket.MSG_CMSG_CLOEXEC)
+    room = socket.CMSG_SPACE(limit_descriptors * _DESCRIPTOR_BYTES)
+    message, ancillary, _, _ = channel.recvmsg(limit_bytes, room, socket.MSG_CMSG_CLOEXEC)
     descriptors: list[int] = []
     for level, kind, data in ancillary:
-        if (level, kind) == (_socket.SOL_SOCKET, _socket.SCM_RIGHTS):
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
             starts = range(0, len(data) - _DESCRIPTOR_BYTES + 1, _DESCRIPTOR_BYTES)
             descriptors += [
                 int.from_bytes(data[start : start + _DESCRIPTOR_BYTES], sys.byteorder) for start in starts

@@ -1,85 +1,147 @@
-"""Messages between the harness and its small processes: their side. The harness's is `_levels/_orders`.
+"""Messages between the harness and its small processes: one JSON object each, with descriptors beside it.
 
-Orders come as the interpreter itself writes values down (`marshal`): both ends are one interpreter, whoever
-gives orders is believed, and reading them loads no module, which every fork would carry with it. Answers are
-JSON: the harness does not believe what comes from near a sandbox.
-
-Needs nothing but the standard library (`_boot`).
+Orders go from the harness to the launch server and its children, answers come back. The harness bounds what
+it reads: answers come from near a sandbox. Needs nothing but the standard library (`_boot`).
 """
 
 from __future__ import annotations
 
-import marshal
+import json
 import os
+import socket
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypedDict
 
 from repotrial.isolation._launch_server._kernel import receive_with_descriptors, send_with_descriptors
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import _socket
-    from collections.abc import Mapping, Sequence
-    from typing import Any, Final
-
-    Order = tuple[dict[str, Any], list[int]]
-    """What is wanted, and the descriptors that now belong to whoever got it."""
-
-INLINE_BYTES: Final = 48 * 1024
+_INLINE_BYTES: Final = 48 * 1024
 """What surely fits into one packet; longer orders travel in an anonymous file."""
-IN_FILE: Final = b"+"
+_IN_FILE: Final = b"+"
 """Stands for an order in a file; no other message looks like it."""
-_DESCRIPTORS: Final = 250
+_ORDER_DESCRIPTORS: Final = 250
 """Three fewer than the kernel takes at once."""
-_BEYOND_SIXTEEN_BITS: Final = 0x10000
-_PLAIN: Final = " '(),-./0123456789:ABCDEFGHIJKLMNOPQRSTUVWXYZ[]_abcdefghijklmnopqrstuvwxyz"
+_ANSWER_BYTES: Final = 16 * 1024
+_ANSWER_DESCRIPTORS: Final = 2
 
 
-def receive_order(channel: _socket.socket) -> Order:
-    """Wait for an order.
+class Tree(TypedDict):
+    """A directory or file of the host that appears under the staging directory."""
+
+    name: str
+    path: str
+    is_directory: bool
+
+
+class Overlay(TypedDict):
+    """An overlay between staged trees; `upper` and `work` are directories in one tree."""
+
+    name: str
+    lower: str
+    upper: str
+    work: str
+
+
+class StartOrder(TypedDict):
+    """A sandbox to be started by bubblewrap; every decision about it was made by the harness."""
+
+    bubblewrap: str
+    """The program."""
+    label: str
+    """Its name in lists of processes."""
+    arguments: list[str]
+    """Its options."""
+    files: list[str]
+    """Contents of small files, in the order of their descriptors (`data_slot`)."""
+    is_staged: bool
+    """Whether it runs in namespaces of our own, where trees can be attached."""
+    trees: list[Tree]
+    """Attached under the staging directory first; none if nothing is staged."""
+    opened_trees: int
+    """How many of them the harness has opened: all (it is root), or none."""
+    overlays: list[Overlay]
+    filter: str
+    """The syscall filter of all commands, in hexadecimal; empty for none."""
+    with_listener: bool
+    """Whether a supervisor answers for the filter."""
+
+
+class CommandOrder(TypedDict):
+    """A program to start inside."""
+
+    argv: list[str]
+    cwd: str
+    variables: dict[str, str]
+    limits: list[list[int]]
+    """Pairs of a resource and its ceiling."""
+
+
+def send_order(
+    channel: socket.socket,
+    order: StartOrder | CommandOrder | Mapping[str, Any],
+    descriptors: Sequence[int] = (),
+) -> None:
+    """Send an order; the sender keeps its own copies of the descriptors.
+
+    Raises:
+        OSError: The other side is gone.
+    """
+    packet = json.dumps(order).encode("ascii")
+    if len(packet) <= _INLINE_BYTES:
+        send_with_descriptors(channel, packet, descriptors)
+        return
+    file = os.memfd_create("order", os.MFD_CLOEXEC)
+    try:
+        with os.fdopen(file, "wb", closefd=False) as stream:
+            stream.write(packet)
+        send_with_descriptors(channel, _IN_FILE, [file, *descriptors])
+    finally:
+        os.close(file)
+
+
+def receive_order(channel: socket.socket) -> tuple[Any, list[int]]:
+    """Wait for an order: the order, and the descriptors that now belong to the caller.
 
     Raises:
         EOFError: The other side is gone.
         OSError: The same.
     """
-    packet, descriptors = receive_with_descriptors(channel, INLINE_BYTES, limit_descriptors=_DESCRIPTORS)
+    packet, descriptors = receive_with_descriptors(
+        channel, _INLINE_BYTES, limit_descriptors=_ORDER_DESCRIPTORS
+    )
     if not packet:
-        raise EOFError("expected a message, found the end of the channel")
-    if packet == IN_FILE:
-        file = descriptors.pop(0)
-        with open(file, "rb") as stream:  # noqa: PTH123 (a descriptor has no path)
+        raise EOFError("expected an order, found the end of the channel")
+    if packet == _IN_FILE:
+        with os.fdopen(descriptors.pop(0), "rb") as stream:
             stream.seek(0)
             packet = stream.read()
-    return marshal.loads(packet), descriptors  # noqa: S302 - from the harness alone
+    return json.loads(packet), descriptors
 
 
 def send_answer(
-    channel: int | _socket.socket, body: Mapping[str, int | str], descriptors: Sequence[int] = ()
+    channel: int | socket.socket, body: Mapping[str, int | str], descriptors: Sequence[int] = ()
 ) -> None:
     """Answer; to a bare descriptor, without any to go along.
 
     Raises:
         OSError: The other side is gone.
     """
-    packet = render_answer(body)
+    packet = json.dumps(body).encode("ascii")
     if isinstance(channel, int):
         os.write(channel, packet)
     else:
         send_with_descriptors(channel, packet, descriptors)
 
 
-def render_answer(body: Mapping[str, int | str]) -> bytes:
-    """A flat object of JSON."""
-    members = [f'"{key}": {_render(value)}' for key, value in body.items()]
-    return ("{" + ", ".join(members) + "}").encode("ascii")
+def receive_answer(channel: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    """Wait for an answer: its body, and the descriptors that now belong to the caller.
 
-
-def _render(value: int | str) -> str:
-    if isinstance(value, str):
-        return '"' + "".join([_escape(character) for character in value]) + '"'
-    return str(value).lower()  # a boolean is a number, too
-
-
-def _escape(character: str) -> str:
-    code = ord(character)
-    if code >= _BEYOND_SIXTEEN_BITS:
-        return "?"
-    return character if character in _PLAIN else f"\\u{code:04x}"
+    Raises:
+        EOFError: The other side is gone.
+        OSError: The same, or the time set on the channel has passed.
+    """
+    packet, descriptors = receive_with_descriptors(
+        channel, _ANSWER_BYTES, limit_descriptors=_ANSWER_DESCRIPTORS
+    )
+    if not packet:
+        raise EOFError("expected an answer, found the end of the channel")
+    return json.loads(packet), descriptors

@@ -45,7 +45,7 @@ _COVER_SOURCE: Final = "repotrial-mask"
 _BACKLOG: Final = 128
 
 
-class Entrance(NamedTuple):
+class NamespaceEntry(NamedTuple):
     """What a process keeps of the outside when it enters."""
 
     namespace: int
@@ -54,7 +54,7 @@ class Entrance(NamedTuple):
     """Our own directory in the outer /proc: the one inside belongs to the payload, and does not know us."""
 
 
-def enter_namespace(pid: int, kind: NamespaceKind) -> Entrance:
+def enter_namespace(pid: int, kind: NamespaceKind) -> NamespaceEntry:
     """Enter a namespace of a process, with all rights that its owner has over it.
 
     The payload may sit in a further user namespace that has no rights there, so the way leads through the
@@ -69,7 +69,7 @@ def enter_namespace(pid: int, kind: NamespaceKind) -> Entrance:
     os.close(owner)
     sys.meta_path.clear()
     system_call("setns", target, _FLAGS[kind])
-    return Entrance(target, own)
+    return NamespaceEntry(target, own)
 
 
 def set_mount_read_only(path: str, *, is_read_only: bool) -> None:
@@ -78,24 +78,24 @@ def set_mount_read_only(path: str, *, is_read_only: bool) -> None:
     _set_attributes(_AT_FDCWD, os.fsencode(path), attribute if is_read_only else 0, clear=attribute)
 
 
-def cover(entrance: Entrance, paths: Iterable[str]) -> None:
+def cover(entry: NamespaceEntry, paths: Iterable[str]) -> None:
     """Put something that cannot be opened, run or changed over files and directories; all or none.
 
     Args:
-        entrance: Into the mount namespace.
+        entry: Into the mount namespace.
         paths: Absolute; links are followed, so that every name of the thing is covered.
     """
     targets = [os.path.realpath(path) for path in paths]
-    covered = set(_iter_covered(entrance))
+    covered = set(_iter_covered(entry))
     missing = [target for target in dict.fromkeys(targets) if target not in covered]
     # In a namespace of our own, so that nobody inside ever sees the covers anywhere else.
     are_directories = [stat.S_ISDIR(os.stat(target).st_mode) for target in missing]  # noqa: PTH116 - of a name in another root
     system_call("unshare", _CLONE_NEWNS)
     system_call("mount", None, b"/", None, _MS_REC | _MS_PRIVATE, None)
-    _adopt_mapped_ids(entrance)
+    _adopt_mapped_ids(entry)
     store = _mount_store()
     covers = [_clone_cover(store, is_directory=is_directory) for is_directory in are_directories]
-    system_call("setns", entrance.namespace, _CLONE_NEWNS)
+    system_call("setns", entry.namespace, _CLONE_NEWNS)
     done: list[str] = []
     try:
         for target, tree in zip(missing, covers, strict=True):
@@ -103,14 +103,14 @@ def cover(entrance: Entrance, paths: Iterable[str]) -> None:
             system_call("move_mount", tree, b"", _AT_FDCWD, os.fsencode(target), flags)
             done.append(target)
     except OSError:
-        uncover(entrance, done)
+        uncover(entry, done)
         raise
 
 
-def uncover(entrance: Entrance, paths: Iterable[str]) -> None:
+def uncover(entry: NamespaceEntry, paths: Iterable[str]) -> None:
     """Take covers away again; only covers, never another mount."""
     targets = [os.path.realpath(path) for path in paths]
-    covered = set(_iter_covered(entrance))
+    covered = set(_iter_covered(entry))
     for target in targets:
         if target not in covered:
             raise FileNotFoundError(errno.ENOENT, f"{target} is not masked")
@@ -154,15 +154,15 @@ def _set_attributes(directory: int, path: bytes, attributes: int, *, clear: int 
     system_call("mount_setattr", directory, path, flags, request, len(request))
 
 
-def _iter_covered(entrance: Entrance) -> Iterator[str]:
-    for line in _read_own(entrance, "mountinfo").splitlines():
+def _iter_covered(entry: NamespaceEntry) -> Iterator[str]:
+    for line in _read_own(entry, "mountinfo").splitlines():
         fields, _, source = line.partition(" - ")
         if source.split(" ")[1] == _COVER_SOURCE:
             yield _unescape(fields.split(" ")[4])
 
 
-def _read_own(entrance: Entrance, name: str) -> str:
-    descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=entrance.own)
+def _read_own(entry: NamespaceEntry, name: str) -> str:
+    descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=entry.own)
     with open(descriptor, encoding="utf-8", errors="surrogateescape") as stream:  # noqa: PTH123 - a descriptor
         return stream.read()
 
@@ -174,10 +174,10 @@ def _unescape(text: str) -> str:
     return text
 
 
-def _adopt_mapped_ids(entrance: Entrance) -> None:
+def _adopt_mapped_ids(entry: NamespaceEntry) -> None:
     """Become somebody whom the user namespace knows: nobody else can make files in it."""
-    gid = int(_read_own(entrance, "gid_map").split()[0])
-    uid = int(_read_own(entrance, "uid_map").split()[0])
+    gid = int(_read_own(entry, "gid_map").split()[0])
+    uid = int(_read_own(entry, "uid_map").split()[0])
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
 

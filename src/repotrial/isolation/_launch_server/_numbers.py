@@ -5,10 +5,8 @@ Needs nothing at all: the launch server has this in memory (`_serve`).
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Final
+from collections.abc import Mapping
+from typing import Final
 
 _X86_64: Final = (
     (

@@ -122,21 +122,21 @@ class ProcessTable:
 
 
 class TreeKiller:
-    """Kills everything below a keeper, round by round.
+    """Kills everything below the parent of a command, round by round.
 
     What is met for the first time is stopped; once nothing new appears, all are killed. What is stopped
     cannot fork, and still takes up room under the ceiling of processes, so even a fork bomb comes to rest.
-    A list of processes is never complete at one instant: that none is left, only the keeper can tell.
+    A list of processes is never complete at one instant: that none is left, only that parent can tell.
     """
 
-    def __init__(self, table: ProcessTable, keeper: int) -> None:
+    def __init__(self, table: ProcessTable, parent: int) -> None:
         self._table = table
-        self._keeper = keeper
+        self._parent = parent
         self._met: set[tuple[int, int]] = set()
 
     def strike(self) -> None:
         """One round."""
-        rows = find_descendants(self._table.list_processes(), self._keeper)
+        rows = find_descendants(self._table.list_processes(), self._parent)
         alive = {(row.pid, row.started_ticks) for row in rows if row.is_alive}
         fresh = alive - self._met
         self._met |= fresh
@@ -145,7 +145,7 @@ class TreeKiller:
         else:
             self._table.send_signal((pid for pid, _ in alive), signal.SIGKILL)
         # Somebody inside may have stopped it, to keep us from hearing.
-        self._table.send_signal([self._keeper], signal.SIGCONT)
+        self._table.send_signal([self._parent], signal.SIGCONT)
 
 
 def load_row(path: str, directory: int) -> ProcessRow:

@@ -2,23 +2,24 @@
 
 The harness has threads, secrets, open files and perhaps root. A fork of it would inherit all of that, and a
 fork of a process with threads may hang. This one is started once, as a fresh interpreter with nothing of the
-harness's environment; it gives up root before it does anything else, and then forks for whoever asks. It ends
+harness's environment; it gives up root before it does anything else, and then forks for each sandbox. It ends
 with the harness, and with it every sandbox.
 
 Needs nothing but the standard library (`_boot`). All imports happen before the account is dropped:
-afterwards the interpreter's own files may be out of reach. Every sandbox takes two forks of this process, and
-the kernel copies what they touch. So what it imports is as little as can be: types only for those who check
-them, and instead of `signal`, `socket`, `contextlib` and `json` what these are made of.
+afterwards the interpreter's own files may be out of reach.
 """
 
 from __future__ import annotations
 
-import _socket
 import contextlib
 import gc
 import os
 import select
+import signal
+import socket
 import sys
+from collections.abc import Sequence
+from typing import Final, NoReturn
 
 from repotrial.isolation._launch_server._confine import (
     adopt_orphans,
@@ -31,16 +32,8 @@ from repotrial.isolation._launch_server._confine import (
 )
 from repotrial.isolation._launch_server._enter import ignore_signal
 from repotrial.isolation._launch_server._kernel import system_call
-from repotrial.isolation._launch_server._messages import receive_order, send_answer
+from repotrial.isolation._launch_server._messages import StartOrder, receive_order, send_answer
 from repotrial.isolation._launch_server._start import STAGING, start_sandbox
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import signal as _signal
-    from collections.abc import Sequence
-    from typing import Any, Final, NoReturn
-else:
-    import _signal
 
 _NAME: Final = "repotrial"
 _NOT_SHOWN: Final = (STAGING, "/dev/hugepages", "/dev/mqueue", "/dev/pts", "/dev/shm")  # noqa: S108 - left
@@ -75,16 +68,16 @@ def main(arguments: Sequence[str]) -> None:
 
 class _Server:
     def __init__(self, control: int, harness: int) -> None:
-        self._control = _socket.socket(fileno=control)
+        self._control = socket.socket(fileno=control)
         self._harness = harness
         self._children: dict[int, int] = {}
         """PID descriptors by PID."""
-        self._wake, waker = _socket.socketpair()
+        self._wake, waker = socket.socketpair()
         self._wake.setblocking(False)
         waker.setblocking(False)
         self._waker = waker
-        _signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
-        _signal.signal(_signal.SIGCHLD, ignore_signal)
+        signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, ignore_signal)
 
     def serve(self) -> None:
         poll = select.poll()
@@ -99,21 +92,17 @@ class _Server:
             if self._control.fileno() in ready and not self._answer():
                 break
         for pidfd in self._children.values():
-            try:
-                _signal.pidfd_send_signal(pidfd, _signal.SIGKILL)
-            except OSError:
-                continue
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
 
     def _reap(self) -> None:
-        with contextlib.suppress(BlockingIOError):  # it was received before
+        with contextlib.suppress(BlockingIOError):  # it was heard before
             self._wake.recv(4096)
-        try:
+        with contextlib.suppress(ChildProcessError):
             while pid := os.waitpid(-1, os.WNOHANG)[0]:
                 pidfd = self._children.pop(pid, None)
                 if pidfd is not None:
                     os.close(pidfd)
-        except ChildProcessError:
-            pass
 
     def _answer(self) -> bool:
         """Serve one request; false when the harness has hung up."""
@@ -129,20 +118,20 @@ class _Server:
         else:
             if not pid:
                 self._become_child(order, descriptors, server)
-            # Nobody has waited for it yet, so the number is still its own.
+            # It has not been waited for yet, so the number is still its own.
             self._children[pid] = os.pidfd_open(pid)
             send_answer(self._control, {"pid": pid}, [self._children[pid]])
         for descriptor in descriptors:
             os.close(descriptor)
         return True
 
-    def _become_child(self, order: dict[str, Any], descriptors: list[int], server: int) -> NoReturn:
+    def _become_child(self, order: StartOrder, descriptors: list[int], server: int) -> NoReturn:
         try:
             # The handler stays: it does nothing, and what is executed loses it.
-            _signal.set_wakeup_fd(-1)
+            signal.set_wakeup_fd(-1)
             close_all_but(descriptors)
             start_sandbox(order, descriptors, parent=server)
-        except BaseException as error:  # noqa: BLE001 - told to the harness; there is nobody else to see it
+        except BaseException as error:  # noqa: BLE001 - a forked child: the harness reads its standard error
             sys.stderr.write(f"{error}\n")
             sys.stderr.flush()
         finally:

@@ -1,31 +1,37 @@
 """The recipe: what bubblewrap is told, as a pure function of what is wanted.
 
-Everything is shown one entry at a time on an empty root, so that nothing is inside that nobody asked for,
+Everything is shown one entry at a time on an empty root, so that nothing is inside that was not asked for,
 and so that a mount point can be made wherever one is needed although all that is shown is read-only.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import stat
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
+from repotrial.isolation._calls._seccomp import SyscallPolicy, build_filter
+from repotrial.isolation._label import build_label
+from repotrial.isolation._launch_server._messages import Overlay, StartOrder, Tree
 from repotrial.isolation._launch_server._start import STAGING, data_slot
-from repotrial.isolation._levels._orders import Overlay, Tree
+from repotrial.isolation._launch_server._syscalls import find_machine
 from repotrial.isolation._model import (
     SYSTEM_ROOTS,
     WORKSPACE,
     Bind,
+    Capabilities,
     DirectoryRoot,
     HostRoot,
     OverlayMount,
     SandboxSpec,
     Scratch,
 )
+from repotrial.isolation._resources._cgroups import CgroupSite
 
 MINIMUM_BUBBLEWRAP: Final = (0, 7)
 """The first version that can bound the size of a tmpfs."""
@@ -57,45 +63,57 @@ _IMAGE_FILES: Final = ("/etc/passwd", "/etc/group")
 """What is ours even where the rest of /etc is an image's."""
 
 
-class BubblewrapPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """All that has to be made ready to start one sandbox."""
+class Engine(msgspec.Struct, frozen=True, kw_only=True):
+    """What this machine gives to a sandbox of one level; found out by trying."""
 
-    arguments: tuple[str, ...]
+    capabilities: Capabilities
+    bubblewrap: str
+    """The program."""
+    version: tuple[int, ...]
     is_staged: bool
-    trees: tuple[Tree, ...]
-    """What is attached under the staging directory first; none where nothing is staged."""
-    overlays: tuple[Overlay, ...]
-    files: tuple[str, ...]
-    """Contents of small files, in the order of their descriptors."""
+    """Whether sources are attached in a mount namespace of our own around bubblewrap's. It is what makes
+    overlays possible, and sources whose paths the sandbox's user cannot walk."""
+    site: CgroupSite
+
+    @property
+    def has_group(self) -> bool:
+        return bool(self.site.homes)
 
 
-def build_plan(
-    spec: SandboxSpec,
-    *,
-    version: tuple[int, ...],
-    is_staged: bool,
-) -> BubblewrapPlan:
-    """What to tell bubblewrap so that this sandbox comes into being.
+def build_order(spec: SandboxSpec, engine: Engine) -> StartOrder:
+    """What to tell the launch server so that this sandbox comes into being."""
+    audit = engine.capabilities.syscall_audit
+    builder = _Builder(spec, is_staged=engine.is_staged)
+    return StartOrder(
+        bubblewrap=engine.bubblewrap,
+        label=build_label(),
+        arguments=builder.build(engine.version),
+        files=builder.files,
+        is_staged=engine.is_staged,
+        trees=builder.trees,
+        opened_trees=0,
+        overlays=builder.overlays,
+        filter="" if audit == "none" else _build_program(audit, spec.allowed_system_calls),
+        with_listener=audit == "notify",
+    )
 
-    Args:
-        spec: The sandbox.
-        version: Of bubblewrap.
-        is_staged: Whether sources are attached in a mount namespace of our own first. It is what makes
-            overlays possible, and sources whose paths the sandbox's user cannot walk.
-    """
-    return _Builder(spec, is_staged=is_staged).build(version)
+
+@functools.cache
+def _build_program(audit: Literal["notify", "static"], granted: tuple[str, ...]) -> str:
+    return build_filter(SyscallPolicy(audit=audit, granted=granted), machine=find_machine()).hex()
 
 
 class _Builder:
     def __init__(self, spec: SandboxSpec, *, is_staged: bool) -> None:
         self._spec = spec
         self._is_staged = is_staged
-        self._trees: list[Tree] = []
-        self._overlays: list[Overlay] = []
-        self._files: list[str] = []
+        self.trees: list[Tree] = []
+        self.overlays: list[Overlay] = []
+        self.files: list[str] = []
 
-    def build(self, version: tuple[int, ...]) -> BubblewrapPlan:
-        arguments = [
+    def build(self, version: tuple[int, ...]) -> list[str]:
+        """Bubblewrap's options; collects trees, overlays and files on the way."""
+        return [
             *_isolate(version),
             *self._show_root(),
             *self._show_own(),
@@ -105,21 +123,14 @@ class _Builder:
             *self._show_mounts(in_workspace=True),
             *("--remount-ro", "/", "--chdir", "/", "--hostname", "sandbox", "--clearenv"),
         ]
-        return BubblewrapPlan(
-            arguments=tuple(arguments),
-            is_staged=self._is_staged,
-            trees=tuple(self._trees),
-            overlays=tuple(self._overlays),
-            files=tuple(self._files),
-        )
 
     def _stage(self, path: Path) -> str:
         """Where bubblewrap finds a source."""
         if not self._is_staged:
             return str(path)
-        tree = Tree(str(len(self._trees)), str(path), path.is_dir())
-        self._trees.append(tree)
-        return f"{STAGING}/{tree.name}"
+        name = str(len(self.trees))
+        self.trees.append(Tree(name=name, path=str(path), is_directory=path.is_dir()))
+        return f"{STAGING}/{name}"
 
     def _show_root(self) -> list[str]:
         match self._spec.root:
@@ -175,8 +186,8 @@ class _Builder:
         # On an image's own directory it has to be a mount; on our empty root a file is cheaper.
         option = "--file" if isinstance(self._spec.root, HostRoot) else "--ro-bind-data"
         for target, content in self._choose_files().items():
-            yield from ("--perms", "0444", option, str(data_slot(len(self._files))), target)
-            self._files.append(content)
+            yield from ("--perms", "0444", option, str(data_slot(len(self.files))), target)
+            self.files.append(content)
 
     def _show_workspace(self) -> Iterator[str]:
         option = "--ro-bind" if self._spec.stage == "read" else "--bind"
@@ -188,9 +199,8 @@ class _Builder:
         lower = PurePosixPath(self._stage(overlay.lower)).name
         # The kernel wants both directories under one mount.
         changes = PurePosixPath(self._stage(overlay.upper.parent)).name
-        self._overlays.append(
-            Overlay("workspace", lower, f"{changes}/{overlay.upper.name}", f"{changes}/{overlay.work.name}")
-        )
+        upper, work = f"{changes}/{overlay.upper.name}", f"{changes}/{overlay.work.name}"
+        self.overlays.append(Overlay(name="workspace", lower=lower, upper=upper, work=work))
         return f"{STAGING}/workspace"
 
 

@@ -13,8 +13,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from repotrial.isolation._launch_server._messages import receive_answer
 from repotrial.isolation._launch_server._processes import TreeKiller
-from repotrial.isolation._levels._orders import receive_answer
 from repotrial.isolation._model import CommandResult, CommandSpec
 from repotrial.isolation._resources._capture import OutputBudget, StreamReader
 from repotrial.isolation._resources._limits import DiskWatch
@@ -55,7 +55,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _LostError(Exception):
-    """Nobody can tell any more what became of the command's processes."""
+    """It is not known any more what became of the command's processes."""
 
 
 def execute_command(
@@ -78,7 +78,7 @@ def execute_command(
         ends: list[int] = []
         for _ in ("stdout", "stderr"):
             pipe, end = os.pipe2(os.O_CLOEXEC)
-            # Programs also open /dev/stdout and /dev/stderr by name, as whoever they are.
+            # Programs also open /dev/stdout and /dev/stderr by name, under their own account.
             os.fchmod(end, _WRITABLE)
             streams.append(StreamReader(pipe, prefix_bytes=command.prefix_bytes, budget=budget))
             ours.callback(streams[-1].close)
@@ -115,7 +115,7 @@ class _Run:
         self._poll = select.poll()
         for descriptor in (report.fileno(), *self._open):
             self._poll.register(descriptor, select.POLLIN)
-        self._keeper: int | None = None
+        self._parent: int | None = None
         self._exit: ExitStatus | None = None
         self._is_empty = False
         self._waited_cpu_us = 0
@@ -130,7 +130,7 @@ class _Run:
                 self.is_lost = True
         status = self._exit
         if self.is_lost:
-            # What the kernel did stands, even where nobody was left to report it.
+            # What the kernel did stands, even if no process was left to report it.
             self._cause = self._meter.explain_end(self._waited_cpu_us, has_failed=False) or "sandbox-lost"
             status = status or ExitUnknown(reason="the sandbox was lost while the program ran")
         elif self._cause == "timeout":
@@ -170,7 +170,7 @@ class _Run:
         return max(0.0, pause)
 
     def _listen(self, seconds: float) -> None:
-        """Take in what the program prints and what its keeper reports, for one moment."""
+        """Take in what the program prints and what its parent reports, for one moment."""
         # The report last: what was printed before the end is there before it.
         ready = [descriptor for descriptor, _ in self._poll.poll(seconds * 1000)]
         for descriptor in ready:
@@ -186,12 +186,12 @@ class _Run:
 
     def _take_report(self) -> None:
         try:
-            body = receive_answer(self._report).body
+            body, _ = receive_answer(self._report)
         except (EOFError, OSError) as error:
             raise _LostError from error
         self._waited_cpu_us = body.get("cpu_us", self._waited_cpu_us)
         self._is_empty = body.get("empty", False) or "failed" in body
-        self._keeper = body.get("keeper", self._keeper)
+        self._parent = body.get("parent", self._parent)
         if "started" in body:
             self._watch.meter.table.prefer_as_victim(body["started"])
         if "failed" in body:
@@ -210,7 +210,7 @@ class _Run:
         now = time.monotonic()
         if self._deadline is not None and now >= self._deadline:
             return "timeout"
-        if self._keeper is None and now >= self._start_deadline:
+        if self._parent is None and now >= self._start_deadline:
             raise _LostError
         if now < self._next_look:
             return None
@@ -220,7 +220,7 @@ class _Run:
         return self._meter.find_excess()
 
     def _kill(self) -> None:
-        """End every process of the command; its keeper proves that none is left."""
+        """End every process of the command; its parent proves that none is left."""
         for descriptor in [*self._open]:
             self._stop_reading(descriptor)
         start = time.monotonic()
@@ -228,8 +228,8 @@ class _Run:
         while not self._is_empty:
             if time.monotonic() >= start + (_SILENCE_SECONDS if killer is None else _KILL_SECONDS):
                 raise _LostError
-            if killer is None and self._keeper is not None:
-                killer = TreeKiller(self._watch.meter.table, self._keeper)
+            if killer is None and self._parent is not None:
+                killer = TreeKiller(self._watch.meter.table, self._parent)
             if killer is not None:
                 killer.strike()
             self._listen(_STRIKE_SECONDS)

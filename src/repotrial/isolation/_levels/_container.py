@@ -20,7 +20,7 @@ import msgspec
 from repotrial._core.errors import RepoTrialError
 from repotrial.isolation._identity import find_identity
 from repotrial.isolation._label import build_label, parse_label
-from repotrial.isolation._levels._bubble import SandboxStartError
+from repotrial.isolation._levels._bubblewrap_process import SandboxStartError
 from repotrial.isolation._levels._command import Cause
 from repotrial.isolation._levels._container_image import load_root_image
 from repotrial.isolation._levels._container_plan import (

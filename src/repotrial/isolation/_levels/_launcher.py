@@ -11,12 +11,12 @@ import subprocess
 import threading
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 from repotrial._core.errors import MachineError
 from repotrial.isolation._identity import Account, find_identity
 from repotrial.isolation._launch_server._boot import build_boot_argv
-from repotrial.isolation._levels._orders import StartOrder, receive_answer, send_order
+from repotrial.isolation._launch_server._messages import StartOrder, receive_answer, send_order
 
 _REPLY_SECONDS: Final = 60.0
 _END_SECONDS: Final = 5.0
@@ -36,14 +36,14 @@ class Launched(NamedTuple):
 
     pid: int
     pidfd: int
-    """Readable once it has ended; owned by whoever asked."""
+    """Readable once it has ended; owned by the caller."""
 
 
 class Launcher:
     """A launch server and the channel to it; ends when this object is closed or this process ends.
 
     Args:
-        identity: Who the programs in its sandboxes are on the host.
+        identity: The account of programs in its sandboxes, on the host.
     """
 
     def __init__(self, identity: Account | None = None) -> None:
@@ -76,8 +76,23 @@ class Launcher:
             raise LauncherLostError(f"expected to start {error.filename}, found: {error}") from error
 
     def start_sandbox(self, order: StartOrder, descriptors: Sequence[int]) -> Launched:
-        """The entrance of a new sandbox, which starts the rest."""
-        return self._request(order.render(), descriptors)
+        """The entry of a new sandbox, which starts the rest."""
+        with self._lock:
+            try:
+                send_order(self._channel, order, descriptors)
+                answer, received = receive_answer(self._channel)
+            except (EOFError, OSError) as error:
+                self._process.kill()
+                raise LauncherLostError(f"expected an answer of the launch server, found: {error}") from error
+            except BaseException:
+                # An interrupt: the answer that still comes would be taken for that of the next request.
+                self._process.kill()
+                raise
+        if "error" in answer:
+            for descriptor in received:
+                os.close(descriptor)
+            raise LauncherLostError(f"the launch server could not fork: {answer['error']}")
+        return Launched(answer["pid"], received[0])
 
     @property
     def is_alive(self) -> bool:
@@ -111,24 +126,6 @@ class Launcher:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _request(self, body: dict[str, Any], descriptors: Sequence[int]) -> Launched:
-        with self._lock:
-            try:
-                send_order(self._channel, body, descriptors)
-                answer, received = receive_answer(self._channel)
-            except (EOFError, OSError) as error:
-                self._process.kill()
-                raise LauncherLostError(f"expected an answer of the launch server, found: {error}") from error
-            except BaseException:
-                # An interrupt: the answer that still comes would be taken for that of the next request.
-                self._process.kill()
-                raise
-        if "error" in answer:
-            for descriptor in received:
-                os.close(descriptor)
-            raise LauncherLostError(f"the launch server could not fork: {answer['error']}")
-        return Launched(answer["pid"], received[0])
 
 
 class _Default:

@@ -9,27 +9,22 @@ processes, listeners and scratch files, as they do on any machine.
 from __future__ import annotations
 
 import contextlib
-import functools
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Final, Literal, Self
-
-import msgspec
+from typing import Final, Self
 
 from repotrial._core.errors import MachineError
-from repotrial.isolation._calls._seccomp import SyscallPolicy, build_filter
 from repotrial.isolation._calls._supervisor import Sink, Supervisor, SupervisorPolicy
+from repotrial.isolation._launch_server._messages import CommandOrder, send_order
 from repotrial.isolation._launch_server._processes import ProcessTable
-from repotrial.isolation._launch_server._syscalls import find_machine
-from repotrial.isolation._levels._bubble import StartingBubble
-from repotrial.isolation._levels._bubblewrap import build_plan
+from repotrial.isolation._levels._bubblewrap import Engine, build_order
+from repotrial.isolation._levels._bubblewrap_process import PendingBubblewrap
 from repotrial.isolation._levels._command import CommandWatch, execute_command
 from repotrial.isolation._levels._launcher import Launcher
 from repotrial.isolation._levels._listener import open_listener
-from repotrial.isolation._levels._orders import CommandOrder, EnterOrder, send_order
 from repotrial.isolation._levels._stages import (
     RetryWriters,
     WriterPolicy,
@@ -39,7 +34,7 @@ from repotrial.isolation._levels._stages import (
     unmask,
 )
 from repotrial.isolation._model import WORKSPACE, Capabilities, CommandResult, CommandSpec, SandboxSpec, Stage
-from repotrial.isolation._resources._cgroups import Cgroup, CgroupSite
+from repotrial.isolation._resources._cgroups import Cgroup
 from repotrial.isolation._resources._freezer import (
     CgroupV1Freezer,
     CgroupV2Freezer,
@@ -57,7 +52,7 @@ _END_SECONDS: Final = 40.0
 
 
 class SandboxLostError(MachineError):
-    """The sandbox is closed, or was ended because nobody could tell any more what ran in it."""
+    """The sandbox is closed, or was ended because it was not known any more what ran in it."""
 
     code = "sandbox-lost"
     default_hint = "Open a new sandbox. If it was lost, the result of the last command says so."
@@ -70,28 +65,13 @@ class SandboxEndError(MachineError):
     default_hint = "Look for processes in uninterruptible sleep; they end when what they wait for comes."
 
 
-class Engine(msgspec.Struct, frozen=True, kw_only=True):
-    """What this machine gives to a sandbox of one level; found out by `probe_machine`."""
-
-    capabilities: Capabilities
-    bubblewrap: str
-    version: tuple[int, ...]
-    is_staged: bool
-    """Whether we can have namespaces of our own around bubblewrap's."""
-    site: CgroupSite
-
-    @property
-    def has_group(self) -> bool:
-        return bool(self.site.homes)
-
-
 class BubblewrapSandbox:
     """A sandbox of level L3 or L2, open until it is closed.
 
     Args:
         spec: What is wanted.
         engine: What the machine has.
-        launcher: Who starts it.
+        launcher: Starts it.
         sink: Takes what the syscall supervisor sees, in a thread of its own.
         on_writers: What a change to the read stage does about programs that are writing.
 
@@ -126,15 +106,15 @@ class BubblewrapSandbox:
             self._group = Cgroup(engine.site, spec.limits) if engine.has_group else None
             if self._group is not None:
                 opened.callback(self._group.remove)
-            starting = self._start(launcher)
-            opened.callback(starting.discard)
-            self._entrance = starting.entrance
-            opened.callback(self._entrance.close)
-            opened.callback(self._entrance.end)
-            self._bubble = starting.wait()
-            opened.callback(self._bubble.close)
+            pending = PendingBubblewrap(build_order(spec, engine), launcher=launcher, group=self._group)
+            opened.callback(pending.discard)
+            self._entry = pending.entry
+            opened.callback(self._entry.close)
+            opened.callback(self._entry.end)
+            self._process = pending.wait()
+            opened.callback(self._process.close)
             opened.callback(self._end)
-            table, syscalls = self._entrance.enter(self._bubble)
+            table, syscalls = self._entry.enter(self._process)
             self._table = ProcessTable(table)
             opened.callback(self._table.close)
             if syscalls is not None:
@@ -143,7 +123,7 @@ class BubblewrapSandbox:
             if self.listener is not None:
                 opened.callback(self.listener.close)
             if spec.test_tools and spec.stage != "test":
-                mask(self._bubble.init.pid, spec.test_tools)
+                mask(self._process.init.pid, spec.test_tools)
                 self._tools_masked = True
             self._watch = self._build_watch()
             self._opened = opened.pop_all()
@@ -155,7 +135,7 @@ class BubblewrapSandbox:
     @property
     def pid(self) -> int:
         """PID 1 of the sandbox, as the host counts."""
-        return self._bubble.init.pid
+        return self._process.init.pid
 
     @property
     def stage(self) -> Stage:
@@ -173,10 +153,9 @@ class BubblewrapSandbox:
             variables={**self._spec.variables, **command.variables},
             limits=self._limits,
         )
-        body = order._asdict()
         with self._count_run():
             ending = execute_command(
-                lambda *descriptors: send_order(self._entrance.channel, body, descriptors),
+                lambda *descriptors: send_order(self._entry.channel, order, descriptors),
                 command,
                 self._watch,
             )
@@ -232,7 +211,7 @@ class BubblewrapSandbox:
         self._build_freezer().resume()
 
     def close(self) -> None:
-        """End everything inside; returns after the last process is gone. Twice is once.
+        """End everything inside; returns after the last process is gone. Idempotent.
 
         Raises:
             SandboxEndError: The kernel did not confirm it in time.
@@ -245,7 +224,7 @@ class BubblewrapSandbox:
         try:
             self._end()
         finally:
-            # Whoever still reads from what we are about to close learns first that it is over.
+            # Threads that still read from what we are about to close learn first that it is over.
             with self._idle:
                 self._idle.wait_for(lambda: not self._running, _END_SECONDS)
             for sampler in self._samplers:
@@ -273,13 +252,13 @@ class BubblewrapSandbox:
                 self._idle.notify_all()
 
     def _end(self) -> None:
-        """Kill everything; its descriptors stay, since other threads may be using them. Twice is once."""
+        """Kill everything; its descriptors stay, since other threads may be using them. Idempotent."""
         if self._is_ended:
             return
         if self._group is not None:
             self._group.thaw()
-        self._entrance.end()
-        if not self._bubble.end():
+        self._entry.end()
+        if not self._process.end():
             raise SandboxEndError("expected every process of the sandbox to be gone, found some left")
         self._is_ended = True
 
@@ -287,22 +266,6 @@ class BubblewrapSandbox:
         if not self._is_open:
             found = "lost" if self._is_lost else "closed"
             raise SandboxLostError(f"expected an open sandbox, found it {found}")
-
-    def _start(self, launcher: Launcher) -> StartingBubble:
-        engine, audit = self._engine, self._engine.capabilities.syscall_audit
-        plan = build_plan(
-            self._spec,
-            version=engine.version,
-            is_staged=engine.is_staged,
-        )
-        program = b"" if audit == "none" else _build_program(audit, self._spec.allowed_system_calls)
-        return StartingBubble(
-            plan,
-            bubblewrap=engine.bubblewrap,
-            launcher=launcher,
-            gate=EnterOrder(filter=program, with_listener=audit == "notify"),
-            group=self._group,
-        )
 
     def _listen(self) -> socket.socket | None:
         port = self._spec.listener_port
@@ -340,11 +303,6 @@ class BubblewrapSandbox:
     def _list_pids(self) -> list[int]:
         # Not the first process: it waits anyway, and must notice when we are gone.
         return [pid for pid in iter_sandbox_pids(self.pid) if pid != self.pid]
-
-
-@functools.cache
-def _build_program(audit: Literal["notify", "static"], granted: tuple[str, ...]) -> bytes:
-    return build_filter(SyscallPolicy(audit=audit, granted=granted), machine=find_machine())
 
 
 def _supervise(listener: int, sink: Sink) -> Supervisor:

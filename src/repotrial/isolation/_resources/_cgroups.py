@@ -35,7 +35,7 @@ _V1_CONTROLLERS: Final[Mapping[str, Duty]] = {
 }
 _V2_CONTROLLERS: Final = frozenset({"memory", "pids"})
 _OWN_PROCESSES: Final = 8
-"""Our own processes in a group, beside the agent's: bubblewrap, PID 1, the entrance, keepers."""
+"""Our own processes in a group, beside the agent's: bubblewrap, PID 1, the entry, parents of commands."""
 _REMOVAL_SECONDS: Final = 30.0
 _PAUSE_SECONDS: Final = 0.005
 _OCTAL: Final = re.compile(r"\\([0-7]{3})")
@@ -93,20 +93,20 @@ class Cgroup:
         return self._site.version(duty)
 
     @contextlib.contextmanager
-    def open_doors(self) -> Iterator[list[int]]:
+    def open_join_fds(self) -> Iterator[list[int]]:
         """Descriptors by which a process with one thread can join; only the opener needs the right to.
 
         In the old version a thread that joins for itself disturbs nobody. A process that does makes every
         fork on the machine wait until the kernel has seen all its readers off, which takes milliseconds.
         """
         with contextlib.ExitStack() as stack:
-            doors = []
+            join_fds = []
             for place in self._places:
                 name = "tasks" if place in self._old_places else "cgroup.procs"
-                door = os.open(f"{place}/{name}", os.O_WRONLY | os.O_CLOEXEC)
-                stack.callback(os.close, door)
-                doors.append(door)
-            yield doors
+                descriptor = os.open(f"{place}/{name}", os.O_WRONLY | os.O_CLOEXEC)
+                stack.callback(os.close, descriptor)
+                join_fds.append(descriptor)
+            yield join_fds
 
     def load_cpu_us(self) -> int:
         if self.version("cpu") == "cgroup-v2":
@@ -289,8 +289,8 @@ def _probe_home(home: CgroupHome, controllers: set[str]) -> set[Duty]:
     except OSError:
         return set()
     try:
-        door = os.open(directory / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
-        os.close(door)
+        descriptor = os.open(directory / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
+        os.close(descriptor)
         if home.version == "cgroup-v1":
             return {_V1_CONTROLLERS[name] for name in controllers}
         available = (directory / "cgroup.controllers").read_text("ascii").split()

@@ -60,7 +60,7 @@ class Meter:
     def look(self) -> list[ProcessRow]:
         """What runs now; what it used since the last look counts once, whoever looks."""
         with self._lock:
-            # Those whose parent is outside are our own keepers.
+            # Those whose parent is outside are our own: parents of commands.
             rows = [row for row in self.table.list_processes().values() if row.parent]
             now_us = {_identify(row): row.cpu_us for row in rows}
             self._sampled_us += sum(

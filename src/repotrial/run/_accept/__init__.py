@@ -31,7 +31,7 @@ _CONTROLLED: Final = frozenset(
 
 def accept(run: BoundRun, change: bytes) -> None:
     """Judge a change by every check of the contract; each execution is an event of its own."""
-    loaded = run.request.loaded
+    loaded = run.plan.loaded
     names = frozenset(path.name for path in run.installation.base.path.iterdir())
     candidate = build_candidate(loaded, change, base_names=names)
     with ExitStack() as stack:
@@ -68,7 +68,7 @@ def _apply(run: BoundRun, candidate: Candidate, stack: ExitStack) -> tuple[Prepa
     started_us = SystemClock().now_us()
     prepared, result = _apply_somewhere(run, candidate, stack)
     is_good = candidate.unreadable is None and is_applied(result)
-    base = run.request.lock.repository.tree_digest
+    base = run.plan.lock.repository.tree_digest
     digest = build_tree_digest(base, prepared.workspace.snapshot()) if is_good else None
     run.writer.append(
         build_patch_event(
@@ -87,7 +87,7 @@ def _apply(run: BoundRun, candidate: Candidate, stack: ExitStack) -> tuple[Prepa
 def _apply_somewhere(
     run: BoundRun, candidate: Candidate, stack: ExitStack
 ) -> tuple[Prepared, CommandResult | None]:
-    early = apply_early(run, run.request.loaded.contract.checks[0], candidate.patch)
+    early = apply_early(run, run.plan.loaded.contract.checks[0], candidate.patch)
     if early is not None:
         return stack.enter_context(early[0]), early[1]
     prepared = stack.enter_context(Prepared(run.installation))
@@ -97,7 +97,7 @@ def _apply_somewhere(
 def _fail_all(run: BoundRun) -> None:
     """A change that does not apply satisfies no check, and every check says so."""
     reason = "the change does not apply"
-    for check in run.request.loaded.contract.checks:
+    for check in run.plan.loaded.contract.checks:
         outcome = Failed(summary=f"{reason}, so nothing could be judged")
         _skip(run, check, outcome, reason)
 
@@ -109,10 +109,10 @@ def _skip(run: BoundRun, check: Check, outcome: CheckOutcome, reason: str) -> No
         outcome,
         reason=reason,
         now_us=SystemClock().now_us(),
-        tree_digest=run.request.lock.repository.tree_digest,
+        tree_digest=run.plan.lock.repository.tree_digest,
     )
     run.writer.append(event, actor="harness")
-    run.request.listener.on_check(check.id, outcome)
+    run.listener.on_check(check.id, outcome)
 
 
 def _is_satisfied(check: Check, attempts: Sequence[Sequence[CheckOutcome]]) -> bool:
@@ -211,16 +211,16 @@ class _Judge:
             outcomes.append(doubt)
         # Once, and the worst: a pass that is not believed must not be seen as one for a moment.
         worst = next((outcome for outcome in outcomes if not isinstance(outcome, Passed)), outcomes[0])
-        self._run.request.listener.on_check(check.id, worst)
+        self._run.listener.on_check(check.id, worst)
         return outcomes
 
     def _attribute(self, check: Check, variant: Variant) -> None:
         """The same execution on the reference tree, on this machine, at once: whose fault is it?"""
-        reference = self._run.request.loaded.reference
+        reference = self._run.plan.loaded.reference
         if reference is None:
             return
         if self._control is None:
-            self._control = self._open("reference", reference, self._run.request.lock.repository.tree_digest)
+            self._control = self._open("reference", reference, self._run.plan.lock.repository.tree_digest)
         # Where what it needs does not pass on the reference either, nobody can say.
         if all(self._passes_control(self._control, needed, "plain") for needed in self._list_needs(check)):
             self._passes_control(self._control, check, variant)
@@ -242,7 +242,7 @@ class _Judge:
 
     def _list_needs(self, check: Check) -> list[Check]:
         """All that must come before it, also for what it needs, in the order of the contract."""
-        checks = self._run.request.loaded.contract.checks
+        checks = self._run.plan.loaded.contract.checks
         by_id = {each.id: each for each in checks}
         needed: set[str] = set()
         pending = list(check.needs)

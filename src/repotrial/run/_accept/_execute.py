@@ -137,7 +137,7 @@ class Executor:
         self._stack.close()
 
     def _choose_files(self, check: Check, variant: Variant) -> _Chosen:
-        loaded = self.run.request.loaded
+        loaded = self.run.plan.loaded
         files = list_oracle_files(loaded, _list_overlays(check, variant))
         match variant:
             case "plain":
@@ -150,7 +150,7 @@ class Executor:
 
     def _mix(self, check: Check, wrong: tuple[OracleFile, ...]) -> MixedSuite | None:
         """A suite that is wrong as a whole could be told from the right one, also by what a judge starts."""
-        loaded = self.run.request.loaded
+        loaded = self.run.plan.loaded
         inventory = loaded.inventories.get(check.id)
         if inventory is None:
             return None
@@ -174,7 +174,7 @@ class Executor:
     def _prepare(self, check: Check, variant: Variant, workspace: Workspace) -> None:
         removed = [path for overlay in _list_overlays(check, variant) for path in overlay.delete]
         remove_inside(self.run.installation, workspace, removed)
-        declared = {other.id: other.outputs for other in self.run.request.loaded.contract.checks}
+        declared = {other.id: other.outputs for other in self.run.plan.loaded.contract.checks}
         for needed in check.needs:
             if needed in self.outputs:
                 carry_outputs(self.outputs[needed], declared[needed], workspace)
@@ -202,7 +202,7 @@ class Executor:
                 variables=runner.variables,
                 timeout_seconds=check.timeout_seconds or _DEFAULT_SECONDS,
                 prefix_bytes=_RESULT_BYTES if from_output else _LOG_BYTES,
-                output_bytes=self.run.request.loaded.contract.limits.output_mb * 2**20,
+                output_bytes=self.run.plan.loaded.contract.limits.output_mb * 2**20,
             )
         )
 
@@ -214,7 +214,7 @@ class Executor:
     def _judge(
         self, check: Check, variant: Variant, chosen: _Chosen, records: tuple[RunnerRecord, ...]
     ) -> Judgement:
-        inventory = self.run.request.loaded.inventories.get(check.id)
+        inventory = self.run.plan.loaded.inventories.get(check.id)
         match variant:
             case "plain":
                 return judge_plain(check, inventory, records)

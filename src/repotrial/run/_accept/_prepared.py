@@ -43,7 +43,7 @@ class Prepared:
         if self._sandbox is not None:
             assert not files, "only a check without oracle files can have its sandbox early"
             return self._sandbox
-        writer, contract = run.writer, run.request.loaded.contract
+        writer, contract = run.writer, run.plan.loaded.contract
         monitor = SyscallMonitor(writer, phase="accept", since=writer.head.count - 1, has_programs=False)
         judge = {
             name: value
@@ -60,7 +60,7 @@ class Prepared:
         )
         self._around_sandbox.callback(monitor.close)
         self._around_sandbox.enter_context(sandbox)
-        self._around_sandbox.enter_context(run.request.stopper.watch(sandbox))
+        self._around_sandbox.enter_context(run.settings.stopper.watch(sandbox))
         self._sandbox, self._check_id = sandbox, check.id
         return sandbox
 
@@ -95,7 +95,7 @@ def apply_early(run: BoundRun, check: Check, patch: bytes) -> tuple[Prepared, Co
     Returns:
         None where it is not possible, or git objects.
     """
-    if not patch or not leaves_git_alone(run.request.loaded.contract.environment, check):
+    if not patch or not leaves_git_alone(run.plan.loaded.contract.environment, check):
         return None
     with ExitStack() as stack:
         prepared = stack.enter_context(Prepared(run.installation))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,15 +18,13 @@ from repotrial.run._agents import PatchAgent
 from repotrial.run._conduct import conduct_run
 from repotrial.run._replay._compare import Divergence, compare_outcomes
 from repotrial.run._replay._rebuild import check_rebuilt, rebuild_changes
-from repotrial.run._request import RunRequest, build_spec
+from repotrial.run._request import PlannedRun, RunSettings, build_spec
 from repotrial.shell import is_test_command
 from repotrial.trace import (
     BlobStore,
     Exited,
     FileChange,
     RunPaths,
-    SecretRedactor,
-    SigningKey,
     ToolInvocation,
     WorkspaceMutation,
     iter_events,
@@ -59,41 +57,35 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
     """What came out otherwise."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReplayRequest:
-    """Which run, and what it needs on this machine."""
-
-    paths: RunPaths
-    loaded: LoadedContract
-    open_installation: Callable[[], Installation]
-    runs: Path
-    """Where the replay's own record goes."""
-    key: SigningKey
-    redactor: SecretRedactor
-
-
-def replay_run(request: ReplayRequest) -> Replay:
+def replay_run(
+    paths: RunPaths, loaded: LoadedContract, *, installation: Installation, settings: RunSettings
+) -> Replay:
     """Rebuild what a run changed, judge it again, and compare outcome by outcome.
+
+    Args:
+        paths: The run.
+        loaded: Its contract.
+        installation: Of the contract.
+        settings: The replay's own record goes where they say.
 
     Raises:
         ReplayMismatchError: the contract is another one.
         EvidenceError: the record cannot be read.
     """
-    _verify_contract(request)
-    installation = request.open_installation()
+    _verify_contract(paths, loaded)
     with installation.open_plain_workspace() as workspace:
-        rebuilt = _Rebuilder(request, installation, workspace).rebuild()
-    recorded = request.paths.change.read_bytes()
+        rebuilt = _Rebuilder(paths, installation, workspace).rebuild()
+    recorded = paths.change.read_bytes()
     divergences = list(rebuilt.divergences)
     if rebuilt.patch != recorded:
         found = digest_bytes(rebuilt.patch)
         divergences.append(Divergence(what="the change", recorded=digest_bytes(recorded), replayed=found))
-    divergences += _compare_setup(request, installation)
-    directory = _judge_again(request, recorded)
-    divergences += compare_outcomes(request.paths, RunPaths(directory))
+    divergences += _compare_setup(paths, installation)
+    directory = _judge_again(paths, installation, settings, recorded)
+    divergences += compare_outcomes(paths, RunPaths(directory))
     is_same = rebuilt.patch == recorded
     return Replay(
-        run_id=request.paths.root.name,
+        run_id=paths.root.name,
         holds=is_same and not divergences,
         directory=str(directory),
         tree_rebuilt=is_same,
@@ -102,17 +94,17 @@ def replay_run(request: ReplayRequest) -> Replay:
     )
 
 
-def _verify_contract(request: ReplayRequest) -> None:
-    bound = parse_record(request.paths.contract.read_bytes()).lock.version_id
-    lock = request.loaded.lock
+def _verify_contract(paths: RunPaths, loaded: LoadedContract) -> None:
+    bound = parse_record(paths.contract.read_bytes()).lock.version_id
+    lock = loaded.lock
     if lock is None or lock.version_id != bound:
         found = "no lock" if lock is None else lock.version_id
-        raise ReplayMismatchError(f"{request.loaded.directory}: expected the version {bound}, found {found}")
+        raise ReplayMismatchError(f"{loaded.directory}: expected the version {bound}, found {found}")
 
 
-def _compare_setup(request: ReplayRequest, installation: Installation) -> Iterator[Divergence]:
+def _compare_setup(paths: RunPaths, installation: Installation) -> Iterator[Divergence]:
     """C12: a Setup with network may make another product than it did for the run."""
-    recorded = load_manifest(request.paths.manifest).dependencies.setup
+    recorded = load_manifest(paths.manifest).dependencies.setup
     found = installation.setup_network
     if recorded is not None and found is not None and recorded.product_digest != found.product_digest:
         yield Divergence(
@@ -120,28 +112,18 @@ def _compare_setup(request: ReplayRequest, installation: Installation) -> Iterat
         )
 
 
-def _judge_again(request: ReplayRequest, change: bytes) -> Path:
-    spec = parse_run_spec(request.paths.spec.read_bytes())
+def _judge_again(paths: RunPaths, installation: Installation, settings: RunSettings, change: bytes) -> Path:
+    recorded, loaded = parse_run_spec(paths.spec.read_bytes()), installation.loaded
     agent = PatchAgent(name="replay", patch=change)
-    installation = request.open_installation()
-    conducted = conduct_run(
-        RunRequest(
-            loaded=request.loaded,
-            agent=agent,
-            spec=build_spec(
-                request.loaded,
-                agent,
-                level=installation.level,
-                root_seed=spec.root_seed,
-                replicate=spec.replicate,
-            ),
-            runs=request.runs,
-            open_installation=request.open_installation,
-            key=request.key,
-            redactor=request.redactor,
-        )
+    spec = build_spec(
+        loaded,
+        agent,
+        level=installation.level,
+        root_seed=recorded.root_seed,
+        replicate=recorded.replicate,
     )
-    return conducted.paths.root
+    plan = PlannedRun(loaded=loaded, agent=agent, spec=spec)
+    return conduct_run(plan, settings, lambda: installation).paths.root
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,18 +136,18 @@ class _Rebuilt:
 class _Rebuilder:
     """Walks a trace once: mutations are done again, test commands run where they ran."""
 
-    def __init__(self, request: ReplayRequest, installation: Installation, workspace: CopyWorkspace) -> None:
-        self._request = request
+    def __init__(self, paths: RunPaths, installation: Installation, workspace: CopyWorkspace) -> None:
+        self._paths = paths
         self._installation = installation
         self._workspace = workspace
-        self._blobs = BlobStore(request.paths.blobs)
+        self._blobs = BlobStore(paths.blobs)
         self._commands = 0
 
     def rebuild(self) -> _Rebuilt:
         divergences: list[Divergence] = []
         handed_in: bytes | None = None
         changes: list[FileChange] = []
-        for event in iter_events(self._request.paths.trace):
+        for event in iter_events(self._paths.trace):
             match event.payload:
                 case WorkspaceMutation() as mutation:
                     rebuild_changes(self._installation, self._workspace, mutation.changes, self._blobs)
@@ -187,7 +169,7 @@ class _Rebuilder:
         )
 
     def _build_patch(self) -> bytes:
-        generated = self._request.loaded.contract.policy.generated
+        generated = self._installation.loaded.contract.policy.generated
         return build_change(self._workspace, generated=generated).patch
 
     def _run_again(self, invocation: ToolInvocation, seq: int) -> Iterator[Divergence]:
@@ -199,7 +181,7 @@ class _Rebuilder:
             with self._installation.open_sandbox(workspace, phase="act") as sandbox:
                 spec = CommandSpec(
                     argv=invocation.command.argv,
-                    timeout_seconds=self._request.loaded.contract.limits.command_seconds,
+                    timeout_seconds=self._installation.loaded.contract.limits.command_seconds,
                 )
                 result = sandbox.run(spec)
         self._commands += 1

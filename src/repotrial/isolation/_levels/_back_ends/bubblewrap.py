@@ -22,9 +22,9 @@ from repotrial._core.words import Level
 from repotrial.isolation._calls._supervisor import Sink
 from repotrial.isolation._launch_server._syscalls import UnsupportedMachineError, find_machine
 from repotrial.isolation._levels._back_end import EVERY_LAYER, BackEnd, Finding, LevelMissingError, Missing
-from repotrial.isolation._levels._bubblewrap import MINIMUM_BUBBLEWRAP
+from repotrial.isolation._levels._bubblewrap import MINIMUM_BUBBLEWRAP, Engine
 from repotrial.isolation._levels._launcher import Launcher, open_default_launcher
-from repotrial.isolation._levels._session import BubblewrapSandbox, Engine
+from repotrial.isolation._levels._session import BubblewrapSandbox
 from repotrial.isolation._levels._trial import open_trial_place
 from repotrial.isolation._model import Capabilities, CommandSpec, Sandbox, SandboxSpec, SyscallAudit
 from repotrial.isolation._resources._cgroups import CgroupSite

@@ -16,14 +16,12 @@ import msgspec
 
 from repotrial._core.display import neutralize
 from repotrial._core.errors import MachineError
-from repotrial.isolation._label import build_label
 from repotrial.isolation._launch_server._confine import open_tree
 from repotrial.isolation._launch_server._idle import READY, build_idle_program
+from repotrial.isolation._launch_server._messages import StartOrder, receive_answer, send_order
 from repotrial.isolation._launch_server._processes import wait_for_end
 from repotrial.isolation._launch_server._syscalls import find_machine
-from repotrial.isolation._levels._bubblewrap import BubblewrapPlan
 from repotrial.isolation._levels._launcher import Launched, Launcher
-from repotrial.isolation._levels._orders import EnterOrder, StartOrder, receive_answer, send_order
 from repotrial.isolation._resources._cgroups import Cgroup
 
 _START_SECONDS: Final = 60.0
@@ -42,7 +40,7 @@ class SandboxStartError(MachineError):
     default_hint = "`repotrial doctor` shows what this machine can do, and how to get what is missing."
 
 
-class Bubble(msgspec.Struct, frozen=True, kw_only=True):
+class BubblewrapProcess(msgspec.Struct, frozen=True, kw_only=True):
     """A started bubblewrap, with its first process waiting inside."""
 
     outer: Launched
@@ -68,7 +66,7 @@ class Bubble(msgspec.Struct, frozen=True, kw_only=True):
             os.close(descriptor)
 
 
-class Entrance:
+class SandboxEntry:
     """The process that starts bubblewrap, and through which commands get into the sandbox.
 
     Args:
@@ -83,14 +81,14 @@ class Entrance:
         self.channel.settimeout(_START_SECONDS)
 
     def find_bubblewrap(self) -> Launched | None:
-        """What it has started; null where that was not possible."""
+        """What it has started; None if that was not possible."""
         try:
             body, (pidfd,) = receive_answer(self.channel)
         except (EOFError, OSError):
             return None
         return Launched(body["pid"], pidfd)
 
-    def enter(self, bubble: Bubble) -> tuple[int, int | None]:
+    def enter(self, process: BubblewrapProcess) -> tuple[int, int | None]:
         """Go inside; from then on the channel takes orders.
 
         Returns:
@@ -100,7 +98,7 @@ class Entrance:
             SandboxStartError: The kernel does not let us.
         """
         try:
-            send_order(self.channel, {"pid": bubble.init.pid}, [bubble.init.pidfd])
+            send_order(self.channel, {"pid": process.init.pid}, [process.init.pidfd])
             body, attachments = receive_answer(self.channel)
         except (EOFError, OSError) as error:
             raise SandboxStartError(f"expected to enter the sandbox, found: {error}") from error
@@ -111,10 +109,10 @@ class Entrance:
         return table, listeners[0] if listeners else None
 
     def end(self) -> None:
-        """End it, before its sandbox. Twice is once.
+        """End it, before its sandbox. Idempotent.
 
-        The kernel keeps a PID namespace until all its dead are buried; those of the entrance now pass to the
-        launch server, which buries them.
+        The kernel keeps a PID namespace until all its dead processes are waited for; those of the entry now
+        pass to the launch server, which does that.
         """
         if self._is_ended:
             return
@@ -128,30 +126,20 @@ class Entrance:
         os.close(self._process.pidfd)
 
 
-class StartingBubble:
+class PendingBubblewrap:
     """A bubblewrap that is at work; there is time for something else.
 
     Args:
-        plan: What it is told.
-        bubblewrap: The program.
-        launcher: Who makes the process that starts it.
-        gate: What all commands are under.
+        order: What it is told.
+        launcher: Makes the process that starts it.
         group: The control group that all commands are in.
 
     Raises:
         SandboxStartError: A source is not there.
-        LauncherLostError: There is nobody to start it.
+        LauncherLostError: The launch server is gone.
     """
 
-    def __init__(
-        self,
-        plan: BubblewrapPlan,
-        *,
-        bubblewrap: str,
-        launcher: Launcher,
-        gate: EnterOrder,
-        group: Cgroup | None,
-    ) -> None:
+    def __init__(self, order: StartOrder, *, launcher: Launcher, group: Cgroup | None) -> None:
         with contextlib.ExitStack() as kept, contextlib.ExitStack() as theirs:
             channel, channel_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             kept.enter_context(channel)
@@ -163,34 +151,22 @@ class StartingBubble:
             theirs.enter_context(ready_end)
             # The kernel then adds to what is said who says it, by its number in our own PID namespace.
             self._ready.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-            # In a file that has no name: command lines can be read by everyone.
-            options = theirs.enter_context(_open_content("".join(f"{each}\0" for each in plan.arguments)))
             standard = (lifeline_end, ready_end.fileno(), error_end)
-            fixed = (channel_end.fileno(), *standard, options, _open_idle_program())
-            files = [theirs.enter_context(_open_content(text)) for text in plan.files]
-            trees = theirs.enter_context(_open_trees(plan))
-            doors = [] if group is None else theirs.enter_context(group.open_doors())
-            order = StartOrder(
-                bubblewrap=bubblewrap,
-                label=build_label(),
-                is_staged=plan.is_staged,
-                trees=plan.trees,
-                overlays=plan.overlays,
-                opened_trees=len(trees),
-                data=len(files),
-                entrance=gate,
-            )
-            launched = launcher.start_sandbox(order, [*fixed, *files, *trees, *doors])
-            self.entrance = Entrance(channel, launched)
+            fixed = (channel_end.fileno(), *standard, _open_idle_program())
+            trees = theirs.enter_context(_open_trees(order))
+            order["opened_trees"] = len(trees)
+            join_fds = [] if group is None else theirs.enter_context(group.open_join_fds())
+            launched = launcher.start_sandbox(order, [*fixed, *trees, *join_fds])
+            self.entry = SandboxEntry(channel, launched)
             self._kept = kept.pop_all()
 
-    def wait(self) -> Bubble:
+    def wait(self) -> BubblewrapProcess:
         """Wait until all is set up inside.
 
         Raises:
             SandboxStartError: It is not possible; the message says what bubblewrap or the kernel said.
         """
-        outer = self.entrance.find_bubblewrap()
+        outer = self.entry.find_bubblewrap()
         if outer is None:
             raise _build_start_error(self._error)
         try:
@@ -201,7 +177,7 @@ class StartingBubble:
         self._kept.pop_all()
         self._ready.close()
         os.close(self._error)
-        return Bubble(outer=outer, init=init, lifeline=self._lifeline)
+        return BubblewrapProcess(outer=outer, init=init, lifeline=self._lifeline)
 
     def discard(self) -> None:
         """Give it up, unless it has been waited for."""
@@ -217,7 +193,7 @@ def _open_pipe(reader: contextlib.ExitStack, writer: contextlib.ExitStack) -> tu
 
 @functools.cache
 def _open_idle_program() -> int:
-    """A program that is no file anywhere, and that nobody can change: one for all sandboxes."""
+    """A program that is no file anywhere, and that cannot be changed: one for all sandboxes."""
     descriptor = os.memfd_create("init", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.write(descriptor, build_idle_program(find_machine()))
     seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
@@ -226,22 +202,12 @@ def _open_idle_program() -> int:
 
 
 @contextlib.contextmanager
-def _open_content(content: str) -> Iterator[int]:
-    descriptor = os.memfd_create("content", os.MFD_CLOEXEC)
-    try:
-        os.pwrite(descriptor, os.fsencode(content), 0)  # whoever reads it begins at the beginning
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-@contextlib.contextmanager
-def _open_trees(plan: BubblewrapPlan) -> Iterator[list[int]]:
+def _open_trees(order: StartOrder) -> Iterator[list[int]]:
     """The trees, where we are root: the launch server could not walk to those below a private directory."""
     opened: list[int] = []
     try:
         if not os.geteuid():
-            opened.extend(_open_one_tree(tree.path) for tree in plan.trees)
+            opened.extend(_open_one_tree(tree["path"]) for tree in order["trees"])
         yield opened
     finally:
         for descriptor in opened:
@@ -283,7 +249,7 @@ def _find_init(pid: int, outer: Launched) -> Launched:
         pidfd = os.pidfd_open(pid)
     except OSError as error:
         raise SandboxStartError(f"the sandbox ended while it started: {error}") from error
-    # As long as its ancestor lives, nobody has waited for it, and the number is still its own.
+    # As long as its ancestor lives, it has not been waited for, and the number is still its own.
     if wait_for_end(outer.pidfd, seconds=0):
         os.close(pidfd)
         raise SandboxStartError("bubblewrap ended while the sandbox started")

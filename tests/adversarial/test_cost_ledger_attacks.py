@@ -171,12 +171,12 @@ def test_a_full_disk_leaves_the_ledger_as_it_was(path: Path) -> None:
     # A child, because the limit holds for the whole process.
     script = (
         "import resource, signal, sys; from pathlib import Path; from decimal import Decimal\n"
-        "from repotrial.cost import Ledger, LedgerUnusableError, build_amount\n"
+        "from repotrial.cost import Ledger, build_amount; from repotrial._core.errors import MachineError\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "ledger = Ledger(Path(sys.argv[1])); size = Path(sys.argv[1]).stat().st_size\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (size + 50, size + 50))\n"
         "try: ledger.reserve(build_amount(Decimal(1), 'usd'), run='r3', envelopes=['total'])\n"
-        "except LedgerUnusableError: sys.exit(7)\n"
+        "except MachineError: sys.exit(7)\n"
     )
     done = subprocess.run([sys.executable, "-c", script, str(path)], check=False, capture_output=True)
     assert done.returncode == 7, done.stderr

@@ -445,7 +445,7 @@ import sys, os, json, ctypes
 sys.path[:0] = json.loads(sys.argv[1])
 import pathspec, pathspec.gitignore, difflib, base64, encodings.idna, pwd, grp
 from support import workspaces
-from repotrial import sandbox, source
+from repotrial import source, workspace as rooms
 from repotrial.workspace import _mount
 import importlib.util
 spec = importlib.util.spec_from_file_location("attacks", sys.argv[2])
@@ -455,7 +455,7 @@ if os.geteuid() == 0:
     os.setgroups([]); os.setresgid(65532, 65532, 65532); os.setresuid(65532, 65532, 65532)
     sys.executable = python
     attacks.OWNER = workspaces.OWNER = None
-for kind in (sandbox.OverlayWorkspace, sandbox.CopyWorkspace):
+for kind in (rooms.OverlayWorkspace, rooms.CopyWorkspace):
     for name in json.loads(sys.argv[3]):
         with workspaces.scratch() as place, workspaces.make_base(place, attacks.FILES) as base:
             with kind(base, place / "runs") as workspace:

@@ -8,7 +8,7 @@ import sys
 
 _PROGRAM = """
 import resource, sys
-from repotrial.fleet import OpenFilesError
+from repotrial.fleet._descriptors import OpenFilesError
 from repotrial.fleet._descriptors import allow_open_files
 resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]), int(sys.argv[2])))
 try:

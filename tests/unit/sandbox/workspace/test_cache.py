@@ -227,7 +227,7 @@ import sys, os, json, time
 sys.path[:0] = json.loads(sys.argv[2])
 from pathlib import Path
 from support.workspaces import build_request, OWNER
-from repotrial.isolation import BaseCache
+from repotrial.workspace import BaseCache
 from repotrial._core.digest import digest_bytes
 place = Path(sys.argv[1])
 class Setup:
@@ -268,7 +268,7 @@ import sys, os, json, signal
 sys.path[:0] = json.loads(sys.argv[2])
 from pathlib import Path
 from support.workspaces import build_request, OWNER
-from repotrial.isolation import BaseCache
+from repotrial.workspace import BaseCache
 from repotrial._core.digest import digest_bytes
 class Setup:
     digest = digest_bytes(b"dies")

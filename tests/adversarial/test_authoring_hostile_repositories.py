@@ -17,11 +17,10 @@ from repotrial.authoring import (
     create_contract,
     create_contract_from_commit,
 )
-from repotrial.authoring._split import UnsupportedTestFileError
 from repotrial.authoring._statement import build_statement_draft
 from repotrial.authoring._template import ContractDraft, Guess, render_contract
 from repotrial.contract import Check, GitRepository, Overlay, ResultFile, lint_contract, load_contract
-from repotrial.source._address import CredentialsInSourceError
+from support.errors import raises_code
 from support.repositories import RepositoryMaker
 
 _TEST = "def test_a(): ...\n"
@@ -114,7 +113,7 @@ def test_test_names_that_no_contract_can_hold_are_refused(tmp_path: Path, name: 
     maker = RepositoryMaker(tmp_path / "app")
     maker.commit({"setup.cfg": "", "app.py": ""}, message="Start")
     maker.commit({"app.py": "a = 1\n", "tests/test_app.py": _TEST, name: "x"})
-    with pytest.raises(UnsupportedTestFileError):
+    with raises_code("test-file-unsupported"):
         _create(maker, tmp_path / "contract")
     assert not (tmp_path / "contract").exists()
 
@@ -151,7 +150,7 @@ def test_credentials_are_not_written_into_a_contract(tmp_path: Path) -> None:
     options = NewContract(
         source="https://user:token@example.org/x.git", directory=tmp_path / "contract", title="T"
     )
-    with pytest.raises(CredentialsInSourceError) as caught:
+    with raises_code("source-has-credentials") as caught:
         create_contract(options)
     assert "token" not in str(caught.value)
     assert not (tmp_path / "contract").exists()

@@ -25,9 +25,10 @@ from repotrial.cost import (
     estimate_usage,
     load_bundled_book,
 )
-from repotrial.cost._book_file import PriceBookError, parse_book
+from repotrial.cost._book_file import parse_book
 from repotrial.cost._tariff import price_exchange
 from support.costs import get_measure
+from support.errors import raises_code
 
 BOOK = load_bundled_book()
 TARIFF = Tariff(book=BOOK)
@@ -164,7 +165,7 @@ def test_a_strange_name_does_not_find_a_price(model: str) -> None:
 
 @given(st.binary(max_size=300))
 def test_garbage_is_a_price_book_error_and_nothing_else(data: bytes) -> None:
-    with pytest.raises(PriceBookError):
+    with raises_code("price-book"):
         parse_book(data, name="garbage")
 
 
@@ -174,7 +175,7 @@ def test_garbage_is_a_price_book_error_and_nothing_else(data: bytes) -> None:
 def test_hostile_cells_are_refused_with_a_message_that_prints(action: str, unit: str, price: str) -> None:
     cells = ",".join('"' + cell.replace('"', '""') + '"' for cell in (action, unit, price, ""))
     data = f"action_type,unit,unit_price,notes\n{cells}\n".encode("utf-8", "surrogatepass")
-    with pytest.raises(PriceBookError) as caught:
+    with raises_code("price-book") as caught:
         parse_book(data, name="hostile")
     assert all(line.isprintable() for line in str(caught.value).split("\n"))
 
@@ -185,10 +186,10 @@ def test_a_price_cannot_hide_behind_a_quoted_line_break() -> None:
         b'exec:wall,hour,1,"a note\nexec:wall,hour,0,free"\n'
         b"storage:byte,byte,x,\n"
     )
-    with pytest.raises(PriceBookError, match=r"^book:4: unit_price"):
+    with raises_code("price-book", match=r"^book:4: unit_price"):
         parse_book(data, name="book")
 
 
 def test_a_book_that_is_too_large_is_not_read() -> None:
-    with pytest.raises(PriceBookError, match="at most"):
+    with raises_code("price-book", match="at most"):
         parse_book(b"x" * (4 * 1024 * 1024 + 1), name="huge")

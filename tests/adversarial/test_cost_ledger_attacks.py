@@ -14,8 +14,9 @@ import pytest
 
 from repotrial.cost import Exhausted, Ledger
 from repotrial.cost._ledger import LedgerHold
-from repotrial.cost._ledger_file import LedgerBrokenError, LedgerFile, LedgerUnusableError, _link
+from repotrial.cost._ledger_file import LedgerFile, _link
 from support.costs import build_cost
+from support.errors import raises_code
 
 
 def _reserve(
@@ -59,7 +60,7 @@ def test_any_changed_byte_of_a_full_line_is_noticed(path: Path) -> None:
     for place in range(0, len(data) - 1, 7):
         changed = bytes([data[place] ^ 1])
         path.write_bytes(data[:place] + changed + data[place + 1 :])
-        with pytest.raises(LedgerBrokenError):
+        with raises_code("ledger-broken"):
             Ledger(path)
 
 
@@ -72,7 +73,7 @@ def test_a_removed_doubled_or_swapped_line_is_noticed(path: Path) -> None:
         lines[1:],
     ):
         path.write_bytes(b"".join(edited))
-        with pytest.raises(LedgerBrokenError):
+        with raises_code("ledger-broken"):
             Ledger(path)
 
 
@@ -82,7 +83,7 @@ def test_lines_cut_off_the_end_are_noticed_by_whoever_kept_the_head(path: Path) 
         ledger.verify(head)
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:-1]))
-    with Ledger(path) as ledger, pytest.raises(LedgerBrokenError, match=f"entry {head.count}"):
+    with Ledger(path) as ledger, raises_code("ledger-broken", match=f"entry {head.count}"):
         ledger.verify(head)
 
 
@@ -99,16 +100,16 @@ def test_cutting_or_replacing_the_file_under_an_open_ledger_is_noticed(path: Pat
     with Ledger(path) as ledger:
         data = path.read_bytes()
         os.truncate(path, len(data) - 100)
-        with pytest.raises(LedgerBrokenError, match="bytes or more"):
+        with raises_code("ledger-broken", match="bytes or more"):
             ledger.reserve(build_cost(1), run="r3", envelopes=["total"])
         path.write_bytes(data)
         ledger.read()
         path.rename(path.with_name("aside"))
         path.write_bytes(data)
-        with pytest.raises(LedgerBrokenError, match="another in its place"):
+        with raises_code("ledger-broken", match="another in its place"):
             ledger.reserve(build_cost(1), run="r3", envelopes=["total"])
         path.unlink()
-        with pytest.raises(LedgerUnusableError):
+        with raises_code("ledger-unusable"):
             ledger.reserve(build_cost(1), run="r3", envelopes=["total"])
 
 
@@ -116,7 +117,7 @@ def test_an_edit_under_an_open_ledger_is_noticed_when_it_is_verified(path: Path)
     with Ledger(path) as ledger:
         data = path.read_bytes()
         path.write_bytes(data.replace(b'"limit":"10"', b'"limit":"99"'))
-        with pytest.raises(LedgerBrokenError):
+        with raises_code("ledger-broken"):
             ledger.verify()
 
 
@@ -139,7 +140,7 @@ def test_an_edit_under_an_open_ledger_is_noticed_when_it_is_verified(path: Path)
 )
 def test_a_well_chained_entry_that_no_rule_allows_is_refused(path: Path, body: bytes) -> None:
     _forge(path, body)
-    with pytest.raises(LedgerBrokenError, match="entry 7"):
+    with raises_code("ledger-broken", match="entry 7"):
         Ledger(path)
 
 

@@ -11,15 +11,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from repotrial._core.errors import AgentError
 from repotrial.gateway import Dialect, WireRequest
 from repotrial.gateway._script._model import Script, ShellStep
 from repotrial.gateway._script._plan import plan_turn
 from repotrial.gateway._wire._answers._reader import AnswerReader
 from repotrial.gateway._wire._build import build_answer
 from repotrial.gateway._wire._normalize import normalize_request
-from repotrial.gateway._wire._requests._common import MalformedRequestError
 from repotrial.gateway._wire._route import find_route
 from repotrial.gateway._wire._texts import find_answer_schema, read_message_text
+from support.errors import raises_code
 from support.wire import DIALECTS, build_body, build_request, build_turn, parse, read_chunks
 
 EVENTS = "text/event-stream"
@@ -48,7 +49,9 @@ JSON = st.recursive(
 def _parse(dialect: Dialect, body: bytes) -> WireRequest | None:
     try:
         request = parse(dialect, body)
-    except MalformedRequestError:
+    except AgentError as error:
+        if error.code != "malformed-model-request":
+            raise
         return None
     for message in request.messages:
         read_message_text(message)
@@ -132,7 +135,7 @@ def test_deep_nesting_is_refused(dialect: Dialect, opened: bytes, closed: bytes,
     deep = opened * 50_000 + (b"" if closed == b"]" else b"{") + closed * 50_000
     body = b'{"model":"m","' + member.encode() + b'":' + deep + b"}"
     assert _parse(dialect, body) is None
-    with pytest.raises(MalformedRequestError):
+    with raises_code("malformed-model-request"):
         normalize_request(dialect, body)
     answer = read_chunks(build_request(dialect), (b"data: " + deep + b"\n\n",), EVENTS)
     assert not answer.is_complete

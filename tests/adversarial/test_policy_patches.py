@@ -7,7 +7,8 @@ import zlib
 
 import pytest
 
-from repotrial.change import PatchLimits, PatchUnreadableError, read_change
+from repotrial.change import PatchLimits, read_change
+from support.errors import raises_code
 
 _INDEX = b"index 1111111..2222222 100644\n"
 
@@ -91,7 +92,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_patch_that_could_be_misread_is_refused(name: str) -> None:
-    with pytest.raises(PatchUnreadableError) as caught:
+    with raises_code("patch-unreadable") as caught:
         read_change(REFUSED[name])
     assert "expected" in caught.value.message
     assert caught.value.message.isprintable()
@@ -123,7 +124,7 @@ def test_a_line_of_ten_megabytes_is_one_line() -> None:
 
 def test_too_many_files_are_refused_by_name() -> None:
     patch = b"".join(b"diff --git a/%d b/%d\nnew file mode 100644\n" % (n, n) for n in range(100_000))
-    with pytest.raises(PatchUnreadableError, match="at most 50000 files"):
+    with raises_code("patch-unreadable", match="at most 50000 files"):
         read_change(patch)
 
 
@@ -136,5 +137,5 @@ def test_too_many_files_are_refused_by_name() -> None:
     ],
 )
 def test_sizes_are_bounded(limits: PatchLimits, message: str) -> None:
-    with pytest.raises(PatchUnreadableError, match=message):
+    with raises_code("patch-unreadable", match=message):
         read_change(_binary(4, b"four") + _modify(b"y"), limits=limits)

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from repotrial.change import read_change
-from repotrial.change._globs import PolicyGlobError
 from repotrial.contract import Policy
 from repotrial.contract._policy import Violations
 from repotrial.policy import check_change, split_change
+from support.errors import raises_code
 from support.git_patches import Entry, Tree, commit_trees, execute_git, make_patch, read_tree, write_tree
 
 _POLICY = Policy(protected=("**/conftest.py", "tests/**", "setup.cfg", "caf\u00e9.py"))
@@ -111,7 +111,7 @@ def test_both_sides_of_a_rename_must_be_writable(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("glob", ["#comment", " ", "a[[:x"])
 def test_a_glob_that_protects_nothing_is_an_error_not_a_gap(glob: str) -> None:
-    with pytest.raises(PolicyGlobError):
+    with raises_code("policy-glob"):
         check_change(read_change(b""), Policy(protected=("tests/**", glob)))
 
 

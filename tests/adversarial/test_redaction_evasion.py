@@ -28,9 +28,9 @@ from repotrial.trace import (
 )
 from repotrial.trace._body import BlobBody
 from repotrial.trace._payloads import PAYLOAD_TYPES
-from repotrial.trace._redaction import ScannerBrokenError, UnusableSecretError
 from repotrial.trace._redaction_rules import Rule
 from repotrial.trace._verify_chain import check_chain
+from support.errors import raises_code
 from support.traces import build_invocation, open_writer, ref_of
 
 AWKWARD = [
@@ -94,7 +94,7 @@ def test_false_match_that_begins_inside_an_escape_keeps_the_json_valid() -> None
     "value", ["REDACTED", "REDACTED-", "-API_KEY_OF_MINE", "github-token", "abc⟦defgh", "⟧⟧⟧⟧⟧⟧⟧⟧"]
 )
 def test_secret_that_is_part_of_a_placeholder_is_refused(value: str) -> None:
-    with pytest.raises(UnusableSecretError) as caught:
+    with raises_code("unusable-secret") as caught:
         SecretRedactor({"API_KEY_OF_MINE": value})
     assert "no placeholder shows" in caught.value.message
 
@@ -264,6 +264,6 @@ def test_secret_reaches_no_file_of_a_run_directory(tmp_path: Path) -> None:
 
 def test_a_broken_scanner_cannot_begin_a_trace(tmp_path: Path) -> None:
     rule = Rule(name="never", pattern="never-matches", example="what it should have matched")
-    with pytest.raises(ScannerBrokenError, match="never"):
+    with raises_code("scanner-broken", match="never"):
         open_writer(tmp_path / "run", redactor=SecretRedactor({}, (rule,)))
     assert not (tmp_path / "run").exists()

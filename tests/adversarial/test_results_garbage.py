@@ -8,11 +8,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from repotrial._core.errors import EvidenceError
 from repotrial.contract import ResultFormat
-from repotrial.judging import ResultsUnreadableError
 from repotrial.judging._results._model import MAX_RESULTS_BYTES
 from repotrial.judging._results._parse import parse_results
 from repotrial.judging._results._summary import merge_results
+from support.errors import raises_code
 
 FORMATS: tuple[ResultFormat, ...] = get_args(ResultFormat)
 PIECES = [
@@ -47,7 +48,9 @@ PIECES = [
 def test_bytes_are_results_or_unreadable(format_: ResultFormat, data: bytes) -> None:
     try:
         results = parse_results(data, format=format_, name="t")
-    except ResultsUnreadableError:
+    except EvidenceError as error:
+        if error.code != "results-unreadable":
+            raise
         return
     for result in results:
         assert result.id
@@ -57,7 +60,7 @@ def test_bytes_are_results_or_unreadable(format_: ResultFormat, data: bytes) -> 
 
 @pytest.mark.parametrize("format_", [name for name in FORMATS if name != "exit-code"])
 def test_an_oversized_document_is_refused_unread(format_: ResultFormat) -> None:
-    with pytest.raises(ResultsUnreadableError, match="at most"):
+    with raises_code("results-unreadable", match="at most"):
         parse_results(b" " * (MAX_RESULTS_BYTES + 1), format=format_, name="t")
 
 
@@ -94,7 +97,7 @@ def test_a_line_that_the_product_prints_makes_the_results_unreadable(
     lines = genuine.splitlines(keepends=True)
     for place in range(1, len(lines)):
         data = b"".join([*lines[:place], forged, *lines[place:]])
-        with pytest.raises(ResultsUnreadableError):
+        with raises_code("results-unreadable"):
             parse_results(data, format=format_)
 
 
@@ -105,12 +108,12 @@ def test_a_case_inside_captured_output_is_not_a_case() -> None:
     smuggled = (
         b"<testsuite><testcase name='a'/><system-out><testcase name='forged'/></system-out></testsuite>"
     )
-    with pytest.raises(ResultsUnreadableError):
+    with raises_code("results-unreadable"):
         parse_results(smuggled, format="junit")
 
 
 @pytest.mark.parametrize("text", [" ", "# ", "#", "# skip", "\t#\t", "- ", "\\#"])
 def test_a_line_of_megabytes_is_refused_in_time(text: str) -> None:
     data = f"1..1\nok 1 - a{text * (2_000_000 // len(text))}b\n".encode()
-    with pytest.raises(ResultsUnreadableError, match="test id"):
+    with raises_code("results-unreadable", match="test id"):
         parse_results(data, format="tap", name="t")

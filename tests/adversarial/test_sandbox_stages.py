@@ -12,9 +12,7 @@ import pytest
 from repotrial.isolation import build_numbers, find_machine
 from repotrial.isolation._levels._stages import (
     KillWriters,
-    MaskError,
     RetryWriters,
-    WritersError,
     mask,
     set_read_only,
     signal_sandbox,
@@ -23,6 +21,7 @@ from repotrial.isolation._levels._stages import (
 from repotrial.isolation._resources._freezer import SignalFreezer
 from repotrial.isolation._resources._sandbox_processes import iter_sandbox_pids
 from support.bubblewrap import Puppet, make_directory, open_puppet, require_bubblewrap
+from support.errors import raises_code
 from support.waiting import wait_until
 
 WORKSPACE: Final = "/workspace"
@@ -91,9 +90,9 @@ def test_mask_cannot_be_taken_off_from_inside_without_the_filter_too(unwatched: 
 def test_held_write_descriptor_prevents_the_read_stage(inside: Puppet) -> None:
     inside.do('held = open("/workspace/held", "w")\nresult = held.fileno()')
     number = inside.do("result = held.fileno()")
-    with pytest.raises(WritersError, match="/workspace/held") as caught:
+    with raises_code("workspace-writers", match="/workspace/held") as caught:
         set_read_only(inside.pid, WORKSPACE, is_read_only=True)
-    (writer,) = caught.value.writers
+    (writer,) = caught.value.details
     assert (writer.path, writer.how, writer.descriptor) == ("/workspace/held", "descriptor", number)
     assert writer.pid in iter_sandbox_pids(inside.pid)
     # Not in force, and not said to be.
@@ -113,9 +112,9 @@ def test_shared_mapping_without_a_descriptor_is_found(inside: Puppet) -> None:
         "    except OSError:\n        continue\n"
         "    if path == '/workspace/mapped':\n        os.close(int(entry))"
     )
-    with pytest.raises(WritersError) as caught:
+    with raises_code("workspace-writers") as caught:
         set_read_only(inside.pid, WORKSPACE, is_read_only=True)
-    assert [(writer.path, writer.how) for writer in caught.value.writers] == [
+    assert [(writer.path, writer.how) for writer in caught.value.details] == [
         ("/workspace/mapped", "mapping")
     ]
 
@@ -127,9 +126,9 @@ def test_writer_that_hides_itself_is_found_and_ended(inside: Puppet) -> None:
         "    held = open('/workspace/hidden', 'w'); time.sleep(60)"
     )
     _await_file(inside, "/workspace/hidden")
-    with pytest.raises(WritersError) as caught:
+    with raises_code("workspace-writers") as caught:
         set_read_only(inside.pid, WORKSPACE, is_read_only=True)
-    assert [writer.how for writer in caught.value.writers] == ["descriptor"]
+    assert [writer.how for writer in caught.value.details] == ["descriptor"]
     set_read_only(inside.pid, WORKSPACE, is_read_only=True, on_writers=KillWriters())
     assert inside.do("result = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])") == -9
 
@@ -141,9 +140,9 @@ def test_descriptor_under_way_in_a_socket_is_not_overlooked(inside: Puppet) -> N
         'file = open("/workspace/sent", "w")\n'
         'socket.send_fds(left, [b"x"], [file.fileno()]); file.close()'
     )
-    with pytest.raises(WritersError, match="no process shows") as caught:
+    with raises_code("workspace-writers", match="no process shows") as caught:
         set_read_only(inside.pid, WORKSPACE, is_read_only=True)
-    assert caught.value.writers == ()
+    assert caught.value.details == ()
 
 
 def test_writer_that_refuses_to_end_is_ended(inside: Puppet) -> None:
@@ -286,17 +285,17 @@ def test_masked_directory_cannot_be_entered(workspace: Path) -> None:
 
 def test_tool_that_was_opened_before_the_mask_is_reported(inside: Puppet) -> None:
     inside.do(f'held = os.open("{TOOL}", os.O_RDONLY)')
-    with pytest.raises(MaskError) as caught:
+    with raises_code("mask-too-late") as caught:
         mask(inside.pid, [TOOL])
-    assert [holder.path for holder in caught.value.holders] == [TOOL]
+    assert [holder.path for holder in caught.value.details] == [TOOL]
     assert inside.do(RUN_TOOL) == "EACCES"
 
 
 def test_tool_that_runs_while_it_is_masked_is_reported(inside: Puppet) -> None:
     inside.do('child = subprocess.Popen(["/usr/bin/sleep", "60"])')
-    with pytest.raises(MaskError) as caught:
+    with raises_code("mask-too-late") as caught:
         mask(inside.pid, ["/usr/bin/sleep"])
-    assert {holder.how for holder in caught.value.holders} == {"program"}
+    assert {holder.how for holder in caught.value.details} == {"program"}
     inside.do("child.kill(); child.wait()")
 
 

@@ -13,9 +13,9 @@ import pytest
 
 from repotrial.isolation import ExecRecord, NetworkRecord, SyscallRecord, build_numbers, find_machine
 from repotrial.isolation._calls._seccomp import SyscallPolicy
-from repotrial.isolation._calls._supervisor import SupervisorLostError
 from repotrial.machine._probe_suite._calls import CALLS
 from support.bubblewrap import Puppet, make_directory, open_puppet, require_bubblewrap
+from support.errors import raises_code
 
 SOURCE: Final = Path(__file__).resolve().parents[2] / "src"
 
@@ -94,7 +94,7 @@ def test_calls_fail_after_the_supervisor_broke() -> None:
         assert inside.do(f"result = call({number}, 0x10000000)") == "ENOSYS"
         assert inside.do(f"result = call({number}, 0x10000000)") == "ENOSYS"
         assert inside.supervisor is not None
-        with pytest.raises(SupervisorLostError, match="no room for evidence"):
+        with raises_code("supervisor-lost", match="no room for evidence"):
             inside.supervisor.stop()
 
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import pytest
 from aiohttp import web
 
-from repotrial.environment._installation._setup_errors import SetupFailedError
 from repotrial.run import ProxiedSetup
 from repotrial.run._models import NetworkAccess
 from repotrial.workspace import SetupAttempt, SetupNetworkRecord
+from support.errors import raises_code
 from support.harness import list_host_processes
 from support.installations import Trial, open_trial
 from support.providers import Provider, open_provider
@@ -269,7 +269,7 @@ def test_a_program_that_takes_the_port_first_gets_nothing_but_a_failed_setup() -
 
 
 def _fail(trial: Trial, *words: str) -> None:
-    with pytest.raises(SetupFailedError) as raised:
+    with raises_code("setup-failed") as raised:
         trial.open(network=_open_network(FakeResolver(origin_example=[LOOPBACK])))
     assert all(word in str(raised.value) for word in words), raised.value
     assert trial.list_leftovers() == []

@@ -11,18 +11,9 @@ import pytest
 
 from repotrial._core.errors import ContractError
 from repotrial.contract import ArchiveRepository, DirectoryRepository, GitRepository, SubmodulePin
-from repotrial.source import (
-    CommitNotFoundError,
-    SourceOptions,
-    materialize_snapshot,
-    resolve_commit,
-    resolve_snapshot,
-)
-from repotrial.source._address import CredentialsInSourceError, ProtocolRefusedError
-from repotrial.source._gittree import SubmoduleError
+from repotrial.source import SourceOptions, materialize_snapshot, resolve_commit, resolve_snapshot
 from repotrial.source._history import build_patch, read_commit
-from repotrial.source._local import NotARepositoryError, RepositoryRefusedError
-from repotrial.source._objects import CorruptObjectError
+from support.errors import raises_code
 from support.repositories import RepositoryMaker, run_git, write_files
 
 PROGRAM_KEYS = (
@@ -126,7 +117,7 @@ def test_a_broken_configuration_is_reported(tmp_path: Path) -> None:
     maker = RepositoryMaker(tmp_path / "repo")
     commit = maker.commit({"a": "1"})
     (maker.path / ".git/config").write_text("[core\nnonsense")
-    with pytest.raises(NotARepositoryError, match="config"):
+    with raises_code("not-a-repository", match="config"):
         resolve_snapshot(GitRepository(source="repo", commit=commit), base=tmp_path)
 
 
@@ -151,7 +142,7 @@ def test_alternates_that_lead_outside_are_refused(tmp_path: Path) -> None:
     maker = RepositoryMaker(tmp_path / "contract/repo")
     maker.commit({"a": "1"})
     (maker.path / ".git/objects/info/alternates").write_text(f"{private.path}/.git/objects\n")
-    with pytest.raises(RepositoryRefusedError, match="alternates"):
+    with raises_code("repository-refused", match="alternates"):
         resolve_snapshot(GitRepository(source="repo", commit=commit), base=tmp_path / "contract")
 
 
@@ -168,7 +159,7 @@ def test_symbolic_links_among_the_objects_are_refused(tmp_path: Path, part: str)
     place.unlink(missing_ok=True)
     place.parent.mkdir(exist_ok=True)
     place.symlink_to(private.path / ".git" / part)
-    with pytest.raises(RepositoryRefusedError):
+    with raises_code("repository-refused"):
         resolve_snapshot(GitRepository(source="repo", commit=commit), base=tmp_path / "contract")
 
 
@@ -184,7 +175,7 @@ def test_a_git_directory_that_lies_elsewhere_is_refused(tmp_path: Path, kind: st
     else:
         write_files(repo, {".git/HEAD": "ref: refs/heads/main\n", ".git/objects/x": ""})
         (repo / ".git/commondir").write_text(f"{private.path}/.git\n")
-    with pytest.raises(RepositoryRefusedError):
+    with raises_code("repository-refused"):
         resolve_snapshot(GitRepository(source="repo", commit=commit), base=tmp_path / "contract")
 
 
@@ -197,7 +188,7 @@ def test_objects_stored_under_a_false_name_are_refused(tmp_path: Path) -> None:
     target = objects / good[:2] / good[2:]
     target.unlink()
     shutil.copy(objects / evil[:2] / evil[2:], target)
-    with pytest.raises(CorruptObjectError, match=good):
+    with raises_code("git-object-corrupt", match=good):
         materialize_snapshot(
             GitRepository(source="repo", commit=commit), base=tmp_path, into=tmp_path / "out"
         )
@@ -263,7 +254,7 @@ def test_submodule_urls_cannot_run_or_reach_anything(tmp_path: Path, url: str) -
     mark = tmp_path / "mark"
     text = url.replace("{mark}", str(mark)).replace("{private}", str(private.path))
     repository = make_app(tmp_path, url=text, commit=commit)
-    with pytest.raises(SubmoduleError, match="inner"):
+    with raises_code("submodule-unresolved", match="inner"):
         resolve_snapshot(repository, base=tmp_path / "contract")
     assert not mark.exists()
 
@@ -298,7 +289,7 @@ def test_a_gitmodules_path_that_leaves_the_tree_places_nothing(tmp_path: Path) -
     app.add_submodule("inner", inner, url="../inner")
     (app.path / ".gitmodules").write_text('[submodule "x"]\n\tpath = ../outside\n\turl = ../inner\n')
     app.git("add", ".gitmodules")
-    with pytest.raises(SubmoduleError, match="inner"):
+    with raises_code("submodule-unresolved", match="inner"):
         materialize_snapshot(
             GitRepository(source="app", commit=app.commit_index()), base=tmp_path, into=tmp_path / "out"
         )
@@ -312,7 +303,7 @@ def test_a_gitmodules_link_is_not_followed(tmp_path: Path) -> None:
     link = app.blob(b"modules")
     entries = [("120000", ".gitmodules", link), ("160000", "inner", inner), ("100644", "modules", modules)]
     commit = app.commit_tree(entries)
-    with pytest.raises(SubmoduleError, match="inner"):
+    with raises_code("submodule-unresolved", match="inner"):
         resolve_snapshot(GitRepository(source="app", commit=commit), base=tmp_path)
 
 
@@ -322,7 +313,7 @@ def test_a_gitmodules_link_is_not_followed(tmp_path: Path) -> None:
 def test_a_pinned_source_is_checked_like_any_other(tmp_path: Path, source: str) -> None:
     repository = make_app(tmp_path, url="../inner")
     pin = SubmodulePin(path="inner", commit="1" * 40, source=source)
-    with pytest.raises(SubmoduleError):
+    with raises_code("submodule-unresolved"):
         resolve_snapshot(
             GitRepository(source="app", commit=repository.commit, submodules=(pin,)),
             base=tmp_path / "contract",
@@ -365,7 +356,7 @@ def test_options_and_commands_in_place_of_a_source_are_refused(tmp_path: Path, s
 
 def test_a_contract_cannot_allow_commands_as_a_transport(tmp_path: Path) -> None:
     repository = GitRepository(source="ext::touch x", commit="1" * 40, protocols=("ext",))
-    with pytest.raises(ProtocolRefusedError):
+    with raises_code("protocol-refused"):
         resolve_snapshot(repository, base=tmp_path)
 
 
@@ -400,13 +391,13 @@ def test_a_bundle_cannot_plant_refs_or_configuration(tmp_path: Path) -> None:
 def test_a_commit_of_another_repository_on_this_machine_is_not_found(tmp_path: Path) -> None:
     _, commit = make_private(tmp_path)
     RepositoryMaker(tmp_path / "contract/repo").commit({"a": "1"})
-    with pytest.raises(CommitNotFoundError):
+    with raises_code("commit-not-found"):
         resolve_snapshot(GitRepository(source="repo", commit=commit), base=tmp_path / "contract")
 
 
 def test_a_pipe_in_place_of_a_bundle_does_not_hang(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "repo.bundle")
-    with pytest.raises(NotARepositoryError, match="special file"):
+    with raises_code("not-a-repository", match="special file"):
         resolve_snapshot(GitRepository(source="repo.bundle", commit="1" * 40), base=tmp_path)
 
 
@@ -418,7 +409,7 @@ def test_a_pipe_inside_a_repository_does_not_hang(tmp_path: Path, part: str) -> 
     place.unlink(missing_ok=True)
     place.parent.mkdir(exist_ok=True)
     os.mkfifo(place)
-    with pytest.raises(RepositoryRefusedError):
+    with raises_code("repository-refused"):
         resolve_snapshot(GitRepository(source="app", commit=commit), base=tmp_path)
 
 
@@ -430,7 +421,7 @@ def test_refs_behind_a_link_are_not_read(tmp_path: Path, part: str) -> None:
     shutil.copytree(maker.path / ".git" / part, elsewhere)
     shutil.rmtree(maker.path / ".git" / part)
     (maker.path / ".git" / part).symlink_to(elsewhere)
-    with pytest.raises(RepositoryRefusedError, match="symbolic link"):
+    with raises_code("repository-refused", match="symbolic link"):
         resolve_snapshot(GitRepository(source="app", commit=commit), base=tmp_path / "contract")
 
 
@@ -447,6 +438,6 @@ def test_a_path_that_leads_nowhere_is_reported(tmp_path: Path, name: str) -> Non
 
 
 def test_a_password_before_the_host_is_refused_and_not_repeated(tmp_path: Path) -> None:
-    with pytest.raises(CredentialsInSourceError) as caught:
+    with raises_code("source-has-credentials") as caught:
         resolve_snapshot(GitRepository(source="user:pa55word@host:app.git", commit="1" * 40), base=tmp_path)
     assert "pa55word" not in str(caught.value)

@@ -16,10 +16,11 @@ from typing import Any
 
 import pytest
 
+from repotrial._core.errors import MachineError, UsageError
 from repotrial.trace import RunPaths, WriterOptions, _trace_file, _writer, iter_events
 from repotrial.trace._chain_report import Intact, Truncated
-from repotrial.trace._trace_file import TraceExistsError, TraceLockedError
 from repotrial.trace._verify_chain import check_chain
+from support.errors import raises_code
 from support.traces import RUN_ID, build_invocation, open_writer, write_trace
 
 _CHILD = """
@@ -131,7 +132,9 @@ def test_of_two_writers_in_threads_one_is_refused(tmp_path: Path) -> None:
                 for _ in range(100):
                     writer.append(build_invocation(), actor="agent")
                 return writer.head.count
-        except (TraceLockedError, TraceExistsError):
+        except (MachineError, UsageError) as error:
+            if error.code not in {"trace-locked", "trace-exists"}:
+                raise
             return 0
 
     with ThreadPoolExecutor(4) as pool:
@@ -153,7 +156,7 @@ def test_every_torn_tail_is_told_apart_from_tampering(tmp_path: Path) -> None:
 def test_a_killed_writer_s_trace_is_not_continued(tmp_path: Path) -> None:
     _kill(_start(tmp_path, 700))
     before = RunPaths(tmp_path).trace.read_bytes()
-    with pytest.raises(TraceExistsError):
+    with raises_code("trace-exists"):
         open_writer(tmp_path)
     assert RunPaths(tmp_path).trace.read_bytes() == before
 
@@ -161,7 +164,7 @@ def test_a_killed_writer_s_trace_is_not_continued(tmp_path: Path) -> None:
 def test_a_writer_in_another_process_keeps_this_one_out(tmp_path: Path) -> None:
     child = _start(tmp_path, 700)
     try:
-        with pytest.raises(TraceLockedError):
+        with raises_code("trace-locked"):
             open_writer(tmp_path)
     finally:
         _kill(child)

@@ -97,7 +97,7 @@ class TestExitCodes:
             "for name in ('HOME', 'XDG_CONFIG_HOME'): os.environ.pop(name, None)\n"
             "os.setgroups([]); os.setgid(61234); os.setuid(61234)\n"
             "try: trace.show_key()\n"
-            "except trace.HomeUnknownError as error: print(error.hint)\n"
+            "except trace.HOME_UNKNOWN.kind as error: print(error.hint)\n"
         )
         command = [sys.executable, "-c", script]
         done = subprocess.run(

@@ -19,19 +19,9 @@ from repotrial.authoring import (
     lock_contract,
     verify_lock,
 )
-from repotrial.authoring._options import OptionInvalidError
-from repotrial.authoring._project import EcosystemUnknownError
-from repotrial.authoring._split import (
-    ChangeWithoutTestsError,
-    EmptyChangeError,
-    OnlyTestsChangedError,
-    RootCommitError,
-    SubmoduleChangedError,
-    UnsupportedTestFileError,
-)
-from repotrial.authoring._staging import ContractDirectoryTakenError
-from repotrial.contract import ContractInvalidError, LoadedContract, lint_contract, load_contract
-from repotrial.source import ArchiveDigestError, compute_tree_digest, materialize_snapshot
+from repotrial.contract import LoadedContract, lint_contract, load_contract
+from repotrial.source import compute_tree_digest, materialize_snapshot
+from support.errors import raises_code
 from support.repositories import RepositoryMaker, run_git
 
 _WRAP = "def fill(text, width):\n    return [text[at : at + width] for at in range(0, len(text), width)]\n"
@@ -213,7 +203,7 @@ def test_a_requirements_file_without_hashes_makes_no_contract(
         revision="HEAD",
         python_lock=tmp_path / "tests.lock",
     )
-    with pytest.raises(OptionInvalidError, match=r"tests\.lock: expected .*line 1: pytest"):
+    with raises_code("contract-option-invalid", match=r"tests\.lock: expected .*line 1: pytest"):
         create_contract_from_commit(options)
     assert not (tmp_path / "contract").exists()
 
@@ -356,7 +346,7 @@ def test_an_archive_that_the_contract_does_not_pin_is_a_problem(
     [problem] = verify_lock(directory)
     assert (problem.code, problem.field) == ("archive-digest-mismatch", "repository")
     assert problem.line is not None
-    with pytest.raises(ArchiveDigestError):
+    with raises_code("archive-digest-mismatch"):
         lock_contract(directory)
 
 
@@ -372,9 +362,9 @@ def test_an_unsound_contract_is_not_locked(project: RepositoryMaker, tmp_path: P
     toml.write_text(
         toml.read_text().replace('gate = "acceptance"', 'gate = "none"').replace("kind =", "kynd =")
     )
-    with pytest.raises(ContractInvalidError) as caught:
+    with raises_code("contract-invalid") as caught:
         lock_contract(tmp_path / "contract")
-    assert len(caught.value.problems) > 1
+    assert len(caught.value.details) > 1
     assert not (tmp_path / "contract/contract.lock.json").exists()
 
 
@@ -480,7 +470,7 @@ def test_nothing_is_written_over_files(project: RepositoryMaker, tmp_path: Path)
     (tmp_path / "file").write_text("mine")
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     for name in ("taken", "file", "link"):
-        with pytest.raises(ContractDirectoryTakenError):
+        with raises_code("contract-directory-taken"):
             _from_commit(project, tmp_path / name)
     assert (tmp_path / "taken/file").read_text() == (tmp_path / "file").read_text() == "mine"
 
@@ -493,7 +483,7 @@ def test_an_empty_directory_is_filled(project: RepositoryMaker, tmp_path: Path) 
 
 def test_a_refused_change_leaves_nothing_behind(project: RepositoryMaker, tmp_path: Path) -> None:
     before = sorted(tmp_path.iterdir())
-    with pytest.raises(RootCommitError):
+    with raises_code("root-commit"):
         create_contract_from_commit(
             CommitContract(source=str(project.path), directory=tmp_path / "x", revision="HEAD~1")
         )
@@ -504,7 +494,7 @@ def test_an_unknown_project_needs_a_command(tmp_path: Path) -> None:
     maker = RepositoryMaker(tmp_path / "app")
     maker.commit({"main.zig": ""})
     options = NewContract(source=str(maker.path), directory=tmp_path / "contract", title="T")
-    with pytest.raises(EcosystemUnknownError, match=r"main\.zig"):
+    with raises_code("ecosystem-unknown", match=r"main\.zig"):
         create_contract(options)
     create_contract(msgspec.structs.replace(options, command="zig build test"))
     text = (tmp_path / "contract/contract.toml").read_text()
@@ -516,18 +506,18 @@ def test_names_that_no_contract_can_hold_are_refused(
     project: RepositoryMaker, tmp_path: Path, name: str, value: str
 ) -> None:
     options = NewContract(source=str(project.path), directory=tmp_path / "contract", title="T")
-    with pytest.raises(OptionInvalidError):
+    with raises_code("contract-option-invalid"):
         create_contract(msgspec.structs.replace(options, **{name: value}))
 
 
 class TestChangesThatAreNoContract:
     """Each is refused by name, before anything is written."""
 
-    def _refuse(self, maker: RepositoryMaker, tmp_path: Path, expected: type[Exception], *globs: str) -> None:
+    def _refuse(self, maker: RepositoryMaker, tmp_path: Path, expected: str, *globs: str) -> None:
         options = CommitContract(
             source=str(maker.path), directory=tmp_path / "contract", revision="HEAD", test_globs=globs
         )
-        with pytest.raises(expected, match="expected"):
+        with raises_code(expected, match="expected"):
             create_contract_from_commit(options)
         assert not (tmp_path / "contract").exists()
 
@@ -538,28 +528,28 @@ class TestChangesThatAreNoContract:
         return maker
 
     def test_the_first_commit(self, maker: RepositoryMaker, tmp_path: Path) -> None:
-        self._refuse(maker, tmp_path, RootCommitError)
+        self._refuse(maker, tmp_path, "root-commit")
 
     def test_no_change_at_all(self, maker: RepositoryMaker, tmp_path: Path) -> None:
         maker.commit({}, message="Nothing")
-        self._refuse(maker, tmp_path, EmptyChangeError)
+        self._refuse(maker, tmp_path, "empty-change")
 
     def test_only_tests(self, maker: RepositoryMaker, tmp_path: Path) -> None:
         maker.commit({"tests/test_app.py": "def test_a(): ...\n"})
-        self._refuse(maker, tmp_path, OnlyTestsChangedError)
+        self._refuse(maker, tmp_path, "change-only-tests")
 
     def test_no_tests(self, maker: RepositoryMaker, tmp_path: Path) -> None:
         maker.commit({"app.py": "a = 1\n"})
-        self._refuse(maker, tmp_path, ChangeWithoutTestsError)
+        self._refuse(maker, tmp_path, "change-without-tests")
 
     def test_tests_that_are_only_removed(self, maker: RepositoryMaker, tmp_path: Path) -> None:
         (maker.path / "tests/test_app.py").unlink()
         maker.commit({"app.py": "a = 1\n"})
-        self._refuse(maker, tmp_path, ChangeWithoutTestsError)
+        self._refuse(maker, tmp_path, "change-without-tests")
 
     def test_own_globs_that_match_nothing(self, maker: RepositoryMaker, tmp_path: Path) -> None:
         maker.commit({"app.py": "a = 1\n", "tests/test_app.py": "def test_a(): ...\n"})
-        self._refuse(maker, tmp_path, ChangeWithoutTestsError, "qa/**")
+        self._refuse(maker, tmp_path, "change-without-tests", "qa/**")
 
     def test_a_submodule_that_moves(self, maker: RepositoryMaker, tmp_path: Path) -> None:
         other = RepositoryMaker(tmp_path / "other")
@@ -568,12 +558,12 @@ class TestChangesThatAreNoContract:
         maker.git("reset", "-q", "--soft", "HEAD~1")
         maker.add_submodule("vendor/other", commit, url="../other")
         maker.commit_index("Everything at once")
-        self._refuse(maker, tmp_path, SubmoduleChangedError)
+        self._refuse(maker, tmp_path, "submodule-changed")
 
     def test_a_test_that_is_a_link(self, maker: RepositoryMaker, tmp_path: Path) -> None:
         (maker.path / "tests/test_link.py").symlink_to("/etc/passwd")
         maker.commit({"app.py": "a = 1\n"})
-        self._refuse(maker, tmp_path, UnsupportedTestFileError)
+        self._refuse(maker, tmp_path, "test-file-unsupported")
 
 
 def test_links_and_odd_names_can_join_the_reference(tmp_path: Path) -> None:
@@ -642,6 +632,6 @@ def test_a_lock_that_is_not_there_is_named_before_anything_is_written(
     options = NewContract(
         source=str(project.path), directory=tmp_path / "mine", title="T", python_lock=tmp_path / "missing.txt"
     )
-    with pytest.raises(OptionInvalidError, match=r"missing\.txt"):
+    with raises_code("contract-option-invalid", match=r"missing\.txt"):
         create_contract(options)
     assert not (tmp_path / "mine").exists()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from repotrial import api
+from repotrial._core.errors import UsageError
 from repotrial.policy import read_thresholds
 from repotrial.score import build_score_card, load_evidence
 from repotrial.trace import (
@@ -214,7 +215,9 @@ def _answer(court: Court, is_allowed: bool) -> None:  # noqa: FBT001 - a thread'
                     reason="reviewed",
                     text="looked at it",
                 )
-            except api.NobodyAsksError:
+            except UsageError as error:
+                if error.code != "nobody-asks":
+                    raise
                 continue
             return True
         return False

@@ -17,6 +17,7 @@ from repotrial._core.digest import digest_file
 from repotrial.report import build_run_page
 from repotrial.score import build_run_report, build_score_card, load_evidence
 from support.command_line import call, surroundings
+from support.errors import raises_code
 from support.retrieval_cases import DIRECTORY, load_case, unpack_case
 from support.retrieval_studies import TrialPlan, plan_example, write_runs
 from support.run_directories import build_sealed_run
@@ -306,7 +307,7 @@ def test_only_the_task_that_was_asked_for_has_attempts_left_out(tmp_path: Path) 
     write_run(runs / "x-a2")
     request = api.NormalizationRequest(directory=runs, is_all=True, task="wide-chars")
     assert [item.run for item in api.normalize_retrieval(request).left_out] == ["x-a1"]
-    with pytest.raises(api.NoTrialsFoundError):
+    with raises_code("retrieval-nothing-found"):
         api.normalize_retrieval(api.NormalizationRequest(directory=runs, is_all=True, task="another"))
 
 

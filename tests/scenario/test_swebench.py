@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from repotrial._core.errors import MachineError
 from repotrial.authoring import lock_contract
 from repotrial.contract import load_contract
 from repotrial.environment import Installation, InstallationSettings, open_installation
-from repotrial.environment._packages import PackageIndexError
-from repotrial.interop._swebench_report import MixedAgentsError, build_swebench_report
+from repotrial.interop._swebench_report import build_swebench_report
 from repotrial.run import PatchAgent, conduct_run
 from repotrial.score import Scorable, ScoreCard, build_score_card, load_evidence
 from support.command_line import call
+from support.errors import raises_code
 from support.greetings import build_request
 from support.harness import require_sandboxes
 from support.swebench import INSTANCE_ID, drop_modes, make_instance, write_jsonl
@@ -45,7 +46,9 @@ def open_here(place: Path, contract: Path) -> Installation:
     settings = InstallationSettings(cache=place / "cache", home=place, variables={})
     try:
         return open_installation(load_contract(contract), settings)
-    except PackageIndexError:
+    except MachineError as error:
+        if error.code != "package-index-unreachable":
+            raise
         pytest.skip("no package index can be reached to build the pinned environment once")
 
 
@@ -83,5 +86,5 @@ def test_gold_empty_and_wrong_predictions_are_resolved_and_not(
     assert (report.resolved_ids, report.incomplete_ids) == ((INSTANCE_ID,), ("Example__Clamp-99",))
     assert build_swebench_report([empty]).empty_patch_ids == ("example-clamp-12",)
     assert build_swebench_report([wrong]).unresolved_ids == ("example-clamp-12",)
-    with pytest.raises(MixedAgentsError):
+    with raises_code("swebench-mixed-agents"):
         build_swebench_report([gold, wrong])

@@ -22,9 +22,10 @@ from typing import Any, Final
 
 import pytest
 
+from repotrial._core.errors import MachineError
 from repotrial.isolation import ProhibitedRecord, Sink, SyscallRecord, build_numbers, find_machine
 from repotrial.isolation._calls._seccomp import SyscallPolicy
-from repotrial.isolation._calls._supervisor import Supervisor, SupervisorLostError, SupervisorPolicy
+from repotrial.isolation._calls._supervisor import Supervisor, SupervisorPolicy
 from support.filtered import DROPPED, start_filtered
 
 PYTHON: Final = "/usr/bin/python3"
@@ -244,5 +245,5 @@ def _end(process: subprocess.Popen[bytes], supervisor: Supervisor | None, descri
         os.close(descriptor)
     if supervisor is not None:
         # A test that broke it has seen so already.
-        with contextlib.suppress(SupervisorLostError):
+        with contextlib.suppress(MachineError):
             supervisor.stop()

@@ -108,7 +108,7 @@ def attempt(action: Callable[[], Any]) -> dict[str, Any]:
     try:
         return {"answer": action()}
     except Exception as error:  # noqa: BLE001 - told to the test, which expects it or fails
-        return {"error": f"{type(error).__name__}: {error}"}
+        return {"error": f"{getattr(error, 'code', type(error).__name__)}: {error}"}
 
 
 def parse_spec(spec: dict[str, Any]) -> SandboxSpec:

@@ -15,7 +15,7 @@ import msgspec
 import orjson
 
 from repotrial._core.digest import Digest, digest_bytes
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 
 MAX_SAFE_INTEGER = 2**53 - 1
 
@@ -40,22 +40,20 @@ AsciiKey = Annotated[str, msgspec.Meta(pattern=r"^[\x20-\x7e]*$(?!\n)")]
 JsonValue: TypeAlias = "bool | int | str | list[JsonValue] | dict[str, JsonValue] | None"
 
 
-class NotCanonicalError(UsageError):
-    """A value has no canonical form.
-
-    It holds a fraction, an integer beyond 2^53-1, a key that is not ASCII, or text that UTF-8 cannot hold, or
-    it is nested too deep.
-    """
-
-    code = "not-canonical"
-    default_hint = "store foreign JSON as bytes; write fractions as decimal strings"
+NOT_CANONICAL = ErrorCode(
+    "not-canonical",
+    UsageError,
+    "A value has no canonical form.\n\nIt holds a fraction, an integer beyond 2^53-1, a key that is not "
+    "ASCII, or text that UTF-8 cannot hold, or it is nested too deep.",
+    hint="store foreign JSON as bytes; write fractions as decimal strings",
+)
 
 
 def canonical_bytes(value: JsonValue) -> bytes:
     """Check `value` and serialize it.
 
     Raises:
-        NotCanonicalError: the value is outside the allowed set; the message names the place.
+        NOT_CANONICAL: the value is outside the allowed set; the message names the place.
     """
     if not _is_plain(value, _MAX_LEVELS):
         _check(value, "$", levels=_MAX_LEVELS)
@@ -71,13 +69,13 @@ def dump_checked(value: object) -> bytes:
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except TypeError as error:  # orjson.JSONEncodeError is a TypeError: lone surrogates, huge integers
-        raise NotCanonicalError(f"expected a canonical JSON value, found: {error}") from error
+        raise NOT_CANONICAL.error(f"expected a canonical JSON value, found: {error}") from error
 
 
 def decimal_text(value: Decimal) -> str:
     """One spelling for a decimal: `5`, `5.0` and `5.00` are the same number and the same bytes."""
     if not value.is_finite() or abs(value.adjusted()) > _MAX_DECIMAL_EXPONENT:
-        raise NotCanonicalError(f"expected a finite decimal of a sensible size, found {value}")
+        raise NOT_CANONICAL.error(f"expected a finite decimal of a sensible size, found {value}")
     text = format(value, "f")  # `normalize` would round to the context's precision
     if "." in text:
         text = text.rstrip("0").removesuffix(".")
@@ -113,7 +111,7 @@ def _is_plain(value: object, levels: int) -> bool:
 
 def _check(value: object, where: str, *, levels: int) -> None:
     if not levels:
-        raise NotCanonicalError(f"expected at most {_MAX_LEVELS} levels of nesting, found more")
+        raise NOT_CANONICAL.error(f"expected at most {_MAX_LEVELS} levels of nesting, found more")
     match value:
         case None | bool():
             return
@@ -121,7 +119,7 @@ def _check(value: object, where: str, *, levels: int) -> None:
             _check_text(value, where)
         case int():
             if abs(value) > MAX_SAFE_INTEGER:
-                raise NotCanonicalError(f"{where}: expected an integer within ±(2^53-1), found {value}")
+                raise NOT_CANONICAL.error(f"{where}: expected an integer within ±(2^53-1), found {value}")
         case list() | tuple():
             for index, item in enumerate(value):
                 _check(item, f"{where}[{index}]", levels=levels - 1)
@@ -130,20 +128,20 @@ def _check(value: object, where: str, *, levels: int) -> None:
                 _check_key(key, where)
                 _check(item, f"{where}.{key}", levels=levels - 1)
         case _:
-            raise NotCanonicalError(
+            raise NOT_CANONICAL.error(
                 f"{where}: expected a JSON value without fractions, found {type(value).__name__}"
             )
 
 
 def _check_key(key: object, where: str) -> None:
     if not isinstance(key, str) or not key.isascii():
-        raise NotCanonicalError(f"{where}: expected ASCII keys, found {key!r}")
+        raise NOT_CANONICAL.error(f"{where}: expected ASCII keys, found {key!r}")
 
 
 def _check_text(value: str, where: str) -> None:
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise NotCanonicalError(
+        raise NOT_CANONICAL.error(
             f"{where}: expected text that UTF-8 can hold, found {error.reason}"
         ) from error

@@ -1,4 +1,4 @@
-"""One error tree. The class says who is to blame; the code says what happened; the hint says what to do.
+"""One error tree. The class says who has to act; the code says what happened; the hint says what to do.
 
     RepoTrialError
     ├── UsageError      the command was called wrongly
@@ -7,20 +7,27 @@
     ├── AgentError      the agent under trial broke its protocol
     └── EvidenceError   the record does not hold
 
-Roots live here; leaves live beside the code that raises them. What is raised has a stable kebab-case `code`,
-a docstring that becomes its entry in the catalogue (`docs/reference/errors.md`), and a default `hint`.
+A code is declared once, beside what raises it, with its entry in the catalogue (`docs/reference/errors.md`):
+
+    LOCK_MISSING = ErrorCode("lock-missing", ContractError, "The contract has no lock.", hint="write one")
+
+    raise LOCK_MISSING.error(f"{path}: expected a lock, found none")
+
+What handles one code catches the class and passes on the rest:
+
+    except ContractError as error:
+        if error.code != LOCK_MISSING:
+            raise
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from enum import Enum
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 
 _CODE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
-_HOLDERS: Final[dict[str, tuple[str, str]]] = {}
-"""Module and name of the class that has each code."""
 
 
 class Blame(Enum):
@@ -50,31 +57,24 @@ class RepoTrialError(Exception):
     """Root of everything that RepoTrial raises on purpose.
 
     Args:
+        code: What happened: an `ErrorCode`, whose `error` makes the error with its own class and hint.
         message: What was expected and what was found, with the file and the field where there is one.
-        hint: What to do about it; defaults to the class's own hint.
+        hint: What to do about it.
+        details: What the message lists, for callers that look at single entries.
     """
 
     blame: ClassVar[Blame]
     exit_code: ClassVar[ExitCode]
-    code: ClassVar[str] = ""
-    default_hint: ClassVar[str] = ""
 
-    def __init__(self, message: str, *, hint: str | None = None) -> None:
-        super().__init__(message)
+    def __init__(self, code: str, message: str, *, hint: str = "", details: Iterable[Any] = ()) -> None:
+        super().__init__(code, message)
+        self.code = code
         self.message = message
-        self.hint = self.default_hint if hint is None else hint
+        self.hint = hint
+        self.details = tuple(details)
 
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        code = cls.__dict__.get("code")
-        if code is None:
-            return
-        if not _CODE.fullmatch(code):
-            raise TypeError(f"{cls.__name__}: error codes are kebab-case, found {code!r}")
-        # A module that is imported anew defines its own classes again.
-        module, name = _HOLDERS.setdefault(code, (cls.__module__, cls.__qualname__))
-        if (module, name) != (cls.__module__, cls.__qualname__):
-            raise TypeError(f"{cls.__name__}: the code {code!r} belongs to {name}")
+    def __str__(self) -> str:
+        return self.message
 
     def to_dict(self) -> dict[str, str]:
         """The error as machines read it (`--json`)."""
@@ -86,22 +86,11 @@ class RepoTrialError(Exception):
         }
 
 
-def iter_error_classes() -> Iterator[type[RepoTrialError]]:
-    """Every error class with a code that has been imported so far, roots first."""
-    queue: list[type[RepoTrialError]] = [RepoTrialError]
-    while queue:
-        cls = queue.pop(0)
-        if cls.__dict__.get("code"):
-            yield cls
-        queue.extend(cls.__subclasses__())
-
-
 class UsageError(RepoTrialError):
     """The command was called in a way that it does not understand."""
 
     blame = Blame.USAGE
     exit_code = ExitCode.BAD_INPUT
-    code = "usage"
 
 
 class ContractError(RepoTrialError):
@@ -116,7 +105,6 @@ class MachineError(RepoTrialError):
 
     blame = Blame.MACHINE
     exit_code = ExitCode.MACHINE_CANNOT
-    code = "machine"
 
 
 class AgentError(RepoTrialError):
@@ -131,3 +119,45 @@ class EvidenceError(RepoTrialError):
 
     blame = Blame.EVIDENCE
     exit_code = ExitCode.DOES_NOT_HOLD
+
+
+E_co = TypeVar("E_co", bound=RepoTrialError, covariant=True)
+
+
+class ErrorCode(str, Generic[E_co]):
+    """The stable kebab-case name of something that can go wrong, and all that is always true of it.
+
+    Args:
+        code: The name; declared once.
+        kind: The class of the errors, which says who has to act.
+        description: Its entry in the catalogue.
+        hint: What to do, unless the place that raises it knows better.
+    """
+
+    __slots__ = ("description", "hint", "kind")
+
+    kind: type[E_co]
+    description: str
+    hint: str
+
+    def __new__(cls, code: str, kind: type[E_co], description: str, *, hint: str = "") -> Self:
+        if not _CODE.fullmatch(code):
+            raise TypeError(f"error codes are kebab-case, found {code!r}")
+        if code in ERROR_CODES:
+            raise TypeError(f"the error code {code!r} is declared twice")
+        self = super().__new__(cls, code)
+        self.kind, self.description, self.hint = kind, description, hint
+        ERROR_CODES[code] = self
+        return self
+
+    def error(self, message: str, *, hint: str | None = None, details: Iterable[Any] = ()) -> E_co:
+        """The error to raise."""
+        # A plain string: serializers refuse subclasses of it.
+        return self.kind(str(self), message, hint=self.hint if hint is None else hint, details=details)
+
+
+ERROR_CODES: Final[dict[str, ErrorCode[RepoTrialError]]] = {}
+"""Every code that has been declared so far."""
+
+USAGE = ErrorCode("usage", UsageError, "The command was called in a way that it does not understand.")
+MACHINE = ErrorCode("machine", MachineError, "This machine cannot do what was asked.")

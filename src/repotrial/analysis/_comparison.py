@@ -42,7 +42,7 @@ def compare_runs(one: Path, other: Path) -> RunComparison:
     """Judge two runs anew and say whether they may be compared.
 
     Raises:
-        RecordBrokenError: one of them has no record that holds, so nobody knows what would be compared.
+        RECORD_BROKEN: one of them has no record that holds, so nobody knows what would be compared.
     """
     left, right = _judge(one), _judge(other)
     differences = tuple(_list_differences(left, right))

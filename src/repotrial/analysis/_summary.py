@@ -10,13 +10,13 @@ import msgspec
 
 from repotrial._core.absence import NotComputable
 from repotrial._core.display import shorten_digests
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial._core.seed import ROOT_SEED
 from repotrial.score import (
+    NO_RUNS,
     AgentEffort,
     Aggregate,
     JudgedRun,
-    NoRunsError,
     RunEntry,
     RunFilter,
     Scorable,
@@ -35,11 +35,12 @@ if TYPE_CHECKING:
     from repotrial.stats import Cluster, Estimate, PairedComparison
 
 
-class AgentUnknownError(UsageError):
-    """No agent of that name was put on trial, or several were."""
-
-    code = "agent-unknown"
-    default_hint = "name an agent as the summary does, or by as much of its beginning as no other has"
+AGENT_UNKNOWN = ErrorCode(
+    "agent-unknown",
+    UsageError,
+    "No agent of that name was put on trial, or several were.",
+    hint="name an agent as the summary does, or by as much of its beginning as no other has",
+)
 
 
 class AgentSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,9 +126,9 @@ def summarize_runs(
         pool_versions: Whether versions of one contract are counted together; the result is labeled then.
 
     Raises:
-        NoRunsError: there are none.
-        AgentUnknownError: an agent that is to be compared is not there.
-        MixedVersionsError: one contract occurs in several versions, and pooling was not asked for.
+        NO_RUNS: there are none.
+        AGENT_UNKNOWN: an agent that is to be compared is not there.
+        MIXED_VERSIONS: one contract occurs in several versions, and pooling was not asked for.
     """
     chosen = wanted or RunFilter()
     everything = _collect_wanted(directory, chosen)
@@ -158,7 +159,7 @@ def _collect_wanted(directory: Path, wanted: RunFilter) -> list[JudgedRun]:
     entries = [run.entry for run in runs]
     agents = ", ".join(sorted({entry.agent or "?" for entry in entries}))
     contracts = ", ".join(sorted({shorten_contract(entry) for entry in entries}))
-    raise NoRunsError(
+    raise NO_RUNS.error(
         f"{directory}: expected runs that fit --agent and --contract, found none among "
         f"those of the agents: {agents}; on the contracts: {contracts}",
         hint="name one of these with --agent or --contract, or leave the option out",
@@ -251,5 +252,5 @@ def _find_agent(names: Iterable[str], wanted: str) -> str:
         return begun[0]
     shown = ", ".join(labels[name] for name in begun or labels)
     if begun:
-        raise AgentUnknownError(f"expected one agent, found that {wanted!r} may be any of: {shown}")
-    raise AgentUnknownError(f"expected one of: {shown}; found {wanted!r}")
+        raise AGENT_UNKNOWN.error(f"expected one agent, found that {wanted!r} may be any of: {shown}")
+    raise AGENT_UNKNOWN.error(f"expected one of: {shown}; found {wanted!r}")

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
         list_agents,
         verify_agent_names,
     )
-    from repotrial.api._agents import AgentNameError
     from repotrial.api._availability import LeftOut, choose_available
     from repotrial.api._catalogue import ErrorEntry, build_schema, find_error, list_errors, list_schemas
     from repotrial.api._certification import Certification, CertificationRequest, certify_contract
@@ -52,15 +51,14 @@ if TYPE_CHECKING:
         prune_cache,
         run_doctor,
     )
-    from repotrial.api._models import ModelChoice, UpstreamNameError, find_adapters_directory, read_budgets
+    from repotrial.api._models import ModelChoice, find_adapters_directory, read_budgets
     from repotrial.api._outputs import CheckTests, ProgramOutput, iter_run_outputs, iter_run_tests
-    from repotrial.api._page import PageWriteError, write_run_page, write_summary_page
-    from repotrial.api._recompute import DecisionInvalidError, RecomputedRun, decide_run, recompute_run
-    from repotrial.api._rejudge import OtherContractError, RejudgedRun, load_judge, rejudge_run
+    from repotrial.api._page import write_run_page, write_summary_page
+    from repotrial.api._recompute import RecomputedRun, decide_run, recompute_run
+    from repotrial.api._rejudge import RejudgedRun, load_judge, rejudge_run
     from repotrial.api._replays import replay_run
     from repotrial.api._retrieval import (
         NormalizationRequest,
-        NoTrialsFoundError,
         TruthExplanation,
         evaluate_retrieval,
         explain_ground_truth,
@@ -129,25 +127,14 @@ if TYPE_CHECKING:
         RetrievalComparison,
         SupplementOptions,
     )
-    from repotrial.run import (
-        AgentCheck,
-        CheckedNeed,
-        Handover,
-        HumanUnavailableError,
-        NobodyAsksError,
-        Replay,
-        RunEnded,
-        Stopper,
-    )
+    from repotrial.run import HUMAN_UNAVAILABLE, AgentCheck, CheckedNeed, Handover, Replay, RunEnded, Stopper
     from repotrial.score import (
         CheckResult,
         Cost,
         EventPointer,
         Invalid,
         JudgedRun,
-        NoRunsError,
         RunCost,
-        RunDirectoryMissingError,
         RunEntry,
         RunFilter,
         ScoreCard,
@@ -179,11 +166,11 @@ else:
     __getattr__, __dir__ = build_hooks(__name__)
 
 __all__ = [
+    "HUMAN_UNAVAILABLE",
     "REPORT_FORMATS",
     "ROOT_SEED",
     "AgentCheck",
     "AgentEntry",
-    "AgentNameError",
     "AgentSummary",
     "AspectVerdict",
     "AssociationScope",
@@ -208,7 +195,6 @@ __all__ = [
     "Cost",
     "CouldNotBeChecked",
     "CreatedContract",
-    "DecisionInvalidError",
     "DoctorFix",
     "DoctorReport",
     "DoesNotHold",
@@ -219,7 +205,6 @@ __all__ = [
     "Exited",
     "Handover",
     "Holds",
-    "HumanUnavailableError",
     "Invalid",
     "Inventory",
     "JudgedRun",
@@ -233,14 +218,9 @@ __all__ = [
     "MatchedComparison",
     "ModelChoice",
     "NewContract",
-    "NoRunsError",
-    "NoTrialsFoundError",
-    "NobodyAsksError",
     "NormalizationRequest",
     "NormalizedTask",
     "NotStarted",
-    "OtherContractError",
-    "PageWriteError",
     "PairedSummary",
     "ProbeReport",
     "Problem",
@@ -254,7 +234,6 @@ __all__ = [
     "RunComparison",
     "RunConditions",
     "RunCost",
-    "RunDirectoryMissingError",
     "RunEnded",
     "RunEntry",
     "RunFilter",
@@ -278,7 +257,6 @@ __all__ = [
     "TrialPlan",
     "TrialRequest",
     "TruthExplanation",
-    "UpstreamNameError",
     "build_schema",
     "certify_contract",
     "check_contract",

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import msgspec
 
-from repotrial._core.errors import RepoTrialError
+from repotrial._core.errors import RepoTrialError, UsageError
 from repotrial.api._machine import MachineSettings
 from repotrial.environment import InstallationSettings
 from repotrial.run import (
-    AdapterUnknownError,
+    ADAPTER_UNKNOWN,
     AgentCheck,
     InstalledAgent,
     LoadedAdapter,
@@ -58,7 +58,7 @@ def list_agents(machine: MachineSettings, *, adapters: Path | None = None) -> li
     """All agents by name.
 
     Raises:
-        AdapterInvalidError: an adapter of the user's own is not sound.
+        ADAPTER_INVALID: an adapter of the user's own is not sound.
     """
     return [_describe(loaded, machine) for loaded in list_adapters(adapters)]
 
@@ -67,8 +67,8 @@ def check_named_agent(name: str, machine: MachineSettings, *, adapters: Path | N
     """Find out, by trying, whether an agent can be installed and run on this machine.
 
     Raises:
-        AdapterUnknownError: there is none of that name.
-        AdapterInvalidError: its adapter is not sound.
+        ADAPTER_UNKNOWN: there is none of that name.
+        ADAPTER_INVALID: its adapter is not sound.
     """
     return check_agent(_load(name, adapters), _build_settings(machine))
 
@@ -79,8 +79,8 @@ def install_named_agent(
     """Install an agent, or find it installed.
 
     Raises:
-        AdapterUnknownError: there is none of that name.
-        AdapterInvalidError: its adapter is not sound.
+        ADAPTER_UNKNOWN: there is none of that name.
+        ADAPTER_INVALID: its adapter is not sound.
         MachineError: it cannot be installed here; the class says why.
     """
     return install_agent(_load(name, adapters), _build_settings(machine))
@@ -90,8 +90,8 @@ def verify_agent_names(names: Iterable[str], *, adapters: Path | None = None) ->
     """Refuse names that no agent has, before anything is installed.
 
     Raises:
-        AdapterUnknownError: there is none of that name.
-        AdapterInvalidError: its adapter is not sound.
+        ADAPTER_UNKNOWN: there is none of that name.
+        ADAPTER_INVALID: its adapter is not sound.
     """
     for name in names:
         _load(name, adapters)
@@ -102,12 +102,14 @@ def _load(name: str, adapters: Path | None) -> LoadedAdapter:
         return load_adapter(Path(name.removeprefix(_FILE)))
     try:
         return find_adapter(name, adapters)
-    except AdapterUnknownError as error:
+    except UsageError as error:
+        if error.code != ADAPTER_UNKNOWN:
+            raise
         known = [loaded.adapter.name for loaded in list_adapters(adapters)]
         near = difflib.get_close_matches(name, known, n=1)
         if not near:
             raise
-        raise AdapterUnknownError(error.message, hint=f"did you mean {near[0]}? {error.hint}") from error
+        raise ADAPTER_UNKNOWN.error(error.message, hint=f"did you mean {near[0]}? {error.hint}") from error
 
 
 def _build_settings(machine: MachineSettings) -> InstallationSettings:

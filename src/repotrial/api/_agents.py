@@ -14,7 +14,7 @@ import msgspec
 
 from repotrial._core.canonical import canonical_digest
 from repotrial._core.digest import digest_bytes
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial._core.names import normalize_name
 from repotrial.run import (
     Agent,
@@ -52,18 +52,15 @@ _PLACEHOLDER: Final = "{contract}"
 """In the name of a file, stands for the id of each contract in turn."""
 
 
-class AgentNameError(UsageError):
-    """There is no such agent."""
-
-    code = "agent-name"
-    default_hint = f"name one of: {', '.join(AGENT_FORMS)}"
-
-
-class PredictionsError(UsageError):
-    """A file of predictions is not one: some line is no prediction, or an instance has two of one model."""
-
-    code = "predictions"
-    default_hint = "write one JSON object per line, with instance_id, model_name_or_path and model_patch"
+AGENT_NAME = ErrorCode(
+    "agent-name", UsageError, "There is no such agent.", hint=f"name one of: {', '.join(AGENT_FORMS)}"
+)
+PREDICTIONS = ErrorCode(
+    "predictions",
+    UsageError,
+    "A file of predictions is not one: some line is no prediction, or an instance has two of one model.",
+    hint="write one JSON object per line, with instance_id, model_name_or_path and model_patch",
+)
 
 
 class _Prediction(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,10 +96,10 @@ def build_roster(
         model: For agents that ask a model, and whose name does not say which; each has its own default.
 
     Raises:
-        AgentNameError: there is none of that name.
-        AdapterInvalidError: an adapter is not sound.
-        AgentFileError: a file that one is made of cannot be read.
-        PredictionsError: a file of predictions is not one.
+        AGENT_NAME: there is none of that name.
+        ADAPTER_INVALID: an adapter is not sound.
+        AGENT_FILE: a file that one is made of cannot be read.
+        PREDICTIONS: a file of predictions is not one.
     """
     ids = tuple(contract_ids)
     by_form = {normalize_name(contract_id): contract_id for contract_id in ids}
@@ -145,9 +142,9 @@ def _find_model_agent(name: str, *, adapters: Path | None, model: str | None) ->
         return _build_model_agent(found[head], chosen or model)
     near = difflib.get_close_matches(head, [*found, *_PLAIN], n=1)
     hint = f"did you mean {near[0]}? " if near else ""
-    raise AgentNameError(
+    raise AGENT_NAME.error(
         f"expected the name of an agent, found {name!r}",
-        hint=f"{hint}{AgentNameError.default_hint}",
+        hint=f"{hint}{AGENT_NAME.hint}",
     )
 
 
@@ -164,7 +161,7 @@ def _build_agent(name: str, kind: str, rest: str) -> Agent:
     if name in _PLAIN:
         return _PLAIN[name]
     if not rest:
-        raise AgentNameError(f"expected the name of an agent, found {name!r}")
+        raise AGENT_NAME.error(f"expected the name of an agent, found {name!r}")
     match kind:
         case "patch" | "script":
             data = load_agent_file(Path(rest))
@@ -173,7 +170,7 @@ def _build_agent(name: str, kind: str, rest: str) -> Agent:
             argv = _split(rest)
             return CommandAgent(name=_name(Path(argv[0]).name, kind), argv=argv)
         case _:
-            raise AgentNameError(f"expected the name of an agent, found {name!r}")
+            raise AGENT_NAME.error(f"expected the name of an agent, found {name!r}")
 
 
 def _build_file_agent(
@@ -204,9 +201,9 @@ def _split(words: str) -> tuple[str, ...]:
     try:
         argv = tuple(shlex.split(words))
     except ValueError as error:
-        raise AgentNameError(f"command: expected words as a shell reads them, found: {error}") from error
+        raise AGENT_NAME.error(f"command: expected words as a shell reads them, found: {error}") from error
     if not argv:
-        raise AgentNameError(f"command: expected a program, found {words!r}")
+        raise AGENT_NAME.error(f"command: expected a program, found {words!r}")
     return argv
 
 
@@ -221,10 +218,10 @@ def _iter_predictions(path: Path) -> Iterator[tuple[str, PatchAgent]]:
         try:
             found = msgspec.json.decode(line, type=_Prediction)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise PredictionsError(f"{path}:{number}: expected a prediction, found: {error}") from error
+            raise PREDICTIONS.error(f"{path}:{number}: expected a prediction, found: {error}") from error
         key = (normalize_name(found.instance_id), found.model_name_or_path)
         if key in seen:
-            raise PredictionsError(
+            raise PREDICTIONS.error(
                 f"{path}:{number}: expected one prediction of {found.model_name_or_path} for "
                 f"{found.instance_id}, found another in line {seen[key]}"
             )

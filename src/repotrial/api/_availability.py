@@ -8,19 +8,19 @@ from pathlib import Path
 
 import msgspec
 
-from repotrial._core.errors import MachineError, RepoTrialError
+from repotrial._core.errors import ErrorCode, MachineError, RepoTrialError
 from repotrial._core.words import Level
 from repotrial.api._contracts import load_contract
 from repotrial.api._machine import MachineSettings, build_installation_settings
 from repotrial.contract import LoadedContract
 from repotrial.environment import check_machine
 
-
-class ContractsUnavailableError(MachineError):
-    """This machine lacks what contracts need: tools, or an isolation level."""
-
-    code = "contracts-unavailable"
-    default_hint = "get what is listed, or run the contracts on a machine that has it"
+CONTRACTS_UNAVAILABLE = ErrorCode(
+    "contracts-unavailable",
+    MachineError,
+    "This machine lacks what contracts need: tools, or an isolation level.",
+    hint="get what is listed, or run the contracts on a machine that has it",
+)
 
 
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +44,7 @@ def choose_available(
     What is no contract counts as available, so that a command on it can say what is wrong.
 
     Raises:
-        ContractsUnavailableError: no contract can be run here.
+        CONTRACTS_UNAVAILABLE: no contract can be run here.
     """
     loaded: list[LoadedContract] = []
     for directory in directories:
@@ -65,7 +65,7 @@ def leave_out(
     """The contracts that this machine can run, and the others.
 
     Raises:
-        ContractsUnavailableError: there are others and they are not to be skipped, or there are only those.
+        CONTRACTS_UNAVAILABLE: there are others and they are not to be skipped, or there are only those.
     """
     settings = build_installation_settings(machine)
     found = check_machine([loaded.contract for loaded in contracts], settings, level=level)
@@ -87,5 +87,5 @@ def leave_out(
         for item in left_out:
             names.setdefault(item.lacks, []).append(item.contract)
         lines = [f"{', '.join(found)}: {lacks}" for lacks, found in names.items()]
-        raise ContractsUnavailableError("\n".join(lines), hint=f"{hints}{way}")
+        raise CONTRACTS_UNAVAILABLE.error("\n".join(lines), hint=f"{hints}{way}")
     return usable, left_out

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import msgspec
 
-from repotrial._core.errors import RepoTrialError, UsageError, iter_error_classes
+from repotrial._core.errors import ERROR_CODES, ErrorCode, RepoTrialError, UsageError
 from repotrial._core.lazy import load_all
 from repotrial.authoring import build_certificate_schema
 from repotrial.contract import build_schemas
@@ -15,19 +14,18 @@ from repotrial.gateway import build_script_schema
 from repotrial.run import build_adapter_schema
 from repotrial.trace import build_manifest_schema, build_trace_schema
 
-
-class UnknownSchemaError(UsageError):
-    """There is no published schema of that name."""
-
-    code = "unknown-schema"
-    default_hint = "`repotrial contract schema --help` names them"
-
-
-class UnknownErrorCodeError(UsageError):
-    """There is no error of that code."""
-
-    code = "unknown-error-code"
-    default_hint = "`repotrial error list` shows all codes"
+UNKNOWN_SCHEMA = ErrorCode(
+    "unknown-schema",
+    UsageError,
+    "There is no published schema of that name.",
+    hint="`repotrial contract schema --help` names them",
+)
+UNKNOWN_ERROR_CODE = ErrorCode(
+    "unknown-error-code",
+    UsageError,
+    "There is no error of that code.",
+    hint="`repotrial error list` shows all codes",
+)
 
 
 class ErrorEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,38 +51,34 @@ def build_schema(name: str) -> dict[str, Any]:
     """The JSON Schema of a document.
 
     Raises:
-        UnknownSchemaError: no document has that name.
+        UNKNOWN_SCHEMA: no document has that name.
     """
     schemas = _build_schemas()
     if name not in schemas:
-        raise UnknownSchemaError(f"expected one of {', '.join(sorted(schemas))}, found {name!r}")
+        raise UNKNOWN_SCHEMA.error(f"expected one of {', '.join(sorted(schemas))}, found {name!r}")
     return schemas[name]
 
 
 def list_errors() -> list[ErrorEntry]:
     """Every error that RepoTrial raises on purpose, by code."""
-    return [_describe_error(cls) for _, cls in sorted(_find_errors().items())]
+    load_all("repotrial")
+    return [_describe_error(code) for _, code in sorted(ERROR_CODES.items())]
 
 
 def find_error(code: str) -> ErrorEntry:
-    cls = _find_errors().get(code)
-    if cls is None:
-        raise UnknownErrorCodeError(f"expected a known error code, found {code!r}")
-    return _describe_error(cls)
-
-
-def _find_errors() -> dict[str, type[RepoTrialError]]:
     load_all("repotrial")
-    return {cls.code: cls for cls in iter_error_classes() if cls.__module__.startswith("repotrial.")}
+    if code not in ERROR_CODES:
+        raise UNKNOWN_ERROR_CODE.error(f"expected a known error code, found {code!r}")
+    return _describe_error(ERROR_CODES[code])
 
 
-def _describe_error(cls: type[RepoTrialError]) -> ErrorEntry:
+def _describe_error(code: ErrorCode[RepoTrialError]) -> ErrorEntry:
     return ErrorEntry(
-        code=cls.code,
-        blame=cls.blame.value,
-        exit_code=int(cls.exit_code),
-        description=inspect.cleandoc(cls.__doc__ or ""),
-        hint=cls.default_hint,
+        code=str(code),
+        blame=code.kind.blame.value,
+        exit_code=int(code.kind.exit_code),
+        description=code.description,
+        hint=code.hint,
     )
 
 

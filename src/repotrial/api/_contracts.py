@@ -21,10 +21,10 @@ from repotrial.authoring import lock_contract as _lock_contract
 from repotrial.authoring import verify_lock as _verify_lock
 from repotrial.contract import (
     Contract,
-    ContractInvalidError,
     ContractLock,
     LoadedContract,
     Problem,
+    build_invalid_error,
     check_directory,
     check_lock,
     lint_contract,
@@ -73,8 +73,8 @@ def load_contract(directory: Path) -> LoadedContract:
     """Read a contract directory.
 
     Raises:
-        ContractDirectoryMissingError: there is none.
-        ContractInvalidError: something in it is wrong; the error carries every problem.
+        CONTRACT_DIRECTORY_MISSING: there is none.
+        CONTRACT_INVALID: something in it is wrong; the error carries every problem.
     """
     verify_contract_directory(directory)
     return _load_contract(directory)
@@ -84,7 +84,7 @@ def lock_contract(directory: Path) -> LockResult:
     """Pin the repository and every file that counts; write `contract.lock.json`, and nothing else.
 
     Raises:
-        ContractInvalidError: it does not load, or lint calls it unusable.
+        CONTRACT_INVALID: it does not load, or lint calls it unusable.
     """
     verify_contract_directory(directory)
     loaded, _ = check_directory(directory, lock_ignored=True)
@@ -97,11 +97,11 @@ def verify_usable(loaded: LoadedContract) -> None:
     """Refuse what `check_contract` calls invalid, before anybody builds on it.
 
     Raises:
-        ContractInvalidError: lint finds errors; they are in it.
+        CONTRACT_INVALID: lint finds errors; they are in it.
     """
     problems = [problem for problem in _lint(loaded) if problem.severity == "error"]
     if problems:
-        raise ContractInvalidError(problems, where=loaded.directory)
+        raise build_invalid_error(problems, where=loaded.directory)
 
 
 def verify_lock(directory: Path) -> ContractCheck:

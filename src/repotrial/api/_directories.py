@@ -6,24 +6,26 @@ import os
 import shlex
 from pathlib import Path
 
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial._core.files import find_obstacle
 from repotrial.contract import CONTRACT_FILE
 
-
-class ContractDirectoryMissingError(UsageError):
-    """The path does not name a directory, so there is no contract to look at."""
-
-    code = "contract-directory-missing"
-    default_hint = "name the directory that holds contract.toml; `repotrial contract new` makes one"
+CONTRACT_DIRECTORY_MISSING = ErrorCode(
+    "contract-directory-missing",
+    UsageError,
+    "The path does not name a directory, so there is no contract to look at.",
+    hint="name the directory that holds contract.toml; `repotrial contract new` makes one",
+)
 
 
 def verify_contract_directory(directory: Path) -> None:
     obstacle = find_obstacle(directory)
     if obstacle:
-        raise ContractDirectoryMissingError(f"{directory}: expected a contract directory, found {obstacle}")
+        raise CONTRACT_DIRECTORY_MISSING.error(
+            f"{directory}: expected a contract directory, found {obstacle}"
+        )
     if count := _count_contracts_below(directory):
-        raise ContractDirectoryMissingError(
+        raise CONTRACT_DIRECTORY_MISSING.error(
             f"{directory}: expected a contract directory, found a directory of {count} contract(s)",
             hint=f"name them one by one, or all: {shlex.quote(str(directory))}/*",
         )

@@ -12,7 +12,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 
 from repotrial._core.absence import NotComputable
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.api._machine import MachineSettings
 from repotrial.contract import RunSpec
 from repotrial.cost import (
@@ -41,7 +41,7 @@ from repotrial.gateway import (
     load_script,
     open_default_loop,
 )
-from repotrial.policy import ThresholdsInvalidError, parse_thresholds, read_thresholds
+from repotrial.policy import THRESHOLDS_INVALID, parse_thresholds, read_thresholds
 from repotrial.run import LoadedAdapter, ModelAccess, UpstreamOrder, open_agent
 from repotrial.trace import NO_REDACTION
 
@@ -65,11 +65,12 @@ _NOBODY: Final = UpstreamOrder(redactor=NO_REDACTION, on_divergence=lambda _: No
 UnknownModels: TypeAlias = Literal["refuse", "abstract-units"]
 
 
-class UpstreamNameError(UsageError):
-    """There is nobody of that name who could answer for a model."""
-
-    code = "upstream-name"
-    default_hint = f"name one of: {', '.join(UPSTREAM_FORMS)}; providers: {', '.join(PROVIDERS)}"
+UPSTREAM_NAME = ErrorCode(
+    "upstream-name",
+    UsageError,
+    "There is nobody of that name who could answer for a model.",
+    hint=f"name one of: {', '.join(UPSTREAM_FORMS)}; providers: {', '.join(PROVIDERS)}",
+)
 
 
 class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,58 +103,56 @@ def find_adapters_directory(machine: MachineSettings) -> Path | None:
     return directory if directory.is_dir() else None
 
 
-class BudgetUnitsError(UsageError):
-    """A budget in dollars was set for a model that has no price in dollars."""
-
-    code = "budget-units"
-    default_hint = "name a price book with --prices that has the model, or leave the budgets out"
-
-
-class ModelUnpricedError(UsageError):
-    """A provider would be asked for a model that has no price, so every request would be refused."""
-
-    code = "model-unpriced"
-    default_hint = (
-        "name a model that the price book has (NAME@MODEL or --model), or with --prices a book that has "
-        "this one (docs/how-to/price-a-study.md)"
-    )
+BUDGET_UNITS = ErrorCode(
+    "budget-units",
+    UsageError,
+    "A budget in dollars was set for a model that has no price in dollars.",
+    hint="name a price book with --prices that has the model, or leave the budgets out",
+)
+MODEL_UNPRICED = ErrorCode(
+    "model-unpriced",
+    UsageError,
+    "A provider would be asked for a model that has no price, so every request would be refused.",
+    hint="name a model that the price book has (NAME@MODEL or --model), or with --prices a book that has "
+    "this one (docs/how-to/price-a-study.md)",
+)
 
 
 def verify_price(choice: ModelChoice, model: str) -> None:
     """Refuse a model whose requests would all be refused: that would count as the agent's failure.
 
     Raises:
-        ModelUnpricedError: the model has no price, and nothing else may be charged for it.
+        MODEL_UNPRICED: the model has no price, and nothing else may be charged for it.
     """
     tariff = _build_tariff(choice)
     if not isinstance(tariff.find_prices(model), NotComputable) or tariff.book is None:
         return
     near = difflib.get_close_matches(model, tariff.book.models, n=3)
-    hint = f"did you mean {' or '.join(near)}? {ModelUnpricedError.default_hint}" if near else None
+    hint = f"did you mean {' or '.join(near)}? {MODEL_UNPRICED.hint}" if near else None
     book = "the bundled price book" if choice.prices is None else str(choice.prices)
-    raise ModelUnpricedError(f"{model}: expected a price in {book}, found none", hint=hint)
+    raise MODEL_UNPRICED.error(f"{model}: expected a price in {book}, found none", hint=hint)
 
 
 def verify_budgets(choice: ModelChoice, model: str) -> None:
     """Refuse a budget that could not be held.
 
     Raises:
-        BudgetUnitsError: the model has no price in dollars.
+        BUDGET_UNITS: the model has no price in dollars.
     """
     if choice.task_budget is None and choice.total_budget is None:
         return
     if not isinstance(_build_tariff(choice).find_prices(model), ModelPrices):
-        raise BudgetUnitsError(f"{model}: expected a price in dollars, found none in the price book")
+        raise BUDGET_UNITS.error(f"{model}: expected a price in dollars, found none in the price book")
 
 
 def describe_upstream(name: str, machine: MachineSettings) -> str:
     """Who answers, as runs record it; never a key.
 
     Raises:
-        UpstreamNameError: there is nobody of that name.
-        ScriptInvalidError: a script is not one.
-        RecordingUnreadableError: a recording is not one.
-        ProviderUnusableError: a provider cannot be asked.
+        UPSTREAM_NAME: there is nobody of that name.
+        SCRIPT_INVALID: a script is not one.
+        RECORDING_UNREADABLE: a recording is not one.
+        PROVIDER_UNUSABLE: a provider cannot be asked.
     """
     return _find_upstream(name, machine)(_NOBODY).description
 
@@ -161,7 +160,7 @@ def describe_upstream(name: str, machine: MachineSettings) -> str:
 def _find_upstream(name: str, machine: MachineSettings) -> Callable[[UpstreamOrder], Upstream]:
     kind, separator, rest = name.partition(":")
     if not separator or not rest:
-        raise UpstreamNameError(f"expected somebody who answers, found {name!r}")
+        raise UPSTREAM_NAME.error(f"expected somebody who answers, found {name!r}")
     match kind:
         case "script":
             script = load_script(Path(rest))
@@ -177,7 +176,7 @@ def _find_upstream(name: str, machine: MachineSettings) -> Callable[[UpstreamOrd
             config = _find_provider(rest)
             return lambda _: ProviderUpstream(config, machine.variables)
         case _:
-            raise UpstreamNameError(f"expected somebody who answers, found {name!r}")
+            raise UPSTREAM_NAME.error(f"expected somebody who answers, found {name!r}")
 
 
 def _find_provider(name: str) -> ProviderConfig:
@@ -188,7 +187,7 @@ def _find_provider(name: str) -> ProviderConfig:
     if path.suffix or path.parent != Path() or path.exists():
         return load_provider(path)
     near = difflib.get_close_matches(name, PROVIDERS, n=1)
-    raise UpstreamNameError(
+    raise UPSTREAM_NAME.error(
         f"expected a provider ({', '.join(PROVIDERS)}) or a file that describes one, found {name!r}",
         hint=f"did you mean provider:{near[0]}?" if near else None,
     )
@@ -243,7 +242,7 @@ def read_budgets(choice: ModelChoice) -> tuple[EnvelopeState, ...]:
     """Budgets that runs share, as they stand; none where none were set, or nothing has drawn on them.
 
     Raises:
-        LedgerBrokenError: their ledger does not hold.
+        LEDGER_BROKEN: their ledger does not hold.
     """
     if choice.ledger is None or (choice.task_budget is None and choice.total_budget is None):
         return ()
@@ -283,8 +282,8 @@ def _load_thresholds(path: Path | None) -> bytes:
     data = read_thresholds(path)
     try:
         parse_thresholds(data)
-    except ThresholdsInvalidError as error:
-        raise ThresholdsInvalidError(f"{path}: {error.message}") from error
+    except UsageError as error:
+        raise THRESHOLDS_INVALID.error(f"{path}: {error.message}") from error
     return data
 
 

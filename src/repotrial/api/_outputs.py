@@ -10,7 +10,7 @@ import msgspec
 
 from repotrial._core.absence import Unknown
 from repotrial._core.display import escape_unprintable, list_some
-from repotrial._core.errors import EvidenceError, UsageError
+from repotrial._core.errors import ErrorCode, EvidenceError, UsageError
 from repotrial.contract import Check, ContractRecord
 from repotrial.judging import RecordedTests, list_recorded_tests, read_recorded_tests
 from repotrial.score import build_run_paths, load_evidence
@@ -30,11 +30,12 @@ _EVERYTHING = "all"
 _MOST_NAMES = 40
 
 
-class OutputUnknownError(UsageError):
-    """The record of the run has no execution of that name, so there is nothing to show of it."""
-
-    code = "output-unknown"
-    default_hint = "name a check of the contract that was executed, `agent`, `patch` or `all`"
+OUTPUT_UNKNOWN = ErrorCode(
+    "output-unknown",
+    UsageError,
+    "The record of the run has no execution of that name, so there is nothing to show of it.",
+    hint="name a check of the contract that was executed, `agent`, `patch` or `all`",
+)
 
 
 class ProgramOutput(NamedTuple):
@@ -59,8 +60,8 @@ def iter_run_outputs(directory: Path, names: Collection[str]) -> Iterator[Progra
     Nothing is verified but the bytes that are shown: they are those that the trace refers to.
 
     Raises:
-        RunDirectoryMissingError: there is no run.
-        OutputUnknownError: at the end, where some name has no execution.
+        RUN_DIRECTORY_MISSING: there is no run.
+        OUTPUT_UNKNOWN: at the end, where some name has no execution.
     """
     paths = build_run_paths(directory)
     blobs = BlobStore(paths.blobs)
@@ -103,8 +104,8 @@ def iter_run_tests(directory: Path, names: Collection[str]) -> Iterator[CheckTes
     """The tests of the named checks (or of `all`), one item for each execution without twins, in order.
 
     Raises:
-        RunDirectoryMissingError: there is no run.
-        OutputUnknownError: at the end, where some name has no execution with tests.
+        RUN_DIRECTORY_MISSING: there is no run.
+        OUTPUT_UNKNOWN: at the end, where some name has no execution with tests.
     """
     paths = build_run_paths(directory)
     blobs = BlobStore(paths.blobs)
@@ -156,6 +157,6 @@ class _Seen:
             else f"no check with {what} was executed; `repotrial run show --verdict` says how the run ended"
         )
         wanted = ", ".join(missing) or "some program"
-        raise OutputUnknownError(
+        raise OUTPUT_UNKNOWN.error(
             f"{self._directory}: expected {what} of {wanted}, found none on record", hint=hint
         )

@@ -6,24 +6,23 @@ from pathlib import Path
 
 import msgspec
 
-from repotrial._core.errors import MachineError, UsageError
+from repotrial._core.errors import ErrorCode, MachineError, UsageError
 from repotrial._core.files import describe_refusal, write_atomic
 from repotrial.analysis import CollectedSummary
 from repotrial.score import build_run_paths
 
-
-class PageInsideRunError(UsageError):
-    """A page was to be written into the run directory, whose files are sealed."""
-
-    code = "page-inside-run"
-    default_hint = "name a file elsewhere with -o; a further file would break the seal"
-
-
-class PageWriteError(MachineError):
-    """The page cannot be written."""
-
-    code = "page-write"
-    default_hint = "name another file with -o, make room or fix the permissions"
+PAGE_INSIDE_RUN = ErrorCode(
+    "page-inside-run",
+    UsageError,
+    "A page was to be written into the run directory, whose files are sealed.",
+    hint="name a file elsewhere with -o; a further file would break the seal",
+)
+PAGE_WRITE = ErrorCode(
+    "page-write",
+    MachineError,
+    "The page cannot be written.",
+    hint="name another file with -o, make room or fix the permissions",
+)
 
 
 class WrittenPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,9 +40,9 @@ def write_run_page(directory: Path, output: Path | None = None) -> WrittenPage:
         output: The file; `RUN_NAME.html` in the current directory if left out.
 
     Raises:
-        RunDirectoryMissingError: there is no such directory.
-        PageInsideRunError: the file would lie in the run directory.
-        PageWriteError: the machine does not let us write.
+        RUN_DIRECTORY_MISSING: there is no such directory.
+        PAGE_INSIDE_RUN: the file would lie in the run directory.
+        PAGE_WRITE: the machine does not let us write.
     """
     from repotrial.report import build_run_page  # with it comes a template engine
 
@@ -52,11 +51,11 @@ def write_run_page(directory: Path, output: Path | None = None) -> WrittenPage:
     target = Path(f"{root.name or 'run'}.html") if output is None else output
     try:
         if target.resolve().is_relative_to(root):
-            raise PageInsideRunError(f"{target}: expected a file outside of the run, found one in it")
+            raise PAGE_INSIDE_RUN.error(f"{target}: expected a file outside of the run, found one in it")
         data = build_run_page(paths.root).encode("utf-8")
         write_atomic(target, data)
     except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: a loop of links; ValueError: a NUL
-        raise PageWriteError(
+        raise PAGE_WRITE.error(
             f"{target}: expected to write the page, found: {describe_refusal(error)}"
         ) from error
     return WrittenPage(page=str(target))
@@ -66,14 +65,14 @@ def write_summary_page(collected: CollectedSummary, output: Path) -> None:
     """Write a summary of many runs as one HTML file that needs nothing else.
 
     Raises:
-        PageWriteError: the machine does not let us write.
+        PAGE_WRITE: the machine does not let us write.
     """
     from repotrial.report import build_summary_page  # with it comes a template engine
 
     try:
         write_atomic(output, build_summary_page(collected).encode("utf-8"))
     except (OSError, ValueError) as error:  # ValueError: a NUL
-        raise PageWriteError(
+        raise PAGE_WRITE.error(
             f"{output}: expected to write the page, found: {describe_refusal(error)}",
             hint="name another file, make room or fix the permissions",
         ) from error

@@ -7,13 +7,13 @@ from typing import Final
 
 import msgspec
 
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.contract import apply_caps, parse_record, parse_run_spec
 from repotrial.policy import (
-    BreakerRulesUnknownError,
+    BREAKER_RULES_UNKNOWN,
+    THRESHOLDS_INVALID,
     Recomputed,
     Thresholds,
-    ThresholdsInvalidError,
     build_settings,
     parse_thresholds,
     recompute_decisions,
@@ -25,11 +25,12 @@ from repotrial.trace import RunPaths, iter_events, load_manifest
 _OTHER_RELEASE: Final = "use a release that has the rules of this run: at least the one that conducted it"
 
 
-class DecisionInvalidError(UsageError):
-    """A decision was given with a reason that is none, or without words."""
-
-    code = "decision-invalid"
-    default_hint = "give --reason as a kebab-case word or several, and --why as a sentence"
+DECISION_INVALID = ErrorCode(
+    "decision-invalid",
+    UsageError,
+    "A decision was given with a reason that is none, or without words.",
+    hint="give --reason as a kebab-case word or several, and --why as a sentence",
+)
 
 
 class RecomputedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,9 +51,9 @@ def recompute_run(directory: Path) -> RecomputedRun:
     """Derive every decision of the breakers from the trace alone.
 
     Raises:
-        RecordBrokenError: the record is not whole, so that decisions may be missing from it.
-        BreakerRulesUnknownError: this release does not have the rules that the run was watched by.
-        ThresholdsInvalidError: this release does not know one of its breakers.
+        RECORD_BROKEN: the record is not whole, so that decisions may be missing from it.
+        BREAKER_RULES_UNKNOWN: this release does not have the rules that the run was watched by.
+        THRESHOLDS_INVALID: this release does not know one of its breakers.
     """
     paths = build_run_paths(directory)
     verify_record(load_evidence(paths.root), paths.root, action="be checked")
@@ -83,20 +84,22 @@ def _find_thresholds(paths: RunPaths) -> Thresholds | None:
         return None
     try:
         return parse_thresholds(models.thresholds.encode())
-    except (BreakerRulesUnknownError, ThresholdsInvalidError) as error:
-        raise type(error)(f"{paths.manifest}: {error.message}", hint=_OTHER_RELEASE) from error
+    except UsageError as error:
+        if error.code not in {BREAKER_RULES_UNKNOWN, THRESHOLDS_INVALID}:
+            raise
+        raise UsageError(error.code, f"{paths.manifest}: {error.message}", hint=_OTHER_RELEASE) from error
 
 
 def decide_run(directory: Path, *, is_allowed: bool, operator: str, reason: str, text: str) -> Path:
     """Drop an operator's decision for a run that waits for one; its harness makes an event of it (P20).
 
     Raises:
-        NobodyAsksError: the run does not wait.
-        DecisionInvalidError: the reason is not a stable code, or there are no words beside it.
+        NOBODY_ASKS: the run does not wait.
+        DECISION_INVALID: the reason is not a stable code, or there are no words beside it.
     """
     answer = Answer(is_allowed=is_allowed, operator=operator, reason=reason, text=text)
     try:
         checked = msgspec.convert(msgspec.to_builtins(answer), Answer)
     except msgspec.ValidationError as error:
-        raise DecisionInvalidError(f"expected a decision with its reason, found: {error}") from error
+        raise DECISION_INVALID.error(f"expected a decision with its reason, found: {error}") from error
     return put_answer(directory, checked)

@@ -10,12 +10,12 @@ import msgspec
 from repotrial import __version__
 from repotrial._core.absence import NotComputable, Unknown
 from repotrial._core.display import list_some
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.api._contracts import load_contract
-from repotrial.contract import Check, ContractInvalidError, ContractRecord, LoadedContract, check_lock
+from repotrial.contract import Check, ContractRecord, LoadedContract, build_invalid_error, check_lock
 from repotrial.run import RecordedCheck, apply_judgement, judge_recorded
 from repotrial.score import (
-    RecordBrokenError,
+    RECORD_BROKEN,
     RejudgedExecution,
     RejudgedVerdict,
     RunStatusWord,
@@ -29,12 +29,12 @@ from repotrial.score import (
 )
 from repotrial.trace import AcceptanceExecution, BlobStore, BuildCheck, Event, RunPaths
 
-
-class OtherContractError(UsageError):
-    """A run is to be judged by a contract that is not a version of its own."""
-
-    code = "other-contract"
-    default_hint = "name the directory of a version of the contract that the run was conducted on"
+OTHER_CONTRACT = ErrorCode(
+    "other-contract",
+    UsageError,
+    "A run is to be judged by a contract that is not a version of its own.",
+    hint="name the directory of a version of the contract that the run was conducted on",
+)
 
 
 class RejudgedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,12 +60,12 @@ def load_judge(directory: Path) -> LoadedContract:
     """A contract whose inventories are to judge; it must be as it was locked, so that its version is known.
 
     Raises:
-        ContractInvalidError: it cannot be loaded, or differs from its lock.
+        CONTRACT_INVALID: it cannot be loaded, or differs from its lock.
     """
     loaded = load_contract(directory)
     problems = check_lock(loaded)
     if any(problem.severity == "error" for problem in problems):
-        raise ContractInvalidError(problems, where=directory)
+        raise build_invalid_error(problems, where=directory)
     return loaded
 
 
@@ -77,24 +77,24 @@ def rejudge_run(directory: Path, judge: LoadedContract) -> RejudgedRun:
         judge: A version of the run's contract, from `load_judge`.
 
     Raises:
-        RecordBrokenError: the record is not whole.
-        OtherContractError: the contract is another one.
+        RECORD_BROKEN: the record is not whole.
+        OTHER_CONTRACT: the contract is another one.
     """
     paths = build_run_paths(directory)
     evidence = load_evidence(paths.root)
     verify_record(evidence, paths.root, action="be judged again")
     record = evidence.record
     if isinstance(record, Unknown):
-        raise RecordBrokenError(f"{directory}: could not be judged again: {record.reason}")
+        raise RECORD_BROKEN.error(f"{directory}: could not be judged again: {record.reason}")
     if judge.contract.id != record.contract.id:
-        raise OtherContractError(
+        raise OTHER_CONTRACT.error(
             f"{directory}: expected the contract {record.contract.id}, found {judge.contract.id}"
         )
     assert judge.lock is not None, "load_judge refuses a contract without a lock"
     reviser = _Reviser(paths, record, judge)
     revised = load_evidence(paths.root, revise=reviser.revise)
     if (breach := find_breach(revised)) is not None:  # a file of results is not the recorded one
-        raise RecordBrokenError(f"{directory}: could not be judged again: {breach}")
+        raise RECORD_BROKEN.error(f"{directory}: could not be judged again: {breach}")
     card = build_score_card(revised)
     verdict = RejudgedVerdict(
         recorded_version_id=record.lock.version_id,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from repotrial._core.absence import Unknown
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial._core.words import Level
 from repotrial.api._contracts import load_contract
 from repotrial.api._machine import MachineSettings, build_installation_settings
@@ -15,12 +15,12 @@ from repotrial.run import replay_run as replay
 from repotrial.score import build_run_paths, load_evidence, verify_record
 from repotrial.trace import RunPaths, SecretRedactor, load_manifest, load_or_create_key
 
-
-class NothingToReplayError(UsageError):
-    """The run ended before a change was taken from its workspace, so there is nothing to judge again."""
-
-    code = "nothing-to-replay"
-    default_hint = "name a run that was judged: `repotrial run list` shows which were"
+NOTHING_TO_REPLAY = ErrorCode(
+    "nothing-to-replay",
+    UsageError,
+    "The run ended before a change was taken from its workspace, so there is nothing to judge again.",
+    hint="name a run that was judged: `repotrial run list` shows which were",
+)
 
 
 def replay_run(
@@ -29,8 +29,8 @@ def replay_run(
     """Rebuild a final tree from its trace, judge it again under the same isolation, and compare (P28).
 
     Raises:
-        NothingToReplayError: the run ended before a change was taken.
-        RecordBrokenError: the record is not whole.
+        NOTHING_TO_REPLAY: the run ended before a change was taken.
+        RECORD_BROKEN: the record is not whole.
     """
     paths = build_run_paths(run_directory)
     _verify_change(paths)
@@ -50,7 +50,7 @@ def _verify_change(paths: RunPaths) -> None:
     evidence = load_evidence(paths.root)
     verify_record(evidence, paths.root, action="be replayed")
     if isinstance(evidence.change, Unknown):
-        raise NothingToReplayError(
+        raise NOTHING_TO_REPLAY.error(
             f"{paths.root}: expected a run with a change, found that it ended before one was taken "
             f"({evidence.change.reason})"
         )

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from repotrial._core.clock import SystemClock
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.analysis import find_left_out
 from repotrial.retrieval import (
     AGGREGATE,
@@ -40,27 +40,24 @@ SchemaVersion: TypeAlias = Literal["1.0", "1.1"]
 """Which fields documents have."""
 
 
-class RetrievalDirectoryMissingError(UsageError):
-    """There is no such directory to look for traces or event documents in."""
-
-    code = "retrieval-directory-missing"
-    default_hint = "name a run directory, or with --all a directory of them"
-
-
-class NoTrialsFoundError(UsageError):
-    """A directory holds nothing that retrieval can be measured on."""
-
-    code = "retrieval-nothing-found"
-    default_hint = (
-        "a run holds <configuration>/<batch>/<trial>__<id>/result.json, or manifest.json and trace.jsonl"
-    )
-
-
-class RetrievalWordError(UsageError):
-    """A rule or a version has no such name."""
-
-    code = "retrieval-unknown-word"
-    default_hint = "`repotrial retrieval evaluate --help` names them"
+RETRIEVAL_DIRECTORY_MISSING = ErrorCode(
+    "retrieval-directory-missing",
+    UsageError,
+    "There is no such directory to look for traces or event documents in.",
+    hint="name a run directory, or with --all a directory of them",
+)
+RETRIEVAL_NOTHING_FOUND = ErrorCode(
+    "retrieval-nothing-found",
+    UsageError,
+    "A directory holds nothing that retrieval can be measured on.",
+    hint="a run holds <configuration>/<batch>/<trial>__<id>/result.json, or manifest.json and trace.jsonl",
+)
+RETRIEVAL_UNKNOWN_WORD = ErrorCode(
+    "retrieval-unknown-word",
+    UsageError,
+    "A rule or a version has no such name.",
+    hint="`repotrial retrieval evaluate --help` names them",
+)
 
 
 class NormalizationRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,35 +118,35 @@ def parse_schema_version(text: str) -> SchemaVersion:
     """A version that documents can be written in.
 
     Raises:
-        RetrievalWordError: there is no such version.
+        RETRIEVAL_UNKNOWN_WORD: there is no such version.
     """
     match text:
         case "1.0" | "1.1" as version:
             return version
         case _:
-            raise RetrievalWordError(f"--schema: expected 1.0 or 1.1, found {text!r}")
+            raise RETRIEVAL_UNKNOWN_WORD.error(f"--schema: expected 1.0 or 1.1, found {text!r}")
 
 
 def parse_ranking_rule(text: str) -> RankingRule:
     """A rule by which files are ranked.
 
     Raises:
-        RetrievalWordError: there is no such rule.
+        RETRIEVAL_UNKNOWN_WORD: there is no such rule.
     """
     match text:
         case "reads" | "reference" as rule:
             return rule
         case _:
-            raise RetrievalWordError(f"--ranking: expected reads or reference, found {text!r}")
+            raise RETRIEVAL_UNKNOWN_WORD.error(f"--ranking: expected reads or reference, found {text!r}")
 
 
 def normalize_retrieval(request: NormalizationRequest) -> Normalization:
     """Write an event document for every trial of a run, or of all runs below a directory.
 
     Raises:
-        RetrievalDirectoryMissingError: there is no such directory.
-        NoTrialsFoundError: it holds no trial, or none of the task that was asked for.
-        RetrievalToolsInvalidError: the table of tools is none.
+        RETRIEVAL_DIRECTORY_MISSING: there is no such directory.
+        RETRIEVAL_NOTHING_FOUND: it holds no trial, or none of the task that was asked for.
+        RETRIEVAL_TOOLS_INVALID: the table of tools is none.
     """
     _verify_directory(request.directory)
     tasks = _find_tasks(request.directory, request.tasks)
@@ -173,7 +170,7 @@ def normalize_retrieval(request: NormalizationRequest) -> Normalization:
     )
     if not found:
         wanted = "a trial" if request.task is None else f"a trial of {request.task!r}"
-        raise NoTrialsFoundError(f"{request.directory}: expected {wanted}, found none")
+        raise RETRIEVAL_NOTHING_FOUND.error(f"{request.directory}: expected {wanted}, found none")
     return Normalization(
         tasks_directory=None if tasks is None else str(tasks),
         is_rehearsal=request.is_rehearsal,
@@ -186,7 +183,7 @@ def explain_ground_truth(directory: Path, tasks: Path | None, task: str) -> Trut
     """Say which file of a task's directory names what matters.
 
     Raises:
-        RetrievalDirectoryMissingError: there is no such directory.
+        RETRIEVAL_DIRECTORY_MISSING: there is no such directory.
     """
     _verify_directory(directory)
     root = _find_tasks(directory, tasks)
@@ -220,19 +217,21 @@ def evaluate_retrieval(
     """Measure event documents of a run, of all runs below a directory, or of a directory of documents.
 
     Raises:
-        RetrievalDirectoryMissingError: there is no such directory, or not exactly one was named.
-        NoTrialsFoundError: there are no event documents.
-        OutputExistsError: a result would replace something else.
+        RETRIEVAL_DIRECTORY_MISSING: there is no such directory, or not exactly one was named.
+        RETRIEVAL_NOTHING_FOUND: there are no event documents.
+        RETRIEVAL_OUTPUT_EXISTS: a result would replace something else.
     """
     if (directory is None) == (events is None):
-        raise RetrievalDirectoryMissingError("expected a run directory or --events-dir, found both or none")
+        raise RETRIEVAL_DIRECTORY_MISSING.error(
+            "expected a run directory or --events-dir, found both or none"
+        )
     root = directory or events
     assert root is not None
     _verify_directory(root)
     left_out = find_left_out(find_runs(directory)) if directory is not None and is_all else {}
     files = list(_iter_documents(directory, events, out, is_all=is_all, left_out=left_out))
     if not files:
-        raise NoTrialsFoundError(
+        raise RETRIEVAL_NOTHING_FOUND.error(
             f"{root}: expected <configuration>/<task>.retrieval_events.json, found none",
             hint="normalize first: repotrial retrieval normalize RUN_DIR",
         )
@@ -306,7 +305,7 @@ def _find_tasks(directory: Path, tasks: Path | None) -> Path | None:
 
 def _verify_directory(directory: Path) -> None:
     if not directory.is_dir():
-        raise RetrievalDirectoryMissingError(f"{directory}: expected a directory, found none")
+        raise RETRIEVAL_DIRECTORY_MISSING.error(f"{directory}: expected a directory, found none")
 
 
 def _now() -> str:

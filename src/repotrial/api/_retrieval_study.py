@@ -11,7 +11,7 @@ import msgspec
 
 from repotrial._core.absence import Unknown
 from repotrial._core.clock import SystemClock
-from repotrial._core.errors import EvidenceError, MachineError, UsageError
+from repotrial._core.errors import ErrorCode, EvidenceError, MachineError, UsageError
 from repotrial._core.files import write_atomic
 from repotrial.analysis import find_left_out
 from repotrial.retrieval import (
@@ -32,25 +32,24 @@ REPORT_FORMATS: tuple[ReportFormat, ...] = ("md", "csv", "json", "html")
 """What a report can be written as."""
 
 
-class ReportFormatError(UsageError):
-    """A report cannot be written in that form, or a share is none."""
-
-    code = "retrieval-report-format"
-    default_hint = "`repotrial retrieval report --help` names the forms"
-
-
-class ReportInsideRunError(UsageError):
-    """A result was to be written into a directory that was read."""
-
-    code = "retrieval-report-inside-run"
-    default_hint = "name a place elsewhere with --out; run directories are left as they are"
-
-
-class ReportWriteError(MachineError):
-    """A report cannot be written."""
-
-    code = "retrieval-report-write"
-    default_hint = "name another place with --out, make room or fix the permissions"
+RETRIEVAL_REPORT_FORMAT = ErrorCode(
+    "retrieval-report-format",
+    UsageError,
+    "A report cannot be written in that form, or a share is none.",
+    hint="`repotrial retrieval report --help` names the forms",
+)
+RETRIEVAL_REPORT_INSIDE_RUN = ErrorCode(
+    "retrieval-report-inside-run",
+    UsageError,
+    "A result was to be written into a directory that was read.",
+    hint="name a place elsewhere with --out; run directories are left as they are",
+)
+RETRIEVAL_REPORT_WRITE = ErrorCode(
+    "retrieval-report-write",
+    MachineError,
+    "A report cannot be written.",
+    hint="name another place with --out, make room or fix the permissions",
+)
 
 
 class WrittenReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,13 +69,15 @@ def parse_report_format(text: str) -> ReportFormat:
     """A form of reports.
 
     Raises:
-        ReportFormatError: there is no such form.
+        RETRIEVAL_REPORT_FORMAT: there is no such form.
     """
     match text:
         case "md" | "csv" | "json" | "html" as word:
             return word
         case _:
-            raise ReportFormatError(f"--format: expected {', '.join(REPORT_FORMATS)}, found {text!r}")
+            raise RETRIEVAL_REPORT_FORMAT.error(
+                f"--format: expected {', '.join(REPORT_FORMATS)}, found {text!r}"
+            )
 
 
 def compare_retrieval(
@@ -85,9 +86,9 @@ def compare_retrieval(
     """Hold retrieval against outcomes, and configurations against each other; nothing is written.
 
     Raises:
-        NoMetricsError: there are no metrics below the directories.
-        MixedRankingError: not all were ranked by one rule.
-        ConfigurationUnknownError: a configuration that was asked for is not there.
+        RETRIEVAL_NO_METRICS: there are no metrics below the directories.
+        RETRIEVAL_MIXED_RANKING: not all were ranked by one rule.
+        RETRIEVAL_CONFIGURATION: a configuration that was asked for is not there.
     """
     study = load_study(directories, judge=_judge, find_left_out=find_left_out)
     return compare_study(
@@ -99,8 +100,8 @@ def write_comparison(comparison: RetrievalComparison, target: Path, sources: Seq
     """Write a comparison as JSON.
 
     Raises:
-        ReportInsideRunError: it would lie in a directory that was read.
-        ReportWriteError: the machine does not let us write.
+        RETRIEVAL_REPORT_INSIDE_RUN: it would lie in a directory that was read.
+        RETRIEVAL_REPORT_WRITE: the machine does not let us write.
     """
     _verify_outside(target, sources)
     _write(target, _encode(comparison))
@@ -118,17 +119,19 @@ def report_retrieval(
     """Write `retrieval_report.*` into a directory; older ones there are replaced.
 
     Raises:
-        NoMetricsError: there are no metrics below the directories.
-        MixedRankingError: not all were ranked by one rule.
-        ConfigurationUnknownError: a configuration that was asked for is not there.
-        ReportFormatError: the least recall is no share.
-        ReportInsideRunError: the report would lie in a directory that was read.
-        FiguresMissingError: a page was asked for, and figures cannot be drawn; nothing is written.
-        ReportWriteError: the machine does not let us write.
+        RETRIEVAL_NO_METRICS: there are no metrics below the directories.
+        RETRIEVAL_MIXED_RANKING: not all were ranked by one rule.
+        RETRIEVAL_CONFIGURATION: a configuration that was asked for is not there.
+        RETRIEVAL_REPORT_FORMAT: the least recall is no share.
+        RETRIEVAL_REPORT_INSIDE_RUN: the report would lie in a directory that was read.
+        FIGURES_MISSING: a page was asked for, and figures cannot be drawn; nothing is written.
+        RETRIEVAL_REPORT_WRITE: the machine does not let us write.
     """
     wanted = supplements or SupplementOptions()
     if wanted.least_recall is not None and not 0 < wanted.least_recall <= 1:
-        raise ReportFormatError(f"--among: expected a share above 0, up to 1, found {wanted.least_recall}")
+        raise RETRIEVAL_REPORT_FORMAT.error(
+            f"--among: expected a share above 0, up to 1, found {wanted.least_recall}"
+        )
     _verify_outside(out, directories)
     study = load_study(directories, judge=_judge, find_left_out=find_left_out, has_progress=True)
     options = ComparisonOptions(baseline=baseline, treatment=treatment, generated_at=_now())
@@ -166,7 +169,9 @@ def _encode(document: msgspec.Struct) -> bytes:
 def _verify_outside(target: Path, sources: Sequence[Path]) -> None:
     for source in sources:
         if target.resolve().is_relative_to(source.resolve()):
-            raise ReportInsideRunError(f"{target}: expected a place outside of {source}, found one in it")
+            raise RETRIEVAL_REPORT_INSIDE_RUN.error(
+                f"{target}: expected a place outside of {source}, found one in it"
+            )
 
 
 def _write(target: Path, data: bytes) -> None:
@@ -174,7 +179,7 @@ def _write(target: Path, data: bytes) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(target, data)
     except (OSError, ValueError) as error:  # ValueError: a NUL in its name
-        raise ReportWriteError(f"{target}: expected to write it, found: {error}") from error
+        raise RETRIEVAL_REPORT_WRITE.error(f"{target}: expected to write it, found: {error}") from error
 
 
 def _judge(directory: Path) -> Outcome:

@@ -10,7 +10,7 @@ import msgspec
 
 from repotrial.cost import PriceBook, load_bundled_book, load_price_book
 from repotrial.score import (
-    RunDirectoryMissingError,
+    RUN_DIRECTORY_MISSING,
     RunEntry,
     RunFilter,
     ScoreCard,
@@ -137,7 +137,7 @@ def load_prices(prices: Path | None) -> PriceBook:
     """A price book; the one that comes with this release if none is named.
 
     Raises:
-        PriceBookError: it is not one.
+        PRICE_BOOK: it is not one.
     """
     return load_bundled_book() if prices is None else load_price_book(prices)
 
@@ -151,7 +151,7 @@ def iter_run_timeline(directory: Path) -> Iterator[TimelineRow]:
     """The events of a run, streamed, in a line each; nothing is verified."""
     paths = build_run_paths(directory)
     if not os.path.lexists(paths.trace):
-        raise RunDirectoryMissingError(
+        raise RUN_DIRECTORY_MISSING.error(
             f"{directory}: expected a run directory with trace.jsonl, found no such file"
         )
     return iter_timeline(paths)

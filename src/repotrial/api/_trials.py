@@ -23,13 +23,13 @@ from repotrial.api._models import (
     verify_price,
 )
 from repotrial.api._runs import score_run
-from repotrial.contract import ContractInvalidError, LoadedContract, check_lock
+from repotrial.contract import LoadedContract, build_invalid_error, check_lock
 from repotrial.fleet import FleetEvent, FleetPlan, RunConditions, RunSkipped, conduct_fleet, plan_runs
 from repotrial.run import (
+    MODEL_ACCESS_MISSING,
     Agent,
     Handover,
     HumanAgent,
-    ModelAccessMissingError,
     ModelAgent,
     RunEnded,
     RunSettings,
@@ -132,7 +132,7 @@ def plan_trials(request: TrialRequest, machine: MachineSettings) -> TrialPlan:
     """Load, check and plan; nothing is started.
 
     Raises:
-        ContractsUnavailableError: this machine lacks what contracts need.
+        CONTRACTS_UNAVAILABLE: this machine lacks what contracts need.
         RepoTrialError: a contract or an agent cannot be used.
     """
     contracts, left_out = leave_out(
@@ -218,13 +218,13 @@ def _bind_models(
     """Who answers is part of what an agent is: a canned model makes another one of it.
 
     Raises:
-        ModelAccessMissingError: an agent asks a model, and nobody answers.
+        MODEL_ACCESS_MISSING: an agent asks a model, and nobody answers.
     """
     asking = [agent for agent, _ in roster.agents if isinstance(agent, ModelAgent)]
     if not asking:
         return roster.agents
     if models.upstream is None:
-        raise ModelAccessMissingError(
+        raise MODEL_ACCESS_MISSING.error(
             f"{asking[0].name}: expected somebody who answers for its model, found none"
         )
     for agent in asking:
@@ -244,6 +244,6 @@ def _load(directory: Path) -> LoadedContract:
     loaded = load_contract(directory)
     problems = check_lock(loaded)
     if any(problem.severity == "error" for problem in problems):
-        raise ContractInvalidError(problems, where=directory)
+        raise build_invalid_error(problems, where=directory)
     verify_usable(loaded)
     return loaded

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import msgspec
 
-from repotrial._core.errors import MachineError
+from repotrial._core.errors import MACHINE
 from repotrial.authoring._embed import write_archive
 from repotrial.authoring._text import build_slug
 from repotrial.contract import ArchiveRepository, GitRepository
-from repotrial.source import ArchiveDigestError, materialize_snapshot, resolve_snapshot
+from repotrial.source import ARCHIVE_DIGEST_MISMATCH, materialize_snapshot, resolve_snapshot
 
 ARCHIVE_FILE = "repository.tar"
 _TEXT_BYTES = 2 << 20
@@ -95,7 +95,7 @@ def open_tree(source: str, commit: str) -> Iterator[Tree]:
     try:
         place = Path(tempfile.mkdtemp(prefix="repotrial-tree-"))
     except OSError as error:
-        raise MachineError(f"expected a directory for temporary files, found: {error}") from error
+        raise MACHINE.error(f"expected a directory for temporary files, found: {error}") from error
     try:
         root = place / "tree"
         snapshot = materialize_snapshot(build_git_repository(source, commit), base=place, into=root)
@@ -110,5 +110,7 @@ def embed_tree(tree: Tree, directory: Path) -> ArchiveRepository:
     repository = ArchiveRepository(source=ARCHIVE_FILE)
     found = resolve_snapshot(repository, base=directory).tree_digest
     if found != tree.tree_digest:
-        raise ArchiveDigestError(f"expected the archive to hold the tree {tree.tree_digest}, found {found}")
+        raise ARCHIVE_DIGEST_MISMATCH.error(
+            f"expected the archive to hold the tree {tree.tree_digest}, found {found}"
+        )
     return repository

@@ -88,10 +88,10 @@ def create_contract_from_commit(options: CommitContract) -> CreatedContract:
     Nothing of the repository is executed, so test ids are those that the source shows (Python), or none.
 
     Raises:
-        RootCommitError, EmptyChangeError, SubmoduleChangedError, ChangeWithoutTestsError,
-        OnlyTestsChangedError, UnsupportedTestFileError: the change cannot become a contract.
-        GlobInvalidError, OptionInvalidError, EcosystemUnknownError: the options do not suffice.
-        ContractDirectoryTakenError: the directory is not empty.
+        ROOT_COMMIT, EMPTY_CHANGE, SUBMODULE_CHANGED, CHANGE_WITHOUT_TESTS,
+        CHANGE_ONLY_TESTS, TEST_FILE_UNSUPPORTED: the change cannot become a contract.
+        GLOB_INVALID, CONTRACT_OPTION_INVALID, ECOSYSTEM_UNKNOWN: the options do not suffice.
+        CONTRACT_DIRECTORY_TAKEN: the directory is not empty.
     """
     tests = KnownTestPaths(options.test_globs)
     target = options.directory.absolute()

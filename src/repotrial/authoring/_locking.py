@@ -7,12 +7,12 @@ from pathlib import Path
 
 import msgspec
 
-from repotrial._core.errors import ContractError, MachineError
+from repotrial._core.errors import ContractError, ErrorCode, MachineError
 from repotrial._core.files import write_atomic
 from repotrial.contract import (
     CONTRACT_FILE,
+    CONTRACT_INVALID,
     LOCK_FILE,
-    ContractInvalidError,
     ContractLock,
     LoadedContract,
     Problem,
@@ -24,12 +24,12 @@ from repotrial.contract import (
 )
 from repotrial.source import ArchiveSnapshot, DirectorySnapshot, GitSnapshot, Snapshot, resolve_snapshot
 
-
-class LockUnwritableError(MachineError):
-    """The lock file cannot be written beside the contract."""
-
-    code = "lock-unwritable"
-    default_hint = "check the permissions and the free space of the contract directory"
+LOCK_UNWRITABLE = ErrorCode(
+    "lock-unwritable",
+    MachineError,
+    "The lock file cannot be written beside the contract.",
+    hint="check the permissions and the free space of the contract directory",
+)
 
 
 class LockChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,9 +70,9 @@ def lock_contract(directory: Path) -> LockResult:
     """Pin the repository and every file that counts; write `contract.lock.json`, and nothing else.
 
     Raises:
-        ContractInvalidError: the directory does not load; all problems are in it.
+        CONTRACT_INVALID: the directory does not load; all problems are in it.
         ContractError: the repository cannot be resolved.
-        LockUnwritableError: the file system refuses.
+        LOCK_UNWRITABLE: the file system refuses.
     """
     loaded = _load_for_locking(directory)
     lock = build_lock(loaded, _resolve(loaded))
@@ -83,7 +83,7 @@ def lock_contract(directory: Path) -> LockResult:
         try:
             write_atomic(path, data)
         except OSError as error:
-            raise LockUnwritableError(f"expected to write {path}, found: {error}") from error
+            raise LOCK_UNWRITABLE.error(f"expected to write {path}, found: {error}") from error
     return LockResult(
         path=str(path),
         lock=lock,
@@ -97,9 +97,11 @@ def _load_for_locking(directory: Path) -> LoadedContract:
     """A lock that is damaged, or in conflict after a merge, is no reason not to write a new one."""
     try:
         return load_contract(directory)
-    except ContractInvalidError as error:
+    except ContractError as error:
         # A lock of another major is the work of another release, which knows more than this one.
-        if any(problem.file != LOCK_FILE or problem.code == "schema-unknown" for problem in error.problems):
+        if error.code != CONTRACT_INVALID or any(
+            problem.file != LOCK_FILE or problem.code == "schema-unknown" for problem in error.details
+        ):
             raise
         return load_contract(directory, lock_ignored=True)
 
@@ -111,7 +113,7 @@ def verify_lock(directory: Path) -> list[Problem]:
         What does not hold; empty where the lock is what `lock_contract` would write.
 
     Raises:
-        ContractInvalidError: the directory does not load.
+        CONTRACT_INVALID: the directory does not load.
         MachineError: this machine cannot resolve the repository.
     """
     loaded = load_contract(directory)

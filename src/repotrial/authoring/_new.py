@@ -33,9 +33,9 @@ def create_contract(options: NewContract) -> CreatedContract:
     """Write a contract directory on a commit of a repository; nothing of the repository is executed.
 
     Raises:
-        OptionInvalidError: the title or the id is none that a contract can hold.
-        ContractDirectoryTakenError: the directory is not empty.
-        EcosystemUnknownError: nothing tells how the project is tested.
+        CONTRACT_OPTION_INVALID: the title or the id is none that a contract can hold.
+        CONTRACT_DIRECTORY_TAKEN: the directory is not empty.
+        ECOSYSTEM_UNKNOWN: nothing tells how the project is tested.
     """
     title = build_title(options.title)
     id_ = build_id(options, title)

@@ -7,17 +7,17 @@ from typing import TypeAlias
 
 import msgspec
 
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.authoring._ecosystem import EcosystemName
 from repotrial.authoring._template import Guess
 from repotrial.contract import Problem, TaskKind
 
-
-class OptionInvalidError(UsageError):
-    """An option of `contract new` has a value that a contract cannot hold."""
-
-    code = "contract-option-invalid"
-    default_hint = "see `repotrial contract new --help` for what each option takes"
+CONTRACT_OPTION_INVALID = ErrorCode(
+    "contract-option-invalid",
+    UsageError,
+    "An option of `contract new` has a value that a contract cannot hold.",
+    hint="see `repotrial contract new --help` for what each option takes",
+)
 
 
 class NewContract(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.authoring._base import Tree
 from repotrial.authoring._ecosystem import ECOSYSTEMS, Ecosystem, build_test_command, guess_ecosystem
 from repotrial.authoring._options import Options
@@ -18,11 +18,12 @@ _PYTHON_HOOKS = ("**/conftest.py", "**/sitecustomize.py", "**/usercustomize.py",
 _TEST_DIRECTORIES = ("__tests__", "spec", "t", "test", "tests")
 
 
-class EcosystemUnknownError(UsageError):
-    """Neither an ecosystem nor a command was given, and the files at the top of the tree tell neither."""
-
-    code = "ecosystem-unknown"
-    default_hint = "name the ecosystem, or the command that judges the change"
+ECOSYSTEM_UNKNOWN = ErrorCode(
+    "ecosystem-unknown",
+    UsageError,
+    "Neither an ecosystem nor a command was given, and the files at the top of the tree tell neither.",
+    hint="name the ecosystem, or the command that judges the change",
+)
 
 
 class Project(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +50,7 @@ def survey_project(options: Options, tree: Tree, *, test_files: Sequence[str] = 
     """Look at the top of the tree for what the options leave open.
 
     Raises:
-        EcosystemUnknownError: there is nothing to go by.
+        ECOSYSTEM_UNKNOWN: there is nothing to go by.
     """
     ecosystem, guesses = _choose_ecosystem(options, tree)
     hooks = _PYTHON_HOOKS if ecosystem is not None and ecosystem.name == "python" else ()
@@ -60,7 +61,7 @@ def survey_project(options: Options, tree: Tree, *, test_files: Sequence[str] = 
     if ecosystem is None:
         known = ", ".join(sorted(marker for each in ECOSYSTEMS for marker in each.markers))
         found = ", ".join(tree.list_top()[:10]) or "no file"
-        raise EcosystemUnknownError(f"expected one of {known} at the top of the tree, found {found}")
+        raise ECOSYSTEM_UNKNOWN.error(f"expected one of {known} at the top of the tree, found {found}")
     texts = {name: text for name in ecosystem.markers if (text := tree.read_text(name)) is not None}
     command = build_test_command(ecosystem, texts, test_files=test_files)
     results = command.results or (_EXIT_CODE,)

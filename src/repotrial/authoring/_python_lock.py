@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from repotrial._core.errors import ContractError
 from repotrial.contract import LoadedContract, Problem
 
 LOCK_HINT = "make a requirements file with hashes, as `pip-compile --generate-hashes` and uv do"
@@ -16,11 +17,11 @@ def check_python_lock(loaded: LoadedContract) -> list[Problem]:
     if python is None:
         return []
     # Contracts without one are checked without it.
-    from repotrial.environment import PackageHashMissingError, PackageLockError, parse_requirements
+    from repotrial.environment import parse_requirements
 
     try:
         parse_requirements((loaded.directory / python.lock).read_bytes(), python.lock)
-    except (PackageLockError, PackageHashMissingError) as error:
+    except ContractError as error:  # `package-lock-invalid`, `package-hash-missing`
         line = _LINE.search(error.message)
         return [
             Problem(

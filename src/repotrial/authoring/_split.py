@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from repotrial._core.display import list_some
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.authoring._test_files import KnownTestPaths
 from repotrial.contract import Overlay
 from repotrial.source import ChangedFile, ChangeStatus, CommitInfo
@@ -17,48 +17,42 @@ _SYMLINK = "120000"
 _SHOWN = 5
 
 
-class RootCommitError(UsageError):
-    """A commit without a parent cannot become a contract: there is no tree on which an agent could start."""
-
-    code = "root-commit"
-    default_hint = "choose a commit that changes an existing project"
-
-
-class EmptyChangeError(UsageError):
-    """A commit changes no file against its first parent, so there is nothing to ask of an agent."""
-
-    code = "empty-change"
-    default_hint = "choose the commit that brought the change; for a merge, the one on the main branch"
-
-
-class ChangeWithoutTestsError(UsageError):
-    """A commit adds or modifies no test, so nothing could judge another solution of the same problem."""
-
-    code = "change-without-tests"
-    default_hint = "say which files are tests with globs, or start with `contract new` and write the checks"
-
-
-class OnlyTestsChangedError(UsageError):
-    """A commit changes tests only, so there is no solution that an agent could find."""
-
-    code = "change-only-tests"
-    default_hint = "choose a commit that changes the product too, or narrow the globs for test files"
-
-
-class SubmoduleChangedError(UsageError):
-    """A commit moves, adds or removes a submodule, which a patch of the workspace cannot express."""
-
-    code = "submodule-changed"
-    default_hint = "choose a commit without submodule changes, or write the contract with `contract new`"
-
-
-class UnsupportedTestFileError(UsageError):
-    """A test file of the change cannot lie beside a contract: it is a link, or has an odd name."""
-
-    code = "test-file-unsupported"
-    default_hint = (
-        "exclude it from the test files with a glob such as '!tests/odd-name'; it joins the reference"
-    )
+ROOT_COMMIT = ErrorCode(
+    "root-commit",
+    UsageError,
+    "A commit without a parent cannot become a contract: there is no tree on which an agent could start.",
+    hint="choose a commit that changes an existing project",
+)
+EMPTY_CHANGE = ErrorCode(
+    "empty-change",
+    UsageError,
+    "A commit changes no file against its first parent, so there is nothing to ask of an agent.",
+    hint="choose the commit that brought the change; for a merge, the one on the main branch",
+)
+CHANGE_WITHOUT_TESTS = ErrorCode(
+    "change-without-tests",
+    UsageError,
+    "A commit adds or modifies no test, so nothing could judge another solution of the same problem.",
+    hint="say which files are tests with globs, or start with `contract new` and write the checks",
+)
+CHANGE_ONLY_TESTS = ErrorCode(
+    "change-only-tests",
+    UsageError,
+    "A commit changes tests only, so there is no solution that an agent could find.",
+    hint="choose a commit that changes the product too, or narrow the globs for test files",
+)
+SUBMODULE_CHANGED = ErrorCode(
+    "submodule-changed",
+    UsageError,
+    "A commit moves, adds or removes a submodule, which a patch of the workspace cannot express.",
+    hint="choose a commit without submodule changes, or write the contract with `contract new`",
+)
+TEST_FILE_UNSUPPORTED = ErrorCode(
+    "test-file-unsupported",
+    UsageError,
+    "A test file of the change cannot lie beside a contract: it is a link, or has an odd name.",
+    hint="exclude it from the test files with a glob such as '!tests/odd-name'; it joins the reference",
+)
 
 
 class Split(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,27 +73,27 @@ def split_change(info: CommitInfo, tests: KnownTestPaths) -> Split:
     """Tell tests from the rest by their paths.
 
     Raises:
-        RootCommitError, EmptyChangeError, SubmoduleChangedError, ChangeWithoutTestsError,
-        OnlyTestsChangedError, UnsupportedTestFileError: the change cannot become a contract.
+        ROOT_COMMIT, EMPTY_CHANGE, SUBMODULE_CHANGED, CHANGE_WITHOUT_TESTS,
+        CHANGE_ONLY_TESTS, TEST_FILE_UNSUPPORTED: the change cannot become a contract.
     """
     if not info.parents:
-        raise RootCommitError(f"expected a commit with a parent, found the root commit {info.commit}")
+        raise ROOT_COMMIT.error(f"expected a commit with a parent, found the root commit {info.commit}")
     if not info.changes:
-        raise EmptyChangeError(
+        raise EMPTY_CHANGE.error(
             f"expected changed files, found none between {info.commit} and its first parent"
         )
     if moved := [change.path for change in info.changes if _GITLINK in (change.old_mode, change.new_mode)]:
-        raise SubmoduleChangedError(f"expected changes of files only, found the submodule {_show(moved)}")
+        raise SUBMODULE_CHANGED.error(f"expected changes of files only, found the submodule {_show(moved)}")
     hidden = [change for change in info.changes if change.path in tests]
     reference = tuple(change for change in info.changes if change.path not in tests)
     laid = [change for change in hidden if change.status is not ChangeStatus.DELETED]
     if not laid:
-        raise ChangeWithoutTestsError(
+        raise CHANGE_WITHOUT_TESTS.error(
             f"expected an added or modified test among the {len(info.changes)} changed files, "
             f"found {_show([change.path for change in info.changes])}"
         )
     if not reference:
-        raise OnlyTestsChangedError(
+        raise CHANGE_ONLY_TESTS.error(
             f"expected a change beside the tests, found {_show([change.path for change in hidden])}"
         )
     verify_hidden(hidden, reference)
@@ -115,7 +109,7 @@ def verify_hidden(hidden: Sequence[ChangedFile], reference: Sequence[ChangedFile
     """Make sure that the tests of a change can lie beside a contract, apart from the rest.
 
     Raises:
-        UnsupportedTestFileError: one of them cannot.
+        TEST_FILE_UNSUPPORTED: one of them cannot.
     """
     _verify_storable(hidden)
     _verify_separable(hidden, reference)
@@ -124,12 +118,12 @@ def verify_hidden(hidden: Sequence[ChangedFile], reference: Sequence[ChangedFile
 def _verify_storable(hidden: Sequence[ChangedFile]) -> None:
     for change in hidden:
         if change.new_mode == _SYMLINK:
-            raise UnsupportedTestFileError(f"expected plain test files, found the link {change.path!r}")
+            raise TEST_FILE_UNSUPPORTED.error(f"expected plain test files, found the link {change.path!r}")
         try:
             change.path.encode()  # bytes that are not UTF-8 come as surrogates
             msgspec.convert({"from": f"checks/tests/{change.path}", "to": change.path}, Overlay)
         except (msgspec.ValidationError, UnicodeEncodeError) as error:
-            raise UnsupportedTestFileError(
+            raise TEST_FILE_UNSUPPORTED.error(
                 f"expected a file name that a contract can hold, found {change.path!r}"
             ) from error
 
@@ -138,7 +132,7 @@ def _verify_separable(hidden: Sequence[ChangedFile], reference: Sequence[Changed
     """A patch without a path is also without everything below it."""
     for change in hidden:
         if any(other.path.startswith(f"{change.path}/") for other in reference):
-            raise UnsupportedTestFileError(
+            raise TEST_FILE_UNSUPPORTED.error(
                 f"expected test files apart from the rest, found {change.path!r}, which becomes a directory"
             )
 

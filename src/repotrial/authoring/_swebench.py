@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from repotrial._core.display import list_some
+from repotrial._core.errors import ContractError
 from repotrial.authoring._leaks import TextChange, check_leaks
 from repotrial.authoring._options import CommitContract, CreatedContract
 from repotrial.authoring._project import Project, build_glob, drop_matching, survey_project
@@ -15,7 +16,7 @@ from repotrial.authoring._python_tests import list_test_ids
 from repotrial.authoring._staging import stage_directory
 from repotrial.authoring._swebench_change import InstanceTrees, open_instance_trees
 from repotrial.authoring._swebench_instance import (
-    InstanceInvalidError,
+    SWEBENCH_INSTANCE_INVALID,
     NodeId,
     SwebenchInstance,
     parse_node_id,
@@ -39,7 +40,7 @@ from repotrial.authoring._writing import (
     write_inventory,
 )
 from repotrial.contract import CONTRACT_FILE, STATEMENT_FILE, Check, Inventory, Overlay, Problem
-from repotrial.source import ChangeStatus, CommitNotFoundError, resolve_commit
+from repotrial.source import COMMIT_NOT_FOUND, ChangeStatus, resolve_commit
 
 _CHECK_DIRECTORY = f"checks/{CHECK_ID}"
 _SHOWN = 5
@@ -86,9 +87,9 @@ def create_contract_from_swebench(options: SwebenchContract) -> CreatedContract:
     Nothing of the repository is executed, and nothing of the instance is evaluated.
 
     Raises:
-        InstanceInvalidError: the instance cannot become a contract.
-        ChangeWithoutTestsError, UnsupportedTestFileError: its tests cannot become a check.
-        ContractDirectoryTakenError: the directory is not empty.
+        SWEBENCH_INSTANCE_INVALID: the instance cannot become a contract.
+        CHANGE_WITHOUT_TESTS, TEST_FILE_UNSUPPORTED: its tests cannot become a check.
+        CONTRACT_DIRECTORY_TAKEN: the directory is not empty.
     """
     instance = options.instance
     listed = _read_lists(instance)
@@ -105,8 +106,10 @@ def _find_base(options: SwebenchContract) -> str:
     instance = options.instance
     try:
         return resolve_commit(options.source, instance.base_commit, base=Path.cwd())
-    except CommitNotFoundError as error:
-        raise CommitNotFoundError(
+    except ContractError as error:
+        if error.code != COMMIT_NOT_FOUND:
+            raise
+        raise COMMIT_NOT_FOUND.error(
             f"{instance.instance_id}: base_commit: {error.message}",
             hint=f"name with --repo a repository of {clean_line(instance.repo)}, with its whole history",
         ) from error
@@ -116,12 +119,12 @@ def _read_lists(instance: SwebenchInstance) -> _Listed:
     failing = _read_ids(instance, "FAIL_TO_PASS", instance.list_failing())
     passing = _read_ids(instance, "PASS_TO_PASS", instance.list_passing())
     if not failing:
-        raise InstanceInvalidError(
+        raise SWEBENCH_INSTANCE_INVALID.error(
             f"{instance.instance_id}: FAIL_TO_PASS: expected test ids, found none",
             hint="a contract needs a test that is to turn: name one, or leave the instance out",
         )
     if cut := [text for text, node in failing if node.is_cut]:
-        raise InstanceInvalidError(
+        raise SWEBENCH_INSTANCE_INVALID.error(
             f"{instance.instance_id}: FAIL_TO_PASS: expected whole ids, found one that is cut: {cut[0]!r}",
             hint="write the id as pytest prints it",
         )
@@ -137,7 +140,7 @@ def _read_ids(instance: SwebenchInstance, field: str, texts: Sequence[str]) -> l
     for text in texts:
         node = parse_node_id(text)
         if node is None:
-            raise InstanceInvalidError(
+            raise SWEBENCH_INSTANCE_INVALID.error(
                 f"{instance.instance_id}: {field}: expected pytest's node ids, found {text[:200]!r}",
                 hint="only instances whose tests run under pytest can be imported",
             )
@@ -148,7 +151,7 @@ def _read_ids(instance: SwebenchInstance, field: str, texts: Sequence[str]) -> l
 def _verify_files(instance: SwebenchInstance, listed: _Listed, trees: InstanceTrees) -> None:
     for path in listed.files:
         if trees.tested.read_text(path) is None:
-            raise InstanceInvalidError(
+            raise SWEBENCH_INSTANCE_INVALID.error(
                 f"{instance.instance_id}: expected a test file {path!r} after test_patch, found none",
                 hint="let test_patch bring the file, or take its ids out of FAIL_TO_PASS and PASS_TO_PASS",
             )

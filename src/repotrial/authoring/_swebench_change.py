@@ -11,12 +11,13 @@ from pathlib import Path
 import msgspec
 
 from repotrial._core.digest import name_blob
+from repotrial._core.errors import AgentError, ContractError
 from repotrial.authoring._base import Tree, open_tree
-from repotrial.authoring._split import ChangeWithoutTestsError, verify_hidden
-from repotrial.authoring._swebench_instance import InstanceInvalidError, SwebenchInstance
+from repotrial.authoring._split import CHANGE_WITHOUT_TESTS, verify_hidden
+from repotrial.authoring._swebench_instance import SWEBENCH_INSTANCE_INVALID, SwebenchInstance
 from repotrial.authoring._text import clean_line
-from repotrial.change import PatchUnreadableError, read_change, read_sections
-from repotrial.source import ChangedFile, ChangeStatus, PatchRefusedError, apply_patch
+from repotrial.change import PATCH_UNREADABLE, read_change, read_sections
+from repotrial.source import PATCH_REFUSED, ChangedFile, ChangeStatus, apply_patch
 
 _ABSENT = "000000"
 _PLAIN = ("100644", "100755")
@@ -54,9 +55,9 @@ def open_instance_trees(instance: SwebenchInstance, source: str, commit: str) ->
     """The trees of an instance, in temporary directories.
 
     Raises:
-        InstanceInvalidError: a patch does not apply, is empty or cannot be read, or both touch one file.
-        ChangeWithoutTestsError: the tests bring no file.
-        UnsupportedTestFileError: a test file cannot lie beside a contract.
+        SWEBENCH_INSTANCE_INVALID: a patch does not apply, is empty or cannot be read, or both touch one file.
+        CHANGE_WITHOUT_TESTS: the tests bring no file.
+        TEST_FILE_UNSUPPORTED: a test file cannot lie beside a contract.
     """
     with (
         open_tree(source, commit) as base,
@@ -71,7 +72,7 @@ def open_instance_trees(instance: SwebenchInstance, source: str, commit: str) ->
             base=base, tested=tested, fixed=fixed, hidden=hidden, reference=reference, patch=patch
         )
         if not trees.laid:
-            raise ChangeWithoutTestsError(
+            raise CHANGE_WITHOUT_TESTS.error(
                 f"{instance.instance_id}: test_patch: expected an added or modified file, found none"
             )
         yield trees
@@ -83,7 +84,7 @@ def _apply(
     """The patch as judges read it, and what it changes."""
     place = f"{instance.instance_id}: {field}"
     if not patch.strip():
-        raise InstanceInvalidError(
+        raise SWEBENCH_INSTANCE_INVALID.error(
             f"{place}: expected a patch, found nothing",
             hint="give the patch as the data set has it, or leave the instance out",
         )
@@ -92,8 +93,10 @@ def _apply(
         apply_patch(patch, tree=tree.root)
         patch = _state_modes(patch, base, tree)
         view = read_change(patch)
-    except (PatchUnreadableError, PatchRefusedError) as error:
-        raise InstanceInvalidError(
+    except (AgentError, ContractError) as error:
+        if error.code not in {PATCH_UNREADABLE, PATCH_REFUSED}:
+            raise
+        raise SWEBENCH_INSTANCE_INVALID.error(
             f"{place}: expected a patch that applies to {base.commit}, found: {error.message}",
             hint=f"give {field} as the data set has it, for base_commit of {clean_line(instance.repo)}",
         ) from error
@@ -107,7 +110,7 @@ def _verify_plain(patch: bytes, base: Tree) -> None:
     for section in read_sections(patch, needs_modes=False):
         old = section.file.old_path or section.file.path
         if section.file.is_mode_missing and _find_mode(base.root / old) not in _PLAIN:
-            raise PatchUnreadableError(
+            raise PATCH_UNREADABLE.error(
                 f"expected a plain file {old!r}, since its mode is not stated, found none"
             )
 
@@ -157,7 +160,7 @@ def _verify_apart(
     """Files of the tests are laid over the candidate's: a change of them would never be judged."""
     both = sorted({change.path for change in hidden} & {change.path for change in reference})
     if both:
-        raise InstanceInvalidError(
+        raise SWEBENCH_INSTANCE_INVALID.error(
             f"{instance.instance_id}: expected patch and test_patch to touch different files, "
             f"found {both[0]!r} in both",
             hint="keep each file in one of them: those of test_patch are laid over a candidate's change",

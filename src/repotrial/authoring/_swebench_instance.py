@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial._core.names import normalize_name
 
 _MAX_BYTES: Final = 512 * 1024 * 1024
@@ -18,21 +18,19 @@ _SHOWN: Final = 120
 _Decoded = TypeVar("_Decoded")
 
 
-class InstanceInvalidError(UsageError):
-    """A file holds no SWE-bench instances, or an instance is one that no contract can be made of."""
-
-    code = "swebench-instance-invalid"
-    default_hint = (
-        "give one JSON object, an array or one object per line, with repo, base_commit, patch, test_patch, "
-        "problem_statement, FAIL_TO_PASS and PASS_TO_PASS"
-    )
-
-
-class InstanceUnknownError(UsageError):
-    """An instance was asked for that the file does not hold."""
-
-    code = "swebench-instance-unknown"
-    default_hint = "name an instance_id of the file"
+SWEBENCH_INSTANCE_INVALID = ErrorCode(
+    "swebench-instance-invalid",
+    UsageError,
+    "A file holds no SWE-bench instances, or an instance is one that no contract can be made of.",
+    hint="give one JSON object, an array or one object per line, with repo, base_commit, patch, "
+    "test_patch, problem_statement, FAIL_TO_PASS and PASS_TO_PASS",
+)
+SWEBENCH_INSTANCE_UNKNOWN = ErrorCode(
+    "swebench-instance-unknown",
+    UsageError,
+    "An instance was asked for that the file does not hold.",
+    hint="name an instance_id of the file",
+)
 
 
 class SwebenchInstance(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,7 +86,7 @@ class SwebenchInstance(msgspec.Struct, frozen=True, kw_only=True):
         try:
             return msgspec.json.decode(value, type=tuple[str, ...])
         except (msgspec.DecodeError, UnicodeEncodeError) as error:
-            raise InstanceInvalidError(
+            raise SWEBENCH_INSTANCE_INVALID.error(
                 f"{self.instance_id}: {field}: expected a JSON list of test ids, found: {error}"
             ) from error
 
@@ -136,24 +134,26 @@ def load_swebench_instances(path: Path, wanted: Sequence[str] = ()) -> list[Sweb
         wanted: Ids of those to take, in any case and with any separators; all unless told.
 
     Raises:
-        InstanceInvalidError: the file cannot be read, or holds something else.
-        InstanceUnknownError: one that is wanted is not there.
+        SWEBENCH_INSTANCE_INVALID: the file cannot be read, or holds something else.
+        SWEBENCH_INSTANCE_UNKNOWN: one that is wanted is not there.
     """
     found: dict[str, SwebenchInstance] = {}
     for instance in _parse(path, _read(path)):
         if not instance.contract_id:
-            raise InstanceInvalidError(
+            raise SWEBENCH_INSTANCE_INVALID.error(
                 f"{path}: expected an instance_id with letters or digits, found {instance.instance_id!r}"
             )
         if instance.contract_id in found:
-            raise InstanceInvalidError(
+            raise SWEBENCH_INSTANCE_INVALID.error(
                 f"{path}: expected each instance once, found {instance.instance_id} twice"
             )
         found[instance.contract_id] = instance
     if not wanted:
         return list(found.values())
     if unknown := [name for name in wanted if normalize_name(name) not in found]:
-        raise InstanceUnknownError(f"{path}: expected {unknown[0]}, found {len(found)} other instances")
+        raise SWEBENCH_INSTANCE_UNKNOWN.error(
+            f"{path}: expected {unknown[0]}, found {len(found)} other instances"
+        )
     return [found[normalize_name(name)] for name in wanted]
 
 
@@ -162,11 +162,11 @@ def _read(path: Path) -> bytes:
         with path.open("rb") as stream:
             data = stream.read(_MAX_BYTES + 1)
     except OSError as error:
-        raise InstanceInvalidError(
+        raise SWEBENCH_INSTANCE_INVALID.error(
             f"{path}: expected a file of instances, found: {error.strerror}"
         ) from error
     if len(data) > _MAX_BYTES:
-        raise InstanceInvalidError(f"{path}: expected at most {_MAX_BYTES} bytes, found more")
+        raise SWEBENCH_INSTANCE_INVALID.error(f"{path}: expected at most {_MAX_BYTES} bytes, found more")
     return data
 
 
@@ -177,7 +177,7 @@ def _parse(path: Path, data: bytes) -> list[SwebenchInstance]:
     # Not `splitlines`: some characters inside a JSON text would count as line breaks.
     lines = [(number, line) for number, line in enumerate(_LINE_BREAKS.split(data), start=1) if line.strip()]
     if not lines:
-        raise InstanceInvalidError(f"{path}: expected an instance, found nothing")
+        raise SWEBENCH_INSTANCE_INVALID.error(f"{path}: expected an instance, found nothing")
     if len(lines) > 1 and lines[0][1].strip() == b"{":
         return [_decode(f"{path}", stripped, SwebenchInstance)]  # one object, written over several lines
     return [_decode(f"{path}:{number}", line, SwebenchInstance) for number, line in lines]
@@ -187,4 +187,6 @@ def _decode(place: str, data: bytes, kind: type[_Decoded]) -> _Decoded:
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InstanceInvalidError(f"{place}: expected an instance, found: {str(error)[:_SHOWN]}") from error
+        raise SWEBENCH_INSTANCE_INVALID.error(
+            f"{place}: expected an instance, found: {str(error)[:_SHOWN]}"
+        ) from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.change import compile_globs
 
 TEST_GLOBS: tuple[str, ...] = (
@@ -66,11 +66,12 @@ TEST_GLOBS: tuple[str, ...] = (
 """What counts as a test where the author says nothing; later patterns win, `!` takes back."""
 
 
-class GlobInvalidError(UsageError):
-    """A glob for test files cannot be understood."""
-
-    code = "glob-invalid"
-    default_hint = "write globs relative to the repository root, such as 'tests/**' or '!tests/helpers/**'"
+GLOB_INVALID = ErrorCode(
+    "glob-invalid",
+    UsageError,
+    "A glob for test files cannot be understood.",
+    hint="write globs relative to the repository root, such as 'tests/**' or '!tests/helpers/**'",
+)
 
 
 class KnownTestPaths:
@@ -86,7 +87,7 @@ class KnownTestPaths:
         try:
             self._spec = compile_globs(chosen)
         except ValueError as error:
-            raise GlobInvalidError(
+            raise GLOB_INVALID.error(
                 f"expected globs for test files, found {list(globs)!r}: {error}"
             ) from error
 

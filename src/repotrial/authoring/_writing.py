@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from repotrial._core.digest import digest_file
+from repotrial._core.errors import ContractError
 from repotrial.authoring._base import (
     ARCHIVE_FILE,
     Tree,
@@ -19,7 +20,7 @@ from repotrial.authoring._base import (
     guess_name,
     is_local_source,
 )
-from repotrial.authoring._options import CreatedContract, OptionInvalidError, Options
+from repotrial.authoring._options import CONTRACT_OPTION_INVALID, CreatedContract, Options
 from repotrial.authoring._project import Project
 from repotrial.authoring._python_lock import LOCK_HINT
 from repotrial.authoring._template import ContractDraft, Guess, render_contract
@@ -35,7 +36,7 @@ from repotrial.contract import (
     Problem,
     load_contract,
 )
-from repotrial.environment import PackageHashMissingError, PackageLockError, parse_requirements
+from repotrial.environment import parse_requirements
 
 CHECK_ID = "tests"
 LOCK_FILE = "requirements.lock"
@@ -59,11 +60,11 @@ def build_title(title: str) -> str:
     """A title that a contract can hold.
 
     Raises:
-        OptionInvalidError: nothing is left of it.
+        CONTRACT_OPTION_INVALID: nothing is left of it.
     """
     cleaned = shorten(clean_line(title), _MAX_TITLE)
     if not cleaned:
-        raise OptionInvalidError(f"expected a title with visible characters, found {title!r}")
+        raise CONTRACT_OPTION_INVALID.error(f"expected a title with visible characters, found {title!r}")
     return cleaned
 
 
@@ -71,7 +72,7 @@ def build_id(options: Options, title: str) -> str:
     """The id that was given, or one made of the project's name and the title.
 
     Raises:
-        OptionInvalidError: the given id is none.
+        CONTRACT_OPTION_INVALID: the given id is none.
     """
     if options.id is None:
         return build_slug(f"{guess_name(options.source)} {title}", limit=_MAX_ID) or "contract"
@@ -79,7 +80,7 @@ def build_id(options: Options, title: str) -> str:
         # A check's id has the type of a contract's; the type itself is private to `contract`.
         return msgspec.convert({"id": options.id, "gate": "acceptance"}, Check).id
     except msgspec.ValidationError as error:
-        raise OptionInvalidError(
+        raise CONTRACT_OPTION_INVALID.error(
             f"expected an id of lower-case letters and digits joined by single '-', '_' or '.', "
             f"found {options.id!r}"
         ) from error
@@ -148,7 +149,7 @@ def copy_python_lock(origin: Path | None, directory: Path) -> str | None:
     """Put a requirements file beside the contract; its name there, if there is one.
 
     Raises:
-        OptionInvalidError: it cannot be read, or does not pin every package with a hash.
+        CONTRACT_OPTION_INVALID: it cannot be read, or does not pin every package with a hash.
     """
     if origin is None:
         return None
@@ -157,9 +158,9 @@ def copy_python_lock(origin: Path | None, directory: Path) -> str | None:
         parse_requirements(data, str(origin))
     except OSError as error:
         message = f"{origin}: expected a requirements file with hashes, found: {error.strerror}"
-        raise OptionInvalidError(message, hint=LOCK_HINT) from error
-    except (PackageLockError, PackageHashMissingError) as error:
-        raise OptionInvalidError(error.message, hint=LOCK_HINT) from error
+        raise CONTRACT_OPTION_INVALID.error(message, hint=LOCK_HINT) from error
+    except ContractError as error:  # `package-lock-invalid`, `package-hash-missing`
+        raise CONTRACT_OPTION_INVALID.error(error.message, hint=LOCK_HINT) from error
     (directory / LOCK_FILE).write_bytes(data)
     return LOCK_FILE
 
@@ -227,7 +228,7 @@ def finish(
     """Write the two files that every contract has, and load the whole, as its first reader.
 
     Raises:
-        ContractInvalidError: the directory does not load.
+        CONTRACT_INVALID: the directory does not load.
     """
     (staging / CONTRACT_FILE).write_text(render_contract(draft), encoding="utf-8", newline="\n")
     (staging / STATEMENT_FILE).write_text(statement, encoding="utf-8", newline="\n")

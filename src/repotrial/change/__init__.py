@@ -8,12 +8,12 @@ from repotrial.change._globs import PathRules, compile_globs, fold, is_usable_gl
 from repotrial.change._line_ranges import LineRange, find_awk_ranges, find_count, find_sed_ranges
 from repotrial.change._model import (
     GITLINK,
+    PATCH_UNREADABLE,
     SYMLINK,
     AddedLine,
     ChangedFile,
     ChangeView,
     Location,
-    PatchUnreadableError,
 )
 from repotrial.change._read import Section, read_change, read_sections
 from repotrial.change._scan import PatchedFile, scan_headers, scan_patch
@@ -22,6 +22,7 @@ from repotrial.change._write import Blob, BlobMode, FilePatch, build_file_patch,
 __all__ = [
     "DEFAULT_LIMITS",
     "GITLINK",
+    "PATCH_UNREADABLE",
     "SYMLINK",
     "AddedLine",
     "Blob",
@@ -33,7 +34,6 @@ __all__ = [
     "LineRange",
     "Location",
     "PatchLimits",
-    "PatchUnreadableError",
     "PatchedFile",
     "PathRules",
     "Section",

@@ -7,7 +7,7 @@ from typing import NoReturn
 import msgspec
 
 from repotrial._core.display import neutralize
-from repotrial.change._model import PatchUnreadableError
+from repotrial.change._model import PATCH_UNREADABLE
 
 _SHOWN_CHARACTERS = 100
 _MIB = 1024**2
@@ -34,11 +34,11 @@ class Cursor:
 
     def __init__(self, patch: bytes, limits: PatchLimits) -> None:
         if len(patch) > limits.patch_bytes:
-            raise PatchUnreadableError(
+            raise PATCH_UNREADABLE.error(
                 f"expected a patch of at most {limits.patch_bytes} bytes, found {len(patch)}"
             )
         if patch and not patch.endswith(b"\n"):
-            raise PatchUnreadableError("expected a newline at the end of the patch, found none")
+            raise PATCH_UNREADABLE.error("expected a newline at the end of the patch, found none")
         self._patch = patch
         self._limits = limits
         self._lines_left = limits.lines
@@ -76,7 +76,7 @@ class Cursor:
         """Count a changed line."""
         self._lines_left -= 1
         if self._lines_left < 0:
-            raise PatchUnreadableError(
+            raise PATCH_UNREADABLE.error(
                 f"expected at most {self._limits.lines} changed lines in a patch, found more"
             )
 
@@ -84,7 +84,7 @@ class Cursor:
         """Count unpacked content, before it is unpacked."""
         self._binary_left -= size
         if self._binary_left < 0:
-            raise PatchUnreadableError(
+            raise PATCH_UNREADABLE.error(
                 f"expected at most {self._limits.binary_bytes} bytes of binary content, found more"
             )
 
@@ -95,4 +95,4 @@ class Cursor:
             (self.peek() if found is None else found)[: 4 * _SHOWN_CHARACTERS].decode("utf-8", "replace"),
             max_characters=_SHOWN_CHARACTERS,
         )
-        raise PatchUnreadableError(f"patch line {number}: expected {expected}, found '{shown}'")
+        raise PATCH_UNREADABLE.error(f"patch line {number}: expected {expected}, found '{shown}'")

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from repotrial._core.errors import ContractError
+from repotrial._core.errors import ContractError, ErrorCode
 from repotrial._core.escaping import unescape_text
 from repotrial._core.paths import fold_path, resolve_link
 
@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 _INVISIBLE = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]|[ .]+(?=/|$)")
 
 
-class PolicyGlobError(ContractError):
-    """A glob of the policy means nothing, so that it would protect nothing."""
-
-    code = "policy-glob"
-    default_hint = "run `repotrial contract lint`; it names the glob and its place"
+POLICY_GLOB = ErrorCode(
+    "policy-glob",
+    ContractError,
+    "A glob of the policy means nothing, so that it would protect nothing.",
+    hint="run `repotrial contract lint`; it names the glob and its place",
+)
 
 
 def compile_globs(patterns: Iterable[str]) -> GitIgnoreSpec:
@@ -124,8 +125,10 @@ def _compile(patterns: Sequence[str]) -> GitIgnoreSpec:
     try:
         spec = compile_globs(patterns)
     except ValueError as error:
-        raise PolicyGlobError(f"expected globs as git reads them, found {list(patterns)}: {error}") from error
+        raise POLICY_GLOB.error(
+            f"expected globs as git reads them, found {list(patterns)}: {error}"
+        ) from error
     idle = [text for text, rule in zip(patterns, spec.patterns, strict=False) if rule.include is None]
     if idle:
-        raise PolicyGlobError(f"expected globs that can match, found {idle}")
+        raise POLICY_GLOB.error(f"expected globs that can match, found {idle}")
     return spec

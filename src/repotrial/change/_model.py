@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from repotrial._core.digest import Digest
-from repotrial._core.errors import AgentError
+from repotrial._core.errors import AgentError, ErrorCode
 
 SYMLINK = "120000"
 GITLINK = "160000"
@@ -16,13 +16,12 @@ GITLINK = "160000"
 ChangeKind: TypeAlias = Literal["added", "modified", "deleted", "mode-changed", "renamed"]
 
 
-class PatchUnreadableError(AgentError):
-    """A change is no patch as git writes it, contradicts itself, names unsafe paths, or is too large."""
-
-    code = "patch-unreadable"
-    default_hint = (
-        "make the patch with `git diff --binary --no-renames`; nothing of an unreadable patch counts"
-    )
+PATCH_UNREADABLE = ErrorCode(
+    "patch-unreadable",
+    AgentError,
+    "A change is no patch as git writes it, contradicts itself, names unsafe paths, or is too large.",
+    hint="make the patch with `git diff --binary --no-renames`; nothing of an unreadable patch counts",
+)
 
 
 class Location(msgspec.Struct, frozen=True, kw_only=True, order=True):

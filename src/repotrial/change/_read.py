@@ -16,14 +16,7 @@ from repotrial._core.digest import digest_bytes
 from repotrial._core.escaping import escape_bytes
 from repotrial.change._cursor import DEFAULT_LIMITS, Cursor, PatchLimits
 from repotrial.change._hunks import Body, read_binary, read_hunks
-from repotrial.change._model import (
-    GITLINK,
-    SYMLINK,
-    ChangedFile,
-    ChangeKind,
-    ChangeView,
-    PatchUnreadableError,
-)
+from repotrial.change._model import GITLINK, PATCH_UNREADABLE, SYMLINK, ChangedFile, ChangeKind, ChangeView
 from repotrial.change._names import find_common_name, parse_name, parse_side, verify_header, verify_name
 
 _START = b"diff --git "
@@ -56,7 +49,7 @@ def read_change(patch: bytes, *, limits: PatchLimits = DEFAULT_LIMITS) -> Change
     """What a patch does, as `git apply` would do it.
 
     Raises:
-        PatchUnreadableError: it is not as git writes, contradicts itself, has unsafe names, or is too large.
+        PATCH_UNREADABLE: it is not as git writes, contradicts itself, has unsafe names, or is too large.
     """
     files = tuple(section.file for section in read_sections(patch, limits=limits))
     return ChangeView(files=files, digest=digest_bytes(patch))
@@ -73,7 +66,7 @@ def read_sections(
         needs_modes: Whether an entry that leaves out the mode of a changed file is refused.
 
     Raises:
-        PatchUnreadableError: as above.
+        PATCH_UNREADABLE: as above.
     """
     sections: list[Section] = []
     cursor = Cursor(patch, limits)
@@ -83,7 +76,7 @@ def read_sections(
             cursor.fail("the mode of a changed file (in 'index' or 'new mode')", b"none")
         sections.append(section)
         if len(sections) > limits.files:
-            raise PatchUnreadableError(f"expected at most {limits.files} files in a patch, found more")
+            raise PATCH_UNREADABLE.error(f"expected at most {limits.files} files in a patch, found more")
     _verify_once(sections)
     return tuple(sections)
 
@@ -227,7 +220,7 @@ def _verify_once(sections: list[Section]) -> None:
         for path, what in _iter_effects(file):
             others = {(path, what)} if what != "changed" else {(path, "gone"), (path, "made"), (path, what)}
             if seen & (others | {(path, "changed")}):
-                raise PatchUnreadableError(f"expected one entry for each path, found another for {path!r}")
+                raise PATCH_UNREADABLE.error(f"expected one entry for each path, found another for {path!r}")
             seen.add((path, what))
 
 

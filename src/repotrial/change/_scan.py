@@ -52,7 +52,7 @@ def scan_patch(patch: bytes) -> tuple[PatchedFile, ...]:
     """Every file of a patch, in its order; none if it is no patch.
 
     Raises:
-        PatchUnreadableError: a hunk has no file or not the lines that it counts, the headers of a file
+        PATCH_UNREADABLE: a hunk has no file or not the lines that it counts, the headers of a file
             contradict each other, or it is too large.
     """
     return _Scan(Cursor(patch if patch.endswith(b"\n") else patch + b"\n", DEFAULT_LIMITS)).read()

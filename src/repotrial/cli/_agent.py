@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from repotrial._core.errors import ExitCode, MachineError, UsageError
+from repotrial._core.errors import ErrorCode, ExitCode, MachineError, UsageError
 from repotrial.cli._machine import CacheOption, build_settings
 from repotrial.cli._options import JsonFlag, noun
 
@@ -35,11 +35,12 @@ AgentNames: TypeAlias = Annotated[
 ]
 
 
-class NoAgentNamedError(UsageError):
-    """There is nothing to install: neither a name nor --all was given."""
-
-    code = "no-agent-named"
-    default_hint = "name agents, or say --all; `repotrial agent list` shows them"
+NO_AGENT_NAMED = ErrorCode(
+    "no-agent-named",
+    UsageError,
+    "There is nothing to install: neither a name nor --all was given.",
+    hint="name agents, or say --all; `repotrial agent list` shows them",
+)
 
 
 @app.command(
@@ -118,7 +119,7 @@ def install(
     own = adapters or api.find_adapters_directory(settings)
     wanted = [entry.name for entry in api.list_agents(settings, adapters=own)] if every else names or []
     if not wanted:
-        raise NoAgentNamedError("expected the name of an agent, found none")
+        raise NO_AGENT_NAMED.error("expected the name of an agent, found none")
     api.verify_agent_names(wanted, adapters=own)  # before the first is installed
     screen, failed = Screen(), False
     for name in dict.fromkeys(wanted):

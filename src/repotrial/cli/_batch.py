@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import typer
 
-from repotrial._core.errors import ExitCode, RepoTrialError
+from repotrial._core.errors import ExitCode, RepoTrialError, UsageError
 from repotrial.cli._output import Screen, counted, print_error, print_json
 
 _BESIDE_RUNS = frozenset({"retrieval_events_aggregate"})
@@ -33,7 +33,7 @@ def expand_runs(directories: Sequence[Path]) -> list[Path]:
     for directory in skip_files(directories):
         try:
             found += api.find_run_directories(directory)
-        except (api.RunDirectoryMissingError, api.NoRunsError):
+        except UsageError:  # `run-directory-missing`, `no-runs`
             found.append(directory)
     return found
 

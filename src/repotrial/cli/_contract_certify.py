@@ -9,7 +9,7 @@ import typer
 
 from repotrial.cli._machine import CacheOption, SkipFlag, build_settings, tell_left_out
 from repotrial.cli._options import ContractDirectories, JsonFlag
-from repotrial.cli._trace import HomeUnknownError, default_key_file
+from repotrial.cli._trace import HOME_UNKNOWN, default_key_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,7 +75,7 @@ def certify(  # noqa: PLR0913 - one option for each thing that an author decides
 
     key = key_file or default_key_file()
     if key is None:
-        raise HomeUnknownError("expected a home directory with the key, found that this user has none")
+        raise HOME_UNKNOWN.error("expected a home directory with the key, found that this user has none")
     request = api.CertificationRequest(
         machine=build_settings(cache, secrets=secrets or ()),
         key_file=key,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, get_args
 
 import typer
 
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.cli._interview import Interview
 from repotrial.cli._options import JsonFlag
 
@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 _MAX_FILES_NAMED = 8
 
 
-class OptionConflictError(UsageError):
-    """Two options of `contract new` speak of different ways to make a contract."""
-
-    code = "contract-new-conflict"
-    default_hint = "a merged change (--from-commit) has its own start and tests; --revision is for all others"
+CONTRACT_NEW_CONFLICT = ErrorCode(
+    "contract-new-conflict",
+    UsageError,
+    "Two options of `contract new` speak of different ways to make a contract.",
+    hint="a merged change (--from-commit) has its own start and tests; --revision is for all others",
+)
 
 
 # Written out: importing the contract's own would load its models for every command. Tests hold them together.
@@ -111,7 +112,7 @@ def new_contract(  # noqa: PLR0913 - one option for each field that only the aut
     from repotrial import api
 
     if from_commit is not None and revision is not None:
-        raise OptionConflictError("expected --revision or --from-commit, found both")
+        raise CONTRACT_NEW_CONFLICT.error("expected --revision or --from-commit, found both")
     interview = Interview(
         is_possible=not json and sys.stdin.isatty() and sys.stdout.isatty(), is_thorough=repository is None
     )
@@ -122,7 +123,7 @@ def new_contract(  # noqa: PLR0913 - one option for each field that only the aut
     if from_commit is None and revision is None and title is None:
         from_commit = interview.optional("Commit of a merged change", otherwise="none: start from scratch")
     if from_commit is None and tests:
-        raise OptionConflictError("expected --from-commit beside --tests, found none")
+        raise CONTRACT_NEW_CONFLICT.error("expected --from-commit beside --tests, found none")
     if from_commit is not None:
         options: NewContract | CommitContract = api.CommitContract(
             source=source,

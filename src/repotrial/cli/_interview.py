@@ -7,18 +7,17 @@ from typing import TypeVar
 
 import typer
 
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 
 C = TypeVar("C", bound=str)
 
 
-class MissingAnswerError(UsageError):
-    """`contract new` needs something that was neither given as a flag nor could be asked for."""
-
-    code = "contract-new-missing-answer"
-    default_hint = (
-        "give it on the command line, or run the command on a terminal, without --json, to be asked"
-    )
+CONTRACT_NEW_MISSING_ANSWER = ErrorCode(
+    "contract-new-missing-answer",
+    UsageError,
+    "`contract new` needs something that was neither given as a flag nor could be asked for.",
+    hint="give it on the command line, or run the command on a terminal, without --json, to be asked",
+)
 
 
 class Interview:
@@ -39,7 +38,7 @@ class Interview:
     def required(self, question: str, *, name: str, default: str | None = None) -> str:
         """An answer without which there is no contract; `name` is how the command line spells it."""
         if not self._is_possible:
-            raise MissingAnswerError(f"expected {name}, found none, and nobody to ask")
+            raise CONTRACT_NEW_MISSING_ANSWER.error(f"expected {name}, found none, and nobody to ask")
         return str(typer.prompt(question, default=default)).strip()
 
     def optional(self, question: str, *, otherwise: str) -> str | None:

@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 
 if TYPE_CHECKING:
     from repotrial.api import LeftOut, MachineSettings
 
 
-class SecretUnsetError(UsageError):
-    """A secret was named whose environment variable is not set."""
-
-    code = "secret-unset"
-    default_hint = "set the variable for this one command, or leave the secret out"
+SECRET_UNSET = ErrorCode(
+    "secret-unset",
+    UsageError,
+    "A secret was named whose environment variable is not set.",
+    hint="set the variable for this one command, or leave the secret out",
+)
 
 
 CacheOption: TypeAlias = Annotated[
@@ -72,7 +73,7 @@ def build_settings(cache: Path | None, *, secrets: Sequence[str] = ()) -> Machin
 
     unset = [name for name in secrets if not os.environ.get(name)]
     if unset:
-        raise SecretUnsetError(f"expected a value in the environment, found none: {', '.join(unset)}")
+        raise SECRET_UNSET.error(f"expected a value in the environment, found none: {', '.join(unset)}")
     return MachineSettings(
         cache=find_cache(cache),
         home=_home(),

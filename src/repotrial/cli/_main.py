@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from repotrial._core.errors import MachineError, RepoTrialError, UsageError
+from repotrial._core.errors import USAGE, ErrorCode, MachineError, RepoTrialError, UsageError
 from repotrial.cli._output import print_error, print_json_line
 
 if TYPE_CHECKING:
@@ -23,11 +23,12 @@ _OTHER_NAMES = {
 """What is looked for under a name that other tools use."""
 
 
-class SystemRefusedError(MachineError):
-    """The operating system refused something that the command needs, such as writing its output."""
-
-    code = "system-refused"
-    default_hint = "check the free space, the permissions and the limits of this machine, then try again"
+SYSTEM_REFUSED = ErrorCode(
+    "system-refused",
+    MachineError,
+    "The operating system refused something that the command needs, such as writing its output.",
+    hint="check the free space, the permissions and the limits of this machine, then try again",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -95,14 +96,14 @@ def _report_usage(error: typer.TyperException, *, as_json: bool) -> int:
     command = context.command_path if context else "repotrial"
     message = error.format_message().replace("Value error, ", "")  # the name of a type of the parser's
     hint = _OTHER_NAMES.get((command, message), f"see `{command} --help`")
-    return _report(UsageError(message, hint=hint), as_json=as_json)
+    return _report(USAGE.error(message, hint=hint), as_json=as_json)
 
 
 def _report_refusal(error: OSError) -> int:
     if error.errno is None:  # raised by a library, not by the system
         return _report_fault()
     _abandon(1)
-    return _report(SystemRefusedError(f"expected the system to comply, found: {error}"), as_json=False)
+    return _report(SYSTEM_REFUSED.error(f"expected the system to comply, found: {error}"), as_json=False)
 
 
 def _prepare_streams() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.cli._options import JsonFlag, RunDirectories, RunDirectory
 
 if TYPE_CHECKING:
@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from repotrial.cli._output import Screen
 
 
-class DecisionMissingError(UsageError):
-    """A decision has to be one of two things."""
-
-    code = "decision-missing"
-    default_hint = "give exactly one of --allow and --abort"
+DECISION_MISSING = ErrorCode(
+    "decision-missing",
+    UsageError,
+    "A decision has to be one of two things.",
+    hint="give exactly one of --allow and --abort",
+)
 
 
 def recompute(directories: RunDirectories, *, json: JsonFlag = False) -> None:
@@ -69,7 +70,7 @@ def decide(
     from repotrial.cli._output import Screen, print_json
 
     if allow == abort:
-        raise DecisionMissingError("expected one of --allow and --abort, found both or none")
+        raise DECISION_MISSING.error("expected one of --allow and --abort, found both or none")
     path = api.decide_run(
         directory, is_allowed=allow, operator=operator or getpass.getuser(), reason=reason, text=why
     )

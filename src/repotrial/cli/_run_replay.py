@@ -10,7 +10,7 @@ import typer
 from repotrial.cli._machine import CacheOption, build_settings
 from repotrial.cli._options import JsonFlag, RunDirectory
 from repotrial.cli._runs_directory import verify_runs_directory
-from repotrial.cli._trace import HomeUnknownError, default_key_file
+from repotrial.cli._trace import HOME_UNKNOWN, default_key_file
 
 if TYPE_CHECKING:
     from repotrial.api import Replay
@@ -44,7 +44,7 @@ def replay(
     verify_runs_directory(runs)
     key = default_key_file()
     if key is None:
-        raise HomeUnknownError("expected a home directory with the key, found that this user has none")
+        raise HOME_UNKNOWN.error("expected a home directory with the key, found that this user has none")
     result = api.replay_run(directory, contract, runs=runs, key_file=key, machine=build_settings(cache))
     if json:
         print_json(result)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from repotrial._core.errors import ExitCode, UsageError
+from repotrial._core.errors import USAGE, ExitCode
 
 if TYPE_CHECKING:
     from repotrial.api import TimelineRow
@@ -116,17 +116,17 @@ class _Wanted(NamedTuple):
 def _verify_one_kind(wanted: _Wanted, chosen: list[Path]) -> None:
     """JSON lines name neither their run nor what they are."""
     if wanted.verdict or wanted.change:
-        raise UsageError(
+        raise USAGE.error(
             "expected --json alone, for events, or with --output or --tests, found --verdict or --diff",
             hint="`repotrial run score --json` prints the verdict; the change is in change.patch",
         )
     if sum(map(bool, (wanted.events, wanted.tests, wanted.outputs))) > 1:
-        raise UsageError(
+        raise USAGE.error(
             "expected --json with one of events, --output and --tests, found several",
             hint="give one command for each",
         )
     if len(chosen) > 1:
-        raise UsageError(
+        raise USAGE.error(
             f"expected one run with --json, found {len(chosen)}: events do not name their run",
             hint="give one command for each run, or `repotrial run score --json` for all verdicts",
         )

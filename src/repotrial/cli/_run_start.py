@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial._core.seed import ROOT_SEED
 from repotrial._core.words import Level
 from repotrial.cli._machine import CacheOption, SkipFlag, build_settings, tell_left_out
 from repotrial.cli._options import LevelOption
 from repotrial.cli._runs_directory import make_runs_directory
-from repotrial.cli._trace import HomeUnknownError, default_key_file
+from repotrial.cli._trace import HOME_UNKNOWN, default_key_file
 
 if TYPE_CHECKING:
     from repotrial.api import ModelChoice, TrialPlan, TrialRequest
@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 _MAX_NAMED = 5
 
 
-class NothingToRunError(UsageError):
-    """No agent fits any of the contracts."""
-
-    code = "nothing-to-run"
-    default_hint = "name the contracts that the predictions are for"
+NOTHING_TO_RUN = ErrorCode(
+    "nothing-to-run",
+    UsageError,
+    "No agent fits any of the contracts.",
+    hint="name the contracts that the predictions are for",
+)
 
 
 def start(  # noqa: PLR0913 - one option for each thing that an operator decides
@@ -149,7 +150,7 @@ def start(  # noqa: PLR0913 - one option for each thing that an operator decides
     plan = api.plan_trials(request, build_settings(cache, secrets=secrets or ()))
     _tell_unmatched(plan, json=json)
     if not plan.fleet.runs:
-        raise NothingToRunError("expected an agent for one of the contracts, found none")
+        raise NOTHING_TO_RUN.error("expected an agent for one of the contracts, found none")
     if not (json and dry_run):  # the plan has both
         _tell_left_out(plan, json=json)
         _tell_uncertified(plan, json=json)
@@ -209,9 +210,9 @@ def _verify_person(plan: TrialPlan, jobs: int) -> None:
     if not plan.has_person:
         return
     if jobs > 1:
-        raise api.HumanUnavailableError(f"expected one run at a time for a person, found --jobs {jobs}")
+        raise api.HUMAN_UNAVAILABLE.error(f"expected one run at a time for a person, found --jobs {jobs}")
     if not sys.stdin.isatty():
-        raise api.HumanUnavailableError("expected a person at a terminal, found none")
+        raise api.HUMAN_UNAVAILABLE.error("expected a person at a terminal, found none")
 
 
 def _show_plan(plan: TrialPlan, *, json: bool) -> None:
@@ -274,7 +275,7 @@ def _conduct(plan: TrialPlan, key_file: Path | None, *, is_success_expected: boo
 
     key = key_file or default_key_file()
     if key is None:
-        raise HomeUnknownError("expected a home directory with the key, found that this user has none")
+        raise HOME_UNKNOWN.error("expected a home directory with the key, found that this user has none")
     screen, stopper, tally = Screen(), api.Stopper(), Tally(run.spec.run_id for run in plan.fleet.runs)
     with stop_on_signals(stopper.stop) as asked:
         events = api.conduct_trials(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from repotrial._core.display import shorten_digests
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import USAGE
 from repotrial.cli._options import JsonFlag
 from repotrial.cli._run_list import AgentPattern, ContractPattern, RunsDirectory
 from repotrial.cli._run_page import find_missing_parent, tell_made
@@ -83,7 +83,7 @@ def _split(compare: str | None) -> tuple[str, str] | None:
     one, comma, other = compare.partition(",")
     if not (one and comma and other) or "," in other:
         message = f"--compare: expected two agents as A,B, found {compare!r}"
-        raise UsageError(message, hint="write --compare A,B")
+        raise USAGE.error(message, hint="write --compare A,B")
     return one.strip(), other.strip()
 
 

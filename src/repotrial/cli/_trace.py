@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.cli._options import JsonFlag, noun
 
 if TYPE_CHECKING:
@@ -23,11 +23,12 @@ key_app = noun(
 app.add_typer(key_app)
 
 
-class HomeUnknownError(UsageError):
-    """There is no home directory in which to look for the key that seals traces."""
-
-    code = "home-unknown"
-    default_hint = "name the key with --key-file, or set HOME or XDG_CONFIG_HOME"
+HOME_UNKNOWN = ErrorCode(
+    "home-unknown",
+    UsageError,
+    "There is no home directory in which to look for the key that seals traces.",
+    hint="name the key with --key-file, or set HOME or XDG_CONFIG_HOME",
+)
 
 
 def default_key_file() -> Path | None:
@@ -71,7 +72,7 @@ def show_key(
 
     chosen = key_file or default_key_file()
     if chosen is None:
-        raise HomeUnknownError("expected a home directory with the key, found that this user has none")
+        raise HOME_UNKNOWN.error("expected a home directory with the key, found that this user has none")
     key = api.show_key(chosen)
     if json:
         print_json(key)

@@ -22,7 +22,7 @@ from repotrial.contract._environment import (
 )
 from repotrial.contract._lint import lint_contract
 from repotrial.contract._loaded import CONTRACT_FILE, LoadedContract
-from repotrial.contract._loader import ContractInvalidError, check_directory, load_contract
+from repotrial.contract._loader import CONTRACT_INVALID, build_invalid_error, check_directory, load_contract
 from repotrial.contract._lock import LOCK_FILE, ContractLock, FilePin, RepositoryPin
 from repotrial.contract._lockfile import build_lock, check_lock, dump_lock
 from repotrial.contract._oracle import Check, Inventory, Overlay, ResultFile, ResultFormat, Runner
@@ -60,6 +60,7 @@ from repotrial.contract._types import Document
 
 __all__ = [
     "CONTRACT_FILE",
+    "CONTRACT_INVALID",
     "CONTRACT_SCHEMA",
     "LOCK_FILE",
     "STATEMENT_FILE",
@@ -74,7 +75,6 @@ __all__ = [
     "Check",
     "CommandReadiness",
     "Contract",
-    "ContractInvalidError",
     "ContractLock",
     "ContractRecord",
     "DependencyPolicy",
@@ -117,6 +117,7 @@ __all__ = [
     "Violation",
     "apply_caps",
     "build_interface_score",
+    "build_invalid_error",
     "build_lock",
     "build_record",
     "build_schemas",

@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from repotrial._core.errors import ContractError
+from repotrial._core.errors import ContractError, ErrorCode
 from repotrial.contract._contract import CONTRACT_SCHEMA, STATEMENT_FILE, Contract
 from repotrial.contract._convert import Conversion, convert_collecting
 from repotrial.contract._draft import Draft, build_draft
@@ -38,21 +38,23 @@ MAX_LOCK_BYTES = 16 * MAX_CONTRACT_BYTES
 _STATEMENT_KEY = re.compile(r"""^[ \t]*(?:statement|"statement"|'statement')[ \t]*=""", re.MULTILINE)
 
 
-class ContractInvalidError(ContractError):
-    """The contract directory has problems that make it unusable. All of them are listed."""
+CONTRACT_INVALID = ErrorCode(
+    "contract-invalid",
+    ContractError,
+    "The contract directory has problems that make it unusable. All of them are listed.",
+    hint="`repotrial contract check` lists every problem with its file and line",
+)
 
-    code = "contract-invalid"
-    default_hint = "`repotrial contract check` lists every problem with its file and line"
 
-    def __init__(self, problems: Iterable[Problem], *, where: Path | None = None) -> None:
-        self.problems = tuple(problems)
-        errors = [problem for problem in self.problems if problem.severity == "error"]
-        # One command may be given several contracts, whose files have the same names.
-        prefix = "" if where is None else f"{where}: "
-        hint = (
-            None if where is None else self.default_hint.replace("check", f"check {shlex.quote(str(where))}")
-        )
-        super().__init__(f"{prefix}{render_problems('contract', errors)}", hint=hint)
+def build_invalid_error(problems: Iterable[Problem], *, where: Path | None = None) -> ContractError:
+    """The error that lists what makes a contract directory unusable; `details` has every problem."""
+    listed = tuple(problems)
+    message = render_problems("contract", [problem for problem in listed if problem.severity == "error"])
+    if where is None:
+        return CONTRACT_INVALID.error(message, details=listed)
+    # One command may be given several contracts, whose files have the same names.
+    hint = CONTRACT_INVALID.hint.replace("check", f"check {shlex.quote(str(where))}")
+    return CONTRACT_INVALID.error(f"{where}: {message}", hint=hint, details=listed)
 
 
 def load_contract(directory: Path, *, lock_ignored: bool = False) -> LoadedContract:
@@ -63,11 +65,11 @@ def load_contract(directory: Path, *, lock_ignored: bool = False) -> LoadedContr
         lock_ignored: Read it as if there were no lock, which is about to be written anew.
 
     Raises:
-        ContractInvalidError: something in it is wrong; the error carries every problem.
+        CONTRACT_INVALID: something in it is wrong; the error carries every problem.
     """
     loaded, problems = check_directory(directory, lock_ignored=lock_ignored)
     if loaded is None:
-        raise ContractInvalidError(problems, where=directory)
+        raise build_invalid_error(problems, where=directory)
     return loaded
 
 

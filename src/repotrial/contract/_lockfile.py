@@ -9,7 +9,7 @@ import msgspec
 import orjson
 
 from repotrial._core.digest import digest_bytes
-from repotrial._core.errors import ContractError
+from repotrial._core.errors import ContractError, ErrorCode
 from repotrial.contract._contract import Contract
 from repotrial.contract._convert import convert_collecting
 from repotrial.contract._environment import AllowListNetwork
@@ -35,37 +35,37 @@ _REMAKE = "run `repotrial contract lock`, which writes a new one"
 _OTHER_MAJOR = f"use the RepoTrial that wrote it, or delete {LOCK_FILE} and run `repotrial contract lock`"
 
 
-class UnpinnedImageError(ContractError):
-    """An image is named by a tag. Tags move, so that the environment would not be the same tomorrow."""
-
-    code = "contract-unpinned-image"
-    default_hint = "write the reference as name@sha256:…; the registry or `skopeo inspect` tells the digest"
-
-
-class PinMismatchError(ContractError):
-    """The repository resolved to something else than the contract says."""
-
-    code = "contract-pin-mismatch"
-    default_hint = "correct the commit or digest in [repository], or the source that it is fetched from"
+CONTRACT_UNPINNED_IMAGE = ErrorCode(
+    "contract-unpinned-image",
+    ContractError,
+    "An image is named by a tag. Tags move, so that the environment would not be the same tomorrow.",
+    hint="write the reference as name@sha256:…; the registry or `skopeo inspect` tells the digest",
+)
+CONTRACT_PIN_MISMATCH = ErrorCode(
+    "contract-pin-mismatch",
+    ContractError,
+    "The repository resolved to something else than the contract says.",
+    hint="correct the commit or digest in [repository], or the source that it is fetched from",
+)
 
 
 def build_lock(loaded: LoadedContract, pin: RepositoryPin) -> ContractLock:
     """Everything pinned, and the version id over it.
 
     Raises:
-        UnpinnedImageError: an image reference has no digest.
-        PinMismatchError: `pin` is not what the contract names.
+        CONTRACT_UNPINNED_IMAGE: an image reference has no digest.
+        CONTRACT_PIN_MISMATCH: `pin` is not what the contract names.
     """
     contract = loaded.contract
     for field, image in contract.environment.iter_image_references():
         if not image.is_pinned:
-            raise UnpinnedImageError(
+            raise CONTRACT_UNPINNED_IMAGE.error(
                 f"{CONTRACT_FILE}: {field}.reference: expected an image with its digest, "
                 f"found {describe(image.reference)}"
             )
     mismatch = _find_pin_mismatch(contract, pin)
     if mismatch is not None:
-        raise PinMismatchError(f"{CONTRACT_FILE}: {mismatch}")
+        raise CONTRACT_PIN_MISMATCH.error(f"{CONTRACT_FILE}: {mismatch}")
     return _assemble(loaded, pin)
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from repotrial._core.errors import ContractError
+from repotrial._core.errors import ContractError, ErrorCode
 from repotrial.contract._contract import Contract
 from repotrial.contract._loaded import LoadedContract
 from repotrial.contract._lock import ContractLock
@@ -19,11 +19,12 @@ from repotrial.contract._version import compute_scoring_digest, compute_version_
 CONTRACT_RECORD_SCHEMA = "repotrial/contract-record@1"
 
 
-class ContractRecordError(ContractError):
-    """A run's copy of its contract cannot be read, or is not the contract that its lock pins."""
-
-    code = "contract-record"
-    default_hint = "take the run directory as the harness sealed it; nothing in it may be edited"
+CONTRACT_RECORD = ErrorCode(
+    "contract-record",
+    ContractError,
+    "A run's copy of its contract cannot be read, or is not the contract that its lock pins.",
+    hint="take the run directory as the harness sealed it; nothing in it may be edited",
+)
 
 
 class ContractRecord(Document, frozen=True, kw_only=True):
@@ -50,17 +51,19 @@ def parse_record(data: bytes) -> ContractRecord:
     """Read a record and hold it against its own lock.
 
     Raises:
-        ContractRecordError: the bytes are no record, or contract and lock do not belong together.
+        CONTRACT_RECORD: the bytes are no record, or contract and lock do not belong together.
     """
     try:
         record = msgspec.json.decode(data, type=ContractRecord)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ContractRecordError(f"expected a {CONTRACT_RECORD_SCHEMA} document, found: {error}") from error
+        raise CONTRACT_RECORD.error(
+            f"expected a {CONTRACT_RECORD_SCHEMA} document, found: {error}"
+        ) from error
     lock = record.lock
     found = compute_version_id(record.contract, pin=lock.repository, files=lock.files)
     if found != lock.version_id:
-        raise ContractRecordError(f"expected the contract version {lock.version_id}, found {found}")
+        raise CONTRACT_RECORD.error(f"expected the contract version {lock.version_id}, found {found}")
     scoring = compute_scoring_digest(record.contract)
     if scoring != lock.scoring_digest:
-        raise ContractRecordError(f"expected the scoring parameters {lock.scoring_digest}, found {scoring}")
+        raise CONTRACT_RECORD.error(f"expected the scoring parameters {lock.scoring_digest}, found {scoring}")
     return record

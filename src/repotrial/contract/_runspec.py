@@ -20,7 +20,7 @@ from repotrial._core.canonical import (
     decimal_text,
 )
 from repotrial._core.digest import Digest
-from repotrial._core.errors import ContractError
+from repotrial._core.errors import ContractError, ErrorCode
 from repotrial._core.seed import ROOT_SEED
 from repotrial._core.words import Level
 from repotrial.contract._environment import AllowListNetwork, ReplayNetwork
@@ -39,11 +39,12 @@ _DIGEST_CHARS = 10
 _UNSAFE = re.compile(r"[^a-z0-9._-]")
 
 
-class RunSpecError(ContractError):
-    """A run specification cannot be read: it is not JSON, misses a field, or has one that is unknown."""
-
-    code = "run-spec"
-    default_hint = "write run specifications with repotrial; unknown fields and other majors are refused"
+RUN_SPEC = ErrorCode(
+    "run-spec",
+    ContractError,
+    "A run specification cannot be read: it is not JSON, misses a field, or has one that is unknown.",
+    hint="write run specifications with repotrial; unknown fields and other majors are refused",
+)
 
 
 class AgentConfiguration(Document, frozen=True, kw_only=True):
@@ -162,12 +163,12 @@ def parse_run_spec(data: bytes) -> RunSpec:
     """Read a run specification.
 
     Raises:
-        RunSpecError: the bytes are not one; the message names the field.
+        RUN_SPEC: the bytes are not one; the message names the field.
     """
     try:
         return msgspec.json.decode(data, type=RunSpec)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise RunSpecError(f"expected a {RUN_SPEC_SCHEMA} document, found: {error}") from error
+        raise RUN_SPEC.error(f"expected a {RUN_SPEC_SCHEMA} document, found: {error}") from error
 
 
 def _canonical(value: Any) -> JsonValue:

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 from repotrial._core.absence import NotComputable, Unknown
 from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest
-from repotrial._core.errors import ContractError
+from repotrial._core.errors import ContractError, ErrorCode
 from repotrial.contract._policy import Severity
 from repotrial.contract._scoring import ChangeEnvelope, InterfaceWeights, Scoring
 from repotrial.contract._types import Document, Identifier, Positive, Share
@@ -25,11 +25,12 @@ _CONTEXT = Context(prec=28, rounding=ROUND_HALF_EVEN, traps=[])
 _ZERO, _ONE = Decimal(0), Decimal(1)
 
 
-class ScoreRangeError(ContractError):
-    """A weight, a parameter or a declared function of the score interface leaves its range."""
-
-    code = "score-range"
-    default_hint = "weights and the functions V and P stay within 0 and 1; decay and steps are not negative"
+SCORE_RANGE = ErrorCode(
+    "score-range",
+    ContractError,
+    "A weight, a parameter or a declared function of the score interface leaves its range.",
+    hint="weights and the functions V and P stay within 0 and 1; decay and steps are not negative",
+)
 
 
 class ChangeSummary(Document, frozen=True, kw_only=True):
@@ -136,7 +137,7 @@ def build_interface_score(
     [pass] holds where the oracle passed and no hard rule was broken, since that fails the contract (C7).
 
     Raises:
-        ScoreRangeError: a weight is no share, or V or P left [0, 1].
+        SCORE_RANGE: a weight is no share, or V or P left [0, 1].
     """
     w_ok, w_val, w_viol = (
         _CONTEXT.plus(_check_range(f"weight {name}", weight, maximum=_ONE))
@@ -182,5 +183,5 @@ def _excess(size: int, free: int) -> Decimal:
 def _check_range(name: str, number: Decimal, *, maximum: Decimal | None) -> Decimal:
     if not number.is_finite() or number < 0 or (maximum is not None and number > maximum):
         bound = "0 or more" if maximum is None else f"between 0 and {maximum}"
-        raise ScoreRangeError(f"{name}: expected a number {bound}, found {number}")
+        raise SCORE_RANGE.error(f"{name}: expected a number {bound}, found {number}")
     return number

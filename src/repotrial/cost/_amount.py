@@ -10,7 +10,7 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 
 from repotrial._core.canonical import decimal_text
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 
 _PATTERN = r"^(0|[1-9][0-9]{0,23})(\.[0-9]{0,23}[1-9])?$(?!\n)"
 _CANONICAL = re.compile(_PATTERN)
@@ -32,11 +32,12 @@ _UPWARDS = Context(prec=200, rounding=ROUND_CEILING, traps=[InvalidOperation, Di
 _LAST_PLACE = Decimal(1).scaleb(-24)
 
 
-class MixedUnitsError(UsageError):
-    """Amounts in different units were added or compared: dollars and abstract units have no rate."""
-
-    code = "mixed-units"
-    default_hint = "price the whole study with one price book, or all of it with the fallback schedule"
+MIXED_UNITS = ErrorCode(
+    "mixed-units",
+    UsageError,
+    "Amounts in different units were added or compared: dollars and abstract units have no rate.",
+    hint="price the whole study with one price book, or all of it with the fallback schedule",
+)
 
 
 class Amount(
@@ -66,10 +67,10 @@ class Amount(
         """The exact sum.
 
         Raises:
-            MixedUnitsError: the units differ.
+            MIXED_UNITS: the units differ.
         """
         if self.unit != other.unit:
-            raise MixedUnitsError(f"expected an amount in {self.unit}, found one in {other.unit}")
+            raise MIXED_UNITS.error(f"expected an amount in {self.unit}, found one in {other.unit}")
         return build_amount(
             add_exactly(self.decimal, other.decimal),
             self.unit,
@@ -94,7 +95,7 @@ def sum_amounts(amounts: Iterable[Amount], *, zero: Amount) -> Amount:
     """The exact sum; `zero` gives unit and method where there is nothing to add.
 
     Raises:
-        MixedUnitsError: the units differ.
+        MIXED_UNITS: the units differ.
     """
     return sum(amounts, start=zero)
 

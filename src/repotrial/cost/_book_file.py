@@ -17,7 +17,7 @@ import msgspec
 from repotrial._core.canonical import MAX_SAFE_INTEGER
 from repotrial._core.digest import digest_bytes
 from repotrial._core.display import escape_unprintable
-from repotrial._core.errors import ContractError
+from repotrial._core.errors import ContractError, ErrorCode
 from repotrial.cost._book import (
     ACTION_UNITS,
     MAX_NAME_LENGTH,
@@ -52,35 +52,36 @@ class BookProblem(msgspec.Struct, frozen=True, kw_only=True):
     """What to do."""
 
 
-class PriceBookError(ContractError):
-    """A price book cannot be used. All of its problems are listed, each with line, field and fix."""
+PRICE_BOOK = ErrorCode(
+    "price-book",
+    ContractError,
+    "A price book cannot be used. All of its problems are listed, each with line, field and fix.",
+    hint="see docs/how-to/price-a-study.md for the columns and action types",
+)
 
-    code = "price-book"
-    default_hint = "see docs/how-to/price-a-study.md for the columns and action types"
 
-    def __init__(self, name: str, problems: Sequence[BookProblem]) -> None:
-        self.problems = tuple(sorted(problems, key=lambda problem: (problem.line, problem.field)))
-        lines = [
-            escape_unprintable(
-                f"{name}:{problem.line}: {problem.field and problem.field + ': '}"
-                f"{problem.message}; {problem.fix}"
-            )
-            for problem in self.problems
-        ]
-        super().__init__("\n".join(lines))
+def _build_error(name: str, problems: Sequence[BookProblem]) -> ContractError:
+    listed = sorted(problems, key=lambda problem: (problem.line, problem.field))
+    lines = [
+        escape_unprintable(
+            f"{name}:{problem.line}: {problem.field and problem.field + ': '}{problem.message}; {problem.fix}"
+        )
+        for problem in listed
+    ]
+    return PRICE_BOOK.error("\n".join(lines), details=listed)
 
 
 def load_price_book(path: Path) -> PriceBook:
     """Read a book.
 
     Raises:
-        PriceBookError: it cannot be read, or has problems.
+        PRICE_BOOK: it cannot be read, or has problems.
     """
     try:
         with path.open("rb") as stream:
             data = stream.read(MAX_BOOK_BYTES + 1)
     except OSError as error:
-        raise PriceBookError(
+        raise _build_error(
             str(path),
             [_problem(1, "", f"expected a readable file, found: {error.strerror}", "check the path")],
         ) from error
@@ -97,7 +98,7 @@ def parse_book(data: bytes, *, name: str) -> PriceBook:
     """Read a book from its bytes.
 
     Raises:
-        PriceBookError: it has problems.
+        PRICE_BOOK: it has problems.
     """
     reading = _Reading()
     reading.read(data)
@@ -105,7 +106,7 @@ def parse_book(data: bytes, *, name: str) -> PriceBook:
     if not reading.problems and not models and not reading.actions:
         reading.report(1, "", "expected at least one price, found none", "declare what actions cost")
     if reading.problems:
-        raise PriceBookError(name, reading.problems)
+        raise _build_error(name, reading.problems)
     return PriceBook(digest=digest_bytes(data), models=models, actions=reading.actions)
 
 

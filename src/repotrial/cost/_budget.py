@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from decimal import Decimal
 
-from repotrial.cost._amount import Amount, MixedUnitsError, build_amount
+from repotrial.cost._amount import MIXED_UNITS, Amount, build_amount
 from repotrial.cost._caps import BudgetState, Caps
 from repotrial.cost._exhausted import Exhausted, Hold, Measure, Parent
 from repotrial.cost._pool import Entry, Pool, Quantities
@@ -51,8 +51,8 @@ class Reservation:
             actual: Null where it cannot be known: the declared bound is charged, or what was counted if more.
 
         Raises:
-            ReservationClosedError: it is closed.
-            MixedUnitsError: the cost is in another unit than the estimate.
+            RESERVATION_CLOSED: it is closed.
+            MIXED_UNITS: the cost is in another unit than the estimate.
         """
         cost = self.estimate.most.cost
         if actual is None:
@@ -69,7 +69,7 @@ class Reservation:
         """Give the reservation back: nothing was consumed, except what was counted.
 
         Raises:
-            ReservationClosedError: it is closed.
+            RESERVATION_CLOSED: it is closed.
         """
         cost = self.estimate.most.cost
         value = self._pool.close(self._entry, None)[cost.unit]
@@ -89,7 +89,9 @@ class Reservation:
     def _split(self, charge: Charge) -> Quantities:
         unit = self.estimate.most.cost.unit
         if charge.cost.unit != unit:
-            raise MixedUnitsError(f"expected a cost in {unit}, as it was reserved, found {charge.cost.unit}")
+            raise MIXED_UNITS.error(
+                f"expected a cost in {unit}, as it was reserved, found {charge.cost.unit}"
+            )
         return _split(charge)
 
 

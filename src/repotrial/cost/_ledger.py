@@ -13,8 +13,8 @@ import msgspec
 
 from repotrial._core.canonical import decimal_text, dump_checked
 from repotrial._core.clock import Clock, SystemClock
-from repotrial._core.errors import UsageError
-from repotrial.cost._amount import Amount, MixedUnitsError, add_exactly, build_amount
+from repotrial._core.errors import ErrorCode, UsageError
+from repotrial.cost._amount import MIXED_UNITS, Amount, add_exactly, build_amount
 from repotrial.cost._exhausted import Exhausted
 from repotrial.cost._ledger_entries import (
     EnvelopeOpened,
@@ -29,19 +29,18 @@ from repotrial.cost._ledger_file import LedgerFile, LedgerHead
 from repotrial.cost._ledger_holders import Holder, forget_holder, is_holder_alive
 from repotrial.cost._ledger_state import Books, LedgerState
 
-
-class EnvelopeConflictError(UsageError):
-    """An envelope was opened before with another limit: limits are fixed before the first run."""
-
-    code = "envelope-conflict"
-    default_hint = "use the limit that the ledger has, or start a new ledger for a new study"
-
-
-class UnknownEnvelopeError(UsageError):
-    """A run draws on an envelope that the ledger does not have."""
-
-    code = "envelope-unknown"
-    default_hint = "open the envelope before runs draw on it"
+ENVELOPE_CONFLICT = ErrorCode(
+    "envelope-conflict",
+    UsageError,
+    "An envelope was opened before with another limit: limits are fixed before the first run.",
+    hint="use the limit that the ledger has, or start a new ledger for a new study",
+)
+ENVELOPE_UNKNOWN = ErrorCode(
+    "envelope-unknown",
+    UsageError,
+    "A run draws on an envelope that the ledger does not have.",
+    hint="open the envelope before runs draw on it",
+)
 
 
 class Ledger:
@@ -51,8 +50,8 @@ class Ledger:
         """Open a ledger and verify all of it; one that does not exist is created.
 
         Raises:
-            LedgerBrokenError: it does not hold.
-            LedgerUnusableError: the machine does not let us.
+            LEDGER_BROKEN: it does not hold.
+            LEDGER_UNUSABLE: the machine does not let us.
         """
         self._now_us = (clock or SystemClock()).now_us
         self._books = Books(path)
@@ -84,7 +83,7 @@ class Ledger:
         """Declare an envelope; the same declaration again changes nothing.
 
         Raises:
-            EnvelopeConflictError: it has another limit.
+            ENVELOPE_CONFLICT: it has another limit.
         """
         with self._file.open_transaction():
             found = self._books.envelopes.get(name)
@@ -93,7 +92,7 @@ class Ledger:
                 self._append(entry)
             elif (found.limit, found.unit) != (limit.decimal, limit.unit):
                 known = f"{decimal_text(found.limit)} {found.unit}"
-                raise EnvelopeConflictError(
+                raise ENVELOPE_CONFLICT.error(
                     f"{name}: expected the limit {known}, found {limit.value} {limit.unit}"
                 )
 
@@ -107,8 +106,8 @@ class Ledger:
         What the dead hold will never come back: before anybody waits for it, it is settled.
 
         Raises:
-            UnknownEnvelopeError: there is no such envelope.
-            MixedUnitsError: an envelope is in another unit.
+            ENVELOPE_UNKNOWN: there is no such envelope.
+            MIXED_UNITS: an envelope is in another unit.
         """
         with self._file.open_transaction():
             refusal = self._find_refusal(envelopes, amount)
@@ -132,8 +131,8 @@ class Ledger:
         """Replace a hold by what was spent.
 
         Raises:
-            LedgerHoldClosedError: it is settled or released.
-            MixedUnitsError: it is in another unit.
+            LEDGER_HOLD_CLOSED: it is settled or released.
+            MIXED_UNITS: it is in another unit.
         """
         with self._file.open_transaction():
             self._settle(hold, actual, cause)
@@ -142,7 +141,7 @@ class Ledger:
         """Give a hold back: nothing was spent.
 
         Raises:
-            LedgerHoldClosedError: it is settled or released.
+            LEDGER_HOLD_CLOSED: it is settled or released.
         """
         with self._file.open_transaction():
             self._books.get_hold(hold)
@@ -190,7 +189,7 @@ class Ledger:
             head: An earlier end that was kept elsewhere: the file must still have it.
 
         Raises:
-            LedgerBrokenError: the file does not hold, or does not go on from `head`.
+            LEDGER_BROKEN: the file does not hold, or does not go on from `head`.
         """
         with self._file.open_transaction():
             self._file.verify_head(head or self._file.head)
@@ -220,9 +219,9 @@ class Ledger:
     def _refuse(self, name: str, amount: Amount) -> Exhausted | None:
         found = self._books.envelopes.get(name)
         if found is None:
-            raise UnknownEnvelopeError(f"expected an envelope of the ledger, found {name!r}")
+            raise ENVELOPE_UNKNOWN.error(f"expected an envelope of the ledger, found {name!r}")
         if found.unit != amount.unit:
-            raise MixedUnitsError(f"{name}: expected an amount in {found.unit}, found one in {amount.unit}")
+            raise MIXED_UNITS.error(f"{name}: expected an amount in {found.unit}, found one in {amount.unit}")
         if add_exactly(found.spent, found.held, amount.decimal) <= found.limit:
             return None
         return Exhausted(
@@ -238,7 +237,7 @@ class Ledger:
     def _settle(self, hold: int, actual: Amount, cause: SettleCause) -> None:
         entry = self._books.get_hold(hold)
         if entry.unit != actual.unit:
-            raise MixedUnitsError(f"expected an amount in {entry.unit}, found one in {actual.unit}")
+            raise MIXED_UNITS.error(f"expected an amount in {entry.unit}, found one in {actual.unit}")
         self._append(Settled(at_us=self._now_us(), hold=hold, actual=actual, cause=cause))
 
     def _append(self, entry: msgspec.Struct) -> int:
@@ -294,7 +293,7 @@ def open_envelopes(ledger: Ledger, limits: EnvelopeLimits, *, run: str, task: st
     """Declare the envelopes of a run: its own, its task's and the total.
 
     Raises:
-        EnvelopeConflictError: one of them has another limit.
+        ENVELOPE_CONFLICT: one of them has another limit.
     """
     named = {f"run/{run}": limits.run, f"task/{task}": limits.task, "total": limits.total}
     declared = {name: limit for name, limit in named.items() if limit is not None}
@@ -311,8 +310,8 @@ def load_ledger_state(path: Path, *, head: LedgerHead | None = None) -> LedgerSt
         head: An earlier end that was kept elsewhere: the file must still have it.
 
     Raises:
-        LedgerBrokenError: it does not hold, or does not go on from `head`.
-        LedgerUnusableError: it cannot be read.
+        LEDGER_BROKEN: it does not hold, or does not go on from `head`.
+        LEDGER_UNUSABLE: it cannot be read.
     """
     books = Books(path)
     file = LedgerFile(path, books, is_writable=False)

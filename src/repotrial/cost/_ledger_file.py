@@ -24,7 +24,7 @@ import msgspec
 
 from repotrial._core.canonical import Count
 from repotrial._core.digest import digest_bytes
-from repotrial._core.errors import EvidenceError, MachineError
+from repotrial._core.errors import ErrorCode, EvidenceError, MachineError
 from repotrial._core.files import sync_directory
 
 _TAG = b"repotrial/ledger@1\0"
@@ -34,18 +34,18 @@ _BACK_BYTES = len(_HASH_KEY) + 64 + len(b'"}')
 _PIECE_BYTES = 1024 * 1024
 
 
-class LedgerBrokenError(EvidenceError):
-    """A ledger of budgets does not hold: a line was changed, removed, reordered, or is none of ours."""
-
-    code = "ledger-broken"
-    default_hint = "restore the ledger from a copy, or account for its runs by hand and start a new one"
-
-
-class LedgerUnusableError(MachineError):
-    """The machine does not let us read, lock or write a ledger of budgets."""
-
-    code = "ledger-unusable"
-    default_hint = "check the disk's space and the permissions of the ledger and its directory"
+LEDGER_BROKEN = ErrorCode(
+    "ledger-broken",
+    EvidenceError,
+    "A ledger of budgets does not hold: a line was changed, removed, reordered, or is none of ours.",
+    hint="restore the ledger from a copy, or account for its runs by hand and start a new one",
+)
+LEDGER_UNUSABLE = ErrorCode(
+    "ledger-unusable",
+    MachineError,
+    "The machine does not let us read, lock or write a ledger of budgets.",
+    hint="check the disk's space and the permissions of the ledger and its directory",
+)
 
 
 class LedgerHead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -90,7 +90,7 @@ class LedgerFile:
             is_writable: Whether entries will be appended.
 
         Raises:
-            LedgerUnusableError: the machine does not let us.
+            LEDGER_UNUSABLE: the machine does not let us.
         """
         self._path = path
         self._reader = reader
@@ -121,8 +121,8 @@ class LedgerFile:
         """Keep all others out; everything that they appended has been applied when the body starts.
 
         Raises:
-            LedgerBrokenError: the file is no longer what was appended to it.
-            LedgerUnusableError: the machine does not let us.
+            LEDGER_BROKEN: the file is no longer what was appended to it.
+            LEDGER_UNUSABLE: the machine does not let us.
         """
         with self._mutex:
             with self.explaining():
@@ -140,7 +140,7 @@ class LedgerFile:
             The entry's number.
 
         Raises:
-            LedgerUnusableError: the machine does not take it; the ledger is as it was.
+            LEDGER_UNUSABLE: the machine does not take it; the ledger is as it was.
         """
         number = self._count
         link = _link(self._hash, number, body).hex().encode()
@@ -152,7 +152,7 @@ class LedgerFile:
                 while written < len(line):
                     written += os.write(self._handle, line[written:])
                 os.fdatasync(self._handle)
-        except LedgerUnusableError:
+        except MachineError:  # `ledger-unusable`
             with contextlib.suppress(OSError):
                 os.ftruncate(self._handle, self._end)
             raise
@@ -163,7 +163,7 @@ class LedgerFile:
         """Read all of the file again, and see that it goes on from `head`.
 
         Raises:
-            LedgerBrokenError: it does not, or a line does not hold.
+            LEDGER_BROKEN: it does not, or a line does not hold.
         """
         data = self._read_from(0)[: self._end]
         lines = data.split(b"\n")[:-1]
@@ -214,8 +214,8 @@ class LedgerFile:
             raise self._broken(number, "expected an entry that is chained to the one before it")
         return body, link
 
-    def _broken(self, number: int, message: str) -> LedgerBrokenError:
-        return LedgerBrokenError(f"{self._path}: entry {number}: {message}")
+    def _broken(self, number: int, message: str) -> EvidenceError:
+        return LEDGER_BROKEN.error(f"{self._path}: entry {number}: {message}")
 
     @contextlib.contextmanager
     def explaining(self) -> Iterator[None]:
@@ -223,7 +223,7 @@ class LedgerFile:
         try:
             yield
         except OSError as error:
-            raise LedgerUnusableError(
+            raise LEDGER_UNUSABLE.error(
                 f"{self._path}: expected a file that can be read, locked and written, found: {error}"
             ) from error
 

@@ -9,7 +9,7 @@ from typing import Self
 import msgspec
 
 from repotrial._core.canonical import decimal_text
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.cost._amount import AmountText, MoneyUnit, add_exactly
 from repotrial.cost._ledger_entries import (
     EnvelopeOpened,
@@ -20,16 +20,17 @@ from repotrial.cost._ledger_entries import (
     Settled,
     TailDropped,
 )
-from repotrial.cost._ledger_file import LedgerBrokenError, LedgerHead, TornTail
+from repotrial.cost._ledger_file import LEDGER_BROKEN, LedgerHead, TornTail
 
 _ZERO = Decimal(0)
 
 
-class LedgerHoldClosedError(UsageError):
-    """A hold of the ledger was settled or released before, perhaps because its run was taken for ended."""
-
-    code = "ledger-hold-closed"
-    default_hint = "conclude only runs that have ended; start a retry as a new run"
+LEDGER_HOLD_CLOSED = ErrorCode(
+    "ledger-hold-closed",
+    UsageError,
+    "A hold of the ledger was settled or released before, perhaps because its run was taken for ended.",
+    hint="conclude only runs that have ended; start a retry as a new run",
+)
 
 
 class Envelope:
@@ -111,10 +112,10 @@ class Books:
         """As it stands.
 
         Raises:
-            LedgerBrokenError: there is not even an opening entry.
+            LEDGER_BROKEN: there is not even an opening entry.
         """
         if not self.ledger_id:
-            raise LedgerBrokenError(f"{self._path}: entry 0: expected the opening entry, found none")
+            raise LEDGER_BROKEN.error(f"{self._path}: entry 0: expected the opening entry, found none")
         envelopes = sorted(self.envelopes.items())
         return LedgerState(
             head=head,
@@ -128,10 +129,10 @@ class Books:
         """An open hold.
 
         Raises:
-            LedgerHoldClosedError: it is not open.
+            LEDGER_HOLD_CLOSED: it is not open.
         """
         if (hold := self.holds.get(number)) is None:
-            raise LedgerHoldClosedError(
+            raise LEDGER_HOLD_CLOSED.error(
                 f"expected an open hold, found {number}, which is closed or was never"
             )
         return hold
@@ -140,12 +141,12 @@ class Books:
         """Take one entry.
 
         Raises:
-            LedgerBrokenError: it is none of ours, or contradicts the ones before it.
+            LEDGER_BROKEN: it is none of ours, or contradicts the ones before it.
         """
         try:
             self._take(number, self._decoder.decode(body))
         except (KeyError, ValueError, UsageError) as error:
-            raise LedgerBrokenError(f"{self._path}: entry {number}: {error}") from error
+            raise LEDGER_BROKEN.error(f"{self._path}: entry {number}: {error}") from error
 
     def _take(self, number: int, entry: LedgerEntry) -> None:
         if isinstance(entry, LedgerOpened) != (number == 0):

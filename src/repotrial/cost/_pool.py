@@ -18,7 +18,7 @@ from decimal import Decimal
 from typing import TypeAlias, get_args
 
 from repotrial._core.canonical import decimal_text
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.cost._amount import add_exactly
 from repotrial.cost._caps import Caps, MeasureState
 from repotrial.cost._exhausted import RUN_CAP, Exhausted, Measure
@@ -30,11 +30,12 @@ _COUNTED: tuple[Measure, ...] = ("tool-calls", "failed-checks", "wall-us")
 _RESERVED: tuple[Measure, ...] = ("usd", "units", "tokens")
 
 
-class ReservationClosedError(UsageError):
-    """A reservation was settled or released twice, or counted after that."""
-
-    code = "reservation-closed"
-    default_hint = "close each exchange exactly once"
+RESERVATION_CLOSED = ErrorCode(
+    "reservation-closed",
+    UsageError,
+    "A reservation was settled or released twice, or counted after that.",
+    hint="close each exchange exactly once",
+)
 
 
 class Entry:
@@ -198,7 +199,7 @@ class Pool:
 
     def _check_open(self, entry: Entry) -> None:
         if entry not in self._open:
-            raise ReservationClosedError(
+            raise RESERVATION_CLOSED.error(
                 "expected an open reservation, found one that is settled or released"
             )
 

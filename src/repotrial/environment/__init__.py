@@ -19,11 +19,11 @@ if TYPE_CHECKING:
         open_program_tree,
     )
     from repotrial.environment._installation._sandbox import ContractSandbox
-    from repotrial.environment._installation._setup_errors import SetupNetworkError
+    from repotrial.environment._installation._setup_errors import SETUP_NETWORK
     from repotrial.environment._installation._setup_network import StepNetwork
     from repotrial.environment._installation._variables import CONTROLLED_VARIABLES
     from repotrial.environment._interrupt import Interrupt, interruptible
-    from repotrial.environment._packages import PackageHashMissingError, PackageLockError, load_index_settings
+    from repotrial.environment._packages import load_index_settings
     from repotrial.environment._process import execute_program
     from repotrial.environment._requirements import parse_requirements
     from repotrial.environment._store import BrokenEntry, Kind, Store, StoreRecord, list_store, prune_store
@@ -33,6 +33,7 @@ else:
 
 __all__ = [
     "CONTROLLED_VARIABLES",
+    "SETUP_NETWORK",
     "SYSTEM_PATH",
     "BrokenEntry",
     "ContractSandbox",
@@ -43,12 +44,9 @@ __all__ = [
     "Interrupt",
     "Kind",
     "NpmPrograms",
-    "PackageHashMissingError",
-    "PackageLockError",
     "ProgramSource",
     "PypiPrograms",
     "ScratchPlace",
-    "SetupNetworkError",
     "StepNetwork",
     "Store",
     "StoreRecord",

@@ -19,15 +19,9 @@ import msgspec
 from repotrial._core.absence import Unknown
 from repotrial._core.canonical import JsonValue, canonical_digest
 from repotrial._core.digest import Digest, digest_file
-from repotrial._core.errors import MachineError
+from repotrial._core.errors import ErrorCode, MachineError
 from repotrial.contract import Environment
-from repotrial.environment._process import (
-    ProgramOutputError,
-    ProgramStartError,
-    ProgramTimeoutError,
-    current_account,
-    execute_program,
-)
+from repotrial.environment._process import current_account, execute_program
 from repotrial.environment._tools import HOME_LAYOUTS, SYSTEM_PATH, ToolRule, find_rule, parse_version_output
 from repotrial.environment._versions import meets, parse_version
 from repotrial.isolation import SYSTEM_ROOTS, Account, find_identity
@@ -36,11 +30,12 @@ from repotrial.trace import HostEnvironment, ObservedHost
 _QUESTION_SECONDS = 20
 
 
-class HostToolsError(MachineError):
-    """This machine lacks tools that the contract asks for, or has them in other versions."""
-
-    code = "host-tools-unmet"
-    default_hint = "install what is listed, or run the contract on a machine that has it"
+HOST_TOOLS_UNMET = ErrorCode(
+    "host-tools-unmet",
+    MachineError,
+    "This machine lacks tools that the contract asks for, or has them in other versions.",
+    hint="install what is listed, or run the contract on a machine that has it",
+)
 
 
 class HostTool(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,11 +109,11 @@ def verify_host(toolchain: HostToolchain) -> None:
     """Say everything that is missing at once.
 
     Raises:
-        HostToolsError: something is.
+        HOST_TOOLS_UNMET: something is.
     """
     if toolchain.problems:
         lines = [f"{item.name}: expected {item.expected}, found {item.found}" for item in toolchain.problems]
-        raise HostToolsError(
+        raise HOST_TOOLS_UNMET.error(
             "; ".join(lines), hint="; ".join(dict.fromkeys(item.remedy for item in toolchain.problems))
         )
 
@@ -254,7 +249,7 @@ class _Searcher:
                     account=account,
                     output_bytes=1 << 16,
                 )
-            except (ProgramStartError, ProgramTimeoutError, ProgramOutputError):
+            except MachineError:  # `program-start`, `program-timeout`, `program-output`
                 continue
             output = (finished.stdout + b"\n" + finished.stderr).decode(errors="replace")
             version = parse_version_output(rule, output) if finished.status == 0 else None

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 
-
-class PreparationStoppedError(UsageError):
-    """The operator stopped the preparation of an environment."""
-
-    code = "preparation-stopped"
-    default_hint = "start it again: nothing half-made is kept"
+PREPARATION_STOPPED = ErrorCode(
+    "preparation-stopped",
+    UsageError,
+    "The operator stopped the preparation of an environment.",
+    hint="start it again: nothing half-made is kept",
+)
 
 
 class Interrupt:
@@ -42,7 +42,7 @@ class Interrupt:
         """While this lasts, throwing the switch calls `end`.
 
         Raises:
-            PreparationStoppedError: it was thrown; whatever was done meanwhile means nothing.
+            PREPARATION_STOPPED: it was thrown; whatever was done meanwhile means nothing.
         """
         with self._lock:
             self._ends.append(end)
@@ -59,7 +59,7 @@ class Interrupt:
 
     def _verify(self) -> None:
         if self._is_thrown:
-            raise PreparationStoppedError("stopped by the operator")
+            raise PREPARATION_STOPPED.error("stopped by the operator")
 
 
 _CURRENT: ContextVar[Interrupt | None] = ContextVar("interrupt", default=None)
@@ -80,7 +80,7 @@ def watch_interrupt(end: Callable[[], None]) -> Iterator[None]:
     """While this lasts, `end` is what ends it, if anything may.
 
     Raises:
-        PreparationStoppedError: it was ended.
+        PREPARATION_STOPPED: it was ended.
     """
     interrupt = _CURRENT.get()
     if interrupt is None:

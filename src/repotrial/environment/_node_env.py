@@ -15,18 +15,18 @@ import msgspec
 
 from repotrial._core.canonical import canonical_digest
 from repotrial._core.digest import Digest, digest_bytes, digest_file
-from repotrial._core.errors import ContractError
+from repotrial._core.errors import ContractError, ErrorCode
 from repotrial.contract import NodeEnvironment
 from repotrial.environment._host import HostTool
 from repotrial.environment._packages import (
+    PACKAGE_BUILDER_MISSING,
+    PACKAGE_HASH_MISMATCH,
+    PACKAGE_HASH_MISSING,
+    PACKAGE_INDEX_UNREACHABLE,
+    PACKAGE_LOCK_INVALID,
+    PACKAGE_PLATFORM,
+    PACKAGE_VERSION_MISSING,
     IndexSettings,
-    PackageBuilderMissingError,
-    PackageHashMismatchError,
-    PackageHashMissingError,
-    PackageIndexError,
-    PackageLockError,
-    PackagePlatformError,
-    PackageVersionMissingError,
     Symptom,
     verify_built,
 )
@@ -52,23 +52,26 @@ _OPTIONS = (
 )
 
 _SYMPTOMS = (
-    Symptom(pattern=r"\bEINTEGRITY\b", error=PackageHashMismatchError),
-    Symptom(pattern=r"\bEBADPLATFORM\b|\bEBADENGINE\b.*notsup", error=PackagePlatformError),
+    Symptom(pattern=r"\bEINTEGRITY\b", error=PACKAGE_HASH_MISMATCH),
+    Symptom(pattern=r"\bEBADPLATFORM\b|\bEBADENGINE\b.*notsup", error=PACKAGE_PLATFORM),
     Symptom(
         pattern=r"\b(?:ENOTFOUND|ECONNREFUSED|ECONNRESET|ETIMEDOUT|EAI_AGAIN|ENETUNREACH|ERR_SOCKET_TIMEOUT"
         r"|UNABLE_TO_GET_ISSUER_CERT\w*|SELF_SIGNED_CERT\w*)\b",
-        error=PackageIndexError,
+        error=PACKAGE_INDEX_UNREACHABLE,
     ),
-    Symptom(pattern=r"\bETARGET\b|\bE404\b|No matching version found", error=PackageVersionMissingError),
-    Symptom(pattern=r"\bEUSAGE\b|can only install packages when your package\.json", error=PackageLockError),
+    Symptom(pattern=r"\bETARGET\b|\bE404\b|No matching version found", error=PACKAGE_VERSION_MISSING),
+    Symptom(
+        pattern=r"\bEUSAGE\b|can only install packages when your package\.json", error=PACKAGE_LOCK_INVALID
+    ),
 )
 
 
-class NodeScriptsError(ContractError):
-    """A contract asks for install scripts of packages, which run in the sandbox only."""
-
-    code = "node-scripts"
-    default_hint = 'leave `scripts` at "ignore" and add a setup step: `npm rebuild`'
+NODE_SCRIPTS = ErrorCode(
+    "node-scripts",
+    ContractError,
+    "A contract asks for install scripts of packages, which run in the sandbox only.",
+    hint='leave `scripts` at "ignore" and add a setup step: `npm rebuild`',
+)
 
 
 class _Package(msgspec.Struct, frozen=True, rename="camel"):
@@ -126,18 +129,18 @@ def open_node_environment(
         seconds: Time limit of the installation.
 
     Raises:
-        NodeScriptsError: the contract asks for install scripts.
-        PackageLockError: the lock is not one, or does not fit its manifest.
-        PackageHashMissingError: a package in it has no integrity hash.
-        PackageHashMismatchError: the registry served something else.
-        PackageIndexError: no registry could be reached.
-        PackagePlatformError: a package is not for this machine.
-        PackageBuilderMissingError: there is no npm.
-        PackageBuildError: the installation failed for another reason.
-        StoreTamperedError: the environment in the store was changed.
+        NODE_SCRIPTS: the contract asks for install scripts.
+        PACKAGE_LOCK_INVALID: the lock is not one, or does not fit its manifest.
+        PACKAGE_HASH_MISSING: a package in it has no integrity hash.
+        PACKAGE_HASH_MISMATCH: the registry served something else.
+        PACKAGE_INDEX_UNREACHABLE: no registry could be reached.
+        PACKAGE_PLATFORM: a package is not for this machine.
+        PACKAGE_BUILDER_MISSING: there is no npm.
+        PACKAGE_BUILD_FAILED: the installation failed for another reason.
+        STORE_TAMPERED: the environment in the store was changed.
     """
     if environment.scripts == "run":
-        raise NodeScriptsError('environment.node.scripts: expected "ignore", found "run"')
+        raise NODE_SCRIPTS.error('environment.node.scripts: expected "ignore", found "run"')
     files = _read_files(environment, base)
     verify_node_lock(files["package-lock.json"], environment.lock, files=set(files))
     npm = find_npm(node)
@@ -165,14 +168,16 @@ def _read_files(environment: NodeEnvironment, base: Path) -> dict[str, bytes]:
     for workspace in environment.workspaces:
         path = PurePosixPath(workspace)
         if not path.is_relative_to(top) or path.name != "package.json":
-            raise PackageLockError(
+            raise PACKAGE_LOCK_INVALID.error(
                 f"environment.node.workspaces: expected package.json files below {top}, found {workspace}"
             )
         files[str(path.relative_to(top))] = workspace
     try:
         return {name: (base / path).read_bytes() for name, path in files.items()}
     except OSError as error:
-        raise PackageLockError(f"{error.filename}: expected a file, found: {error.strerror}") from error
+        raise PACKAGE_LOCK_INVALID.error(
+            f"{error.filename}: expected a file, found: {error.strerror}"
+        ) from error
 
 
 def verify_node_lock(data: bytes, path: str, *, files: set[str]) -> None:
@@ -184,13 +189,13 @@ def verify_node_lock(data: bytes, path: str, *, files: set[str]) -> None:
         files: Manifests of workspaces that it may name.
 
     Raises:
-        PackageLockError: it is no lock, or asks for more.
-        PackageHashMissingError: a package in it has no integrity hash.
+        PACKAGE_LOCK_INVALID: it is no lock, or asks for more.
+        PACKAGE_HASH_MISSING: a package in it has no integrity hash.
     """
     try:
         lock = msgspec.json.decode(data, type=_Lock)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise PackageLockError(f"{path}: expected a package-lock.json, found: {error}") from error
+        raise PACKAGE_LOCK_INVALID.error(f"{path}: expected a package-lock.json, found: {error}") from error
     foreign = [name for name, package in lock.packages.items() if _is_foreign(name, package, files)]
     bare = [
         name
@@ -199,12 +204,12 @@ def verify_node_lock(data: bytes, path: str, *, files: set[str]) -> None:
         and not (package.link or package.in_bundle or _INTEGRITY.fullmatch(package.integrity))
     ]
     if foreign:
-        raise PackageLockError(
+        raise PACKAGE_LOCK_INVALID.error(
             f"{path}: expected packages of a registry and workspaces of the contract, "
             f"found {', '.join(foreign)[:500]}"
         )
     if bare:
-        raise PackageHashMissingError(
+        raise PACKAGE_HASH_MISSING.error(
             f"{path}: expected an integrity hash (SHA-2) for every package, "
             f"found none for {', '.join(bare)[:500]}"
         )
@@ -223,14 +228,14 @@ def find_npm(node: HostTool) -> Path:
     """The npm that came with a Node.js, as the script that it is.
 
     Raises:
-        PackageBuilderMissingError: there is none.
+        PACKAGE_BUILDER_MISSING: there is none.
     """
     found = [directory / "npm" for directory in (node.path.parent, *map(Path, SYSTEM_PATH.split(":")))]
     for path in found:
         script = path.resolve()
         if script.is_file() and (script.parent.parent / "package.json").is_file():
             return script
-    raise PackageBuilderMissingError(f"expected npm beside {node.path}, found none")
+    raise PACKAGE_BUILDER_MISSING.error(f"expected npm beside {node.path}, found none")
 
 
 def execute_npm(
@@ -292,10 +297,10 @@ def ask_registry(node: HostTool, package: str, settings: IndexSettings, *, secon
     """See that a registry answers and has a package in its exact version.
 
     Raises:
-        PackageIndexError: no registry could be reached.
-        PackageVersionMissingError: it does not have it.
-        PackageBuilderMissingError: there is no npm.
-        PackageBuildError: something else went wrong.
+        PACKAGE_INDEX_UNREACHABLE: no registry could be reached.
+        PACKAGE_VERSION_MISSING: it does not have it.
+        PACKAGE_BUILDER_MISSING: there is no npm.
+        PACKAGE_BUILD_FAILED: something else went wrong.
     """
     command = [str(node.path.resolve()), str(find_npm(node)), "view", package, "version"]
     with tempfile.TemporaryDirectory(prefix="repotrial-npm-") as scratch:
@@ -307,7 +312,7 @@ def ask_registry(node: HostTool, package: str, settings: IndexSettings, *, secon
         )
     verify_built(finished, "npm", _SYMPTOMS)
     if not finished.stdout.strip():
-        raise PackageVersionMissingError(f"expected {package} in the registry, found no such version")
+        raise PACKAGE_VERSION_MISSING.error(f"expected {package} in the registry, found no such version")
 
 
 def _build_variables(scratch: Path, settings: IndexSettings) -> dict[str, str]:

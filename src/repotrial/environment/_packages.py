@@ -15,73 +15,61 @@ from pathlib import Path
 import msgspec
 
 from repotrial._core.display import neutralize
-from repotrial._core.errors import ContractError, MachineError, RepoTrialError
+from repotrial._core.errors import ContractError, ErrorCode, MachineError, RepoTrialError
 from repotrial.environment._process import FinishedProgram
 
 _SHOWN_CHARACTERS = 1500
 
 
-class PackageLockError(ContractError):
-    """A lock file of packages cannot be read, leaves something open, or asks for more than packages."""
-
-    code = "package-lock-invalid"
-    default_hint = (
-        "write it with `pip-compile --generate-hashes`, `uv pip compile --generate-hashes` or `npm install`"
-    )
-
-
-class PackageHashMissingError(ContractError):
-    """A lock file names a package without the hash of its file."""
-
-    code = "package-hash-missing"
-    default_hint = (
-        "lock with hashes: `pip-compile --generate-hashes`, or a package-lock.json of npm 7 or later"
-    )
-
-
-class PackageHashMismatchError(ContractError):
-    """The index served a file that is not the one in the lock."""
-
-    code = "package-hash-mismatch"
-    default_hint = "do not build this: find out whether the lock is wrong or the index was tampered with"
-
-
-class PackageIndexError(MachineError):
-    """No package index could be reached to build an environment."""
-
-    code = "package-index-unreachable"
-    default_hint = (
-        "connect this machine, configure its index (pip.conf, PIP_INDEX_URL, .npmrc), or copy the store "
-        "from a machine that has built the environment"
-    )
-
-
-class PackagePlatformError(MachineError):
-    """A locked package has no built file for this interpreter and machine; nothing is built from source."""
-
-    code = "package-platform"
-    default_hint = "use an interpreter and a machine that the lock was made for, or lock again on this one"
-
-
-class PackageVersionMissingError(MachineError):
-    """The package index does not have a package, or not in the version that is wanted."""
-
-    code = "package-version-missing"
-    default_hint = "use an index that has it, or name a version that this one has"
-
-
-class PackageBuilderMissingError(MachineError):
-    """The program that installs packages is missing or too old."""
-
-    code = "package-builder-missing"
-    default_hint = "apt install python3-venv (for Python), apt install npm (for Node.js)"
-
-
-class PackageBuildError(MachineError):
-    """Installing the packages of a lock failed; the message holds what the installer said."""
-
-    code = "package-build-failed"
-    default_hint = "run the same installation by hand to see more"
+PACKAGE_LOCK_INVALID = ErrorCode(
+    "package-lock-invalid",
+    ContractError,
+    "A lock file of packages cannot be read, leaves something open, or asks for more than packages.",
+    hint="write it with `pip-compile --generate-hashes`, `uv pip compile --generate-hashes` or `npm install`",
+)
+PACKAGE_HASH_MISSING = ErrorCode(
+    "package-hash-missing",
+    ContractError,
+    "A lock file names a package without the hash of its file.",
+    hint="lock with hashes: `pip-compile --generate-hashes`, or a package-lock.json of npm 7 or later",
+)
+PACKAGE_HASH_MISMATCH = ErrorCode(
+    "package-hash-mismatch",
+    ContractError,
+    "The index served a file that is not the one in the lock.",
+    hint="do not build this: find out whether the lock is wrong or the index was tampered with",
+)
+PACKAGE_INDEX_UNREACHABLE = ErrorCode(
+    "package-index-unreachable",
+    MachineError,
+    "No package index could be reached to build an environment.",
+    hint="connect this machine, configure its index (pip.conf, PIP_INDEX_URL, .npmrc), or copy the store "
+    "from a machine that has built the environment",
+)
+PACKAGE_PLATFORM = ErrorCode(
+    "package-platform",
+    MachineError,
+    "A locked package has no built file for this interpreter and machine; nothing is built from source.",
+    hint="use an interpreter and a machine that the lock was made for, or lock again on this one",
+)
+PACKAGE_VERSION_MISSING = ErrorCode(
+    "package-version-missing",
+    MachineError,
+    "The package index does not have a package, or not in the version that is wanted.",
+    hint="use an index that has it, or name a version that this one has",
+)
+PACKAGE_BUILDER_MISSING = ErrorCode(
+    "package-builder-missing",
+    MachineError,
+    "The program that installs packages is missing or too old.",
+    hint="apt install python3-venv (for Python), apt install npm (for Node.js)",
+)
+PACKAGE_BUILD_FAILED = ErrorCode(
+    "package-build-failed",
+    MachineError,
+    "Installing the packages of a lock failed; the message holds what the installer said.",
+    hint="run the same installation by hand to see more",
+)
 
 
 class IndexSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,7 +87,7 @@ class Symptom(msgspec.Struct, frozen=True, kw_only=True):
     """Words of an installer, and what they mean."""
 
     pattern: str
-    error: type[RepoTrialError]
+    error: ErrorCode[RepoTrialError]
     is_in_log: bool = False
     """Whether the installer tells it to its log only, where failures of other kinds leave their words too."""
 
@@ -114,7 +102,7 @@ def verify_built(finished: FinishedProgram, what: str, symptoms: Sequence[Sympto
         log: More of its words, too many to be shown.
 
     Raises:
-        RepoTrialError: the error of the first symptom found; PackageBuildError if there is none.
+        RepoTrialError: the error of the first symptom found; PACKAGE_BUILD_FAILED if there is none.
     """
     if finished.status == 0:
         return
@@ -126,7 +114,7 @@ def verify_built(finished: FinishedProgram, what: str, symptoms: Sequence[Sympto
     shown = neutralize(
         "; ".join(lines)[-_SHOWN_CHARACTERS:] or "no message", max_characters=_SHOWN_CHARACTERS
     )
-    raise next(found, PackageBuildError)(
+    raise next(found, PACKAGE_BUILD_FAILED).error(
         f"{what}: expected the installation to succeed, found status {finished.status}: {shown}"
     )
 
@@ -198,7 +186,9 @@ def _iter_pip_files(variables: Mapping[str, str], home: Path) -> Iterator[tuple[
         try:
             parser.read_string(_read(path))
         except configparser.Error as error:
-            raise PackageBuildError(f"{path}: expected pip's configuration, found: {error}") from error
+            raise PACKAGE_BUILD_FAILED.error(
+                f"{path}: expected pip's configuration, found: {error}"
+            ) from error
         for section in ("global", "install"):
             for key in _PIP_KEYS:
                 if parser.has_option(section, key):

@@ -17,32 +17,31 @@ from pathlib import Path
 
 import msgspec
 
-from repotrial._core.errors import MachineError
+from repotrial._core.errors import ErrorCode, MachineError
 from repotrial.environment._interrupt import watch_interrupt
 from repotrial.isolation import Account
 
 _CHUNK_BYTES = 1 << 16
 
 
-class ProgramStartError(MachineError):
-    """A program that the harness needs could not be started."""
-
-    code = "program-start"
-    default_hint = "run `repotrial doctor`: it says what is missing and how to get it"
-
-
-class ProgramTimeoutError(MachineError):
-    """A program that the harness started did not end in time; it was killed, with all that it had started."""
-
-    code = "program-timeout"
-    default_hint = "try again when the machine or the connection is less busy, or raise the limit"
-
-
-class ProgramOutputError(MachineError):
-    """A program that the harness started printed more than it may, and was killed."""
-
-    code = "program-output"
-    default_hint = "run the same program by hand to see what it prints"
+PROGRAM_START = ErrorCode(
+    "program-start",
+    MachineError,
+    "A program that the harness needs could not be started.",
+    hint="run `repotrial doctor`: it says what is missing and how to get it",
+)
+PROGRAM_TIMEOUT = ErrorCode(
+    "program-timeout",
+    MachineError,
+    "A program that the harness started did not end in time; it was killed, with all that it had started.",
+    hint="try again when the machine or the connection is less busy, or raise the limit",
+)
+PROGRAM_OUTPUT = ErrorCode(
+    "program-output",
+    MachineError,
+    "A program that the harness started printed more than it may, and was killed.",
+    hint="run the same program by hand to see what it prints",
+)
 
 
 class FinishedProgram(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,10 +79,10 @@ def execute_program(
         held_fds: Descriptors that it inherits: a lock stays locked until the last program that holds it ends.
 
     Raises:
-        ProgramStartError: it could not be started.
-        ProgramTimeoutError: it took too long.
-        ProgramOutputError: it printed too much.
-        PreparationStoppedError: somebody stopped what it was started for.
+        PROGRAM_START: it could not be started.
+        PROGRAM_TIMEOUT: it took too long.
+        PROGRAM_OUTPUT: it printed too much.
+        PREPARATION_STOPPED: somebody stopped what it was started for.
     """
     process = _start(argv, variables=variables, cwd=cwd, account=account, held_fds=held_fds)
     with process:
@@ -120,7 +119,7 @@ def _start(
             extra_groups=None if dropped is None else [],
         )
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        raise ProgramStartError(f"expected to start {argv[0]}, found: {error}") from error
+        raise PROGRAM_START.error(f"expected to start {argv[0]}, found: {error}") from error
 
 
 def _collect(process: subprocess.Popen[bytes], *, seconds: int, output_bytes: int) -> tuple[bytes, bytes]:
@@ -137,7 +136,7 @@ def _collect(process: subprocess.Popen[bytes], *, seconds: int, output_bytes: in
         while selector.get_map():
             ready = selector.select(max(0.0, deadline - time.monotonic()))
             if not ready:
-                raise ProgramTimeoutError(f"expected {_name(process)} to end within {seconds} s")
+                raise PROGRAM_TIMEOUT.error(f"expected {_name(process)} to end within {seconds} s")
             for key, _ in ready:
                 if key.fd == ended:
                     _kill_group(process)
@@ -147,7 +146,7 @@ def _collect(process: subprocess.Popen[bytes], *, seconds: int, output_bytes: in
                 else:
                     selector.unregister(key.fd)
             if sum(map(len, buffers.values())) > output_bytes:
-                raise ProgramOutputError(f"expected at most {output_bytes} bytes from {_name(process)}")
+                raise PROGRAM_OUTPUT.error(f"expected at most {output_bytes} bytes from {_name(process)}")
     output, errors = buffers.values()
     return bytes(output), bytes(errors)
 

@@ -29,13 +29,13 @@ from repotrial._core.display import list_some, neutralize
 from repotrial.contract import PythonEnvironment
 from repotrial.environment._host import HostTool
 from repotrial.environment._packages import (
+    PACKAGE_BUILD_FAILED,
+    PACKAGE_BUILDER_MISSING,
+    PACKAGE_HASH_MISMATCH,
+    PACKAGE_INDEX_UNREACHABLE,
+    PACKAGE_LOCK_INVALID,
+    PACKAGE_PLATFORM,
     IndexSettings,
-    PackageBuilderMissingError,
-    PackageBuildError,
-    PackageHashMismatchError,
-    PackageIndexError,
-    PackageLockError,
-    PackagePlatformError,
     Symptom,
     read_log,
     verify_built,
@@ -67,21 +67,21 @@ print(json.dumps({
 """
 
 _SYMPTOMS = (
-    Symptom(pattern=r"no such option: --python", error=PackageBuilderMissingError),
-    Symptom(pattern=r"DO NOT MATCH THE HASHES", error=PackageHashMismatchError),
-    Symptom(pattern=r"In --require-hashes mode", error=PackageLockError),
-    Symptom(pattern=r"ResolutionImpossible|conflicting dependencies", error=PackageLockError),
+    Symptom(pattern=r"no such option: --python", error=PACKAGE_BUILDER_MISSING),
+    Symptom(pattern=r"DO NOT MATCH THE HASHES", error=PACKAGE_HASH_MISMATCH),
+    Symptom(pattern=r"In --require-hashes mode", error=PACKAGE_LOCK_INVALID),
+    Symptom(pattern=r"ResolutionImpossible|conflicting dependencies", error=PACKAGE_LOCK_INVALID),
     Symptom(
         pattern=r"Failed to establish a new connection|Temporary failure in name resolution|ConnectTimeout"
         r"|Connection (?:refused|broken|aborted|error)|connection error|ProxyError|SSLError"
         r"|Max retries exceeded|Retrying \(",
-        error=PackageIndexError,
+        error=PACKAGE_INDEX_UNREACHABLE,
         is_in_log=True,
     ),
     Symptom(
         pattern=r"not a supported wheel|requires a different Python|No matching distribution found"
         r"|Requires-Python",
-        error=PackagePlatformError,
+        error=PACKAGE_PLATFORM,
     ),
 )
 
@@ -134,20 +134,20 @@ def open_python_environment(
         seconds: Time limit of the installation.
 
     Raises:
-        PackageLockError: the lock is not one.
-        PackageHashMissingError: a package in it has no hash.
-        PackageHashMismatchError: the index served something else.
-        PackageIndexError: no index could be reached.
-        PackagePlatformError: a package has no wheel for this interpreter and machine.
-        PackageBuilderMissingError: this Python cannot make environments.
-        PackageBuildError: the installation failed for another reason.
-        StoreTamperedError: the environment in the store was changed.
+        PACKAGE_LOCK_INVALID: the lock is not one.
+        PACKAGE_HASH_MISSING: a package in it has no hash.
+        PACKAGE_HASH_MISMATCH: the index served something else.
+        PACKAGE_INDEX_UNREACHABLE: no index could be reached.
+        PACKAGE_PLATFORM: a package has no wheel for this interpreter and machine.
+        PACKAGE_BUILDER_MISSING: this Python cannot make environments.
+        PACKAGE_BUILD_FAILED: the installation failed for another reason.
+        STORE_TAMPERED: the environment in the store was changed.
     """
     lock_path = base / environment.lock
     try:
         lock = lock_path.read_bytes()
     except OSError as error:
-        raise PackageLockError(f"{lock_path}: expected a lock, found: {error.strerror}") from error
+        raise PACKAGE_LOCK_INVALID.error(f"{lock_path}: expected a lock, found: {error.strerror}") from error
     requirements = render_requirements(parse_requirements(lock, environment.lock))
     builder = PythonBuilder(interpreter, store=store, settings=settings, seconds=seconds)
     facts: Facts = {
@@ -180,13 +180,13 @@ class PythonBuilder:
         """What the interpreter says of itself.
 
         Raises:
-            PackageBuilderMissingError: it does not work.
+            PACKAGE_BUILDER_MISSING: it does not work.
         """
         finished = self._run("-I", "-S", "-c", _ASK)
         try:
             return msgspec.json.decode(finished.stdout, type=_Interpreter)
         except msgspec.MsgspecError as error:
-            raise PackageBuilderMissingError(
+            raise PACKAGE_BUILDER_MISSING.error(
                 f"{self._program}: expected a working Python, found status {finished.status}"
             ) from error
 
@@ -230,7 +230,7 @@ class PythonBuilder:
         finished = self._run("-I", "-m", "venv", "--symlinks", *options, str(path))
         if finished.status != 0:
             said = (finished.stdout + finished.stderr).decode(errors="replace").strip().splitlines()
-            raise PackageBuilderMissingError(
+            raise PACKAGE_BUILDER_MISSING.error(
                 f"{self._program}: expected to make a virtual environment, found: {' '.join(said)[:500]}"
             )
 
@@ -281,7 +281,7 @@ class PythonBuilder:
         missing = finished.stdout.decode(errors="replace").splitlines()
         if missing:
             shown = [neutralize(line, max_characters=_SHOWN_CHARACTERS) for line in missing]
-            raise PackageLockError(
+            raise PACKAGE_LOCK_INVALID.error(
                 f"lock: expected all that its packages need, found no {list_some(shown, most=_SHOWN)}"
             )
 
@@ -289,10 +289,10 @@ class PythonBuilder:
         """See that an index answers and has a distribution in its exact version, for this machine.
 
         Raises:
-            PackageIndexError: no index could be reached.
-            PackagePlatformError: it has no such version, or none for this interpreter and machine.
-            PackageBuilderMissingError: this Python cannot make environments.
-            PackageBuildError: something else went wrong.
+            PACKAGE_INDEX_UNREACHABLE: no index could be reached.
+            PACKAGE_PLATFORM: it has no such version, or none for this interpreter and machine.
+            PACKAGE_BUILDER_MISSING: this Python cannot make environments.
+            PACKAGE_BUILD_FAILED: something else went wrong.
         """
         with tempfile.TemporaryDirectory(prefix="repotrial-pip-") as name:
             scratch = Path(name)
@@ -369,6 +369,6 @@ def _verify_relocated(tree: Path) -> None:
     staged = str(tree.parent).encode()
     for path in tree.rglob("*"):
         if path.is_file() and not path.is_symlink() and staged in path.read_bytes():
-            raise PackageBuildError(
+            raise PACKAGE_BUILD_FAILED.error(
                 f"{path.relative_to(tree)}: expected a file that works anywhere, found the path of its build"
             )

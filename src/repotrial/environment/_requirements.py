@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import msgspec
 
 from repotrial._core.display import neutralize
-from repotrial.environment._packages import PackageHashMissingError, PackageLockError
+from repotrial.environment._packages import PACKAGE_HASH_MISSING, PACKAGE_LOCK_INVALID
 
 _SHOWN = 120
 _REQUIREMENT = re.compile(
@@ -40,13 +40,13 @@ def parse_requirements(data: bytes, name: str) -> tuple[Requirement, ...]:
     """Read a lock; every line that is not a pinned package is named.
 
     Raises:
-        PackageLockError: a line is something else.
-        PackageHashMissingError: a package has no hash.
+        PACKAGE_LOCK_INVALID: a line is something else.
+        PACKAGE_HASH_MISSING: a package has no hash.
     """
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise PackageLockError(f"{name}: expected UTF-8 text, found: {error.reason}") from error
+        raise PACKAGE_LOCK_INVALID.error(f"{name}: expected UTF-8 text, found: {error.reason}") from error
     requirements, wrong, bare = [], [], []
     for number, line in _iter_logical_lines(text):
         specification, *hashes = (part.strip() for part in _HASHES.split(line))
@@ -66,11 +66,13 @@ def parse_requirements(data: bytes, name: str) -> tuple[Requirement, ...]:
                 )
             )
     if wrong:
-        raise PackageLockError(
+        raise PACKAGE_LOCK_INVALID.error(
             f"{name}: expected only lines such as `name==1.0 --hash=sha256:…`, found {'; '.join(wrong)}"
         )
     if bare:
-        raise PackageHashMissingError(f"{name}: expected a hash for every package, found {'; '.join(bare)}")
+        raise PACKAGE_HASH_MISSING.error(
+            f"{name}: expected a hash for every package, found {'; '.join(bare)}"
+        )
     return tuple(requirements)
 
 

@@ -31,7 +31,7 @@ from repotrial import __version__
 from repotrial._core.canonical import Count, dump_checked
 from repotrial._core.clock import SystemClock
 from repotrial._core.digest import Digest
-from repotrial._core.errors import EvidenceError, MachineError
+from repotrial._core.errors import ErrorCode, EvidenceError, MachineError
 from repotrial._core.files import sync_directory, write_atomic
 from repotrial.environment._tree import (
     protect_tree,
@@ -49,25 +49,24 @@ _ENTRY_NAME = re.compile(r"sha256-([0-9a-f]{64})")
 _MAKING_NAME = re.compile(r"\.making-([0-9a-f]{64})-.+")
 
 
-class StoreBusyError(MachineError):
-    """Another process has been making the same environment for longer than this one may wait."""
-
-    code = "store-busy"
-    default_hint = "wait for the other process, or look whether it hangs"
-
-
-class StoreUnusableError(MachineError):
-    """The directory of environments cannot be read or written, or the disk is full."""
-
-    code = "store-unusable"
-    default_hint = "name a directory of your own with enough free space"
-
-
-class StoreTamperedError(EvidenceError):
-    """An environment in the store is no longer what was put there: a file was changed, added or removed."""
-
-    code = "store-tampered"
-    default_hint = "remove it with `repotrial cache prune` and make it anew; find out who changed it"
+STORE_BUSY = ErrorCode(
+    "store-busy",
+    MachineError,
+    "Another process has been making the same environment for longer than this one may wait.",
+    hint="wait for the other process, or look whether it hangs",
+)
+STORE_UNUSABLE = ErrorCode(
+    "store-unusable",
+    MachineError,
+    "The directory of environments cannot be read or written, or the disk is full.",
+    hint="name a directory of your own with enough free space",
+)
+STORE_TAMPERED = ErrorCode(
+    "store-tampered",
+    EvidenceError,
+    "An environment in the store is no longer what was put there: a file was changed, added or removed.",
+    hint="remove it with `repotrial cache prune` and make it anew; find out who changed it",
+)
 
 
 class Kind(Enum):
@@ -143,7 +142,7 @@ class Store:
         """An entry, verified; None if there is none.
 
         Raises:
-            StoreTamperedError: it is there, but not as it was made.
+            STORE_TAMPERED: it is there, but not as it was made.
         """
         home = self._home(kind, key)
         if not home.is_dir():
@@ -155,9 +154,9 @@ class Store:
         """Find an entry or make it; of several processes that ask at once, one makes it and the others wait.
 
         Raises:
-            StoreTamperedError: it is there, but not as it was made.
-            StoreBusyError: another process makes it and takes too long.
-            StoreUnusableError: the store cannot be written.
+            STORE_TAMPERED: it is there, but not as it was made.
+            STORE_BUSY: another process makes it and takes too long.
+            STORE_UNUSABLE: the store cannot be written.
         """
         if (entry := self.find(kind, key)) is not None:
             return entry
@@ -196,7 +195,7 @@ class Store:
             aside.rename(home)
         except OSError as error:
             remove_tree(aside)
-            raise StoreUnusableError(f"{self.root}: expected to add an entry, found: {error}") from error
+            raise STORE_UNUSABLE.error(f"{self.root}: expected to add an entry, found: {error}") from error
         except BaseException:
             remove_tree(aside)
             raise
@@ -218,7 +217,7 @@ def list_store(store: Store, *, kinds: Iterable[Kind] = Kind) -> list[StoreRecor
         for key, home in _iter_entries(store.root / kind.value):
             try:
                 found.append(_load_record(home, kind, key))
-            except StoreTamperedError as error:
+            except EvidenceError as error:  # `store-tampered`
                 found.append(BrokenEntry(kind=kind, key=key, problem=error.message))
     return found
 
@@ -325,9 +324,9 @@ def _verify_content(tree: Path, record: StoreRecord) -> None:
     try:
         found = summarize_tree(tree).digest
     except OSError as error:
-        raise StoreTamperedError(f"{tree}: expected a tree that can be read, found: {error}") from error
+        raise STORE_TAMPERED.error(f"{tree}: expected a tree that can be read, found: {error}") from error
     if found != record.tree_digest:
-        raise StoreTamperedError(f"{tree}: expected the tree {record.tree_digest}, found {found}")
+        raise STORE_TAMPERED.error(f"{tree}: expected the tree {record.tree_digest}, found {found}")
 
 
 def _load_record(home: Path, kind: Kind, key: Digest) -> StoreRecord:
@@ -335,9 +334,9 @@ def _load_record(home: Path, kind: Kind, key: Digest) -> StoreRecord:
     try:
         record = msgspec.json.decode(path.read_bytes(), type=StoreRecord)
     except (OSError, msgspec.MsgspecError) as error:
-        raise StoreTamperedError(f"{path}: expected the record of an entry, found: {error}") from error
+        raise STORE_TAMPERED.error(f"{path}: expected the record of an entry, found: {error}") from error
     if record.key != key or record.kind is not kind:
-        raise StoreTamperedError(
+        raise STORE_TAMPERED.error(
             f"{path}: expected the record of {key} ({kind.value}), found {record.key} ({record.kind.value})"
         )
     return record
@@ -351,7 +350,7 @@ def _lock(path: Path, operation: int, *, wait_seconds: int) -> Iterator[int]:
     deadline = time.monotonic() + wait_seconds
     while (handle := _open_locked(path, operation)) is None:
         if time.monotonic() > deadline:
-            raise StoreBusyError(f"{path}: expected the lock within {wait_seconds} s, found it taken")
+            raise STORE_BUSY.error(f"{path}: expected the lock within {wait_seconds} s, found it taken")
         time.sleep(_POLL_SECONDS)
     try:
         yield handle
@@ -375,7 +374,7 @@ def _open_locked(path: Path, operation: int) -> int | None:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     except OSError as error:
-        raise StoreUnusableError(f"{path}: expected to open a lock, found: {error}") from error
+        raise STORE_UNUSABLE.error(f"{path}: expected to open a lock, found: {error}") from error
     try:
         fcntl.flock(handle, operation | fcntl.LOCK_NB)
         if os.fstat(handle).st_ino == path.stat().st_ino:

@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from repotrial._core.digest import Digest
-from repotrial._core.errors import MachineError
+from repotrial._core.errors import ErrorCode, MachineError
 
 
 class TreeSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,11 +30,12 @@ class TreeSummary(msgspec.Struct, frozen=True, kw_only=True):
     entries: int
 
 
-class UnexpectedEntryError(MachineError):
-    """A tree in the store holds something that is neither file, directory nor symbolic link."""
-
-    code = "store-unexpected-entry"
-    default_hint = "remove the entry with `repotrial cache prune` and make it anew"
+STORE_UNEXPECTED_ENTRY = ErrorCode(
+    "store-unexpected-entry",
+    MachineError,
+    "A tree in the store holds something that is neither file, directory nor symbolic link.",
+    hint="remove the entry with `repotrial cache prune` and make it anew",
+)
 
 
 def summarize_tree(root: Path) -> TreeSummary:
@@ -128,4 +129,4 @@ def _read(entry: bytes, status: os.stat_result) -> tuple[bytes, bytes]:
     if stat.S_ISREG(status.st_mode):
         with path.open("rb") as stream:
             return b"file", hashlib.file_digest(stream, "sha256").digest()
-    raise UnexpectedEntryError(f"{path}: expected a file, directory or link, found another kind")
+    raise STORE_UNEXPECTED_ENTRY.error(f"{path}: expected a file, directory or link, found another kind")

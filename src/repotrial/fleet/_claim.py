@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from repotrial._core.errors import UsageError
-from repotrial.run import RunDirectoryError
+from repotrial._core.errors import ErrorCode, UsageError
+from repotrial.run import RUN_DIRECTORY
 
 _FOLDER: Final = ".under-way"
 """One file for each run, until all runs are over. To remove each at its end would cost more: a file system
@@ -21,11 +21,12 @@ _TIDYING_SECONDS: Final = 0.05
 _PAUSE_SECONDS: Final = 0.005
 
 
-class RunUnderWayError(UsageError):
-    """Another harness conducts this run at this moment."""
-
-    code = "run-under-way"
-    default_hint = "wait for the other `run start` on this directory of runs, or name another one with --runs"
+RUN_UNDER_WAY = ErrorCode(
+    "run-under-way",
+    UsageError,
+    "Another harness conducts this run at this moment.",
+    hint="wait for the other `run start` on this directory of runs, or name another one with --runs",
+)
 
 
 @contextmanager
@@ -33,14 +34,14 @@ def claim_run(runs: Path, run_id: str) -> Iterator[None]:
     """While this lasts, no other harness conducts the run; the kernel gives it free if this one is killed.
 
     Raises:
-        RunUnderWayError: another one does.
-        RunDirectoryError: the machine does not let us ask.
+        RUN_UNDER_WAY: another one does.
+        RUN_DIRECTORY: the machine does not let us ask.
     """
     path = runs / _FOLDER / run_id
     try:
         handle = _lock(path)
     except OSError as error:
-        raise RunDirectoryError(f"{runs}: expected to make files there, found: {error}") from error
+        raise RUN_DIRECTORY.error(f"{runs}: expected to make files there, found: {error}") from error
     try:
         yield
     finally:
@@ -60,7 +61,7 @@ def tidy_claims(runs: Path) -> Iterator[None]:
 
 
 def _try_remove(path: Path) -> None:
-    with suppress(OSError, RunUnderWayError):
+    with suppress(OSError, UsageError):
         handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             # Before it is free: whoever gets this file then finds that it is not there any more.
@@ -75,8 +76,8 @@ def _lock(path: Path) -> int:
     while True:
         try:
             handle = _lock_once(path)
-        except RunUnderWayError:
-            if time.monotonic() >= deadline:
+        except UsageError as error:
+            if error.code != RUN_UNDER_WAY or time.monotonic() >= deadline:
                 raise
             time.sleep(_PAUSE_SECONDS)
             continue
@@ -120,4 +121,4 @@ def _try_lock(path: Path, handle: int) -> bool:
     except FileNotFoundError:
         return False
     except BlockingIOError:
-        raise RunUnderWayError(f"{path.name}: expected to conduct it, found that another does") from None
+        raise RUN_UNDER_WAY.error(f"{path.name}: expected to conduct it, found that another does") from None

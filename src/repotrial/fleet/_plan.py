@@ -14,11 +14,11 @@ from repotrial._core.errors import EvidenceError
 from repotrial._core.words import Level
 from repotrial.contract import Caps, LoadedContract, RunSpec
 from repotrial.run import (
+    REFERENCE_MISSING,
     Agent,
     AttemptIndex,
     PlannedRun,
     ReferenceAgent,
-    ReferenceMissingError,
     build_spec,
     find_attempts,
     find_variants,
@@ -81,7 +81,7 @@ def plan_runs(
         conditions: Of all runs.
 
     Raises:
-        ReferenceMissingError: the reference is to be tried on a contract that has none.
+        REFERENCE_MISSING: the reference is to be tried on a contract that has none.
     """
     planned: dict[Digest, PlannedRun] = {}
     known = AttemptIndex(conditions.runs)
@@ -92,7 +92,7 @@ def plan_runs(
                 if only is not None and only != loaded.contract.id:
                     continue
                 if isinstance(agent, ReferenceAgent) and loaded.reference is None:
-                    raise ReferenceMissingError(f"{loaded.directory}: expected a reference, found none")
+                    raise REFERENCE_MISSING.error(f"{loaded.directory}: expected a reference, found none")
                 spec = _build_spec(loaded, agent, conditions, replicate)
                 attempts = known.find(spec)
                 run = PlannedRun(

@@ -27,10 +27,10 @@ from repotrial.fleet._descriptors import allow_open_files
 from repotrial.fleet._events import FleetEvent, RunPhase, RunSkipped, RunStarted, RunUndone
 from repotrial.fleet._plan import FleetPlan, find_conducted_since
 from repotrial.run import (
+    RUN_STOPPED,
     PlannedRun,
     RunEnded,
     RunSettings,
-    RunStoppedError,
     Stopper,
     conduct_run,
     remove_unfinished,
@@ -56,7 +56,7 @@ def conduct_fleet(
         jobs: Runs at a time.
 
     Raises:
-        OpenFilesError: this user may not open as many files as so many runs at a time need.
+        OPEN_FILES: this user may not open as many files as so many runs at a time need.
     """
     for run in plan.runs:
         if run.conducted is not None:
@@ -146,10 +146,11 @@ def _conduct(
                 put(RunSkipped(run_id=run_id, directory=str(directory)))
             else:
                 put(conduct_run(run, settings, partial(shelf.open, run), listener=_Listener(run_id, put)))
-    except RunStoppedError:
-        put(RunUndone(run_id=run_id, fault=None))
     except RepoTrialError as error:
-        put(RunUndone(run_id=run_id, fault=f"{error.code}: {error.message}", hint=error.hint))
+        if error.code == RUN_STOPPED:
+            put(RunUndone(run_id=run_id, fault=None))
+        else:
+            put(RunUndone(run_id=run_id, fault=f"{error.code}: {error.message}", hint=error.hint))
     except BaseException as error:  # whoever counts the runs must hear of every one of them
         put(RunUndone(run_id=run_id, fault=f"harness-exception: {type(error).__name__}: {error}"))
         raise
@@ -172,7 +173,7 @@ class _Shelf:
 
         Raises:
             RepoTrialError: it cannot be opened on this machine.
-            RunStoppedError: it was not opened because somebody wants an end.
+            RUN_STOPPED: it was not opened because somebody wants an end.
         """
         directory = run.loaded.directory
         with self._lock:

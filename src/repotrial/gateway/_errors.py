@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from repotrial._core.errors import ContractError
+from repotrial._core.errors import ContractError, ErrorCode
 
-
-class HostPatternError(ContractError):
-    """An entry of a network allow-list is no host name, or a wildcard that would allow too much."""
-
-    code = "host-pattern"
-    default_hint = "write example.org, example.org:8443 or *.example.org"
+HOST_PATTERN = ErrorCode(
+    "host-pattern",
+    ContractError,
+    "An entry of a network allow-list is no host name, or a wildcard that would allow too much.",
+    hint="write example.org, example.org:8443 or *.example.org",
+)

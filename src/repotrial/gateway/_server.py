@@ -14,6 +14,7 @@ from urllib.parse import unquote
 import msgspec
 from aiohttp import web
 
+from repotrial._core.errors import AgentError
 from repotrial.gateway._accepting import stop_listening
 from repotrial.gateway._aside import work_aside
 from repotrial.gateway._connections import BodyRoom, ConnectionServer, notice_leaving, read_body
@@ -25,7 +26,6 @@ from repotrial.gateway._wire._build._plain import build_model_list
 from repotrial.gateway._wire._keys import find_key, strip_key
 from repotrial.gateway._wire._refusals import build_refusal
 from repotrial.gateway._wire._requests import parse_request
-from repotrial.gateway._wire._requests._common import MalformedRequestError
 from repotrial.gateway._wire._route import Route, find_route
 
 _PLAIN_DIALECT: Final[Dialect] = "openai-chat"
@@ -165,7 +165,7 @@ class RunServer:
     ) -> web.StreamResponse:
         try:
             parsed = await work_aside(len(body), parse_request, route, body)
-        except MalformedRequestError as error:
+        except AgentError as error:  # `malformed-model-request`
             raise _Refused(HTTPStatus.BAD_REQUEST, "malformed", str(error)) from error
         if len(parsed.messages) > self._limits.request_messages:
             raise _Refused(

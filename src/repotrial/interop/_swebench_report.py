@@ -9,7 +9,7 @@ import msgspec
 
 from repotrial._core.absence import Unknown
 from repotrial._core.digest import digest_bytes
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial._core.names import normalize_name
 from repotrial.score import AgentIdentity, Invalid, Scorable, ScoreCard
 
@@ -17,11 +17,12 @@ _Word: TypeAlias = Literal["resolved", "unresolved", "empty", "error"]
 _EMPTY_CHANGE: Final = digest_bytes(b"")
 
 
-class MixedAgentsError(UsageError):
-    """A report speaks of one agent, and the cards are of several."""
-
-    code = "swebench-mixed-agents"
-    default_hint = "make a report for each agent"
+SWEBENCH_MIXED_AGENTS = ErrorCode(
+    "swebench-mixed-agents",
+    UsageError,
+    "A report speaks of one agent, and the cards are of several.",
+    hint="make a report for each agent",
+)
 
 
 class SwebenchReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +71,7 @@ def build_swebench_report(cards: Sequence[ScoreCard], *, instance_ids: Iterable[
             instance is called as its contract.
 
     Raises:
-        MixedAgentsError: the cards are of several agents.
+        SWEBENCH_MIXED_AGENTS: the cards are of several agents.
     """
     _verify_one_agent(cards)
     spelled = {normalize_name(name): name for name in instance_ids}
@@ -88,7 +89,7 @@ def _verify_one_agent(cards: Sequence[ScoreCard]) -> None:
     agents = {card.identity.agent for card in cards if isinstance(card.identity.agent, AgentIdentity)}
     if len(agents) > 1:
         names = ", ".join(sorted(f"{agent.name} {agent.version}" for agent in agents))
-        raise MixedAgentsError(f"expected runs of one agent, found {names}")
+        raise SWEBENCH_MIXED_AGENTS.error(f"expected runs of one agent, found {names}")
 
 
 def _judge(card: ScoreCard) -> _Word:

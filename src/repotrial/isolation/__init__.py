@@ -14,9 +14,9 @@ if TYPE_CHECKING:
         ProhibitedRecord,
         SyscallRecord,
     )
-    from repotrial.isolation._calls._seccomp import SyscallGrantError, verify_grants
+    from repotrial.isolation._calls._seccomp import verify_grants
     from repotrial.isolation._calls._supervisor import Sink
-    from repotrial.isolation._identity import Account, IdentityError, find_identity
+    from repotrial.isolation._identity import Account, find_identity
     from repotrial.isolation._label import build_label
     from repotrial.isolation._launch_server._syscalls import (
         PROBED,
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
         find_machine,
         machine_platform,
     )
-    from repotrial.isolation._levels._back_end import BackEnd, Finding, Layer, LevelMissingError, Missing
+    from repotrial.isolation._levels._back_end import ISOLATION_LEVEL, BackEnd, Finding, Layer, Missing
     from repotrial.isolation._levels._back_ends.bubblewrap import find_bubblewrap
     from repotrial.isolation._levels._listener import open_listener
-    from repotrial.isolation._levels._session import BubblewrapSandbox, SandboxLostError
-    from repotrial.isolation._levels._stages import SandboxEntryError
+    from repotrial.isolation._levels._session import SANDBOX_LOST, BubblewrapSandbox
+    from repotrial.isolation._levels._stages import SANDBOX_ENTRY
     from repotrial.isolation._model import (
         SYSTEM_ROOTS,
         WORKSPACE,
@@ -57,7 +57,10 @@ else:
     __getattr__, __dir__ = build_hooks(__name__)
 
 __all__ = [
+    "ISOLATION_LEVEL",
     "PROBED",
+    "SANDBOX_ENTRY",
+    "SANDBOX_LOST",
     "SYSTEM_ROOTS",
     "WORKSPACE",
     "Account",
@@ -73,9 +76,7 @@ __all__ = [
     "Finding",
     "FloodRecord",
     "HostRoot",
-    "IdentityError",
     "Layer",
-    "LevelMissingError",
     "Missing",
     "NetworkRecord",
     "OverlayMount",
@@ -86,14 +87,11 @@ __all__ = [
     "Sampler",
     "SamplingPlan",
     "Sandbox",
-    "SandboxEntryError",
-    "SandboxLostError",
     "SandboxSpec",
     "Scratch",
     "Sink",
     "Stage",
     "StreamCapture",
-    "SyscallGrantError",
     "SyscallRecord",
     "Usage",
     "build_label",

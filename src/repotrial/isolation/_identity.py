@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from repotrial._core.errors import MachineError
+from repotrial._core.errors import ErrorCode, MachineError
 
 # No distribution hands these out: below `nobody`, above systemd's dynamic users.
 _CANDIDATES: Final = range(65533, 65519, -1)
@@ -28,11 +28,12 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     gid: int
 
 
-class IdentityError(MachineError):
-    """There is no unprivileged user id that a root harness could give to the programs in a sandbox."""
-
-    code = "sandbox-identity"
-    default_hint = "Run RepoTrial as an ordinary user, or free one of the user ids 65520 to 65533."
+SANDBOX_IDENTITY = ErrorCode(
+    "sandbox-identity",
+    MachineError,
+    "There is no unprivileged user id that a root harness could give to the programs in a sandbox.",
+    hint="Run RepoTrial as an ordinary user, or free one of the user ids 65520 to 65533.",
+)
 
 
 def find_identity(requested: Account | None = None) -> Account:
@@ -42,7 +43,7 @@ def find_identity(requested: Account | None = None) -> Account:
         requested: Another account than the default; only root can choose.
 
     Raises:
-        IdentityError: The request is root, or not ours to give; or every candidate is taken.
+        SANDBOX_IDENTITY: The request is root, or not ours to give; or every candidate is taken.
     """
     own = Account(uid=os.geteuid(), gid=os.getegid())
     if requested is not None:
@@ -54,16 +55,16 @@ def find_identity(requested: Account | None = None) -> Account:
     for number in _CANDIDATES:
         if _is_free(number) and _is_mapped(number, uids) and _is_mapped(number, gids):
             return Account(uid=number, gid=number)
-    raise IdentityError(
+    raise SANDBOX_IDENTITY.error(
         f"expected a free user id between {_CANDIDATES[-1]} and {_CANDIDATES[0]}, found all taken or unmapped"
     )
 
 
 def _verify_request(requested: Account, own: Account) -> None:
     if not requested.uid or not requested.gid:
-        raise IdentityError("expected an unprivileged account for sandboxes, found root")
+        raise SANDBOX_IDENTITY.error("expected an unprivileged account for sandboxes, found root")
     if own.uid and requested != own:
-        raise IdentityError(
+        raise SANDBOX_IDENTITY.error(
             f"only root can run sandboxes as another user ({requested.uid}); this is {own.uid}"
         )
 

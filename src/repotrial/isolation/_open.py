@@ -7,19 +7,19 @@ import pkgutil
 from collections.abc import Mapping
 from functools import cache
 
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial._core.words import OFFERED_LEVELS, RETIRED_LEVELS, Level
 from repotrial.isolation._calls._supervisor import Sink
 from repotrial.isolation._levels import _back_ends
-from repotrial.isolation._levels._back_end import BackEnd, Finding, LevelMissingError, Missing
+from repotrial.isolation._levels._back_end import ISOLATION_LEVEL, BackEnd, Finding, Missing
 from repotrial.isolation._model import Capabilities, DirectoryRoot, Sandbox, SandboxSpec
 
-
-class LevelRetiredError(UsageError):
-    """The isolation level is named in old contracts and runs only; nothing can be run at it any more."""
-
-    code = "isolation-retired"
-    default_hint = "Ask for a level that `repotrial doctor` lists."
+ISOLATION_RETIRED = ErrorCode(
+    "isolation-retired",
+    UsageError,
+    "The isolation level is named in old contracts and runs only; nothing can be run at it any more.",
+    hint="Ask for a level that `repotrial doctor` lists.",
+)
 
 
 def open_sandbox(spec: SandboxSpec, *, level: Level, sink: Sink | None = None) -> Sandbox:
@@ -31,16 +31,16 @@ def open_sandbox(spec: SandboxSpec, *, level: Level, sink: Sink | None = None) -
         sink: Takes what the syscall supervisor sees, in a thread of its own.
 
     Raises:
-        LevelRetiredError: The level is not offered any more.
-        LevelMissingError: This machine does not reach the level, or the level cannot give what is wanted.
-        SandboxStartError: It could not be started.
+        ISOLATION_RETIRED: The level is not offered any more.
+        ISOLATION_LEVEL: This machine does not reach the level, or the level cannot give what is wanted.
+        SANDBOX_START: It could not be started.
     """
     back_end = find_back_end(level)
     found = back_end.probe()
     if isinstance(found, Missing):
-        raise LevelMissingError(f"{level}: {found.reason}", hint=found.remedy)
+        raise ISOLATION_LEVEL.error(f"{level}: {found.reason}", hint=found.remedy)
     if problems := _check_fit(spec, found):
-        raise LevelMissingError(f"{level}: {'; '.join(problems)}")
+        raise ISOLATION_LEVEL.error(f"{level}: {'; '.join(problems)}")
     return back_end.open(spec, sink)
 
 
@@ -53,11 +53,11 @@ def find_back_end(level: Level) -> BackEnd:
     """The back end of a level.
 
     Raises:
-        LevelRetiredError: The level is not offered any more.
+        ISOLATION_RETIRED: The level is not offered any more.
     """
     if level in RETIRED_LEVELS:
         weakest = OFFERED_LEVELS[-1]
-        raise LevelRetiredError(
+        raise ISOLATION_RETIRED.error(
             f"{level}: this level is retired", hint=f"Use {weakest}, the next stronger level, or {Level.L3}."
         )
     return _load_back_ends()[level]

@@ -12,17 +12,17 @@ from repotrial.judging._judge import (
     judge_twinned,
 )
 from repotrial.judging._mix import MixedSuite, OracleFile, list_changeable, mix_in_negatives
-from repotrial.judging._results._model import ResultsUnreadableError
+from repotrial.judging._results._model import RESULTS_UNREADABLE
 from repotrial.judging._results._recorded import RecordedTests, list_recorded_tests, read_recorded_tests
 from repotrial.judging._twins._build import build_python_twins, list_imported
 from repotrial.judging._twins._model import Twin
 
 __all__ = [
+    "RESULTS_UNREADABLE",
     "Judgement",
     "MixedSuite",
     "OracleFile",
     "RecordedTests",
-    "ResultsUnreadableError",
     "RunnerRecord",
     "Twin",
     "build_python_twins",

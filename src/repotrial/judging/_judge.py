@@ -17,9 +17,10 @@ import msgspec
 from repotrial._core.canonical import canonical_digest
 from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.display import list_some, neutralize
+from repotrial._core.errors import EvidenceError
 from repotrial.contract import Check, Inventory, ResultFile, Runner
 from repotrial.judging._results._inventory import as_reported, hold_against_inventory
-from repotrial.judging._results._model import ResultsUnreadableError, TestResult
+from repotrial.judging._results._model import RESULTS_UNREADABLE, TestResult
 from repotrial.judging._results._parse import parse_results
 from repotrial.judging._results._summary import ResultsSummary, merge_results
 from repotrial.judging._twins._judge import find_silent, judge_twins, pair_tests
@@ -218,7 +219,7 @@ def _read(records: Sequence[RunnerRecord]) -> _Read | Errored:
                     parts.append(
                         parse_results(data, format=declared.format, prefix=declared.prefix, name=stem)
                     )
-        except ResultsUnreadableError as error:
+        except EvidenceError as error:  # `results-unreadable`
             return _build_unreadable(record, error.message)
     return _Read(summary=merge_results(parts), digest=digest_results(records))
 
@@ -227,7 +228,7 @@ def digest_results(records: Iterable[RunnerRecord]) -> Digest | None:
     """One digest over all results that the commands declare; None if they declare none.
 
     Raises:
-        ResultsUnreadableError: some are not there.
+        RESULTS_UNREADABLE: some are not there.
     """
     digests = [
         digest_bytes(data)
@@ -264,13 +265,13 @@ def _find_results(record: RunnerRecord, declared: ResultFile) -> list[tuple[str,
         return []
     if declared.path is None:
         if record.stdout_bytes != len(record.stdout):
-            raise ResultsUnreadableError(
+            raise RESULTS_UNREADABLE.error(
                 f"expected all of standard output, found {record.stdout_bytes} bytes"
             )
         return [("stdout", record.stdout)]
     found = [item for item in sorted(record.files.items()) if fnmatch.fnmatchcase(item[0], declared.path)]
     if not found:
-        raise ResultsUnreadableError(f"expected {declared.path}, found no such file")
+        raise RESULTS_UNREADABLE.error(f"expected {declared.path}, found no such file")
     return found
 
 

@@ -7,8 +7,9 @@ from typing import Final
 
 import msgspec
 
+from repotrial._core.errors import MachineError
 from repotrial._core.words import Level
-from repotrial.isolation import Capabilities, IdentityError, Missing, find_back_end, find_identity
+from repotrial.isolation import Capabilities, Missing, find_back_end, find_identity
 from repotrial.machine._probe import Survey, survey_machine
 
 _DELEGATE: Final = (
@@ -55,7 +56,7 @@ def execute_doctor() -> DoctorReport:
     """Examine this machine, by trying."""
     try:
         uid = find_identity().uid
-    except IdentityError:
+    except MachineError:  # `sandbox-identity`
         uid = None
     return build_doctor_report(survey_machine(), sandbox_uid=uid, is_root=not os.geteuid())
 

@@ -8,10 +8,10 @@ from repotrial.policy._breakers._guards import POLICY
 from repotrial.policy._breakers._model import Decision
 from repotrial.policy._breakers._recompute import Recomputed, recompute_decisions
 from repotrial.policy._breakers._thresholds import (
-    BreakerRulesUnknownError,
+    BREAKER_RULES_UNKNOWN,
+    THRESHOLDS_INVALID,
     BreakerSettings,
     Thresholds,
-    ThresholdsInvalidError,
     build_settings,
     parse_thresholds,
     read_thresholds,
@@ -32,9 +32,10 @@ from repotrial.policy._text_model import TextFinding, TextFormat, TextPlace
 from repotrial.policy._tools import load_tool_table, read_tool_use
 
 __all__ = [
+    "BREAKER_RULES_UNKNOWN",
     "POLICY",
+    "THRESHOLDS_INVALID",
     "BodyReader",
-    "BreakerRulesUnknownError",
     "BreakerSettings",
     "BreakerState",
     "Decision",
@@ -45,7 +46,6 @@ __all__ = [
     "TextFormat",
     "TextPlace",
     "Thresholds",
-    "ThresholdsInvalidError",
     "build_settings",
     "check_change",
     "check_dependencies",

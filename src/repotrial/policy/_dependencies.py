@@ -49,7 +49,7 @@ def find_new_dependencies(
     """New requirements, and imports that nothing known provides; in the order of the patch.
 
     Raises:
-        PolicyGlobError: a glob of the policy means nothing.
+        POLICY_GLOB: a glob of the policy means nothing.
     """
     required = tuple(_iter_required(view, policy, known))
     declared = {(each.ecosystem, normalize_name(each.name, each.ecosystem)) for each in required}

@@ -35,7 +35,7 @@ def check_change(view: ChangeView, policy: Policy) -> tuple[Violation, ...]:
     """Every rule that the change breaks, rule by rule, in the order of the patch.
 
     Raises:
-        PolicyGlobError: a glob of the policy means nothing.
+        POLICY_GLOB: a glob of the policy means nothing.
     """
     protected, writable, generated = (
         PathRules(globs) for globs in (policy.protected, policy.writable, policy.generated)

@@ -35,8 +35,8 @@ def split_change(
         limits: Bounds for the patch.
 
     Raises:
-        PatchUnreadableError: the patch cannot be read.
-        PolicyGlobError: a glob of the policy means nothing.
+        PATCH_UNREADABLE: the patch cannot be read.
+        POLICY_GLOB: a glob of the policy means nothing.
     """
     sections = read_sections(patch, limits=limits)
     rules = PathRules(policy.protected)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial._core.files import read_package_data
 
 ToolFamily: TypeAlias = Literal["read", "search", "write", "shell", "code", "test", "other", "unknown"]
@@ -21,11 +21,12 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _MAX_COMMANDS = 50
 
 
-class ToolTableInvalidError(UsageError):
-    """A table of tools is not one."""
-
-    code = "tool-table-invalid"
-    default_hint = "start from the bundled table: lists of names under [families]"
+TOOL_TABLE_INVALID = ErrorCode(
+    "tool-table-invalid",
+    UsageError,
+    "A table of tools is not one.",
+    hint="start from the bundled table: lists of names under [families]",
+)
 
 
 class _Subcommands(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -111,14 +112,14 @@ def load_tool_table(extra: Path | None = None) -> ToolTable:
     """The bundled table, with what a user's file adds.
 
     Raises:
-        ToolTableInvalidError: the user's file is no table of tools.
+        TOOL_TABLE_INVALID: the user's file is no table of tools.
     """
     if extra is None:
         return _load_bundled()
     try:
         return _load_bundled().merge(_parse(extra.read_bytes()))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise ToolTableInvalidError(f"expected a table of tools in {extra}, found: {error}") from error
+        raise TOOL_TABLE_INVALID.error(f"expected a table of tools in {extra}, found: {error}") from error
 
 
 @cache

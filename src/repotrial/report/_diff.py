@@ -9,7 +9,8 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from repotrial._core.absence import Unknown
-from repotrial.change import ChangedFile, PatchUnreadableError, read_change
+from repotrial._core.errors import AgentError
+from repotrial.change import ChangedFile, read_change
 
 MAX_FILES = 300
 MAX_LINES = 6_000
@@ -74,7 +75,7 @@ def build_change_page(change: bytes | Unknown) -> ChangePage | Unknown:
     problem = None
     try:
         known = read_change(change).files
-    except PatchUnreadableError as error:
+    except AgentError as error:  # `patch-unreadable`
         problem = error.message
     reader = _Reader()
     for line, length in _iter_lines(change):

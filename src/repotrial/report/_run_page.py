@@ -45,7 +45,7 @@ def build_run_page(run_directory: Path) -> str:
     """All of a run as one HTML document; the same directory gives the same bytes.
 
     Raises:
-        NoRunDirectoryError: there is no such directory.
+        NO_RUN_DIRECTORY: there is no such directory.
     """
     evidence = load_evidence(run_directory)
     paths = RunPaths(run_directory)

@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element
 
 import defusedxml.ElementTree
 
-from repotrial._core.errors import MachineError
+from repotrial._core.errors import ErrorCode, MachineError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,14 +43,13 @@ _SETTINGS: Final[dict[Any, Any]] = {
 }
 
 
-class FiguresMissingError(MachineError):
-    """A page with figures was asked for, and the library that draws them is not installed."""
-
-    code = "figures-missing"
-    default_hint = (
-        "install it with `pip install 'repotrial[figures]'` (in a clone: `pip install '.[figures]'`), or "
-        "leave out the page: `--format md --format csv --format json`"
-    )
+FIGURES_MISSING = ErrorCode(
+    "figures-missing",
+    MachineError,
+    "A page with figures was asked for, and the library that draws them is not installed.",
+    hint="install it with `pip install 'repotrial[figures]'` (in a clone: `pip install '.[figures]'`), or "
+    "leave out the page: `--format md --format csv --format json`",
+)
 
 
 def draw(name: str, paint: Callable[[Figure], None], *, width: float = 5.8, height: float = 3.5) -> str:
@@ -63,12 +62,12 @@ def draw(name: str, paint: Callable[[Figure], None], *, width: float = 5.8, heig
         height: In inches.
 
     Raises:
-        FiguresMissingError: matplotlib is not installed; it is an extra, since it takes 95 MB.
+        FIGURES_MISSING: matplotlib is not installed; it is an extra, since it takes 95 MB.
     """
     try:
         import matplotlib as mpl
     except ModuleNotFoundError as error:
-        raise FiguresMissingError(f"figures: expected matplotlib, found: {error}") from error
+        raise FIGURES_MISSING.error(f"figures: expected matplotlib, found: {error}") from error
     from matplotlib.figure import Figure  # not pyplot: no window system, no state that stays
 
     buffer = io.BytesIO()

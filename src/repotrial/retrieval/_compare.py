@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from repotrial._core.absence import Unknown
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial._core.seed import ROOT_SEED
 from repotrial.retrieval._associate import AssociationScope, associate
 from repotrial.retrieval._attempts import LeftOutAttempt, describe_left_out
@@ -32,11 +32,12 @@ CAVEATS: Final = (
 """What a reader must know before believing a figure."""
 
 
-class ConfigurationUnknownError(UsageError):
-    """There are no metrics of a configuration of that name."""
-
-    code = "retrieval-configuration"
-    default_hint = "name configurations as the directories below retrieval_events are called"
+RETRIEVAL_CONFIGURATION = ErrorCode(
+    "retrieval-configuration",
+    UsageError,
+    "There are no metrics of a configuration of that name.",
+    hint="name configurations as the directories below retrieval_events are called",
+)
 
 
 class ComparisonOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,7 +111,7 @@ def compare_study(study: Study, options: ComparisonOptions) -> RetrievalComparis
     """Associations and matched comparisons; the same study gives the same figures.
 
     Raises:
-        ConfigurationUnknownError: a configuration that was asked for is not there.
+        RETRIEVAL_CONFIGURATION: a configuration that was asked for is not there.
     """
     pairs = list(_iter_pairs(study, options))
     return RetrievalComparison(
@@ -151,7 +152,7 @@ def _iter_pairs(study: Study, options: ComparisonOptions) -> Iterator[tuple[str,
     names = study.configurations
     for name in (options.baseline, options.treatment):
         if name is not None and name not in names:
-            raise ConfigurationUnknownError(f"expected one of {', '.join(names)}, found {name}")
+            raise RETRIEVAL_CONFIGURATION.error(f"expected one of {', '.join(names)}, found {name}")
     if options.baseline is None and options.treatment is None:
         yield from combinations(names, 2)
         return

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from repotrial._core.errors import EvidenceError, UsageError
+from repotrial._core.errors import ErrorCode, EvidenceError, UsageError
 from repotrial._core.files import write_atomic
 from repotrial.retrieval._attempts import LeftOutAttempt
 from repotrial.retrieval._measures import PORTION
@@ -25,11 +25,12 @@ EVENTS_SUFFIX: Final = ".retrieval_events.json"
 METRICS_SUFFIX: Final = ".retrieval_metrics.json"
 
 
-class OutputExistsError(UsageError):
-    """There is a file already where a result would go, and it says something else."""
-
-    code = "retrieval-output-exists"
-    default_hint = "name another directory with --out; nothing that exists is overwritten"
+RETRIEVAL_OUTPUT_EXISTS = ErrorCode(
+    "retrieval-output-exists",
+    UsageError,
+    "There is a file already where a result would go, and it says something else.",
+    hint="name another directory with --out; nothing that exists is overwritten",
+)
 
 
 class EvaluationOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +79,7 @@ def evaluate(
         options: How.
 
     Raises:
-        OutputExistsError: a result would replace something else.
+        RETRIEVAL_OUTPUT_EXISTS: a result would replace something else.
     """
     tasks: list[EvaluatedTask] = []
     measured: list[TaskMetrics] = []
@@ -148,12 +149,12 @@ def write_new(path: Path, document: msgspec.Struct) -> None:
     """Write a document where there is none; the same one but for its time is left as it is.
 
     Raises:
-        OutputExistsError: another one is there.
+        RETRIEVAL_OUTPUT_EXISTS: another one is there.
     """
     data = msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
     if path.exists():
         if _without_time(path.read_bytes()) != _without_time(data):
-            raise OutputExistsError(
+            raise RETRIEVAL_OUTPUT_EXISTS.error(
                 f"{path}: expected no file, or the same result, found another one; "
                 "remove it, or name another place with --out"
             )

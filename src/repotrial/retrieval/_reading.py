@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from repotrial._core.errors import EvidenceError
+from repotrial._core.errors import ErrorCode, EvidenceError
 from repotrial.retrieval._paths import normalize_as_reference, normalize_path
 
 RankingRule: TypeAlias = Literal["reads", "reference"]
@@ -17,18 +17,18 @@ RankingRule: TypeAlias = Literal["reads", "reference"]
 _MAJOR: Final = re.compile(r"^1(\.[0-9]+)?$")
 
 
-class DocumentVersionError(EvidenceError):
-    """An event document is of a major version that this release does not know."""
-
-    code = "retrieval-version"
-    default_hint = "use a release of repotrial that knows it, or normalize the run again"
-
-
-class DocumentUnreadableError(EvidenceError):
-    """An event document is not one."""
-
-    code = "retrieval-document"
-    default_hint = "normalize the run again; `repotrial retrieval validate` names what is wrong"
+RETRIEVAL_VERSION = ErrorCode(
+    "retrieval-version",
+    EvidenceError,
+    "An event document is of a major version that this release does not know.",
+    hint="use a release of repotrial that knows it, or normalize the run again",
+)
+RETRIEVAL_DOCUMENT = ErrorCode(
+    "retrieval-document",
+    EvidenceError,
+    "An event document is not one.",
+    hint="normalize the run again; `repotrial retrieval validate` names what is wrong",
+)
 
 
 class ReadEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,18 +93,18 @@ def read_document(data: bytes, *, rule: RankingRule) -> ReadDocument:
     """Read an event document of major version 1; parts that are missing or of the wrong kind count as absent.
 
     Raises:
-        DocumentVersionError: it is of another major version.
-        DocumentUnreadableError: it is no JSON object.
+        RETRIEVAL_VERSION: it is of another major version.
+        RETRIEVAL_DOCUMENT: it is no JSON object.
     """
     try:
         value = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise DocumentUnreadableError(f"expected a JSON document, found: {error}") from error
+        raise RETRIEVAL_DOCUMENT.error(f"expected a JSON document, found: {error}") from error
     if not isinstance(value, dict):
-        raise DocumentUnreadableError(f"expected a JSON object, found {type(value).__name__}")
+        raise RETRIEVAL_DOCUMENT.error(f"expected a JSON object, found {type(value).__name__}")
     version = value.get("schema_version", "1.0")
     if not (isinstance(version, str) and _MAJOR.match(version)):
-        raise DocumentVersionError(f"schema_version: expected 1.x, found {version!r}")
+        raise RETRIEVAL_VERSION.error(f"schema_version: expected 1.x, found {version!r}")
     normalize = normalize_as_reference if rule == "reference" else normalize_path
     truth = _dict(value.get("ground_truth"))
     return ReadDocument(

@@ -11,31 +11,31 @@ import msgspec
 
 from repotrial._core.absence import Unknown
 from repotrial._core.digest import digest_bytes
-from repotrial._core.errors import EvidenceError, UsageError
+from repotrial._core.errors import ErrorCode, EvidenceError, UsageError
 from repotrial.retrieval._attempts import FindLeftOut, LeftOutAttempt, leave_none_out
 from repotrial.retrieval._evaluate import EVENTS, METRICS_SUFFIX
 from repotrial.retrieval._metrics import FileMetrics
 from repotrial.retrieval._outcomes import LARGEST, OUTCOMES, Outcome, load_outcomes
 from repotrial.retrieval._progress import Progress, load_progress
-from repotrial.retrieval._taskdata import MetricsUnreadableError, TaskFigures, read_metrics
+from repotrial.retrieval._taskdata import TaskFigures, read_metrics
 from repotrial.retrieval._walk import find_runs, is_own_run
 
 _NOT_READ: Final = Unknown("events were not read")
 _OWN: Final = "runs of this harness"
 
 
-class NoMetricsError(UsageError):
-    """There are no retrieval metrics in the directories named."""
-
-    code = "retrieval-no-metrics"
-    default_hint = "`repotrial retrieval normalize DIR`, then `repotrial retrieval evaluate DIR`, write them"
-
-
-class MixedRankingError(UsageError):
-    """Metrics that were ranked by different rules cannot stand in one table."""
-
-    code = "retrieval-mixed-ranking"
-    default_hint = "evaluate all runs anew with the same --ranking, each into a directory of its own"
+RETRIEVAL_NO_METRICS = ErrorCode(
+    "retrieval-no-metrics",
+    UsageError,
+    "There are no retrieval metrics in the directories named.",
+    hint="`repotrial retrieval normalize DIR`, then `repotrial retrieval evaluate DIR`, write them",
+)
+RETRIEVAL_MIXED_RANKING = ErrorCode(
+    "retrieval-mixed-ranking",
+    UsageError,
+    "Metrics that were ranked by different rules cannot stand in one table.",
+    hint="evaluate all runs anew with the same --ranking, each into a directory of its own",
+)
 
 
 class Artefact(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,8 +113,8 @@ def load_study(
         has_progress: Whether events are read too.
 
     Raises:
-        NoMetricsError: there are none.
-        MixedRankingError: not all were ranked by one rule.
+        RETRIEVAL_NO_METRICS: there are none.
+        RETRIEVAL_MIXED_RANKING: not all were ranked by one rule.
     """
     observations: list[Observation] = []
     unreadable: list[str] = []
@@ -129,7 +129,9 @@ def load_study(
         unjoined += found[1]
     if not observations:
         places = ", ".join(map(str, named))
-        raise NoMetricsError(f"{places}: expected files *{METRICS_SUFFIX}, found none that can be read")
+        raise RETRIEVAL_NO_METRICS.error(
+            f"{places}: expected files *{METRICS_SUFFIX}, found none that can be read"
+        )
     return Study(
         observations=tuple(_number_repeats(observations)),
         ranking=_find_rule(observations),
@@ -208,7 +210,7 @@ def _load_source(
         try:
             data = path.read_bytes()
             figures = read_metrics(data)
-        except (MetricsUnreadableError, EvidenceError, OSError) as error:
+        except (EvidenceError, OSError) as error:
             unreadable.append(f"{path}: {error}")
             continue
         place = 0 if source.is_own else _find_outcome(figures.provenance, path, outcomes)
@@ -263,5 +265,7 @@ def _number_repeats(observations: Iterable[Observation]) -> Iterator[Observation
 def _find_rule(observations: Iterable[Observation]) -> str:
     rules = sorted({item.figures.ranking or "unstated" for item in observations})
     if len(rules) > 1:
-        raise MixedRankingError(f"expected metrics ranked by one rule, found {' and '.join(rules)}")
+        raise RETRIEVAL_MIXED_RANKING.error(
+            f"expected metrics ranked by one rule, found {' and '.join(rules)}"
+        )
     return rules[0]

@@ -6,16 +6,16 @@ from typing import Any
 
 import msgspec
 
-from repotrial._core.errors import EvidenceError
+from repotrial._core.errors import ErrorCode, EvidenceError
 from repotrial.retrieval._metrics import FileMetrics, NotMeasured
 from repotrial.retrieval._reading import RankingRule
 
-
-class MetricsUnreadableError(EvidenceError):
-    """A metrics document is not one."""
-
-    code = "retrieval-metrics-document"
-    default_hint = "evaluate the run again; `repotrial retrieval validate` names what is wrong"
+RETRIEVAL_METRICS_DOCUMENT = ErrorCode(
+    "retrieval-metrics-document",
+    EvidenceError,
+    "A metrics document is not one.",
+    hint="evaluate the run again; `repotrial retrieval validate` names what is wrong",
+)
 
 
 class TaskFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,15 +41,15 @@ def read_metrics(data: bytes) -> TaskFigures:
     """Read a metrics document of major version 1, ours or the reference's.
 
     Raises:
-        MetricsUnreadableError: it is none, or of another major version.
+        RETRIEVAL_METRICS_DOCUMENT: it is none, or of another major version.
     """
     try:
         value = msgspec.json.decode(data)
         if not isinstance(value, dict):
-            raise MetricsUnreadableError(f"expected a JSON object, found {type(value).__name__}")
+            raise RETRIEVAL_METRICS_DOCUMENT.error(f"expected a JSON object, found {type(value).__name__}")
         version = value.get("schema_version", "1.0")
         if not (isinstance(version, str) and version.partition(".")[0] == "1"):
-            raise MetricsUnreadableError(f"schema_version: expected 1.x, found {version!r}")
+            raise RETRIEVAL_METRICS_DOCUMENT.error(f"schema_version: expected 1.x, found {version!r}")
         files = value.get("file_level_metrics")
         is_measured = isinstance(files, dict) and files.get("computable") is True
         taxonomy = _dict(value.get("error_taxonomy"))
@@ -67,7 +67,7 @@ def read_metrics(data: bytes) -> TaskFigures:
             slices=_dict(taxonomy.get("slices")),
         )
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError) as error:
-        raise MetricsUnreadableError(f"expected a metrics document, found: {error}") from error
+        raise RETRIEVAL_METRICS_DOCUMENT.error(f"expected a metrics document, found: {error}") from error
 
 
 def _read_rule(value: object) -> RankingRule | None:

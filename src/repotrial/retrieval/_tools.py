@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.policy import load_tool_table
 from repotrial.retrieval._documents import Category
 
@@ -30,11 +30,12 @@ _BY_FAMILY: Mapping[str, ToolKind] = {
 }
 
 
-class RetrievalToolsInvalidError(UsageError):
-    """A table of retrieval tools is not one."""
-
-    code = "retrieval-tools-invalid"
-    default_hint = "start from the bundled table: lists of names under [categories]"
+RETRIEVAL_TOOLS_INVALID = ErrorCode(
+    "retrieval-tools-invalid",
+    UsageError,
+    "A table of retrieval tools is not one.",
+    hint="start from the bundled table: lists of names under [categories]",
+)
 
 
 class _Subcommand(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -175,14 +176,14 @@ def load_retrieval_tools(extra: Path | None = None) -> RetrievalTools:
     """The bundled table, with what a user's file adds.
 
     Raises:
-        RetrievalToolsInvalidError: the user's file is no such table.
+        RETRIEVAL_TOOLS_INVALID: the user's file is no such table.
     """
     if extra is None:
         return _load_bundled()
     try:
         return _load_bundled().merge(_parse(extra.read_bytes()))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise RetrievalToolsInvalidError(
+        raise RETRIEVAL_TOOLS_INVALID.error(
             f"expected a table of retrieval tools in {extra}, found: {error}"
         ) from error
 

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 from msgspec import inspect as mi
 
+from repotrial._core.errors import EvidenceError
 from repotrial._core.schema import strip_metadata
 from repotrial.retrieval._documents import EventsDocument
 from repotrial.retrieval._metrics import (
@@ -20,7 +21,7 @@ from repotrial.retrieval._metrics import (
     NotMeasuredTaxonomy,
     UtilizationProbes,
 )
-from repotrial.retrieval._reading import DocumentUnreadableError, DocumentVersionError, read_document
+from repotrial.retrieval._reading import read_document
 from repotrial.retrieval._schemas import ADDED_IN_1_1, ChunkFigures
 
 DocumentKind: TypeAlias = Literal["events", "metrics", "unknown"]
@@ -70,7 +71,7 @@ def check_document(path: Path) -> DocumentCheck:
             schema_version=None,
             problems=(f"expected a readable file, found: {error}",),
         )
-    except (DocumentVersionError, DocumentUnreadableError) as error:
+    except EvidenceError as error:  # `retrieval-version`, `retrieval-document`
         return DocumentCheck(path=str(path), kind="unknown", schema_version=None, problems=(str(error),))
     value: dict[str, Any] = msgspec.json.decode(data)
     version = value.get("schema_version")

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from repotrial.run._accept import find_variants
     from repotrial.run._accept._execute import list_mixable, list_twins
     from repotrial.run._accept._judge_recorded import RecordedCheck, apply_judgement, judge_recorded
-    from repotrial.run._act import ReferenceMissingError
+    from repotrial.run._act import REFERENCE_MISSING
     from repotrial.run._adapters._check import AgentCheck, CheckedNeed, check_agent
     from repotrial.run._adapters._install import InstalledAgent, find_installed, install_agent, open_agent
     from repotrial.run._adapters._load import (
-        AdapterUnknownError,
+        ADAPTER_UNKNOWN,
         LoadedAdapter,
         find_adapter,
         list_adapters,
@@ -34,22 +34,27 @@ if TYPE_CHECKING:
         short_version,
     )
     from repotrial.run._conduct import RunEnded, conduct_run
-    from repotrial.run._directory import AttemptIndex, RunDirectoryError, find_attempts, remove_unfinished
-    from repotrial.run._faults import RunStoppedError
-    from repotrial.run._human import Handover, HumanUnavailableError, refuse_handover
-    from repotrial.run._models import ModelAccess, ModelAccessMissingError, UpstreamOrder
+    from repotrial.run._directory import RUN_DIRECTORY, AttemptIndex, find_attempts, remove_unfinished
+    from repotrial.run._faults import RUN_STOPPED
+    from repotrial.run._human import HUMAN_UNAVAILABLE, Handover, refuse_handover
+    from repotrial.run._models import MODEL_ACCESS_MISSING, ModelAccess, UpstreamOrder
     from repotrial.run._replay import Replay, replay_run
     from repotrial.run._replay._compare import Divergence
     from repotrial.run._request import PlannedRun, RunSettings, build_spec
     from repotrial.run._setup_network import ProxiedSetup
     from repotrial.run._stop import Stopper
     from repotrial.run._watch._bodies import build_body_reader
-    from repotrial.run._watch._inbox import Answer, NobodyAsksError, put_answer
+    from repotrial.run._watch._inbox import Answer, put_answer
 else:
     __getattr__, __dir__ = build_hooks(__name__)
 
 __all__ = [
-    "AdapterUnknownError",
+    "ADAPTER_UNKNOWN",
+    "HUMAN_UNAVAILABLE",
+    "MODEL_ACCESS_MISSING",
+    "REFERENCE_MISSING",
+    "RUN_DIRECTORY",
+    "RUN_STOPPED",
     "Agent",
     "AgentCheck",
     "Answer",
@@ -59,25 +64,19 @@ __all__ = [
     "Divergence",
     "Handover",
     "HumanAgent",
-    "HumanUnavailableError",
     "InstalledAgent",
     "LoadedAdapter",
     "ModelAccess",
-    "ModelAccessMissingError",
     "ModelAgent",
-    "NobodyAsksError",
     "NoopAgent",
     "PatchAgent",
     "PlannedRun",
     "ProxiedSetup",
     "RecordedCheck",
     "ReferenceAgent",
-    "ReferenceMissingError",
     "Replay",
-    "RunDirectoryError",
     "RunEnded",
     "RunSettings",
-    "RunStoppedError",
     "ScriptAgent",
     "Stopper",
     "UpstreamOrder",

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from typing import Final, assert_never
 
 from repotrial._core.clock import SystemClock
-from repotrial._core.errors import ContractError
+from repotrial._core.errors import ContractError, ErrorCode
 from repotrial.isolation import Bind, CommandResult, CommandSpec
 from repotrial.run._agents import (
     CommandAgent,
@@ -37,11 +37,12 @@ from repotrial.workspace import Workspace
 AGENT_PLACE: Final = "/opt/repotrial/agent"
 
 
-class ReferenceMissingError(ContractError):
-    """The reference was to be tried, and the contract has none."""
-
-    code = "reference-missing"
-    default_hint = 'add `reference = "reference.patch"` to the contract, or try another agent'
+REFERENCE_MISSING = ErrorCode(
+    "reference-missing",
+    ContractError,
+    "The reference was to be tried, and the contract has none.",
+    hint='add `reference = "reference.patch"` to the contract, or try another agent',
+)
 
 
 def act(run: BoundRun, briefing: str) -> bytes:
@@ -57,7 +58,9 @@ def act(run: BoundRun, briefing: str) -> bytes:
         case ReferenceAgent():
             reference = run.plan.loaded.reference
             if reference is None:
-                raise ReferenceMissingError(f"{run.plan.loaded.directory}: expected a reference, found none")
+                raise REFERENCE_MISSING.error(
+                    f"{run.plan.loaded.directory}: expected a reference, found none"
+                )
             return _hand_in(run, reference)
         case PatchAgent(patch=patch):
             return _hand_in(run, patch)

@@ -13,7 +13,7 @@ import msgspec
 
 from repotrial._core.canonical import canonical_digest
 from repotrial._core.digest import Digest, digest_bytes
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.contract import AgentConfiguration, ParameterValue
 from repotrial.run._adapters._load import LoadedAdapter
 
@@ -23,11 +23,12 @@ AgentName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]+([._-][a-z0-9]+)*$(?
 AgentVersion = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
 
-class AgentFileError(UsageError):
-    """A file that an agent is made of cannot be read, or is too large."""
-
-    code = "agent-file"
-    default_hint = "name a readable file of at most 64 MiB"
+AGENT_FILE = ErrorCode(
+    "agent-file",
+    UsageError,
+    "A file that an agent is made of cannot be read, or is too large.",
+    hint="name a readable file of at most 64 MiB",
+)
 
 
 class _Agent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
@@ -150,13 +151,13 @@ def load_agent_file(path: Path) -> bytes:
     """The bytes of a script or a patch.
 
     Raises:
-        AgentFileError: it cannot be read, or is too large.
+        AGENT_FILE: it cannot be read, or is too large.
     """
     try:
         with path.open("rb") as file:
             data = file.read(_MAX_AGENT_BYTES + 1)
     except OSError as error:
-        raise AgentFileError(f"{path}: expected a file, found: {error.strerror or error}") from error
+        raise AGENT_FILE.error(f"{path}: expected a file, found: {error.strerror or error}") from error
     if len(data) > _MAX_AGENT_BYTES:
-        raise AgentFileError(f"{path}: expected at most {_MAX_AGENT_BYTES} bytes, found more")
+        raise AGENT_FILE.error(f"{path}: expected at most {_MAX_AGENT_BYTES} bytes, found more")
     return data

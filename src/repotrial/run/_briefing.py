@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import msgspec
 
-from repotrial._core.errors import ContractError
+from repotrial._core.errors import ContractError, ErrorCode
 from repotrial.contract import Contract, LoadedContract, lint_contract
 
 _LEAK_CODES = ("reference-in-statement", "check-name-in-statement")
 
 
-class BriefingLeakError(ContractError):
-    """The briefing would give away the reference change or a hidden check."""
-
-    code = "briefing-leak"
-    default_hint = "take the lines out of the statement; `repotrial contract check` shows them"
+BRIEFING_LEAK = ErrorCode(
+    "briefing-leak",
+    ContractError,
+    "The briefing would give away the reference change or a hidden check.",
+    hint="take the lines out of the statement; `repotrial contract check` shows them",
+)
 
 
 class BriefingText(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,11 +46,11 @@ def verify_no_leak(loaded: LoadedContract) -> None:
     """Refuse to brief an agent with lines of the reference or names of hidden checks.
 
     Raises:
-        BriefingLeakError: the contract's own texts give something away.
+        BRIEFING_LEAK: the contract's own texts give something away.
     """
     leaks = [problem for problem in lint_contract(loaded) if problem.code in _LEAK_CODES]
     if leaks:
-        raise BriefingLeakError(f"{loaded.directory}: {leaks[0].message}")
+        raise BRIEFING_LEAK.error(f"{loaded.directory}: {leaks[0].message}")
 
 
 def _list_rules(contract: Contract) -> list[str]:

@@ -11,7 +11,7 @@ import msgspec
 from repotrial import __version__
 from repotrial._core.clock import SystemClock
 from repotrial._core.digest import digest_bytes
-from repotrial._core.errors import RepoTrialError
+from repotrial._core.errors import RepoTrialError, UsageError
 from repotrial._core.files import write_atomic
 from repotrial.environment import Installation
 from repotrial.run._accept import accept
@@ -20,7 +20,7 @@ from repotrial.run._briefing import build_briefing, verify_no_leak
 from repotrial.run._context import BoundRun
 from repotrial.run._directory import open_attempt
 from repotrial.run._facts import build_facts
-from repotrial.run._faults import RunStoppedError
+from repotrial.run._faults import RUN_STOPPED
 from repotrial.run._lifecycle import Lifecycle
 from repotrial.run._progress import RunListener, SilentListener
 from repotrial.run._request import PlannedRun, RunSettings
@@ -84,7 +84,7 @@ def conduct_run(
         listener: Told of phases and checks.
 
     Raises:
-        RunDirectoryError: there is no place for the record.
+        RUN_DIRECTORY: there is no place for the record.
     """
     listener = listener or SilentListener()
     paths = open_attempt(settings.runs, plan.spec, plan.record)
@@ -121,7 +121,7 @@ def conduct_run(
         directory=str(paths.root),
         fault=words,
         hint=fault.hint if isinstance(fault, RepoTrialError) else "",
-        is_stopped=isinstance(fault, RunStoppedError),
+        is_stopped=isinstance(fault, UsageError) and fault.code == RUN_STOPPED,
     )
 
 
@@ -191,7 +191,7 @@ def _record_fault(writer: TraceWriter, lifecycle: Lifecycle, error: Exception) -
     code = error.code if isinstance(error, RepoTrialError) else "harness-exception"
     said = error.message if isinstance(error, RepoTrialError) else f"{type(error).__name__}: {error}"
     text = said[:_MAX_REASON].encode("utf-8", "backslashreplace").decode("utf-8")
-    is_stopped = isinstance(error, RunStoppedError)
+    is_stopped = isinstance(error, UsageError) and error.code == RUN_STOPPED
     evidence: tuple[int, ...] = ()
     if is_stopped:
         decision = OperatorDecision(

@@ -6,7 +6,7 @@ from typing import Final
 
 from repotrial.isolation import CommandSpec
 from repotrial.run._context import BoundRun
-from repotrial.run._faults import AgentSandboxLostError, ModelUnreachableError
+from repotrial.run._faults import AGENT_SANDBOX_LOST, MODEL_UNREACHABLE
 from repotrial.run._watch._dialogue import Dialogue
 from repotrial.trace import Exited
 
@@ -17,10 +17,10 @@ def verify_model(dialogue: Dialogue) -> None:
     """Where one request was answered, the agent had its chance: what it makes of later trouble is its own.
 
     Raises:
-        ModelUnreachableError: the provider answered none.
+        MODEL_UNREACHABLE: the provider answered none.
     """
     if dialogue.unanswered and not dialogue.answers:
-        raise ModelUnreachableError(
+        raise MODEL_UNREACHABLE.error(
             f"expected a model to answer, found that none did (requests: {len(dialogue.unanswered)}; "
             f"the last got: {dialogue.unanswered[-1]})"
         )
@@ -30,7 +30,7 @@ def verify_machine(run: BoundRun) -> None:
     """Where another sandbox does its work at once, it was the agent that ended its own.
 
     Raises:
-        AgentSandboxLostError: the machine cannot hold a sandbox.
+        AGENT_SANDBOX_LOST: the machine cannot hold a sandbox.
     """
     with (
         run.installation.open_workspace() as workspace,
@@ -38,4 +38,4 @@ def verify_machine(run: BoundRun) -> None:
     ):
         result = sandbox.run(CommandSpec(argv=("/bin/sh", "-c", ":"), timeout_seconds=_CONTROL_SECONDS))
     if result.exit != Exited(code=0):
-        raise AgentSandboxLostError("the sandbox was lost while the agent worked, and so was another one")
+        raise AGENT_SANDBOX_LOST.error("the sandbox was lost while the agent worked, and so was another one")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from repotrial._core.errors import MachineError
+from repotrial._core.errors import ErrorCode, MachineError
 from repotrial._core.files import sync_directory, write_atomic
 from repotrial.contract import ContractRecord, RunSpec
 from repotrial.trace import RunPaths
@@ -24,11 +24,12 @@ _UNFINISHED_NAME = re.compile(r"\.new-[a-z0-9_]{8}")
 _TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)
 
 
-class RunDirectoryError(MachineError):
-    """The directory of a run could not be made."""
-
-    code = "run-directory"
-    default_hint = "name a directory for runs that you may write to, on a disk with room"
+RUN_DIRECTORY = ErrorCode(
+    "run-directory",
+    MachineError,
+    "The directory of a run could not be made.",
+    hint="name a directory for runs that you may write to, on a disk with room",
+)
 
 
 class AttemptIndex:
@@ -76,7 +77,7 @@ def open_attempt(runs: Path, spec: RunSpec, record: ContractRecord) -> RunPaths:
     It appears under its name complete or not at all, and two harnesses never get the same one.
 
     Raises:
-        RunDirectoryError: the machine does not let us.
+        RUN_DIRECTORY: the machine does not let us.
     """
     try:
         runs.mkdir(parents=True, exist_ok=True)
@@ -88,7 +89,7 @@ def open_attempt(runs: Path, spec: RunSpec, record: ContractRecord) -> RunPaths:
             write_atomic(RunPaths(place).contract, record.to_bytes(), is_durable=False)
             return RunPaths(_claim(runs, place, spec.run_id))
     except OSError as error:
-        raise RunDirectoryError(f"{runs}: expected to make a run directory, found: {error}") from error
+        raise RUN_DIRECTORY.error(f"{runs}: expected to make a run directory, found: {error}") from error
 
 
 def remove_unfinished(runs: Path) -> tuple[str, ...]:
@@ -152,4 +153,4 @@ def _claim(runs: Path, place: Path, run_id: str) -> Path:
         sync_directory(runs)
         return target
     shutil.rmtree(place)
-    raise RunDirectoryError(f"{runs}: expected fewer than {_MAX_ATTEMPTS} attempts at {run_id}")
+    raise RUN_DIRECTORY.error(f"{runs}: expected fewer than {_MAX_ATTEMPTS} attempts at {run_id}")

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.run._progress import RunListener
 from repotrial.trace import Phase, PhaseChanged, Termination, TraceWriter
 
 PHASES: Final[tuple[Phase, ...]] = ("bind", "set-up", "brief", "act", "accept", "seal")
 
 
-class PhaseOrderError(UsageError):
-    """A phase was entered out of order."""
-
-    code = "phase-order"
-    default_hint = "enter the phases of a run in order: bind, set-up, brief, act, accept, seal"
+PHASE_ORDER = ErrorCode(
+    "phase-order",
+    UsageError,
+    "A phase was entered out of order.",
+    hint="enter the phases of a run in order: bind, set-up, brief, act, accept, seal",
+)
 
 
 class Lifecycle:
@@ -36,13 +37,13 @@ class Lifecycle:
         """Go on to a phase; the trace has it on disk before anything of the phase happens.
 
         Raises:
-            PhaseOrderError: it is not the next one.
+            PHASE_ORDER: it is not the next one.
         """
         expected = PHASES[0] if self.phase is None else _find_next(self.phase)
         if phase not in (expected, "seal"):
-            raise PhaseOrderError(f"expected the phase {expected or 'none'}, found {phase}")
+            raise PHASE_ORDER.error(f"expected the phase {expected or 'none'}, found {phase}")
         if self.phase == "seal":
-            raise PhaseOrderError(f"expected nothing after sealing, found {phase}")
+            raise PHASE_ORDER.error(f"expected nothing after sealing, found {phase}")
         self._writer.append(PhaseChanged(phase=phase, previous=self.phase), actor="harness")
         self._writer.flush()
         self.phase = phase

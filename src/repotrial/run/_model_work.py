@@ -13,7 +13,7 @@ import msgspec
 
 from repotrial._core.canonical import decimal_text
 from repotrial._core.clock import SystemClock
-from repotrial._core.errors import MachineError
+from repotrial._core.errors import ErrorCode, MachineError
 from repotrial.cost import Budget, Caps, Parent
 from repotrial.environment import ContractSandbox, ScratchPlace
 from repotrial.gateway import Recorder
@@ -27,7 +27,7 @@ from repotrial.run._context import BoundRun
 from repotrial.run._control import verify_model
 from repotrial.run._limits import build_resource_limits
 from repotrial.run._model_end import terminate_model_run
-from repotrial.run._models import ModelAccess, ModelAccessMissingError, UpstreamOrder
+from repotrial.run._models import MODEL_ACCESS_MISSING, ModelAccess, UpstreamOrder
 from repotrial.run._monitor import SyscallMonitor
 from repotrial.run._network import NetworkPlan, plan_network
 from repotrial.run._outputs import record_program
@@ -54,11 +54,12 @@ _HEADROOM_SHARE: Final = Decimal("0.05")
 _PREPARE_SECONDS: Final = 120
 
 
-class AgentPreparationError(MachineError):
-    """A command that has to succeed before the agent can start did not."""
-
-    code = "agent-preparation"
-    default_hint = "try it with `repotrial agent check NAME`; the adapter's `launch.prepare` has the command"
+AGENT_PREPARATION = ErrorCode(
+    "agent-preparation",
+    MachineError,
+    "A command that has to succeed before the agent can start did not.",
+    hint="try it with `repotrial agent check NAME`; the adapter's `launch.prepare` has the command",
+)
 
 
 class _Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,11 +94,11 @@ def work_with_model(run: BoundRun, briefing: str, agent: ModelAgent) -> bytes:
     """Let the agent work to its end; its change, as a patch.
 
     Raises:
-        ModelAccessMissingError: nobody said which model answers.
+        MODEL_ACCESS_MISSING: nobody said which model answers.
     """
     access = run.settings.models
     if access is None:
-        raise ModelAccessMissingError(
+        raise MODEL_ACCESS_MISSING.error(
             f"{agent.name}: expected somebody who answers for its model, found none"
         )
     key = f"rt-{secrets.token_urlsafe(24)}"  # never begins like an option of a command line
@@ -289,7 +290,7 @@ def _run_preparations(sandbox: ContractSandbox, launch: Launch) -> None:
     for argv in launch.prepare:
         result = sandbox.run(CommandSpec(argv=argv, cwd=AGENT_HOME, timeout_seconds=_PREPARE_SECONDS))
         if result.exit != Exited(code=0):
-            raise AgentPreparationError(f"{argv[0]}: expected exit code 0, found {result.exit}")
+            raise AGENT_PREPARATION.error(f"{argv[0]}: expected exit code 0, found {result.exit}")
 
 
 def _run_agent(run: BoundRun, sandbox: ContractSandbox, launch: Launch) -> CommandResult:

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.contract import RunSpec
 from repotrial.cost import Parent, Tariff
 from repotrial.gateway import GatewayLoop, Upstream
@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from repotrial.gateway import AddressCheck, Resolver
 
 
-class ModelAccessMissingError(UsageError):
-    """An agent that asks a model was to be run, and nobody said which model answers."""
-
-    code = "model-access-missing"
-    default_hint = "say with --upstream who answers: provider:NAME, script:FILE or recording:RUN_DIR"
+MODEL_ACCESS_MISSING = ErrorCode(
+    "model-access-missing",
+    UsageError,
+    "An agent that asks a model was to be run, and nobody said which model answers.",
+    hint="say with --upstream who answers: provider:NAME, script:FILE or recording:RUN_DIR",
+)
 
 
 @dataclass(frozen=True, kw_only=True)

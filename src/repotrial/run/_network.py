@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from repotrial._core.errors import MachineError
+from repotrial._core.errors import ErrorCode, MachineError
 from repotrial.contract import AllowListNetwork, Network, ReplayNetwork
 from repotrial.environment import ContractSandbox
 from repotrial.gateway import open_default_loop
@@ -26,11 +26,12 @@ _ALERTS_KEPT: Final = 2000
 _SEVERITIES: Final[dict[str, Severity]] = {"passed": "info", "replayed": "info"}
 
 
-class NetworkRecordError(MachineError):
-    """What programs did with the network could not be put on record."""
-
-    code = "network-record"
-    default_hint = "check the disk's space; the run proves nothing, and can be conducted again"
+NETWORK_RECORD = ErrorCode(
+    "network-record",
+    MachineError,
+    "What programs did with the network could not be put on record.",
+    hint="check the disk's space; the run proves nothing, and can be conducted again",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +64,7 @@ class NetworkPlan:
         with open_default_loop().attach(open_listener(sandbox.pid, PROXY_PORT), proxy):
             yield
         if proxy.problems:
-            raise NetworkRecordError(
+            raise NETWORK_RECORD.error(
                 f"expected every attempt to use the network on record, found: {'; '.join(proxy.problems)}"
             )
 

@@ -22,7 +22,7 @@ from repotrial.run._human import Handover, refuse_handover
 from repotrial.run._models import ModelAccess, NetworkAccess
 from repotrial.run._stop import Stopper
 from repotrial.trace import SecretRedactor, SigningKey
-from repotrial.workspace import ContractUnlockedError
+from repotrial.workspace import CONTRACT_UNLOCKED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,10 +74,10 @@ def find_lock(loaded: LoadedContract) -> ContractLock:
     """The lock of a contract that is to be run.
 
     Raises:
-        ContractUnlockedError: it has none.
+        CONTRACT_UNLOCKED: it has none.
     """
     if loaded.lock is None:
-        raise ContractUnlockedError(f"{loaded.directory}: expected a locked contract, found no lock")
+        raise CONTRACT_UNLOCKED.error(f"{loaded.directory}: expected a locked contract, found no lock")
     return loaded.lock
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from repotrial.change import PatchUnreadableError, read_change
+from repotrial._core.errors import AgentError
+from repotrial.change import read_change
 from repotrial.run._accept._candidate import apply_patch_inside, is_applied
 from repotrial.run._context import BoundRun
 from repotrial.workspace import build_change
@@ -16,7 +17,7 @@ def restate_patch(run: BoundRun, patch: bytes) -> bytes:
     """
     try:
         read_change(patch)
-    except PatchUnreadableError:
+    except AgentError:  # `patch-unreadable`
         with run.installation.open_workspace() as workspace:
             if not is_applied(apply_patch_inside(run.installation, workspace, patch)):
                 return patch

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from repotrial.environment import SetupNetworkError, StepNetwork
+from repotrial.environment import SETUP_NETWORK, StepNetwork
 from repotrial.gateway import GatewayLoop
 from repotrial.workspace import SetupAttempt
 
@@ -50,9 +50,9 @@ class ProxiedNetwork:
         """Answer on a listener inside until the block ends; it is closed with it.
 
         Raises:
-            HostPatternError: an entry of the allow-list is no host.
-            RecordingUnreadableError: recorded answers are needed, and there are none.
-            SetupNetworkError: something that was tried could not be put on record.
+            HOST_PATTERN: an entry of the allow-list is no host.
+            RECORDING_UNREADABLE: recorded answers are needed, and there are none.
+            SETUP_NETWORK: something that was tried could not be put on record.
         """
         from repotrial.gateway import build_network_proxy, find_address_problem
 
@@ -69,7 +69,7 @@ class ProxiedNetwork:
             with self._loop.attach(listener, proxy):
                 yield
         if proxy.problems:
-            raise SetupNetworkError(
+            raise SETUP_NETWORK.error(
                 f"expected every attempt to use the network on record, found: {'; '.join(proxy.problems)}",
                 hint="check the disk's space, and start again: nothing of this Setup was kept",
             )

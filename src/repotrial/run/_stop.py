@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from repotrial._core.errors import RepoTrialError
 from repotrial.isolation import Sandbox
-from repotrial.run._faults import RunStoppedError
+from repotrial.run._faults import RUN_STOPPED
 
 
 class Stopper:
@@ -45,17 +45,17 @@ class Stopper:
         """Go on, unless somebody wants an end.
 
         Raises:
-            RunStoppedError: somebody does.
+            RUN_STOPPED: somebody does.
         """
         if self._is_stopped:
-            raise RunStoppedError("stopped by the operator")
+            raise RUN_STOPPED.error("stopped by the operator")
 
     @contextlib.contextmanager
     def watch(self, sandbox: Sandbox) -> Iterator[None]:
         """While this lasts, stopping closes the sandbox.
 
         Raises:
-            RunStoppedError: it was stopped meanwhile: what the sandbox reported means nothing.
+            RUN_STOPPED: it was stopped meanwhile: what the sandbox reported means nothing.
         """
         with self._lock:
             self._open.append(sandbox)

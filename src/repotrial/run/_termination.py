@@ -7,7 +7,7 @@ from typing import Final, Literal, TypeAlias
 from repotrial.isolation import CommandResult
 from repotrial.run._context import BoundRun
 from repotrial.run._control import verify_machine
-from repotrial.run._faults import AgentNotStartedError
+from repotrial.run._faults import AGENT_NOT_STARTED
 from repotrial.trace import (
     Exited,
     ExitStatus,
@@ -47,11 +47,11 @@ def terminate_as_seen(run: BoundRun, result: CommandResult, *signals: Signal) ->
     """End it as the sandbox tells.
 
     Raises:
-        AgentNotStartedError: there never was a process.
-        AgentSandboxLostError: the machine cannot hold a sandbox.
+        AGENT_NOT_STARTED: there never was a process.
+        AGENT_SANDBOX_LOST: the machine cannot hold a sandbox.
     """
     if isinstance(result.exit, NotStarted):
-        raise AgentNotStartedError(f"expected to start the agent's program, found: {result.exit.reason}")
+        raise AGENT_NOT_STARTED.error(f"expected to start the agent's program, found: {result.exit.reason}")
     match result.cause:
         case "ended":
             rationale = f"the agent's program ended{_describe_exit(result.exit)}"

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from repotrial.score._card import AgentIdentity, ScoreCard, build_score_card
     from repotrial.score._cost import Cost
     from repotrial.score._directories import (
-        NoRunsError,
-        RunDirectoryMissingError,
+        NO_RUNS,
+        RUN_DIRECTORY_MISSING,
         build_run_paths,
         find_run_directories,
     )
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from repotrial.score._metering import RunCost, price_run
     from repotrial.score._outcomes import CheckResult
     from repotrial.score._reasons import find_stop, order_reasons
-    from repotrial.score._records import RecordBrokenError, find_breach, load_change, verify_record
+    from repotrial.score._records import RECORD_BROKEN, find_breach, load_change, verify_record
     from repotrial.score._rejudged import RejudgedExecution, RejudgedVerdict, list_rejudged, write_rejudged
     from repotrial.score._report import RunReport, build_run_report
     from repotrial.score._status import Fault, Invalid, Scorable
@@ -53,6 +53,9 @@ else:
     __getattr__, __dir__ = build_hooks(__name__)
 
 __all__ = [
+    "NO_RUNS",
+    "RECORD_BROKEN",
+    "RUN_DIRECTORY_MISSING",
     "AgentEffort",
     "AgentIdentity",
     "Aggregate",
@@ -68,12 +71,9 @@ __all__ = [
     "Invalid",
     "InvalidReason",
     "JudgedRun",
-    "NoRunsError",
-    "RecordBrokenError",
     "RejudgedExecution",
     "RejudgedVerdict",
     "RunCost",
-    "RunDirectoryMissingError",
     "RunEntry",
     "RunFilter",
     "RunReport",

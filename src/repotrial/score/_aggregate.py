@@ -9,7 +9,7 @@ from typing import Literal
 from repotrial._core.absence import NotComputable, Unknown
 from repotrial._core.canonical import Count, decimal_text
 from repotrial._core.digest import Digest
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.score._card import AgentIdentity, ScoreCard
 from repotrial.score._document import Document, Line
 from repotrial.score._graded import Graded
@@ -27,14 +27,13 @@ ERROR_TREATMENT = (
 )
 
 
-class MixedVersionsError(UsageError):
-    """Runs of different versions of one contract were to be counted together."""
-
-    code = "mixed-versions"
-    default_hint = (
-        "choose one with --contract ID@VERSION, or count them together with --pool-versions: the result is "
-        "then labeled as pooled"
-    )
+MIXED_VERSIONS = ErrorCode(
+    "mixed-versions",
+    UsageError,
+    "Runs of different versions of one contract were to be counted together.",
+    hint="choose one with --contract ID@VERSION, or count them together with --pool-versions: the result "
+    "is then labeled as pooled",
+)
 
 
 class Rate(Document, frozen=True, kw_only=True):
@@ -111,14 +110,14 @@ def build_aggregate(by_agent: Mapping[str, Sequence[ScoreCard]], *, pool_version
         pool_versions: Whether versions of one contract may be counted together.
 
     Raises:
-        MixedVersionsError: one contract occurs in several versions, and pooling was not asked for.
+        MIXED_VERSIONS: one contract occurs in several versions, and pooling was not asked for.
     """
     mixed = _find_mixed(card for cards in by_agent.values() for card in cards)
     if mixed and not pool_versions:
         found = ", ".join(
             f"{name}@{shorten_version(version)}" for name in mixed for version in sorted(mixed[name])
         )
-        raise MixedVersionsError(f"expected one version of each contract, found {found}")
+        raise MIXED_VERSIONS.error(f"expected one version of each contract, found {found}")
     is_pooled = bool(mixed)
     versions = "POOLED over several versions of: " + ", ".join(mixed) if is_pooled else "one version of each"
     return Aggregate(

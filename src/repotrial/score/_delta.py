@@ -8,7 +8,8 @@ import msgspec
 
 from repotrial._core.absence import NotComputable, Unknown
 from repotrial._core.canonical import Count
-from repotrial.change import ChangeView, PatchUnreadableError, read_change
+from repotrial._core.errors import AgentError
+from repotrial.change import ChangeView, read_change
 from repotrial.contract import Policy
 from repotrial.policy import check_change, check_dependencies, find_conflict_markers
 from repotrial.score._dependencies import list_requirements
@@ -66,7 +67,7 @@ def read_delta(evidence: Evidence) -> Delta:
         )
     try:
         view = read_change(evidence.change)
-    except PatchUnreadableError as error:
+    except AgentError as error:  # `patch-unreadable`
         return Delta(
             view=NotComputable(reason=build_line(error.message)), conflict_paths=tuple(sorted(reported))
         )

@@ -54,7 +54,7 @@ def judge_run(directory: Path) -> JudgedRun:
     """Read a run directory and compute its score card; nothing is written.
 
     Raises:
-        RunDirectoryMissingError: there is none.
+        RUN_DIRECTORY_MISSING: there is none.
     """
     evidence = load_evidence(build_run_paths(directory).root)
     return JudgedRun(directory, evidence, build_score_card(evidence))
@@ -64,8 +64,8 @@ def iter_judged_runs(directory: Path) -> Iterator[JudgedRun]:
     """Every run directory in a directory, by name; the directory itself, where it is one.
 
     Raises:
-        RunDirectoryMissingError: it is no directory.
-        NoRunsError: there are none.
+        RUN_DIRECTORY_MISSING: it is no directory.
+        NO_RUNS: there are none.
     """
     for run in find_run_directories(directory):
         yield judge_run(run)

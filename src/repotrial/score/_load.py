@@ -13,7 +13,7 @@ import msgspec
 
 from repotrial._core.absence import Unknown
 from repotrial._core.digest import digest_bytes
-from repotrial._core.errors import ContractError, EvidenceError, RepoTrialError
+from repotrial._core.errors import ContractError, ErrorCode, EvidenceError, RepoTrialError
 from repotrial.contract import ContractRecord, RunSpec, parse_record, parse_run_spec
 from repotrial.score._evidence import Evidence, InvalidReason, SealState, TraceFacts
 from repotrial.score._walk import collect_facts
@@ -40,11 +40,12 @@ Revision: TypeAlias = Callable[[Event], Event]
 """Puts what is to be judged in the place of an event that was verified as it is on record."""
 
 
-class NoRunDirectoryError(EvidenceError):
-    """There is no run directory at that path."""
-
-    code = "no-run-directory"
-    default_hint = "name a directory that a run left: it holds spec.json, contract.json and trace.jsonl"
+NO_RUN_DIRECTORY = ErrorCode(
+    "no-run-directory",
+    EvidenceError,
+    "There is no run directory at that path.",
+    hint="name a directory that a run left: it holds spec.json, contract.json and trace.jsonl",
+)
 
 
 def load_evidence(run_directory: Path, *, revise: Revision | None = None) -> Evidence:
@@ -57,10 +58,10 @@ def load_evidence(run_directory: Path, *, revise: Revision | None = None) -> Evi
         revise: For a verdict by another judge; None judges the events as they are on record.
 
     Raises:
-        NoRunDirectoryError: there is no such directory.
+        NO_RUN_DIRECTORY: there is no such directory.
     """
     if not run_directory.is_dir():
-        raise NoRunDirectoryError(f"{run_directory}: expected a run directory, found none")
+        raise NO_RUN_DIRECTORY.error(f"{run_directory}: expected a run directory, found none")
     paths = RunPaths(run_directory)
     record = _read(paths.contract, parse_record)
     spec = _read(paths.spec, parse_run_spec)
@@ -113,10 +114,10 @@ def _read_regular(path: Path, max_bytes: int) -> bytes:
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as stream:
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-            raise NoRunDirectoryError("expected a plain file, found something else")
+            raise NO_RUN_DIRECTORY.error("expected a plain file, found something else")
         data = stream.read(max_bytes + 1)
     if len(data) > max_bytes:
-        raise NoRunDirectoryError(f"expected at most {max_bytes} bytes, found more")
+        raise NO_RUN_DIRECTORY.error(f"expected at most {max_bytes} bytes, found more")
     return data
 
 

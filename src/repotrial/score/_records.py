@@ -7,7 +7,7 @@ from pathlib import Path
 
 from repotrial._core.absence import Unknown
 from repotrial._core.digest import digest_bytes
-from repotrial._core.errors import EvidenceError
+from repotrial._core.errors import ErrorCode, EvidenceError
 from repotrial.score._directories import build_run_paths
 from repotrial.score._evidence import Evidence
 from repotrial.score._load import load_evidence
@@ -27,34 +27,30 @@ _FILES = {**_OF_TRACE, **_OF_DOCUMENTS}
 whole all the same."""
 
 
-class RecordBrokenError(EvidenceError):
-    """The record of a run does not hold or does not reach its seal, so nothing can be concluded from it."""
-
-    code = "record-broken"
-    default_hint = (
-        "`repotrial run verify RUN_DIR` names all that does not hold; fetch the run directory again from "
-        "where it was recorded, or repeat the run"
-    )
-
-
-class ChangeLostError(EvidenceError):
-    """The record speaks of a change, and `change.patch` is gone, cannot be read, or is another one."""
-
-    code = "change-lost"
-    default_hint = (
-        "restore change.patch from the original run directory; check it with `repotrial run verify`"
-    )
+RECORD_BROKEN = ErrorCode(
+    "record-broken",
+    EvidenceError,
+    "The record of a run does not hold or does not reach its seal, so nothing can be concluded from it.",
+    hint="`repotrial run verify RUN_DIR` names all that does not hold; fetch the run directory again from "
+    "where it was recorded, or repeat the run",
+)
+CHANGE_LOST = ErrorCode(
+    "change-lost",
+    EvidenceError,
+    "The record speaks of a change, and `change.patch` is gone, cannot be read, or is another one.",
+    hint="restore change.patch from the original run directory; check it with `repotrial run verify`",
+)
 
 
 def verify_record(evidence: Evidence, directory: Path, *, action: str) -> None:
     """Refuse a run of which nothing can be concluded; `action` says what was to be, as in "be compared".
 
     Raises:
-        RecordBrokenError: the record does not hold, or the harness never came to seal it.
+        RECORD_BROKEN: the record does not hold, or the harness never came to seal it.
     """
     breach = _find_problem(evidence, _FILES)
     if breach is not None:
-        raise RecordBrokenError(f"{directory}: could not {action}: {breach}")
+        raise RECORD_BROKEN.error(f"{directory}: could not {action}: {breach}")
 
 
 def find_breach(evidence: Evidence) -> str | None:
@@ -71,8 +67,8 @@ def load_change(directory: Path) -> bytes:
     """The change that was judged, as a patch; empty where the run left none, or ended before.
 
     Raises:
-        RunDirectoryMissingError: there is no run.
-        ChangeLostError: there was a change, and the file does not have it.
+        RUN_DIRECTORY_MISSING: there is no run.
+        CHANGE_LOST: there was a change, and the file does not have it.
     """
     paths = build_run_paths(directory)
     evidence = load_evidence(paths.root)
@@ -82,9 +78,9 @@ def load_change(directory: Path) -> bytes:
         # Without a file: a change that the record says was empty, or a run that ended before there was one.
         if recorded == _EMPTY or (recorded is None and not os.path.lexists(paths.change)):
             return b""
-        raise ChangeLostError(f"{paths.root}/{change.reason}; the record speaks of a change")
+        raise CHANGE_LOST.error(f"{paths.root}/{change.reason}; the record speaks of a change")
     if recorded is not None and digest_bytes(change) != recorded:
-        raise ChangeLostError(
+        raise CHANGE_LOST.error(
             f"{paths.change}: expected the change that was judged, {recorded}, found {digest_bytes(change)}"
         )
     return change

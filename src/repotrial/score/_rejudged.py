@@ -11,7 +11,7 @@ from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.files import write_atomic
 from repotrial.score._card import ScoreCard
 from repotrial.score._document import Document, Line, render_document
-from repotrial.score._write import ScoreWriteError
+from repotrial.score._write import SCORE_WRITE
 from repotrial.trace import CheckOutcome, RunPaths, Subject, describe_outcome
 
 REJUDGED_SCHEMA = "repotrial/rejudged@1"
@@ -72,7 +72,7 @@ def write_rejudged(run_directory: Path, verdict: RejudgedVerdict) -> Path:
     """Put a verdict into `rejudged/` under a name of its own; what lies there stays as it is.
 
     Raises:
-        ScoreWriteError: the machine does not let us write.
+        SCORE_WRITE: the machine does not let us write.
     """
     folder = RunPaths(run_directory).rejudged
     data = render_document(verdict)
@@ -82,11 +82,11 @@ def write_rejudged(run_directory: Path, verdict: RejudgedVerdict) -> Path:
     path = folder / f"{version[:12]}-{content[:12]}.json"
     try:
         if folder.is_symlink():  # a run directory may come from anywhere
-            raise ScoreWriteError(f"{folder}: expected a folder, found a link")
+            raise SCORE_WRITE.error(f"{folder}: expected a folder, found a link")
         folder.mkdir(exist_ok=True)
         write_atomic(path, data)
     except OSError as error:
-        raise ScoreWriteError(f"{folder}: expected to write the verdict, found: {error}") from error
+        raise SCORE_WRITE.error(f"{folder}: expected to write the verdict, found: {error}") from error
     return path
 
 

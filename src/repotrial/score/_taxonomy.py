@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.contract import ChangeEnvelope, DimensionWeights
 from repotrial.score._document import ChangePointer, Document, EventPointer, EvidencePointer, GateId, Line
 from repotrial.score._evidence import Trigger
@@ -23,11 +23,12 @@ _MAX_POINTERS = 50
 """More evidence of one failure says nothing new, and an agent can make a million alerts."""
 
 
-class TagRefusedError(UsageError):
-    """A failure tag was to be given without the evidence that its taxonomy record asks for."""
-
-    code = "tag-refused"
-    default_hint = "a tag names a failure mode of the taxonomy and points at events or at the change"
+TAG_REFUSED = ErrorCode(
+    "tag-refused",
+    UsageError,
+    "A failure tag was to be given without the evidence that its taxonomy record asks for.",
+    hint="a tag names a failure mode of the taxonomy and points at events or at the change",
+)
 
 
 class Signature(Document, frozen=True, kw_only=True):
@@ -96,13 +97,15 @@ class FailureTag(Document, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         mode = find_mode(self.id)
         if mode is None:
-            raise TagRefusedError(f"expected a failure mode of the taxonomy, found {self.id!r}")
+            raise TAG_REFUSED.error(f"expected a failure mode of the taxonomy, found {self.id!r}")
         if not any(_is_evidence(pointer, mode) for pointer in self.evidence):
-            raise TagRefusedError(f"{self.id}: expected {mode.minimum_evidence}, found none")
+            raise TAG_REFUSED.error(f"{self.id}: expected {mode.minimum_evidence}, found none")
         if not self.gates or not set(self.gates) <= set(mode.gates):
-            raise TagRefusedError(f"{self.id}: expected gates out of {mode.gates}, found {self.gates}")
+            raise TAG_REFUSED.error(f"{self.id}: expected gates out of {mode.gates}, found {self.gates}")
         if unknown := set(self.attributes) - set(mode.attributes):
-            raise TagRefusedError(f"{self.id}: expected attributes of the taxonomy, found {sorted(unknown)}")
+            raise TAG_REFUSED.error(
+                f"{self.id}: expected attributes of the taxonomy, found {sorted(unknown)}"
+            )
 
 
 def _is_evidence(pointer: EvidencePointer, mode: FailureMode) -> bool:
@@ -125,7 +128,7 @@ def build_tag(
     """A tag with its evidence in order and bounded.
 
     Raises:
-        TagRefusedError: the taxonomy has no such mode, or the evidence is not what it asks for.
+        TAG_REFUSED: the taxonomy has no such mode, or the evidence is not what it asks for.
     """
     unique = sorted(set(evidence), key=_pointer_order)
     return FailureTag(

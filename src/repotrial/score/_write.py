@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from repotrial._core.errors import MachineError
+from repotrial._core.errors import ErrorCode, MachineError
 from repotrial._core.files import write_atomic
 from repotrial.score._card import ScoreCard, build_score_card
 from repotrial.score._document import render_document
@@ -13,20 +13,20 @@ from repotrial.score._load import load_evidence
 from repotrial.score._report import build_run_report
 from repotrial.trace import RunPaths
 
-
-class ScoreWriteError(MachineError):
-    """The score card or the report cannot be written into the run directory."""
-
-    code = "score-write"
-    default_hint = "make room, fix the permissions, or score a copy of the directory"
+SCORE_WRITE = ErrorCode(
+    "score-write",
+    MachineError,
+    "The score card or the report cannot be written into the run directory.",
+    hint="make room, fix the permissions, or score a copy of the directory",
+)
 
 
 def write_score(run_directory: Path) -> ScoreCard:
     """Compute `score.json` and `report.json` and put them into the run directory, each whole or not at all.
 
     Raises:
-        NoRunDirectoryError: there is no such directory.
-        ScoreWriteError: the machine does not let us write.
+        NO_RUN_DIRECTORY: there is no such directory.
+        SCORE_WRITE: the machine does not let us write.
     """
     evidence = load_evidence(run_directory)
     card = build_score_card(evidence)
@@ -38,7 +38,7 @@ def write_verdict(run_directory: Path, evidence: Evidence, card: ScoreCard) -> N
     """The same for a run that was read and judged before.
 
     Raises:
-        ScoreWriteError: the machine does not let us write.
+        SCORE_WRITE: the machine does not let us write.
     """
     report = build_run_report(evidence, card)
     paths = RunPaths(run_directory)
@@ -46,4 +46,4 @@ def write_verdict(run_directory: Path, evidence: Evidence, card: ScoreCard) -> N
         write_atomic(paths.score, render_document(card))
         write_atomic(paths.report, render_document(report))
     except OSError as error:
-        raise ScoreWriteError(f"{run_directory}: expected to write the score, found: {error}") from error
+        raise SCORE_WRITE.error(f"{run_directory}: expected to write the score, found: {error}") from error

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from repotrial.source._apply_patch import PatchRefusedError, apply_patch
+from repotrial.source._apply_patch import PATCH_REFUSED, apply_patch
 from repotrial.source._directory import compute_tree_digest
 from repotrial.source._history import ChangedFile, ChangeStatus, CommitInfo, open_history, resolve_commit
 from repotrial.source._options import DEFAULT_OPTIONS, SnapshotLimits, SourceOptions
-from repotrial.source._paths import UnsafePathError, verify_path
+from repotrial.source._paths import verify_path
 from repotrial.source._seal_history import SEALED_AT_SECONDS, SealProblem, check_sealed_history, seal_history
 from repotrial.source._snapshot import (
-    ArchiveDigestError,
+    ARCHIVE_DIGEST_MISMATCH,
     ArchiveSnapshot,
     DirectorySnapshot,
     GitSnapshot,
@@ -17,25 +17,24 @@ from repotrial.source._snapshot import (
     materialize_snapshot,
     resolve_snapshot,
 )
-from repotrial.source._store import CommitNotFoundError
+from repotrial.source._store import COMMIT_NOT_FOUND
 
 __all__ = [
+    "ARCHIVE_DIGEST_MISMATCH",
+    "COMMIT_NOT_FOUND",
     "DEFAULT_OPTIONS",
+    "PATCH_REFUSED",
     "SEALED_AT_SECONDS",
-    "ArchiveDigestError",
     "ArchiveSnapshot",
     "ChangeStatus",
     "ChangedFile",
     "CommitInfo",
-    "CommitNotFoundError",
     "DirectorySnapshot",
     "GitSnapshot",
-    "PatchRefusedError",
     "SealProblem",
     "Snapshot",
     "SnapshotLimits",
     "SourceOptions",
-    "UnsafePathError",
     "apply_patch",
     "check_sealed_history",
     "compute_tree_digest",

@@ -16,7 +16,7 @@ from urllib.parse import unquote_to_bytes, urlsplit, urlunsplit
 
 import msgspec
 
-from repotrial._core.errors import ContractError
+from repotrial._core.errors import ContractError, ErrorCode
 from repotrial.contract import TRANSPORTS
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
@@ -25,36 +25,30 @@ _SCP_LIKE = re.compile(r"(?:(?P<user>[^/:@]+)@)?(?P<host>\[[^\]/]+\]|[^/:@]+):(?
 _PASSWORD = re.compile(r"[^/@]*@[^/]")
 
 
-class SourceRefusedError(ContractError):
-    """A repository source is no plain URL or path: it is empty, or holds an option or control characters."""
-
-    code = "source-refused"
-    default_hint = "write an https URL, or the path of a repository, bundle or archive beside the contract"
-
-
-class ProtocolRefusedError(ContractError):
-    """A repository source or a submodule needs a transport that the contract does not allow."""
-
-    code = "protocol-refused"
-    default_hint = "list the transport in `repository.protocols`, or put a bundle beside the contract"
-
-
-class CredentialsInSourceError(ContractError):
-    """A repository URL holds a user name, a password or a token, and contracts are there to be published."""
-
-    code = "source-has-credentials"
-    default_hint = (
-        "remove the credentials from the URL and revoke them; use a bundle for a private repository"
-    )
-
-
-class SourceOutsideError(ContractError):
-    """A repository source leads out of the contract directory, so the contract would not work elsewhere."""
-
-    code = "source-outside"
-    default_hint = (
-        "put the repository or a bundle of it beside the contract, or use a file:// URL with `file` allowed"
-    )
+SOURCE_REFUSED = ErrorCode(
+    "source-refused",
+    ContractError,
+    "A repository source is no plain URL or path: it is empty, or holds an option or control characters.",
+    hint="write an https URL, or the path of a repository, bundle or archive beside the contract",
+)
+PROTOCOL_REFUSED = ErrorCode(
+    "protocol-refused",
+    ContractError,
+    "A repository source or a submodule needs a transport that the contract does not allow.",
+    hint="list the transport in `repository.protocols`, or put a bundle beside the contract",
+)
+SOURCE_HAS_CREDENTIALS = ErrorCode(
+    "source-has-credentials",
+    ContractError,
+    "A repository URL holds a user name, a password or a token, and contracts are there to be published.",
+    hint="remove the credentials from the URL and revoke them; use a bundle for a private repository",
+)
+SOURCE_OUTSIDE = ErrorCode(
+    "source-outside",
+    ContractError,
+    "A repository source leads out of the contract directory, so the contract would not work elsewhere.",
+    hint="put the repository or a bundle of it beside the contract, or use a file:// URL with `file` allowed",
+)
 
 
 class LocalAddress(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,24 +82,26 @@ def parse_address(
         is_confined: Paths must be relative and stay inside `base`; false for a person's own repositories.
 
     Raises:
-        SourceRefusedError: not a plain URL or path.
-        ProtocolRefusedError: the transport is not allowed.
-        CredentialsInSourceError: the URL holds credentials.
-        SourceOutsideError: the path leads out of `base`.
+        SOURCE_REFUSED: not a plain URL or path.
+        PROTOCOL_REFUSED: the transport is not allowed.
+        SOURCE_HAS_CREDENTIALS: the URL holds credentials.
+        SOURCE_OUTSIDE: the path leads out of `base`.
     """
     _verify_plain(source)
     if scheme := _SCHEME.match(source):
         return _parse_url(source, scheme[1].lower(), protocols)
     if _HELPER.match(source):
-        raise ProtocolRefusedError(f"expected one of {', '.join(TRANSPORTS)}, found a remote helper ('::')")
+        raise PROTOCOL_REFUSED.error(f"expected one of {', '.join(TRANSPORTS)}, found a remote helper ('::')")
     if match := _SCP_LIKE.fullmatch(source):
         _verify_protocol("ssh", protocols)
         if any(match[part].startswith("-") for part in ("host", "path")) or (match["user"] or "").startswith(
             "-"
         ):
-            raise SourceRefusedError("expected host:path, found a part that begins with '-'")
+            raise SOURCE_REFUSED.error("expected host:path, found a part that begins with '-'")
         if _PASSWORD.match(match["path"]):
-            raise CredentialsInSourceError("expected host:path without credentials, found user:password@host")
+            raise SOURCE_HAS_CREDENTIALS.error(
+                "expected host:path without credentials, found user:password@host"
+            )
         return RemoteAddress(url=source, protocol="ssh")
     if not is_confined:
         return LocalAddress(path=_resolve(base / source))
@@ -118,7 +114,7 @@ def locate_beside(source: str, *, base: Path) -> Path:
     boundary = _resolve(base)
     path = _resolve(boundary / source)
     if Path(source).is_absolute() or not path.is_relative_to(boundary):
-        raise SourceOutsideError(f"expected a path inside the contract directory, found {source!r}")
+        raise SOURCE_OUTSIDE.error(f"expected a path inside the contract directory, found {source!r}")
     return path
 
 
@@ -133,7 +129,7 @@ def join_address(url: str, *, parent: Address, protocols: Collection[str]) -> Ad
         return _join_relative(url, parent, protocols)
     address = parse_address(url, base=Path("/"), protocols=protocols, is_confined=False)
     if isinstance(address, LocalAddress):
-        raise ProtocolRefusedError(
+        raise PROTOCOL_REFUSED.error(
             f"expected a relative or remote submodule URL, found the local path {url!r}"
         )
     return address
@@ -152,28 +148,28 @@ def _resolve(path: Path) -> Path:
     try:
         return path.resolve()
     except (OSError, RuntimeError) as error:  # up to Python 3.12 a circle of links is a RuntimeError
-        raise SourceRefusedError(f"expected a path that leads somewhere, found a circle: {path}") from error
+        raise SOURCE_REFUSED.error(f"expected a path that leads somewhere, found a circle: {path}") from error
 
 
 def _verify_plain(source: str) -> None:
     if not source.strip() or source != source.strip():
-        raise SourceRefusedError(
+        raise SOURCE_REFUSED.error(
             "expected a URL or a path, found an empty source or one with blanks around it"
         )
     if source.startswith("-"):
-        raise SourceRefusedError("expected a URL or a path, found what git would read as an option ('-…')")
+        raise SOURCE_REFUSED.error("expected a URL or a path, found what git would read as an option ('-…')")
     if any(ord(char) < 0x20 or ord(char) == 0x7F for char in source):  # noqa: PLR2004 - ASCII controls
-        raise SourceRefusedError("expected a URL or a path, found control characters in it")
+        raise SOURCE_REFUSED.error("expected a URL or a path, found control characters in it")
 
 
 def _verify_protocol(protocol: str, protocols: Collection[str]) -> None:
     if protocol not in TRANSPORTS:
-        raise ProtocolRefusedError(
+        raise PROTOCOL_REFUSED.error(
             f"expected one of {', '.join(TRANSPORTS)}, found the transport {protocol!r}"
         )
     if protocol not in protocols:
         allowed = ", ".join(sorted(protocols)) or "none"
-        raise ProtocolRefusedError(f"expected an allowed transport ({allowed}), found {protocol!r}")
+        raise PROTOCOL_REFUSED.error(f"expected an allowed transport ({allowed}), found {protocol!r}")
 
 
 def _parse_url(source: str, scheme: str, protocols: Collection[str]) -> Address:
@@ -184,23 +180,25 @@ def _parse_url(source: str, scheme: str, protocols: Collection[str]) -> Address:
         _ = parts.port
     except ValueError as error:
         # The parser's own words could repeat the URL, and the URL could hold a password.
-        raise SourceRefusedError(f"expected a URL, found a malformed {scheme} one") from error
+        raise SOURCE_REFUSED.error(f"expected a URL, found a malformed {scheme} one") from error
     if parts.password is not None or (parts.username is not None and scheme != "ssh"):
-        raise CredentialsInSourceError(
+        raise SOURCE_HAS_CREDENTIALS.error(
             f"expected a URL without credentials, found some in the one for {host!r}"
         )
     if parts.query or parts.fragment:
-        raise CredentialsInSourceError(
+        raise SOURCE_HAS_CREDENTIALS.error(
             f"expected no query or fragment in the URL for {host!r}: tokens travel there"
         )
     if scheme == "file":
         if host not in {"", "localhost"} or not parts.path.startswith("/"):
-            raise SourceRefusedError("expected file:///absolute/path, found another host or a relative path")
+            raise SOURCE_REFUSED.error(
+                "expected file:///absolute/path, found another host or a relative path"
+            )
         path = os.fsdecode(unquote_to_bytes(parts.path))
         _verify_plain(path)
         return LocalAddress(path=Path(os.path.normpath(path)))
     if not host or host.startswith("-") or (parts.username or "").startswith("-") or "\\" in source:
-        raise SourceRefusedError(
+        raise SOURCE_REFUSED.error(
             f"expected a host name in the {scheme} URL, found none or one that begins with '-'"
         )
     return RemoteAddress(url=source, protocol=scheme)
@@ -219,7 +217,7 @@ def _join_local(url: str, parent: LocalAddress, protocols: Collection[str]) -> L
     if parent.boundary is None:
         _verify_protocol("file", protocols)
     elif not path.is_relative_to(parent.boundary):
-        raise SourceOutsideError(f"expected a submodule inside the contract directory, found {url!r}")
+        raise SOURCE_OUTSIDE.error(f"expected a submodule inside the contract directory, found {url!r}")
     return LocalAddress(path=path, boundary=parent.boundary)
 
 
@@ -235,5 +233,5 @@ def _climb(path: str, url: str) -> str:
     """Join as git does: each `../` drops one component of the superproject's address, the last one first."""
     joined = posixpath.normpath(posixpath.join(path.rstrip("/"), url))
     if joined.startswith("..") or joined == ".":
-        raise SourceRefusedError(f"expected a submodule URL below the superproject's host, found {url!r}")
+        raise SOURCE_REFUSED.error(f"expected a submodule URL below the superproject's host, found {url!r}")
     return joined

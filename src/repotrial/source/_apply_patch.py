@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from repotrial._core.errors import ContractError
+from repotrial._core.errors import ContractError, ErrorCode
 from repotrial.source._git import GitCommandError
 from repotrial.source._options import DEFAULT_OPTIONS, SourceOptions
 from repotrial.source._seal_history import execute_plain_git
 
-
-class PatchRefusedError(ContractError):
-    """A patch does not apply to the tree, is malformed, or reaches outside of it."""
-
-    code = "patch-refused"
-    default_hint = "make the patch against the very snapshot that it is applied to"
+PATCH_REFUSED = ErrorCode(
+    "patch-refused",
+    ContractError,
+    "A patch does not apply to the tree, is malformed, or reaches outside of it.",
+    hint="make the patch against the very snapshot that it is applied to",
+)
 
 
 def apply_patch(patch: bytes, *, tree: Path, options: SourceOptions = DEFAULT_OPTIONS) -> None:
@@ -26,11 +26,11 @@ def apply_patch(patch: bytes, *, tree: Path, options: SourceOptions = DEFAULT_OP
         options: Limits and places.
 
     Raises:
-        PatchRefusedError: git refused it; the tree is unchanged.
+        PATCH_REFUSED: git refused it; the tree is unchanged.
     """
     if not patch:
         return
     try:
         execute_plain_git(["apply", "--whitespace=nowarn", "-"], tree=tree, stdin=patch, options=options)
     except GitCommandError as error:
-        raise PatchRefusedError(f"expected a patch that applies: {error.message}") from error
+        raise PATCH_REFUSED.error(f"expected a patch that applies: {error.message}") from error

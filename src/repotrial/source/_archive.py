@@ -17,12 +17,12 @@ import zipfile
 from collections.abc import Callable, Generator, Iterator
 from typing import IO
 
-from repotrial._core.errors import ContractError
+from repotrial._core.errors import ContractError, ErrorCode
 from repotrial._core.tar import BLOCK_BYTES, LIBRARY_ERRORS, ForwardStream, Readable, StreamLimitError
-from repotrial.source._directory import UnsupportedEntryError
+from repotrial.source._directory import UNSUPPORTED_ENTRY
 from repotrial.source._options import SnapshotLimits
-from repotrial.source._paths import UnsafePathError, render_path
-from repotrial.source._tree import FileMode, Member, TreeLimitError
+from repotrial.source._paths import UNSAFE_PATH, render_path
+from repotrial.source._tree import TREE_LIMIT, FileMode, Member
 
 _CHUNK_BYTES = 1 << 20
 _XZ_MEMORY_BYTES = 256 << 20
@@ -30,11 +30,12 @@ _CENTRAL_DIRECTORY_BYTES = 64 << 20
 _SPECIAL_BITS = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
 
 
-class ArchiveUnreadableError(ContractError):
-    """An archive is damaged, cut short, encrypted, or of a kind that is not supported."""
-
-    code = "archive-unreadable"
-    default_hint = "supported are .tar, .tar.gz, .tar.bz2, .tar.xz (also .tgz, .tbz2, .txz) and .zip"
+ARCHIVE_UNREADABLE = ErrorCode(
+    "archive-unreadable",
+    ContractError,
+    "An archive is damaged, cut short, encrypted, or of a kind that is not supported.",
+    hint="supported are .tar, .tar.gz, .tar.bz2, .tar.xz (also .tgz, .tbz2, .txz) and .zip",
+)
 
 
 _ARCHIVE_ERRORS = (*LIBRARY_ERRORS, zipfile.BadZipFile, NotImplementedError, RuntimeError)
@@ -52,14 +53,14 @@ def iter_archive(
         limits: What it may unpack to.
 
     Raises:
-        ArchiveUnreadableError: it is not a whole archive of a supported kind.
-        UnsafePathError: a member's name is absolute or leads out of the tree.
-        UnsupportedEntryError: a member is not a plain file, directory or symbolic link.
-        TreeLimitError: it is larger than the limits.
+        ARCHIVE_UNREADABLE: it is not a whole archive of a supported kind.
+        UNSAFE_PATH: a member's name is absolute or leads out of the tree.
+        UNSUPPORTED_ENTRY: a member is not a plain file, directory or symbolic link.
+        TREE_LIMIT: it is larger than the limits.
     """
     reader = next((read for suffix, read in _READERS.items() if name.lower().endswith(suffix)), None)
     if reader is None:
-        raise ArchiveUnreadableError(
+        raise ARCHIVE_UNREADABLE.error(
             f"expected one of {', '.join(ARCHIVE_SUFFIXES)}, found the name {name!r}"
         )
     with _readable(name):
@@ -79,9 +80,9 @@ def _readable(name: str) -> Iterator[None]:
     try:
         yield
     except StreamLimitError as error:
-        raise TreeLimitError(f"expected an archive within the limits in {name}, found {error}") from error
+        raise TREE_LIMIT.error(f"expected an archive within the limits in {name}, found {error}") from error
     except _ARCHIVE_ERRORS as error:
-        raise ArchiveUnreadableError(
+        raise ARCHIVE_UNREADABLE.error(
             f"expected a whole archive in {name}, found: {type(error).__name__}: {error}"
         ) from error
 
@@ -94,12 +95,12 @@ def _guard(chunks: Iterator[bytes], name: str) -> Iterator[bytes]:
 def _strip(path: bytes, count: int, *, is_directory: bool) -> bytes | None:
     """Normalize `./a//b/` as unpackers do, and drop the leading components; None if nothing is left."""
     if path.startswith(b"/"):
-        raise UnsafePathError(f"expected relative names in the archive, found {render_path(path)}")
+        raise UNSAFE_PATH.error(f"expected relative names in the archive, found {render_path(path)}")
     components = [component for component in path.split(b"/") if component not in {b"", b"."}]
     if b".." in components:
-        raise UnsafePathError(f"expected names inside the tree, found {render_path(path)}")
+        raise UNSAFE_PATH.error(f"expected names inside the tree, found {render_path(path)}")
     if not is_directory and len(components) <= count:
-        raise ArchiveUnreadableError(
+        raise ARCHIVE_UNREADABLE.error(
             f"expected more than {count} components in each name, found {render_path(path)}",
             hint="lower `strip_components`",
         )
@@ -145,12 +146,14 @@ def _iter_tar(stream: Readable, limits: SnapshotLimits) -> _Listing:
     with tarfile.open(fileobj=forward, mode="r:", encoding="utf-8", errors="surrogateescape") as archive:
         for count, info in enumerate(archive):
             if count >= limits.entries:
-                raise TreeLimitError(f"expected at most {limits.entries} members, found more")
+                raise TREE_LIMIT.error(f"expected at most {limits.entries} members, found more")
             path = info.name.encode("utf-8", "surrogateescape")
             yield path, *_judge_tar_member(archive, info, path)
     # The library takes a damaged header for the end; the end is two blocks of zeros.
     if not forward.ended_with_mark:
-        raise ArchiveUnreadableError("expected the archive's end mark, found that it is cut short or damaged")
+        raise ARCHIVE_UNREADABLE.error(
+            "expected the archive's end mark, found that it is cut short or damaged"
+        )
     # To the very end, where compressed formats keep their checksum.
     while forward.read(_CHUNK_BYTES):
         pass
@@ -164,7 +167,7 @@ def _judge_tar_member(
     if info.issym():
         return FileMode.SYMLINK, iter([info.linkname.encode("utf-8", "surrogateescape")])
     if not info.isreg() or info.issparse():
-        raise UnsupportedEntryError(
+        raise UNSUPPORTED_ENTRY.error(
             f"expected a file, directory or symbolic link, found type {info.type!r} at {render_path(path)}"
         )
     content = archive.extractfile(info)
@@ -174,7 +177,7 @@ def _judge_tar_member(
 
 def _judge_mode(mode: int, path: bytes) -> FileMode:
     if mode & _SPECIAL_BITS:
-        raise UnsupportedEntryError(
+        raise UNSUPPORTED_ENTRY.error(
             f"expected plain permissions, found {mode & 0o7777:o} at {render_path(path)}"
         )
     return FileMode.EXECUTABLE if mode & stat.S_IXUSR else FileMode.REGULAR
@@ -223,7 +226,7 @@ class _ModestStream(io.RawIOBase):
         left = max(0, self._size - self._stream.tell())
         wanted = left if size < 0 else min(size, left)
         if wanted > _CENTRAL_DIRECTORY_BYTES:
-            raise TreeLimitError(
+            raise TREE_LIMIT.error(
                 f"expected a list of members of at most {_CENTRAL_DIRECTORY_BYTES} bytes, found {wanted}"
             )
         return self._stream.read(wanted)
@@ -245,7 +248,7 @@ def _iter_zip(stream: IO[bytes], limits: SnapshotLimits) -> _Listing:
     with zipfile.ZipFile(_ModestStream(stream)) as archive:
         members = archive.infolist()
         if len(members) > limits.entries:
-            raise TreeLimitError(f"expected at most {limits.entries} members, found {len(members)}")
+            raise TREE_LIMIT.error(f"expected at most {limits.entries} members, found {len(members)}")
         for info in members:
             path = _read_zip_name(info)
             yield path, *_judge_zip_member(archive, info, path)
@@ -255,7 +258,7 @@ def _read_zip_name(info: zipfile.ZipInfo) -> bytes:
     # Without the flag the library reads names as cp437, byte for byte; with it, as UTF-8.
     path = info.orig_filename.encode("utf-8" if info.flag_bits & 0x800 else "cp437")
     if b"\\" in path or b"\0" in path:
-        raise UnsafePathError(
+        raise UNSAFE_PATH.error(
             f"expected names with '/', found a backslash or NUL byte in {render_path(path)}"
         )
     return path
@@ -268,14 +271,14 @@ def _judge_zip_member(
     if path.endswith(b"/") or stat.S_ISDIR(mode):
         return None, iter(())
     if info.flag_bits & 0x1:
-        raise ArchiveUnreadableError(
+        raise ARCHIVE_UNREADABLE.error(
             f"expected a plain archive, found an encrypted member {render_path(path)}"
         )
     content = _iter_zip_content(archive, info)
     if stat.S_ISLNK(mode):
         return FileMode.SYMLINK, content
     if stat.S_IFMT(mode) not in {0, stat.S_IFREG}:
-        raise UnsupportedEntryError(f"expected a file or link, found mode {mode:o} at {render_path(path)}")
+        raise UNSUPPORTED_ENTRY.error(f"expected a file or link, found mode {mode:o} at {render_path(path)}")
     return _judge_mode(mode, path), content
 
 

@@ -11,10 +11,10 @@ from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 
 from repotrial._core.digest import Digest
-from repotrial._core.errors import ContractError, MachineError, UsageError
+from repotrial._core.errors import ContractError, ErrorCode, MachineError, UsageError
 from repotrial.source._options import DEFAULT_OPTIONS, SnapshotLimits, SourceOptions
-from repotrial.source._paths import UnsafePathError, render_path
-from repotrial.source._tree import FileMode, Member, TreeLimitError, TreeSummary, collect_tree
+from repotrial.source._paths import UNSAFE_PATH, render_path
+from repotrial.source._tree import TREE_LIMIT, FileMode, Member, TreeSummary, collect_tree
 
 _CHUNK_BYTES = 1 << 20
 _PLAIN = 0o644
@@ -24,32 +24,30 @@ _OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-class UnsupportedEntryError(ContractError):
-    """A repository holds something that git could not: a device, a pipe, a hard link, a set-uid file."""
-
-    code = "unsupported-entry"
-    default_hint = "remove it from the archive or directory, or replace it by a plain file"
-
-
-class TreeUnreadableError(MachineError):
-    """A directory of files could not be read: it is missing, unreadable, or changed while it was read."""
-
-    code = "tree-unreadable"
-    default_hint = "check that the directory exists, that you may read it, and that nothing writes to it"
-
-
-class SnapshotWriteError(MachineError):
-    """A snapshot could not be written: the disk is full, or this file system cannot hold one of its names."""
-
-    code = "snapshot-write-failed"
-    default_hint = "use a case-sensitive file system with enough room"
-
-
-class TargetNotEmptyError(UsageError):
-    """The place for a snapshot is in use already; a snapshot is the committed files and nothing else."""
-
-    code = "target-not-empty"
-    default_hint = "name a directory that does not exist yet"
+UNSUPPORTED_ENTRY = ErrorCode(
+    "unsupported-entry",
+    ContractError,
+    "A repository holds something that git could not: a device, a pipe, a hard link, a set-uid file.",
+    hint="remove it from the archive or directory, or replace it by a plain file",
+)
+TREE_UNREADABLE = ErrorCode(
+    "tree-unreadable",
+    MachineError,
+    "A directory of files could not be read: it is missing, unreadable, or changed while it was read.",
+    hint="check that the directory exists, that you may read it, and that nothing writes to it",
+)
+SNAPSHOT_WRITE_FAILED = ErrorCode(
+    "snapshot-write-failed",
+    MachineError,
+    "A snapshot could not be written: the disk is full, or this file system cannot hold one of its names.",
+    hint="use a case-sensitive file system with enough room",
+)
+TARGET_NOT_EMPTY = ErrorCode(
+    "target-not-empty",
+    UsageError,
+    "The place for a snapshot is in use already; a snapshot is the committed files and nothing else.",
+    hint="name a directory that does not exist yet",
+)
 
 
 def compute_tree_digest(
@@ -63,10 +61,10 @@ def compute_tree_digest(
         options: Limits.
 
     Raises:
-        UnsafePathError: a name is not acceptable, such as `.git`.
-        UnsupportedEntryError: there is a device, socket or pipe.
-        TreeLimitError: the tree is too large.
-        TreeUnreadableError: the machine cannot read it.
+        UNSAFE_PATH: a name is not acceptable, such as `.git`.
+        UNSUPPORTED_ENTRY: there is a device, socket or pipe.
+        TREE_LIMIT: the tree is too large.
+        TREE_UNREADABLE: the machine cannot read it.
     """
     return summarize_directory(root, history_ignored=history_ignored, options=options).tree_digest
 
@@ -113,7 +111,7 @@ class _Walk:
 
     def _descend(self, directory: int, name: bytes, path: bytes) -> Iterator[Member]:
         if name.lower() == b".git":
-            raise UnsafePathError(f"expected files without history, found {render_path(path)}")
+            raise UNSAFE_PATH.error(f"expected files without history, found {render_path(path)}")
         handle = os.open(name, _OPEN_DIRECTORY, dir_fd=directory)
         try:
             yield from self.iter_members(handle, path + b"/")
@@ -123,7 +121,7 @@ class _Walk:
     def _count(self, path: bytes) -> None:
         self._seen += 1
         if self._seen > self._limits.entries or path.count(b"/") >= self._limits.depth:
-            raise TreeLimitError(
+            raise TREE_LIMIT.error(
                 f"expected at most {self._limits.entries} entries and {self._limits.depth} levels, found more"
             )
 
@@ -132,7 +130,7 @@ def _read_member(directory: int, name: bytes, *, path: bytes, status: os.stat_re
     if stat.S_ISLNK(status.st_mode):
         return Member(path=path, mode=FileMode.SYMLINK, chunks=[os.readlink(name, dir_fd=directory)])
     if not stat.S_ISREG(status.st_mode):
-        raise UnsupportedEntryError(
+        raise UNSUPPORTED_ENTRY.error(
             f"expected a file, directory or link, found a special file at {render_path(path)}"
         )
     # Git looks at the owner's bit alone.
@@ -143,7 +141,7 @@ def _read_member(directory: int, name: bytes, *, path: bytes, status: os.stat_re
 def _iter_file(directory: int, name: bytes, path: bytes) -> Iterator[bytes]:
     with _readable(path), os.fdopen(os.open(name, _OPEN_FILE, dir_fd=directory), "rb", buffering=0) as stream:
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-            raise TreeUnreadableError(
+            raise TREE_UNREADABLE.error(
                 f"expected a file, found that {render_path(path)} changed while it was read"
             )
         while chunk := stream.read(_CHUNK_BYTES):
@@ -155,7 +153,9 @@ def _readable(path: bytes) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise TreeUnreadableError(f"expected to read {render_path(path)}, found: {error.strerror}") from error
+        raise TREE_UNREADABLE.error(
+            f"expected to read {render_path(path)}, found: {error.strerror}"
+        ) from error
 
 
 class DiscardingSink:
@@ -223,12 +223,12 @@ def open_target(into: Path) -> Iterator[DirectorySink]:
     """An empty directory to write a snapshot into; emptied again if anything goes wrong.
 
     Raises:
-        TargetNotEmptyError: there is something already.
-        SnapshotWriteError: the directory cannot be made.
+        TARGET_NOT_EMPTY: there is something already.
+        SNAPSHOT_WRITE_FAILED: the directory cannot be made.
     """
     was_there = os.path.lexists(into)
     if was_there and (into.is_symlink() or not into.is_dir() or any(into.iterdir())):
-        raise TargetNotEmptyError(f"expected no file or an empty directory, found something at {into}")
+        raise TARGET_NOT_EMPTY.error(f"expected no file or an empty directory, found something at {into}")
     with _reported(os.fsencode(into)):
         into.mkdir(parents=True, exist_ok=True)
         into.chmod(_EXECUTABLE)
@@ -248,11 +248,13 @@ def _reported(path: bytes) -> Iterator[None]:
     try:
         yield
     except FileExistsError as error:
-        raise SnapshotWriteError(
+        raise SNAPSHOT_WRITE_FAILED.error(
             f"expected room for {render_path(path)}, found a file that has the same name here"
         ) from error
     except OSError as error:
-        raise SnapshotWriteError(f"expected to write {render_path(path)}, found: {error.strerror}") from error
+        raise SNAPSHOT_WRITE_FAILED.error(
+            f"expected to write {render_path(path)}, found: {error.strerror}"
+        ) from error
 
 
 def _write_whole(handle: int, chunk: bytes) -> None:

@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from repotrial._core.errors import MachineError
+from repotrial._core.errors import ErrorCode, MachineError
 from repotrial.source._options import DEFAULT_OPTIONS, SourceOptions
 
 MINIMUM_GIT = (2, 30)
@@ -62,47 +62,50 @@ _CONFIGURATION = (
 )
 
 
-class GitMissingError(MachineError):
-    """Git is not installed, or not on the search path."""
-
-    code = "git-missing"
-    default_hint = "install git 2.30 or later, for example with `apt install git` or `brew install git`"
-
-
-class GitTooOldError(MachineError):
-    """The installed git lacks options that reading a repository safely depends on."""
-
-    code = "git-too-old"
-    default_hint = "install git 2.30 or later and put it first on PATH"
-
-
-class GitTimeoutError(MachineError):
-    """A git command did not finish within its time limit and was ended, with everything it had started."""
-
-    code = "git-timeout"
-    default_hint = "try again with a better connection, or put a bundle beside the contract"
-
-
-class GitOutputError(MachineError):
-    """A git command printed more than its limit and was ended."""
-
-    code = "git-output-limit"
-    default_hint = "restrict the command to fewer paths"
+GIT_MISSING = ErrorCode(
+    "git-missing",
+    MachineError,
+    "Git is not installed, or not on the search path.",
+    hint="install git 2.30 or later, for example with `apt install git` or `brew install git`",
+)
+GIT_TOO_OLD = ErrorCode(
+    "git-too-old",
+    MachineError,
+    "The installed git lacks options that reading a repository safely depends on.",
+    hint="install git 2.30 or later and put it first on PATH",
+)
+GIT_TIMEOUT = ErrorCode(
+    "git-timeout",
+    MachineError,
+    "A git command did not finish within its time limit and was ended, with everything it had started.",
+    hint="try again with a better connection, or put a bundle beside the contract",
+)
+GIT_OUTPUT_LIMIT = ErrorCode(
+    "git-output-limit",
+    MachineError,
+    "A git command printed more than its limit and was ended.",
+    hint="restrict the command to fewer paths",
+)
 
 
 class GitCommandError(MachineError):
-    """A git command failed; the message holds what git itself said."""
+    """Git ended with a failure; callers decide what that means."""
 
-    code = "git-command-failed"
-    default_hint = "run `repotrial doctor` and check that the repository is whole (`git fsck`)"
+
+GIT_COMMAND_FAILED = ErrorCode(
+    "git-command-failed",
+    GitCommandError,
+    "A git command failed; the message holds what git itself said.",
+    hint="run `repotrial doctor` and check that the repository is whole (`git fsck`)",
+)
 
 
 def find_git(options: SourceOptions = DEFAULT_OPTIONS) -> Path:
     """Where git is, once it is known to be young enough.
 
     Raises:
-        GitMissingError: there is no git.
-        GitTooOldError: it is older than `MINIMUM_GIT`.
+        GIT_MISSING: there is no git.
+        GIT_TOO_OLD: it is older than `MINIMUM_GIT`.
     """
     return _find_git(_search_path(options))
 
@@ -111,11 +114,11 @@ def parse_git_version(text: str) -> tuple[int, int]:
     """Read `git version 2.39.5 (vendor)` and its like.
 
     Raises:
-        GitTooOldError: the text holds no version.
+        GIT_TOO_OLD: the text holds no version.
     """
     match = re.search(r"\b(\d+)\.(\d+)", text)
     if match is None:
-        raise GitTooOldError(f"expected `git version` to print a version, found {_clean(text.encode())!r}")
+        raise GIT_TOO_OLD.error(f"expected `git version` to print a version, found {_clean(text.encode())!r}")
     return int(match[1]), int(match[2])
 
 
@@ -141,9 +144,9 @@ def execute_git(
         stdin: What the command reads.
 
     Raises:
-        GitCommandError: the command failed.
-        GitTimeoutError: it took too long.
-        GitOutputError: it printed too much.
+        GIT_COMMAND_FAILED: the command failed.
+        GIT_TIMEOUT: it took too long.
+        GIT_OUTPUT_LIMIT: it printed too much.
     """
     argv = _argv(args, git_dir=git_dir, protocols=protocols, options=options)
     environment = _environment(home, protocols=protocols, search_path=_search_path(options))
@@ -170,10 +173,12 @@ class GitProcess:
         """When answers stop: say whether it was our doing.
 
         Raises:
-            GitTimeoutError: the process was ended because its time was up.
+            GIT_TIMEOUT: the process was ended because its time was up.
         """
         if self._expired.is_set():
-            raise GitTimeoutError(f"expected git to answer within {self._seconds} s, found it still at work")
+            raise GIT_TIMEOUT.error(
+                f"expected git to answer within {self._seconds} s, found it still at work"
+            )
 
     def close(self) -> None:
         self._watchdog.cancel()
@@ -218,7 +223,7 @@ def _search_path(options: SourceOptions) -> str:
 def _find_git(search_path: str) -> Path:
     program = shutil.which("git", path=search_path) if search_path else None
     if program is None:
-        raise GitMissingError(f"expected the program git, found none on the search path {search_path!r}")
+        raise GIT_MISSING.error(f"expected the program git, found none on the search path {search_path!r}")
     with tempfile.TemporaryDirectory(prefix="repotrial-git-") as name:
         home = Path(name)
         environment = _environment(home, protocols=(), search_path=search_path)
@@ -226,7 +231,7 @@ def _find_git(search_path: str) -> Path:
     found = parse_git_version(printed.decode(errors="replace"))
     if found < MINIMUM_GIT:
         expected = ".".join(map(str, MINIMUM_GIT))
-        raise GitTooOldError(f"expected git {expected} or later, found {found[0]}.{found[1]} at {program}")
+        raise GIT_TOO_OLD.error(f"expected git {expected} or later, found {found[0]}.{found[1]} at {program}")
     return Path(program)
 
 
@@ -284,7 +289,7 @@ def _start(
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
-        raise GitCommandError(f"expected to start `{_name(argv)}`, found: {error}") from error
+        raise GIT_COMMAND_FAILED.error(f"expected to start `{_name(argv)}`, found: {error}") from error
 
 
 def _run(
@@ -309,7 +314,7 @@ def _run(
                 _kill_group(process)
                 raise
     if process.returncode != 0:
-        raise GitCommandError(
+        raise GIT_COMMAND_FAILED.error(
             f"expected `{_name(argv)}` to succeed, found exit status {process.returncode}: {_clean(errors)}"
         )
     return output
@@ -327,7 +332,7 @@ def _collect(process: subprocess.Popen[bytes], options: SourceOptions) -> tuple[
         while selector.get_map():
             ready = selector.select(max(0.0, deadline - time.monotonic()))
             if not ready:
-                raise GitTimeoutError(
+                raise GIT_TIMEOUT.error(
                     f"expected `{_name(process.args)}` to end within {options.git_seconds} s"
                 )
             for key, _ in ready:
@@ -336,13 +341,13 @@ def _collect(process: subprocess.Popen[bytes], options: SourceOptions) -> tuple[
                     selector.unregister(key.fd)
                 buffers[key.fd] += chunk
             if sum(map(len, buffers.values())) > options.output_bytes:
-                raise GitOutputError(
+                raise GIT_OUTPUT_LIMIT.error(
                     f"expected at most {options.output_bytes} bytes from `{_name(process.args)}`"
                 )
     try:
         process.wait(max(0.1, deadline - time.monotonic()))
     except subprocess.TimeoutExpired as error:
-        raise GitTimeoutError(
+        raise GIT_TIMEOUT.error(
             f"expected `{_name(process.args)}` to end within {options.git_seconds} s"
         ) from error
     output, errors = buffers.values()

@@ -12,30 +12,24 @@ from pathlib import Path
 
 import msgspec
 
-from repotrial._core.errors import ContractError
+from repotrial._core.errors import ContractError, ErrorCode, MachineError
 from repotrial.contract import SubmodulePin
 from repotrial.source._address import (
+    PROTOCOL_REFUSED,
+    SOURCE_HAS_CREDENTIALS,
+    SOURCE_OUTSIDE,
+    SOURCE_REFUSED,
     Address,
-    CredentialsInSourceError,
-    ProtocolRefusedError,
-    SourceOutsideError,
-    SourceRefusedError,
     join_address,
     parse_address,
 )
 from repotrial.source._git import GitCommandError
-from repotrial.source._local import NotARepositoryError, ObjectFormatError, RepositoryRefusedError
-from repotrial.source._objects import CorruptObjectError, ObjectReader, TreeItem, parse_tree
+from repotrial.source._local import NOT_A_REPOSITORY, OBJECT_FORMAT_MISMATCH, REPOSITORY_REFUSED
+from repotrial.source._objects import GIT_OBJECT_CORRUPT, ObjectReader, TreeItem, parse_tree
 from repotrial.source._options import SnapshotLimits, SourceOptions
 from repotrial.source._paths import render_path, verify_path
-from repotrial.source._store import (
-    BundleUnreadableError,
-    CommitNotFoundError,
-    FetchFailedError,
-    ObjectStore,
-    open_store,
-)
-from repotrial.source._tree import FileMode, Member, TreeLimitError
+from repotrial.source._store import BUNDLE_UNREADABLE, COMMIT_NOT_FOUND, FETCH_FAILED, ObjectStore, open_store
+from repotrial.source._tree import TREE_LIMIT, FileMode, Member
 
 _GITLINK = 0o160000
 _MODULES_FILE = b".gitmodules"
@@ -43,26 +37,25 @@ _MODULES_BYTES = 1 << 20
 
 
 # What can be wrong with where a submodule comes from; what is wrong with its files keeps its own name.
-_SOURCE_ERRORS = (
-    BundleUnreadableError,
-    CommitNotFoundError,
-    CredentialsInSourceError,
-    NotARepositoryError,
-    ObjectFormatError,
-    ProtocolRefusedError,
-    RepositoryRefusedError,
-    SourceOutsideError,
-    SourceRefusedError,
+_SOURCE_CODES = (
+    BUNDLE_UNREADABLE,
+    COMMIT_NOT_FOUND,
+    SOURCE_HAS_CREDENTIALS,
+    NOT_A_REPOSITORY,
+    OBJECT_FORMAT_MISMATCH,
+    PROTOCOL_REFUSED,
+    REPOSITORY_REFUSED,
+    SOURCE_OUTSIDE,
+    SOURCE_REFUSED,
 )
 
 
-class SubmoduleError(ContractError):
-    """A submodule cannot be resolved: no URL, a source that cannot be used, or a pin for another commit."""
-
-    code = "submodule-unresolved"
-    default_hint = (
-        "name a source for it under `repository.submodules`, for example a bundle beside the contract"
-    )
+SUBMODULE_UNRESOLVED = ErrorCode(
+    "submodule-unresolved",
+    ContractError,
+    "A submodule cannot be resolved: no URL, a source that cannot be used, or a pin for another commit.",
+    hint="name a source for it under `repository.submodules`, for example a bundle beside the contract",
+)
 
 
 class _Frame(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,7 +97,7 @@ class CommitWalk:
         """Every file and link of a commit, submodules included.
 
         Raises:
-            SubmoduleError: a submodule cannot be resolved, or is not the pinned one.
+            SUBMODULE_UNRESOLVED: a submodule cannot be resolved, or is not the pinned one.
         """
         with (
             open_store(address, commit=commit, options=self._options, protocols=self._protocols) as store,
@@ -119,7 +112,7 @@ class CommitWalk:
     def verify_pins_met(self) -> None:
         """After the walk: a pin for a submodule that is not there is a mistake in the contract."""
         if missing := [render_path(path) for path in self._pins if path not in self._found]:
-            raise SubmoduleError(
+            raise SUBMODULE_UNRESOLVED.error(
                 f"expected a submodule at each pinned path, found none at {', '.join(missing)}"
             )
 
@@ -128,7 +121,7 @@ class CommitWalk:
         self._seen += len(items)
         # Trees within trees can name each other so often that a small repository has billions of paths.
         if self._seen > self._options.limits.entries:
-            raise TreeLimitError(f"expected at most {self._options.limits.entries} entries, found more")
+            raise TREE_LIMIT.error(f"expected at most {self._options.limits.entries} entries, found more")
         return items
 
     def _iter_items(self, frame: _Frame, items: Sequence[TreeItem], prefix: bytes) -> Iterator[Member]:
@@ -144,32 +137,40 @@ class CommitWalk:
                 case _ if item.kind == _GITLINK:
                     yield from self._iter_submodule(frame, item, path)
                 case _:
-                    raise CorruptObjectError(
+                    raise GIT_OBJECT_CORRUPT.error(
                         f"expected a file mode, found {item.mode:o} at {render_path(path)}"
                     )
 
     def _iter_submodule(self, frame: _Frame, item: TreeItem, path: bytes) -> Iterator[Member]:
         shown = render_path(path)
         if len(self._found) >= self._options.limits.submodules:
-            raise TreeLimitError(f"expected at most {self._options.limits.submodules} submodules, found more")
+            raise TREE_LIMIT.error(
+                f"expected at most {self._options.limits.submodules} submodules, found more"
+            )
         pin = self._pins.get(path)
         if pin is not None and pin.commit != item.object_id:
-            raise SubmoduleError(f"expected the submodule {shown} at {pin.commit}, found {item.object_id}")
+            raise SUBMODULE_UNRESOLVED.error(
+                f"expected the submodule {shown} at {pin.commit}, found {item.object_id}"
+            )
         self._found[path] = _build_pin(path, item.object_id)
         try:
             address = self._locate(frame, path, pin)
             yield from self.iter_members(address, item.object_id, prefix=path + b"/")
-        except FetchFailedError as error:
-            raise FetchFailedError(f"submodule {shown}: {error.message}") from error
-        except _SOURCE_ERRORS as error:
-            raise SubmoduleError(f"submodule {shown}: {error.message}") from error
+        except MachineError as error:
+            if error.code != FETCH_FAILED:
+                raise
+            raise FETCH_FAILED.error(f"submodule {shown}: {error.message}") from error
+        except ContractError as error:
+            if error.code not in _SOURCE_CODES:
+                raise
+            raise SUBMODULE_UNRESOLVED.error(f"submodule {shown}: {error.message}") from error
 
     def _locate(self, frame: _Frame, path: bytes, pin: SubmodulePin | None) -> Address:
         if pin is not None and pin.source is not None:
             return parse_address(pin.source, base=self._base, protocols=self._protocols)
         url = frame.modules.get(path.removeprefix(frame.prefix))
         if url is None:
-            raise SubmoduleError(
+            raise SUBMODULE_UNRESOLVED.error(
                 f"expected a URL for the submodule {render_path(path)} in .gitmodules, found none"
             )
         return join_address(url, parent=frame.store.address, protocols=self._protocols)
@@ -179,7 +180,7 @@ def parse_commit_headers(data: bytes) -> dict[str, list[str]]:
     """The headers of a commit object (tree, parent, author, encoding …), without continuation lines.
 
     Raises:
-        CorruptObjectError: there is no tree.
+        GIT_OBJECT_CORRUPT: there is no tree.
     """
     headers: dict[str, list[str]] = {}
     for line in data.partition(b"\n\n")[0].split(b"\n"):
@@ -187,7 +188,7 @@ def parse_commit_headers(data: bytes) -> dict[str, list[str]]:
         if name:
             headers.setdefault(name.decode(errors="replace"), []).append(value.decode(errors="replace"))
     if len(headers.get("tree", [])) != 1:
-        raise CorruptObjectError("expected a commit with one tree, found another number of them")
+        raise GIT_OBJECT_CORRUPT.error("expected a commit with one tree, found another number of them")
     return headers
 
 
@@ -207,7 +208,7 @@ def _build_pin(path: bytes, commit: str) -> SubmodulePin:
     try:
         return msgspec.convert({"path": path.decode(), "commit": commit}, SubmodulePin)
     except (UnicodeDecodeError, msgspec.ValidationError) as error:
-        raise SubmoduleError(
+        raise SUBMODULE_UNRESOLVED.error(
             f"expected a submodule path that a contract can hold, found {render_path(path)}"
         ) from error
 
@@ -222,7 +223,7 @@ def _read_modules(reader: ObjectReader, store: ObjectStore, items: Sequence[Tree
     try:
         listing = store.execute(["config", f"--blob={item.object_id}", "--no-includes", "--null", "--list"])
     except GitCommandError as error:
-        raise SubmoduleError(f"expected a readable .gitmodules: {error.message}") from error
+        raise SUBMODULE_UNRESOLVED.error(f"expected a readable .gitmodules: {error.message}") from error
     return _parse_modules(listing)
 
 

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import msgspec
 
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ContractError, ErrorCode, UsageError
 from repotrial.source._address import parse_address
 from repotrial.source._git import GitCommandError
 from repotrial.source._gittree import parse_commit_headers
-from repotrial.source._objects import MissingObjectError, ObjectFormat
+from repotrial.source._objects import GIT_OBJECT_MISSING, ObjectFormat
 from repotrial.source._options import DEFAULT_OPTIONS, SourceOptions
-from repotrial.source._store import CommitNotFoundError, ObjectStore, open_store, verify_full_hash
+from repotrial.source._store import COMMIT_NOT_FOUND, ObjectStore, open_store, verify_full_hash
 
 AUTHORING_PROTOCOLS = ("file", "https", "ssh")
 """What authors may fetch through, unless told otherwise."""
@@ -35,11 +35,12 @@ _EMPTY_TREE = {
 }
 
 
-class RevisionRefusedError(UsageError):
-    """A revision is empty, looks like an option, or is a range where one commit is needed."""
-
-    code = "revision-refused"
-    default_hint = "name one commit: a hash, a branch, a tag, or an expression such as `main~2`"
+REVISION_REFUSED = ErrorCode(
+    "revision-refused",
+    UsageError,
+    "A revision is empty, looks like an option, or is a range where one commit is needed.",
+    hint="name one commit: a hash, a branch, a tag, or an expression such as `main~2`",
+)
 
 
 class ChangeStatus(Enum):
@@ -84,16 +85,16 @@ class History:
         """The full hash of the commit that a branch, tag, abbreviation or expression names at this moment.
 
         Raises:
-            RevisionRefusedError: the text cannot name one commit.
-            CommitNotFoundError: there is no such commit.
+            REVISION_REFUSED: the text cannot name one commit.
+            COMMIT_NOT_FOUND: there is no such commit.
         """
         if not revision.strip() or revision.startswith("-") or ".." in revision or not revision.isprintable():
-            raise RevisionRefusedError(f"expected a revision that names one commit, found {revision!r}")
+            raise REVISION_REFUSED.error(f"expected a revision that names one commit, found {revision!r}")
         args = ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"]
         try:
             commit = self._store.execute(args).decode().strip()
         except GitCommandError as error:
-            raise CommitNotFoundError(
+            raise COMMIT_NOT_FOUND.error(
                 f"expected {revision!r} to name a commit, found no such branch, tag or object"
             ) from error
         self._read(commit)
@@ -103,9 +104,9 @@ class History:
         """A commit's parents, message, date and changed files; a merge is compared with its first parent.
 
         Raises:
-            CommitNotPinnedError: `commit` is not a full hash.
-            CommitNotFoundError: the source does not hold it.
-            MissingObjectError: the source does not hold its first parent.
+            COMMIT_NOT_PINNED: `commit` is not a full hash.
+            COMMIT_NOT_FOUND: the source does not hold it.
+            GIT_OBJECT_MISSING: the source does not hold its first parent.
         """
         verify_full_hash(commit)
         data = self._find(commit)
@@ -136,8 +137,8 @@ class History:
             excluded: Not these files and directories.
 
         Raises:
-            CommitNotPinnedError: a commit is not given as a full hash.
-            CommitNotFoundError: the source does not hold one of them.
+            COMMIT_NOT_PINNED: a commit is not given as a full hash.
+            COMMIT_NOT_FOUND: the source does not hold one of them.
         """
         verify_full_hash(before)
         verify_full_hash(after)
@@ -148,8 +149,10 @@ class History:
     def _find(self, commit: str) -> bytes:
         try:
             return self._read(commit)
-        except MissingObjectError as error:
-            raise CommitNotFoundError(f"expected the commit {commit} in the source, found none") from error
+        except ContractError as error:
+            if error.code != GIT_OBJECT_MISSING:
+                raise
+            raise COMMIT_NOT_FOUND.error(f"expected the commit {commit} in the source, found none") from error
 
     def _read(self, commit: str) -> bytes:
         with self._store.open_reader() as reader:

@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from repotrial._core.errors import ContractError
+from repotrial._core.errors import ContractError, ErrorCode
 from repotrial.source._git import GitCommandError, execute_git
 from repotrial.source._objects import ObjectFormat
 from repotrial.source._options import SourceOptions
@@ -17,39 +17,36 @@ _REF_KINDS = ("heads", "tags", "remotes")
 _PACKED_REFS_BYTES = 256 << 20
 
 
-class NotARepositoryError(ContractError):
-    """A source is neither a git repository nor a bundle."""
-
-    code = "not-a-repository"
-    default_hint = (
-        "name the directory that holds `.git`, a bare repository, or a file made by `git bundle create`"
-    )
-
-
-class RepositoryRefusedError(ContractError):
-    """A repository does not stand on its own: parts of it lie behind links or alternates, or are no files."""
-
-    code = "repository-refused"
-    default_hint = "make it whole with `git clone --no-local`, or put a bundle beside the contract"
-
-
-class ObjectFormatError(ContractError):
-    """A commit hash and its repository use different object formats (sha1, sha256), or an unknown one."""
-
-    code = "object-format-mismatch"
-    default_hint = "write the commit's full hash as `git rev-parse` prints it in that repository"
+NOT_A_REPOSITORY = ErrorCode(
+    "not-a-repository",
+    ContractError,
+    "A source is neither a git repository nor a bundle.",
+    hint="name the directory that holds `.git`, a bare repository, or a file made by `git bundle create`",
+)
+REPOSITORY_REFUSED = ErrorCode(
+    "repository-refused",
+    ContractError,
+    "A repository does not stand on its own: parts of it lie behind links or alternates, or are no files.",
+    hint="make it whole with `git clone --no-local`, or put a bundle beside the contract",
+)
+OBJECT_FORMAT_MISMATCH = ErrorCode(
+    "object-format-mismatch",
+    ContractError,
+    "A commit hash and its repository use different object formats (sha1, sha256), or an unknown one.",
+    hint="write the commit's full hash as `git rev-parse` prints it in that repository",
+)
 
 
 def find_git_dir(path: Path) -> Path:
     inner = path / ".git"
     if inner.is_symlink() or inner.is_file():
-        raise RepositoryRefusedError(
+        raise REPOSITORY_REFUSED.error(
             f"expected {inner} to be a directory, found a pointer to one elsewhere",
             hint="name the main repository, not a linked work tree or a submodule's checkout",
         )
     git_dir = inner if inner.is_dir() else path
     if not (git_dir / "objects").is_dir() or not (git_dir / "HEAD").is_file():
-        raise NotARepositoryError(f"expected a git repository, found none in {path}")
+        raise NOT_A_REPOSITORY.error(f"expected a git repository, found none in {path}")
     return git_dir
 
 
@@ -57,12 +54,12 @@ def verify_self_contained(git_dir: Path) -> None:
     """No object may be read from anywhere but this directory."""
     for name in ("commondir", "objects/info/alternates", "objects/info/http-alternates"):
         if (git_dir / name).is_symlink() or (git_dir / name).exists():
-            raise RepositoryRefusedError(
+            raise REPOSITORY_REFUSED.error(
                 f"expected a repository with its own objects, found {git_dir / name}"
             )
     for name in ("objects", "config", "refs", *(f"refs/{kind}" for kind in _REF_KINDS)):
         if (git_dir / name).is_symlink():
-            raise RepositoryRefusedError(f"expected no symbolic link, found {git_dir / name}")
+            raise REPOSITORY_REFUSED.error(f"expected no symbolic link, found {git_dir / name}")
     with os.scandir(git_dir / "objects") as entries:
         directories = [entry.path for entry in entries if _is_plain_directory(entry)]
     for directory in directories:
@@ -76,7 +73,7 @@ def _is_plain_directory(entry: os.DirEntry[str]) -> bool:
     if entry.is_dir(follow_symlinks=False):
         return True
     if not entry.is_file(follow_symlinks=False):
-        raise RepositoryRefusedError(
+        raise REPOSITORY_REFUSED.error(
             f"expected plain files among the objects, found a link or something special: {entry.path}"
         )
     return False
@@ -90,17 +87,17 @@ def read_object_format(git_dir: Path, home: Path, options: SourceOptions) -> Obj
     except FileNotFoundError:
         return ObjectFormat.SHA1
     if not stat.S_ISREG(status.st_mode) or status.st_size > _CONFIG_BYTES:
-        raise RepositoryRefusedError(
+        raise REPOSITORY_REFUSED.error(
             f"expected {config} to be a plain file of at most {_CONFIG_BYTES} bytes, found something else"
         )
     args = ["config", f"--file={config}", "--no-includes", "--null", "--list"]
     try:
         listing = execute_git(args, home=home, options=options)
     except GitCommandError as error:
-        raise NotARepositoryError(f"expected a readable {config}: {error.message}") from error
+        raise NOT_A_REPOSITORY.error(f"expected a readable {config}: {error.message}") from error
     settings = dict(line.partition(b"\n")[::2] for line in listing.split(b"\0"))
     if settings.get(b"extensions.refstorage", b"files") != b"files":
-        raise RepositoryRefusedError(
+        raise REPOSITORY_REFUSED.error(
             f"expected refs as files in {git_dir}, found another storage",
             hint="put a bundle beside the contract",
         )
@@ -108,7 +105,9 @@ def read_object_format(git_dir: Path, home: Path, options: SourceOptions) -> Obj
     try:
         return ObjectFormat(value)
     except ValueError as error:
-        raise ObjectFormatError(f"expected the object format sha1 or sha256, found {value!r}") from error
+        raise OBJECT_FORMAT_MISMATCH.error(
+            f"expected the object format sha1 or sha256, found {value!r}"
+        ) from error
 
 
 def copy_refs(source: Path, target: Path) -> None:

@@ -16,29 +16,29 @@ from pathlib import Path
 
 import msgspec
 
-from repotrial._core.errors import ContractError
+from repotrial._core.errors import ContractError, ErrorCode
 from repotrial.source._git import GitProcess, open_git
 from repotrial.source._options import SourceOptions
 from repotrial.source._paths import render_path
-from repotrial.source._tree import TreeLimitError
+from repotrial.source._tree import TREE_LIMIT
 
 _CHUNK_BYTES = 1 << 20
 _TREE_BYTES = 64 << 20
 _HEADER = re.compile(rb"([0-9a-f]+) (commit|tree|blob|tag) ([0-9]+)\n")
 
 
-class CorruptObjectError(ContractError):
-    """A git object is malformed, of the wrong kind, or does not hash to its own name."""
-
-    code = "git-object-corrupt"
-    default_hint = "run `git fsck` on the source and make the bundle or clone anew"
-
-
-class MissingObjectError(ContractError):
-    """A commit needs an object that the source does not have, as after a partial or damaged clone."""
-
-    code = "git-object-missing"
-    default_hint = "use a complete clone or bundle (no `--filter`, no `--shared`)"
+GIT_OBJECT_CORRUPT = ErrorCode(
+    "git-object-corrupt",
+    ContractError,
+    "A git object is malformed, of the wrong kind, or does not hash to its own name.",
+    hint="run `git fsck` on the source and make the bundle or clone anew",
+)
+GIT_OBJECT_MISSING = ErrorCode(
+    "git-object-missing",
+    ContractError,
+    "A commit needs an object that the source does not have, as after a partial or damaged clone.",
+    hint="use a complete clone or bundle (no `--filter`, no `--shared`)",
+)
 
 
 class ObjectFormat(Enum):
@@ -80,9 +80,9 @@ class ObjectReader:
         """The whole object.
 
         Raises:
-            MissingObjectError: it is not there.
-            CorruptObjectError: it is of another kind, or not what its name says.
-            TreeLimitError: it is larger than `max_bytes`.
+            GIT_OBJECT_MISSING: it is not there.
+            GIT_OBJECT_CORRUPT: it is of another kind, or not what its name says.
+            TREE_LIMIT: it is larger than `max_bytes`.
         """
         return b"".join(self.iter_chunks(object_id, kind=kind, max_bytes=max_bytes))
 
@@ -90,7 +90,7 @@ class ObjectReader:
         """The object bit by bit; it is checked when the last bit has been taken."""
         size = self._request(object_id, kind)
         if size > max_bytes:
-            raise TreeLimitError(
+            raise TREE_LIMIT.error(
                 f"expected at most {max_bytes} bytes in the {kind} {object_id}, found {size}"
             )
         state = hashlib.new(self._format.value, b"%s %d\0" % (kind.encode(), size), usedforsecurity=False)
@@ -105,7 +105,7 @@ class ObjectReader:
         if self._process.answers.read(1) != b"\n":
             raise self._explain(object_id, kind)
         if state.hexdigest() != object_id:
-            raise CorruptObjectError(
+            raise GIT_OBJECT_CORRUPT.error(
                 f"expected the {kind} {object_id}, found content with the hash {state.hexdigest()}"
             )
 
@@ -117,20 +117,24 @@ class ObjectReader:
             raise self._explain(object_id, kind) from error
         answer = self._process.answers.readline(1000)
         if answer == object_id.encode() + b" missing\n":
-            raise MissingObjectError(
+            raise GIT_OBJECT_MISSING.error(
                 f"expected the {kind} {object_id} in the source, found that it is missing"
             )
         header = _HEADER.fullmatch(answer)
         if header is None:
             raise self._explain(object_id, kind)
         if header[2] != kind.encode():
-            raise CorruptObjectError(f"expected {object_id} to be a {kind}, found a {header[2].decode()}")
+            raise GIT_OBJECT_CORRUPT.error(
+                f"expected {object_id} to be a {kind}, found a {header[2].decode()}"
+            )
         return int(header[3])
 
-    def _explain(self, object_id: str, kind: str) -> CorruptObjectError:
+    def _explain(self, object_id: str, kind: str) -> ContractError:
         """Git says nothing about an object that it cannot read: it ends."""
         self._process.verify_in_time()
-        return CorruptObjectError(f"expected the {kind} {object_id}, found an object that git cannot read")
+        return GIT_OBJECT_CORRUPT.error(
+            f"expected the {kind} {object_id}, found an object that git cannot read"
+        )
 
 
 @contextlib.contextmanager
@@ -146,7 +150,7 @@ def parse_tree(data: bytes, object_format: ObjectFormat) -> list[TreeItem]:
     """Take a tree object apart.
 
     Raises:
-        CorruptObjectError: it is not well-formed.
+        GIT_OBJECT_CORRUPT: it is not well-formed.
     """
     items: list[TreeItem] = []
     width = object_format.hex_digits // 2
@@ -156,7 +160,7 @@ def parse_tree(data: bytes, object_format: ObjectFormat) -> list[TreeItem]:
         end = data.find(b"\0", space + 1)
         digits = data[position:space]
         if space < 0 or end < 0 or end + 1 + width > len(data) or not re.fullmatch(rb"[0-7]+", digits):
-            raise CorruptObjectError("expected a git tree, found a malformed entry")
+            raise GIT_OBJECT_CORRUPT.error("expected a git tree, found a malformed entry")
         items.append(
             TreeItem(
                 mode=int(digits, 8),
@@ -168,5 +172,5 @@ def parse_tree(data: bytes, object_format: ObjectFormat) -> list[TreeItem]:
     names = {item.name for item in items}
     if len(names) != len(items) or any(b"/" in name for name in names):
         shown = ", ".join(render_path(item.name) for item in items[:5])
-        raise CorruptObjectError(f"expected different plain names in a git tree, found {shown}")
+        raise GIT_OBJECT_CORRUPT.error(f"expected different plain names in a git tree, found {shown}")
     return items

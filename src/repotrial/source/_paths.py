@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 from repotrial._core.display import escape_unprintable
-from repotrial._core.errors import ContractError
+from repotrial._core.errors import ContractError, ErrorCode
 from repotrial._core.paths import find_path_fault
 from repotrial.source._options import SnapshotLimits
 
-
-class UnsafePathError(ContractError):
-    """A repository holds a path that could leave its directory or pass for git's own data (`..`, `.git`)."""
-
-    code = "unsafe-path"
-    default_hint = "remove the path from the commit or archive, or trial another one"
+UNSAFE_PATH = ErrorCode(
+    "unsafe-path",
+    ContractError,
+    "A repository holds a path that could leave its directory or pass for git's own data (`..`, `.git`).",
+    hint="remove the path from the commit or archive, or trial another one",
+)
 
 
 def verify_path(path: bytes, limits: SnapshotLimits) -> None:
     """Refuse what is not a plain relative path.
 
     Raises:
-        UnsafePathError: the path is absolute, has empty, `.`, `..` or `.git`-like components, or is too long.
+        UNSAFE_PATH: the path is absolute, has empty, `.`, `..` or `.git`-like components, or is too long.
     """
     components = path.split(b"/")
     if len(path) > limits.path_bytes or len(components) > limits.depth:
-        raise UnsafePathError(
+        raise UNSAFE_PATH.error(
             f"expected at most {limits.path_bytes} bytes and {limits.depth} components in a path, "
             f"found {len(path)} and {len(components)}: {render_path(path[:100])}…"
         )
     if reason := find_path_fault(path):
-        raise UnsafePathError(f"expected a plain relative path, found {reason} in {render_path(path)}")
+        raise UNSAFE_PATH.error(f"expected a plain relative path, found {reason} in {render_path(path)}")
 
 
 def render_path(path: bytes) -> str:

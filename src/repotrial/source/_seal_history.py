@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from repotrial._core.errors import ContractError
+from repotrial._core.errors import ContractError, ErrorCode
 from repotrial.source._git import GitCommandError, execute_git
 from repotrial.source._options import DEFAULT_OPTIONS, SourceOptions
 
@@ -53,11 +53,12 @@ _ALLOWED_SETTINGS = {
 }
 
 
-class DescribeRefusedError(ContractError):
-    """`repository.describe` is no name that a git tag can have, so `git describe` cannot print it."""
-
-    code = "describe-refused"
-    default_hint = "write what `git describe` prints, such as `v1.4.2` or `v1.4.2-3-gabcdef0`"
+DESCRIBE_REFUSED = ErrorCode(
+    "describe-refused",
+    ContractError,
+    "`repository.describe` is no name that a git tag can have, so `git describe` cannot print it.",
+    hint="write what `git describe` prints, such as `v1.4.2` or `v1.4.2-3-gabcdef0`",
+)
 
 
 class SealedHistory(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +84,7 @@ def seal_history(
     """Make the one-commit repository of a tree that nobody but the harness has written to.
 
     Raises:
-        DescribeRefusedError: `describe` cannot be the name of a tag.
+        DESCRIBE_REFUSED: `describe` cannot be the name of a tag.
     """
     git_dir = tree / ".git"
     with _home(options) as home:
@@ -167,10 +168,10 @@ def _verify_describe(describe: str | None, home: Path, options: SourceOptions) -
         return
     try:
         if describe.startswith("-"):  # git takes it for an option wherever a tag is named
-            raise DescribeRefusedError(f"expected the name of a tag, found {describe!r}")
+            raise DESCRIBE_REFUSED.error(f"expected the name of a tag, found {describe!r}")
         execute_git(["check-ref-format", f"refs/tags/{describe}"], home=home, options=options)
     except GitCommandError as error:
-        raise DescribeRefusedError(f"expected the name of a tag, found {describe!r}") from error
+        raise DESCRIBE_REFUSED.error(f"expected the name of a tag, found {describe!r}") from error
 
 
 def _tidy(git_dir: Path) -> None:

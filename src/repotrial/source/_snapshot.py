@@ -13,29 +13,28 @@ from typing import TypeAlias
 import msgspec
 
 from repotrial._core.digest import Digest
-from repotrial._core.errors import ContractError
+from repotrial._core.errors import ContractError, ErrorCode
 from repotrial.contract import ArchiveRepository, DirectoryRepository, GitRepository, Repository, SubmodulePin
 from repotrial.source._address import locate_beside, parse_address
-from repotrial.source._archive import ArchiveUnreadableError, iter_archive
+from repotrial.source._archive import ARCHIVE_UNREADABLE, iter_archive
 from repotrial.source._directory import DiscardingSink, iter_directory, open_target
 from repotrial.source._gittree import CommitWalk
 from repotrial.source._options import DEFAULT_OPTIONS, SourceOptions
 from repotrial.source._store import verify_full_hash
-from repotrial.source._tree import Member, Sink, TreeLimitError, TreeSummary, collect_tree
+from repotrial.source._tree import TREE_LIMIT, Member, Sink, TreeSummary, collect_tree
 
-
-class ArchiveDigestError(ContractError):
-    """An archive is not the one that the contract pins."""
-
-    code = "archive-digest-mismatch"
-    default_hint = "fetch the archive anew, or run `repotrial contract lock` if the new one is what you want"
-
-
-class SourceMissingError(ContractError):
-    """The directory or archive that a contract names is not there."""
-
-    code = "source-missing"
-    default_hint = "check `repository.source`: it starts at the contract directory"
+ARCHIVE_DIGEST_MISMATCH = ErrorCode(
+    "archive-digest-mismatch",
+    ContractError,
+    "An archive is not the one that the contract pins.",
+    hint="fetch the archive anew, or run `repotrial contract lock` if the new one is what you want",
+)
+SOURCE_MISSING = ErrorCode(
+    "source-missing",
+    ContractError,
+    "The directory or archive that a contract names is not there.",
+    hint="check `repository.source`: it starts at the contract directory",
+)
 
 
 class GitSnapshot(TreeSummary, frozen=True, kw_only=True, tag_field="kind", tag="git"):
@@ -99,7 +98,7 @@ def _take(repository: Repository, *, base: Path, sink: Sink, options: SourceOpti
         case DirectoryRepository():
             root = locate_beside(repository.source, base=base)
             if not os.path.isdir(root):  # noqa: PTH112 - `Path.is_dir` raises for names that are too long
-                raise SourceMissingError(f"expected a directory of files, found none at {root}")
+                raise SOURCE_MISSING.error(f"expected a directory of files, found none at {root}")
             summary = _collect(iter_directory(root, limits=options.limits), sink, options)
             return DirectorySnapshot(**msgspec.structs.asdict(summary))
 
@@ -123,7 +122,9 @@ def _take_archive(
         # The same open file is digested and read, so a file put in its place meanwhile is neither.
         digest = "sha256:" + hashlib.file_digest(stream, "sha256").hexdigest()
         if repository.digest not in {None, digest}:
-            raise ArchiveDigestError(f"expected {repository.digest} for {repository.source}, found {digest}")
+            raise ARCHIVE_DIGEST_MISMATCH.error(
+                f"expected {repository.digest} for {repository.source}, found {digest}"
+            )
         stream.seek(0)
         members = iter_archive(
             stream, name=path.name, strip_components=repository.strip_components, limits=options.limits
@@ -136,14 +137,14 @@ def _take_archive(
 def _open_archive(path: Path, options: SourceOptions) -> Iterator[io.BufferedReader]:
     try:
         if not path.is_file():
-            raise SourceMissingError(f"expected an archive file, found none at {path}")
+            raise SOURCE_MISSING.error(f"expected an archive file, found none at {path}")
         stream = path.open("rb")
     except OSError as error:
-        raise ArchiveUnreadableError(f"expected a readable archive, found: {error}") from error
+        raise ARCHIVE_UNREADABLE.error(f"expected a readable archive, found: {error}") from error
     with stream:
         size = stream.seek(0, io.SEEK_END)
         if size > options.limits.package_bytes:
-            raise TreeLimitError(
+            raise TREE_LIMIT.error(
                 f"expected an archive of at most {options.limits.package_bytes} bytes, found {size}"
             )
         stream.seek(0)

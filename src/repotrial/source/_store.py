@@ -19,61 +19,57 @@ from pathlib import Path
 
 import msgspec
 
-from repotrial._core.errors import ContractError, MachineError
+from repotrial._core.errors import ContractError, ErrorCode, MachineError
 from repotrial.contract import TRANSPORTS
 from repotrial.source._address import Address, LocalAddress, RemoteAddress, render_address
 from repotrial.source._git import GitCommandError, execute_git
 from repotrial.source._local import (
-    NotARepositoryError,
-    ObjectFormatError,
+    NOT_A_REPOSITORY,
+    OBJECT_FORMAT_MISMATCH,
     copy_refs,
     find_git_dir,
     read_object_format,
     verify_self_contained,
 )
-from repotrial.source._objects import MissingObjectError, ObjectFormat, ObjectReader, open_reader
+from repotrial.source._objects import GIT_OBJECT_MISSING, ObjectFormat, ObjectReader, open_reader
 from repotrial.source._options import SourceOptions
-from repotrial.source._tree import TreeLimitError
+from repotrial.source._tree import TREE_LIMIT
 
 _BUNDLE_MAGIC = re.compile(rb"# v[23] git bundle\n")
 _FULL_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
-class BundleUnreadableError(ContractError):
-    """A bundle is damaged, or builds on commits that it does not hold."""
-
-    code = "bundle-unreadable"
-    default_hint = "make it anew with `git bundle create FILE --all`"
-
-
-class FetchFailedError(MachineError):
-    """A repository could not be fetched: no connection, no such repository, or access refused."""
-
-    code = "fetch-failed"
-    default_hint = (
-        "check the URL and the connection; private repositories are best put beside the contract as a bundle"
-    )
-
-
-class CommitNotFoundError(ContractError):
-    """A source does not hold the commit that was asked for."""
-
-    code = "commit-not-found"
-    default_hint = "check the hash, and that the commit is reachable from a branch or tag of the source"
-
-
-class CommitNotPinnedError(ContractError):
-    """A commit is named by a branch, a tag or a shortened hash, which can come to mean another commit."""
-
-    code = "commit-not-pinned"
-    default_hint = "write the full hash, as `git rev-parse NAME^{commit}` prints it"
-
-
-class ScratchUnavailableError(MachineError):
-    """There is no place for a temporary clone: the directory is missing, full or not writable."""
-
-    code = "scratch-unavailable"
-    default_hint = "set TMPDIR to a directory with room"
+BUNDLE_UNREADABLE = ErrorCode(
+    "bundle-unreadable",
+    ContractError,
+    "A bundle is damaged, or builds on commits that it does not hold.",
+    hint="make it anew with `git bundle create FILE --all`",
+)
+FETCH_FAILED = ErrorCode(
+    "fetch-failed",
+    MachineError,
+    "A repository could not be fetched: no connection, no such repository, or access refused.",
+    hint="check the URL and the connection; private repositories are best put beside the contract as a "
+    "bundle",
+)
+COMMIT_NOT_FOUND = ErrorCode(
+    "commit-not-found",
+    ContractError,
+    "A source does not hold the commit that was asked for.",
+    hint="check the hash, and that the commit is reachable from a branch or tag of the source",
+)
+COMMIT_NOT_PINNED = ErrorCode(
+    "commit-not-pinned",
+    ContractError,
+    "A commit is named by a branch, a tag or a shortened hash, which can come to mean another commit.",
+    hint="write the full hash, as `git rev-parse NAME^{commit}` prints it",
+)
+SCRATCH_UNAVAILABLE = ErrorCode(
+    "scratch-unavailable",
+    MachineError,
+    "There is no place for a temporary clone: the directory is missing, full or not writable.",
+    hint="set TMPDIR to a directory with room",
+)
 
 
 class ObjectStore(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,12 +109,12 @@ def open_store(
         protocols: Transports that may be used, redirects included.
 
     Raises:
-        CommitNotFoundError: the source does not hold `commit`.
-        NotARepositoryError: there is no repository.
-        RepositoryRefusedError: there is one that does not stand on its own.
-        ObjectFormatError: its hashes are of another kind.
-        BundleUnreadableError: the bundle is damaged or incomplete.
-        FetchFailedError: the remote did not deliver.
+        COMMIT_NOT_FOUND: the source does not hold `commit`.
+        NOT_A_REPOSITORY: there is no repository.
+        REPOSITORY_REFUSED: there is one that does not stand on its own.
+        OBJECT_FORMAT_MISMATCH: its hashes are of another kind.
+        BUNDLE_UNREADABLE: the bundle is damaged or incomplete.
+        FETCH_FAILED: the remote did not deliver.
     """
     with _scratch(options) as place:
         if isinstance(address, RemoteAddress):
@@ -136,10 +132,10 @@ def verify_full_hash(commit: str) -> None:
     """Refuse branches, tags and abbreviations where a commit is pinned (C2).
 
     Raises:
-        CommitNotPinnedError: it is not a whole hash.
+        COMMIT_NOT_PINNED: it is not a whole hash.
     """
     if not _FULL_HASH.fullmatch(commit):
-        raise CommitNotPinnedError(f"expected a full commit hash (40 or 64 hex digits), found {commit!r}")
+        raise COMMIT_NOT_PINNED.error(f"expected a full commit hash (40 or 64 hex digits), found {commit!r}")
 
 
 @contextlib.contextmanager
@@ -147,7 +143,7 @@ def _scratch(options: SourceOptions) -> Iterator[Path]:
     try:
         place = Path(tempfile.mkdtemp(prefix="repotrial-source-", dir=options.scratch)).resolve()
     except OSError as error:
-        raise ScratchUnavailableError(f"expected room for a temporary clone, found: {error}") from error
+        raise SCRATCH_UNAVAILABLE.error(f"expected room for a temporary clone, found: {error}") from error
     try:
         (place / "home").mkdir()
         yield place
@@ -170,9 +166,11 @@ def _verify_commit(store: ObjectStore, commit: str) -> None:
     with store.open_reader() as reader:
         try:
             reader.read(commit, kind="commit")
-        except MissingObjectError as error:
+        except ContractError as error:
+            if error.code != GIT_OBJECT_MISSING:
+                raise
             where = render_address(store.address)
-            raise CommitNotFoundError(
+            raise COMMIT_NOT_FOUND.error(
                 f"expected the commit {commit}, found that {where} does not hold it ({_render_heads(store)})"
             ) from error
 
@@ -185,7 +183,7 @@ def _render_heads(store: ObjectStore) -> str:
 
 def _expect_format(found: ObjectFormat, commit: str | None) -> None:
     if commit is not None and ObjectFormat.from_commit(commit) is not found:
-        raise ObjectFormatError(
+        raise OBJECT_FORMAT_MISMATCH.error(
             f"expected a {found.value} hash ({found.hex_digits} hex digits), found {commit}"
         )
 
@@ -198,7 +196,7 @@ def _borrow(address: LocalAddress, place: Path, *, commit: str | None, options: 
         git_dir = find_git_dir(address.path)
         verify_self_contained(git_dir)
     except OSError as error:
-        raise NotARepositoryError(
+        raise NOT_A_REPOSITORY.error(
             f"expected a readable repository at {address.path}, found: {error}"
         ) from error
     object_format = read_object_format(git_dir, place / "home", options)
@@ -211,7 +209,7 @@ def _borrow(address: LocalAddress, place: Path, *, commit: str | None, options: 
     try:
         copy_refs(git_dir, store.git_dir)
     except OSError as error:
-        raise NotARepositoryError(f"expected readable refs in {git_dir}, found: {error}") from error
+        raise NOT_A_REPOSITORY.error(f"expected readable refs in {git_dir}, found: {error}") from error
     return store
 
 
@@ -227,7 +225,9 @@ def _unbundle(
     try:
         printed = store.execute(["bundle", "unbundle", str(address.path)])
     except GitCommandError as error:
-        raise BundleUnreadableError(f"expected a whole bundle at {address.path}: {error.message}") from error
+        raise BUNDLE_UNREADABLE.error(
+            f"expected a whole bundle at {address.path}: {error.message}"
+        ) from error
     refs = [line.partition(b" ")[::2] for line in printed.splitlines()]
     wanted = [(name, value) for value, name in refs if name.startswith((b"refs/heads/", b"refs/tags/"))]
     head = [value for value, name in refs if name == b"HEAD"]
@@ -236,7 +236,9 @@ def _unbundle(
     try:
         store.execute(["update-ref", "--stdin", "-z"], stdin=updates)
     except GitCommandError as error:
-        raise BundleUnreadableError(f"expected refs to commits in {address.path}: {error.message}") from error
+        raise BUNDLE_UNREADABLE.error(
+            f"expected refs to commits in {address.path}: {error.message}"
+        ) from error
     return store
 
 
@@ -244,17 +246,17 @@ def _read_bundle_format(path: Path, options: SourceOptions) -> ObjectFormat:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for somebody to write into it
-            raise NotARepositoryError(f"expected a repository or bundle, found a special file: {path}")
+            raise NOT_A_REPOSITORY.error(f"expected a repository or bundle, found a special file: {path}")
         with path.open("rb") as stream:
             lines = stream.read(1000).splitlines(keepends=True)
     except OSError as error:
-        raise NotARepositoryError(
+        raise NOT_A_REPOSITORY.error(
             f"expected a repository or bundle at {path}, found: {error.strerror}"
         ) from error
     if not lines or not _BUNDLE_MAGIC.fullmatch(lines[0]):
-        raise NotARepositoryError(f"expected a git bundle, found another kind of file: {path}")
+        raise NOT_A_REPOSITORY.error(f"expected a git bundle, found another kind of file: {path}")
     if status.st_size > options.limits.package_bytes:
-        raise TreeLimitError(
+        raise TREE_LIMIT.error(
             f"expected a bundle of at most {options.limits.package_bytes} bytes, found {status.st_size}"
         )
     return ObjectFormat.SHA256 if b"@object-format=sha256\n" in lines else ObjectFormat.SHA1
@@ -285,7 +287,7 @@ def _fetch(
             _fetch_refs(store, ["+HEAD:refs/repotrial/head"], protocols=protocols)
             store.execute(["update-ref", "--no-deref", "HEAD", "refs/repotrial/head"])
     except GitCommandError as error:
-        raise FetchFailedError(f"expected to fetch {address.url}: {error.message}") from error
+        raise FETCH_FAILED.error(f"expected to fetch {address.url}: {error.message}") from error
     return store
 
 

@@ -13,10 +13,10 @@ from typing import Protocol
 import msgspec
 
 from repotrial._core.digest import Digest
-from repotrial._core.errors import ContractError
+from repotrial._core.errors import ContractError, ErrorCode
 from repotrial._core.paths import fold_path, is_escaping_link
 from repotrial.source._options import SnapshotLimits
-from repotrial.source._paths import UnsafePathError, render_path, verify_path
+from repotrial.source._paths import UNSAFE_PATH, render_path, verify_path
 
 TREE_DOMAIN = b"repotrial/tree@1\0"
 """What the digest begins with, so that no other digest of ours can be taken for it."""
@@ -32,20 +32,18 @@ class FileMode(Enum):
     SYMLINK = b"120000"
 
 
-class TreeConflictError(ContractError):
-    """A repository holds the same path twice, or one path both as a file and as a directory."""
-
-    code = "tree-conflict"
-    default_hint = "make the archive or commit anew; no usual tool writes such a tree"
-
-
-class TreeLimitError(ContractError):
-    """A repository exceeds the limits on entries, bytes of one file, bytes of all files, or packed bytes."""
-
-    code = "tree-limit"
-    default_hint = (
-        "check that the archive is not a decompression bomb; raise the limit if it is what you want"
-    )
+TREE_CONFLICT = ErrorCode(
+    "tree-conflict",
+    ContractError,
+    "A repository holds the same path twice, or one path both as a file and as a directory.",
+    hint="make the archive or commit anew; no usual tool writes such a tree",
+)
+TREE_LIMIT = ErrorCode(
+    "tree-limit",
+    ContractError,
+    "A repository exceeds the limits on entries, bytes of one file, bytes of all files, or packed bytes.",
+    hint="check that the archive is not a decompression bomb; raise the limit if it is what you want",
+)
 
 
 class TreeEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,9 +100,9 @@ def collect_tree(members: Iterable[Member], *, sink: Sink, limits: SnapshotLimit
     """Take in all members, checking each before its content is read, and pass the contents to `sink`.
 
     Raises:
-        UnsafePathError: a path or a link target is not acceptable.
-        TreeConflictError: two members claim the same place.
-        TreeLimitError: too many entries or bytes.
+        UNSAFE_PATH: a path or a link target is not acceptable.
+        TREE_CONFLICT: two members claim the same place.
+        TREE_LIMIT: too many entries or bytes.
     """
     collection = _Collection(sink, limits)
     for member in members:
@@ -147,15 +145,15 @@ class _Collection:
         verify_path(path, self._limits)
         parents = _list_parents(path)
         if path in self._entries or path in self._directories or any(p in self._entries for p in parents):
-            raise TreeConflictError(f"expected each path once, found another claim on {render_path(path)}")
+            raise TREE_CONFLICT.error(f"expected each path once, found another claim on {render_path(path)}")
         self._directories.update(parents)
         if len(self._entries) + len(self._directories) >= self._limits.entries:
-            raise TreeLimitError(f"expected at most {self._limits.entries} entries, found more")
+            raise TREE_LIMIT.error(f"expected at most {self._limits.entries} entries, found more")
 
     def _add_link(self, path: bytes, chunks: Iterable[bytes]) -> None:
         target = b"".join(chunks)
         if not target or b"\0" in target:
-            raise UnsafePathError(
+            raise UNSAFE_PATH.error(
                 f"expected a link target, found an empty one or a NUL byte at {render_path(path)}"
             )
         if is_escaping_link(path, target):
@@ -169,7 +167,7 @@ class _Collection:
             size += len(chunk)
             self._total_bytes += len(chunk)
             if size > limit or self._total_bytes > self._limits.total_bytes:
-                raise TreeLimitError(
+                raise TREE_LIMIT.error(
                     f"expected at most {limit} bytes in {render_path(member.path)} and "
                     f"{self._limits.total_bytes} in all, found more"
                 )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from repotrial.trace._binding import ObservedHost
-from repotrial.trace._blobs import BlobMissingError, BlobRef, BlobStore
+from repotrial.trace._blobs import BLOB_MISSING, BlobRef, BlobStore
 from repotrial.trace._body import BinaryBody, Body, TextBody, load_body
 from repotrial.trace._comparable import Difference, list_differences
 from repotrial.trace._conversation import Conversation, RawMessage
 from repotrial.trace._doubts import iter_with_moot
 from repotrial.trace._event import Event, EventRef, TraceHead
-from repotrial.trace._files import TraceUnreadableError, open_regular
+from repotrial.trace._files import TRACE_UNREADABLE, open_regular
 from repotrial.trace._keys import PublicKey, SigningKey, load_or_create_key, load_public_key
 from repotrial.trace._manifest import (
     AgentConfiguration,
@@ -154,8 +154,10 @@ from repotrial.trace._writer import TraceWriter
 from repotrial.trace._writer_options import WriterOptions
 
 __all__ = [
+    "BLOB_MISSING",
     "MAX_CHANGE_BYTES",
     "NO_REDACTION",
+    "TRACE_UNREADABLE",
     "AcceptanceExecution",
     "AgentConfiguration",
     "AgentTranscript",
@@ -163,7 +165,6 @@ __all__ = [
     "AspectVerdict",
     "BinaryBody",
     "BinaryContent",
-    "BlobMissingError",
     "BlobRef",
     "BlobStore",
     "Body",
@@ -283,7 +284,6 @@ __all__ = [
     "ToolInvocation",
     "TraceHead",
     "TraceTruncated",
-    "TraceUnreadableError",
     "TraceWriter",
     "TrustedSigner",
     "TwinCount",

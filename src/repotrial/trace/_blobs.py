@@ -12,25 +12,25 @@ import msgspec
 
 from repotrial._core.canonical import Count
 from repotrial._core.digest import DIGEST_PATTERN, Digest, digest_bytes
-from repotrial._core.errors import EvidenceError
+from repotrial._core.errors import ErrorCode, EvidenceError
 from repotrial._core.files import sync_directory
-from repotrial.trace._files import TraceUnreadableError, open_regular
+from repotrial.trace._files import open_regular
 
 _DIGEST = re.compile(DIGEST_PATTERN)
 
 
-class BlobMissingError(EvidenceError):
-    """The trace refers to a blob that is not in the run directory."""
-
-    code = "blob-missing"
-    default_hint = "copy the run directory with its blobs/ folder"
-
-
-class BlobCorruptError(EvidenceError):
-    """A blob's bytes do not have the digest or the size that the trace recorded."""
-
-    code = "blob-corrupt"
-    default_hint = "restore the blob from the original run directory; its content is not what was recorded"
+BLOB_MISSING = ErrorCode(
+    "blob-missing",
+    EvidenceError,
+    "The trace refers to a blob that is not in the run directory.",
+    hint="copy the run directory with its blobs/ folder",
+)
+BLOB_CORRUPT = ErrorCode(
+    "blob-corrupt",
+    EvidenceError,
+    "A blob's bytes do not have the digest or the size that the trace recorded.",
+    hint="restore the blob from the original run directory; its content is not what was recorded",
+)
 
 
 class BlobRef(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
@@ -54,10 +54,10 @@ class BlobStore:
         """Where content with that digest lies.
 
         Raises:
-            BlobCorruptError: it is no digest, and could name a place outside of the store.
+            BLOB_CORRUPT: it is no digest, and could name a place outside of the store.
         """
         if not _DIGEST.fullmatch(digest):
-            raise BlobCorruptError(f"expected a digest as the address of a blob, found {digest[:80]!r}")
+            raise BLOB_CORRUPT.error(f"expected a digest as the address of a blob, found {digest[:80]!r}")
         name = digest.removeprefix("sha256:")
         return self._root / name[:2] / name[2:]
 
@@ -79,24 +79,24 @@ class BlobStore:
         """The stored bytes.
 
         Raises:
-            BlobMissingError: there is no such blob.
-            BlobCorruptError: the file's bytes are not the recorded ones.
+            BLOB_MISSING: there is no such blob.
+            BLOB_CORRUPT: the file's bytes are not the recorded ones.
         """
         path = self.path_of(ref.digest)
         try:
             stream = open_regular(path)
-        except TraceUnreadableError as error:
-            raise BlobMissingError(
+        except EvidenceError as error:  # `trace-unreadable`
+            raise BLOB_MISSING.error(
                 f"{path}: expected a blob of {ref.size_bytes} bytes; {error.message}"
             ) from error
         with stream:
             data = stream.read(ref.size_bytes + 1)
         if len(data) != ref.size_bytes:
             found = "more" if len(data) > ref.size_bytes else str(len(data))
-            raise BlobCorruptError(f"{path}: expected {ref.size_bytes} bytes, found {found}")
+            raise BLOB_CORRUPT.error(f"{path}: expected {ref.size_bytes} bytes, found {found}")
         found_digest = digest_bytes(data)
         if found_digest != ref.digest:
-            raise BlobCorruptError(f"{path}: expected content with {ref.digest}, found {found_digest}")
+            raise BLOB_CORRUPT.error(f"{path}: expected content with {ref.digest}, found {found_digest}")
         return data
 
     def sync(self) -> None:
@@ -121,7 +121,7 @@ class BlobStore:
         try:
             with open_regular(path) as stream:
                 return digest_bytes(stream.read()) == digest
-        except TraceUnreadableError:
+        except EvidenceError:  # `trace-unreadable`
             return False
 
     def _write(self, path: Path, data: bytes) -> None:

@@ -15,7 +15,7 @@ import msgspec
 
 from repotrial._core.canonical import Count
 from repotrial._core.digest import DIGEST_PATTERN, digest_bytes
-from repotrial._core.errors import EvidenceError
+from repotrial._core.errors import ErrorCode, EvidenceError
 from repotrial.trace._blobs import BlobRef, BlobStore
 from repotrial.trace._redaction import NO_REDACTION, RedactedSpan, Redactor
 
@@ -36,18 +36,18 @@ half as slow again, and says nothing about truth. `load_body` compares it with t
 """
 
 
-class BodyOmittedError(EvidenceError):
-    """The trace kept only a body's digest and length, because the run's byte budget was spent."""
-
-    code = "body-omitted"
-    default_hint = "the digest can still confirm a copy kept elsewhere"
-
-
-class BodyCorruptError(EvidenceError):
-    """A body's bytes do not have the digest that stands beside them."""
-
-    code = "body-corrupt"
-    default_hint = "verify the trace; the body is not what was recorded"
+BODY_OMITTED = ErrorCode(
+    "body-omitted",
+    EvidenceError,
+    "The trace kept only a body's digest and length, because the run's byte budget was spent.",
+    hint="the digest can still confirm a copy kept elsewhere",
+)
+BODY_CORRUPT = ErrorCode(
+    "body-corrupt",
+    EvidenceError,
+    "A body's bytes do not have the digest that stands beside them.",
+    hint="verify the trace; the body is not what was recorded",
+)
 
 
 class _Recorded(
@@ -171,14 +171,14 @@ def load_body(body: Body, blobs: BlobStore) -> bytes:
     """The bytes that were stored: exactly the original ones where nothing was redacted.
 
     Raises:
-        BodyOmittedError: only the digest was kept.
-        BodyCorruptError: the bytes do not have the recorded digest.
-        BlobMissingError: the blob is not there.
-        BlobCorruptError: the blob's bytes are not the recorded ones.
+        BODY_OMITTED: only the digest was kept.
+        BODY_CORRUPT: the bytes do not have the recorded digest.
+        BLOB_MISSING: the blob is not there.
+        BLOB_CORRUPT: the blob's bytes are not the recorded ones.
     """
     data = _load_stored(body, blobs)
     if not body.spans and (len(data) != body.length_bytes or digest_bytes(data) != body.digest):
-        raise BodyCorruptError(f"expected {body.length_bytes} bytes with {body.digest}, found others")
+        raise BODY_CORRUPT.error(f"expected {body.length_bytes} bytes with {body.digest}, found others")
     return data
 
 
@@ -191,7 +191,7 @@ def _load_stored(body: Body, blobs: BlobStore) -> bytes:
         case BlobBody():
             return blobs.read(body.blob)
         case OmittedBody():
-            raise BodyOmittedError(
+            raise BODY_OMITTED.error(
                 f"expected {body.length_bytes} bytes, found only their digest {body.digest}"
             )
 
@@ -200,7 +200,7 @@ def _decode_base64(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise BodyCorruptError(f"expected base64, found: {error}") from error
+        raise BODY_CORRUPT.error(f"expected base64, found: {error}") from error
 
 
 def omit_bodies(tree: object) -> tuple[object, int, int]:

@@ -16,7 +16,7 @@ from repotrial._core.errors import EvidenceError
 from repotrial._core.files import describe_refusal
 from repotrial.trace._blobs import BlobRef, BlobStore
 from repotrial.trace._event import Event
-from repotrial.trace._files import TraceUnreadableError
+from repotrial.trace._files import TRACE_UNREADABLE
 from repotrial.trace._manifest import Manifest
 from repotrial.trace._payloads.checks import AcceptanceExecution, BuildCheck, StaticCheck
 from repotrial.trace._payloads.common import Phase
@@ -101,7 +101,7 @@ def _checks_with_artifacts(paths: RunPaths) -> set[str]:
     except (FileNotFoundError, NotADirectoryError):
         return set()
     except OSError as error:
-        raise TraceUnreadableError(
+        raise TRACE_UNREADABLE.error(
             f"{paths.acceptance}: expected a folder, found: {describe_refusal(error)}"
         ) from error
 

@@ -8,19 +8,19 @@ from pathlib import Path
 import msgspec
 
 from repotrial._core.digest import digest_bytes
-from repotrial._core.errors import EvidenceError
+from repotrial._core.errors import ErrorCode, EvidenceError
 from repotrial.trace._body import Body
 from repotrial.trace._event import Actor, EventRef
 from repotrial.trace._payloads.dialogue import Message, Prompt, RepeatedPrefix, digest_messages
 from repotrial.trace._reader import iter_events
 from repotrial.trace._writer import DroppedEvent, TraceWriter
 
-
-class BrokenPrefixError(EvidenceError):
-    """A prompt refers to earlier messages that the trace does not hold, or that are others than it says."""
-
-    code = "broken-prefix"
-    default_hint = "verify the run directory; a trace of the writer always holds them"
+BROKEN_PREFIX = ErrorCode(
+    "broken-prefix",
+    EvidenceError,
+    "A prompt refers to earlier messages that the trace does not hold, or that are others than it says.",
+    hint="verify the run directory; a trace of the writer always holds them",
+)
 
 
 class RawMessage(msgspec.Struct, frozen=True):
@@ -87,7 +87,7 @@ def load_messages(path: Path, seq: int) -> tuple[Message, ...]:
     """All messages of the prompt at `seq`, in order; two passes over the trace, one conversation in memory.
 
     Raises:
-        BrokenPrefixError: there is no such prompt, or an earlier one does not hold what this one repeats.
+        BROKEN_PREFIX: there is no such prompt, or an earlier one does not hold what this one repeats.
         EvidenceError: the trace cannot be read (see `iter_events`).
     """
     prefixes = _load_prefixes(path, seq)
@@ -102,7 +102,7 @@ def load_messages(path: Path, seq: int) -> tuple[Message, ...]:
     if repeats is not None:
         digest = digest_messages(messages[: repeats.messages])
         if digest != repeats.digest:
-            raise BrokenPrefixError(
+            raise BROKEN_PREFIX.error(
                 f"{path}: event {seq}: expected repeated messages with {repeats.digest}, found {digest}"
             )
     return tuple(messages)
@@ -125,7 +125,7 @@ def _load_prefixes(path: Path, seq: int) -> dict[int, _Prefix]:
         if event.seq == seq:
             break
     if seq not in prefixes:
-        raise BrokenPrefixError(f"{path}: expected a prompt as event {seq}, found none")
+        raise BROKEN_PREFIX.error(f"{path}: expected a prompt as event {seq}, found none")
     return prefixes
 
 
@@ -146,6 +146,6 @@ def _plan(prefixes: dict[int, _Prefix], seq: int, path: Path) -> dict[int, int]:
             or earlier.repeated + earlier.own < here.repeats.messages
         ):
             detail = f"{here.repeats.messages} messages in event {here.repeats.prompt}"
-            raise BrokenPrefixError(f"{path}: event {at}: expected {detail}, found fewer")
+            raise BROKEN_PREFIX.error(f"{path}: event {at}: expected {detail}, found fewer")
         at = here.repeats.prompt
     return taken

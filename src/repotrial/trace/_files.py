@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from repotrial._core.errors import EvidenceError, MachineError
+from repotrial._core.errors import ErrorCode, EvidenceError, MachineError
 from repotrial._core.files import describe_refusal, write_atomic
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
@@ -17,25 +17,24 @@ MAX_LINE_BYTES = 16 * 1024 * 1024
 _CHUNK_BYTES = 256 * 1024
 
 
-class TraceUnreadableError(EvidenceError):
-    """A file of a run directory cannot be read: it is missing, not a regular file, or access is denied."""
-
-    code = "trace-unreadable"
-    default_hint = "check the path and its permissions; a run directory holds trace.jsonl and blobs/"
-
-
-class TraceLineTooLongError(EvidenceError):
-    """A trace has a line longer than any event can be, so it is not a trace of ours."""
-
-    code = "trace-line-too-long"
-    default_hint = "check that the file is a trace; large bodies belong into blobs"
-
-
-class TraceWriteError(MachineError):
-    """The run directory cannot be written: no space, no permission, or not a directory."""
-
-    code = "trace-write"
-    default_hint = "make room or fix the permissions; what was written so far is intact"
+TRACE_UNREADABLE = ErrorCode(
+    "trace-unreadable",
+    EvidenceError,
+    "A file of a run directory cannot be read: it is missing, not a regular file, or access is denied.",
+    hint="check the path and its permissions; a run directory holds trace.jsonl and blobs/",
+)
+TRACE_LINE_TOO_LONG = ErrorCode(
+    "trace-line-too-long",
+    EvidenceError,
+    "A trace has a line longer than any event can be, so it is not a trace of ours.",
+    hint="check that the file is a trace; large bodies belong into blobs",
+)
+TRACE_WRITE = ErrorCode(
+    "trace-write",
+    MachineError,
+    "The run directory cannot be written: no space, no permission, or not a directory.",
+    hint="make room or fix the permissions; what was written so far is intact",
+)
 
 
 def write_once(path: Path, data: bytes, *, is_durable: bool = True) -> None:
@@ -48,31 +47,31 @@ def write_once(path: Path, data: bytes, *, is_durable: bool = True) -> None:
 
     Raises:
         FileExistsError: it is there already.
-        TraceWriteError: the machine does not let us write.
+        TRACE_WRITE: the machine does not let us write.
     """
     try:
         write_atomic(path, data, may_replace=False, is_durable=is_durable)
     except FileExistsError:
         raise
     except OSError as error:
-        raise TraceWriteError(f"{path}: expected a file that can be written, found: {error}") from error
+        raise TRACE_WRITE.error(f"{path}: expected a file that can be written, found: {error}") from error
 
 
 def open_regular(path: Path) -> BinaryIO:
     """Open a regular file for reading, unbuffered; a symlink, a FIFO or a device is refused, not followed.
 
     Raises:
-        TraceUnreadableError: there is no such file, or it is of another kind.
+        TRACE_UNREADABLE: there is no such file, or it is of another kind.
     """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        raise TraceUnreadableError(
+        raise TRACE_UNREADABLE.error(
             f"{path}: expected a readable file, found: {describe_refusal(error)}"
         ) from error
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise TraceUnreadableError(f"{path}: expected a regular file, found something else")
+        raise TRACE_UNREADABLE.error(f"{path}: expected a regular file, found something else")
     return os.fdopen(handle, "rb", buffering=0)
 
 
@@ -91,7 +90,7 @@ class LineReader:
             tail = lines.pop()
             # Only the line that began before this chunk, and the one that goes on after it, can be too long.
             if (lines and len(lines[0]) > self._max_line_bytes) or len(tail) > self._max_line_bytes:
-                raise TraceLineTooLongError(
+                raise TRACE_LINE_TOO_LONG.error(
                     f"expected lines of at most {self._max_line_bytes} bytes, found a longer one"
                 )
             yield from lines
@@ -101,4 +100,4 @@ class LineReader:
         try:
             return self._stream.read(_CHUNK_BYTES)
         except OSError as error:
-            raise TraceUnreadableError(f"expected readable bytes, found: {error}") from error
+            raise TRACE_UNREADABLE.error(f"expected readable bytes, found: {error}") from error

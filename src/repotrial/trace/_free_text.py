@@ -15,7 +15,7 @@ import msgspec
 from repotrial.trace._body import BinaryBody, BlobBody, OmittedBody, TextBody
 from repotrial.trace._payloads.common import EventPayload
 from repotrial.trace._redaction import Redactor
-from repotrial.trace._validate import PayloadRefusedError
+from repotrial.trace._validate import PAYLOAD_REFUSED
 
 _Rewrite: TypeAlias = Callable[[Any, Redactor], Any]
 
@@ -24,7 +24,7 @@ def redact_tree(tree: dict[str, Any], kind: type[EventPayload], redactor: Redact
     """The tree of a payload of that kind, with placeholders in its free texts.
 
     Raises:
-        PayloadRefusedError: an inline body holds what should have been redacted; the writer did not make it.
+        PAYLOAD_REFUSED: an inline body holds what should have been redacted; the writer did not make it.
     """
     rewrite = _rewrite_of(kind)
     result: dict[str, Any] = tree if rewrite is None else rewrite(tree, redactor)
@@ -96,7 +96,7 @@ def _redact_text(text: str, redactor: Redactor) -> str:
 def _check_inline(body: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
     # Redaction is idempotent, so a body that the writer made passes unchanged.
     if redactor.redact(body["text"]).text != body["text"]:
-        raise PayloadRefusedError(
+        raise PAYLOAD_REFUSED.error(
             "expected bodies made by this writer, found one that redaction would change"
         )
     return body

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from repotrial._core.errors import MachineError, UsageError
+from repotrial._core.errors import ErrorCode, MachineError, UsageError
 from repotrial._core.files import describe_refusal, sync_directory
 from repotrial.trace._private_file import read_private_file
 
@@ -24,27 +24,24 @@ if TYPE_CHECKING:
 _MAX_KEY_BYTES = 16 * 1024
 
 
-class BadKeyError(MachineError):
-    """The signing key file does not hold an unencrypted Ed25519 private key in PEM form."""
-
-    code = "bad-signing-key"
-    default_hint = (
-        "move the file away; a new key is made at the next use (old seals stay valid under the old one)"
-    )
-
-
-class KeyNotWritableError(MachineError):
-    """No signing key could be created in its place."""
-
-    code = "signing-key-not-writable"
-    default_hint = "name a directory that you can write to"
-
-
-class BadPublicKeyError(UsageError):
-    """A public key to verify with is not an Ed25519 public key in PEM form."""
-
-    code = "bad-public-key"
-    default_hint = "give the text that the signer's machine prints as its public key"
+BAD_SIGNING_KEY = ErrorCode(
+    "bad-signing-key",
+    MachineError,
+    "The signing key file does not hold an unencrypted Ed25519 private key in PEM form.",
+    hint="move the file away; a new key is made at the next use (old seals stay valid under the old one)",
+)
+SIGNING_KEY_NOT_WRITABLE = ErrorCode(
+    "signing-key-not-writable",
+    MachineError,
+    "No signing key could be created in its place.",
+    hint="name a directory that you can write to",
+)
+BAD_PUBLIC_KEY = ErrorCode(
+    "bad-public-key",
+    UsageError,
+    "A public key to verify with is not an Ed25519 public key in PEM form.",
+    hint="give the text that the signer's machine prints as its public key",
+)
 
 
 class PublicKey(msgspec.Struct, frozen=True):
@@ -77,9 +74,9 @@ def load_or_create_key(path: Path) -> SigningKey:
     """The key at `path`; made there if there is none.
 
     Raises:
-        PrivateFileError: the file is open to other users, or not a plain file.
-        BadKeyError: the file holds something else.
-        KeyNotWritableError: there is none, and none can be made.
+        PRIVATE_FILE: the file is open to other users, or not a plain file.
+        BAD_SIGNING_KEY: the file holds something else.
+        SIGNING_KEY_NOT_WRITABLE: there is none, and none can be made.
     """
     if not os.path.lexists(path):
         _create_key(path)
@@ -90,13 +87,13 @@ def load_public_key(path: Path) -> PublicKey:
     """Read a public key from a PEM file.
 
     Raises:
-        BadPublicKeyError: the file cannot be read or holds something else.
+        BAD_PUBLIC_KEY: the file cannot be read or holds something else.
     """
     try:
         with path.open("rb") as stream:
             data = stream.read(_MAX_KEY_BYTES)
     except (OSError, ValueError) as error:
-        raise BadPublicKeyError(
+        raise BAD_PUBLIC_KEY.error(
             f"{path}: expected a readable file, found: {describe_refusal(error)}"
         ) from error
     return parse_public_key(data.decode("ascii", "replace"), name=str(path))
@@ -106,25 +103,25 @@ def parse_public_key(pem: str, *, name: str = "public key") -> PublicKey:
     """Check that the text is an Ed25519 public key, and bring it into its one spelling.
 
     Raises:
-        BadPublicKeyError: it is something else; a private key is refused too, with a warning.
+        BAD_PUBLIC_KEY: it is something else; a private key is refused too, with a warning.
     """
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
     if "PRIVATE KEY" in pem:
-        raise BadPublicKeyError(
+        raise BAD_PUBLIC_KEY.error(
             f"{name}: expected a public key, found a private one",
             hint="never pass a private key on; show its public half instead",
         )
     try:
         key = load_pem_public_key(pem.encode())
     except (ValueError, UnsupportedAlgorithm) as error:
-        raise BadPublicKeyError(
+        raise BAD_PUBLIC_KEY.error(
             f"{name}: expected an Ed25519 public key in PEM form, found other text"
         ) from error
     if not isinstance(key, Ed25519PublicKey):
-        raise BadPublicKeyError(f"{name}: expected an Ed25519 key, found {type(key).__name__.lstrip('_')}")
+        raise BAD_PUBLIC_KEY.error(f"{name}: expected an Ed25519 key, found {type(key).__name__.lstrip('_')}")
     return _public_key(key)
 
 
@@ -164,7 +161,9 @@ def _create_key(path: Path) -> None:
             Path(aside).unlink()
         sync_directory(path.parent)
     except OSError as error:
-        raise KeyNotWritableError(f"{path}: expected to create a signing key, found: {error}") from error
+        raise SIGNING_KEY_NOT_WRITABLE.error(
+            f"{path}: expected to create a signing key, found: {error}"
+        ) from error
 
 
 def _parse_private_key(data: bytes, path: Path) -> SigningKey:
@@ -175,9 +174,11 @@ def _parse_private_key(data: bytes, path: Path) -> SigningKey:
     try:
         key = load_pem_private_key(data, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:  # TypeError: the key is encrypted
-        raise BadKeyError(
+        raise BAD_SIGNING_KEY.error(
             f"{path}: expected an unencrypted Ed25519 key in PEM form, found other content"
         ) from error
     if not isinstance(key, Ed25519PrivateKey):
-        raise BadKeyError(f"{path}: expected an Ed25519 key, found {type(key).__name__.lstrip('_')}")
+        raise BAD_SIGNING_KEY.error(
+            f"{path}: expected an Ed25519 key, found {type(key).__name__.lstrip('_')}"
+        )
     return SigningKey(key)

@@ -10,8 +10,8 @@ from typing import Any, Union, get_args, get_origin
 import msgspec
 import orjson
 
-from repotrial._core.canonical import NotCanonicalError, canonical_bytes
-from repotrial._core.errors import EvidenceError, UsageError
+from repotrial._core.canonical import canonical_bytes
+from repotrial._core.errors import ErrorCode, EvidenceError, UsageError
 from repotrial.trace._files import open_regular, write_once
 from repotrial.trace._manifest import MANIFEST_SCHEMA, Manifest, build_comparability_class
 from repotrial.trace._redaction import NO_REDACTION, Redactor
@@ -21,51 +21,50 @@ _MAX_LISTED_PROBLEMS = 50
 _MAX_SHOWN_CHARACTERS = 80
 
 
-class ManifestInvalidError(EvidenceError):
-    """A manifest does not have the form that its schema asks for; the message lists every problem."""
-
-    code = "manifest-invalid"
-    default_hint = "the file was edited or is not a manifest; take it from the original run directory"
-
-
-class ManifestVersionError(EvidenceError):
-    """A manifest has a schema version that this release does not know."""
-
-    code = "manifest-version"
-    default_hint = "read it with the release that wrote it, or with a newer one"
-
-
-class ManifestExistsError(UsageError):
-    """A run directory already has a manifest; it is written once."""
-
-    code = "manifest-exists"
-    default_hint = "start a new run in a new directory"
+MANIFEST_INVALID = ErrorCode(
+    "manifest-invalid",
+    EvidenceError,
+    "A manifest does not have the form that its schema asks for; the message lists every problem.",
+    hint="the file was edited or is not a manifest; take it from the original run directory",
+)
+MANIFEST_VERSION = ErrorCode(
+    "manifest-version",
+    EvidenceError,
+    "A manifest has a schema version that this release does not know.",
+    hint="read it with the release that wrote it, or with a newer one",
+)
+MANIFEST_EXISTS = ErrorCode(
+    "manifest-exists",
+    UsageError,
+    "A run directory already has a manifest; it is written once.",
+    hint="start a new run in a new directory",
+)
 
 
 def write_manifest(path: Path, manifest: Manifest, *, redactor: Redactor = NO_REDACTION) -> bytes:
     """Check the manifest, write it in canonical form, and return the bytes.
 
     Raises:
-        ManifestInvalidError: a field does not have its type, the comparability class is another, or a
+        MANIFEST_INVALID: a field does not have its type, the comparability class is another, or a
             value is a secret.
-        ManifestExistsError: there is one already.
-        TraceWriteError: the machine does not let us write.
+        MANIFEST_EXISTS: there is one already.
+        TRACE_WRITE: the machine does not let us write.
     """
     try:
         data = _render(manifest)
-    except NotCanonicalError as error:
-        raise ManifestInvalidError(f"{path.name}: {error.message}") from error
+    except UsageError as error:  # `not-canonical`
+        raise MANIFEST_INVALID.error(f"{path.name}: {error.message}") from error
     _parse_form(data, path.name)
     rules = sorted({span.rule for span in redactor.redact(data.decode()).spans})
     if rules:  # C3: secrets by name only
-        raise ManifestInvalidError(
+        raise MANIFEST_INVALID.error(
             f"{path.name}: expected no secret in a manifest, found: {', '.join(rules)}",
             hint="declare the variable as a secret, by name",
         )
     try:
         write_once(path, data, is_durable=False)  # sealing makes it durable
     except FileExistsError as error:
-        raise ManifestExistsError(f"{path}: expected no manifest yet, found one") from error
+        raise MANIFEST_EXISTS.error(f"{path}: expected no manifest yet, found one") from error
     return data
 
 
@@ -73,14 +72,14 @@ def load_manifest(path: Path) -> Manifest:
     """Read a manifest, own or foreign.
 
     Raises:
-        TraceUnreadableError: it is missing or not a plain file.
-        ManifestInvalidError: it does not hold to its schema; all problems are listed.
-        ManifestVersionError: its schema is of another major version.
+        TRACE_UNREADABLE: it is missing or not a plain file.
+        MANIFEST_INVALID: it does not hold to its schema; all problems are listed.
+        MANIFEST_VERSION: its schema is of another major version.
     """
     with open_regular(path) as stream:
         data = stream.read(MAX_MANIFEST_BYTES + 1)
     if len(data) > MAX_MANIFEST_BYTES:
-        raise ManifestInvalidError(f"{path}: expected at most {MAX_MANIFEST_BYTES} bytes, found more")
+        raise MANIFEST_INVALID.error(f"{path}: expected at most {MAX_MANIFEST_BYTES} bytes, found more")
     return parse_manifest(data, name=str(path))
 
 
@@ -89,7 +88,9 @@ def parse_manifest(data: bytes, *, name: str = "manifest.json") -> Manifest:
     manifest = _parse_form(data, name)
     # Doubled keys, other spellings of numbers and defaults left out all end here.
     if _render(manifest) != data:
-        raise ManifestInvalidError(f"{name}: expected canonical JSON, found the same content in another form")
+        raise MANIFEST_INVALID.error(
+            f"{name}: expected canonical JSON, found the same content in another form"
+        )
     return manifest
 
 
@@ -97,7 +98,7 @@ def _parse_form(data: bytes, name: str) -> Manifest:
     try:
         raw = orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        raise ManifestInvalidError(f"{name}: expected JSON, found: {error}") from error
+        raise MANIFEST_INVALID.error(f"{name}: expected JSON, found: {error}") from error
     _check_version(raw, name)
     try:
         manifest = msgspec.convert(raw, Manifest)
@@ -105,17 +106,17 @@ def _parse_form(data: bytes, name: str) -> Manifest:
         raise _invalid(name, list(_iter_problems(raw, Manifest, ""))) from error
     expected = build_comparability_class(manifest)
     if manifest.comparability_class != expected:
-        raise ManifestInvalidError(
+        raise MANIFEST_INVALID.error(
             f"{name}: comparability_class: expected {expected}, found {manifest.comparability_class}"
         )
     return manifest
 
 
-def _invalid(name: str, problems: list[str]) -> ManifestInvalidError:
+def _invalid(name: str, problems: list[str]) -> EvidenceError:
     shown = problems[:_MAX_LISTED_PROBLEMS]
     more = f"\n- and {len(problems) - len(shown)} more" if len(problems) > len(shown) else ""
     listed = "\n".join(f"- {problem}" for problem in shown)
-    return ManifestInvalidError(f"{name}: found {len(problems)} problem(s):\n{listed}{more}")
+    return MANIFEST_INVALID.error(f"{name}: found {len(problems)} problem(s):\n{listed}{more}")
 
 
 def _render(manifest: Manifest) -> bytes:
@@ -124,13 +125,17 @@ def _render(manifest: Manifest) -> bytes:
 
 def _check_version(raw: object, name: str) -> None:
     if not isinstance(raw, dict):
-        raise ManifestInvalidError(f"{name}: expected a JSON object, found {_json_name(raw)}")
+        raise MANIFEST_INVALID.error(f"{name}: expected a JSON object, found {_json_name(raw)}")
     schema = raw.get("schema")
     family = MANIFEST_SCHEMA.partition("@")[0]
     if not isinstance(schema, str) or schema.partition("@")[0] != family:
-        raise ManifestInvalidError(f"{name}: schema: expected {MANIFEST_SCHEMA!r}, found {_shorten(schema)}")
+        raise MANIFEST_INVALID.error(
+            f"{name}: schema: expected {MANIFEST_SCHEMA!r}, found {_shorten(schema)}"
+        )
     if schema != MANIFEST_SCHEMA:
-        raise ManifestVersionError(f"{name}: schema: expected {MANIFEST_SCHEMA!r}, found {_shorten(schema)}")
+        raise MANIFEST_VERSION.error(
+            f"{name}: schema: expected {MANIFEST_SCHEMA!r}, found {_shorten(schema)}"
+        )
 
 
 def _iter_problems(raw: Any, expected: Any, where: str) -> Iterator[str]:

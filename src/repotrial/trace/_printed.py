@@ -8,8 +8,8 @@ import msgspec
 
 from repotrial._core.canonical import Count
 from repotrial._core.errors import EvidenceError
-from repotrial.trace._blobs import BlobCorruptError, BlobRef, BlobStore
-from repotrial.trace._body import BlobBody, BodyOmittedError, load_body
+from repotrial.trace._blobs import BLOB_CORRUPT, BlobRef, BlobStore
+from repotrial.trace._body import BODY_OMITTED, BlobBody, load_body
 from repotrial.trace._event import Event
 from repotrial.trace._payloads.actions import ToolInvocation
 from repotrial.trace._payloads.checks import (
@@ -162,10 +162,11 @@ def load_stream(output: Output, blobs: BlobStore) -> KeptStream:
         if isinstance(output.prefix, BlobBody):
             _verify_size(output.prefix.blob)
         data = load_body(output.prefix, blobs)
-    except BodyOmittedError:  # over the byte budget: the trace says so itself
-        is_kept = False
     except EvidenceError as error:
-        lost = lost or error.message
+        if error.code == BODY_OMITTED:  # over the byte budget: the trace says so itself
+            is_kept = False
+        else:
+            lost = lost or error.message
     return KeptStream(
         length_bytes=output.length_bytes,
         data=data,
@@ -181,6 +182,6 @@ def _read_bounded(ref: BlobRef, blobs: BlobStore) -> bytes:
 
 def _verify_size(ref: BlobRef) -> None:
     if ref.size_bytes > _MAX_STREAM_BYTES:
-        raise BlobCorruptError(
+        raise BLOB_CORRUPT.error(
             f"expected at most {_MAX_STREAM_BYTES} bytes of output, found {ref.size_bytes}"
         )

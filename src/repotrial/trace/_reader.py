@@ -7,28 +7,25 @@ from pathlib import Path
 
 import msgspec
 
-from repotrial._core.errors import EvidenceError
+from repotrial._core.errors import ErrorCode, EvidenceError
 from repotrial.trace._event import Envelope, Event, UnknownPayload
-from repotrial.trace._files import LineReader, TraceLineTooLongError, open_regular
+from repotrial.trace._files import TRACE_LINE_TOO_LONG, LineReader, open_regular
 from repotrial.trace._payloads import PAYLOAD_TYPES, Payload
 from repotrial.trace._payloads.common import EventPayload
 
-
-class MalformedEventError(EvidenceError):
-    """A line of a trace is not an event: not JSON, no envelope, or a payload that does not fit its type."""
-
-    code = "malformed-event"
-    default_hint = "verify the run directory to learn which event was changed"
-
-
-class TornTailError(EvidenceError):
-    """The last line of a trace is incomplete: the writer was stopped in the middle of it."""
-
-    code = "torn-tail"
-    default_hint = (
-        "the harness was stopped while it wrote; `repotrial run show RUN_DIR` shows what came before, and "
-        "the same `repotrial run start` makes a whole record"
-    )
+MALFORMED_EVENT = ErrorCode(
+    "malformed-event",
+    EvidenceError,
+    "A line of a trace is not an event: not JSON, no envelope, or a payload that does not fit its type.",
+    hint="verify the run directory to learn which event was changed",
+)
+TORN_TAIL = ErrorCode(
+    "torn-tail",
+    EvidenceError,
+    "The last line of a trace is incomplete: the writer was stopped in the middle of it.",
+    hint="the harness was stopped while it wrote; `repotrial run show RUN_DIR` shows what came before, and "
+    "the same `repotrial run start` makes a whole record",
+)
 
 
 _ENVELOPE = msgspec.json.Decoder(Envelope)
@@ -41,20 +38,22 @@ def iter_envelopes(path: Path, *, allow_torn_tail: bool = False) -> Iterator[Env
     """The events in order, payloads left as bytes.
 
     Raises:
-        TraceUnreadableError: there is no such file, or it is not a regular one.
-        TraceLineTooLongError: a line is longer than any event.
-        MalformedEventError: a line is not an envelope, or is out of order.
-        TornTailError: after the last complete event, where the tail is torn and not allowed.
+        TRACE_UNREADABLE: there is no such file, or it is not a regular one.
+        TRACE_LINE_TOO_LONG: a line is longer than any event.
+        MALFORMED_EVENT: a line is not an envelope, or is out of order.
+        TORN_TAIL: after the last complete event, where the tail is torn and not allowed.
     """
     with open_regular(path) as stream:
         reader = LineReader(stream)
         try:
             for seq, line in enumerate(reader):
                 yield _parse_envelope(line, seq, path)
-        except TraceLineTooLongError as error:
-            raise TraceLineTooLongError(f"{path}: {error.message}") from error
+        except EvidenceError as error:
+            if error.code != TRACE_LINE_TOO_LONG:
+                raise
+            raise TRACE_LINE_TOO_LONG.error(f"{path}: {error.message}") from error
         if reader.torn and not allow_torn_tail:
-            raise TornTailError(
+            raise TORN_TAIL.error(
                 f"{path}: expected a newline at the end, found {len(reader.torn)} bytes after it"
             )
 
@@ -63,10 +62,10 @@ def iter_events(path: Path, *, allow_torn_tail: bool = False) -> Iterator[Event]
     """The events in order, payloads typed; types that this release does not know come as `UnknownPayload`.
 
     Raises:
-        TraceUnreadableError: there is no such file, or it is not a regular one.
-        TraceLineTooLongError: a line is longer than any event.
-        MalformedEventError: a line is not an event, or is out of order.
-        TornTailError: after the last complete event, where the tail is torn and not allowed.
+        TRACE_UNREADABLE: there is no such file, or it is not a regular one.
+        TRACE_LINE_TOO_LONG: a line is longer than any event.
+        MALFORMED_EVENT: a line is not an event, or is out of order.
+        TORN_TAIL: after the last complete event, where the tail is torn and not allowed.
     """
     for envelope in iter_envelopes(path, allow_torn_tail=allow_torn_tail):
         yield Event(
@@ -83,11 +82,11 @@ def _parse_envelope(line: bytes, seq: int, path: Path) -> Envelope:
     try:
         envelope = _ENVELOPE.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise MalformedEventError(
+        raise MALFORMED_EVENT.error(
             f"{path}: event {seq}: expected an event envelope, found: {error}"
         ) from error
     if envelope.seq != seq:
-        raise MalformedEventError(f"{path}: event {seq}: expected seq {seq}, found {envelope.seq}")
+        raise MALFORMED_EVENT.error(f"{path}: event {seq}: expected seq {seq}, found {envelope.seq}")
     return envelope
 
 
@@ -98,5 +97,5 @@ def _parse_payload(envelope: Envelope, path: Path) -> Payload | UnknownPayload:
     try:
         payload: Payload = decoder.decode(envelope.payload)  # type: ignore[assignment]  # the table's values are Payload
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise MalformedEventError(f"{path}: event {envelope.seq} ({envelope.type}): {error}") from error
+        raise MALFORMED_EVENT.error(f"{path}: event {envelope.seq} ({envelope.type}): {error}") from error
     return payload

@@ -23,7 +23,7 @@ import msgspec
 
 from repotrial._core.canonical import Count, canonical_digest
 from repotrial._core.digest import Digest
-from repotrial._core.errors import MachineError, UsageError
+from repotrial._core.errors import ErrorCode, MachineError, UsageError
 from repotrial.trace._redaction_rules import DEFAULT_RULES, Rule
 from repotrial.trace._secrets import (
     MIN_SECRET_LENGTH,
@@ -43,18 +43,18 @@ _CUT_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*(\\(?:u[0-9a-fA-F]{0,3})?)\Z")
 _ESCAPE_REACH = 64
 
 
-class UnusableSecretError(UsageError):
-    """A declared secret cannot be redacted: too short, badly named, or part of a placeholder itself."""
-
-    code = "unusable-secret"
-    default_hint = "replace the secret by a longer random one, or do not declare it as a secret"
-
-
-class ScannerBrokenError(MachineError):
-    """The secret scanner let a planted canary through, so no trace is begun with it."""
-
-    code = "scanner-broken"
-    default_hint = "mend or remove the rule that the message names"
+UNUSABLE_SECRET = ErrorCode(
+    "unusable-secret",
+    UsageError,
+    "A declared secret cannot be redacted: too short, badly named, or part of a placeholder itself.",
+    hint="replace the secret by a longer random one, or do not declare it as a secret",
+)
+SCANNER_BROKEN = ErrorCode(
+    "scanner-broken",
+    MachineError,
+    "The secret scanner let a planted canary through, so no trace is begun with it.",
+    hint="mend or remove the rule that the message names",
+)
 
 
 class RedactedSpan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
@@ -119,7 +119,7 @@ class SecretRedactor:
         rules: Shapes of undeclared secrets.
 
     Raises:
-        UnusableSecretError: names every secret that cannot be redacted, never a value.
+        UNUSABLE_SECRET: names every secret that cannot be redacted, never a value.
     """
 
     def __init__(self, secrets: Mapping[str, str], rules: tuple[Rule, ...] = DEFAULT_RULES) -> None:
@@ -134,7 +134,7 @@ class SecretRedactor:
         self._shape_by_rule = [(rule, re.compile(rule.pattern)) for rule in rules]
         problems = _secret_problems(self._secrets, self._origins, rules)
         if problems:
-            raise UnusableSecretError("; ".join(problems))
+            raise UNUSABLE_SECRET.error("; ".join(problems))
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -202,7 +202,7 @@ def verify_canary(redactor: Redactor) -> None:
     """The same as a gate: no trace is begun with a scanner that does not work.
 
     Raises:
-        ScannerBrokenError: something planted got through.
+        SCANNER_BROKEN: something planted got through.
     """
     if not isinstance(redactor, SecretRedactor):
         return
@@ -211,7 +211,7 @@ def verify_canary(redactor: Redactor) -> None:
             return
         problems = check_canary(redactor)
         if problems:
-            raise ScannerBrokenError("; ".join(problems))
+            raise SCANNER_BROKEN.error("; ".join(problems))
         redactor.is_proven = True
 
 

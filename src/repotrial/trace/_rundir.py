@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 
 MAX_CHANGE_BYTES = 256 * 1024**2
 """The largest change that a run directory holds: more is neither written nor read."""
@@ -16,13 +16,12 @@ MAX_CHANGE_BYTES = 256 * 1024**2
 _CHECK_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
-class UnsafeCheckIdError(UsageError):
-    """A check id cannot name a folder of the run directory: it is empty, too long, or could leave it."""
-
-    code = "unsafe-check-id"
-    default_hint = (
-        "use letters, digits, '.', '_' and '-', at most 100 of them, starting with a letter or a digit"
-    )
+UNSAFE_CHECK_ID = ErrorCode(
+    "unsafe-check-id",
+    UsageError,
+    "A check id cannot name a folder of the run directory: it is empty, too long, or could leave it.",
+    hint="use letters, digits, '.', '_' and '-', at most 100 of them, starting with a letter or a digit",
+)
 
 
 class RunPaths(msgspec.Struct, frozen=True):
@@ -103,10 +102,12 @@ class RunPaths(msgspec.Struct, frozen=True):
         """The folder of one check's artefacts.
 
         Raises:
-            UnsafeCheckIdError: the id could name a place outside `acceptance/`.
+            UNSAFE_CHECK_ID: the id could name a place outside `acceptance/`.
         """
         if not _CHECK_ID.fullmatch(check_id):
-            raise UnsafeCheckIdError(f"expected a check id that can name a folder, found {check_id[:120]!r}")
+            raise UNSAFE_CHECK_ID.error(
+                f"expected a check id that can name a folder, found {check_id[:120]!r}"
+            )
         return self.acceptance / check_id
 
 

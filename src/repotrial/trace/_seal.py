@@ -18,7 +18,7 @@ import msgspec
 from repotrial._core.canonical import Count
 from repotrial._core.clock import Clock, SystemClock
 from repotrial._core.digest import Digest
-from repotrial._core.errors import EvidenceError, UsageError
+from repotrial._core.errors import ErrorCode, EvidenceError, MachineError, UsageError
 from repotrial.trace._chain_report import Intact
 from repotrial.trace._event import EventHash, TraceHead
 from repotrial.trace._files import open_regular, write_once
@@ -30,7 +30,7 @@ from repotrial.trace._reader import iter_events
 from repotrial.trace._rundir import RunPaths
 from repotrial.trace._sealed_files import digest_regular, iter_sealable_entries
 from repotrial.trace._statement import SignedStatement, StatementKind, parse_statement, sign_statement
-from repotrial.trace._trace_file import TraceLockedError, lock_trace
+from repotrial.trace._trace_file import TRACE_LOCKED, lock_trace
 from repotrial.trace._verify_chain import check_chain
 
 # in-toto's TypeURI is any RFC 3986 URI, unresolvable ones included; this one claims no host that somebody
@@ -45,32 +45,30 @@ TRUST_LIMITS = (
 )
 
 
-class SealExistsError(UsageError):
-    """The run directory is sealed already; a run is sealed once."""
-
-    code = "seal-exists"
-    default_hint = "verify the run; start a new run in a new directory"
-
-
-class UnsealableError(EvidenceError):
-    """A run directory cannot be sealed: its chain does not hold, its parts disagree, or it is in use."""
-
-    code = "unsealable"
-    default_hint = "verify the run to see what is wrong; an unsealed run stays readable"
-
-
-class SealInvalidError(EvidenceError):
-    """A seal does not have the form of one."""
-
-    code = "seal-invalid"
-    default_hint = "the file was edited or is not a seal; take it from the original run directory"
-
-
-class SealVersionError(EvidenceError):
-    """A seal is of a version that this release does not know."""
-
-    code = "seal-version"
-    default_hint = "verify it with the release that wrote it, or with a newer one"
+SEAL_EXISTS = ErrorCode(
+    "seal-exists",
+    UsageError,
+    "The run directory is sealed already; a run is sealed once.",
+    hint="verify the run; start a new run in a new directory",
+)
+UNSEALABLE = ErrorCode(
+    "unsealable",
+    EvidenceError,
+    "A run directory cannot be sealed: its chain does not hold, its parts disagree, or it is in use.",
+    hint="verify the run to see what is wrong; an unsealed run stays readable",
+)
+SEAL_INVALID = ErrorCode(
+    "seal-invalid",
+    EvidenceError,
+    "A seal does not have the form of one.",
+    hint="the file was edited or is not a seal; take it from the original run directory",
+)
+SEAL_VERSION = ErrorCode(
+    "seal-version",
+    EvidenceError,
+    "A seal is of a version that this release does not know.",
+    hint="verify it with the release that wrote it, or with a newer one",
+)
 
 
 class Seal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -95,7 +93,7 @@ class Seal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 _KIND: Final = StatementKind(
-    predicate=Seal, predicate_type=SEAL_PREDICATE_TYPE, invalid=SealInvalidError, unknown=SealVersionError
+    predicate=Seal, predicate_type=SEAL_PREDICATE_TYPE, invalid=SEAL_INVALID, unknown=SEAL_VERSION
 )
 
 
@@ -122,19 +120,19 @@ def seal_run(paths: RunPaths, key: SigningKey, *, harness_version: str, clock: C
     """Check a finished run directory, sign what it holds, and write `seal.json`.
 
     Raises:
-        SealExistsError: it has a seal.
-        UnsealableError: the trace is being written or does not hold, or the parts do not belong together.
+        SEAL_EXISTS: it has a seal.
+        UNSEALABLE: the trace is being written or does not hold, or the parts do not belong together.
         EvidenceError: the manifest or a file cannot be read.
-        TraceWriteError: the machine does not let us write.
+        TRACE_WRITE: the machine does not let us write.
     """
     with _writer_excluded(paths):
         if os.path.lexists(paths.seal):
-            raise SealExistsError(f"{paths.seal}: expected no seal yet, found one")
+            raise SEAL_EXISTS.error(f"{paths.seal}: expected no seal yet, found one")
         manifest = load_manifest(paths.manifest)
         subjects = dict(_iter_subjects(paths))
         chain = check_chain(paths.trace, run_id=manifest.run_id, expected=None)
         if not isinstance(chain.status, Intact) or chain.head is None:
-            raise UnsealableError(f"{paths.trace}: expected an intact chain, found {chain.status}")
+            raise UNSEALABLE.error(f"{paths.trace}: expected an intact chain, found {chain.status}")
         manifest_digest = subjects[paths.manifest.name]
         _check_opening(paths, manifest_digest)
         seal = Seal(
@@ -154,28 +152,28 @@ def seal_run(paths: RunPaths, key: SigningKey, *, harness_version: str, clock: C
 
 def _write(path: Path, data: bytes) -> None:
     if len(data) > MAX_SEAL_BYTES:
-        raise UnsealableError(
+        raise UNSEALABLE.error(
             f"{path}: expected a seal of at most {MAX_SEAL_BYTES} bytes, found {len(data)}",
             hint="the run left too many files; raise the writer's inline_bytes, so that fewer become blobs",
         )
     try:
         write_once(path, data)
     except FileExistsError as error:
-        raise SealExistsError(f"{path}: expected no seal yet, found one") from error
+        raise SEAL_EXISTS.error(f"{path}: expected no seal yet, found one") from error
 
 
 def load_seal(path: Path) -> SignedSeal:
     """Read a seal without believing it.
 
     Raises:
-        TraceUnreadableError: it is missing or not a plain file.
-        SealInvalidError: it does not have the form of a seal.
-        SealVersionError: it is of another version.
+        TRACE_UNREADABLE: it is missing or not a plain file.
+        SEAL_INVALID: it does not have the form of a seal.
+        SEAL_VERSION: it is of another version.
     """
     with open_regular(path) as stream:
         data = stream.read(MAX_SEAL_BYTES + 1)
     if len(data) > MAX_SEAL_BYTES:
-        raise SealInvalidError(f"{path}: expected at most {MAX_SEAL_BYTES} bytes, found more")
+        raise SEAL_INVALID.error(f"{path}: expected at most {MAX_SEAL_BYTES} bytes, found more")
     return parse_seal(data, name=path.name)
 
 
@@ -187,7 +185,7 @@ def parse_seal(data: bytes, *, name: str = "seal.json") -> SignedSeal:
 def _iter_subjects(paths: RunPaths) -> Iterator[tuple[str, Digest]]:
     for entry in iter_sealable_entries(paths):
         if not entry.is_regular:
-            raise UnsealableError(
+            raise UNSEALABLE.error(
                 f"{entry.path}: expected plain files in a run directory, found something else"
             )
         # A seal that survives a power cut must not speak of files that do not.
@@ -197,9 +195,11 @@ def _iter_subjects(paths: RunPaths) -> Iterator[tuple[str, Digest]]:
 def _check_opening(paths: RunPaths, manifest_digest: Digest) -> None:
     first = next(iter_events(paths.trace), None)
     if first is None or not isinstance(first.payload, RunOpened):
-        raise UnsealableError(f"{paths.trace}: expected run-opened as the first event, found another or none")
+        raise UNSEALABLE.error(
+            f"{paths.trace}: expected run-opened as the first event, found another or none"
+        )
     if first.payload.manifest_digest != manifest_digest:
-        raise UnsealableError(
+        raise UNSEALABLE.error(
             f"{paths.trace}: expected a trace of the manifest {manifest_digest}, "
             f"found one of {first.payload.manifest_digest}"
         )
@@ -209,11 +209,13 @@ def _check_opening(paths: RunPaths, manifest_digest: Digest) -> None:
 def _writer_excluded(paths: RunPaths) -> Iterator[None]:
     """Hold the writer's lock, so that nothing is appended between counting and signing."""
     if not paths.root.is_dir():  # taking the lock would make one
-        raise UnsealableError(f"{paths.root}: expected a run directory, found none")
+        raise UNSEALABLE.error(f"{paths.root}: expected a run directory, found none")
     try:
         lock = lock_trace(paths)
-    except TraceLockedError as error:
-        raise UnsealableError(
+    except MachineError as error:
+        if error.code != TRACE_LOCKED:
+            raise
+        raise UNSEALABLE.error(
             f"{paths.trace}: expected a closed trace, found one that is being written"
         ) from error
     try:

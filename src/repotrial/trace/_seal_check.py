@@ -11,11 +11,11 @@ from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest
 from repotrial._core.errors import EvidenceError
 from repotrial.trace._chain_report import ChainReport, Truncated
-from repotrial.trace._files import TraceUnreadableError
+from repotrial.trace._files import TRACE_UNREADABLE
 from repotrial.trace._keys import PublicKey
 from repotrial.trace._manifest_file import load_manifest
 from repotrial.trace._rundir import RunPaths
-from repotrial.trace._seal import SealVersionError, SignedSeal, load_seal
+from repotrial.trace._seal import SEAL_VERSION, SignedSeal, load_seal
 from repotrial.trace._sealed_files import SealableEntry, digest_regular, iter_sealable_entries
 from repotrial.trace._statement import (
     NoSigner,
@@ -152,11 +152,11 @@ def read_seal(paths: RunPaths) -> SignedSeal | NoSeal | MalformedSeal | UnknownS
     """Steps 1 and 2."""
     try:
         return load_seal(paths.seal)
-    except TraceUnreadableError as error:
-        return NoSeal(reason=error.message)
-    except SealVersionError as error:
-        return UnknownSealVersion(reason=error.message)
     except EvidenceError as error:
+        if error.code == TRACE_UNREADABLE:
+            return NoSeal(reason=error.message)
+        if error.code == SEAL_VERSION:
+            return UnknownSealVersion(reason=error.message)
         return MalformedSeal(reason=error.message)
 
 
@@ -193,7 +193,9 @@ def _iter_file_problems(paths: RunPaths, signed: SignedSeal) -> Iterator[SealPro
     try:
         for entry in iter_sealable_entries(paths):
             yield from _iter_entry_problems(entry, missing.pop(entry.name, None))
-    except TraceUnreadableError as error:  # what lies in that folder and behind it was not seen
+    except EvidenceError as error:  # what lies in that folder and behind it was not seen
+        if error.code != TRACE_UNREADABLE:
+            raise
         yield FolderUnreadable(reason=error.message)
         return
     yield from (FileMissing(name=name) for name in sorted(missing))
@@ -208,7 +210,7 @@ def _iter_entry_problems(entry: SealableEntry, expected: Digest | None) -> Itera
         return
     try:
         found = digest_regular(entry.path)
-    except TraceUnreadableError:
+    except EvidenceError:  # `trace-unreadable`
         yield NotAPlainFile(name=entry.name)
         return
     if found != expected:

@@ -12,7 +12,7 @@ import msgspec
 from repotrial._core.digest import Digest
 from repotrial._core.escaping import escape_text
 from repotrial._core.files import describe_refusal
-from repotrial.trace._files import TraceUnreadableError, open_regular
+from repotrial.trace._files import TRACE_UNREADABLE, open_regular
 from repotrial.trace._rundir import RunPaths, is_computed
 
 _CHUNK_BYTES = 1024 * 1024
@@ -35,7 +35,7 @@ def iter_sealable_entries(paths: RunPaths) -> Iterator[SealableEntry]:
     directory is one, computed or not.
 
     Raises:
-        TraceUnreadableError: a folder cannot be listed.
+        TRACE_UNREADABLE: a folder cannot be listed.
     """
     outside = {paths.seal.name, paths.trace_lock.name}
     for entry in _iter_entries(paths.root):
@@ -62,7 +62,7 @@ def _list_folder(folder: Path) -> list[os.DirEntry[str]]:
         with os.scandir(folder) as listing:
             return sorted(listing, key=lambda entry: entry.name)
     except OSError as error:
-        raise TraceUnreadableError(
+        raise TRACE_UNREADABLE.error(
             f"{folder}: expected a folder that can be listed, found: {describe_refusal(error)}"
         ) from error
 
@@ -75,7 +75,7 @@ def digest_regular(path: Path, *, is_durable: bool = False) -> Digest:
         is_durable: Whether these bytes are on the disk when this returns.
 
     Raises:
-        TraceUnreadableError: it is missing, not a plain file, or cannot be read.
+        TRACE_UNREADABLE: it is missing, not a plain file, or cannot be read.
     """
     try:
         with open_regular(path) as stream:
@@ -85,7 +85,7 @@ def digest_regular(path: Path, *, is_durable: bool = False) -> Digest:
             if is_durable:
                 os.fsync(stream.fileno())
     except OSError as error:
-        raise TraceUnreadableError(
+        raise TRACE_UNREADABLE.error(
             f"{path}: expected readable bytes, found: {describe_refusal(error)}"
         ) from error
     return "sha256:" + state.hexdigest()

@@ -14,10 +14,10 @@ from typing import Annotated, Any, Final, Generic, Literal, TypeAlias, TypeVar
 import msgspec
 import orjson
 
-from repotrial._core.canonical import NotCanonicalError, canonical_bytes
+from repotrial._core.canonical import canonical_bytes
 from repotrial._core.digest import Digest
-from repotrial._core.errors import EvidenceError
-from repotrial.trace._keys import BadPublicKeyError, PublicKey, SigningKey, build_verifier, parse_public_key
+from repotrial._core.errors import ErrorCode, EvidenceError, UsageError
+from repotrial.trace._keys import PublicKey, SigningKey, build_verifier, parse_public_key
 from repotrial.trace._payloads.common import Name
 
 PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
@@ -58,9 +58,9 @@ class StatementKind(msgspec.Struct, Generic[P], frozen=True, kw_only=True):
     predicate: type[P]
     predicate_type: str
     """A URI whose last part, after the last colon, is the version."""
-    invalid: type[EvidenceError]
+    invalid: ErrorCode[EvidenceError]
     """Raised where the form is wrong."""
-    unknown: type[EvidenceError]
+    unknown: ErrorCode[EvidenceError]
     """Raised where the version is another."""
 
     @property
@@ -144,7 +144,7 @@ def parse_statement(data: bytes, kind: StatementKind[P], *, name: str) -> Signed
     statement = _parse_payload(payload, raw, kind, f"{name}: payload")
     names = [subject.name for subject in statement.subject]
     if names != sorted(set(names)):
-        raise kind.invalid(f"{name}: payload: expected subjects in order and each once, found others")
+        raise kind.invalid.error(f"{name}: payload: expected subjects in order and each once, found others")
     return SignedStatement(
         predicate=_convert(statement.predicate, kind, f"{name}: payload"),
         subjects={subject.name: f"sha256:{subject.digest.sha256}" for subject in statement.subject},
@@ -164,7 +164,7 @@ def find_signer(
 
     try:
         key = parse_public_key(public_key)
-    except BadPublicKeyError:
+    except UsageError:  # `bad-public-key`
         return NoSigner()
     signature = Signature(signed.key_id, signed.signature.hex())
     envelope = Envelope(signed.payload, PAYLOAD_TYPE, {signed.key_id: signature})
@@ -179,14 +179,14 @@ def find_signer(
     return TrustedSigner(key_id=key.key_id) if is_trusted else UnknownSigner(key_id=key.key_id)
 
 
-def _parse(data: bytes, kind: type[Any], name: str, invalid: type[EvidenceError]) -> Any:
+def _parse(data: bytes, kind: type[Any], name: str, invalid: ErrorCode[EvidenceError]) -> Any:
     """Typed, and in canonical form: no doubled keys, no second spelling of the same content."""
     try:
         document = msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise invalid(f"{name}: {error}") from error
+        raise invalid.error(f"{name}: {error}") from error
     if canonical_bytes(msgspec.to_builtins(document)) != data:
-        raise invalid(f"{name}: expected canonical JSON, found the same content in another form")
+        raise invalid.error(f"{name}: expected canonical JSON, found the same content in another form")
     return document
 
 
@@ -194,15 +194,15 @@ def _parse_payload(payload: bytes, raw: Any, kind: StatementKind[P], name: str) 
     try:
         statement = msgspec.json.decode(payload, type=_Statement)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise kind.invalid(f"{name}: {error}") from error
+        raise kind.invalid.error(f"{name}: {error}") from error
     if statement.predicate_type != kind.predicate_type:
-        raise kind.invalid(f"{name}: predicateType: expected {kind.predicate_type!r}, found another")
+        raise kind.invalid.error(f"{name}: predicateType: expected {kind.predicate_type!r}, found another")
     try:
         is_canonical = canonical_bytes(raw) == payload
-    except NotCanonicalError as error:
-        raise kind.invalid(f"{name}: {error.message}") from error
+    except UsageError as error:  # `not-canonical`
+        raise kind.invalid.error(f"{name}: {error.message}") from error
     if not is_canonical:
-        raise kind.invalid(f"{name}: expected canonical JSON, found the same content in another form")
+        raise kind.invalid.error(f"{name}: expected canonical JSON, found the same content in another form")
     return statement
 
 
@@ -216,18 +216,20 @@ def _check_version(payload: bytes, name: str, kind: StatementKind[P]) -> Any:
     try:
         raw = orjson.loads(payload)
     except orjson.JSONDecodeError as error:
-        raise kind.invalid(f"{name}: expected JSON, found: {error}") from error
+        raise kind.invalid.error(f"{name}: expected JSON, found: {error}") from error
     found = raw.get("predicateType") if isinstance(raw, dict) else None
     if isinstance(found, str) and found.startswith(kind.family) and found != kind.predicate_type:
-        raise kind.unknown(f"{name}: predicateType: expected {kind.predicate_type!r}, found {found[:80]!r}")
+        raise kind.unknown.error(
+            f"{name}: predicateType: expected {kind.predicate_type!r}, found {found[:80]!r}"
+        )
     return raw
 
 
-def _decode(text: str, name: str, invalid: type[EvidenceError]) -> bytes:
+def _decode(text: str, name: str, invalid: ErrorCode[EvidenceError]) -> bytes:
     try:
         data = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise invalid(f"{name}: expected base64, found: {error}") from error
+        raise invalid.error(f"{name}: expected base64, found: {error}") from error
     if base64.b64encode(data).decode("ascii") != text:
-        raise invalid(f"{name}: expected base64 in its one spelling, found another")
+        raise invalid.error(f"{name}: expected base64 in its one spelling, found another")
     return data

@@ -8,26 +8,25 @@ from typing import Self
 
 import msgspec
 
-from repotrial._core.errors import MachineError, UsageError
+from repotrial._core.errors import ErrorCode, MachineError, UsageError
 from repotrial._core.files import sync_directory
 from repotrial.trace._chain import LINE_FRONTS, genesis_hash, link_hash
 from repotrial.trace._event import Actor, EventRef
-from repotrial.trace._files import TraceWriteError
+from repotrial.trace._files import TRACE_WRITE
 from repotrial.trace._rundir import RunPaths
 
-
-class TraceLockedError(MachineError):
-    """Another process is writing this trace."""
-
-    code = "trace-locked"
-    default_hint = "wait for the other run to end, or start this one in a new run directory"
-
-
-class TraceExistsError(UsageError):
-    """The run directory holds a trace already; traces are never continued."""
-
-    code = "trace-exists"
-    default_hint = "start a retry in a new run directory"
+TRACE_LOCKED = ErrorCode(
+    "trace-locked",
+    MachineError,
+    "Another process is writing this trace.",
+    hint="wait for the other run to end, or start this one in a new run directory",
+)
+TRACE_EXISTS = ErrorCode(
+    "trace-exists",
+    UsageError,
+    "The run directory holds a trace already; traces are never continued.",
+    hint="start a retry in a new run directory",
+)
 
 
 class Tip(msgspec.Struct, frozen=True, gc=False):
@@ -58,9 +57,9 @@ class TraceFile:
         """Take the lock and create the file; `is_durable` waits until the disk has its name.
 
         Raises:
-            TraceLockedError: another writer holds the lock.
-            TraceExistsError: there is a trace already.
-            TraceWriteError: the machine does not let us write.
+            TRACE_LOCKED: another writer holds the lock.
+            TRACE_EXISTS: there is a trace already.
+            TRACE_WRITE: the machine does not let us write.
         """
         lock = lock_trace(paths)
         try:
@@ -71,7 +70,7 @@ class TraceFile:
         except OSError as error:
             os.close(lock)
             if isinstance(error, FileExistsError):
-                raise TraceExistsError(f"{paths.trace}: expected no trace, found one") from error
+                raise TRACE_EXISTS.error(f"{paths.trace}: expected no trace, found one") from error
             raise build_write_error(paths, error) from error
         return cls(paths, run_id, lock=lock, handle=handle)
 
@@ -101,7 +100,7 @@ class TraceFile:
         """Hand what waits to the operating system; with `durable`, wait until it is on the disk.
 
         Raises:
-            TraceWriteError: the machine does not take it; nothing is lost, the next flush tries again.
+            TRACE_WRITE: the machine does not take it; nothing is lost, the next flush tries again.
         """
         try:
             if self._is_writing:  # the last time was interrupted
@@ -131,7 +130,7 @@ class TraceFile:
         size = os.fstat(self._handle).st_size
         known = self.tip.end_bytes - len(self._buffer)
         if not known <= size <= (self.tip.end_bytes if self._is_writing else known):
-            raise TraceWriteError(
+            raise TRACE_WRITE.error(
                 f"{self._paths.trace}: expected the {known} bytes that were written, found {size}",
                 hint="another program changes the file, so this run is lost: start it in a new run directory",
             )
@@ -142,8 +141,8 @@ def lock_trace(paths: RunPaths) -> int:
     """Keep every writer out until the returned handle is closed.
 
     Raises:
-        TraceLockedError: a writer is at work.
-        TraceWriteError: the machine does not let us write.
+        TRACE_LOCKED: a writer is at work.
+        TRACE_WRITE: the machine does not let us write.
     """
     try:
         paths.root.mkdir(parents=True, exist_ok=True)
@@ -155,11 +154,11 @@ def lock_trace(paths: RunPaths) -> int:
     except OSError as error:
         os.close(lock)
         if isinstance(error, BlockingIOError):
-            raise TraceLockedError(f"{paths.trace}: expected no other writer, found one") from error
+            raise TRACE_LOCKED.error(f"{paths.trace}: expected no other writer, found one") from error
         raise build_write_error(paths, error) from error
     return lock
 
 
-def build_write_error(paths: RunPaths, error: OSError) -> TraceWriteError:
+def build_write_error(paths: RunPaths, error: OSError) -> MachineError:
     """What the machine said, as an error of ours."""
-    return TraceWriteError(f"{paths.root}: expected a directory that can be written, found: {error}")
+    return TRACE_WRITE.error(f"{paths.root}: expected a directory that can be written, found: {error}")

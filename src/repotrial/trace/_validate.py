@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from repotrial._core.canonical import NotCanonicalError, canonical_bytes
-from repotrial._core.errors import UsageError
+from repotrial._core.canonical import canonical_bytes
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.trace._payloads import PAYLOAD_TYPES
 from repotrial.trace._payloads.common import EventPayload
 
@@ -28,27 +28,28 @@ _FOREIGN = (
 _KNOWN = frozenset(PAYLOAD_TYPES.values())
 
 
-class PayloadRefusedError(UsageError):
-    """An event's payload does not fit its type, or has no canonical form. The trace is unchanged."""
-
-    code = "payload-refused"
-    default_hint = "make bodies with the writer; write names that are not UTF-8 with escape_bytes"
+PAYLOAD_REFUSED = ErrorCode(
+    "payload-refused",
+    UsageError,
+    "An event's payload does not fit its type, or has no canonical form. The trace is unchanged.",
+    hint="make bodies with the writer; write names that are not UTF-8 with escape_bytes",
+)
 
 
 def build_tree(payload: EventPayload) -> dict[str, Any]:
     """The payload as JSON builtins, every field checked against its type.
 
     Raises:
-        PayloadRefusedError: it does not fit; the message names the field.
+        PAYLOAD_REFUSED: it does not fit; the message names the field.
     """
     kind = type(payload)
     if kind not in _KNOWN:
-        raise PayloadRefusedError(f"expected a payload of the trace, found {kind.__name__}")
+        raise PAYLOAD_REFUSED.error(f"expected a payload of the trace, found {kind.__name__}")
     try:
         tree: dict[str, Any] = msgspec.to_builtins(payload, builtin_types=_FOREIGN)
         msgspec.convert(tree, kind)
     except (msgspec.ValidationError, TypeError, RecursionError) as error:  # ValidationError ends in `$.field`
-        raise PayloadRefusedError(f"{kind.event_type}: {error}") from error
+        raise PAYLOAD_REFUSED.error(f"{kind.event_type}: {error}") from error
     return tree
 
 
@@ -56,10 +57,10 @@ def explain_refusal(event_type: str, tree: dict[str, Any], cause: Exception) -> 
     """Say which field has no canonical form, after the serializer has refused the whole.
 
     Raises:
-        PayloadRefusedError: always.
+        PAYLOAD_REFUSED: always.
     """
     try:
         canonical_bytes(tree)
-    except NotCanonicalError as error:
-        raise PayloadRefusedError(f"{event_type}: {error.message}") from cause
-    raise PayloadRefusedError(f"{event_type}: {cause}") from cause
+    except UsageError as error:  # `not-canonical`
+        raise PAYLOAD_REFUSED.error(f"{event_type}: {error.message}") from cause
+    raise PAYLOAD_REFUSED.error(f"{event_type}: {cause}") from cause

@@ -24,6 +24,7 @@ import msgspec
 import orjson
 
 from repotrial._core.canonical import MAX_SAFE_INTEGER
+from repotrial._core.errors import EvidenceError
 from repotrial.trace._chain import cut_line, genesis_hash, link_hash
 from repotrial.trace._chain_report import (
     BadEvent,
@@ -38,7 +39,7 @@ from repotrial.trace._chain_report import (
     Unverifiable,
 )
 from repotrial.trace._event import TraceHead
-from repotrial.trace._files import LineReader, TraceLineTooLongError, TraceUnreadableError, open_regular
+from repotrial.trace._files import TRACE_LINE_TOO_LONG, TRACE_UNREADABLE, LineReader, open_regular
 from repotrial.trace._payloads import PAYLOAD_TYPES
 from repotrial.trace._payloads.lifecycle import TRACE_SCHEMA, RunOpened
 
@@ -61,7 +62,9 @@ def check_chain(path: Path, *, run_id: str | None = None, expected: TraceHead | 
     try:
         with open_regular(path) as stream:
             return check_stream(stream, run_id=run_id, expected=expected)
-    except TraceUnreadableError as error:
+    except EvidenceError as error:
+        if error.code != TRACE_UNREADABLE:
+            raise
         walk = _Walk(run_id)
         return walk.report(Unverifiable(first_bad=walk.bad("unreadable", error.message)))
 
@@ -73,10 +76,13 @@ def check_stream(
     walk = _Walk(run_id)
     try:
         status = _check_lines(LineReader(stream), walk, expected)
-    except TraceUnreadableError as error:
-        status = Unverifiable(first_bad=walk.bad("unreadable", error.message))
-    except TraceLineTooLongError as error:
-        status = Tampered(first_bad=walk.bad("line-too-long", error.message))
+    except EvidenceError as error:
+        if error.code == TRACE_UNREADABLE:
+            status = Unverifiable(first_bad=walk.bad("unreadable", error.message))
+        elif error.code == TRACE_LINE_TOO_LONG:
+            status = Tampered(first_bad=walk.bad("line-too-long", error.message))
+        else:
+            raise
     return walk.report(status)
 
 

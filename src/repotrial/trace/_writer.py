@@ -16,7 +16,7 @@ import orjson
 
 from repotrial._core.clock import Clock, MonotoneClock, SystemClock
 from repotrial._core.digest import digest_bytes
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.trace._blobs import BlobRef, BlobStore
 from repotrial.trace._body import Body, OmittedBody, build_body, omit_bodies, redact_bytes
 from repotrial.trace._budget import UNASSIGNED, TraceBudget
@@ -30,25 +30,25 @@ from repotrial.trace._payloads.lifecycle import TRACE_SCHEMA, RunOpened, TraceTr
 from repotrial.trace._redaction import NO_REDACTION, Redactor, verify_canary
 from repotrial.trace._rundir import RunPaths
 from repotrial.trace._trace_file import TraceFile, build_write_error
-from repotrial.trace._validate import PayloadRefusedError, build_tree, explain_refusal
+from repotrial.trace._validate import PAYLOAD_REFUSED, build_tree, explain_refusal
 from repotrial.trace._writer_options import WriterOptions, checked_options
 
 _OUTPUT_PREFIX_BYTES = 4 * 1024
 _MEMBER_BYTES = len(b'"hash":"",\n') + 64
 
 
-class TraceClosedError(UsageError):
-    """The trace was closed before this event was appended."""
-
-    code = "trace-closed"
-    default_hint = "append before the writer is closed; a new run needs a new run directory"
-
-
-class EventTooLargeError(UsageError):
-    """One event would make a longer line than any reader accepts."""
-
-    code = "event-too-large"
-    default_hint = "make bodies with the writer; record a large workspace change as several events"
+TRACE_CLOSED = ErrorCode(
+    "trace-closed",
+    UsageError,
+    "The trace was closed before this event was appended.",
+    hint="append before the writer is closed; a new run needs a new run directory",
+)
+EVENT_TOO_LARGE = ErrorCode(
+    "event-too-large",
+    UsageError,
+    "One event would make a longer line than any reader accepts.",
+    hint="make bodies with the writer; record a large workspace change as several events",
+)
 
 
 class DroppedEvent(msgspec.Struct, frozen=True):
@@ -77,12 +77,12 @@ class TraceWriter:
         """Create the trace of a new run; its first event is in the file when this returns.
 
         Raises:
-            TraceLockedError: another writer holds the trace.
-            TraceExistsError: the run directory has a trace.
-            TraceWriteError: the machine does not let us write.
-            PayloadRefusedError: `opened` does not fit its type, or names other redaction rules.
-            WriterOptionsError: the options are not sensible.
-            ScannerBrokenError: the redactor lets a canary through.
+            TRACE_LOCKED: another writer holds the trace.
+            TRACE_EXISTS: the run directory has a trace.
+            TRACE_WRITE: the machine does not let us write.
+            PAYLOAD_REFUSED: `opened` does not fit its type, or names other redaction rules.
+            WRITER_OPTIONS: the options are not sensible.
+            SCANNER_BROKEN: the redactor lets a canary through.
         """
         settings = checked_options(options or WriterOptions())
         verify_canary(redactor)
@@ -139,10 +139,10 @@ class TraceWriter:
         """Record one event. Where this raises, the trace is unchanged and can be used on.
 
         Raises:
-            PayloadRefusedError: the payload does not fit its type; the message names the field.
-            EventTooLargeError: the line would be too long.
-            TraceWriteError: an earlier batch cannot be written.
-            TraceClosedError: the trace is closed.
+            PAYLOAD_REFUSED: the payload does not fit its type; the message names the field.
+            EVENT_TOO_LARGE: the line would be too long.
+            TRACE_WRITE: an earlier batch cannot be written.
+            TRACE_CLOSED: the trace is closed.
         """
         tree = build_tree(payload)
         if self._is_redacting:
@@ -219,8 +219,8 @@ class TraceWriter:
         """Hand everything to the operating system; with `durable`, wait until it is on the disk.
 
         Raises:
-            TraceWriteError: the machine does not take it; nothing is lost, the next flush tries again.
-            TraceClosedError: the trace is closed.
+            TRACE_WRITE: the machine does not take it; nothing is lost, the next flush tries again.
+            TRACE_CLOSED: the trace is closed.
         """
         with self._mutex:
             if self._closed:
@@ -257,7 +257,7 @@ class TraceWriter:
         self._settle()
         size = len(body) + _MEMBER_BYTES
         if size > MAX_LINE_BYTES:
-            raise EventTooLargeError(
+            raise EVENT_TOO_LARGE.error(
                 f"{event_type}: expected a line of at most {MAX_LINE_BYTES} bytes, found {size}"
             )
         if self._file.waiting_bytes + size > self._options.batch_bytes:
@@ -288,7 +288,7 @@ class TraceWriter:
 
     def _render(self, event_type: str, tree: dict[str, Any], actor: Actor, t: int) -> bytes:
         if actor not in LINE_FRONTS:
-            raise PayloadRefusedError(f"{event_type}: expected an actor of {ACTORS}, found {actor!r}")
+            raise PAYLOAD_REFUSED.error(f"{event_type}: expected an actor of {ACTORS}, found {actor!r}")
         envelope = {"actor": actor, "payload": tree, "seq": self._file.tip.count, "t": t, "type": event_type}
         try:
             return orjson.dumps(envelope, option=orjson.OPT_SORT_KEYS)
@@ -314,7 +314,7 @@ class TraceWriter:
         try:
             msgspec.convert(redacted, kind)
         except msgspec.ValidationError as error:
-            raise PayloadRefusedError(f"{kind.event_type}: after redaction: {error}") from error
+            raise PAYLOAD_REFUSED.error(f"{kind.event_type}: after redaction: {error}") from error
         return redacted
 
     def _store(self, stored: bytes, owner: str) -> BlobRef | None:
@@ -354,8 +354,8 @@ def _check_opening(opened: RunOpened, redactor: Redactor) -> None:
         ("redaction_rules_id", redactor.rules_id, opened.redaction_rules_id),
     ):
         if found != expected:
-            raise PayloadRefusedError(f"run-opened: expected {expected} at `$.{field}`, found {found}")
+            raise PAYLOAD_REFUSED.error(f"run-opened: expected {expected} at `$.{field}`, found {found}")
 
 
-def _closed_error(paths: RunPaths) -> TraceClosedError:
-    return TraceClosedError(f"{paths.trace}: expected an open trace, found it closed")
+def _closed_error(paths: RunPaths) -> UsageError:
+    return TRACE_CLOSED.error(f"{paths.trace}: expected an open trace, found it closed")

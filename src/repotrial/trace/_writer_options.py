@@ -6,15 +6,15 @@ from typing import Annotated
 
 import msgspec
 
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.trace._payloads import PAYLOAD_TYPES
 
-
-class WriterOptionsError(UsageError):
-    """The writer's options contradict each other or name an unknown event type."""
-
-    code = "writer-options"
-    default_hint = "see WriterOptions for what each option accepts"
+WRITER_OPTIONS = ErrorCode(
+    "writer-options",
+    UsageError,
+    "The writer's options contradict each other or name an unknown event type.",
+    hint="see WriterOptions for what each option accepts",
+)
 
 
 class WriterOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -38,8 +38,10 @@ def checked_options(options: WriterOptions) -> WriterOptions:
     try:
         checked = msgspec.convert(msgspec.to_builtins(options), WriterOptions)
     except msgspec.ValidationError as error:
-        raise WriterOptionsError(f"writer options: {error}") from error
+        raise WRITER_OPTIONS.error(f"writer options: {error}") from error
     unknown = sorted(set(checked.type_budget_bytes) - set(PAYLOAD_TYPES))
     if unknown:
-        raise WriterOptionsError(f"type_budget_bytes: expected known event types, found {', '.join(unknown)}")
+        raise WRITER_OPTIONS.error(
+            f"type_budget_bytes: expected known event types, found {', '.join(unknown)}"
+        )
     return checked

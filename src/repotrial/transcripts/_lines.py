@@ -7,7 +7,7 @@ from typing import BinaryIO, TypeVar
 
 import msgspec
 
-from repotrial._core.errors import EvidenceError
+from repotrial._core.errors import ErrorCode, EvidenceError
 from repotrial.transcripts._draft import Draft
 from repotrial.transcripts._json import repair_json
 
@@ -19,14 +19,13 @@ OBJECTS = msgspec.json.Decoder(dict[str, object])
 """Any JSON object."""
 
 
-class TranscriptUnreadableError(EvidenceError):
-    """A transcript cannot be opened or read: it is missing, not a regular file, or access is denied.
-
-    What a readable file holds never raises it: entries that make no sense are counted and left out.
-    """
-
-    code = "transcript-unreadable"
-    default_hint = "check the path and its permissions"
+TRANSCRIPT_UNREADABLE = ErrorCode(
+    "transcript-unreadable",
+    EvidenceError,
+    "A transcript cannot be opened or read: it is missing, not a regular file, or access is denied.\n\nWhat "
+    "a readable file holds never raises it: entries that make no sense are counted and left out.",
+    hint="check the path and its permissions",
+)
 
 
 class ImportLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +41,7 @@ def iter_lines(stream: BinaryIO, draft: Draft, limits: ImportLimits) -> Iterator
     """The lines that are not blank, the last one also without a newline; cut at LF and nowhere else.
 
     Raises:
-        TranscriptUnreadableError: the stream cannot be read.
+        TRANSCRIPT_UNREADABLE: the stream cannot be read.
     """
     bound, read_line = limits.line_bytes + 1, stream.readline  # with the newline
     try:
@@ -56,7 +55,7 @@ def iter_lines(stream: BinaryIO, draft: Draft, limits: ImportLimits) -> Iterator
                 draft.entries += 1
                 yield line
     except (OSError, ValueError) as error:  # ValueError: the stream is closed
-        raise TranscriptUnreadableError(f"expected readable bytes, found: {error}") from error
+        raise TRANSCRIPT_UNREADABLE.error(f"expected readable bytes, found: {error}") from error
 
 
 def _drop_line(stream: BinaryIO) -> None:
@@ -125,7 +124,7 @@ def read_bytes(stream: BinaryIO, draft: Draft, limits: ImportLimits) -> bytes:
     """A whole file; nothing, and counted, where it is too long.
 
     Raises:
-        TranscriptUnreadableError: the stream cannot be read.
+        TRANSCRIPT_UNREADABLE: the stream cannot be read.
     """
     pieces, size = list[bytes](), 0
     while piece := _call(stream.read, _CHUNK_BYTES):
@@ -141,7 +140,7 @@ def read_document(stream: BinaryIO, draft: Draft, limits: ImportLimits) -> dict[
     """A whole file as one JSON object; null, and counted, where it is none.
 
     Raises:
-        TranscriptUnreadableError: the stream cannot be read.
+        TRANSCRIPT_UNREADABLE: the stream cannot be read.
     """
     data = read_bytes(stream, draft, limits)
     draft.entries += 1
@@ -152,4 +151,4 @@ def _call(read: Callable[[int], bytes], size: int) -> bytes:
     try:
         return read(size)
     except (OSError, ValueError) as error:  # ValueError: the stream is closed
-        raise TranscriptUnreadableError(f"expected readable bytes, found: {error}") from error
+        raise TRANSCRIPT_UNREADABLE.error(f"expected readable bytes, found: {error}") from error

@@ -10,8 +10,8 @@ from typing import BinaryIO, Literal, TypeAlias
 
 import msgspec
 
-from repotrial._core.errors import UsageError
-from repotrial.trace import TraceUnreadableError, open_regular
+from repotrial._core.errors import ErrorCode, EvidenceError, UsageError
+from repotrial.trace import TRACE_UNREADABLE, open_regular
 from repotrial.transcripts._atif import read_atif
 from repotrial.transcripts._chat import read_mini_swe_agent, read_swe_agent
 from repotrial.transcripts._claude import read_claude, read_qwen_stream
@@ -23,8 +23,8 @@ from repotrial.transcripts._draft import Draft
 from repotrial.transcripts._gemini import read_gemini_session, read_gemini_stream, read_qwen_session
 from repotrial.transcripts._goose import read_goose
 from repotrial.transcripts._lines import (
+    TRANSCRIPT_UNREADABLE,
     ImportLimits,
-    TranscriptUnreadableError,
     iter_lines,
     read_bytes,
     read_document,
@@ -42,11 +42,12 @@ _MAX_EVENT_FILES = 100_000
 _BUFFER_BYTES = 1024 * 1024
 
 
-class UnknownTranscriptFormatError(UsageError):
-    """There is no importer of that name, or a file shows no format that is known."""
-
-    code = "unknown-transcript-format"
-    default_hint = "name one of the formats in docs/explanation/transcripts.md"
+UNKNOWN_TRANSCRIPT_FORMAT = ErrorCode(
+    "unknown-transcript-format",
+    UsageError,
+    "There is no importer of that name, or a file shows no format that is known.",
+    hint="name one of the formats in docs/explanation/transcripts.md",
+)
 
 
 class Importer(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,8 +107,8 @@ def import_transcript(
     """Read a transcript as far as it can be read; entries that make no sense are counted and left out.
 
     Raises:
-        UnknownTranscriptFormatError: no importer has that name.
-        TranscriptUnreadableError: the stream cannot be read.
+        UNKNOWN_TRANSCRIPT_FORMAT: no importer has that name.
+        TRANSCRIPT_UNREADABLE: the stream cannot be read.
     """
     importer = _find_importer(format_)
     if isinstance(stream, io.RawIOBase):  # it would read lines byte by byte
@@ -141,8 +142,8 @@ def load_transcript(
     """Read a transcript file, or the folder of an OpenHands conversation; without a format, find it out.
 
     Raises:
-        TranscriptUnreadableError: it cannot be opened or read.
-        UnknownTranscriptFormatError: no importer has that name, or none fits.
+        TRANSCRIPT_UNREADABLE: it cannot be opened or read.
+        UNKNOWN_TRANSCRIPT_FORMAT: no importer has that name, or none fits.
     """
     if path.is_dir() and not path.is_symlink():
         return _load_openhands(path, limits or ImportLimits())
@@ -153,10 +154,14 @@ def load_transcript(
                 format_ = detect_format(head, path.name)
                 stream.seek(0)
             if format_ is None:
-                raise UnknownTranscriptFormatError(f"{path}: expected a known transcript, found none")
+                raise UNKNOWN_TRANSCRIPT_FORMAT.error(f"{path}: expected a known transcript, found none")
             return import_transcript(stream, format_, limits=limits)
-    except (TraceUnreadableError, OSError) as error:
-        raise TranscriptUnreadableError(f"{path}: expected a readable transcript, found: {error}") from error
+    except (EvidenceError, OSError) as error:
+        if isinstance(error, EvidenceError) and error.code != TRACE_UNREADABLE:
+            raise
+        raise TRANSCRIPT_UNREADABLE.error(
+            f"{path}: expected a readable transcript, found: {error}"
+        ) from error
 
 
 def _find_importer(name: str) -> Importer:
@@ -164,7 +169,7 @@ def _find_importer(name: str) -> Importer:
         return IMPORTERS[name]
     except KeyError:
         known = ", ".join(IMPORTERS)
-        raise UnknownTranscriptFormatError(f"expected one of {known}, found {name!r}") from None
+        raise UNKNOWN_TRANSCRIPT_FORMAT.error(f"expected one of {known}, found {name!r}") from None
 
 
 def _load_openhands(folder: Path, limits: ImportLimits) -> ImportedTranscript:
@@ -174,16 +179,18 @@ def _load_openhands(folder: Path, limits: ImportLimits) -> ImportedTranscript:
         state = folder / "base_state.json"
         files = [*events, state] if state.exists() else events
     except OSError as error:
-        raise TranscriptUnreadableError(f"{folder}: expected a readable folder, found: {error}") from error
+        raise TRANSCRIPT_UNREADABLE.error(f"{folder}: expected a readable folder, found: {error}") from error
     if not files:
-        raise UnknownTranscriptFormatError(f"{folder}: expected a conversation of OpenHands, found none")
+        raise UNKNOWN_TRANSCRIPT_FORMAT.error(f"{folder}: expected a conversation of OpenHands, found none")
     draft = Draft(format_="openhands-events", agent="openhands")
     for file in files:
         try:
             with open_regular(file) as stream:
                 entry = read_document(stream, draft, limits)
-        except TraceUnreadableError as error:
-            raise TranscriptUnreadableError(error.message) from error
+        except EvidenceError as error:
+            if error.code != TRACE_UNREADABLE:
+                raise
+            raise TRANSCRIPT_UNREADABLE.error(error.message) from error
         if entry is not None:
             read_openhands_entry(entry, draft)
     return draft.build()

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from repotrial._core.canonical import MAX_SAFE_INTEGER, NotCanonicalError, decimal_text
+from repotrial._core.canonical import MAX_SAFE_INTEGER, decimal_text
+from repotrial._core.errors import UsageError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -53,7 +54,7 @@ def as_decimal(value: object) -> str | None:
         return None
     try:
         return decimal_text(Decimal(str(value)))
-    except (NotCanonicalError, ValueError):  # ValueError: an integer of thousands of digits
+    except (UsageError, ValueError):  # ValueError: an integer of thousands of digits
         return None
 
 

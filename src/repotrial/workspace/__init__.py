@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from repotrial._core.lazy import build_hooks
 
 if TYPE_CHECKING:
-    from repotrial.workspace._base import Base, BaseRequest, ContractUnlockedError, SetupPlace, check_sealed
+    from repotrial.workspace._base import CONTRACT_UNLOCKED, Base, BaseRequest, SetupPlace, check_sealed
     from repotrial.workspace._beneath import open_beneath
     from repotrial.workspace._cache import BaseCache
     from repotrial.workspace._change import build_change
@@ -25,11 +25,11 @@ else:
     __getattr__, __dir__ = build_hooks(__name__)
 
 __all__ = [
+    "CONTRACT_UNLOCKED",
     "Base",
     "BaseCache",
     "BaseRequest",
     "Contents",
-    "ContractUnlockedError",
     "CopyWorkspace",
     "Mark",
     "Omission",

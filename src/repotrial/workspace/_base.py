@@ -23,7 +23,7 @@ import msgspec
 
 from repotrial._core.canonical import Count, JsonValue, canonical_digest
 from repotrial._core.digest import Digest
-from repotrial._core.errors import EvidenceError, UsageError
+from repotrial._core.errors import ErrorCode, EvidenceError, UsageError
 from repotrial.contract import LoadedContract, Repository
 from repotrial.isolation import Account
 from repotrial.source import SealProblem, check_sealed_history
@@ -34,18 +34,18 @@ from repotrial.workspace._summary import summarize_tree
 _FORMAT = "repotrial/base@1"
 
 
-class ContractUnlockedError(UsageError):
-    """A contract without a lock says nothing for certain about its repository."""
-
-    code = "contract-unlocked"
-    default_hint = "run `repotrial contract lock` first"
-
-
-class BaseTamperedError(EvidenceError):
-    """A prepared base is no longer what was put into the cache."""
-
-    code = "base-tampered"
-    default_hint = "remove it with `repotrial cache prune`, and find out what wrote there"
+CONTRACT_UNLOCKED = ErrorCode(
+    "contract-unlocked",
+    UsageError,
+    "A contract without a lock says nothing for certain about its repository.",
+    hint="run `repotrial contract lock` first",
+)
+BASE_TAMPERED = ErrorCode(
+    "base-tampered",
+    EvidenceError,
+    "A prepared base is no longer what was put into the cache.",
+    hint="remove it with `repotrial cache prune`, and find out what wrote there",
+)
 
 
 class SetupPlace(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,10 +88,10 @@ class BaseRequest(msgspec.Struct, frozen=True, kw_only=True):
         """The base of a locked contract.
 
         Raises:
-            ContractUnlockedError: it is not locked.
+            CONTRACT_UNLOCKED: it is not locked.
         """
         if loaded.lock is None:
-            raise ContractUnlockedError(f"{loaded.directory}: expected a locked contract, found no lock")
+            raise CONTRACT_UNLOCKED.error(f"{loaded.directory}: expected a locked contract, found no lock")
         return cls(
             repository=loaded.contract.repository,
             directory=loaded.directory,
@@ -163,7 +163,7 @@ class Base:
         """What Setup reached and made; null where it had no network.
 
         Raises:
-            SetupRecordUnreadableError: it cannot be read.
+            SETUP_RECORD_UNREADABLE: it cannot be read.
         """
         return load_setup_record(self._entry / "network")
 
@@ -171,11 +171,11 @@ class Base:
         """Read everything again.
 
         Raises:
-            BaseTamperedError: it is not what it was.
+            BASE_TAMPERED: it is not what it was.
         """
         found = summarize_tree(self.path, limits=UNBOUNDED).digest
         if found != self.label.prepared_digest:
-            raise BaseTamperedError(
+            raise BASE_TAMPERED.error(
                 f"{self.path}: expected the tree {self.label.prepared_digest}, found {found}"
             )
 

@@ -27,11 +27,11 @@ from pathlib import Path
 import msgspec
 
 from repotrial._core.digest import Digest
-from repotrial._core.errors import MachineError, UsageError
+from repotrial._core.errors import ErrorCode, MachineError, UsageError
 from repotrial._core.files import sync_directory, write_atomic
 from repotrial.isolation import Account, remove_tree
 from repotrial.source import DEFAULT_OPTIONS, SourceOptions
-from repotrial.workspace._base import UNBOUNDED, Base, BaseLabel, BaseRequest, BaseTamperedError, Setup
+from repotrial.workspace._base import BASE_TAMPERED, UNBOUNDED, Base, BaseLabel, BaseRequest, Setup
 from repotrial.workspace._prepare import make_entry
 from repotrial.workspace._setup_record import load_setup_record
 from repotrial.workspace._summary import build_fingerprint
@@ -46,18 +46,18 @@ _PRIVATE = 0o700
 _PASSABLE = 0o711
 
 
-class CacheForeignError(UsageError):
-    """The directory named as the cache holds other things, so nothing in it may be changed or removed."""
-
-    code = "cache-foreign"
-    default_hint = "name an empty directory, or one that RepoTrial made"
-
-
-class CacheUnusableError(MachineError):
-    """The cache of prepared bases cannot be read or written, or the disk is full."""
-
-    code = "cache-unusable"
-    default_hint = "name a directory of your own with enough room, or run `repotrial cache prune`"
+CACHE_FOREIGN = ErrorCode(
+    "cache-foreign",
+    UsageError,
+    "The directory named as the cache holds other things, so nothing in it may be changed or removed.",
+    hint="name an empty directory, or one that RepoTrial made",
+)
+CACHE_UNUSABLE = ErrorCode(
+    "cache-unusable",
+    MachineError,
+    "The cache of prepared bases cannot be read or written, or the disk is full.",
+    hint="name a directory of your own with enough room, or run `repotrial cache prune`",
+)
 
 
 class CacheEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,8 +80,8 @@ class BaseCache:
         options: Limits for resolving repositories.
 
     Raises:
-        CacheForeignError: the directory is in use for something else.
-        CacheUnusableError: the machine does not let us.
+        CACHE_FOREIGN: the directory is in use for something else.
+        CACHE_UNUSABLE: the machine does not let us.
     """
 
     def __init__(
@@ -102,9 +102,9 @@ class BaseCache:
         """Find a base or make it; the caller closes it after use.
 
         Raises:
-            BaseMismatchError: the repository is not the locked one.
-            BaseNotSealedError: the tree would show other history.
-            BaseTamperedError: the base in the cache was changed.
+            BASE_MISMATCH: the repository is not the locked one.
+            BASE_NOT_SEALED: the tree would show other history.
+            BASE_TAMPERED: the base in the cache was changed.
         """
         key = request.build_key(setup_digest=None if setup is None else setup.digest, owner=self._owner)
         with _reported(self.root):
@@ -154,10 +154,12 @@ class BaseCache:
         if not tag.is_file():
             # Another process may be at the same point: its directories are no foreign ones.
             if {path.name for path in self.root.iterdir()} - {_TAG, "entries", "making", "products"}:
-                raise CacheForeignError(f"{self.root}: expected an empty directory, found other files")
+                raise CACHE_FOREIGN.error(f"{self.root}: expected an empty directory, found other files")
             tag.write_bytes(_LABEL)
         elif tag.read_bytes() not in {_LABEL, b""}:
-            raise CacheForeignError(f"{self.root}: expected a cache of ours, found the {_TAG} of another one")
+            raise CACHE_FOREIGN.error(
+                f"{self.root}: expected a cache of ours, found the {_TAG} of another one"
+            )
         for directory in (self.root, self._entries):
             directory.mkdir(exist_ok=True)
             directory.chmod(mode)
@@ -281,7 +283,7 @@ def _reported(root: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise CacheUnusableError(f"{root}: expected a cache directory, found: {error}") from error
+        raise CACHE_UNUSABLE.error(f"{root}: expected a cache directory, found: {error}") from error
 
 
 def _lock(directory: Path, operation: int, *, is_patient: bool = False) -> int | None:
@@ -327,9 +329,9 @@ def _load_label(entry: Path, key: Digest) -> BaseLabel:
     try:
         label = msgspec.json.decode((entry / "label").read_bytes(), type=BaseLabel)
     except msgspec.MsgspecError as error:
-        raise BaseTamperedError(f"{entry}: expected a label of ours, found: {error}") from error
+        raise BASE_TAMPERED.error(f"{entry}: expected a label of ours, found: {error}") from error
     if label.key != key:
-        raise BaseTamperedError(f"{entry}: expected the label of {key}, found that of {label.key}")
+        raise BASE_TAMPERED.error(f"{entry}: expected the label of {key}, found that of {label.key}")
     return label
 
 

@@ -14,9 +14,10 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from repotrial._core.digest import Digest, digest_bytes
+from repotrial._core.errors import ContractError
 from repotrial._core.escaping import escape_bytes
 from repotrial.change import Blob, BlobMode, FilePatch, build_file_patch
-from repotrial.source import SnapshotLimits, UnsafePathError, verify_path
+from repotrial.source import SnapshotLimits, verify_path
 from repotrial.trace import MAX_CHANGE_BYTES
 from repotrial.workspace._base import UNBOUNDED
 from repotrial.workspace._ignore import IgnoreRules
@@ -189,7 +190,7 @@ class _Harvest:
             return False
         try:
             verify_path(path, SnapshotLimits())
-        except UnsafePathError:
+        except ContractError:  # `unsafe-path`
             self.omissions.add(build_omission(path, "unsafe-path"))
             return False
         if node.is_link and _MODULES.fullmatch(path.rpartition(b"/")[2]):

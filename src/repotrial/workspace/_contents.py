@@ -5,18 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 from repotrial._core.digest import Digest, digest_bytes
-from repotrial._core.errors import MachineError
+from repotrial._core.errors import ErrorCode, MachineError
 
 _TOTAL_BYTES = 2 * 1024**3
 _MEMORY_BYTES = 256 * 1024
 """Of small changes; a file for each would cost more than all else that is done with them."""
 
 
-class WorkspaceUnusableError(MachineError):
-    """There is no room for a workspace: the directory is missing, full or not writable."""
-
-    code = "workspace-unusable"
-    default_hint = "name a directory of your own with enough room"
+WORKSPACE_UNUSABLE = ErrorCode(
+    "workspace-unusable",
+    MachineError,
+    "There is no room for a workspace: the directory is missing, full or not writable.",
+    hint="name a directory of your own with enough room",
+)
 
 
 class ContentStore:
@@ -47,7 +48,9 @@ class ContentStore:
                 self._root.mkdir(mode=0o700, exist_ok=True)
                 path.write_bytes(data)
             except OSError as error:
-                raise WorkspaceUnusableError(f"{path}: expected to keep a content, found: {error}") from error
+                raise WORKSPACE_UNUSABLE.error(
+                    f"{path}: expected to keep a content, found: {error}"
+                ) from error
 
     def load(self, digest: Digest) -> bytes | None:
         """The bytes of that digest; None if they were not kept."""

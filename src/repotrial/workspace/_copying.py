@@ -8,7 +8,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from repotrial._core.errors import MachineError
+from repotrial._core.errors import ErrorCode, MachineError
 from repotrial.isolation import Account
 from repotrial.workspace._beneath import open_beneath
 from repotrial.workspace._node import Node, ReadLimits
@@ -21,18 +21,19 @@ _LIMITS = ReadLimits(entries=10_000_000, depth=4000)
 _NO_SHORT_CUT = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.ENOTTY}
 
 
-class CopyFailedError(MachineError):
-    """A tree could not be copied: no room, or no permission."""
-
-    code = "workspace-copy-failed"
-    default_hint = "make room in the directory for workspaces, or name another one"
+WORKSPACE_COPY_FAILED = ErrorCode(
+    "workspace-copy-failed",
+    MachineError,
+    "A tree could not be copied: no room, or no permission.",
+    hint="make room in the directory for workspaces, or name another one",
+)
 
 
 def copy_tree(source: Path, target: Path, *, owner: Account | None) -> None:
     """Copy files, links and directories with permissions and times into a directory that does not exist.
 
     Raises:
-        CopyFailedError: the machine does not let us.
+        WORKSPACE_COPY_FAILED: the machine does not let us.
     """
     try:
         target.mkdir(0o700)
@@ -53,7 +54,7 @@ def copy_tree(source: Path, target: Path, *, owner: Account | None) -> None:
             os.close(origin)
             os.close(place)
     except OSError as error:
-        raise CopyFailedError(f"{target}: expected to copy {source}, found: {error}") from error
+        raise WORKSPACE_COPY_FAILED.error(f"{target}: expected to copy {source}, found: {error}") from error
 
 
 def give_tree(root: Path, owner: Account | None) -> None:
@@ -67,7 +68,7 @@ def give_tree(root: Path, owner: Account | None) -> None:
                 os.chown(path, owner.uid, owner.gid, dir_fd=place, follow_symlinks=False)
         os.fchown(place, owner.uid, owner.gid)
     except OSError as error:
-        raise CopyFailedError(
+        raise WORKSPACE_COPY_FAILED.error(
             f"{root}: expected to give it to the account {owner.uid}, found: {error}",
             hint="only root can give files to another account",
         ) from error

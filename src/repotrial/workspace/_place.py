@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 from repotrial.isolation import Account, clear_tree, remove_tree
-from repotrial.workspace._contents import ContentStore, WorkspaceUnusableError
+from repotrial.workspace._contents import WORKSPACE_UNUSABLE, ContentStore
 
 _PREFIX = "repotrial-workspace-"
 _LABEL = b"RepoTrial workspace, format 1\n"
@@ -53,7 +53,7 @@ class WorkspacePlace:
             if owner is not None:
                 self.path.chmod(0o711)  # the other account comes through; nobody lists
         except OSError as error:
-            raise WorkspaceUnusableError(
+            raise WORKSPACE_UNUSABLE.error(
                 f"{parent}: expected room for a workspace, found: {error}"
             ) from error
         self.contents = ContentStore(self.path / "contents")
@@ -80,7 +80,7 @@ class WorkspacePlace:
         """A directory in this place for the account that works in it.
 
         Raises:
-            WorkspaceUnusableError: the machine does not let us.
+            WORKSPACE_UNUSABLE: the machine does not let us.
         """
         try:
             name = os.fspath(path)
@@ -89,7 +89,7 @@ class WorkspacePlace:
             if self._owner is not None:
                 os.chown(name, self._owner.uid, self._owner.gid)
         except OSError as error:
-            raise WorkspaceUnusableError(f"{path}: expected to make a directory, found: {error}") from error
+            raise WORKSPACE_UNUSABLE.error(f"{path}: expected to make a directory, found: {error}") from error
 
     def remove(self) -> None:
         """Remove everything, whatever the agent did to permissions. Twice is once."""

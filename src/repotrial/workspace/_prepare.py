@@ -11,7 +11,7 @@ from repotrial import __version__
 from repotrial._core.canonical import dump_checked
 from repotrial._core.clock import SystemClock
 from repotrial._core.digest import Digest
-from repotrial._core.errors import ContractError
+from repotrial._core.errors import ContractError, ErrorCode
 from repotrial._core.files import write_atomic
 from repotrial.isolation import Account, remove_tree
 from repotrial.source import (
@@ -35,26 +35,24 @@ from repotrial.workspace._reader import TreeReader
 from repotrial.workspace._setup_record import build_product_digest, write_setup_record
 from repotrial.workspace._summary import build_fingerprint, summarize_tree
 
-
-class BaseMismatchError(ContractError):
-    """The repository is not the one that the contract was locked with."""
-
-    code = "base-mismatch"
-    default_hint = "restore the source, or run `repotrial contract lock` if the new one is what you want"
-
-
-class BaseNotSealedError(ContractError):
-    """A prepared tree would show the agent more history than the one commit."""
-
-    code = "base-not-sealed"
-    default_hint = "remove nested repositories that Setup leaves in the tree; outputs may hold them"
-
-
-class FileOrderError(ContractError):
-    """`repository.mtime_order` names something that is no file of the repository."""
-
-    code = "mtime-order-missing"
-    default_hint = "list files of the snapshot only, oldest first"
+BASE_MISMATCH = ErrorCode(
+    "base-mismatch",
+    ContractError,
+    "The repository is not the one that the contract was locked with.",
+    hint="restore the source, or run `repotrial contract lock` if the new one is what you want",
+)
+BASE_NOT_SEALED = ErrorCode(
+    "base-not-sealed",
+    ContractError,
+    "A prepared tree would show the agent more history than the one commit.",
+    hint="remove nested repositories that Setup leaves in the tree; outputs may hold them",
+)
+MTIME_ORDER_MISSING = ErrorCode(
+    "mtime-order-missing",
+    ContractError,
+    "`repository.mtime_order` names something that is no file of the repository.",
+    hint="list files of the snapshot only, oldest first",
+)
 
 
 def make_entry(
@@ -70,7 +68,7 @@ def make_entry(
     tree, outputs = entry / "tree", entry / "outputs"
     snapshot = materialize_snapshot(request.repository, base=request.directory, into=tree, options=options)
     if snapshot.tree_digest != request.tree_digest:
-        raise BaseMismatchError(f"expected the tree {request.tree_digest}, found {snapshot.tree_digest}")
+        raise BASE_MISMATCH.error(f"expected the tree {request.tree_digest}, found {snapshot.tree_digest}")
     tracked = _set_times(tree, request.repository.mtime_order)
     outputs.mkdir()
     give_tree(tree, owner)
@@ -80,7 +78,7 @@ def make_entry(
     # Read back: what counts is what lies on the disk.
     found = compute_tree_digest(tree, history_ignored=True, options=options)
     if found != request.tree_digest:
-        raise BaseMismatchError(f"expected to have written {request.tree_digest}, found {found}")
+        raise BASE_MISMATCH.error(f"expected to have written {request.tree_digest}, found {found}")
     if setup is not None:
         _execute_setup(entry, setup, owner, previous_product)
     _verify_sealed(tree)
@@ -93,7 +91,7 @@ def _set_times(tree: Path, order: tuple[str, ...]) -> list[bytes]:
         found = sorted(reader.walk())
     ranks = {os.fsencode(path): rank for rank, path in enumerate(order, start=1)}
     if missing := [path for path in ranks if path not in {path for path, node in found if node.is_file}]:
-        raise FileOrderError(
+        raise MTIME_ORDER_MISSING.error(
             f"expected files of the snapshot, found no {missing[0].decode(errors='replace')}"
         )
     root = os.fsencode(tree)
@@ -129,7 +127,7 @@ def _execute_setup(entry: Path, setup: Setup, owner: Account | None, previous: D
 
 def _verify_sealed(tree: Path) -> None:
     if problems := check_sealed_tree(tree):
-        raise BaseNotSealedError("; ".join(problem.message for problem in problems[:5]))
+        raise BASE_NOT_SEALED.error("; ".join(problem.message for problem in problems[:5]))
 
 
 def _write_label(

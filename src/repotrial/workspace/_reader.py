@@ -22,7 +22,7 @@ from typing import Self, TypeAlias
 import msgspec
 
 from repotrial._core.digest import Digest
-from repotrial._core.errors import MachineError
+from repotrial._core.errors import ErrorCode, MachineError
 from repotrial._core.escaping import escape_bytes
 from repotrial.workspace._beneath import open_beneath, reopen
 from repotrial.workspace._node import (
@@ -44,11 +44,12 @@ _OWNER_READ = stat.S_IRUSR
 _OWNER_LIST = stat.S_IRUSR | stat.S_IXUSR
 
 
-class WorkspaceUnreadableError(MachineError):
-    """A workspace could not be read: the disk failed, or it belongs to another account."""
-
-    code = "workspace-unreadable"
-    default_hint = "run as root, or as the account that owns the workspace"
+WORKSPACE_UNREADABLE = ErrorCode(
+    "workspace-unreadable",
+    MachineError,
+    "A workspace could not be read: the disk failed, or it belongs to another account.",
+    hint="run as root, or as the account that owns the workspace",
+)
 
 
 class Contents(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,7 +87,7 @@ class TreeReader:
             # A mere handle: the root itself may have lost its permissions.
             self._root = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
-            raise WorkspaceUnreadableError(f"{root}: expected a directory, found: {error}") from error
+            raise WORKSPACE_UNREADABLE.error(f"{root}: expected a directory, found: {error}") from error
 
     @property
     def omissions(self) -> tuple[Omission, ...]:
@@ -305,8 +306,8 @@ class TreeReader:
             os.close(readable)
 
 
-def _build_error(path: bytes, error: OSError) -> WorkspaceUnreadableError:
-    return WorkspaceUnreadableError(
+def _build_error(path: bytes, error: OSError) -> MachineError:
+    return WORKSPACE_UNREADABLE.error(
         f"{escape_bytes(path)}: expected to read the workspace, found: {error.strerror}"
     )
 
@@ -316,6 +317,6 @@ def _change_mode(handle: int, permissions: int) -> None:
     try:
         os.chmod(f"/proc/self/fd/{handle}", permissions)  # noqa: PTH101 - a handle, not a path
     except OSError as error:
-        raise WorkspaceUnreadableError(
+        raise WORKSPACE_UNREADABLE.error(
             f"expected to read a file of the workspace, found: {error.strerror}"
         ) from error

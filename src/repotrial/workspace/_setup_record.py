@@ -9,7 +9,7 @@ import msgspec
 
 from repotrial._core.canonical import Count, canonical_digest, dump_checked
 from repotrial._core.digest import Digest
-from repotrial._core.errors import EvidenceError
+from repotrial._core.errors import ErrorCode, EvidenceError
 from repotrial._core.files import write_atomic
 
 SetupVerdict: TypeAlias = Literal["passed", "replayed", "refused", "failed"]
@@ -19,11 +19,12 @@ _MAX_BYTES: Final = 64 * 1024**2
 _FORMAT: Final = "repotrial/setup-product@1"
 
 
-class SetupRecordUnreadableError(EvidenceError):
-    """What a prepared base says about the network that made it cannot be read."""
-
-    code = "setup-record-unreadable"
-    default_hint = "remove the base with `repotrial cache prune`, and find out what wrote there"
+SETUP_RECORD_UNREADABLE = ErrorCode(
+    "setup-record-unreadable",
+    EvidenceError,
+    "What a prepared base says about the network that made it cannot be read.",
+    hint="remove the base with `repotrial cache prune`, and find out what wrote there",
+)
 
 
 class SetupAttempt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -111,7 +112,7 @@ def load_setup_record(path: Path) -> SetupNetworkRecord | None:
     """Read it back; null where Setup had no network.
 
     Raises:
-        SetupRecordUnreadableError: it is not what was written.
+        SETUP_RECORD_UNREADABLE: it is not what was written.
     """
     try:
         with path.open("rb") as stream:
@@ -121,4 +122,4 @@ def load_setup_record(path: Path) -> SetupNetworkRecord | None:
     try:
         return msgspec.json.decode(data, type=SetupNetworkRecord)
     except msgspec.MsgspecError as error:
-        raise SetupRecordUnreadableError(f"{path}: expected a record of ours, found: {error}") from error
+        raise SETUP_RECORD_UNREADABLE.error(f"{path}: expected a record of ours, found: {error}") from error

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.api import AgentNameError
-from repotrial.api._agents import PredictionsError, build_roster
+from repotrial.api._agents import build_roster
 from repotrial.run import Agent, CommandAgent, PatchAgent, ScriptAgent
-from repotrial.run._agents import AgentFileError, build_agent_configuration
+from repotrial.run._agents import build_agent_configuration
+from support.errors import raises_code
 
 
 def build(name: str) -> Agent:
@@ -49,13 +49,13 @@ def test_a_command_is_split_as_a_shell_does() -> None:
     "name", ["", "nobody", "noop:x", "script:", "command:", "command:  ", "command:'", "predictions", ":x"]
 )
 def test_what_is_no_agent_is_refused(name: str) -> None:
-    with pytest.raises(AgentNameError, match="expected"):
+    with raises_code("agent-name", match="expected"):
         build_roster([name], [])
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     for kind in ("patch", "script", "predictions"):
-        with pytest.raises(AgentFileError):
+        with raises_code("agent-file"):
             build_roster([f"{kind}:{tmp_path}/nowhere"], [])
 
 
@@ -141,7 +141,7 @@ def test_a_template_may_hold_what_a_shell_would_expand(tmp_path: Path) -> None:
 
 def test_a_contract_that_a_template_has_no_file_for_is_named(tmp_path: Path) -> None:
     template = write_scripts(tmp_path, a="one")
-    with pytest.raises(AgentFileError, match=r"b/fix\.sh: expected a file"):
+    with raises_code("agent-file", match=r"b/fix\.sh: expected a file"):
         build_roster([template], ["a", "b"])
 
 
@@ -162,5 +162,5 @@ def test_a_file_that_is_not_of_predictions_is_refused_with_the_line(
     tmp_path: Path, line: object, place: str
 ) -> None:
     name = write_predictions(tmp_path / "p.jsonl", prediction("a"), line)
-    with pytest.raises(PredictionsError, match=place):
+    with raises_code("predictions", match=place):
         build_roster([name], ["a"])

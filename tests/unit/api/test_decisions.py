@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from repotrial import api
+from support.errors import raises_code
 
 
 @pytest.mark.parametrize(
@@ -15,5 +16,5 @@ from repotrial import api
 def test_a_decision_without_a_sound_reason_is_the_operators_mistake(
     tmp_path: Path, reason: str, text: str
 ) -> None:
-    with pytest.raises(api.DecisionInvalidError):
+    with raises_code("decision-invalid"):
         api.decide_run(tmp_path, is_allowed=True, operator="tester", reason=reason, text=text)

@@ -12,11 +12,9 @@ import pytest
 from repotrial import api
 from repotrial.contract import apply_caps, parse_record, parse_run_spec
 from repotrial.policy import (
-    BreakerRulesUnknownError,
     BreakerSettings,
     Recomputed,
     Thresholds,
-    ThresholdsInvalidError,
     build_settings,
     parse_thresholds,
     read_thresholds,
@@ -26,6 +24,7 @@ from repotrial.run import build_body_reader
 from repotrial.score import build_run_report, build_score_card, load_evidence
 from repotrial.score._document import render_document
 from repotrial.trace import RunPaths, iter_events, load_manifest
+from support.errors import raises_code
 from support.score_runs import ScoreRun
 
 GOLDEN = Path(__file__).parents[2] / "data" / "golden-runs"
@@ -128,13 +127,13 @@ def test_rules_of_a_later_version_are_answered_by_name(tmp_path: Path) -> None:
     later = (
         read_thresholds().decode().replace("\nrules = 1 ", "\nrules = 2 ") + "\n[stray-writes]\nodd = true\n"
     )
-    with pytest.raises(BreakerRulesUnknownError, match="version 1 or less, found version 2"):
+    with raises_code("breaker-rules-unknown", match="version 1 or less, found version 2"):
         api.recompute_run(_record(tmp_path / "run", later))
 
 
 def test_a_breaker_that_this_release_does_not_have_is_answered_by_name(tmp_path: Path) -> None:
     later = read_thresholds().decode() + "\n[stray-writes]\nalert_after = 3\n"
-    with pytest.raises(ThresholdsInvalidError, match=r"manifest\.json.*stray-writes"):
+    with raises_code("thresholds-invalid", match=r"manifest\.json.*stray-writes"):
         api.recompute_run(_record(tmp_path / "run", later))
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from repotrial._core.errors import UsageError
-from repotrial.api import AgentNameError, MachineSettings, ModelChoice, UpstreamNameError
+from repotrial.api import MachineSettings, ModelChoice
 from repotrial.api._agents import build_roster
-from repotrial.api._models import ModelUnpricedError, describe_upstream, verify_price
+from repotrial.api._models import describe_upstream, verify_price
 from repotrial.run import ModelAgent, find_adapter, list_adapters
-from repotrial.run._adapters._load import AdapterInvalidError
 from repotrial.run._agents import build_agent_configuration
+from support.errors import raises_code
 
 OWN = """\
 schema = "repotrial/agent@1"
@@ -66,7 +66,7 @@ def test_a_file_of_the_users_own_is_an_agent(tmp_path: Path) -> None:
 def test_a_directory_of_the_users_own_adds_names(tmp_path: Path) -> None:
     (tmp_path / "x.toml").write_text(OWN.format(name="mine"))
     assert find("mine@m", adapters=tmp_path).model == "m"
-    with pytest.raises(AgentNameError):
+    with raises_code("agent-name"):
         find("mine")
 
 
@@ -77,13 +77,13 @@ def test_an_adapter_cannot_pass_for_an_agent_of_ours(tmp_path: Path) -> None:
 
 
 def test_a_name_that_is_almost_right_is_told() -> None:
-    with pytest.raises(AgentNameError) as caught:
+    with raises_code("agent-name") as caught:
         find("claude-cod@x")
     assert "did you mean claude-code?" in (caught.value.hint or "")
 
 
 def test_a_file_that_is_no_adapter_is_told(tmp_path: Path) -> None:
-    with pytest.raises(AdapterInvalidError, match="expected a file"):
+    with raises_code("adapter-invalid", match="expected a file"):
         find(f"agent:{tmp_path / 'none.toml'}")
 
 
@@ -105,19 +105,19 @@ def test_what_an_agent_asks_for_by_default_has_a_price(name: str) -> None:
 
 def test_a_model_without_a_price_is_refused_before_its_agent_fails_for_it() -> None:
     provider = ModelChoice(upstream="provider:openai")
-    with pytest.raises(
-        ModelUnpricedError, match="gpt-5-codex: expected a price in the bundled price book"
+    with raises_code(
+        "model-unpriced", match="gpt-5-codex: expected a price in the bundled price book"
     ) as caught:
         verify_price(provider, "gpt-5-codex")
     assert "did you mean gpt-5.3-codex" in (caught.value.hint or "")
-    with pytest.raises(ModelUnpricedError) as unknown:
+    with raises_code("model-unpriced") as unknown:
         verify_price(provider, "zzz")
     assert "--prices" in (unknown.value.hint or "")
 
 
 def test_a_provider_that_there_is_not_is_told_with_the_nearest(tmp_path: Path) -> None:
     machine = MachineSettings(cache=tmp_path, home=tmp_path, variables={})
-    with pytest.raises(UpstreamNameError, match=r"\(openai, anthropic, gemini\) or a file") as caught:
+    with raises_code("upstream-name", match=r"\(openai, anthropic, gemini\) or a file") as caught:
         describe_upstream("provider:opnai", machine)
     assert caught.value.hint == "did you mean provider:openai?"
     with pytest.raises(UsageError, match="No such file") as missing:
@@ -138,5 +138,5 @@ def test_a_book_of_ones_own_prices_its_own_models(tmp_path: Path) -> None:
     )
     choice = ModelChoice(upstream="provider:local.toml", prices=book)
     verify_price(choice, "local-coder")
-    with pytest.raises(ModelUnpricedError, match=r"gpt-5\.4: expected a price in .*book\.csv"):
+    with raises_code("model-unpriced", match=r"gpt-5\.4: expected a price in .*book\.csv"):
         verify_price(choice, "gpt-5.4")

@@ -15,19 +15,10 @@ from repotrial._core.absence import NotComputable
 from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import EvidenceError
 from repotrial.authoring import lock_contract
-from repotrial.contract import (
-    Check,
-    ContractInvalidError,
-    Inventory,
-    Overlay,
-    ResultFile,
-    Runner,
-    parse_record,
-)
+from repotrial.contract import Check, Inventory, Overlay, ResultFile, Runner, parse_record
 from repotrial.run import apply_judgement, judge_recorded
 from repotrial.score import RejudgedVerdict
 from repotrial.score._document import render_document
-from repotrial.score._write import ScoreWriteError
 from repotrial.trace import (
     AcceptanceExecution,
     BlobStore,
@@ -39,6 +30,7 @@ from repotrial.trace import (
     iter_events,
 )
 from support.command_line import call
+from support.errors import raises_code
 from support.trials import Court
 
 ROOT = Path(__file__).parents[3]
@@ -173,14 +165,14 @@ def test_an_unsealed_record_that_nothing_happened_to_is_judged(court: Court) -> 
 
 def test_another_contract_is_refused(court: Court) -> None:
     judge = api.load_judge(court.write_contract(identifier="another"))
-    with pytest.raises(api.OtherContractError, match="expected the contract answer, found another"):
+    with raises_code("other-contract", match="expected the contract answer, found another"):
         api.rejudge_run(_copy(court, "quiet-success"), judge)
 
 
 def test_a_contract_that_is_not_as_it_was_locked_is_refused(court: Court) -> None:
     contract = court.write_contract()
     (contract / "inventory.json").write_text('{"fail_to_pass": ["cases::answer"]}', encoding="utf-8")
-    with pytest.raises(ContractInvalidError):
+    with raises_code("contract-invalid"):
         api.load_judge(contract)
 
 
@@ -216,7 +208,7 @@ def test_a_link_in_the_place_of_the_folder_is_not_followed(court: Court, tmp_pat
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (run / "rejudged").symlink_to(elsewhere)
-    with pytest.raises(ScoreWriteError, match="found a link"):
+    with raises_code("score-write", match="found a link"):
         api.rejudge_run(run, api.load_judge(court.write_contract()))
     assert list(elsewhere.iterdir()) == []
 

@@ -7,9 +7,10 @@ import pytest
 
 from repotrial.authoring import lock_contract, verify_lock
 from repotrial.authoring._locking import LockChange, build_pin
-from repotrial.contract import ContractInvalidError, DirectoryRepository, dump_lock
+from repotrial.contract import DirectoryRepository, dump_lock
 from repotrial.source import compute_tree_digest, resolve_snapshot
 from support.contracts import COMMIT, MINIMAL, write_contract
+from support.errors import raises_code
 from support.repositories import RepositoryMaker
 
 
@@ -57,7 +58,7 @@ def test_a_damaged_lock_is_written_anew(tmp_path: Path, damage: bytes) -> None:
 def test_the_lock_of_a_newer_release_is_not_overwritten(tmp_path: Path) -> None:
     directory = write_locked(tmp_path)
     (directory / "contract.lock.json").write_text('{"schema": "repotrial/lock@2"}')
-    with pytest.raises(ContractInvalidError, match="use the RepoTrial that wrote it"):
+    with raises_code("contract-invalid", match="use the RepoTrial that wrote it"):
         lock_contract(directory)
 
 

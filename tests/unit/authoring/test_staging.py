@@ -5,11 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.authoring._staging import (
-    ContractDirectoryTakenError,
-    ContractDirectoryUnwritableError,
-    stage_directory,
-)
+from repotrial.authoring._staging import stage_directory
+from support.errors import raises_code
 
 
 def _build_and_stop(target: Path) -> None:
@@ -41,7 +38,7 @@ def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
 
 def test_what_came_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
     target = tmp_path / "contract"
-    with pytest.raises(ContractDirectoryTakenError):
+    with raises_code("contract-directory-taken"):
         _build_too_late(target)
     assert (target / "file").read_text() == "theirs"
     assert list(tmp_path.iterdir()) == [target]
@@ -50,7 +47,7 @@ def test_what_came_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
 def test_a_file_in_the_way_of_the_parent_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with (
-        pytest.raises(ContractDirectoryUnwritableError, match="expected"),
+        raises_code("contract-directory-unwritable", match="expected"),
         stage_directory(tmp_path / "file/contract"),
     ):
         pass

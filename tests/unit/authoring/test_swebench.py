@@ -16,16 +16,10 @@ from repotrial.authoring import (
     load_swebench_instances,
     lock_contract,
 )
-from repotrial.authoring._options import OptionInvalidError
-from repotrial.authoring._split import ChangeWithoutTestsError, UnsupportedTestFileError
-from repotrial.authoring._swebench_instance import (
-    InstanceInvalidError,
-    InstanceUnknownError,
-    SwebenchInstance,
-    parse_node_id,
-)
+from repotrial.authoring._swebench_instance import SwebenchInstance, parse_node_id
 from repotrial.change import read_change
 from repotrial.contract import GitRepository, Inventory, LoadedContract, load_contract
+from support.errors import raises_code
 from support.repositories import RepositoryMaker
 from support.swebench import (
     BASE,
@@ -107,7 +101,7 @@ def test_a_lock_file_becomes_the_environment(tmp_path: Path) -> None:
 
 
 def test_a_lock_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(OptionInvalidError, match=r"missing\.txt"):
+    with raises_code("contract-option-invalid", match=r"missing\.txt"):
         import_one(tmp_path, lock=tmp_path / "missing.txt")
     assert not (tmp_path / "contract").exists()
 
@@ -215,7 +209,7 @@ def test_a_change_without_a_mode_in_the_place_of_a_link_is_refused(tmp_path: Pat
     """Git would write through the link, or change where it leads."""
     repository = _Moded(tmp_path / "repo")
     through = drop_modes(repository.patch).replace("clamp/__init__.py", "link.py")
-    with pytest.raises(InstanceInvalidError, match=r"expected a plain file 'link\.py'"):
+    with raises_code("swebench-instance-invalid", match=r"expected a plain file 'link\.py'"):
         repository.create(tmp_path / "contract", patch=through)
     assert not (tmp_path / "contract").exists()
 
@@ -223,28 +217,36 @@ def test_a_change_without_a_mode_in_the_place_of_a_link_is_refused(tmp_path: Pat
 @pytest.mark.parametrize(
     ("changes", "error", "words"),
     [
-        ({"FAIL_TO_PASS": []}, InstanceInvalidError, "FAIL_TO_PASS: expected test ids, found none"),
-        ({"FAIL_TO_PASS": "__import__('os')"}, InstanceInvalidError, "expected a JSON list"),
-        ({"FAIL_TO_PASS": ["test_x (tests.C)"]}, InstanceInvalidError, "expected pytest's node ids"),
-        ({"FAIL_TO_PASS": ["tests/test_clamp.py::test_a[b"]}, InstanceInvalidError, "one that is cut"),
-        ({"FAIL_TO_PASS": ["tests/test_gone.py::test_a"]}, InstanceInvalidError, "'tests/test_gone.py'"),
-        ({"patch": ""}, InstanceInvalidError, "patch: expected a patch, found nothing"),
-        ({"patch": "this is no patch"}, InstanceInvalidError, "expected a patch that applies"),
-        ({"test_patch": "diff --git a/../x b/../x\n"}, InstanceInvalidError, "test_patch: expected a patch"),
-        ({"fix": {**FIX, **TESTS}}, InstanceInvalidError, "'tests/test_clamp.py' in both"),
+        ({"FAIL_TO_PASS": []}, "swebench-instance-invalid", "FAIL_TO_PASS: expected test ids, found none"),
+        ({"FAIL_TO_PASS": "__import__('os')"}, "swebench-instance-invalid", "expected a JSON list"),
+        ({"FAIL_TO_PASS": ["test_x (tests.C)"]}, "swebench-instance-invalid", "expected pytest's node ids"),
+        ({"FAIL_TO_PASS": ["tests/test_clamp.py::test_a[b"]}, "swebench-instance-invalid", "one that is cut"),
+        (
+            {"FAIL_TO_PASS": ["tests/test_gone.py::test_a"]},
+            "swebench-instance-invalid",
+            "'tests/test_gone.py'",
+        ),
+        ({"patch": ""}, "swebench-instance-invalid", "patch: expected a patch, found nothing"),
+        ({"patch": "this is no patch"}, "swebench-instance-invalid", "expected a patch that applies"),
+        (
+            {"test_patch": "diff --git a/../x b/../x\n"},
+            "swebench-instance-invalid",
+            "test_patch: expected a patch",
+        ),
+        ({"fix": {**FIX, **TESTS}}, "swebench-instance-invalid", "'tests/test_clamp.py' in both"),
     ],
 )
 def test_what_cannot_be_a_contract_is_refused_with_the_reason(
-    tmp_path: Path, changes: dict[str, Any], error: type[Exception], words: str
+    tmp_path: Path, changes: dict[str, Any], error: str, words: str
 ) -> None:
-    with pytest.raises(error, match=words):
+    with raises_code(error, match=words):
         import_one(tmp_path, **changes)
     assert not (tmp_path / "contract").exists()
 
 
 def test_tests_that_are_only_deleted_are_refused(tmp_path: Path) -> None:
     ids = ["tests/test_clamp.py::test_low"]
-    with pytest.raises(ChangeWithoutTestsError):
+    with raises_code("change-without-tests"):
         import_one(tmp_path, tests={}, removed=("tests/old_data.txt",), FAIL_TO_PASS=ids, PASS_TO_PASS=[])
 
 
@@ -252,7 +254,7 @@ def test_a_test_file_that_is_a_link_is_refused(tmp_path: Path) -> None:
     link = "diff --git a/tests/link.py b/tests/link.py\nnew file mode 120000\n--- /dev/null\n"
     link += "+++ b/tests/link.py\n@@ -0,0 +1 @@\n+/etc/passwd\n\\ No newline at end of file\n"
     row = make_instance(tmp_path / "other")
-    with pytest.raises(UnsupportedTestFileError, match=r"link\.py"):
+    with raises_code("test-file-unsupported", match=r"link\.py"):
         import_one(tmp_path, test_patch=row["test_patch"] + link)
 
 
@@ -270,7 +272,7 @@ def test_a_file_holds_instances_in_any_of_the_usual_forms(tmp_path: Path, form: 
         each["instance_id"] for each in rows
     ]
     assert [each.instance_id for each in load_swebench_instances(path, ["EXAMPLE-clamp_12"])] == [INSTANCE_ID]
-    with pytest.raises(InstanceUnknownError):
+    with raises_code("swebench-instance-unknown"):
         load_swebench_instances(path, ["example__clamp-14"])
 
 
@@ -278,7 +280,7 @@ def test_a_file_holds_instances_in_any_of_the_usual_forms(tmp_path: Path, form: 
 def test_garbage_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "garbage"
     path.write_text(text, encoding="latin-1")
-    with pytest.raises(InstanceInvalidError):
+    with raises_code("swebench-instance-invalid"):
         load_swebench_instances(path)
 
 
@@ -288,7 +290,7 @@ def test_instances_that_cannot_be_told_apart_or_named_are_refused(
 ) -> None:
     row = build_row("0" * 40, "", "")
     path = write_jsonl(tmp_path / "instances", *({**row, "instance_id": name} for name in names))
-    with pytest.raises(InstanceInvalidError):
+    with raises_code("swebench-instance-invalid"):
         load_swebench_instances(path)
 
 

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from repotrial.authoring._test_files import GlobInvalidError, KnownTestPaths
+from repotrial.authoring._test_files import KnownTestPaths
+from support.errors import raises_code
 
 
 @pytest.mark.parametrize(
@@ -64,5 +65,5 @@ def test_a_leading_exception_refines_the_conventions() -> None:
 
 
 def test_a_glob_that_means_nothing_is_refused() -> None:
-    with pytest.raises(GlobInvalidError, match="expected globs"):
+    with raises_code("glob-invalid", match="expected globs"):
         KnownTestPaths(["!"])

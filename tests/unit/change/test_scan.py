@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from repotrial._core.escaping import unescape_text
-from repotrial.change import PatchedFile, PatchUnreadableError, read_change, scan_headers, scan_patch
+from repotrial.change import PatchedFile, read_change, scan_headers, scan_patch
+from support.errors import raises_code
 from support.git_patches import Entry, Tree, commit_trees, execute_git, make_patch
 
 _BEFORE: Tree = {
@@ -97,7 +98,7 @@ def test_prefixes_stay_unless_every_name_has_its_own() -> None:
     ids=["shorter", "longer", "no file", "one side", "two names"],
 )
 def test_a_patch_that_contradicts_itself_is_refused(patch: bytes, message: str) -> None:
-    with pytest.raises(PatchUnreadableError, match=message):
+    with raises_code("patch-unreadable", match=message):
         scan_patch(patch)
 
 

@@ -13,9 +13,9 @@ from repotrial.cli._batch import Verdict, work_through
 from repotrial.cli._output import Screen
 
 _FAULTS: dict[str, RepoTrialError] = {
-    "usage": UsageError("wrong", hint="right"),
-    "machine": MachineError("cannot"),
-    "evidence": EvidenceError("tampered"),
+    "usage": UsageError("usage", "wrong", hint="right"),
+    "machine": MachineError("machine", "cannot"),
+    "evidence": EvidenceError("evidence", "tampered"),
 }
 
 

@@ -67,17 +67,17 @@ def test_json_lines_are_one_line_each(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_an_error_says_what_and_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
-    print_error(UsageError("expected b, found c", hint="write b"), where="a")
+    print_error(UsageError("usage", "expected b, found c", hint="write b"), where="a")
     assert capsys.readouterr().err == "error[usage] a: expected b, found c\n  fix: write b\n"
 
 
 def test_a_place_is_not_named_twice(capsys: pytest.CaptureFixture[str]) -> None:
-    print_error(UsageError("a: expected b"), where="a")
+    print_error(UsageError("usage", "a: expected b"), where="a")
     assert capsys.readouterr().err == "error[usage] a: expected b\n"
 
 
 def test_later_lines_of_a_message_are_marked(capsys: pytest.CaptureFixture[str]) -> None:
-    print_error(UsageError("two problems:\none\ntwo"))
+    print_error(UsageError("usage", "two problems:\none\ntwo"))
     assert capsys.readouterr().err == "error[usage] two problems:\n  | one\n  | two\n"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.contract import ContractInvalidError, check_directory, load_contract
+from repotrial.contract import check_directory, load_contract
 from support.contracts import (
     COMMIT,
     DIGEST,
@@ -20,6 +20,7 @@ from support.contracts import (
     problems_of,
     write_contract,
 )
+from support.errors import raises_code
 
 CHECKS = MINIMAL.index("[[checks]]")
 HEAD = MINIMAL[:CHECKS]
@@ -89,10 +90,10 @@ def test_loading_needs_no_second_parser(tmp_path: Path) -> None:
 
 def test_the_error_counts_the_problems_and_shows_the_first(tmp_path: Path) -> None:
     text = MINIMAL.replace('"bug-fix"', '"bug"') + "".join(f"key{number} = 1\n" for number in range(9))
-    with pytest.raises(ContractInvalidError) as caught:
+    with raises_code("contract-invalid") as caught:
         load_contract(write_contract(tmp_path, text))
     assert caught.value.code == "contract-invalid"
-    assert len(caught.value.problems) == 10
+    assert len(caught.value.details) == 10
     lines = str(caught.value).splitlines()
     assert lines[0] == f"{tmp_path}: expected a sound contract, found 10 problems:"
     assert lines[1].startswith("  contract.toml:4: kind: expected ")

@@ -23,8 +23,9 @@ from repotrial.contract import (
     Violation,
     build_interface_score,
 )
-from repotrial.contract._score import InterfaceScore, SaturatingPenalty, ScoreRangeError
+from repotrial.contract._score import InterfaceScore, SaturatingPenalty
 from repotrial.contract._scoring import InterfaceWeights
+from support.errors import raises_code
 
 DIGEST = "sha256:" + "a" * 64
 WEIGHTS = InterfaceWeights(ok=Decimal("0.7"), value=Decimal("0.3"), violation=Decimal("0.5"))
@@ -113,27 +114,27 @@ def test_value_function_comes_from_the_contract() -> None:
 @pytest.mark.parametrize("name", ["ok", "value", "violation"])
 def test_weight_that_is_no_share_is_refused(name: str, weight: str) -> None:
     weights = msgspec.structs.replace(WEIGHTS, **{name: Decimal(weight)})
-    with pytest.raises(ScoreRangeError, match=f"weight {name}"):
+    with raises_code("score-range", match=f"weight {name}"):
         score(weights=weights)
 
 
 @pytest.mark.parametrize("number", ["-0.001", "1.001", "NaN"])
 def test_declared_functions_are_held_to_their_range(number: str) -> None:
     inputs = ScoreInputs(outcome="pass", change=change())
-    with pytest.raises(ScoreRangeError, match="V:"):
+    with raises_code("score-range", match="V:"):
         build_interface_score(inputs, WEIGHTS, value=lambda _: Decimal(number))
-    with pytest.raises(ScoreRangeError, match="P:"):
+    with raises_code("score-range", match="P:"):
         build_interface_score(inputs, WEIGHTS, value=VALUE, penalty=lambda _: Decimal(number))
 
 
 @pytest.mark.parametrize("decay", ["-1", "NaN"])
 def test_decay_that_would_reward_size_is_refused(decay: str) -> None:
-    with pytest.raises(ScoreRangeError, match="λ"):
+    with raises_code("score-range", match="λ"):
         EnvelopeValue(decay=Decimal(decay), envelope=VALUE.envelope)(change())
 
 
 def test_step_that_is_no_share_is_refused() -> None:
-    with pytest.raises(ScoreRangeError, match="step"):
+    with raises_code("score-range", match="step"):
         SaturatingPenalty(step=Decimal(2))((SOFT,))
 
 

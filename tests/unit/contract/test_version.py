@@ -21,7 +21,6 @@ from msgspec import inspect as mi
 from repotrial._core.errors import ContractError
 from repotrial.contract import (
     Contract,
-    ContractInvalidError,
     ContractLock,
     LoadedContract,
     RepositoryPin,
@@ -31,7 +30,6 @@ from repotrial.contract import (
     dump_lock,
     load_contract,
 )
-from repotrial.contract._lockfile import PinMismatchError, UnpinnedImageError
 from repotrial.contract._version import canonical_parts, compute_version_id
 from support.contract_values import POOL, Place, iter_sites, replace_at, strip, values_of
 from support.contracts import (
@@ -47,6 +45,7 @@ from support.contracts import (
     pin_for,
     write_contract,
 )
+from support.errors import raises_code
 from support.exhaustive import examples
 from support.toml_writer import TomlWriter, without_null
 
@@ -330,7 +329,7 @@ def test_a_lock_is_read_back_as_it_was_written(name: str, tmp_path: Path) -> Non
 def test_what_is_no_lock_is_refused(data: bytes, tmp_path: Path) -> None:
     contract = write_contract(tmp_path)
     (contract / "contract.lock.json").write_bytes(data)
-    with pytest.raises(ContractInvalidError) as caught:
+    with raises_code("contract-invalid") as caught:
         load_contract(contract)
     assert "contract.lock.json" in str(caught.value)
 
@@ -351,7 +350,7 @@ REFERENCE = 'image = { kind = "reference", reference = "registry.example.org/pyt
 )
 def test_an_image_without_a_digest_is_not_locked(tmp_path: Path, text: str, field: str) -> None:
     loaded = load_contract(write_contract(tmp_path, text))
-    with pytest.raises(UnpinnedImageError, match=r"python:3\.12") as caught:
+    with raises_code("contract-unpinned-image", match=r"python:3\.12") as caught:
         build_lock(loaded, PIN)
     assert field in str(caught.value)
     assert isinstance(caught.value, ContractError)
@@ -359,7 +358,7 @@ def test_an_image_without_a_digest_is_not_locked(tmp_path: Path, text: str, fiel
 
 def test_a_pin_of_another_commit_is_not_locked(tmp_path: Path) -> None:
     loaded = load_contract(write_contract(tmp_path))
-    with pytest.raises(PinMismatchError, match=r"repository\.commit: expected 0123"):
+    with raises_code("contract-pin-mismatch", match=r"repository\.commit: expected 0123"):
         build_lock(loaded, msgspec.structs.replace(PIN, commit="f" * 40))
 
 
@@ -368,7 +367,7 @@ def test_a_pin_of_another_archive_is_not_locked(tmp_path: Path) -> None:
     repository = f'[repository]\nkind = "archive"\nsource = "a.tar"\ndigest = "{DIGEST}"\n\n'
     text = MINIMAL[:start] + repository + MINIMAL[end:]
     loaded = load_contract(write_contract(tmp_path, text, files={"a.tar": ""}))
-    with pytest.raises(PinMismatchError, match=r"repository\.digest"):
+    with raises_code("contract-pin-mismatch", match=r"repository\.digest"):
         build_lock(loaded, RepositoryPin(tree_digest=DIGEST, archive_digest="sha256:" + "0" * 64))
 
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from repotrial._core.canonical import (
     MAX_SAFE_INTEGER,
     JsonValue,
-    NotCanonicalError,
     canonical_bytes,
     canonical_digest,
     decimal_text,
 )
+from support.errors import raises_code
 
 _text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 _keys = st.text(st.characters(max_codepoint=0x7F), max_size=10)
@@ -54,7 +54,7 @@ def test_key_order_does_not_matter() -> None:
     ],
 )
 def test_what_has_no_canonical_form_is_refused_with_its_place(value: JsonValue, place: str) -> None:
-    with pytest.raises(NotCanonicalError) as caught:
+    with raises_code("not-canonical") as caught:
         canonical_bytes(value)
     assert caught.value.message.startswith(f"{place}:")
 
@@ -77,7 +77,7 @@ def test_one_number_has_one_spelling(spelling: str, text: str) -> None:
 
 @pytest.mark.parametrize("spelling", ["NaN", "Infinity", "-Infinity"])
 def test_numbers_that_are_none_are_refused(spelling: str) -> None:
-    with pytest.raises(NotCanonicalError):
+    with raises_code("not-canonical"):
         decimal_text(Decimal(spelling))
 
 
@@ -86,7 +86,7 @@ def test_nesting_too_deep_is_refused(levels: int) -> None:
     value: JsonValue = 1
     for level in range(levels):
         value = [value] if level % 2 else {"k": value}
-    with pytest.raises(NotCanonicalError, match="levels of nesting"):
+    with raises_code("not-canonical", match="levels of nesting"):
         canonical_bytes(value)
 
 
@@ -97,5 +97,5 @@ def test_a_decimal_keeps_all_its_digits() -> None:
 
 @pytest.mark.parametrize("spelling", ["1e999999", "-1e-999999", "1e1001"])
 def test_a_decimal_that_would_fill_the_memory_is_refused(spelling: str) -> None:
-    with pytest.raises(NotCanonicalError, match="sensible size"):
+    with raises_code("not-canonical", match="sensible size"):
         decimal_text(Decimal(spelling))

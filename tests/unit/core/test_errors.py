@@ -1,34 +1,34 @@
 from __future__ import annotations
 
-import ast
-import gc
-from pathlib import Path
+import pickle
 
 import pytest
 
 from repotrial._core.errors import (
+    ERROR_CODES,
+    MACHINE,
+    USAGE,
     AgentError,
     Blame,
     ContractError,
+    ErrorCode,
     EvidenceError,
     ExitCode,
     MachineError,
     RepoTrialError,
     UsageError,
-    iter_error_classes,
 )
+from support.errors import raises_code
 
-SOURCE = Path(__file__).parents[3] / "src"
 
-
-def test_every_blame_has_exactly_one_root() -> None:
-    roots = RepoTrialError.__subclasses__()
-    assert {root.blame for root in roots} == set(Blame)
-    assert len(roots) == len(Blame)
+def test_every_blame_has_exactly_one_class() -> None:
+    classes = RepoTrialError.__subclasses__()
+    assert {cls.blame for cls in classes} == set(Blame)
+    assert len(classes) == len(Blame)
 
 
 @pytest.mark.parametrize(
-    ("root", "code"),
+    ("kind", "code"),
     [
         (UsageError, ExitCode.BAD_INPUT),
         (ContractError, ExitCode.BAD_INPUT),
@@ -37,56 +37,57 @@ def test_every_blame_has_exactly_one_root() -> None:
         (EvidenceError, ExitCode.DOES_NOT_HOLD),
     ],
 )
-def test_the_class_decides_the_exit_code(root: type[RepoTrialError], code: ExitCode) -> None:
-    assert root("message").exit_code is code
+def test_the_class_decides_the_exit_code(kind: type[RepoTrialError], code: ExitCode) -> None:
+    assert kind("made-up", "message").exit_code is code
 
 
-def test_a_code_belongs_to_one_class() -> None:
-    codes = [cls.code for cls in iter_error_classes()]
-    assert len(codes) == len(set(codes))
-    with pytest.raises(TypeError, match="belongs to"):
-        type("StolenError", (UsageError,), {"code": "machine"})
-    with pytest.raises(TypeError, match="belongs to"):  # the same name elsewhere is another class
-        type("MachineError", (UsageError,), {"code": "machine"})
-    gc.collect()  # the refused class must not stay among its base's subclasses
+def test_a_code_declared_twice_is_refused() -> None:
+    with pytest.raises(TypeError, match="'usage' is declared twice"):
+        ErrorCode("usage", UsageError, "The same again.")
+    assert ERROR_CODES["usage"] is USAGE
 
 
-def test_a_code_that_is_not_kebab_case_is_refused() -> None:
+@pytest.mark.parametrize("code", ["Not_Kebab", "", "ends-", "-starts", "two--dashes", "line\n"])
+def test_a_code_that_is_not_kebab_case_is_refused(code: str) -> None:
     with pytest.raises(TypeError, match="kebab-case"):
-        type("BadCodeError", (UsageError,), {"code": "Not_Kebab"})
-    gc.collect()
+        ErrorCode(code, UsageError, "Badly named.")
+    assert code not in ERROR_CODES
 
 
 def test_an_error_speaks_to_machines() -> None:
-    error = MachineError("expected git, found none", hint="apt-get install git")
+    error = MACHINE.error("expected git, found none", hint="apt-get install git")
     assert error.to_dict() == {
         "blame": "machine",
         "code": "machine",
         "hint": "apt-get install git",
         "message": "expected git, found none",
     }
+    assert str(error) == error.message
 
 
-def test_every_code_can_be_raised() -> None:
-    """An error class that the source neither raises nor hands to a function is no error of ours."""
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py")]
-    nodes = [node for tree in trees for node in ast.walk(tree)]
-    raised = {node.exc.id for node in nodes if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Name)}
-    for call in (node for node in nodes if isinstance(node, ast.Call)):
-        values = [call.func, *call.args, *(keyword.value for keyword in call.keywords)]
-        raised |= {value.id for value in values if isinstance(value, ast.Name)}
-        raised |= {value.attr for value in values if isinstance(value, ast.Attribute)}
-    coded = {
-        node.name
-        for node in nodes
-        if isinstance(node, ast.ClassDef) and node.name.endswith("Error") and _has_code(node)
-    }
-    assert len(coded) > len(Blame)
-    assert coded - raised == set()
+def test_an_error_has_the_class_and_the_hint_of_its_code() -> None:
+    code = ERROR_CODES["contract-invalid"]
+    error = code.error("expected a contract, found none", details=["a", "b"])
+    assert (type(error), error.code, error.hint) == (ContractError, code, code.hint)
+    assert error.details == ("a", "b")
+    assert code.error("the same", hint="").hint == ""
 
 
-def _has_code(node: ast.ClassDef) -> bool:
-    return any(
-        isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "code"
-        for statement in node.body
-    )
+def test_the_code_of_an_error_is_a_plain_string() -> None:
+    """Serializers refuse subclasses of it."""
+    assert type(USAGE.error("wrong").code) is str
+
+
+def test_an_error_survives_a_copy() -> None:
+    error = pickle.loads(pickle.dumps(USAGE.error("wrong", hint="right", details=(1,))))
+    assert (type(error), error.code, error.message, error.hint) == (UsageError, "usage", "wrong", "right")
+    assert error.details == (1,)
+
+
+def test_an_error_with_another_code_is_not_the_one_expected() -> None:
+    with raises_code("machine", "usage", match="^wro"):
+        raise USAGE.error("wrong")
+    with pytest.raises(AssertionError), raises_code("machine"):  # same words, another code
+        raise USAGE.error("wrong")
+    with pytest.raises(AssertionError, match="wrong"), raises_code("usage", match="right"):
+        raise USAGE.error("wrong")

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repotrial.cost import Amount, build_amount
-from repotrial.cost._amount import MixedUnitsError, scale_price, sum_amounts, weakest_basis
+from repotrial.cost._amount import scale_price, sum_amounts, weakest_basis
 from support.costs import build_cost
+from support.errors import raises_code
 
 _VALUES = st.decimals(min_value=0, max_value=10**12, places=12, allow_nan=False, allow_infinity=False)
 
@@ -55,7 +56,7 @@ def test_another_spelling_is_refused(text: str) -> None:
 
 
 def test_dollars_and_abstract_units_do_not_add_up() -> None:
-    with pytest.raises(MixedUnitsError):
+    with raises_code("mixed-units"):
         build_cost(1) + build_cost(1, "units")
 
 

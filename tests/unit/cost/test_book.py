@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from repotrial.cost import load_bundled_book, load_price_book
-from repotrial.cost._book_file import PriceBookError, parse_book
+from repotrial.cost._book_file import parse_book
+from support.errors import raises_code
 
 HEADER = "action_type,unit,unit_price,notes,above_tokens,team\n"
 BOOK = HEADER + (
@@ -27,11 +28,11 @@ BOOK = HEADER + (
 
 
 def _problems(text: str) -> list[tuple[int, str]]:
-    with pytest.raises(PriceBookError) as caught:
+    with raises_code("price-book") as caught:
         parse_book(text.encode(), name="prices.csv")
-    assert all(f"prices.csv:{problem.line}: " in str(caught.value) for problem in caught.value.problems)
-    assert all("expected" in problem.message and problem.fix for problem in caught.value.problems)
-    return [(problem.line, problem.field) for problem in caught.value.problems]
+    assert all(f"prices.csv:{problem.line}: " in str(caught.value) for problem in caught.value.details)
+    assert all("expected" in problem.message and problem.fix for problem in caught.value.details)
+    return [(problem.line, problem.field) for problem in caught.value.details]
 
 
 def test_the_identity_of_a_book_is_the_digest_of_its_bytes(tmp_path: Path) -> None:
@@ -120,7 +121,7 @@ def test_all_problems_come_at_once_each_with_line_and_field() -> None:
 
 
 def test_a_misspelled_word_is_recognized() -> None:
-    with pytest.raises(PriceBookError, match=r"did you mean input\?"):
+    with raises_code("price-book", match=r"did you mean input\?"):
         parse_book((HEADER + "model:one:inptu,token,1,,,\n").encode(), name="p")
 
 
@@ -165,7 +166,7 @@ def test_a_book_without_prices_is_none() -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(PriceBookError, match=r"none\.csv:1: expected a readable file"):
+    with raises_code("price-book", match=r"none\.csv:1: expected a readable file"):
         load_price_book(tmp_path / "none.csv")
 
 

@@ -24,11 +24,10 @@ from repotrial.cost import (
     load_ledger_state,
     open_envelopes,
 )
-from repotrial.cost._amount import MixedUnitsError
-from repotrial.cost._ledger import EnvelopeConflictError, Envelopes, LedgerHold, UnknownEnvelopeError
-from repotrial.cost._ledger_file import LedgerBrokenError, LedgerUnusableError
-from repotrial.cost._ledger_state import Books, LedgerHoldClosedError
+from repotrial.cost._ledger import Envelopes, LedgerHold
+from repotrial.cost._ledger_state import Books
 from support.costs import build_cost, build_estimate, build_test_charge
+from support.errors import raises_code
 
 LIMITS = EnvelopeLimits(run=build_cost(5), task=build_cost(8), total=build_cost(12))
 
@@ -161,7 +160,7 @@ def test_a_run_that_was_taken_for_dead_cannot_settle_any_more(path: Path) -> Non
         hold = _hold(open_envelopes(ledger, LIMITS, run="r1", task="t1"), 3)
         ledger.conclude_run("r1")
         for close in (hold.release, lambda: hold.settle(build_cost(1))):
-            with pytest.raises(LedgerHoldClosedError):
+            with raises_code("ledger-hold-closed"):
                 close()
 
 
@@ -179,14 +178,14 @@ def test_a_limit_is_fixed(path: Path) -> None:
     with Ledger(path) as ledger:
         ledger.open_envelope("total", build_cost(5))
         ledger.open_envelope("total", build_cost("5.00"))
-        with pytest.raises(EnvelopeConflictError, match="expected the limit 5 usd, found 6 usd"):
+        with raises_code("envelope-conflict", match="expected the limit 5 usd, found 6 usd"):
             ledger.open_envelope("total", build_cost(6))
-        with pytest.raises(EnvelopeConflictError):
+        with raises_code("envelope-conflict"):
             ledger.open_envelope("total", build_cost(5, "units"))
 
 
 def test_an_envelope_that_nobody_opened_pays_for_nothing(path: Path) -> None:
-    with Ledger(path) as ledger, pytest.raises(UnknownEnvelopeError):
+    with Ledger(path) as ledger, raises_code("envelope-unknown"):
         ledger.bind(run="r1", envelopes=["total"]).reserve(build_cost(1))
 
 
@@ -194,10 +193,10 @@ def test_an_envelope_pays_in_its_own_unit(path: Path) -> None:
     with Ledger(path) as ledger:
         ledger.open_envelope("total", build_cost(5))
         run = ledger.bind(run="r1", envelopes=["total"])
-        with pytest.raises(MixedUnitsError):
+        with raises_code("mixed-units"):
             run.reserve(build_cost(1, "units"))
         hold = _hold(run, 1)
-        with pytest.raises(MixedUnitsError):
+        with raises_code("mixed-units"):
             hold.settle(build_cost(1, "units"))
 
 
@@ -262,20 +261,20 @@ def test_a_ledger_is_read_without_being_written(path: Path) -> None:
     before = path.read_bytes()
     assert load_ledger_state(path, head=state.head) == state
     assert path.read_bytes() == before
-    with pytest.raises(LedgerUnusableError):
+    with raises_code("ledger-unusable"):
         load_ledger_state(path.with_name("none"))
     assert not path.with_name("none").exists()
     path.with_name("empty").touch()
-    with pytest.raises(LedgerBrokenError, match="opening entry"):
+    with raises_code("ledger-broken", match="opening entry"):
         load_ledger_state(path.with_name("empty"))
 
 
 def test_a_ledger_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(LedgerUnusableError):
+    with raises_code("ledger-unusable"):
         Ledger(tmp_path / "file" / "ledger.jsonl")
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(LedgerUnusableError):
+    with raises_code("ledger-unusable"):
         Ledger(tmp_path / "link")
 
 

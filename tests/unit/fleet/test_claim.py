@@ -9,10 +9,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pytest
-
-from repotrial.fleet._claim import RunUnderWayError, _open, _try_lock, claim_run, tidy_claims
-from repotrial.run import RunDirectoryError
+from repotrial.fleet._claim import _open, _try_lock, claim_run, tidy_claims
+from support.errors import raises_code
 
 HOLD = """
 import sys, time
@@ -27,7 +25,8 @@ with claim_run(Path(sys.argv[1]), "one"):
 RACE = """
 import os, sys, time
 from pathlib import Path
-from repotrial.fleet._claim import RunUnderWayError, claim_run, tidy_claims
+from repotrial._core.errors import UsageError
+from repotrial.fleet._claim import claim_run, tidy_claims
 runs, own, held = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[1]) / "held"
 taken = doubled = refused = 0
 deadline = time.monotonic() + 1.5
@@ -42,13 +41,13 @@ while time.monotonic() < deadline:
             else:
                 time.sleep(0.001)
                 held.unlink()
-    except RunUnderWayError:
-        pass
+    except UsageError as error:
+        assert error.code == 'run-under-way', error
     try:
         with tidy_claims(runs), claim_run(runs, own):
             pass
-    except RunUnderWayError:
-        refused += 1
+    except UsageError as error:
+        refused += error.code == 'run-under-way'
 print(taken, doubled, refused)
 """
 
@@ -58,7 +57,7 @@ def test_a_run_is_conducted_by_one_harness_at_a_time(tmp_path: Path) -> None:
         with (
             claim_run(tmp_path, "one"),
             claim_run(tmp_path, "two"),
-            pytest.raises(RunUnderWayError, match="one: expected to conduct it"),
+            raises_code("run-under-way", match="one: expected to conduct it"),
             claim_run(tmp_path, "one"),
         ):
             pass
@@ -83,7 +82,7 @@ def test_claims_that_somebody_holds_are_not_tidied_away(tmp_path: Path) -> None:
         with tidy_claims(tmp_path), claim_run(tmp_path, "two"):
             pass
         assert [path.name for path in (tmp_path / ".under-way").iterdir()] == ["one"]
-        with pytest.raises(RunUnderWayError), claim_run(tmp_path, "one"):
+        with raises_code("run-under-way"), claim_run(tmp_path, "one"):
             pass
     assert not [*tmp_path.iterdir()]
     with tidy_claims(tmp_path / "nowhere"):
@@ -123,7 +122,7 @@ def test_a_harness_that_was_killed_holds_nothing(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"held\n"
-        with pytest.raises(RunUnderWayError), claim_run(tmp_path, "one"):
+        with raises_code("run-under-way"), claim_run(tmp_path, "one"):
             pass
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -133,5 +132,5 @@ def test_a_harness_that_was_killed_holds_nothing(tmp_path: Path) -> None:
 
 def test_a_place_that_takes_no_files_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(RunDirectoryError, match="file: expected"), claim_run(tmp_path / "file", "one"):
+    with raises_code("run-directory", match="file: expected"), claim_run(tmp_path / "file", "one"):
         pass

@@ -8,12 +8,12 @@ import sys
 
 _PROGRAM = """
 import resource, sys
-from repotrial.fleet._descriptors import OpenFilesError
+from repotrial._core.errors import MachineError
 from repotrial.fleet._descriptors import allow_open_files
 resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]), int(sys.argv[2])))
 try:
     allow_open_files(int(sys.argv[3]))
-except OpenFilesError as error:
+except MachineError as error:
     print(error.message)
 print(*resource.getrlimit(resource.RLIMIT_NOFILE))
 """

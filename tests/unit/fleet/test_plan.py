@@ -18,14 +18,7 @@ from repotrial._core.words import Level
 from repotrial.authoring import lock_contract
 from repotrial.contract import LOCK_FILE, Caps, LoadedContract, build_record, load_contract
 from repotrial.fleet import FleetPlan, RunConditions, plan_runs
-from repotrial.run import (
-    Agent,
-    NoopAgent,
-    PatchAgent,
-    ReferenceAgent,
-    ReferenceMissingError,
-    remove_unfinished,
-)
+from repotrial.run import Agent, NoopAgent, PatchAgent, ReferenceAgent, remove_unfinished
 from repotrial.run._directory import open_attempt
 from repotrial.run._request import find_lock
 from repotrial.trace import (
@@ -39,8 +32,8 @@ from repotrial.trace import (
     TerminationCategory,
     TraceWriter,
 )
-from repotrial.workspace import ContractUnlockedError
 from support.contracts import write_contract
+from support.errors import raises_code
 
 CONTRACT = """\
 schema = "repotrial/contract@1"
@@ -127,7 +120,7 @@ def test_an_agent_for_one_contract_is_not_tried_on_others(
 def test_a_contract_without_a_lock_is_refused(contracts: list[LoadedContract], tmp_path: Path) -> None:
     (contracts[0].directory / LOCK_FILE).unlink()
     unlocked = load_contract(contracts[0].directory)
-    with pytest.raises(ContractUnlockedError):
+    with raises_code("contract-unlocked"):
         plan([unlocked], tmp_path, NoopAgent())
 
 
@@ -224,7 +217,7 @@ def test_the_reference_on_a_contract_that_has_none_is_refused_before_anything_ru
     )
     lock_contract(directory)
     runs = tmp_path / "runs"
-    with pytest.raises(ReferenceMissingError, match="bare: expected a reference"):
+    with raises_code("reference-missing", match="bare: expected a reference"):
         plan([*contracts, load_contract(directory)], runs, NoopAgent(), ReferenceAgent())
     assert not runs.exists()
 

@@ -9,8 +9,9 @@ import pytest
 
 from repotrial._core.absence import Unknown
 from repotrial._core.digest import digest_bytes
-from repotrial.interop._swebench_report import MixedAgentsError, SwebenchReport, build_swebench_report
+from repotrial.interop._swebench_report import SwebenchReport, build_swebench_report
 from repotrial.score import AgentIdentity, ScoreCard, build_score_card, load_evidence
+from support.errors import raises_code
 from support.score_runs import FAILED, HUNG, ScoreRun, write_run
 
 FOUR = ("resolved_ids", "unresolved_ids", "empty_patch_ids", "error_ids")
@@ -69,7 +70,7 @@ def test_an_instance_is_resolved_only_if_every_run_that_was_judged_resolved_it(
 
 def test_runs_of_several_agents_are_not_one_report(cards: dict[str, ScoreCard]) -> None:
     other = AgentIdentity(name="other", version="1", model=Unknown(reason="none"))
-    with pytest.raises(MixedAgentsError, match="other 1"):
+    with raises_code("swebench-mixed-agents", match="other 1"):
         build_swebench_report([cards["success"], rename(cards["success"], "a", agent=other)])
 
 

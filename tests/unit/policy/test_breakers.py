@@ -12,7 +12,6 @@ from repotrial.policy import (
     BreakerSettings,
     BreakerState,
     Decision,
-    ThresholdsInvalidError,
     build_settings,
     decide,
     parse_thresholds,
@@ -35,6 +34,7 @@ from repotrial.trace import (
     TimedOut,
 )
 from support.breakers import Record, build_body
+from support.errors import raises_code
 
 HOUR_US = 3_600_000_000
 SETTINGS = BreakerSettings(
@@ -543,7 +543,7 @@ def test_thresholds_have_a_digest_and_a_recorded_first_change() -> None:
     ],
 )
 def test_thresholds_that_mean_nothing_are_refused(before: str, after: str) -> None:
-    with pytest.raises(ThresholdsInvalidError):
+    with raises_code("thresholds-invalid"):
         parse_thresholds(_edit(before, after))
 
 

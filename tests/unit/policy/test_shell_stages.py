@@ -10,8 +10,9 @@ import msgspec
 import pytest
 
 from repotrial.policy import decide_stage, load_tool_table, read_tool_use
-from repotrial.policy._tools import ToolFamily, ToolTableInvalidError
+from repotrial.policy._tools import ToolFamily
 from repotrial.trace import Stage
+from support.errors import raises_code
 
 
 class _Call(msgspec.Struct, frozen=True):
@@ -141,5 +142,5 @@ def test_a_user_can_add_tools(tmp_path: Path) -> None:
 def test_a_table_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "tools.toml"
     path.write_text(text)
-    with pytest.raises(ToolTableInvalidError):
+    with raises_code("tool-table-invalid"):
         load_tool_table(path)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from repotrial.report import build_run_page
-from repotrial.score._load import NoRunDirectoryError
 from repotrial.score._write import write_score
 from repotrial.trace import CheckOutcome, RunPaths, load_or_create_key, seal_run
+from support.errors import raises_code
 from support.pages import Page, read_page
 from support.run_directories import append_unknown_event, build_run
 from support.score_runs import CHECKS, FAILED, HUNG, PASSED, UNIT, ScoreRun, build_contract, write_run
@@ -70,7 +70,7 @@ def test_a_directory_with_nothing_in_it_still_gets_a_page(tmp_path: Path) -> Non
 
 
 def test_a_path_without_a_directory_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(NoRunDirectoryError):
+    with raises_code("no-run-directory"):
         build_run_page(tmp_path / "nowhere")
 
 

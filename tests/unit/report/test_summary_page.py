@@ -10,9 +10,10 @@ import pytest
 
 from repotrial._core.absence import NotComputable
 from repotrial.analysis import CollectedSummary, PairedSummary, summarize_runs
-from repotrial.api import PageWriteError, write_summary_page
+from repotrial.api import write_summary_page
 from repotrial.report import build_summary_page
 from support.command_line import call
+from support.errors import raises_code
 from support.score_runs import FAILED, write_run
 
 HOSTILE = "<script>alert(1)</script>\u202e\x1b[31m"
@@ -106,7 +107,7 @@ def test_a_page_that_cannot_be_written_is_told(
     runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "taken").mkdir()
-    with pytest.raises(PageWriteError, match="taken"):
+    with raises_code("page-write", match="taken"):
         write_summary_page(summarize_runs(runs), tmp_path / "taken")
     ended = call(capsys, "run", "summary", runs, "--page", tmp_path / "taken")
     assert ended.status == 3

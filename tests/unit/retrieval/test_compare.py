@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
 from repotrial._core.absence import NotComputable, Unknown
+from repotrial._core.errors import EvidenceError
 from repotrial.retrieval import (
     ComparisonOptions,
     MatchedComparison,
@@ -18,10 +19,9 @@ from repotrial.retrieval import (
     compare_study,
     load_study,
 )
-from repotrial.retrieval._compare import ConfigurationUnknownError
 from repotrial.retrieval._seeds import StatisticsOptions
-from repotrial.retrieval._study import MixedRankingError, NoMetricsError
-from repotrial.retrieval._taskdata import MetricsUnreadableError, read_metrics
+from repotrial.retrieval._taskdata import read_metrics
+from support.errors import raises_code
 from support.retrieval_studies import NOW, TrialPlan, plan_example, refuse_to_judge, write_runs
 
 FAST = StatisticsOptions(draws=200, rearrangements=400)
@@ -204,7 +204,7 @@ def test_the_pair_can_be_chosen(tmp_path: Path) -> None:
     assert (chosen.baseline, chosen.treatment) == ("y", "x")
     one_sided = compare(run, treatment="x").matched
     assert [(pair.baseline, pair.treatment) for pair in one_sided] == [("baseline", "x"), ("y", "x")]
-    with pytest.raises(ConfigurationUnknownError, match="expected one of baseline, x, y, found z"):
+    with raises_code("retrieval-configuration", match="expected one of baseline, x, y, found z"):
         compare(run, baseline="z")
 
 
@@ -225,12 +225,12 @@ def test_metrics_of_different_rules_are_refused(tmp_path: Path) -> None:
     plans = [TrialPlan(config="baseline", task="a")]
     one = write_runs(tmp_path / "1", plans)
     other = write_runs(tmp_path / "2", plans, rule="reference")
-    with pytest.raises(MixedRankingError, match="reads and reference"):
+    with raises_code("retrieval-mixed-ranking", match="reads and reference"):
         compare(one, other)
 
 
 def test_a_directory_without_metrics_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(NoMetricsError, match="expected files"):
+    with raises_code("retrieval-no-metrics", match="expected files"):
         compare(tmp_path)
 
 
@@ -294,6 +294,8 @@ def test_whatever_a_metrics_document_holds_it_is_read_or_refused(top: str, inner
     for document in (_METRICS | {top: value}, _METRICS | {"file_level_metrics": files | {inner: value}}):
         try:
             found = read_metrics(json.dumps(document).encode())
-        except MetricsUnreadableError:
+        except EvidenceError as error:
+            if error.code != "retrieval-metrics-document":
+                raise
             continue
         assert found.files.computable in {True, False}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from repotrial.retrieval import load_retrieval_tools
-from repotrial.retrieval._tools import RetrievalToolsInvalidError
+from support.errors import raises_code
 from support.retrieval_calls import extract, lines_of
 
 
@@ -231,5 +231,5 @@ def test_a_users_table_adds_tools_and_wins(tmp_path: Path) -> None:
 def test_a_table_that_is_none_is_refused(text: str, tmp_path: Path) -> None:
     table = tmp_path / "tools.toml"
     table.write_text(text)
-    with pytest.raises(RetrievalToolsInvalidError):
+    with raises_code("retrieval-tools-invalid"):
         load_retrieval_tools(table)

@@ -10,10 +10,10 @@ from typing import get_args
 import msgspec
 import pytest
 
-from repotrial.run import AdapterUnknownError, LoadedAdapter, find_adapter, list_adapters, load_adapter
-from repotrial.run._adapters._load import AdapterInvalidError
+from repotrial.run import LoadedAdapter, find_adapter, list_adapters, load_adapter
 from repotrial.run._adapters._model import NpmRecipe, PypiRecipe, Quirk
 from repotrial.run._adapters._template import PLACEHOLDERS, fill_template
+from support.errors import raises_code
 
 SHIPPED = list_adapters()
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "add-an-agent.md"
@@ -43,9 +43,9 @@ def write(directory: Path, text: str, name: str = "mine.toml") -> Path:
 
 
 def problems_of(path: Path) -> str:
-    with pytest.raises(AdapterInvalidError) as caught:
+    with raises_code("adapter-invalid") as caught:
         load_adapter(path)
-    return "\n".join(map(str, caught.value.problems))
+    return "\n".join(map(str, caught.value.details))
 
 
 def test_fourteen_agents_are_shipped() -> None:
@@ -165,12 +165,12 @@ def test_an_own_adapter_stands_in_place_of_a_shipped_one(tmp_path: Path) -> None
 def test_two_own_adapters_of_one_name_are_refused(tmp_path: Path) -> None:
     write(tmp_path, SOUND, "a.toml")
     write(tmp_path, SOUND, "b.toml")
-    with pytest.raises(AdapterInvalidError, match=r"b\.toml: name: .* found mine as in a\.toml"):
+    with raises_code("adapter-invalid", match=r"b\.toml: name: .* found mine as in a\.toml"):
         list_adapters(tmp_path)
 
 
 def test_a_name_that_nobody_has_is_told_with_all_that_there_are() -> None:
-    with pytest.raises(AdapterUnknownError, match=r"claude-code, .*found 'clause'"):
+    with raises_code("adapter-unknown", match=r"claude-code, .*found 'clause'"):
         find_adapter("clause")
 
 

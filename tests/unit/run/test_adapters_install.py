@@ -16,13 +16,8 @@ import pytest
 from repotrial.api import MachineSettings, ModelChoice
 from repotrial.api._models import open_model_access
 from repotrial.contract import Environment
-from repotrial.cost._book_file import PriceBookError
 from repotrial.environment import InstallationSettings, observe_host
-from repotrial.environment._host import HostToolsError
-from repotrial.environment._installation._program_tree import InstallScriptError
-from repotrial.environment._packages import PackageIndexError, PackageVersionMissingError
 from repotrial.machine import list_kept, prune_kept
-from repotrial.policy import ThresholdsInvalidError
 from repotrial.run import (
     InstalledAgent,
     LoadedAdapter,
@@ -33,9 +28,10 @@ from repotrial.run import (
     open_agent,
 )
 from repotrial.run._adapters import _install
-from repotrial.run._adapters._install import AgentProgramMissingError, hold_agent
+from repotrial.run._adapters._install import hold_agent
 from repotrial.run._adapters._model import HostRecipe, NpmRecipe
 from support.accounts import public_directory
+from support.errors import raises_code
 from support.harness import require_sandboxes
 from support.packages import build_node_package, serve
 
@@ -146,16 +142,16 @@ def test_it_is_listed_and_pruned_with_the_cache_but_not_while_it_is_held(bench: 
 @pytest.mark.parametrize(
     ("choice", "error"),
     [
-        (ModelChoice(prices=Path("nowhere.csv")), PriceBookError),
-        (ModelChoice(thresholds=Path("nowhere.toml")), ThresholdsInvalidError),
+        (ModelChoice(prices=Path("nowhere.csv")), "price-book"),
+        (ModelChoice(thresholds=Path("nowhere.toml")), "thresholds-invalid"),
     ],
     ids=["prices", "thresholds"],
 )
 def test_a_file_that_is_not_there_is_told_also_where_nobody_asks_a_model(
-    bench: Bench, choice: ModelChoice, error: type[Exception]
+    bench: Bench, choice: ModelChoice, error: str
 ) -> None:
     machine = MachineSettings(cache=bench.settings.cache, home=bench.settings.home, variables={})
-    with pytest.raises(error), open_model_access(choice, machine):
+    with raises_code(error), open_model_access(choice, machine):
         pass
 
 
@@ -190,7 +186,7 @@ def test_an_agent_that_cannot_be_installed_is_told_before_any_run(bench: Bench) 
     machine = MachineSettings(
         cache=bench.settings.cache, home=bench.settings.home, variables=bench.settings.variables
     )
-    with pytest.raises(PackageVersionMissingError), open_model_access(choice, machine, agents=[missing]):
+    with raises_code("package-version-missing"), open_model_access(choice, machine, agents=[missing]):
         raise AssertionError("no run may begin")
 
 
@@ -230,7 +226,7 @@ def test_the_check_says_what_to_do_and_then_that_it_runs(bench: Bench) -> None:
 
 def test_a_version_that_the_registry_does_not_have_is_told(bench: Bench) -> None:
     missing = bench.vary(packages=("walker@3.0.0",))
-    with pytest.raises(PackageVersionMissingError):
+    with raises_code("package-version-missing"):
         install_agent(missing, bench.settings)
     found = check_agent(missing, bench.settings)
     assert not found.can_run
@@ -242,7 +238,7 @@ def test_a_registry_that_does_not_answer_is_told(bench: Bench) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     variables = {**bench.settings.variables, "npm_config_registry": f"http://127.0.0.1:{port}"}
-    with pytest.raises(PackageIndexError):
+    with raises_code("package-index-unreachable"):
         install_agent(
             bench.vary(packages=("walker@1.0.0",), program=("elsewhere",)),
             msgspec.structs.replace(bench.settings, variables=variables, cache=bench.root / "other"),
@@ -250,14 +246,14 @@ def test_a_registry_that_does_not_answer_is_told(bench: Bench) -> None:
 
 
 def test_a_machine_whose_node_is_too_old_is_told(bench: Bench) -> None:
-    with pytest.raises(HostToolsError, match=r"node: expected >=999"):
+    with raises_code("host-tools-unmet", match=r"node: expected >=999"):
         install_agent(bench.vary(node=">=999"), bench.settings)
     found = check_agent(bench.vary(node=">=999"), bench.settings)
     assert (found.can_run, found.needs[-1].need) == (False, "runtime")
 
 
 def test_a_program_that_is_not_in_the_package_is_told(bench: Bench) -> None:
-    with pytest.raises(AgentProgramMissingError, match="found none of them"):
+    with raises_code("agent-program-missing", match="found none of them"):
         install_agent(bench.vary(program=("node_modules/walker/other",)), bench.settings)
 
 
@@ -276,7 +272,7 @@ def test_install_scripts_run_only_where_the_recipe_says_so(bench: Bench) -> None
 
 def test_install_scripts_cannot_touch_the_host(bench: Bench) -> None:
     require_sandboxes()
-    with pytest.raises(InstallScriptError):
+    with raises_code("install-script"):
         install_agent(bench.vary(scripts=True), bench.settings)
     assert not Path("/install-script-ran").exists()
 

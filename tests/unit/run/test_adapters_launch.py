@@ -17,15 +17,9 @@ from repotrial.isolation import Bind
 from repotrial.run import InstalledAgent, LoadedAdapter, find_adapter, list_adapters
 from repotrial.run._adapters._home import fill_home
 from repotrial.run._adapters._install import InstalledTree
-from repotrial.run._adapters._launch import (
-    AGENT_HOME,
-    AGENT_PREFIX,
-    Launch,
-    LaunchOrder,
-    ModelNameError,
-    build_launch,
-)
+from repotrial.run._adapters._launch import AGENT_HOME, AGENT_PREFIX, Launch, LaunchOrder, build_launch
 from repotrial.run._adapters._model import PypiRecipe
+from support.errors import raises_code
 
 DIGEST = "sha256:" + "0" * 64
 ORDER = LaunchOrder(
@@ -93,7 +87,7 @@ def test_a_placeholder_in_the_task_is_not_filled_in() -> None:
 
 @pytest.mark.parametrize("model", ['x"\nmalicious = "1', "a b", "", "-x", "x" * 300, "é"])
 def test_a_model_name_that_could_break_out_of_a_file_is_refused(model: str) -> None:
-    with pytest.raises(ModelNameError, match="model: expected a plain name"):
+    with raises_code("model-name", match="model: expected a plain name"):
         launch("codex", msgspec.structs.replace(ORDER, model=model))
 
 

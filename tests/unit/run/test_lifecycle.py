@@ -18,22 +18,15 @@ from repotrial.contract import (
     parse_record,
     parse_run_spec,
 )
-from repotrial.run import (
-    AttemptIndex,
-    CommandAgent,
-    NoopAgent,
-    PatchAgent,
-    RunDirectoryError,
-    ScriptAgent,
-    find_attempts,
-)
+from repotrial.run import AttemptIndex, CommandAgent, NoopAgent, PatchAgent, ScriptAgent, find_attempts
 from repotrial.run._agents import build_agent_configuration
 from repotrial.run._briefing import build_briefing
 from repotrial.run._directory import open_attempt
-from repotrial.run._lifecycle import PHASES, Lifecycle, PhaseOrderError
+from repotrial.run._lifecycle import PHASES, Lifecycle
 from repotrial.run._progress import SilentListener
 from repotrial.run._seeds import build_seeds, spawn_seed
 from repotrial.trace import RunPaths, TraceWriter, iter_events
+from support.errors import raises_code
 from support.traces import open_writer
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "contracts" / "textkit-wide-chars"
@@ -73,7 +66,7 @@ def test_phases_are_entered_in_order(writer: TraceWriter) -> None:
 def test_acceptance_before_acting_is_refused(writer: TraceWriter) -> None:
     lifecycle = Lifecycle(writer, SilentListener())
     lifecycle.enter("bind")
-    with pytest.raises(PhaseOrderError, match="expected the phase set-up, found accept"):
+    with raises_code("phase-order", match="expected the phase set-up, found accept"):
         lifecycle.enter("accept")
     writer.close()
 
@@ -82,7 +75,7 @@ def test_a_broken_run_may_be_sealed_from_any_phase_but_nothing_follows(writer: T
     lifecycle = Lifecycle(writer, SilentListener())
     lifecycle.enter("bind")
     lifecycle.enter("seal")
-    with pytest.raises(PhaseOrderError):
+    with raises_code("phase-order"):
         lifecycle.enter("seal")
     writer.close()
 
@@ -129,7 +122,7 @@ def test_two_harnesses_never_get_the_same_attempt(tmp_path: Path) -> None:
 
 def test_no_place_for_runs_is_an_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(RunDirectoryError, match="file"):
+    with raises_code("run-directory", match="file"):
         open_attempt(tmp_path / "file" / "runs", build_spec(), build_record())
 
 

@@ -8,8 +8,8 @@ from typing import get_args
 import pytest
 
 from repotrial.contract import ResultFormat
-from repotrial.judging import ResultsUnreadableError
 from repotrial.judging._results._parse import parse_results
+from support.errors import raises_code
 
 
 def _read(text: str, format_: ResultFormat, *, prefix: str = "", name: str = "") -> dict[str, str]:
@@ -78,7 +78,7 @@ def test_junit_suites_may_be_nested_and_fail_themselves() -> None:
     ids=["cut", "other-root", "no-name", "counted", "case-in-case", "entity", "deep", "encoding"],
 )
 def test_doubtful_junit_is_refused(text: str) -> None:
-    with pytest.raises(ResultsUnreadableError, match="junit results"):
+    with raises_code("results-unreadable", match="junit results"):
         parse_results(text.encode(), format="junit")
 
 
@@ -149,7 +149,7 @@ def test_a_tap_program_may_skip_all_its_tests() -> None:
     ids=lambda text: text.replace("\n", "|"),
 )
 def test_doubtful_tap_is_refused(text: str) -> None:
-    with pytest.raises(ResultsUnreadableError, match="tap results"):
+    with raises_code("results-unreadable", match="tap results"):
         parse_results(text.encode(), format="tap")
 
 
@@ -194,7 +194,7 @@ def test_go_events_become_package_and_test() -> None:
     ids=["no-package-end", "no-test-end", "contradiction", "cut", "plain-text", "array"],
 )
 def test_doubtful_go_events_are_refused(text: str) -> None:
-    with pytest.raises(ResultsUnreadableError, match="go-test-json results"):
+    with raises_code("results-unreadable", match="go-test-json results"):
         parse_results(text.encode(), format="go-test-json")
 
 
@@ -252,7 +252,7 @@ _RESULT = "test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtere
     ids=["no-end", "no-start", "one-more", "one-less", "counts", "twice", "verdict", "summary", "none"],
 )
 def test_doubtful_libtest_text_is_refused(text: str) -> None:
-    with pytest.raises(ResultsUnreadableError, match="libtest results"):
+    with raises_code("results-unreadable", match="libtest results"):
         parse_results(text.encode(), format="libtest")
 
 
@@ -287,7 +287,7 @@ def test_automake_names_tests_by_their_file() -> None:
     ],
 )
 def test_doubtful_trs_files_are_refused(text: str, name: str) -> None:
-    with pytest.raises(ResultsUnreadableError, match="automake-trs results"):
+    with raises_code("results-unreadable", match="automake-trs results"):
         parse_results(text.encode(), format="automake-trs", name=name)
 
 
@@ -324,7 +324,7 @@ def test_ctrf_statuses_become_outcomes() -> None:
     "text", [_ctrf(["failed"], failed=0), _ctrf(["passed"], tests=2), _ctrf(["great"]), "{}", "[" * 100_000]
 )
 def test_doubtful_ctrf_is_refused(text: str) -> None:
-    with pytest.raises(ResultsUnreadableError, match="ctrf results"):
+    with raises_code("results-unreadable", match="ctrf results"):
         parse_results(text.encode(), format="ctrf")
 
 
@@ -334,7 +334,7 @@ def test_an_exit_code_has_no_results() -> None:
 
 @pytest.mark.parametrize("format_", ["junit", "tap", "go-test-json", "libtest", "node-test", "ctrf"])
 def test_an_empty_document_is_refused(format_: ResultFormat) -> None:
-    with pytest.raises(ResultsUnreadableError, match="empty"):
+    with raises_code("results-unreadable", match="empty"):
         parse_results(b" \n", format=format_)
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from repotrial.contract import Inventory
-from repotrial.judging import ResultsUnreadableError
 from repotrial.judging._results._inventory import hold_against_inventory
 from repotrial.judging._results._model import MAX_ID_BYTES, TestOutcome, TestResult, clean_id
 from repotrial.judging._results._parse import parse_results
 from repotrial.judging._results._summary import merge_results
+from support.errors import raises_code
 
 
 def _results(**outcomes: TestOutcome) -> tuple[TestResult, ...]:
@@ -71,5 +70,5 @@ def test_an_id_that_is_too_long_is_refused_not_cut() -> None:
     fits = "x" * MAX_ID_BYTES
     assert len(parse_results(f"1..1\nok 1 - {fits}\n".encode(), format="tap")) == 1
     for text, prefix in ((f"1..1\nok 1 - {fits}x\n", ""), (f"1..1\nok 1 - {fits}\n", "p")):
-        with pytest.raises(ResultsUnreadableError, match="id of 1 to"):
+        with raises_code("results-unreadable", match="id of 1 to"):
             parse_results(text.encode(), format="tap", prefix=prefix)

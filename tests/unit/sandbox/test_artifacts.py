@@ -16,14 +16,11 @@ import pytest
 from repotrial._core.digest import digest_bytes
 from repotrial.contract import Artifact
 from repotrial.environment import Store
-from repotrial.environment._installation._artifacts import ArtifactDigestError, open_artifact
-from repotrial.environment._installation._download import (
-    ArtifactAddressError,
-    ArtifactUnreachableError,
-    download,
-)
+from repotrial.environment._installation._artifacts import open_artifact
+from repotrial.environment._installation._download import download
 from repotrial.environment._store import StoreEntry
 from repotrial.gateway import RunAuthority
+from support.errors import raises_code
 
 LOOPBACK = "127.0.0.1"
 DATA = b"#!/bin/sh\necho tool\n"
@@ -133,7 +130,7 @@ def test_another_file_than_the_pinned_one_is_refused_and_leaves_nothing(
     tmp_path: Path, origin: Origin
 ) -> None:
     artifact = _build(f"{origin.address}/tool", b"what was promised")
-    with pytest.raises(ArtifactDigestError):
+    with raises_code("artifact-mismatch"):
         open_artifact(
             artifact, directory=tmp_path, store=Store(tmp_path / "store"), variables=origin.variables
         )
@@ -144,14 +141,14 @@ def test_another_file_than_the_pinned_one_is_refused_and_leaves_nothing(
     "source", ["http://127.0.0.1/x", "ftp://127.0.0.1/x", "file:///etc/passwd", "https://u:p@127.0.0.1/x"]
 )
 def test_only_https_without_a_user_is_asked(tmp_path: Path, source: str) -> None:
-    with pytest.raises(ArtifactAddressError) as raised:
+    with raises_code("artifact-address") as raised:
         download(source, tmp_path / "x", variables={})
     assert "p@" not in str(raised.value)
 
 
 @pytest.mark.parametrize("path", ["/plain", "/file"])
 def test_a_redirect_does_not_leave_https(tmp_path: Path, origin: Origin, path: str) -> None:
-    with pytest.raises((ArtifactAddressError, ArtifactUnreachableError)):
+    with raises_code("artifact-address", "artifact-unreachable"):
         download(origin.address + path, tmp_path / "x", variables=origin.variables)
     assert origin.asked == [path]
 
@@ -159,7 +156,7 @@ def test_a_redirect_does_not_leave_https(tmp_path: Path, origin: Origin, path: s
 def test_a_server_that_nobody_vouches_for_is_not_believed(tmp_path: Path, origin: Origin) -> None:
     stranger = tmp_path / "stranger.pem"
     stranger.write_bytes(RunAuthority().certificate_pem)
-    with pytest.raises(ArtifactUnreachableError, match="CERTIFICATE"):
+    with raises_code("artifact-unreachable", match="CERTIFICATE"):
         download(
             f"{origin.address}/tool",
             tmp_path / "x",
@@ -169,12 +166,12 @@ def test_a_server_that_nobody_vouches_for_is_not_believed(tmp_path: Path, origin
 
 
 def test_what_cannot_be_had_is_refused_without_telling_the_query(tmp_path: Path, origin: Origin) -> None:
-    with pytest.raises(ArtifactUnreachableError, match="status 404") as raised:
+    with raises_code("artifact-unreachable", match="status 404") as raised:
         download(f"{origin.address}/gone?token=abc", tmp_path / "x", variables=origin.variables)
     assert "abc" not in str(raised.value)
-    with pytest.raises(ArtifactUnreachableError, match="at most 4 bytes"):
+    with raises_code("artifact-unreachable", match="at most 4 bytes"):
         download(f"{origin.address}/tool", tmp_path / "y", variables=origin.variables, max_bytes=4)
-    with pytest.raises(ArtifactUnreachableError):  # a proxy is asked where there is one
+    with raises_code("artifact-unreachable"):  # a proxy is asked where there is one
         download(
             f"{origin.address}/tool",
             tmp_path / "z",

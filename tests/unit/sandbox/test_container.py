@@ -17,7 +17,6 @@ from repotrial.isolation import (
     Bind,
     CommandSpec,
     DirectoryRoot,
-    LevelMissingError,
     Missing,
     ResourceLimits,
     SandboxSpec,
@@ -35,6 +34,7 @@ from repotrial.isolation._levels._container_plan import (
 from repotrial.trace import Exited, NotStarted
 from support.accounts import public_directory
 from support.engines import build_image, start_engine
+from support.errors import raises_code
 
 OWNER = Account(uid=65533, gid=65533)
 SPEC = SandboxSpec(workspace=Path("/w"), binds=(Bind(source=Path("/b"), target="/opt/b"),))
@@ -186,6 +186,6 @@ def test_only_containers_of_the_dead_are_reaped(engine: ContainerEngine, sandbox
 
 
 def test_a_root_of_the_host_is_refused_with_a_hint(engine: ContainerEngine, tmp_path: Path) -> None:
-    with pytest.raises(LevelMissingError, match="expected an image") as refused:
+    with raises_code("isolation-level", match="expected an image") as refused:
         open_container(SandboxSpec(workspace=tmp_path), engine)
     assert "digest" in refused.value.hint

@@ -12,12 +12,11 @@ from uuid import uuid4
 
 import pytest
 
-from repotrial.isolation import SandboxEntryError
+from repotrial._core.errors import MachineError
 from repotrial.isolation._levels._stages import signal_sandbox
 from repotrial.isolation._resources._freezer import (
     CgroupV1Freezer,
     CgroupV2Freezer,
-    FreezeError,
     Freezer,
     SignalFreezer,
     freeze_or_resume,
@@ -25,6 +24,7 @@ from repotrial.isolation._resources._freezer import (
 )
 from repotrial.isolation._resources._sandbox_processes import iter_sandbox_pids
 from support.bubblewrap import make_directory, open_puppet, require_bubblewrap
+from support.errors import raises_code
 from support.waiting import PATIENCE_SECONDS, wait_until
 
 # Ticks as fast as it can into its own file, and starts a child that does the same.
@@ -221,7 +221,7 @@ def test_processes_that_are_gone_do_not_matter() -> None:
 def test_what_does_not_stand_in_time_is_an_error_with_a_name(tmp_path: Path) -> None:
     """Files that look like a cgroup in which something never stops."""
     (tmp_path / "cgroup.events").write_text("populated 1\nfrozen 0\n")
-    with pytest.raises(FreezeError, match="frozen 1"):
+    with raises_code("freeze-failed", match="frozen 1"):
         CgroupV2Freezer(tmp_path, timeout_seconds=0.05).freeze()
 
 
@@ -231,13 +231,16 @@ def test_a_group_that_is_gone_is_an_error_with_a_name(
 ) -> None:
     """Another thread may have closed the sandbox."""
     freezer = build(tmp_path / "gone")
-    with pytest.raises(FreezeError, match="No such file"):
+    with raises_code("freeze-failed", match="No such file"):
         freezer.freeze()
-    with pytest.raises(FreezeError, match="No such file"):
+    with raises_code("freeze-failed", match="No such file"):
         freezer.resume()
 
 
-@pytest.mark.parametrize("error", [FreezeError("late"), SandboxEntryError("gone"), KeyboardInterrupt()])
+@pytest.mark.parametrize(
+    "error",
+    [MachineError("freeze-failed", "late"), MachineError("sandbox-entry", "gone"), KeyboardInterrupt()],
+)
 def test_what_cannot_be_paused_goes_on(error: BaseException) -> None:
     """Whoever sends the signals may be lost after the first of them."""
 

@@ -10,9 +10,9 @@ import pytest
 from repotrial._core.absence import Unknown
 from repotrial.contract import Environment, NodeEnvironment, PythonEnvironment
 from repotrial.environment import observe_host, verify_host
-from repotrial.environment._host import HostToolsError
 from repotrial.environment._tools import find_rule, parse_version_output
 from support.accounts import account, is_root, public_directory
+from support.errors import raises_code
 
 
 def _write_tool(path: Path, version: str, *, mode: int = 0o755) -> Path:
@@ -65,7 +65,7 @@ def test_everything_that_is_missing_is_said_at_once() -> None:
     host = observe_host(_host(bash=">=400", nosuchtool=">=1", git=">=2"))
     assert [problem.name for problem in host.problems] == ["bash", "nosuchtool"]
     assert isinstance(host.observed.tools["bash"], Unknown)
-    with pytest.raises(HostToolsError) as caught:
+    with raises_code("host-tools-unmet") as caught:
         verify_host(host)
     assert "bash: expected >=400, found 5" in caught.value.message
     assert "nosuchtool: expected >=1, found none" in caught.value.message

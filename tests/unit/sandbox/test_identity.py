@@ -5,7 +5,8 @@ import pwd
 
 import pytest
 
-from repotrial.isolation import Account, IdentityError, find_identity
+from repotrial.isolation import Account, find_identity
+from support.errors import raises_code
 
 
 def test_nobody_is_root() -> None:
@@ -30,14 +31,14 @@ def test_it_is_the_same_every_time() -> None:
 
 @pytest.mark.parametrize("account", [Account(uid=0, gid=1000), Account(uid=1000, gid=0)])
 def test_root_cannot_be_asked_for(account: Account) -> None:
-    with pytest.raises(IdentityError, match="found root"):
+    with raises_code("sandbox-identity", match="found root"):
         find_identity(account)
 
 
 def test_only_root_can_ask_for_somebody_else() -> None:
     other = Account(uid=54321, gid=54321)
     if os.geteuid():
-        with pytest.raises(IdentityError, match="only root"):
+        with raises_code("sandbox-identity", match="only root"):
             find_identity(other)
     else:
         assert find_identity(other) == other

@@ -17,12 +17,10 @@ from hypothesis import strategies as st
 
 from repotrial.contract import ImageArchive, ImageLayout, ImageReference
 from repotrial.environment import Store, list_store, prune_store
-from repotrial.environment._images._blobs import ImageUnreadableError
-from repotrial.environment._images._layer import ImageCompressionError
-from repotrial.environment._images._manifest import ImagePlatformError
-from repotrial.environment._images._open import ImageNotStoredError, UnpackedImage, import_image, open_image
+from repotrial.environment._images._open import UnpackedImage, import_image, open_image
 from repotrial.isolation import machine_platform
 from support.accounts import account, is_root, public_directory
+from support.errors import raises_code
 from support.images import (
     Compression,
     ImageBuilder,
@@ -79,7 +77,7 @@ def test_layers_may_be_compressed_or_not(tmp_path: Path, store: Store, compressi
 
 
 def test_zstd_is_refused_by_name(tmp_path: Path, store: Store) -> None:
-    with pytest.raises(ImageCompressionError, match="zstd"):
+    with raises_code("image-compression", match="zstd"):
         _unpack(ImageBuilder().add_layer(file("a"), compression="zstd"), tmp_path, store)
     assert list_store(store) == []
 
@@ -220,7 +218,7 @@ def test_platform_is_chosen_from_an_index(tmp_path: Path, store: Store) -> None:
 
 
 def test_image_for_another_machine_is_refused(tmp_path: Path, store: Store) -> None:
-    with pytest.raises(ImagePlatformError, match="linux/mips"):
+    with raises_code("image-platform", match="linux/mips"):
         _unpack(ImageBuilder(platform="linux/mips").add_layer(file("a")), tmp_path, store)
 
 
@@ -229,7 +227,7 @@ def test_several_images_without_a_pin_are_refused_and_listed(tmp_path: Path, sto
     first = builder.add_manifest()
     second = builder.add_layer(file("b")).add_manifest()
     builder.write_archive(tmp_path / "image.tar", first, second)
-    with pytest.raises(ImagePlatformError, match="found 2"):
+    with raises_code("image-platform", match="found 2"):
         open_image(ImageArchive(path="image.tar"), base=tmp_path, store=store)
     image = open_image(ImageArchive(path="image.tar", digest=first["digest"]), base=tmp_path, store=store)
     assert _listing(image.rootfs) == {"a"}
@@ -237,7 +235,7 @@ def test_several_images_without_a_pin_are_refused_and_listed(tmp_path: Path, sto
 
 def test_image_in_a_registry_says_how_to_get_it(tmp_path: Path, store: Store) -> None:
     image = ImageReference(reference="example/app@sha256:" + "0" * 64)
-    with pytest.raises(ImageNotStoredError) as caught:
+    with raises_code("image-not-stored") as caught:
         open_image(image, base=tmp_path, store=store)
     assert "skopeo copy --preserve-digests docker://example/app@sha256:" in caught.value.hint
     assert "repotrial image import" in caught.value.hint
@@ -245,7 +243,7 @@ def test_image_in_a_registry_says_how_to_get_it(tmp_path: Path, store: Store) ->
 
 def test_pin_that_the_layout_does_not_have_is_refused(tmp_path: Path, store: Store) -> None:
     ImageBuilder().add_layer(file("a")).write_layout(tmp_path / "layout")
-    with pytest.raises(ImageUnreadableError, match="found none"):
+    with raises_code("image-unreadable", match="found none"):
         open_image(ImageLayout(path="layout", digest="sha256:" + "1" * 64), base=tmp_path, store=store)
 
 
@@ -256,12 +254,12 @@ def test_pin_that_the_layout_does_not_have_is_refused(tmp_path: Path, store: Sto
 )
 def test_what_is_no_image_is_named_as_such(tmp_path: Path, store: Store, content: bytes) -> None:
     (tmp_path / "image.tar").write_bytes(content)
-    with pytest.raises(ImageUnreadableError):
+    with raises_code("image-unreadable"):
         open_image(ImageArchive(path="image.tar"), base=tmp_path, store=store)
 
 
 def test_missing_archive_is_an_error_with_a_name(tmp_path: Path, store: Store) -> None:
-    with pytest.raises(ImageUnreadableError):
+    with raises_code("image-unreadable"):
         open_image(ImageArchive(path="image.tar"), base=tmp_path, store=store)
 
 

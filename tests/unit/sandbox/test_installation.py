@@ -9,10 +9,8 @@ import pytest
 from repotrial._core.words import Level
 from repotrial.contract import AllowListNetwork, Contract, Environment, Mount, SetupStep, load_contract
 from repotrial.contract._environment import Secret
-from repotrial.environment import ScratchPlace, SetupNetworkError
+from repotrial.environment import ScratchPlace
 from repotrial.environment._installation._mounts import (
-    HostMountError,
-    TargetTakenError,
     build_host_bind,
     build_outputs,
     build_scratch,
@@ -37,6 +35,7 @@ from repotrial.isolation._resources._limits import DiskWatch
 from repotrial.run import ProxiedSetup
 from repotrial.trace import Exited, ExitStatus, Signaled, TimedOut
 from support.contracts import write_contract
+from support.errors import raises_code
 
 _CAPABILITIES = Capabilities(
     level=Level.L3,
@@ -101,7 +100,7 @@ def test_a_directory_that_shows_too_much_of_the_host_is_refused(tmp_path: Path, 
     home.mkdir()
     named = {"HOME": str(home), "ABOVE": str(tmp_path)}.get(source or "", source)
     mount = Mount(target="/opt/m", kind="host-read-only", source=named)
-    with pytest.raises(HostMountError):
+    with raises_code("mount-refused"):
         build_host_bind(mount, private=(home,))
 
 
@@ -109,20 +108,20 @@ def test_a_link_to_a_private_directory_is_refused_like_the_directory(tmp_path: P
     (tmp_path / "operator").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "operator")
     mount = Mount(target="/opt/m", kind="host-read-only", source=str(tmp_path / "link"))
-    with pytest.raises(HostMountError):
+    with raises_code("mount-refused"):
         build_host_bind(mount, private=(tmp_path / "operator",))
 
 
 @pytest.mark.parametrize("target", ["/", "/workspace", "/usr/nowhere", "/lib/nowhere"])
 def test_nothing_appears_where_there_is_no_room_for_it(target: str) -> None:
-    with pytest.raises(TargetTakenError):
+    with raises_code("target-taken"):
         verify_targets(HostRoot(), [target])
 
 
 def test_a_step_with_network_is_refused_by_its_name_where_nobody_opens_it() -> None:
     network = AllowListNetwork(hosts=("packages.example.org",))
     steps = (SetupStep(run="x"), SetupStep(run="y", id="fetch", network=network))
-    with pytest.raises(SetupNetworkError, match=r"fetch: .* found nobody"):
+    with raises_code("setup-network", match=r"fetch: .* found nobody"):
         verify_setup_network(steps, None, _CAPABILITIES)
 
 
@@ -134,7 +133,7 @@ def test_a_step_with_network_is_refused_at_a_level_without_a_network_of_ours(
     verify_setup_network(steps, ProxiedSetup(), _CAPABILITIES)
     other = msgspec.structs.replace(_CAPABILITIES, network=kind)
     verify_setup_network((SetupStep(run="x"),), None, other)
-    with pytest.raises(SetupNetworkError, match=r"step 1: .* found level L3"):
+    with raises_code("setup-network", match=r"step 1: .* found level L3"):
         verify_setup_network(steps, ProxiedSetup(), other)
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from repotrial.environment import Interrupt, execute_program, interruptible
-from repotrial.environment._interrupt import PreparationStoppedError, watch_interrupt
+from repotrial.environment._interrupt import watch_interrupt
 from repotrial.environment._process import FinishedProgram
+from support.errors import raises_code
 from support.waiting import wait_until
 
 # It says that it has begun, and has a child that would outlive a parent that is killed alone.
@@ -30,7 +31,7 @@ def test_an_installer_ends_with_all_that_it_started(tmp_path: Path) -> None:
         assert wait_until((tmp_path / "begun").exists)
         child = int((tmp_path / "begun").read_text())
         interrupt.throw()
-        with pytest.raises(PreparationStoppedError):
+        with raises_code("preparation-stopped"):
             done.result(timeout=300)
     assert wait_until(lambda: not os.path.exists(f"/proc/{child}") or _is_zombie(child))  # noqa: PTH110
 
@@ -45,7 +46,7 @@ def _is_zombie(pid: int) -> bool:
 def test_nothing_begins_after_the_switch_was_thrown(tmp_path: Path) -> None:
     interrupt = Interrupt()
     interrupt.throw()
-    with pytest.raises(PreparationStoppedError):
+    with raises_code("preparation-stopped"):
         execute(tmp_path, interrupt)
 
 
@@ -58,7 +59,7 @@ def test_what_fails_because_it_was_ended_is_no_failure_of_its_own() -> None:
             interrupt.throw()
             raise OSError("the pipe is gone")
 
-    with pytest.raises(PreparationStoppedError):
+    with raises_code("preparation-stopped"):
         fail()
     assert ended.is_set()
 

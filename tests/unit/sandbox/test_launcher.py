@@ -11,7 +11,8 @@ import pytest
 
 from repotrial.isolation._launch_server._messages import StartOrder
 from repotrial.isolation._levels._helper import NamespaceHelper
-from repotrial.isolation._levels._launcher import Launcher, LauncherLostError, open_default_launcher
+from repotrial.isolation._levels._launcher import Launcher, open_default_launcher
+from support.errors import raises_code
 from support.harness import require_sandboxes
 from support.waiting import wait_until
 
@@ -78,7 +79,7 @@ def test_the_server_ends_when_it_is_closed() -> None:
 def test_a_server_that_died_is_noticed() -> None:
     with Launcher() as launcher:
         os.kill(launcher.pid, signal.SIGKILL)
-        with pytest.raises(LauncherLostError):
+        with raises_code("launcher-lost"):
             launcher.start_sandbox(ORDER, [])
 
 

@@ -9,12 +9,8 @@ from pathlib import Path
 import pytest
 
 from repotrial.isolation import ResourceLimits, remove_tree
-from repotrial.isolation._resources._limits import (
-    DiskMeasureError,
-    DiskWatch,
-    build_process_limits,
-    measure_tree,
-)
+from repotrial.isolation._resources._limits import DiskWatch, build_process_limits, measure_tree
+from support.errors import raises_code
 
 MEGABYTE = 1024**2
 
@@ -139,5 +135,5 @@ class TestHiding:
 
     def test_without_descriptors_nothing_is_taken_for_empty(self, tree: Path) -> None:
         (tree / "d" / "e").mkdir(parents=True)
-        with few_descriptors(1), pytest.raises(DiskMeasureError, match="open files"):
+        with few_descriptors(1), raises_code("disk-unmeasured", match="open files"):
             measure_tree(tree)

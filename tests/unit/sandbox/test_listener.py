@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.isolation import SandboxEntryError, open_listener
-from repotrial.isolation._levels._helper import HelperLostError, NamespaceHelper, open_default_helper
+from repotrial.isolation import open_listener
+from repotrial.isolation._levels._helper import NamespaceHelper, open_default_helper
 from repotrial.isolation._levels._stages import mask, set_read_only, unmask
 from support.bubblewrap import Puppet, make_directory, open_puppet, require_bubblewrap
+from support.errors import raises_code
 from support.waiting import PATIENCE_SECONDS, wait_until
 
 PORT = 8123
@@ -52,7 +53,7 @@ def test_the_host_does_not_see_the_port(inside: Puppet) -> None:
 
 def test_a_port_that_a_program_took_is_reported(inside: Puppet) -> None:
     inside.do(f'taken = socket.create_server(("127.0.0.1", {PORT}))')
-    with pytest.raises(SandboxEntryError, match="in use"):
+    with raises_code("sandbox-entry", match="in use"):
         open_listener(inside.pid, PORT)
 
 
@@ -64,23 +65,23 @@ def test_a_sandbox_that_ended_is_reported(workspace: Path) -> None:
         lambda: set_read_only(pid, "/workspace", is_read_only=True),
         lambda: mask(pid, ["/usr/bin/env"]),
     ):
-        with pytest.raises(SandboxEntryError, match=str(pid)):
+        with raises_code("sandbox-entry", match=str(pid)):
             attempt()
 
 
 def test_a_path_that_is_no_mount_is_reported(inside: Puppet) -> None:
-    with pytest.raises(SandboxEntryError, match="/usr/bin"):
+    with raises_code("sandbox-entry", match="/usr/bin"):
         set_read_only(inside.pid, "/usr/bin", is_read_only=True)
 
 
 def test_a_tool_that_does_not_exist_is_reported_and_nothing_is_masked(inside: Puppet) -> None:
-    with pytest.raises(SandboxEntryError, match="/usr/bin/no-such-tool"):
+    with raises_code("sandbox-entry", match="/usr/bin/no-such-tool"):
         mask(inside.pid, ["/usr/bin/env", "/usr/bin/no-such-tool"])
     assert inside.do('result = subprocess.run(["/usr/bin/env"], capture_output=True).returncode') == 0
 
 
 def test_only_masks_can_be_taken_off(inside: Puppet) -> None:
-    with pytest.raises(SandboxEntryError, match="not masked"):
+    with raises_code("sandbox-entry", match="not masked"):
         unmask(inside.pid, ["/workspace"])
     assert inside.do('result = os.path.ismount("/workspace")') is True
 
@@ -106,7 +107,7 @@ def test_a_helper_that_died_says_so() -> None:
     with NamespaceHelper() as helper:
         helper._process.kill()
         helper._process.wait()
-        with pytest.raises(HelperLostError):
+        with raises_code("helper-lost"):
             helper.request(operation="listen", pid=1, port=1)
 
 

@@ -16,10 +16,11 @@ from pathlib import Path
 import pytest
 
 from repotrial.contract import PythonEnvironment
-from repotrial.environment import HostTool, PackageLockError, PypiPrograms, Store, open_program_tree
+from repotrial.environment import HostTool, PypiPrograms, Store, open_program_tree
 from repotrial.environment._packages import IndexSettings
 from repotrial.environment._python_env import open_python_environment
 from support.accounts import public_directory
+from support.errors import raises_code
 from support.interpreters import CLAIMED, ROOT, require_interpreter
 from support.packages import write_wheel
 
@@ -123,17 +124,17 @@ def test_contracts_and_agents_get_what_is_locked_though_newer_releases_are_there
 
 def test_a_lock_that_leaves_out_the_dependency_of_an_extra_is_refused(any_machine: Machine) -> None:
     lines = any_machine.publish()
-    with pytest.raises(PackageLockError, match=re.escape("no meter>=1.0 (for gauge 1.0)")):
+    with raises_code("package-lock-invalid", match=re.escape("no meter>=1.0 (for gauge 1.0)")):
         any_machine.open(lines["probe"], lines["gauge"])
     # Without the extra, the same package is complete; what an extra of `probe` needs was not asked for.
     assert _list_installed(any_machine.open(lines["gauge"])) == {"gauge 1.0"}
-    with pytest.raises(PackageLockError, match="meter"):
+    with raises_code("package-lock-invalid", match="meter"):
         any_machine.open(lines["gauge"].replace("gauge==", "gauge[toml]=="))
 
 
 def test_a_lock_with_a_release_that_does_not_fit_is_refused(any_machine: Machine) -> None:
     late = write_wheel(any_machine.index, "late", requires=("meter>=2.0",))
-    with pytest.raises(PackageLockError, match=re.escape("no meter>=2.0 (for late 1.0) but 1.0")):
+    with raises_code("package-lock-invalid", match=re.escape("no meter>=2.0 (for late 1.0) but 1.0")):
         any_machine.open(late, any_machine.publish()["meter"])
 
 

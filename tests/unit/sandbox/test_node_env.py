@@ -11,23 +11,11 @@ from typing import Any
 import pytest
 
 from repotrial.contract import Environment, NodeEnvironment
-from repotrial.environment import (
-    HostTool,
-    PackageHashMissingError,
-    PackageLockError,
-    Store,
-    execute_program,
-    observe_host,
-)
-from repotrial.environment._node_env import NodePackages, NodeScriptsError, open_node_environment
-from repotrial.environment._packages import (
-    IndexSettings,
-    PackageHashMismatchError,
-    PackageIndexError,
-    PackagePlatformError,
-)
-from repotrial.environment._store import StoreTamperedError
+from repotrial.environment import HostTool, Store, execute_program, observe_host
+from repotrial.environment._node_env import NodePackages, open_node_environment
+from repotrial.environment._packages import IndexSettings
 from support.accounts import account, public_directory
+from support.errors import raises_code
 from support.packages import build_node_package, serve
 
 DATA, INTEGRITY = build_node_package("parcel", "1.0.0", {"index.js": "module.exports = 'parcel runs'\n"})
@@ -123,21 +111,21 @@ def test_install_scripts_do_not_run(bench: Bench) -> None:
 
 
 def test_contract_that_asks_for_install_scripts_is_told_the_way(bench: Bench) -> None:
-    with pytest.raises(NodeScriptsError) as caught:
+    with raises_code("node-scripts") as caught:
         bench.open(scripts="run")
     assert "npm rebuild" in caught.value.hint
 
 
 def test_other_bytes_than_in_the_lock_are_refused(bench: Bench) -> None:
     forged = "sha512-" + "A" * 86 + "=="
-    with pytest.raises(PackageHashMismatchError):
+    with raises_code("package-hash-mismatch"):
         bench.write({"node_modules/parcel": bench.package(integrity=forged)}).open()
     assert list((bench.store.root / "node").glob(".making-*")) == []
 
 
 @pytest.mark.parametrize("integrity", ["", "sha1-2jmj7l5rSw0yVb/vlWAYkK/YBwk=", "md5-xyz"])
 def test_package_without_a_strong_hash_is_refused(bench: Bench, integrity: str) -> None:
-    with pytest.raises(PackageHashMissingError, match="node_modules/parcel"):
+    with raises_code("package-hash-missing", match="node_modules/parcel"):
         bench.write({"node_modules/parcel": bench.package(integrity=integrity)}).open()
 
 
@@ -145,10 +133,10 @@ def test_package_without_a_strong_hash_is_refused(bench: Bench, integrity: str) 
     "resolved", ["git+ssh://git@example.org/x.git#abc", "file:../outside", "../outside", "/etc"]
 )
 def test_package_from_anywhere_but_a_registry_is_refused(bench: Bench, resolved: str) -> None:
-    with pytest.raises(PackageLockError):
+    with raises_code("package-lock-invalid"):
         bench.write({"node_modules/parcel": bench.package(resolved=resolved)}).open()
     link = {"resolved": resolved, "link": True}
-    with pytest.raises(PackageLockError):
+    with raises_code("package-lock-invalid"):
         bench.write({"node_modules/parcel": link}).open()
 
 
@@ -157,12 +145,12 @@ def test_registry_that_does_not_answer_is_named(bench: Bench) -> None:
         listener.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
         package = bench.package(resolved=f"{address}/parcel.tgz")
-        with pytest.raises(PackageIndexError):
+        with raises_code("package-index-unreachable"):
             bench.write({"node_modules/parcel": package}).open()
 
 
 def test_package_for_another_platform_is_refused(bench: Bench) -> None:
-    with pytest.raises(PackagePlatformError):
+    with raises_code("package-platform"):
         bench.write({"node_modules/parcel": bench.package(os=["win32"])}).open()
 
 
@@ -170,7 +158,7 @@ def test_lock_that_does_not_fit_its_manifest_is_refused(bench: Bench) -> None:
     bench.write({"node_modules/parcel": bench.package()})
     manifest = {"name": "app", "version": "1.0.0", "dependencies": {"parcel": "2.0.0"}}
     (bench.root / "package.json").write_text(json.dumps(manifest))
-    with pytest.raises(PackageLockError):
+    with raises_code("package-lock-invalid"):
         bench.open()
 
 
@@ -178,14 +166,14 @@ def test_lock_that_does_not_fit_its_manifest_is_refused(bench: Bench) -> None:
 def test_what_is_no_lock_is_named(bench: Bench, text: str) -> None:
     bench.write({})
     (bench.root / "package-lock.json").write_text(text)
-    with pytest.raises(PackageLockError):
+    with raises_code("package-lock-invalid"):
         bench.open()
 
 
 def test_missing_manifest_is_named(bench: Bench) -> None:
     bench.write({})
     (bench.root / "package.json").unlink()
-    with pytest.raises(PackageLockError, match=r"package\.json"):
+    with raises_code("package-lock-invalid", match=r"package\.json"):
         bench.open()
 
 
@@ -204,7 +192,7 @@ def test_workspaces_link_to_where_the_repository_has_them(bench: Bench) -> None:
     packages = bench.open(workspaces=("packages/inner/package.json",))
     assert (packages.path / "node_modules/inner").readlink() == Path("../packages/inner")
     assert [bind.target for bind in packages.build_binds()] == ["/workspace/node_modules"]
-    with pytest.raises(PackageLockError, match="packages/inner"):
+    with raises_code("package-lock-invalid", match="packages/inner"):
         bench.open()
 
 
@@ -219,5 +207,5 @@ def test_changed_file_is_detected(bench: Bench) -> None:
     module.chmod(0o644)
     module.write_text("module.exports = 'parcel lies'\n")
     module.chmod(0o444)
-    with pytest.raises(StoreTamperedError):
+    with raises_code("store-tampered"):
         bench.open()

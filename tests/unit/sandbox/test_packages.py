@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from repotrial.environment import load_index_settings
-from repotrial.environment._packages import PackageBuildError, PackageIndexError, Symptom, verify_built
+from repotrial.environment._packages import PACKAGE_INDEX_UNREACHABLE, Symptom, verify_built
 from repotrial.environment._process import FinishedProgram
+from support.errors import raises_code
 
 
 def test_pip_configuration_is_read_as_pip_reads_it(tmp_path: Path) -> None:
@@ -34,7 +33,7 @@ def test_pip_configuration_can_be_switched_off(tmp_path: Path) -> None:
 
 def test_broken_pip_configuration_is_named(tmp_path: Path) -> None:
     (tmp_path / "pip.conf").write_text("no section\n")
-    with pytest.raises(PackageBuildError, match=r"pip\.conf"):
+    with raises_code("package-build-failed", match=r"pip\.conf"):
         load_index_settings({"PIP_CONFIG_FILE": str(tmp_path / "pip.conf")}, home=tmp_path)
 
 
@@ -67,11 +66,11 @@ def test_only_proxies_and_certificates_pass_for_both(tmp_path: Path) -> None:
 
 
 def test_failures_get_the_name_of_their_first_symptom() -> None:
-    symptoms = (Symptom(pattern="unreachable", error=PackageIndexError),)
+    symptoms = (Symptom(pattern="unreachable", error=PACKAGE_INDEX_UNREACHABLE),)
     failed = FinishedProgram(status=1, stdout=b"", stderr=b"ERROR: \x1b[31m unreachable")
-    with pytest.raises(PackageIndexError) as caught:
+    with raises_code("package-index-unreachable") as caught:
         verify_built(failed, "pip", symptoms)
     assert "\x1b" not in caught.value.message
-    with pytest.raises(PackageBuildError):
+    with raises_code("package-build-failed"):
         verify_built(FinishedProgram(status=1, stdout=b"", stderr=b""), "pip", symptoms)
     verify_built(FinishedProgram(status=0, stdout=b"", stderr=b"unreachable"), "pip", symptoms)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from repotrial.environment import execute_program
-from repotrial.environment._process import ProgramOutputError, ProgramStartError, ProgramTimeoutError
 from support.accounts import account, is_root
+from support.errors import raises_code
 from support.waiting import wait_until
 
 
@@ -31,7 +31,7 @@ def test_program_that_takes_too_long_is_killed_with_its_children(tmp_path: Path)
     note = tmp_path / "pid"
     script = f"sleep 600 & echo $! > {note}; wait"
     for seconds in (1, 5, 25):  # longer only where the machine is too busy to have begun
-        with pytest.raises(ProgramTimeoutError):
+        with raises_code("program-timeout"):
             execute_program(["/bin/sh", "-c", script], variables={"PATH": "/bin"}, seconds=seconds)
         if note.exists() and note.read_text().endswith("\n"):
             break
@@ -59,14 +59,14 @@ def _is_gone(pid: int) -> bool:
 
 
 def test_program_that_prints_too_much_is_killed() -> None:
-    with pytest.raises(ProgramOutputError):
+    with raises_code("program-output"):
         execute_program(
             ["/bin/sh", "-c", "yes"], variables={"PATH": "/bin:/usr/bin"}, seconds=30, output_bytes=10_000
         )
 
 
 def test_program_that_is_not_there_is_named() -> None:
-    with pytest.raises(ProgramStartError, match="/no/such/program"):
+    with raises_code("program-start", match="/no/such/program"):
         execute_program(["/no/such/program"], variables={}, seconds=5)
 
 

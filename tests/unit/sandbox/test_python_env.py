@@ -19,8 +19,6 @@ from repotrial.contract import Environment, PythonEnvironment
 from repotrial.environment import (
     HostTool,
     Kind,
-    PackageHashMissingError,
-    PackageLockError,
     PypiPrograms,
     Store,
     execute_program,
@@ -29,17 +27,10 @@ from repotrial.environment import (
     open_program_tree,
     prune_store,
 )
-from repotrial.environment._packages import (
-    IndexSettings,
-    PackageBuilderMissingError,
-    PackageBuildError,
-    PackageHashMismatchError,
-    PackageIndexError,
-    PackagePlatformError,
-)
+from repotrial.environment._packages import IndexSettings
 from repotrial.environment._python_env import PYTHON_TARGET, PythonPackages, open_python_environment
-from repotrial.environment._store import StoreTamperedError
 from support.accounts import account, public_directory
+from support.errors import raises_code
 from support.packages import write_wheel
 
 CONTEXT = multiprocessing.get_context("fork")
@@ -178,7 +169,7 @@ def test_changed_file_is_detected(bench: Bench, built: PythonPackages) -> None:
     module.chmod(0o644)
     module.write_text(module.read_text().replace("runs", "lies"))
     module.chmod(0o444)
-    with pytest.raises(StoreTamperedError):
+    with raises_code("store-tampered"):
         bench.open(store=Store(copy))
     assert built.path.is_dir()
 
@@ -223,12 +214,12 @@ def test_killed_build_leaves_no_half_made_entry(bench: Bench, moment: str) -> No
 
 
 def test_lock_without_hashes_is_refused_before_anything_runs(bench: Bench) -> None:
-    with pytest.raises(PackageHashMissingError):
+    with raises_code("package-hash-missing"):
         bench.lock("crate==1.0\n").open()
 
 
 def test_missing_lock_is_named(bench: Bench) -> None:
-    with pytest.raises(PackageLockError, match="no-such-lock"):
+    with raises_code("package-lock-invalid", match="no-such-lock"):
         open_python_environment(
             PythonEnvironment(lock="no-such-lock"),
             base=bench.root,
@@ -240,26 +231,26 @@ def test_missing_lock_is_named(bench: Bench) -> None:
 
 def test_other_bytes_than_in_the_lock_are_refused(bench: Bench) -> None:
     write_wheel(bench.index, "crate")
-    with pytest.raises(PackageHashMismatchError, match="crate"):
+    with raises_code("package-hash-mismatch", match="crate"):
         bench.lock("crate==1.0 --hash=sha256:" + "0" * 64).open()
     assert list((bench.store.root / "python").glob(".making-*")) == []
 
 
 def test_lock_that_leaves_out_a_dependency_is_refused(bench: Bench) -> None:
-    with pytest.raises(PackageLockError, match="crate"):
+    with raises_code("package-lock-invalid", match="crate"):
         bench.lock(write_wheel(bench.index, "parcel", requires=("crate",))).open()
 
 
 def test_package_for_another_platform_is_refused(bench: Bench) -> None:
     lock = write_wheel(bench.index, "foreign", tag="cp27-cp27m-win32")
-    with pytest.raises(PackagePlatformError, match="foreign"):
+    with raises_code("package-platform", match="foreign"):
         bench.lock(lock).open()
 
 
 def test_package_for_another_python_is_refused(bench: Bench) -> None:
     metadata = "Metadata-Version: 2.1\nName: future\nVersion: 1.0\nRequires-Python: >=4\n"
     lock = write_wheel(bench.index, "future", files={"future-1.0.dist-info/METADATA": metadata})
-    with pytest.raises(PackagePlatformError, match="future"):
+    with raises_code("package-platform", match="future"):
         bench.lock(lock).open()
 
 
@@ -268,7 +259,7 @@ def test_index_that_does_not_answer_is_named(bench: Bench) -> None:
         listener.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{listener.getsockname()[1]}/simple"
         settings = IndexSettings(pip={"PIP_INDEX_URL": address, "PIP_RETRIES": "0", "PIP_TIMEOUT": "2"})
-        with pytest.raises(PackageIndexError):
+        with raises_code("package-index-unreachable"):
             bench.lock("nowhere==1.0 --hash=sha256:" + "0" * 64).open(settings=settings)
 
 
@@ -285,7 +276,7 @@ def test_source_distributions_are_never_built(bench: Bench) -> None:
         info.size = len(setup)
         stream.addfile(info, io.BytesIO(setup))
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()
-    with pytest.raises(PackagePlatformError):
+    with raises_code("package-platform"):
         bench.lock(f"evil==1.0 --hash=sha256:{digest}\n").open()
     assert not mark.exists()
 
@@ -305,13 +296,13 @@ def test_file_with_the_path_of_its_build_is_refused(bench: Bench) -> None:
     tree = bench.root / "making" / "tree"
     tree.mkdir(parents=True)
     (tree / "script").write_text(f"#!{tree}/bin/python\n")
-    with pytest.raises(PackageBuildError, match="script"):
+    with raises_code("package-build-failed", match="script"):
         _verify_relocated(tree)
 
 
 def test_program_that_is_no_python_is_named(bench: Bench) -> None:
     false = HostTool(name="python", path=Path("/bin/false"), version="3", binary_digest="sha256:" + "0" * 64)
-    with pytest.raises(PackageBuilderMissingError):
+    with raises_code("package-builder-missing"):
         open_python_environment(
             PythonEnvironment(lock="requirements.lock"),
             base=bench.root,
@@ -341,7 +332,7 @@ def test_programs_with_a_lock_can_do_without_what_it_leaves_out(built: PythonPac
     assert built.path.is_dir()
     lock = write_wheel(bench.index, "roamer", requires=("nowhere",)).encode()
     programs = partial(PypiPrograms, ("roamer==1.0",), interpreter=bench.interpreter, store=bench.store)
-    with pytest.raises((PackageLockError, PackagePlatformError)):
+    with raises_code("package-lock-invalid", "package-platform"):
         open_program_tree(programs(lock=lock), store=bench.store, settings=bench.settings)
     found = open_program_tree(
         programs(lock=lock, is_closed=False), store=bench.store, settings=bench.settings
@@ -357,5 +348,5 @@ def test_a_version_that_no_index_has_is_told(bench: Bench) -> None:
     source = PypiPrograms(
         ("parcel==9.0",), interpreter=bench.interpreter, store=bench.store, lock=None, is_closed=True
     )
-    with pytest.raises(PackagePlatformError):
+    with raises_code("package-platform"):
         source.ask_index(settings=bench.settings, seconds=120)

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repotrial._core.errors import RepoTrialError
-from repotrial.environment import PackageHashMissingError, PackageLockError, parse_requirements
+from repotrial.environment import parse_requirements
 from repotrial.environment._requirements import render_requirements
+from support.errors import raises_code
 
 HASH = "--hash=sha256:" + "0" * 64
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples/contracts/textkit-wide-chars/requirements.lock"
@@ -46,7 +47,7 @@ C.d_e==1!2.0+local \\
 
 def test_packages_without_hashes_are_all_named() -> None:
     text = f"a==1.0\nb==2.0 {HASH}\nc==3.0\n"
-    with pytest.raises(PackageHashMissingError, match="line 1: a; line 3: c"):
+    with raises_code("package-hash-missing", match="line 1: a; line 3: c"):
         parse_requirements(text.encode(), "lock")
 
 
@@ -77,12 +78,12 @@ def test_packages_without_hashes_are_all_named() -> None:
     ],
 )
 def test_anything_but_a_pinned_package_is_refused(line: str) -> None:
-    with pytest.raises(PackageLockError, match="line 2"):
+    with raises_code("package-lock-invalid", match="line 2"):
         parse_requirements(f"ok==1.0 {HASH}\n{line}\n".encode(), "lock")
 
 
 def test_text_that_is_not_utf_8_is_refused() -> None:
-    with pytest.raises(PackageLockError):
+    with raises_code("package-lock-invalid"):
         parse_requirements(b"\xff\xfe", "lock")
 
 

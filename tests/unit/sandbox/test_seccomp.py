@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repotrial.isolation import SyscallGrantError, build_numbers, verify_grants
+from repotrial.isolation import build_numbers, verify_grants
 from repotrial.isolation._calls._seccomp import SyscallPolicy, build_filter
 from repotrial.isolation._launch_server._syscalls import GRANTABLE, OBSOLETE, PROHIBITED, Machine
 from support.bpf import ALLOW, KILL, NOTIFY, Filter
+from support.errors import raises_code
 
 ARCHITECTURES: Final[dict[Machine, int]] = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 MACHINES: Final[tuple[Machine, ...]] = get_args(Machine)
@@ -171,12 +172,12 @@ def test_only_datagrams_with_a_destination_are_watched(machine: Machine) -> None
     "name", ["mount", "io_uring_setup", "userfaultfd", "bpf", "setns", "pidfd_getfd", "socket"]
 )
 def test_what_would_open_another_layer_is_never_granted(name: str) -> None:
-    with pytest.raises(SyscallGrantError, match="never granted"):
+    with raises_code("system-call-grant", match="never granted"):
         build_filter(SyscallPolicy(granted=(name,)), machine="x86_64")
 
 
 def test_a_grant_of_an_unknown_name_is_refused() -> None:
-    with pytest.raises(SyscallGrantError, match="not the name"):
+    with raises_code("system-call-grant", match="not the name"):
         verify_grants(("ptracee",))
 
 

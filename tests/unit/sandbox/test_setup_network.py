@@ -20,9 +20,8 @@ from repotrial.contract import (
     SetupStep,
     load_contract,
 )
-from repotrial.environment import ScratchPlace, SetupNetworkError, StepNetwork
+from repotrial.environment import ScratchPlace, StepNetwork
 from repotrial.environment._installation._mounts import build_outputs
-from repotrial.environment._installation._place import ContractChangedError
 from repotrial.environment._installation._setup import ContractSetup
 from repotrial.environment._installation._setup_network import (
     ServedNetwork,
@@ -36,8 +35,8 @@ from repotrial.run import ProxiedSetup
 from repotrial.run._setup_proxy import _convert
 from repotrial.trace import SecretRedactor
 from repotrial.workspace import BaseCache, SetupAttempt, SetupAttempts, SetupPlace
-from repotrial.workspace._setup_record import SetupRecordUnreadableError
 from support.contracts import write_contract
+from support.errors import raises_code
 from support.proxies import fetch
 from support.workspaces import OWNER, build_request, scratch
 
@@ -123,7 +122,7 @@ def test_recorded_answers_are_used_where_there_are_some_and_made_where_they_are_
     assert (found.tape is not None, found.record_to is not None) == (way == "replayed", way == "recorded")
     if files:
         (loaded.directory / files[0]).write_text("forged")
-        with pytest.raises(ContractChangedError, match=r"tape/web\.jsonl"):
+        with raises_code("contract-changed", match=r"tape/web\.jsonl"):
             access._find_network(loaded.contract.setup[0], network, tmp_path / "kept")
 
 
@@ -189,7 +188,7 @@ def test_a_step_whose_attempts_cannot_be_put_on_record_does_not_count() -> None:
     port = listener.getsockname()[1]
     network = StepNetwork(policy=LISTED, tape=None, record_to=None)
     served = ProxiedSetup().open()
-    with pytest.raises(SetupNetworkError, match="the disk is full"), served.serve(listener, network, refuse):
+    with raises_code("setup-network", match="the disk is full"), served.serve(listener, network, refuse):
         assert fetch(port, "http://elsewhere.example/").status == 403
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port))
@@ -236,5 +235,5 @@ def test_a_record_that_was_written_over_is_not_believed() -> None:
         request = build_request(place, {"a": "1"})
         with BaseCache(place / "cache", owner=OWNER).prepare_base(request, setup=_Fetching("x")) as base:
             (base.path.parent / "network").write_text("{}")
-            with pytest.raises(SetupRecordUnreadableError):
+            with raises_code("setup-record-unreadable"):
                 _ = base.network

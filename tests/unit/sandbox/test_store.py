@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from repotrial._core.digest import Digest, digest_bytes
 from repotrial.environment import BrokenEntry, Kind, Store, list_store, prune_store
-from repotrial.environment._store import Facts, StoreBusyError, StoreTamperedError, StoreUnusableError
-from repotrial.environment._tree import UnexpectedEntryError, remove_tree, summarize_tree, take_fingerprint
+from repotrial.environment._store import Facts
+from repotrial.environment._tree import remove_tree, summarize_tree, take_fingerprint
+from support.errors import raises_code
 
 KEY = digest_bytes(b"key")
 CONTEXT = multiprocessing.get_context("fork")
@@ -82,7 +83,7 @@ def test_build_that_fails_leaves_nothing(store: Store) -> None:
 
 def test_store_that_cannot_be_written_is_an_error_with_a_name(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(StoreUnusableError):
+    with raises_code("store-unusable"):
         Store(tmp_path / "file").make(Kind.PYTHON, KEY, _fill)
 
 
@@ -118,7 +119,7 @@ def test_every_change_is_detected(store: Store, change: str) -> None:
             (path.parent / "record.json").unlink()
     for directory in (path, path / "bin"):
         directory.chmod(0o555)
-    with pytest.raises(StoreTamperedError):
+    with raises_code("store-tampered"):
         store.make(Kind.PYTHON, KEY, _fill)
 
 
@@ -215,7 +216,7 @@ def test_waiting_for_a_build_has_an_end(store: Store) -> None:
     impatient = Store(store.root, wait_seconds=0)
 
     def build(tree: Path, lock: int) -> Facts:
-        with pytest.raises(StoreBusyError):
+        with raises_code("store-busy"):
             impatient.make(Kind.PYTHON, KEY, _fill)
         return _fill(tree, lock)
 
@@ -317,7 +318,7 @@ def test_fingerprint_sees_a_change_that_restores_size_and_time(tmp_path: Path) -
 
 def test_fifo_in_a_tree_is_named_and_does_not_hang(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UnexpectedEntryError):
+    with raises_code("store-unexpected-entry"):
         summarize_tree(tmp_path)
 
 

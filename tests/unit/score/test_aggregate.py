@@ -17,10 +17,10 @@ from repotrial.score import (
     build_score_card,
     load_evidence,
 )
-from repotrial.score._aggregate import MixedVersionsError
 from repotrial.score._document import render_document
 from repotrial.score._write import write_score
 from repotrial.trace import Intervention, OnAlert, Throttle
+from support.errors import raises_code
 from support.score_runs import BUILD, CRASHED, FAILED, HUNG, UNIT, ScoreRun, build_contract, write_run
 
 
@@ -69,7 +69,7 @@ def test_hanging_a_check_never_raises_an_agents_rate(tmp_path: Path) -> None:
 def test_versions_are_not_pooled_unless_asked_and_then_labeled(tmp_path: Path) -> None:
     first = judge(write_run(tmp_path / "a", contract=build_contract((UNIT,))))
     second = judge(write_run(tmp_path / "b", contract=build_contract((BUILD, UNIT))))
-    with pytest.raises(MixedVersionsError):
+    with raises_code("mixed-versions"):
         build_aggregate({"script": [first, second]})
     pooled = build_aggregate({"script": [first, second]}, pool_versions=True)
     assert pooled.is_pooled

@@ -10,7 +10,6 @@ import pytest
 from repotrial._core.absence import NotComputable
 from repotrial.score import (
     AgentEffort,
-    RunDirectoryMissingError,
     ScoreCard,
     build_effort,
     build_score_card,
@@ -20,6 +19,7 @@ from repotrial.score import (
 )
 from repotrial.score._effort import EffortTotal
 from repotrial.trace import Signal
+from support.errors import raises_code
 from support.score_runs import FAILED, PASSED, ScoreRun
 
 
@@ -77,5 +77,5 @@ def test_a_directory_of_runs_is_taken_apart_and_a_run_stands_for_itself(tmp_path
     runs = tmp_path / "runs"
     assert find_run_directories(runs) == [runs / "a", runs / "b"]
     assert find_run_directories(runs / "a") == [runs / "a"]
-    with pytest.raises(RunDirectoryMissingError):
+    with raises_code("run-directory-missing"):
         find_run_directories(tmp_path / "none")

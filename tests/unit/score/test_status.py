@@ -10,10 +10,10 @@ import pytest
 
 from repotrial.score import Invalid, Scorable, ScoreCard, build_score_card, load_evidence
 from repotrial.score._document import render_document
-from repotrial.score._load import NoRunDirectoryError
 from repotrial.score._write import write_score
 from repotrial.trace import RunPaths as ScorePaths
 from repotrial.trace import load_or_create_key, seal_run
+from support.errors import raises_code
 from support.score_runs import CRASHED, FAILED, HUNG, PASSED, UNIT, ScoreRun, build_contract, write_run
 
 
@@ -198,7 +198,7 @@ def test_an_invalid_run_says_the_same_elsewhere(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(NoRunDirectoryError):
+    with raises_code("no-run-directory"):
         load_evidence(tmp_path / "nowhere")
 
 

@@ -9,11 +9,13 @@ import msgspec
 import pytest
 
 from repotrial._core.absence import Unknown
+from repotrial._core.errors import UsageError
 from repotrial.contract import DependencyPolicy, Policy
 from repotrial.contract._policy import Violations
 from repotrial.score import EventPointer, Scorable, ScoreCard, build_score_card, load_evidence, load_taxonomy
-from repotrial.score._taxonomy import FailureTag, TagRefusedError, build_tag
+from repotrial.score._taxonomy import FailureTag, build_tag
 from repotrial.trace import LogPointer, Response, Signal
+from support.errors import raises_code
 from support.score_runs import (
     BUILD,
     CRASHED,
@@ -81,13 +83,13 @@ def test_every_tag_of_the_protocol_is_in_the_taxonomy() -> None:
 
 
 def test_a_tag_without_evidence_is_refused() -> None:
-    with pytest.raises(TagRefusedError):
+    with raises_code("tag-refused"):
         build_tag("acceptance-failure", ("G3",), ())
 
 
 def test_evidence_of_another_kind_is_refused() -> None:
     pointer = EventPointer(seq=3, type="briefing")
-    with pytest.raises(TagRefusedError):
+    with raises_code("tag-refused"):
         build_tag("acceptance-failure", ("G3",), (pointer,))
 
 
@@ -102,13 +104,13 @@ def test_evidence_of_another_kind_is_refused() -> None:
 )
 def test_a_tag_outside_of_the_taxonomy_is_refused(mode: str, gates: Any, attributes: dict[str, str]) -> None:
     pointer = EventPointer(seq=3, type="acceptance-execution")
-    with pytest.raises(TagRefusedError):
+    with raises_code("tag-refused"):
         build_tag(mode, gates, (pointer,), attributes=attributes)
 
 
 def test_a_decoded_tag_is_held_to_the_same_rule() -> None:
     document = b'{"id": "acceptance-failure", "gates": ["G3"], "evidence": []}'
-    with pytest.raises((TagRefusedError, msgspec.ValidationError)):
+    with pytest.raises((UsageError, msgspec.ValidationError)):
         msgspec.json.decode(document, type=FailureTag)
 
 

@@ -11,17 +11,8 @@ from hypothesis import strategies as st
 
 from repotrial._core.errors import ContractError
 from repotrial.contract import TRANSPORTS
-from repotrial.source._address import (
-    CredentialsInSourceError,
-    LocalAddress,
-    ProtocolRefusedError,
-    RemoteAddress,
-    SourceOutsideError,
-    SourceRefusedError,
-    join_address,
-    parse_address,
-    render_address,
-)
+from repotrial.source._address import LocalAddress, RemoteAddress, join_address, parse_address, render_address
+from support.errors import raises_code
 
 
 @pytest.mark.parametrize(
@@ -38,7 +29,7 @@ def test_remote_sources_are_understood(tmp_path: Path, source: str, protocol: st
     expected = RemoteAddress(url=source, protocol=protocol)
     assert parse_address(source, base=tmp_path, protocols=TRANSPORTS) == expected
     assert render_address(expected) == source
-    with pytest.raises(ProtocolRefusedError, match=protocol):
+    with raises_code("protocol-refused", match=protocol):
         parse_address(source, base=tmp_path, protocols=set(TRANSPORTS) - {protocol})
 
 
@@ -51,10 +42,10 @@ def test_a_file_url_needs_the_file_transport(tmp_path: Path) -> None:
     assert parse_address("file:///srv/a%20b", base=tmp_path, protocols=["file"]) == LocalAddress(
         path=Path("/srv/a b")
     )
-    with pytest.raises(ProtocolRefusedError):
+    with raises_code("protocol-refused"):
         parse_address("file:///srv/a", base=tmp_path, protocols=["https"])
     for refused in ("file://host/srv/a", "file:///srv/%00", "file:///srv/a%0ab"):
-        with pytest.raises(SourceRefusedError):
+        with raises_code("source-refused"):
             parse_address(refused, base=tmp_path, protocols=["file"])
 
 
@@ -63,7 +54,7 @@ def test_paths_out_of_the_contract_directory_are_refused(tmp_path: Path, source:
     base = tmp_path / "contract"
     base.mkdir()
     (base / "link").symlink_to(tmp_path)
-    with pytest.raises(SourceOutsideError):
+    with raises_code("source-outside"):
         parse_address(source, base=base, protocols=TRANSPORTS)
 
 
@@ -89,14 +80,14 @@ def test_submodule_urls_start_from_the_superproject(url: str, parent: str, expec
 
 def test_submodule_urls_cannot_climb_past_the_host() -> None:
     start = RemoteAddress(url="https://example.org/app", protocol="https")
-    with pytest.raises(SourceRefusedError):
+    with raises_code("source-refused"):
         join_address("../../x", parent=start, protocols=TRANSPORTS)
 
 
 @pytest.mark.parametrize("url", ["/etc", "file:///etc", "x/y"])
 def test_submodules_cannot_name_places_on_this_machine(tmp_path: Path, url: str) -> None:
     start = LocalAddress(path=tmp_path, boundary=tmp_path)
-    with pytest.raises(ProtocolRefusedError):
+    with raises_code("protocol-refused"):
         join_address(url, parent=start, protocols=TRANSPORTS)
 
 
@@ -105,7 +96,7 @@ def test_submodules_of_a_local_repository_stay_beside_the_contract(tmp_path: Pat
     assert join_address("../lib", parent=start, protocols=()) == LocalAddress(
         path=tmp_path / "lib", boundary=tmp_path
     )
-    with pytest.raises(SourceOutsideError):
+    with raises_code("source-outside"):
         join_address("../../lib", parent=start, protocols=TRANSPORTS)
 
 
@@ -135,7 +126,7 @@ def test_credentials_are_refused_and_never_repeated(tmp_path: Path, source: str)
 
 
 def test_credentials_have_their_own_error(tmp_path: Path) -> None:
-    with pytest.raises(CredentialsInSourceError):
+    with raises_code("source-has-credentials"):
         parse_address("https://user@example.org/a", base=tmp_path, protocols=["https"])
 
 

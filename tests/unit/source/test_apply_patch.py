@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.source import PatchRefusedError, apply_patch
+from repotrial.source import apply_patch
+from support.errors import raises_code
 from support.repositories import write_files
 
 PATCH = b"""\
@@ -40,7 +41,7 @@ def test_an_empty_patch_changes_nothing(tmp_path: Path) -> None:
 
 def test_a_patch_that_does_not_fit_leaves_the_tree_alone(tmp_path: Path) -> None:
     write_files(tmp_path, {"a.txt": "other\n"})
-    with pytest.raises(PatchRefusedError):
+    with raises_code("patch-refused"):
         apply_patch(PATCH, tree=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
 
@@ -51,6 +52,6 @@ def test_a_patch_cannot_leave_the_tree(tmp_path: Path, path: bytes) -> None:
     tree.mkdir()
     (tree / "link").symlink_to(tmp_path)
     patch = b"diff --git a/%s b/%s\nnew file mode 100644\n--- /dev/null\n+++ b/%s\n@@ -0,0 +1 @@\n+x\n"
-    with pytest.raises(PatchRefusedError):
+    with raises_code("patch-refused"):
         apply_patch(patch % (path, path, path), tree=tree)
     assert not (tmp_path / "escape").exists()

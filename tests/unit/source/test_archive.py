@@ -13,7 +13,7 @@ import pytest
 
 from repotrial.contract import ArchiveRepository
 from repotrial.source import materialize_snapshot, resolve_snapshot
-from repotrial.source._archive import ArchiveUnreadableError
+from support.errors import raises_code
 from support.repositories import make_tar, make_zip
 
 
@@ -118,13 +118,13 @@ def test_names_that_are_not_utf8_are_kept(tmp_path: Path) -> None:
 
 def test_stripping_more_than_there_is_is_refused(tmp_path: Path) -> None:
     make_tar(tmp_path / "a.tar", [(member("top", kind=tarfile.DIRTYPE), b""), (member("file"), b"x")])
-    with pytest.raises(ArchiveUnreadableError, match="file"):
+    with raises_code("archive-unreadable", match="file"):
         resolve_snapshot(ArchiveRepository(source="a.tar", strip_components=1), base=tmp_path)
 
 
 def test_an_unknown_kind_names_the_known_ones(tmp_path: Path) -> None:
     (tmp_path / "a.rar").write_bytes(b"x")
-    with pytest.raises(ArchiveUnreadableError, match=r"\.tar\.xz"):
+    with raises_code("archive-unreadable", match=r"\.tar\.xz"):
         resolve_snapshot(ArchiveRepository(source="a.rar"), base=tmp_path)
 
 
@@ -132,7 +132,7 @@ def test_an_unknown_kind_names_the_known_ones(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"not an archive", b"x" * 700])
 def test_what_is_no_archive_is_refused(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(ArchiveUnreadableError):
+    with raises_code("archive-unreadable"):
         resolve_snapshot(ArchiveRepository(source=name), base=tmp_path)
 
 
@@ -142,7 +142,7 @@ def test_an_encrypted_zip_is_refused(tmp_path: Path) -> None:
     for magic, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         data[data.index(magic) + offset] |= 1
     (tmp_path / "a.zip").write_bytes(data)
-    with pytest.raises(ArchiveUnreadableError, match="encrypted"):
+    with raises_code("archive-unreadable", match="encrypted"):
         resolve_snapshot(ArchiveRepository(source="a.zip"), base=tmp_path)
 
 
@@ -151,5 +151,5 @@ def test_a_wrong_checksum_in_a_zip_is_found(tmp_path: Path) -> None:
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(zip_member("a"), b"content")
     (tmp_path / "a.zip").write_bytes(buffer.getvalue().replace(b"content", b"CONTENT"))
-    with pytest.raises(ArchiveUnreadableError, match="CRC"):
+    with raises_code("archive-unreadable", match="CRC"):
         resolve_snapshot(ArchiveRepository(source="a.zip"), base=tmp_path)

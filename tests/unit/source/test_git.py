@@ -9,17 +9,8 @@ from pathlib import Path
 import pytest
 
 from repotrial.source import SourceOptions
-from repotrial.source._git import (
-    GitCommandError,
-    GitMissingError,
-    GitOutputError,
-    GitTimeoutError,
-    GitTooOldError,
-    execute_git,
-    find_git,
-    open_git,
-    parse_git_version,
-)
+from repotrial.source._git import execute_git, find_git, open_git, parse_git_version
+from support.errors import raises_code
 
 
 @pytest.fixture
@@ -41,18 +32,18 @@ def install(directory: Path, script: str, *, version: str = "2.40", seconds: int
 
 
 def test_no_git_says_how_to_get_it(tmp_path: Path) -> None:
-    with pytest.raises(GitMissingError) as caught:
+    with raises_code("git-missing") as caught:
         find_git(SourceOptions(search_path=str(tmp_path)))
     assert "install git" in caught.value.hint
 
 
 def test_a_relative_search_path_is_not_searched() -> None:
-    with pytest.raises(GitMissingError):
+    with raises_code("git-missing"):
         find_git(SourceOptions(search_path=".:bin:"))
 
 
 def test_an_old_git_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(GitTooOldError, match=r"2\.29"):
+    with raises_code("git-too-old", match=r"2\.29"):
         find_git(install(tmp_path / "bin", ":", version="2.29.9"))
 
 
@@ -69,7 +60,7 @@ def test_versions_are_read(text: str, version: tuple[int, int]) -> None:
 
 
 def test_a_version_that_cannot_be_read_is_refused() -> None:
-    with pytest.raises(GitTooOldError):
+    with raises_code("git-too-old"):
         parse_git_version("git, a stupid content tracker")
 
 
@@ -94,7 +85,7 @@ def test_a_failing_command_reports_in_plain_text(tmp_path: Path, home: Path) -> 
         tmp_path / "bin",
         'printf "\\033[31mbad\\007\\n" >&2; exit 3',
     )
-    with pytest.raises(GitCommandError, match="exit status 3") as caught:
+    with raises_code("git-command-failed", match="exit status 3") as caught:
         execute_git(["init"], home=home, options=options)
     assert "bad" in caught.value.message
     assert caught.value.message.isprintable()
@@ -104,7 +95,7 @@ def test_a_slow_command_is_ended_with_its_children(tmp_path: Path, home: Path) -
     script = '(sleep 60; touch "$HOME/survived") & echo $! > "$HOME/child"; wait'
     note = home / "child"
     for seconds in (1, 5, 25):  # longer only where the machine is too busy to have begun
-        with pytest.raises(GitTimeoutError):
+        with raises_code("git-timeout"):
             execute_git(["init"], home=home, options=install(tmp_path / "bin", script, seconds=seconds))
         if note.exists() and note.read_text().endswith("\n"):
             break
@@ -125,14 +116,14 @@ def test_a_slow_conversation_is_ended(tmp_path: Path, home: Path) -> None:
     options = install(tmp_path / "bin", "sleep 60", seconds=1)
     with open_git(["cat-file"], home=home, git_dir=home, options=options) as process:
         assert process.answers.read(1) == b""
-        with pytest.raises(GitTimeoutError):
+        with raises_code("git-timeout"):
             process.verify_in_time()
 
 
 def test_endless_output_is_cut_off(tmp_path: Path, home: Path) -> None:
     options = install(tmp_path / "bin", "yes")
     limited = SourceOptions(search_path=options.search_path, output_bytes=100_000)
-    with pytest.raises(GitOutputError):
+    with raises_code("git-output-limit"):
         execute_git(["diff"], home=home, options=limited)
 
 
@@ -140,7 +131,7 @@ def test_a_program_that_cannot_start_is_reported(tmp_path: Path) -> None:
     program = tmp_path / "git"
     program.write_bytes(b"\x7fELF not a program")
     program.chmod(0o755)
-    with pytest.raises(GitCommandError, match="start"):
+    with raises_code("git-command-failed", match="start"):
         find_git(SourceOptions(search_path=str(tmp_path)))
 
 
@@ -149,6 +140,6 @@ def test_no_transport_works_unless_it_is_allowed(tmp_path: Path, home: Path) -> 
     execute_git(["init", "--quiet", "--bare", "--", str(store)], home=home)
     mark = tmp_path / "mark"
     for url in (f"ext::touch {mark}", f"file://{store}", str(store), "https://example.invalid/x"):
-        with pytest.raises(GitCommandError, match="not allowed"):
+        with raises_code("git-command-failed", match="not allowed"):
             execute_git(["fetch", "--", url], home=home, git_dir=store)
     assert not mark.exists()

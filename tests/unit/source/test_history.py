@@ -9,16 +9,9 @@ from pathlib import Path
 import pytest
 
 from repotrial.contract import GitRepository
-from repotrial.source import (
-    ChangedFile,
-    ChangeStatus,
-    CommitNotFoundError,
-    materialize_snapshot,
-    resolve_commit,
-)
-from repotrial.source._history import RevisionRefusedError, build_patch, read_commit
-from repotrial.source._objects import MissingObjectError
-from repotrial.source._store import CommitNotPinnedError
+from repotrial.source import ChangedFile, ChangeStatus, materialize_snapshot, resolve_commit
+from repotrial.source._history import build_patch, read_commit
+from support.errors import raises_code
 from support.repositories import AUTHOR_SECONDS, RepositoryMaker, run_git
 
 
@@ -74,13 +67,13 @@ def test_absolute_paths_are_for_authors(tmp_path: Path, maker: RepositoryMaker) 
 def test_what_names_no_single_commit_is_refused(
     tmp_path: Path, maker: RepositoryMaker, revision: str
 ) -> None:
-    with pytest.raises(RevisionRefusedError):
+    with raises_code("revision-refused"):
         resolve_commit(str(maker.path), revision, base=tmp_path)
 
 
 @pytest.mark.parametrize("revision", ["absent", "HEAD:a.txt", "HEAD~99", "deadbeef", ":/nothing"])
 def test_an_unknown_name_is_reported(tmp_path: Path, maker: RepositoryMaker, revision: str) -> None:
-    with pytest.raises(CommitNotFoundError):
+    with raises_code("commit-not-found"):
         resolve_commit(str(maker.path), revision, base=tmp_path)
 
 
@@ -183,22 +176,22 @@ def test_attributes_do_not_shape_the_patch(tmp_path: Path, maker: RepositoryMake
 
 
 def test_names_are_refused_where_hashes_are_needed(tmp_path: Path, maker: RepositoryMaker) -> None:
-    with pytest.raises(CommitNotPinnedError):
+    with raises_code("commit-not-pinned"):
         read_commit(str(maker.path), "main", base=tmp_path)
-    with pytest.raises(CommitNotPinnedError):
+    with raises_code("commit-not-pinned"):
         build_patch("repo", "1" * 40, "--output=x", base=tmp_path)
 
 
 def test_commits_that_are_not_there_are_named(tmp_path: Path, maker: RepositoryMaker) -> None:
     first = maker.git("rev-parse", "HEAD").decode().strip()
-    with pytest.raises(CommitNotFoundError, match="1" * 40):
+    with raises_code("commit-not-found", match="1" * 40):
         read_commit("repo", "1" * 40, base=tmp_path)
-    with pytest.raises(CommitNotFoundError, match="2" * 40):
+    with raises_code("commit-not-found", match="2" * 40):
         build_patch("repo", first, "2" * 40, base=tmp_path)
 
 
 def test_a_commit_whose_parent_is_missing_is_reported(tmp_path: Path, maker: RepositoryMaker) -> None:
     second = change(maker)
     run_git(tmp_path, "clone", "-q", "--depth=1", "--no-local", maker.path.as_uri(), "shallow")
-    with pytest.raises(MissingObjectError):
+    with raises_code("git-object-missing"):
         read_commit("shallow", second, base=tmp_path)

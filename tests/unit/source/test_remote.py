@@ -18,16 +18,8 @@ import msgspec
 import pytest
 
 from repotrial.contract import GitRepository
-from repotrial.source import (
-    CommitNotFoundError,
-    SourceOptions,
-    materialize_snapshot,
-    open_history,
-    resolve_snapshot,
-)
-from repotrial.source._address import ProtocolRefusedError
-from repotrial.source._gittree import SubmoduleError
-from repotrial.source._store import FetchFailedError
+from repotrial.source import SourceOptions, materialize_snapshot, open_history, resolve_snapshot
+from support.errors import raises_code
 from support.repositories import RepositoryMaker, run_git
 
 
@@ -93,13 +85,13 @@ def test_a_commit_is_fetched_with_its_submodules(tmp_path: Path) -> None:
             assert b"lib" in history.build_patch(first, second)
 
         missing = msgspec.structs.replace(repository, commit="1" * 40)
-        with pytest.raises(CommitNotFoundError):
+        with raises_code("commit-not-found"):
             resolve_snapshot(missing, base=tmp_path, options=options)
         absent = msgspec.structs.replace(repository, source=f"{url}/absent")
-        with pytest.raises(FetchFailedError):
+        with raises_code("fetch-failed"):
             resolve_snapshot(absent, base=tmp_path, options=options)
         refused = msgspec.structs.replace(repository, protocols=("https",))
-        with pytest.raises(ProtocolRefusedError):
+        with raises_code("protocol-refused"):
             resolve_snapshot(refused, base=tmp_path, options=options)
     assert list(scratch.iterdir()) == []
 
@@ -111,7 +103,7 @@ def test_a_submodule_that_cannot_be_fetched_is_named(tmp_path: Path) -> None:
     commit = app.commit_index()
     with serve(tmp_path / "srv") as url:
         repository = GitRepository(source=f"{url}/app", commit=commit, protocols=("git",))
-        with pytest.raises(FetchFailedError, match="submodule lib"):
+        with raises_code("fetch-failed", match="submodule lib"):
             resolve_snapshot(repository, base=tmp_path)
 
 
@@ -122,7 +114,7 @@ def test_a_submodule_needs_an_allowed_transport_of_its_own(tmp_path: Path) -> No
     commit = app.commit_index()
     with serve(tmp_path / "srv") as url:
         repository = GitRepository(source=f"{url}/app", commit=commit, protocols=("git",))
-        with pytest.raises(SubmoduleError, match="https"):
+        with raises_code("submodule-unresolved", match="https"):
             resolve_snapshot(repository, base=tmp_path)
 
 

@@ -12,12 +12,9 @@ import msgspec
 import pytest
 
 from repotrial._core.digest import digest_file
-from repotrial._core.errors import ContractError
 from repotrial.contract import ArchiveRepository, DirectoryRepository, GitRepository, SubmodulePin
 from repotrial.source import (
-    ArchiveDigestError,
     ArchiveSnapshot,
-    CommitNotFoundError,
     DirectorySnapshot,
     GitSnapshot,
     Snapshot,
@@ -26,12 +23,7 @@ from repotrial.source import (
     materialize_snapshot,
     resolve_snapshot,
 )
-from repotrial.source._directory import SnapshotWriteError, TargetNotEmptyError
-from repotrial.source._gittree import SubmoduleError
-from repotrial.source._local import NotARepositoryError, ObjectFormatError, RepositoryRefusedError
-from repotrial.source._objects import CorruptObjectError, MissingObjectError
-from repotrial.source._snapshot import SourceMissingError
-from repotrial.source._store import BundleUnreadableError, CommitNotPinnedError, ScratchUnavailableError
+from support.errors import raises_code
 from support.repositories import RepositoryMaker, make_tar, run_git, write_files
 
 FILES: dict[str | bytes, str | bytes] = {
@@ -161,7 +153,7 @@ def test_old_permission_bits_are_read_as_git_reads_them(tmp_path: Path) -> None:
 )
 def test_only_full_hashes_pin_a_commit(tmp_path: Path, maker: RepositoryMaker, commit: str) -> None:
     maker.commit()
-    with pytest.raises(CommitNotPinnedError):
+    with raises_code("commit-not-pinned"):
         resolve_snapshot(GitRepository(source="repo", commit=commit), base=tmp_path)
 
 
@@ -169,7 +161,7 @@ def test_a_missing_commit_names_what_is_there(
     tmp_path: Path, maker: RepositoryMaker, options: SourceOptions
 ) -> None:
     commit = maker.commit()
-    with pytest.raises(CommitNotFoundError, match=commit) as caught:
+    with raises_code("commit-not-found", match=commit) as caught:
         resolve_snapshot(GitRepository(source="repo", commit="1" * 40), base=tmp_path, options=options)
     assert "1" * 40 in caught.value.message
 
@@ -178,7 +170,7 @@ def test_a_hash_of_another_format_is_refused(
     tmp_path: Path, maker: RepositoryMaker, options: SourceOptions
 ) -> None:
     maker.commit()
-    with pytest.raises(ObjectFormatError, match="sha1"):
+    with raises_code("object-format-mismatch", match="sha1"):
         resolve_snapshot(GitRepository(source="repo", commit="1" * 64), base=tmp_path, options=options)
 
 
@@ -188,7 +180,7 @@ def test_a_hash_of_another_object_is_refused(tmp_path: Path, maker: RepositoryMa
     maker.git("tag", "-a", "v1", "-m", "x")
     name = {"tree": "HEAD^{tree}", "blob": "HEAD:README", "tag": "v1"}[kind]
     commit = maker.git("rev-parse", name).decode().strip()
-    with pytest.raises(CorruptObjectError, match=kind):
+    with raises_code("git-object-corrupt", match=kind):
         resolve_snapshot(GitRepository(source="repo", commit=commit), base=tmp_path)
 
 
@@ -196,7 +188,7 @@ def test_what_is_no_repository_is_named(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("text")
     for source in ("empty", "file", "absent"):
-        with pytest.raises(NotARepositoryError, match=source):
+        with raises_code("not-a-repository", match=source):
             resolve_snapshot(GitRepository(source=source, commit="1" * 40), base=tmp_path)
 
 
@@ -204,7 +196,7 @@ def test_a_damaged_bundle_is_named(tmp_path: Path, maker: RepositoryMaker, optio
     commit = maker.commit()
     bundle = maker.bundle(tmp_path / "repo.bundle")
     bundle.write_bytes(bundle.read_bytes()[:-30])
-    with pytest.raises(BundleUnreadableError):
+    with raises_code("bundle-unreadable"):
         resolve_snapshot(GitRepository(source="repo.bundle", commit=commit), base=tmp_path, options=options)
 
 
@@ -212,7 +204,7 @@ def test_a_bundle_that_builds_on_others_is_refused(tmp_path: Path, maker: Reposi
     maker.commit()
     commit = maker.commit({"more": "x"})
     maker.bundle(tmp_path / "repo.bundle", "main~1..main")
-    with pytest.raises(BundleUnreadableError, match="prerequisite"):
+    with raises_code("bundle-unreadable", match="prerequisite"):
         resolve_snapshot(GitRepository(source="repo.bundle", commit=commit), base=tmp_path)
 
 
@@ -220,7 +212,7 @@ def test_a_partial_clone_is_refused(tmp_path: Path, maker: RepositoryMaker) -> N
     commit = maker.commit()
     blob = maker.git("rev-parse", "HEAD:README").decode().strip()
     (maker.path / ".git/objects" / blob[:2] / blob[2:]).unlink()
-    with pytest.raises(MissingObjectError, match=blob):
+    with raises_code("git-object-missing", match=blob):
         resolve_snapshot(GitRepository(source="repo", commit=commit), base=tmp_path)
 
 
@@ -229,7 +221,7 @@ def test_the_target_must_be_empty(tmp_path: Path, maker: RepositoryMaker) -> Non
     write_files(tmp_path, {"out/a": "1"})
     (tmp_path / "link").symlink_to("elsewhere")
     for name in ("out", "out/a", "link"):
-        with pytest.raises(TargetNotEmptyError):
+        with raises_code("target-not-empty"):
             materialize_snapshot(repository, base=tmp_path, into=tmp_path / name)
 
 
@@ -241,7 +233,7 @@ def test_a_failure_leaves_nothing_behind(
     (maker.path / ".git/objects" / blob[:2] / blob[2:]).unlink()
     (tmp_path / "present").mkdir()
     for name in ("absent", "present"):
-        with pytest.raises(MissingObjectError):
+        with raises_code("git-object-missing"):
             materialize_snapshot(
                 GitRepository(source="repo", commit=commit),
                 base=tmp_path,
@@ -255,30 +247,30 @@ def test_a_failure_leaves_nothing_behind(
 def test_an_unusable_target_is_reported(tmp_path: Path, maker: RepositoryMaker) -> None:
     repository = GitRepository(source="repo", commit=maker.commit())
     (tmp_path / "file").write_text("x")
-    with pytest.raises(SnapshotWriteError, match="out"):
+    with raises_code("snapshot-write-failed", match="out"):
         materialize_snapshot(repository, base=tmp_path, into=tmp_path / "file/out")
 
 
 def test_an_unusable_scratch_directory_is_reported(tmp_path: Path, maker: RepositoryMaker) -> None:
     repository = GitRepository(source="repo", commit=maker.commit())
-    with pytest.raises(ScratchUnavailableError):
+    with raises_code("scratch-unavailable"):
         resolve_snapshot(repository, base=tmp_path, options=SourceOptions(scratch=tmp_path / "absent"))
 
 
 @pytest.mark.parametrize(
     ("settings", "error"),
     [
-        ("[extensions]\n\tobjectFormat = md5\n", ObjectFormatError),
-        ("[extensions]\n\trefStorage = reftable\n", RepositoryRefusedError),
-        ("[extensions]\n\tobjectFormat = sha256\n", ObjectFormatError),
+        ("[extensions]\n\tobjectFormat = md5\n", "object-format-mismatch"),
+        ("[extensions]\n\trefStorage = reftable\n", "repository-refused"),
+        ("[extensions]\n\tobjectFormat = sha256\n", "object-format-mismatch"),
     ],
 )
 def test_storage_that_is_not_understood_is_named(
-    tmp_path: Path, maker: RepositoryMaker, settings: str, error: type[ContractError]
+    tmp_path: Path, maker: RepositoryMaker, settings: str, error: str
 ) -> None:
     commit = maker.commit()
     (maker.path / ".git/config").write_text("[core]\n\trepositoryFormatVersion = 1\n" + settings)
-    with pytest.raises(error):
+    with raises_code(error):
         resolve_snapshot(GitRepository(source="repo", commit=commit), base=tmp_path)
 
 
@@ -342,7 +334,7 @@ def test_a_pin_for_another_commit_is_refused(tmp_path: Path) -> None:
         SubmodulePin(path="libs/lib", commit="1" * 40),
         SubmodulePin(path="libs/other", commit=middle),
     ):
-        with pytest.raises(SubmoduleError, match=pin.path):
+        with raises_code("submodule-unresolved", match=pin.path):
             resolve_snapshot(GitRepository(source="app", commit=commit, submodules=(pin,)), base=tmp_path)
 
 
@@ -351,11 +343,11 @@ def test_an_unresolved_submodule_is_named(tmp_path: Path, options: SourceOptions
     app.git("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},stray")
     without_url = app.commit_index()
     app.add_submodule("gone", "2" * 40, url="../gone")
-    with pytest.raises(SubmoduleError, match="stray"):
+    with raises_code("submodule-unresolved", match="stray"):
         resolve_snapshot(GitRepository(source="app", commit=without_url), base=tmp_path, options=options)
     app.git("rm", "-q", "--cached", "stray")
     without_source = app.commit_index()
-    with pytest.raises(SubmoduleError, match="gone"):
+    with raises_code("submodule-unresolved", match="gone"):
         resolve_snapshot(GitRepository(source="app", commit=without_source), base=tmp_path, options=options)
 
 
@@ -375,7 +367,7 @@ def test_a_directory_is_identified_by_its_tree(tmp_path: Path) -> None:
 
 
 def test_a_missing_directory_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SourceMissingError, match="absent"):
+    with raises_code("source-missing", match="absent"):
         resolve_snapshot(DirectoryRepository(source="absent"), base=tmp_path)
 
 
@@ -396,10 +388,10 @@ def test_an_archive_must_be_the_pinned_one(tmp_path: Path) -> None:
     make_tar(tmp_path / "a.tar", [(tarfile.TarInfo("a"), b"1")])
     digest = digest_file(tmp_path / "a.tar")
     resolve_snapshot(ArchiveRepository(source="a.tar", digest=digest), base=tmp_path)
-    with pytest.raises(ArchiveDigestError, match=digest):
+    with raises_code("archive-digest-mismatch", match=digest):
         resolve_snapshot(ArchiveRepository(source="a.tar", digest="sha256:" + "0" * 64), base=tmp_path)
 
 
 def test_a_missing_archive_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SourceMissingError, match=r"absent\.tar"):
+    with raises_code("source-missing", match=r"absent\.tar"):
         resolve_snapshot(ArchiveRepository(source="absent.tar"), base=tmp_path)

@@ -14,27 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repotrial.contract import GitRepository
-from repotrial.source import (
-    SnapshotLimits,
-    UnsafePathError,
-    compute_tree_digest,
-    materialize_snapshot,
-    resolve_snapshot,
-)
-from repotrial.source._directory import (
-    DiscardingSink,
-    TreeUnreadableError,
-    UnsupportedEntryError,
-    summarize_directory,
-)
-from repotrial.source._tree import (
-    FileMode,
-    Member,
-    TreeConflictError,
-    TreeEntry,
-    build_tree_digest,
-    collect_tree,
-)
+from repotrial.source import SnapshotLimits, compute_tree_digest, materialize_snapshot, resolve_snapshot
+from repotrial.source._directory import DiscardingSink, summarize_directory
+from repotrial.source._tree import FileMode, Member, TreeEntry, build_tree_digest, collect_tree
+from support.errors import raises_code
 from support.exhaustive import examples
 from support.repositories import RepositoryMaker, run_git, write_files
 
@@ -213,7 +196,7 @@ def test_only_the_owners_executable_bit_counts(tmp_path: Path, mode: int) -> Non
 
 def test_history_is_refused_unless_it_is_to_be_ignored(tmp_path: Path) -> None:
     write_files(tmp_path, {"a": "1", ".git/HEAD": "ref"})
-    with pytest.raises(UnsafePathError):
+    with raises_code("unsafe-path"):
         compute_tree_digest(tmp_path)
     with_history = compute_tree_digest(tmp_path, history_ignored=True)
     (tmp_path / ".git/HEAD").unlink()
@@ -223,13 +206,13 @@ def test_history_is_refused_unless_it_is_to_be_ignored(tmp_path: Path) -> None:
 
 def test_history_deeper_down_is_refused_always(tmp_path: Path) -> None:
     write_files(tmp_path, {"sub/.git/HEAD": "ref"})
-    with pytest.raises(UnsafePathError):
+    with raises_code("unsafe-path"):
         compute_tree_digest(tmp_path, history_ignored=True)
 
 
 def test_special_files_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UnsupportedEntryError, match="pipe"):
+    with raises_code("unsupported-entry", match="pipe"):
         compute_tree_digest(tmp_path)
 
 
@@ -255,12 +238,12 @@ def test_case_collisions_are_noted() -> None:
 def test_two_claims_on_one_path_are_refused(second: bytes) -> None:
     members = [Member(path=path, mode=FileMode.REGULAR, chunks=[b""]) for path in (b"a", second)]
     for order in (members, members[::-1]):
-        with pytest.raises(TreeConflictError):
+        with raises_code("tree-conflict"):
             collect_tree(order, sink=DiscardingSink(), limits=SnapshotLimits())
 
 
 def test_a_directory_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     write_files(tmp_path, {"file": "x"})
     for name in ("absent", "file"):
-        with pytest.raises(TreeUnreadableError, match=name):
+        with raises_code("tree-unreadable", match=name):
             compute_tree_digest(tmp_path / name)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.trace import BlobMissingError, BlobRef, BlobStore
-from repotrial.trace._blobs import BlobCorruptError
+from repotrial.trace import BlobRef, BlobStore
+from support.errors import raises_code
 
 
 def test_bytes_come_back(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_a_damaged_leftover_is_replaced(tmp_path: Path) -> None:
 
 
 def test_a_missing_blob_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BlobMissingError, match="expected a blob of 3 bytes"):
+    with raises_code("blob-missing", match="expected a blob of 3 bytes"):
         BlobStore(tmp_path).read(BlobRef(digest="sha256:" + "0" * 64, size_bytes=3))
 
 
@@ -49,7 +49,7 @@ def test_a_changed_blob_is_not_read(tmp_path: Path, changed: bytes) -> None:
     store = BlobStore(tmp_path)
     ref = store.put(b"abc")
     store.path_of(ref.digest).write_bytes(changed)
-    with pytest.raises(BlobCorruptError):
+    with raises_code("blob-corrupt"):
         store.read(ref)
 
 
@@ -59,7 +59,7 @@ def test_a_link_in_the_place_of_a_blob_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(b"abc")
     store.path_of(ref.digest).unlink()
     store.path_of(ref.digest).symlink_to(tmp_path / "secret")
-    with pytest.raises(BlobMissingError):
+    with raises_code("blob-missing"):
         store.read(ref)
 
 
@@ -68,11 +68,11 @@ def test_a_fifo_in_the_place_of_a_blob_is_not_waited_for(tmp_path: Path) -> None
     ref = store.put(b"abc")
     store.path_of(ref.digest).unlink()
     os.mkfifo(store.path_of(ref.digest))
-    with pytest.raises(BlobMissingError):
+    with raises_code("blob-missing"):
         store.read(ref)
 
 
 def test_an_address_cannot_leave_the_store(tmp_path: Path) -> None:
     ref = BlobRef(digest="sha256:" + "../" * 21 + "x", size_bytes=3)
-    with pytest.raises(BlobCorruptError, match="expected a digest"):
+    with raises_code("blob-corrupt", match="expected a digest"):
         BlobStore(tmp_path).read(ref)

@@ -12,15 +12,9 @@ from hypothesis import strategies as st
 from repotrial._core.digest import digest_bytes
 from repotrial._core.escaping import escape_bytes, escape_text, unescape_text
 from repotrial.trace import NO_REDACTION, BinaryBody, BlobRef, BlobStore, Body, Redactor, TextBody, load_body
-from repotrial.trace._body import (
-    BlobBody,
-    BodyCorruptError,
-    BodyOmittedError,
-    OmittedBody,
-    build_body,
-    omit_bodies,
-)
+from repotrial.trace._body import BlobBody, OmittedBody, build_body, omit_bodies
 from repotrial.trace._redaction import Redacted, RedactedSpan
+from support.errors import raises_code
 
 
 class _HideSecret:
@@ -105,7 +99,7 @@ def test_a_body_over_the_budget_keeps_its_digest() -> None:
 
 
 def test_an_omitted_body_cannot_be_loaded(tmp_path: Path) -> None:
-    with pytest.raises(BodyOmittedError):
+    with raises_code("body-omitted"):
         load_body(OmittedBody(digest=digest_bytes(b"x"), length_bytes=1), BlobStore(tmp_path))
 
 
@@ -119,7 +113,7 @@ def test_an_omitted_body_cannot_be_loaded(tmp_path: Path) -> None:
     ],
 )
 def test_a_body_that_is_not_what_its_digest_says_is_not_loaded(tmp_path: Path, body: Body) -> None:
-    with pytest.raises(BodyCorruptError):
+    with raises_code("body-corrupt"):
         load_body(body, BlobStore(tmp_path))
 
 

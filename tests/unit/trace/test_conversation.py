@@ -19,9 +19,10 @@ from repotrial.trace import (
     iter_events,
     load_body,
 )
-from repotrial.trace._conversation import BrokenPrefixError, load_messages
+from repotrial.trace._conversation import load_messages
 from repotrial.trace._payloads.dialogue import Message, RepeatedPrefix
 from repotrial.trace._writer import DroppedEvent
+from support.errors import raises_code
 from support.traces import DIGEST, build_text, open_writer, ref_of, write_trace
 
 
@@ -108,7 +109,7 @@ def test_a_dropped_prompt_is_never_referred_to(tmp_path: Path) -> None:
 def test_an_event_that_is_no_prompt_has_no_messages(tmp_path: Path) -> None:
     write_trace(tmp_path, 2)
     for seq in (1, 99):
-        with pytest.raises(BrokenPrefixError, match="expected a prompt"):
+        with raises_code("broken-prefix", match="expected a prompt"):
             load_messages(RunPaths(tmp_path).trace, seq)
 
 
@@ -129,5 +130,5 @@ def test_a_false_prefix_is_not_believed(tmp_path: Path, prefix: RepeatedPrefix) 
     with open_writer(tmp_path) as writer:
         writer.append(prompt, actor="agent")
         writer.append(msgspec.structs.replace(prompt, repeats=prefix), actor="agent")
-    with pytest.raises(BrokenPrefixError):
+    with raises_code("broken-prefix"):
         load_messages(RunPaths(tmp_path).trace, 2)

@@ -26,8 +26,9 @@ from repotrial.trace._body import build_body
 from repotrial.trace._free_text import redact_tree
 from repotrial.trace._payloads import PAYLOAD_TYPES
 from repotrial.trace._redaction import Redacted, RedactedSpan
-from repotrial.trace._validate import PayloadRefusedError, build_tree
+from repotrial.trace._validate import build_tree
 from repotrial.trace._verify_chain import check_chain
+from support.errors import raises_code
 from support.traces import DIGEST, build_invocation, build_text, open_writer, payloads_of, text_of
 
 
@@ -80,7 +81,7 @@ def test_a_secret_that_is_spelled_like_an_enumeration_breaks_nothing(tmp_path: P
 
 def test_a_body_that_another_made_cannot_carry_a_secret_in(tmp_path: Path) -> None:
     with open_writer(tmp_path, redactor=_Shout("hunter2")) as writer:
-        with pytest.raises(PayloadRefusedError, match="made by this writer"):
+        with raises_code("payload-refused", match="made by this writer"):
             writer.append(build_invocation(build_text("hunter2")), actor="agent")
         assert writer.head.count == 1
 

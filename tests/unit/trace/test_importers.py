@@ -11,9 +11,9 @@ import pytest
 
 from repotrial.trace import Usage
 from repotrial.transcripts import IMPORTERS, ImportedTranscript, import_transcript, load_transcript
-from repotrial.transcripts._lines import ImportLimits, TranscriptUnreadableError
+from repotrial.transcripts._lines import ImportLimits
 from repotrial.transcripts._model import ImportedCall
-from repotrial.transcripts._registry import UnknownTranscriptFormatError
+from support.errors import raises_code
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "transcripts"
 
@@ -452,21 +452,21 @@ def test_a_raw_stream_is_read_and_left_open(tmp_path: Path) -> None:
 def test_what_cannot_be_opened_is_refused(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(SAMPLES / "pi-session.jsonl")
     for path in (tmp_path / "missing", tmp_path / "link"):
-        with pytest.raises(TranscriptUnreadableError):
+        with raises_code("transcript-unreadable"):
             load_transcript(path, "pi-session")
     closed = io.BytesIO()
     closed.close()
-    with pytest.raises(TranscriptUnreadableError):
+    with raises_code("transcript-unreadable"):
         import_transcript(closed, "pi-session")
 
 
 def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UnknownTranscriptFormatError):
+    with raises_code("unknown-transcript-format"):
         import_transcript(io.BytesIO(), "telepathy")
     (tmp_path / "notes.txt").write_text("Dear diary")
-    with pytest.raises(UnknownTranscriptFormatError):
+    with raises_code("unknown-transcript-format"):
         load_transcript(tmp_path / "notes.txt")
-    with pytest.raises(UnknownTranscriptFormatError):
+    with raises_code("unknown-transcript-format"):
         load_transcript(tmp_path)
 
 

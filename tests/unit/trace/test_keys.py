@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from repotrial.trace import load_or_create_key, load_public_key
-from repotrial.trace._keys import BadKeyError, BadPublicKeyError, KeyNotWritableError, parse_public_key
-from repotrial.trace._private_file import PrivateFileError
+from repotrial.trace._keys import parse_public_key
+from support.errors import raises_code
 
 
 def test_a_key_is_made_on_first_use_and_kept(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_a_key_that_others_can_read_is_refused_with_the_fix(tmp_path: Path, mode
     path = tmp_path / "seal.pem"
     load_or_create_key(path)
     path.chmod(mode)
-    with pytest.raises(PrivateFileError) as caught:
+    with raises_code("private-file") as caught:
         load_or_create_key(path)
     assert f"chmod 600 {path}" in caught.value.hint
 
@@ -60,7 +60,7 @@ def test_a_linked_key_file_is_refused(tmp_path: Path) -> None:
     for target in ("seal.pem", "nowhere"):
         link = tmp_path / f"link-to-{target}"
         link.symlink_to(tmp_path / target)
-        with pytest.raises(PrivateFileError):
+        with raises_code("private-file"):
             load_or_create_key(link)
     assert not (tmp_path / "nowhere").exists()
 
@@ -88,7 +88,7 @@ def test_other_content_is_no_key(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "seal.pem"
     path.write_bytes(content)
     path.chmod(0o600)
-    with pytest.raises(BadKeyError) as caught:
+    with raises_code("bad-signing-key") as caught:
         load_or_create_key(path)
     assert str(path) in caught.value.message
     assert path.read_bytes() == content
@@ -96,7 +96,7 @@ def test_other_content_is_no_key(tmp_path: Path, content: bytes) -> None:
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(KeyNotWritableError, match="file"):
+    with raises_code("signing-key-not-writable", match="file"):
         load_or_create_key(tmp_path / "file" / "seal.pem")
 
 
@@ -113,16 +113,16 @@ def test_what_is_no_public_key_is_refused(tmp_path: Path) -> None:
     other = generate_private_key(SECP256R1()).public_key()
     pem = other.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
     for text in ("", "garbage", pem, "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"):
-        with pytest.raises(BadPublicKeyError):
+        with raises_code("bad-public-key"):
             parse_public_key(text)
-    with pytest.raises(BadPublicKeyError):
+    with raises_code("bad-public-key"):
         load_public_key(tmp_path / "absent")
-    with pytest.raises(BadPublicKeyError):
+    with raises_code("bad-public-key"):
         load_public_key(tmp_path)
 
 
 def test_a_private_key_in_place_of_a_public_one_is_refused_with_a_warning(tmp_path: Path) -> None:
     load_or_create_key(tmp_path / "seal.pem")
-    with pytest.raises(BadPublicKeyError) as caught:
+    with raises_code("bad-public-key") as caught:
         load_public_key(tmp_path / "seal.pem")
     assert "never pass a private key on" in caught.value.hint

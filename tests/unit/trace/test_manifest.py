@@ -21,20 +21,13 @@ from repotrial.trace import (
     RunFacts,
     SecretRedactor,
     Seeds,
-    TraceUnreadableError,
     build_manifest,
     load_manifest,
     write_manifest,
 )
-from repotrial.trace._files import TraceWriteError
 from repotrial.trace._manifest import MANIFEST_SCHEMA, build_comparability_class, iter_unknown_fields
-from repotrial.trace._manifest_file import (
-    MAX_MANIFEST_BYTES,
-    ManifestExistsError,
-    ManifestInvalidError,
-    ManifestVersionError,
-    parse_manifest,
-)
+from repotrial.trace._manifest_file import MAX_MANIFEST_BYTES, parse_manifest
+from support.errors import raises_code
 from support.run_directories import build_example_manifest, build_facts
 from support.traces import full_disk
 
@@ -59,17 +52,17 @@ def test_the_file_is_canonical_json(tmp_path: Path) -> None:
 def test_a_manifest_is_written_once(tmp_path: Path) -> None:
     path = tmp_path / "manifest.json"
     write_manifest(path, build_example_manifest())
-    with pytest.raises(ManifestExistsError):
+    with raises_code("manifest-exists"):
         write_manifest(path, build_example_manifest("run-2"))
     assert load_manifest(path).run_id == "run-1"
 
 
 def test_a_manifest_with_a_wrong_field_is_not_written(tmp_path: Path) -> None:
     bad = msgspec.structs.replace(build_example_manifest(), started_at_us=-1)
-    with pytest.raises(ManifestInvalidError, match="started_at_us"):
+    with raises_code("manifest-invalid", match="started_at_us"):
         write_manifest(tmp_path / "manifest.json", bad)
     unspeakable = msgspec.structs.replace(build_example_manifest(), locale="\ud800")
-    with pytest.raises(ManifestInvalidError, match="locale"):
+    with raises_code("manifest-invalid", match="locale"):
         write_manifest(tmp_path / "manifest.json", unspeakable)
     assert list(tmp_path.iterdir()) == []
 
@@ -77,7 +70,7 @@ def test_a_manifest_with_a_wrong_field_is_not_written(tmp_path: Path) -> None:
 def test_a_secret_in_a_manifest_is_refused_by_name(tmp_path: Path) -> None:
     redactor = SecretRedactor({"API_KEY": "hunter2hunter2"})
     facts = msgspec.structs.replace(build_facts(), machine_settings={"proxy": "http://u:hunter2hunter2@host"})
-    with pytest.raises(ManifestInvalidError) as caught:
+    with raises_code("manifest-invalid") as caught:
         write_manifest(tmp_path / "manifest.json", build_manifest(facts), redactor=redactor)
     assert "secret:API_KEY" in caught.value.message
     assert "hunter2" not in caught.value.message
@@ -90,7 +83,7 @@ def test_all_problems_are_listed_at_once() -> None:
     tree["dependencies"]["lockfiles"][0]["digest"] = "md5:1"
     tree["toolchain"]["python"] = 3
     del tree["seeds"]
-    with pytest.raises(ManifestInvalidError) as caught:
+    with raises_code("manifest-invalid") as caught:
         parse_manifest(json.dumps(tree).encode())
     for place in (
         "agent.temperature:",
@@ -109,7 +102,7 @@ def test_all_problems_are_listed_at_once() -> None:
 
 @pytest.mark.parametrize("schema", ["repotrial/manifest@2", "repotrial/manifest@1.1", "repotrial/manifest@"])
 def test_another_major_version_is_refused(schema: str) -> None:
-    with pytest.raises(ManifestVersionError) as caught:
+    with raises_code("manifest-version") as caught:
         parse_manifest(json.dumps(document(schema=schema, locale=1)).encode())
     assert MANIFEST_SCHEMA in caught.value.message
     assert schema in caught.value.message
@@ -133,7 +126,7 @@ def test_another_major_version_is_refused(schema: str) -> None:
     ],
 )
 def test_what_is_no_manifest_is_refused_by_name(data: bytes) -> None:
-    with pytest.raises(ManifestInvalidError):
+    with raises_code("manifest-invalid"):
         parse_manifest(data)
 
 
@@ -146,30 +139,30 @@ def test_the_same_content_in_another_form_is_refused() -> None:
         data.replace(b'"locale":', b'"locale":"x","locale":'),
         data.replace(b'"submodules":[{', b'"submodules":[ {'),
     ):
-        with pytest.raises(ManifestInvalidError, match="canonical"):
+        with raises_code("manifest-invalid", match="canonical"):
             parse_manifest(other)
 
 
 def test_a_number_in_another_spelling_is_refused() -> None:
-    with pytest.raises(ManifestInvalidError, match=r"seeds\.root"):
+    with raises_code("manifest-invalid", match=r"seeds\.root"):
         parse_manifest(canonical_bytes(document()).replace(b"20260307", b"20260307.0"))
 
 
 def test_a_forged_comparability_class_is_refused() -> None:
-    with pytest.raises(ManifestInvalidError, match="comparability_class"):
+    with raises_code("manifest-invalid", match="comparability_class"):
         parse_manifest(canonical_bytes(document(comparability_class=digest_bytes(b"other"))))
 
 
 def test_a_missing_huge_or_linked_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "manifest.json"
-    with pytest.raises(TraceUnreadableError):
+    with raises_code("trace-unreadable"):
         load_manifest(path)
     path.write_bytes(b" " * (MAX_MANIFEST_BYTES + 1))
-    with pytest.raises(ManifestInvalidError, match="at most"):
+    with raises_code("manifest-invalid", match="at most"):
         load_manifest(path)
     link = tmp_path / "link.json"
     link.symlink_to(path)
-    with pytest.raises(TraceUnreadableError):
+    with raises_code("trace-unreadable"):
         load_manifest(link)
 
 
@@ -288,6 +281,6 @@ def test_no_edit_of_the_bytes_ends_in_anything_but_a_named_error(data: st.DataOb
 
 def test_a_full_disk_leaves_no_manifest(tmp_path: Path) -> None:
     path = tmp_path / "manifest.json"
-    with full_disk(100), pytest.raises(TraceWriteError):
+    with full_disk(100), raises_code("trace-write"):
         write_manifest(path, build_example_manifest())
     assert list(tmp_path.iterdir()) == []

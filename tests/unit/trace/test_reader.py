@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repotrial.trace import RunPaths, TraceUnreadableError, iter_events
+from repotrial.trace import RunPaths, iter_events
 from repotrial.trace._event import UnknownPayload
-from repotrial.trace._files import LineReader, TraceLineTooLongError
-from repotrial.trace._reader import MalformedEventError, TornTailError, iter_envelopes
+from repotrial.trace._files import LineReader
+from repotrial.trace._reader import iter_envelopes
+from support.errors import raises_code
 from support.traces import build_invocation, build_opened, open_writer, write_trace
 
 
@@ -46,7 +47,7 @@ def test_a_torn_tail_is_told_after_the_complete_events(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-5])
     events = iter_events(path)
     assert [next(events).seq, next(events).seq] == [0, 1]
-    with pytest.raises(TornTailError):
+    with raises_code("torn-tail"):
         next(events)
     assert len(list(iter_events(path, allow_torn_tail=True))) == 2
 
@@ -66,7 +67,7 @@ def test_a_line_that_is_no_event_is_named(tmp_path: Path, old: bytes, new: bytes
     path = RunPaths(tmp_path).trace
     first, second = path.read_bytes().splitlines()
     path.write_bytes(first + b"\n" + second.replace(old, new) + b"\n")
-    with pytest.raises(MalformedEventError, match="event 1"):
+    with raises_code("malformed-event", match="event 1"):
         list(iter_events(path))
 
 
@@ -74,7 +75,7 @@ def test_what_is_not_a_file_is_a_named_error(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "link").symlink_to(tmp_path / "fifo")
     for path in (tmp_path / "missing", tmp_path, tmp_path / "fifo", tmp_path / "link", Path("a\0b")):
-        with pytest.raises(TraceUnreadableError):
+        with raises_code("trace-unreadable"):
             list(iter_events(path))
 
 
@@ -82,7 +83,7 @@ def test_an_endless_line_is_not_read_into_memory(tmp_path: Path) -> None:
     path = tmp_path / "trace.jsonl"
     with path.open("wb") as stream:
         stream.truncate(1024**4)  # sparse: a terabyte without a newline
-    with pytest.raises(TraceLineTooLongError, match=r"trace\.jsonl"):
+    with raises_code("trace-line-too-long", match=r"trace\.jsonl"):
         list(iter_events(path))
 
 

@@ -8,10 +8,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from repotrial._core.errors import UsageError
 from repotrial.trace import NO_REDACTION, SecretRedactor
-from repotrial.trace._redaction import Redacted, UnusableSecretError, check_canary
+from repotrial.trace._redaction import Redacted, check_canary
 from repotrial.trace._redaction_rules import DEFAULT_RULES
 from repotrial.trace._secrets import build_literal_pattern
+from support.errors import raises_code
 
 SECRET = "s3cr3t/va+lue"
 PLACEHOLDER = "⟦REDACTED-API_KEY⟧"
@@ -30,7 +32,9 @@ def redactor(**secrets: str) -> SecretRedactor:
 def usable(secrets: dict[str, str]) -> SecretRedactor:
     try:
         return SecretRedactor(secrets)
-    except UnusableSecretError:
+    except UsageError as error:
+        if error.code != "unusable-secret":
+            raise
         assume(False)
         raise
 
@@ -166,7 +170,7 @@ def test_an_encrypted_key_goes_with_its_headers() -> None:
 
 @pytest.mark.parametrize("value", ["short", "       padded       ", ""])
 def test_a_secret_below_the_minimum_is_refused_by_name_only(value: str) -> None:
-    with pytest.raises(UnusableSecretError) as caught:
+    with raises_code("unusable-secret") as caught:
         redactor(API_KEY=value)
     assert "API_KEY" in caught.value.message
     assert "at least 8 characters" in caught.value.message
@@ -174,7 +178,7 @@ def test_a_secret_below_the_minimum_is_refused_by_name_only(value: str) -> None:
 
 
 def test_all_unusable_secrets_are_named_at_once() -> None:
-    with pytest.raises(UnusableSecretError) as caught:
+    with raises_code("unusable-secret") as caught:
         SecretRedactor({"ONE": "a", "TWO": "b", "bad name": SECRET})
     assert all(name in caught.value.message for name in ("ONE", "TWO", "'bad name'"))
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from repotrial._core.errors import UsageError
 from repotrial.trace import RunPaths
-from repotrial.trace._rundir import UnsafeCheckIdError
+from support.errors import raises_code
 
 
 def test_every_path_lies_in_the_run_directory(tmp_path: Path) -> None:
@@ -49,7 +50,7 @@ def test_a_check_has_its_own_folder(tmp_path: Path) -> None:
     "check_id", ["", ".", "..", "../seal.json", "a/b", "/etc", "-x", "a\0b", "a\n", "x" * 101]
 )
 def test_a_check_id_cannot_leave_the_directory(tmp_path: Path, check_id: str) -> None:
-    with pytest.raises(UnsafeCheckIdError):
+    with raises_code("unsafe-check-id"):
         RunPaths(tmp_path).acceptance_of(check_id)
 
 
@@ -58,6 +59,8 @@ def test_any_accepted_check_id_names_a_direct_child(check_id: str) -> None:
     paths = RunPaths(Path("/run"))
     try:
         folder = paths.acceptance_of(check_id)
-    except UnsafeCheckIdError:
+    except UsageError as error:
+        if error.code != "unsafe-check-id":
+            raise
         return
     assert folder.resolve().parent == paths.acceptance.resolve()

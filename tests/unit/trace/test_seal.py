@@ -17,28 +17,18 @@ from repotrial._core.errors import EvidenceError
 from repotrial.trace import (
     RunPaths,
     TraceHead,
-    TraceUnreadableError,
     TrustedSigner,
     UncheckedSigner,
     build_manifest,
     load_or_create_key,
     seal_run,
 )
-from repotrial.trace._files import TraceWriteError
 from repotrial.trace._keys import parse_public_key
-from repotrial.trace._seal import (
-    MAX_SEAL_BYTES,
-    SEAL_PREDICATE_TYPE,
-    SealExistsError,
-    SealInvalidError,
-    SealVersionError,
-    UnsealableError,
-    load_seal,
-    parse_seal,
-)
+from repotrial.trace._seal import MAX_SEAL_BYTES, SEAL_PREDICATE_TYPE, load_seal, parse_seal
 from repotrial.trace._seal_check import SealReport, check_seal
 from repotrial.trace._statement import UnknownSigner
 from repotrial.trace._verify_chain import check_chain
+from support.errors import raises_code
 from support.run_directories import VERSION_ID, RunBuilder, build_facts, build_run, build_sealed_run
 from support.traces import full_disk
 
@@ -132,7 +122,7 @@ def test_what_can_be_computed_again_may_come_later(tmp_path: Path) -> None:
 def test_a_run_is_sealed_once(tmp_path: Path) -> None:
     paths, key = build_sealed_run(tmp_path / "run")
     before = paths.seal.read_bytes()
-    with pytest.raises(SealExistsError):
+    with raises_code("seal-exists"):
         seal_run(paths, key, harness_version="0.1.0")
     assert paths.seal.read_bytes() == before
 
@@ -140,7 +130,7 @@ def test_a_run_is_sealed_once(tmp_path: Path) -> None:
 def test_a_trace_that_is_still_written_is_not_sealed(tmp_path: Path) -> None:
     builder = RunBuilder(tmp_path / "run")
     key = load_or_create_key(tmp_path / "seal.pem")
-    with pytest.raises(UnsealableError, match="being written"):
+    with raises_code("unsealable", match="being written"):
         seal_run(builder.paths, key, harness_version="0.1.0")
     builder.finish()
     seal_run(builder.paths, key, harness_version="0.1.0")
@@ -149,7 +139,7 @@ def test_a_trace_that_is_still_written_is_not_sealed(tmp_path: Path) -> None:
 def test_a_broken_chain_is_not_sealed(tmp_path: Path) -> None:
     paths = build_run(tmp_path / "run")
     paths.trace.write_bytes(paths.trace.read_bytes().replace(b"I run ls", b"I run rm"))
-    with pytest.raises(UnsealableError, match="intact"):
+    with raises_code("unsealable", match="intact"):
         seal_run(paths, load_or_create_key(tmp_path / "seal.pem"), harness_version="0.1.0")
     assert not paths.seal.exists()
 
@@ -158,7 +148,7 @@ def test_a_manifest_of_another_run_is_not_sealed(tmp_path: Path) -> None:
     paths = build_run(tmp_path / "run")
     other = build_run(tmp_path / "other", run_id="run-2")
     paths.manifest.write_bytes(other.manifest.read_bytes())
-    with pytest.raises(UnsealableError):
+    with raises_code("unsealable"):
         seal_run(paths, load_or_create_key(tmp_path / "seal.pem"), harness_version="0.1.0")
 
 
@@ -166,14 +156,14 @@ def test_a_manifest_that_the_trace_was_not_opened_with_is_not_sealed(tmp_path: P
     paths = build_run(tmp_path / "run")
     changed = build_manifest(msgspec.structs.replace(build_facts(), locale="en_US.UTF-8"))
     paths.manifest.write_bytes(canonical_bytes(msgspec.to_builtins(changed)))
-    with pytest.raises(UnsealableError, match="expected a trace of the manifest"):
+    with raises_code("unsealable", match="expected a trace of the manifest"):
         seal_run(paths, load_or_create_key(tmp_path / "seal.pem"), harness_version="0.1.0")
 
 
 def test_a_link_in_the_directory_is_not_sealed(tmp_path: Path) -> None:
     paths = build_run(tmp_path / "run")
     (paths.acceptance / "link").symlink_to("/etc/passwd")
-    with pytest.raises(UnsealableError, match="link"):
+    with raises_code("unsealable", match="link"):
         seal_run(paths, load_or_create_key(tmp_path / "seal.pem"), harness_version="0.1.0")
 
 
@@ -189,20 +179,20 @@ def test_file_names_that_are_not_utf8_can_be_sealed(tmp_path: Path) -> None:
 def test_a_missing_run_directory_has_no_seal(tmp_path: Path) -> None:
     report = check_seal(RunPaths(tmp_path / "absent"), None)
     assert not report.is_intact
-    with pytest.raises(TraceUnreadableError):
+    with raises_code("trace-unreadable"):
         load_seal(tmp_path / "absent" / "seal.json")
 
 
 def test_a_seal_beyond_the_bound_is_refused(tmp_path: Path) -> None:
     with (tmp_path / "seal.json").open("wb") as stream:
         stream.truncate(MAX_SEAL_BYTES + 1)
-    with pytest.raises(SealInvalidError, match="at most"):
+    with raises_code("seal-invalid", match="at most"):
         load_seal(tmp_path / "seal.json")
 
 
 @given(st.binary(max_size=200))
 def test_no_bytes_end_in_anything_but_a_named_error(data: bytes) -> None:
-    with pytest.raises(SealInvalidError):
+    with raises_code("seal-invalid"):
         parse_seal(data)
 
 
@@ -230,7 +220,7 @@ def test_a_later_version_is_refused_by_name(sealed: bytes) -> None:
     envelope = json.loads(sealed)
     payload = base64.b64decode(envelope["payload"]).replace(b"urn:repotrial:seal:1", b"urn:repotrial:seal:2")
     envelope["payload"] = base64.b64encode(payload).decode()
-    with pytest.raises(SealVersionError, match="seal:2"):
+    with raises_code("seal-version", match="seal:2"):
         parse_seal(json.dumps(envelope, separators=(",", ":"), sort_keys=True).encode())
 
 
@@ -238,7 +228,7 @@ def test_a_full_disk_leaves_no_seal_and_no_litter(tmp_path: Path) -> None:
     paths = build_run(tmp_path / "run")
     key = load_or_create_key(tmp_path / "key.pem")
     before = sorted(paths.root.rglob("*"))
-    with full_disk(100), pytest.raises(TraceWriteError):
+    with full_disk(100), raises_code("trace-write"):
         seal_run(paths, key, harness_version="0.1.0")
     assert sorted(paths.root.rglob("*")) == before
     seal_run(paths, key, harness_version="0.1.0")
@@ -246,6 +236,6 @@ def test_a_full_disk_leaves_no_seal_and_no_litter(tmp_path: Path) -> None:
 
 def test_a_directory_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     key = load_or_create_key(tmp_path / "key.pem")
-    with pytest.raises(UnsealableError, match="found none"):
+    with raises_code("unsealable", match="found none"):
         seal_run(RunPaths(tmp_path / "run"), key, harness_version="0.1.0")
     assert not (tmp_path / "run").exists()

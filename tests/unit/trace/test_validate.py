@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from repotrial.trace import EventPayload, PhaseChanged
 from repotrial.trace._payloads import PAYLOAD_TYPES
-from repotrial.trace._validate import PayloadRefusedError, build_tree
+from repotrial.trace._validate import build_tree
+from support.errors import raises_code
 from support.exhaustive import examples
 from support.traces import DIGEST, build_invocation, build_opened, payloads_of
 
@@ -51,18 +52,18 @@ def test_our_bytes_are_those_of_rfc_8785(event_type: str, data: st.DataObject) -
     ],
 )
 def test_a_wrong_field_is_named(change: dict[str, Any], field: str) -> None:
-    with pytest.raises(PayloadRefusedError, match=rf"tool-invocation: .*\$\.{field}"):
+    with raises_code("payload-refused", match=rf"tool-invocation: .*\$\.{field}"):
         build_tree(msgspec.structs.replace(build_invocation(), **change))
 
 
 def test_a_digest_must_be_one() -> None:
     opened = msgspec.structs.replace(build_opened(), manifest_digest=DIGEST[:-1] + "G")
-    with pytest.raises(PayloadRefusedError, match="manifest_digest"):
+    with raises_code("payload-refused", match="manifest_digest"):
         build_tree(opened)
 
 
 def test_an_object_that_json_does_not_know_is_refused() -> None:
-    with pytest.raises(PayloadRefusedError, match="phase-changed"):
+    with raises_code("payload-refused", match="phase-changed"):
         build_tree(PhaseChanged(phase=object(), previous=None))  # type: ignore[arg-type]
 
 
@@ -70,12 +71,12 @@ def test_a_payload_of_ones_own_is_refused() -> None:
     class Mine(EventPayload, frozen=True, kw_only=True):
         event_type = "mine"
 
-    with pytest.raises(PayloadRefusedError, match="Mine"):
+    with raises_code("payload-refused", match="Mine"):
         build_tree(Mine())
 
 
 def test_an_endless_payload_is_refused() -> None:
     endless: list[Any] = []
     endless.append(endless)
-    with pytest.raises(PayloadRefusedError):
+    with raises_code("payload-refused"):
         build_tree(PhaseChanged(phase=endless, previous=None))  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from repotrial._core.errors import MachineError
 from repotrial.trace import (
     AcceptanceExecution,
     BlobStore,
@@ -25,12 +26,9 @@ from repotrial.trace import (
 )
 from repotrial.trace._body import BlobBody, OmittedBody
 from repotrial.trace._chain_report import Intact, Truncated
-from repotrial.trace._files import TraceWriteError
-from repotrial.trace._trace_file import TraceExistsError, TraceLockedError
-from repotrial.trace._validate import PayloadRefusedError
 from repotrial.trace._verify_chain import check_chain
-from repotrial.trace._writer import DroppedEvent, EventTooLargeError, TraceClosedError
-from repotrial.trace._writer_options import WriterOptionsError
+from repotrial.trace._writer import DroppedEvent
+from support.errors import raises_code
 from support.traces import (
     RUN_ID,
     SteppingClock,
@@ -97,11 +95,11 @@ def test_a_batch_smaller_than_an_event_works(tmp_path: Path) -> None:
 def test_a_refused_payload_leaves_the_trace_usable(tmp_path: Path) -> None:
     with open_writer(tmp_path) as writer:
         head = writer.head
-        with pytest.raises(PayloadRefusedError, match=r"\$\.wall_us"):
+        with raises_code("payload-refused", match=r"\$\.wall_us"):
             writer.append(msgspec.structs.replace(build_invocation(), wall_us=-1), actor="agent")
-        with pytest.raises(PayloadRefusedError, match=r"\$\.tool: expected text that UTF-8 can hold"):
+        with raises_code("payload-refused", match=r"\$\.tool: expected text that UTF-8 can hold"):
             writer.append(msgspec.structs.replace(build_invocation(), tool="\ud800"), actor="agent")
-        with pytest.raises(PayloadRefusedError, match="actor"):
+        with raises_code("payload-refused", match="actor"):
             writer.append(_ACT, actor="nobody")  # type: ignore[call-overload]
         assert writer.head == head
         writer.append(_ACT, actor="harness")
@@ -113,14 +111,14 @@ def test_an_event_too_large_for_any_reader_is_refused(tmp_path: Path) -> None:
     with open_writer(tmp_path) as writer:
         head = writer.head
         huge = msgspec.structs.replace(build_invocation(), tool="x" * (16 * 1024 * 1024))
-        with pytest.raises(EventTooLargeError, match="tool-invocation"):
+        with raises_code("event-too-large", match="tool-invocation"):
             writer.append(huge, actor="agent")
         assert writer.head == head
 
 
 def test_a_second_writer_is_refused_while_the_first_writes(tmp_path: Path) -> None:
     with open_writer(tmp_path) as writer:
-        with pytest.raises(TraceLockedError):
+        with raises_code("trace-locked"):
             open_writer(tmp_path)
         writer.append(_ACT, actor="harness")
         head = writer.head
@@ -130,7 +128,7 @@ def test_a_second_writer_is_refused_while_the_first_writes(tmp_path: Path) -> No
 def test_a_finished_trace_is_never_continued(tmp_path: Path) -> None:
     open_writer(tmp_path).close()
     before = RunPaths(tmp_path).trace.read_bytes()
-    with pytest.raises(TraceExistsError):
+    with raises_code("trace-exists"):
         open_writer(tmp_path)
     assert RunPaths(tmp_path).trace.read_bytes() == before
 
@@ -139,9 +137,9 @@ def test_a_closed_trace_takes_nothing_more(tmp_path: Path) -> None:
     writer = open_writer(tmp_path)
     writer.close()
     writer.close()
-    with pytest.raises(TraceClosedError):
+    with raises_code("trace-closed"):
         writer.append(_ACT, actor="harness")
-    with pytest.raises(TraceClosedError):
+    with raises_code("trace-closed"):
         writer.flush()
 
 
@@ -160,14 +158,14 @@ def test_a_run_that_cannot_be_opened_leaves_nothing(tmp_path: Path) -> None:
     bad = msgspec.structs.replace(build_opened(), run_id="../up")
     other = msgspec.structs.replace(build_opened(), schema="repotrial/trace@2")
     for opened in (bad, other):
-        with pytest.raises(PayloadRefusedError):
+        with raises_code("payload-refused"):
             TraceWriter.create(RunPaths(tmp_path / "run"), opened)
     assert not (tmp_path / "run").exists()
 
 
 def test_a_place_that_is_no_directory_is_a_named_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    with pytest.raises(TraceWriteError):
+    with raises_code("trace-write"):
         open_writer(tmp_path / "file")
 
 
@@ -176,7 +174,9 @@ def _fill(writer: TraceWriter) -> int:
     for accepted in range(1000):
         try:
             writer.append(_ACT, actor="harness")
-        except TraceWriteError:
+        except MachineError as error:
+            if error.code != "trace-write":
+                raise
             return accepted
     raise AssertionError("the disk is not full")
 
@@ -185,10 +185,10 @@ def test_a_full_disk_loses_nothing_that_was_accepted(tmp_path: Path) -> None:
     writer = open_writer(tmp_path, options=WriterOptions(batch_bytes=1000))
     with full_disk(5000):
         accepted = _fill(writer)
-        with pytest.raises(TraceWriteError):
+        with raises_code("trace-write"):
             writer.flush(durable=True)
         assert writer.paths.trace.stat().st_size == 5000  # a torn line, for now
-        with pytest.raises(TraceWriteError):
+        with raises_code("trace-write"):
             writer.body(b"x" * 9000)
     writer.append(_ACT, actor="harness")
     head = writer.head
@@ -201,7 +201,7 @@ def test_a_disk_that_stays_full_is_an_error_at_the_end(tmp_path: Path) -> None:
     writer = open_writer(tmp_path, options=WriterOptions(batch_bytes=1000))
     with full_disk(5000):
         _fill(writer)
-        with pytest.raises(TraceWriteError):
+        with raises_code("trace-write"):
             writer.close()
     assert isinstance(check_chain(RunPaths(tmp_path).trace, expected=writer.head).status, Truncated)
 
@@ -211,9 +211,9 @@ def test_a_file_that_another_program_changes_is_noticed(tmp_path: Path) -> None:
     with writer.paths.trace.open("ab") as stream:
         stream.write(b"{}\n")
     writer.append(_ACT, actor="harness")
-    with pytest.raises(TraceWriteError, match=r"expected the \d+ bytes that were written"):
+    with raises_code("trace-write", match=r"expected the \d+ bytes that were written"):
         writer.flush()
-    with pytest.raises(TraceWriteError):
+    with raises_code("trace-write"):
         writer.close()
 
 
@@ -235,7 +235,7 @@ def test_threads_share_a_writer(tmp_path: Path) -> None:
 
 
 def test_the_opening_event_names_the_rules_in_force(tmp_path: Path) -> None:
-    with pytest.raises(PayloadRefusedError, match=r"\$\.redaction_rules_id"):
+    with raises_code("payload-refused", match=r"\$\.redaction_rules_id"):
         TraceWriter.create(RunPaths(tmp_path / "run"), build_opened(), redactor=SecretRedactor({}))
     assert not (tmp_path / "run").exists()
 
@@ -329,7 +329,7 @@ def test_a_trace_within_its_budget_says_nothing_of_it(tmp_path: Path) -> None:
     ],
 )
 def test_senseless_options_are_refused(tmp_path: Path, options: WriterOptions) -> None:
-    with pytest.raises(WriterOptionsError):
+    with raises_code("writer-options"):
         open_writer(tmp_path, options=options)
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from repotrial import __version__
 from repotrial._core.clock import SystemClock
-from repotrial._core.errors import ContractError
+from repotrial._core.errors import ContractError, ErrorCode
 from repotrial.authoring._certify._cheats import build_cheats
 from repotrial.authoring._certify._cheats._model import Cheat, NotApplicable
 from repotrial.authoring._certify._cheats._scene import read_scene
@@ -73,11 +73,12 @@ _TRUST_LIMITS: Final = (
 )
 
 
-class NotCertifiableError(ContractError):
-    """The contract lacks something without which there is nothing to certify."""
-
-    code = "not-certifiable"
-    default_hint = "give the contract a reference change, and lock it as it is now"
+NOT_CERTIFIABLE = ErrorCode(
+    "not-certifiable",
+    ContractError,
+    "The contract lacks something without which there is nothing to certify.",
+    hint="give the contract a reference change, and lock it as it is now",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,8 +104,8 @@ def certify_contract(loaded: LoadedContract, settings: CertificationSettings) ->
     """Try a contract; whatever comes of it is in the certificate, which is not signed yet.
 
     Raises:
-        NotCertifiableError: there is no reference, or no lock that fits.
-        CertificationBrokenError: the machine did not carry a run through.
+        NOT_CERTIFIABLE: there is no reference, or no lock that fits.
+        CERTIFICATION_BROKEN: the machine did not carry a run through.
         MachineError: it cannot give what the contract needs.
     """
     _verify_certifiable(loaded)
@@ -140,12 +141,12 @@ def certify_contract(loaded: LoadedContract, settings: CertificationSettings) ->
 
 def _verify_certifiable(loaded: LoadedContract) -> None:
     if loaded.reference is None:
-        raise NotCertifiableError(f"{loaded.directory}: expected a reference change, found none")
+        raise NOT_CERTIFIABLE.error(f"{loaded.directory}: expected a reference change, found none")
     if loaded.lock is None:
-        raise NotCertifiableError(f"{loaded.directory}: expected a locked contract, found no lock")
+        raise NOT_CERTIFIABLE.error(f"{loaded.directory}: expected a locked contract, found no lock")
     problems = check_lock(loaded)
     if problems:
-        raise NotCertifiableError(
+        raise NOT_CERTIFIABLE.error(
             f"{loaded.directory}: expected the contract as locked, found {problems[0].message}"
         )
 

@@ -10,7 +10,7 @@ import msgspec
 
 from repotrial._core.canonical import canonical_digest
 from repotrial._core.digest import Digest
-from repotrial._core.errors import EvidenceError
+from repotrial._core.errors import ErrorCode, EvidenceError
 from repotrial._core.files import write_atomic
 from repotrial._core.schema import build_document_schema
 from repotrial.authoring._certify._model import CERTIFICATE_FILE, NOT_APPLIED, Certificate, CheatTrial
@@ -32,25 +32,25 @@ from repotrial.trace import (
 _MOST_BYTES: Final = 16 * 2**20
 
 
-class CertificateInvalidError(EvidenceError):
-    """A certificate does not have the form of one."""
-
-    code = "certificate-invalid"
-    default_hint = "the file was edited or is no certificate; certify the contract anew"
-
-
-class CertificateVersionError(EvidenceError):
-    """A certificate is of a version that this release does not know."""
-
-    code = "certificate-version"
-    default_hint = "look at it with the release that wrote it, or certify the contract anew"
+CERTIFICATE_INVALID = ErrorCode(
+    "certificate-invalid",
+    EvidenceError,
+    "A certificate does not have the form of one.",
+    hint="the file was edited or is no certificate; certify the contract anew",
+)
+CERTIFICATE_VERSION = ErrorCode(
+    "certificate-version",
+    EvidenceError,
+    "A certificate is of a version that this release does not know.",
+    hint="look at it with the release that wrote it, or certify the contract anew",
+)
 
 
 _KIND: Final = StatementKind(
     predicate=Certificate,
     predicate_type="urn:repotrial:certificate:1",
-    invalid=CertificateInvalidError,
-    unknown=CertificateVersionError,
+    invalid=CERTIFICATE_INVALID,
+    unknown=CERTIFICATE_VERSION,
 )
 
 
@@ -113,16 +113,18 @@ def load_certificate(path: Path) -> SignedStatement[Certificate]:
     """Read a certificate without believing it.
 
     Raises:
-        CertificateInvalidError: it is none.
-        CertificateVersionError: it is of another version.
+        CERTIFICATE_INVALID: it is none.
+        CERTIFICATE_VERSION: it is of another version.
     """
     try:
         with path.open("rb") as stream:
             data = stream.read(_MOST_BYTES + 1)
     except OSError as error:
-        raise CertificateInvalidError(f"{path}: expected a readable file, found: {error.strerror}") from error
+        raise CERTIFICATE_INVALID.error(
+            f"{path}: expected a readable file, found: {error.strerror}"
+        ) from error
     if len(data) > _MOST_BYTES:
-        raise CertificateInvalidError(f"{path}: expected at most {_MOST_BYTES} bytes, found more")
+        raise CERTIFICATE_INVALID.error(f"{path}: expected at most {_MOST_BYTES} bytes, found more")
     return parse_statement(data, _KIND, name=path.name)
 
 

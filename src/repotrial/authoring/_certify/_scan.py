@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from repotrial._core.digest import digest_bytes
-from repotrial.change import ChangedFile, PatchUnreadableError, read_change
+from repotrial._core.errors import AgentError
+from repotrial.change import ChangedFile, read_change
 from repotrial.contract import Check, LoadedContract
 
 _MOST_BYTES: Final = 8 * 2**20
@@ -67,7 +68,7 @@ def find_leaked_reference(loaded: LoadedContract, tree: Path) -> list[str]:
 def _iter_blocks(reference: bytes) -> Iterator[str]:
     try:
         files = read_change(reference).files
-    except PatchUnreadableError:
+    except AgentError:  # `patch-unreadable`
         return  # the reference's own runs say so
     removed = "\n".join(line for file in files for line in file.removed_lines)
     for file in files:

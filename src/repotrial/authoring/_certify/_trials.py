@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from repotrial._core.digest import Digest, digest_bytes
-from repotrial._core.errors import MachineError
+from repotrial._core.errors import ErrorCode, MachineError
 from repotrial._core.seed import ROOT_SEED
 from repotrial._core.words import Level
 from repotrial.authoring._certify._model import NOT_APPLIED
@@ -24,11 +24,12 @@ _UNAPPLIED: Final = frozenset({NOT_APPLIED, "evaluation-error"})
 """Tags that, where they name no check, are about applying the change."""
 
 
-class CertificationBrokenError(MachineError):
-    """A run of a certification was not carried through, so that nothing can be said about the contract."""
-
-    code = "certification-broken"
-    default_hint = "`repotrial doctor` shows what this machine can do; certify again"
+CERTIFICATION_BROKEN = ErrorCode(
+    "certification-broken",
+    MachineError,
+    "A run of a certification was not carried through, so that nothing can be said about the contract.",
+    hint="`repotrial doctor` shows what this machine can do; certify again",
+)
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,21 +85,21 @@ def collect_results(
     """Score every trial as its run ends; results come in the order of the trials.
 
     Raises:
-        CertificationBrokenError: the machine did not carry one through.
+        CERTIFICATION_BROKEN: the machine did not carry one through.
     """
     by_run = {run.spec.run_id: trial for run, trial in zip(plan.runs, trials, strict=True)}
     found: dict[str, TrialResult] = {}
     for event in events:
         match event:
             case RunUndone(run_id=run_id, fault=fault):
-                raise CertificationBrokenError(
+                raise CERTIFICATION_BROKEN.error(
                     f"{run_id}: expected a conducted run, found: {fault or 'none'}"
                 )
             case RunEnded(run_id=run_id, directory=directory, fault=None):
                 found[run_id] = _score(by_run[run_id], Path(directory))
                 on_result(found[run_id])
             case RunEnded(run_id=run_id, fault=fault):
-                raise CertificationBrokenError(f"{run_id}: expected a conducted run, found: {fault}")
+                raise CERTIFICATION_BROKEN.error(f"{run_id}: expected a conducted run, found: {fault}")
             case _:
                 continue
     return [found[run.spec.run_id] for run in plan.runs]

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from repotrial.change import PatchedFile, PatchUnreadableError, compile_globs, is_usable_glob, scan_patch
+from repotrial._core.errors import AgentError
+from repotrial.change import PATCH_UNREADABLE, PatchedFile, compile_globs, is_usable_glob, scan_patch
 from repotrial.contract._contract import Contract
 from repotrial.contract._loaded import CONTRACT_FILE, LoadedContract
 from repotrial.contract._oracle import Check, Overlay
@@ -64,7 +65,9 @@ class Subject:
             return (), None
         try:
             files = tuple(file for file in scan_patch(self.loaded.reference) if file.paths)
-        except PatchUnreadableError as error:
+        except AgentError as error:
+            if error.code != PATCH_UNREADABLE:
+                raise
             return (), error.message
         return files, None if files else "expected a file header ('--- a/…', '+++ b/…'), found none"
 

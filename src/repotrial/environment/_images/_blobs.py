@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from repotrial._core.digest import Digest, digest_bytes
-from repotrial._core.errors import ContractError
+from repotrial._core.errors import ContractError, ErrorCode
 from repotrial._core.tar import LIBRARY_ERRORS, ForwardFile, Readable, iter_members
 from repotrial.environment._images._limits import ImageLimits
 
@@ -21,18 +21,18 @@ _INDEX = "index.json"
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
-class ImageUnreadableError(ContractError):
-    """An image is damaged, cut short, or not in one of the two formats that are understood."""
-
-    code = "image-unreadable"
-    default_hint = "save it anew: `skopeo copy --preserve-digests docker://NAME oci-archive:FILE.tar`"
-
-
-class ImageDigestError(ContractError):
-    """A part of an image has other bytes than its digest or its size promises."""
-
-    code = "image-digest-mismatch"
-    default_hint = "get the image again from where it came; if it happens again, do not trust that place"
+IMAGE_UNREADABLE = ErrorCode(
+    "image-unreadable",
+    ContractError,
+    "An image is damaged, cut short, or not in one of the two formats that are understood.",
+    hint="save it anew: `skopeo copy --preserve-digests docker://NAME oci-archive:FILE.tar`",
+)
+IMAGE_DIGEST_MISMATCH = ErrorCode(
+    "image-digest-mismatch",
+    ContractError,
+    "A part of an image has other bytes than its digest or its size promises.",
+    hint="get the image again from where it came; if it happens again, do not trust that place",
+)
 
 
 class BlobSource(Protocol):
@@ -42,7 +42,7 @@ class BlobSource(Protocol):
         """A file by its path in the layout.
 
         Raises:
-            ImageUnreadableError: it is not there, or not a plain file.
+            IMAGE_UNREADABLE: it is not there, or not a plain file.
         """
         ...
 
@@ -66,23 +66,25 @@ class DigestStream(io.RawIOBase):
         self._hash.update(data)
         self._count += len(data)
         if self._size_bytes is not None and self._count > self._size_bytes:
-            raise ImageDigestError(f"blob {self._digest}: expected {self._size_bytes} bytes, found more")
+            raise IMAGE_DIGEST_MISMATCH.error(
+                f"blob {self._digest}: expected {self._size_bytes} bytes, found more"
+            )
         return data
 
     def verify(self) -> None:
         """Read what is left, then compare.
 
         Raises:
-            ImageDigestError: size or digest are others than promised.
+            IMAGE_DIGEST_MISMATCH: size or digest are others than promised.
         """
         while self.read(1 << 20):
             pass
         if self._size_bytes not in {None, self._count}:
-            raise ImageDigestError(
+            raise IMAGE_DIGEST_MISMATCH.error(
                 f"blob {self._digest}: expected {self._size_bytes} bytes, found {self._count}"
             )
         if (found := "sha256:" + self._hash.hexdigest()) != self._digest:
-            raise ImageDigestError(f"blob {self._digest}: expected these bytes, found {found}")
+            raise IMAGE_DIGEST_MISMATCH.error(f"blob {self._digest}: expected these bytes, found {found}")
 
 
 def read_document(source: BlobSource, digest: Digest | None, limits: ImageLimits) -> bytes:
@@ -91,9 +93,9 @@ def read_document(source: BlobSource, digest: Digest | None, limits: ImageLimits
     with contextlib.closing(source.open(name)) as stream:
         data = stream.read(limits.document_bytes + 1)
     if len(data) > limits.document_bytes:
-        raise ImageUnreadableError(f"{name}: expected at most {limits.document_bytes} bytes, found more")
+        raise IMAGE_UNREADABLE.error(f"{name}: expected at most {limits.document_bytes} bytes, found more")
     if digest is not None and (found := digest_bytes(data)) != digest:
-        raise ImageDigestError(f"{name}: expected these bytes, found {found}")
+        raise IMAGE_DIGEST_MISMATCH.error(f"{name}: expected these bytes, found {found}")
     return data
 
 
@@ -107,13 +109,13 @@ class _Layout:
             # Without waiting: a fifo in place of a blob must not stop us.
             handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
-            raise ImageUnreadableError(
+            raise IMAGE_UNREADABLE.error(
                 f"{path}: expected a part of the image, found: {error.strerror}"
             ) from error
         stream = os.fdopen(handle, "rb")
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             stream.close()
-            raise ImageUnreadableError(f"{path}: expected a plain file, found something else")
+            raise IMAGE_UNREADABLE.error(f"{path}: expected a plain file, found something else")
         return stream
 
 
@@ -124,7 +126,7 @@ class _Archive:
 
     def open(self, name: str) -> IO[bytes]:
         if name not in self._members:
-            raise ImageUnreadableError(f"{self._path}: expected a member {name}, found none")
+            raise IMAGE_UNREADABLE.error(f"{self._path}: expected a member {name}, found none")
         offset, size = self._members[name]
         stream = self._path.open("rb")
         stream.seek(offset)
@@ -157,10 +159,10 @@ def open_layout(path: Path) -> BlobSource:
     """An OCI layout directory.
 
     Raises:
-        ImageUnreadableError: the directory holds no `index.json`.
+        IMAGE_UNREADABLE: the directory holds no `index.json`.
     """
     if not (path / _INDEX).is_file():
-        raise ImageUnreadableError(f"{path}: expected an OCI layout with index.json, found none")
+        raise IMAGE_UNREADABLE.error(f"{path}: expected an OCI layout with index.json, found none")
     return _Layout(path)
 
 
@@ -168,23 +170,23 @@ def open_archive(path: Path, limits: ImageLimits) -> BlobSource:
     """An oci-archive file.
 
     Raises:
-        ImageUnreadableError: it is not one.
+        IMAGE_UNREADABLE: it is not one.
     """
     try:
         members = dict(_iter_members(path, limits))
     except LIBRARY_ERRORS as error:
-        raise ImageUnreadableError(
+        raise IMAGE_UNREADABLE.error(
             f"{path}: expected a tar file with an OCI layout, found: {error}"
         ) from error
     if _INDEX not in members:
-        raise ImageUnreadableError(f"{path}: expected an OCI layout with index.json, found none")
+        raise IMAGE_UNREADABLE.error(f"{path}: expected an OCI layout with index.json, found none")
     return _Archive(path, members)
 
 
 def _iter_members(path: Path, limits: ImageLimits) -> Iterator[tuple[str, tuple[int, int]]]:
     with path.open("rb") as stream:
         if stream.read(2) == _GZIP_MAGIC:
-            raise ImageUnreadableError(
+            raise IMAGE_UNREADABLE.error(
                 f"{path}: expected a plain tar file, found a compressed one", hint="run `gunzip` on it"
             )
         size = path.stat().st_size
@@ -193,6 +195,6 @@ def _iter_members(path: Path, limits: ImageLimits) -> Iterator[tuple[str, tuple[
         with tarfile.open(fileobj=forward, mode="r:", encoding="utf-8", errors="surrogateescape") as archive:
             for count, info in enumerate(iter_members(archive)):
                 if count > 10 * limits.layers:
-                    raise ImageUnreadableError(f"{path}: expected fewer than {count} members, found more")
+                    raise IMAGE_UNREADABLE.error(f"{path}: expected fewer than {count} members, found more")
                 if info.isreg() and not info.issparse() and 0 <= info.size <= size:
                     yield info.name.removeprefix("./"), (info.offset_data, info.size)

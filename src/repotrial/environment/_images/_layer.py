@@ -13,11 +13,11 @@ import tarfile
 from collections.abc import Iterator
 
 from repotrial._core.digest import Digest
-from repotrial._core.errors import ContractError
+from repotrial._core.errors import ContractError, ErrorCode
 from repotrial._core.tar import LIBRARY_ERRORS, ForwardStream, Readable, StreamLimitError, iter_members
-from repotrial.environment._images._blobs import DigestStream, ImageUnreadableError
+from repotrial.environment._images._blobs import IMAGE_UNREADABLE, DigestStream
 from repotrial.environment._images._limits import ImageLimits
-from repotrial.environment._images._rootfs import Components, ImageMemberError, RootFs, render_name
+from repotrial.environment._images._rootfs import IMAGE_UNSAFE_MEMBER, Components, RootFs, render_name
 
 _CHUNK_BYTES = 1 << 20
 _BLOCK_BYTES = 512
@@ -36,20 +36,18 @@ _LAYER_ERRNOS = {
 }
 
 
-class ImageTooLargeError(ContractError):
-    """An image unpacks to more files or bytes than allowed, as a decompression bomb would."""
-
-    code = "image-too-large"
-    default_hint = "use a smaller image; if it is meant to be so large, raise the limits"
-
-
-class ImageCompressionError(ContractError):
-    """A layer is compressed in a way that this version cannot read."""
-
-    code = "image-compression"
-    default_hint = (
-        "convert it: `skopeo copy --dest-compress-format gzip oci-archive:IN.tar oci-archive:OUT.tar`"
-    )
+IMAGE_TOO_LARGE = ErrorCode(
+    "image-too-large",
+    ContractError,
+    "An image unpacks to more files or bytes than allowed, as a decompression bomb would.",
+    hint="use a smaller image; if it is meant to be so large, raise the limits",
+)
+IMAGE_COMPRESSION = ErrorCode(
+    "image-compression",
+    ContractError,
+    "A layer is compressed in a way that this version cannot read.",
+    hint="convert it: `skopeo copy --dest-compress-format gzip oci-archive:IN.tar oci-archive:OUT.tar`",
+)
 
 
 class LayerWriter:
@@ -67,11 +65,11 @@ class LayerWriter:
         """Unpack one layer and verify both of its digests, compressed and plain.
 
         Raises:
-            ImageDigestError: the bytes are not those that were promised.
-            ImageMemberError: a member leads out of the image.
-            ImageTooLargeError: a limit is reached.
-            ImageUnreadableError: it is no tar stream, or cut short.
-            ImageCompressionError: its compression is not known.
+            IMAGE_DIGEST_MISMATCH: the bytes are not those that were promised.
+            IMAGE_UNSAFE_MEMBER: a member leads out of the image.
+            IMAGE_TOO_LARGE: a limit is reached.
+            IMAGE_UNREADABLE: it is no tar stream, or cut short.
+            IMAGE_COMPRESSION: its compression is not known.
         """
         self._rootfs.begin_layer()
         try:
@@ -80,11 +78,11 @@ class LayerWriter:
             self._unpack(ForwardStream(plain, max_bytes=room))
             plain.verify()
         except StreamLimitError as error:
-            raise ImageTooLargeError(f"layer {layer_digest}: expected less, found {error}") from error
+            raise IMAGE_TOO_LARGE.error(f"layer {layer_digest}: expected less, found {error}") from error
         except LIBRARY_ERRORS as error:
             if not _is_blamed_on_layer(error):
                 raise
-            raise ImageUnreadableError(
+            raise IMAGE_UNREADABLE.error(
                 f"layer {layer_digest}: expected a whole tar stream that can be unpacked, "
                 f"found: {type(error).__name__}: {error}"
             ) from error
@@ -95,7 +93,9 @@ class LayerWriter:
             for info in iter_members(archive):
                 self._entries += 1
                 if self._entries > self._limits.entries:
-                    raise ImageTooLargeError(f"expected at most {self._limits.entries} members, found more")
+                    raise IMAGE_TOO_LARGE.error(
+                        f"expected at most {self._limits.entries} members, found more"
+                    )
                 self._add(archive, info)
         # The library takes a damaged header for the end; the end is marked by empty blocks.
         if not forward.ended_with_mark:
@@ -129,18 +129,18 @@ class LayerWriter:
     def _hide(self, path: Components) -> None:
         hidden = path[-1].removeprefix(_WHITEOUT)
         if hidden in {b"", b".", b".."}:
-            raise ImageMemberError(f"expected a whiteout of a plain name, found {render_name(path)}")
+            raise IMAGE_UNSAFE_MEMBER.error(f"expected a whiteout of a plain name, found {render_name(path)}")
         self._rootfs.hide((*path[:-1], hidden))
 
     def _judge_name(self, name: str) -> Components:
         raw = name.encode("utf-8", "surrogateescape")
         if raw.startswith(b"/") or b"\0" in raw:
-            raise ImageMemberError(f"expected a relative name, found {render_name((raw,))}")
+            raise IMAGE_UNSAFE_MEMBER.error(f"expected a relative name, found {render_name((raw,))}")
         components = tuple(part for part in raw.split(b"/") if part not in {b"", b"."})
         if b".." in components:
-            raise ImageMemberError(f"expected a name inside the image, found {render_name((raw,))}")
+            raise IMAGE_UNSAFE_MEMBER.error(f"expected a name inside the image, found {render_name((raw,))}")
         if len(raw) > self._limits.path_bytes or len(components) > self._limits.depth:
-            raise ImageTooLargeError(
+            raise IMAGE_TOO_LARGE.error(
                 f"expected names of at most {self._limits.path_bytes} bytes and {self._limits.depth} "
                 f"components, found {render_name((raw[:100],))}…"
             )
@@ -149,7 +149,7 @@ class LayerWriter:
     def _iter_content(self, archive: tarfile.TarFile, info: tarfile.TarInfo) -> Iterator[bytes]:
         self._bytes += info.size
         if not 0 <= info.size <= self._limits.file_bytes or self._bytes > self._limits.total_bytes:
-            raise ImageTooLargeError(
+            raise IMAGE_TOO_LARGE.error(
                 f"expected files of at most {self._limits.file_bytes} bytes, "
                 f"{self._limits.total_bytes} in all, found {info.size} more"
             )
@@ -167,7 +167,7 @@ class LayerWriter:
 def _judge_target(info: tarfile.TarInfo, path: Components) -> bytes:
     target = info.linkname.encode("utf-8", "surrogateescape")
     if not target or b"\0" in target:
-        raise ImageMemberError(f"expected a link with a target, found {render_name(path)}")
+        raise IMAGE_UNSAFE_MEMBER.error(f"expected a link with a target, found {render_name(path)}")
     return target
 
 
@@ -176,7 +176,7 @@ def _decompress(blob: DigestStream, media_type: str) -> Readable:
         return gzip.GzipFile(fileobj=blob)
     if media_type.endswith(_PLAIN):
         return blob
-    raise ImageCompressionError(
+    raise IMAGE_COMPRESSION.error(
         f"expected a layer in plain tar or gzip, found {media_type or 'no media type'}"
     )
 

@@ -10,8 +10,8 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from repotrial._core.digest import Digest
-from repotrial._core.errors import MachineError
-from repotrial.environment._images._blobs import BlobSource, ImageUnreadableError, read_document
+from repotrial._core.errors import ErrorCode, MachineError
+from repotrial.environment._images._blobs import IMAGE_UNREADABLE, BlobSource, read_document
 from repotrial.environment._images._limits import ImageLimits
 
 _MAX_INDEX_DEPTH = 3
@@ -23,13 +23,12 @@ _INDEX_TYPES = {
 _Size = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class ImagePlatformError(MachineError):
-    """An image has nothing for this kind of machine, or leaves open which of its parts is meant."""
-
-    code = "image-platform"
-    default_hint = (
-        "save the image for this machine's platform, or pin the digest of the manifest that is meant"
-    )
+IMAGE_PLATFORM = ErrorCode(
+    "image-platform",
+    MachineError,
+    "An image has nothing for this kind of machine, or leaves open which of its parts is meant.",
+    hint="save the image for this machine's platform, or pin the digest of the manifest that is meant",
+)
 
 
 class _Platform(msgspec.Struct, frozen=True):
@@ -104,24 +103,24 @@ def select_image(
     """Find one image: by the digest of its manifest or of an index above it, and by platform.
 
     Raises:
-        ImageUnreadableError: a document is missing or makes no sense.
-        ImageDigestError: a document has other bytes than promised.
-        ImagePlatformError: nothing, or more than one thing, fits.
+        IMAGE_UNREADABLE: a document is missing or makes no sense.
+        IMAGE_DIGEST_MISMATCH: a document has other bytes than promised.
+        IMAGE_PLATFORM: nothing, or more than one thing, fits.
     """
     found = _collect(source, None, (), limits)
     if digest is not None:
         found = [(item, path) for item, path in found if digest in {item.digest, *path}]
         if not found:
-            raise ImageUnreadableError(f"expected an image {digest} in the layout, found none")
+            raise IMAGE_UNREADABLE.error(f"expected an image {digest} in the layout, found none")
     fitting = {item.digest: path for item, path in found if _fits(item.platform, wanted)}
     if len(fitting) != 1:
         shown = ", ".join(sorted(f"{item.digest} ({_shown(item.platform)})" for item, _ in found)) or "none"
-        raise ImagePlatformError(f"expected one image for {wanted}, found {len(fitting)} among: {shown}")
+        raise IMAGE_PLATFORM.error(f"expected one image for {wanted}, found {len(fitting)} among: {shown}")
     ((manifest_digest, index_digests),) = fitting.items()
     manifest = _decode(read_document(source, manifest_digest, limits), Manifest, manifest_digest)
     config = _load_config(source, manifest, limits)
     if config.platform not in {bare_platform(wanted), "/"}:
-        raise ImagePlatformError(f"expected an image for {wanted}, found one for {config.platform}")
+        raise IMAGE_PLATFORM.error(f"expected an image for {wanted}, found one for {config.platform}")
     return SelectedImage(
         digest=manifest_digest, index_digests=index_digests, manifest=manifest, config=config
     )
@@ -135,12 +134,12 @@ def _collect(
 ) -> _Found:
     """Every manifest that an index leads to, with the digests of the indexes on the way."""
     if len(path) > _MAX_INDEX_DEPTH:
-        raise ImageUnreadableError(f"expected indexes nested at most {_MAX_INDEX_DEPTH} deep, found more")
+        raise IMAGE_UNREADABLE.error(f"expected indexes nested at most {_MAX_INDEX_DEPTH} deep, found more")
     index = _decode(read_document(source, digest, limits), _Index, digest or "index.json")
     found: _Found = []
     for item in index.manifests:
         if len(found) > limits.layers:
-            raise ImageUnreadableError(f"expected at most {limits.layers} images in a layout, found more")
+            raise IMAGE_UNREADABLE.error(f"expected at most {limits.layers} images in a layout, found more")
         if item.media_type in _INDEX_TYPES:
             found += _collect(source, item.digest, (*path, item.digest), limits)
         else:
@@ -169,14 +168,14 @@ def _decode(data: bytes, kind: type[_T], name: str) -> _T:
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise ImageUnreadableError(f"{name}: expected an OCI document, found: {error}") from error
+        raise IMAGE_UNREADABLE.error(f"{name}: expected an OCI document, found: {error}") from error
 
 
 def _load_config(source: BlobSource, manifest: Manifest, limits: ImageLimits) -> ImageConfig:
     name = manifest.config.digest
     document = _decode(read_document(source, name, limits), _ConfigDocument, name)
     if not len(manifest.layers) == len(document.rootfs.diff_ids) <= limits.layers:
-        raise ImageUnreadableError(
+        raise IMAGE_UNREADABLE.error(
             f"{name}: expected a digest for each of {len(manifest.layers)} layers (at most {limits.layers}), "
             f"found {len(document.rootfs.diff_ids)}"
         )

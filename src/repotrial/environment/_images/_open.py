@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from repotrial._core.digest import Digest
-from repotrial._core.errors import MachineError
+from repotrial._core.errors import ErrorCode, MachineError
 from repotrial.contract import ImageArchive, ImageLayout, ImageReference
 from repotrial.environment._images._blobs import BlobSource, DigestStream, open_archive, open_layout
 from repotrial.environment._images._layer import LayerWriter
@@ -36,11 +36,12 @@ MOUNT_FILES = (b"etc/group", b"etc/hostname", b"etc/hosts", b"etc/passwd", b"etc
 _PINNED = re.compile(r"@(sha256:[0-9a-f]{64})$")
 
 
-class ImageNotStoredError(MachineError):
-    """A contract names an image in a registry that has not been imported on this machine."""
-
-    code = "image-not-stored"
-    default_hint = "save it with `podman save --format oci-archive` and name the archive in the contract"
+IMAGE_NOT_STORED = ErrorCode(
+    "image-not-stored",
+    MachineError,
+    "A contract names an image in a registry that has not been imported on this machine.",
+    hint="save it with `podman save --format oci-archive` and name the archive in the contract",
+)
 
 
 class UnpackedImage(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,13 +70,13 @@ def open_image(
         limits: What it may unpack to.
 
     Raises:
-        ImageNotStoredError: it lies in a registry, and nobody imported it.
-        ImageUnreadableError: the file or directory is not an image.
-        ImageDigestError: some of its bytes are not those that its digests promise.
-        ImageMemberError: a layer tries to leave the image.
-        ImagePlatformError: it is for another kind of machine.
-        ImageTooLargeError: it is a bomb, or larger than allowed.
-        StoreTamperedError: its copy in the store was changed.
+        IMAGE_NOT_STORED: it lies in a registry, and nobody imported it.
+        IMAGE_UNREADABLE: the file or directory is not an image.
+        IMAGE_DIGEST_MISMATCH: some of its bytes are not those that its digests promise.
+        IMAGE_UNSAFE_MEMBER: a layer tries to leave the image.
+        IMAGE_PLATFORM: it is for another kind of machine.
+        IMAGE_TOO_LARGE: it is a bomb, or larger than allowed.
+        STORE_TAMPERED: its copy in the store was changed.
     """
     match image:
         case ImageReference():
@@ -108,7 +109,7 @@ def import_image(
 def _find_reference(image: ImageReference, store: Store) -> UnpackedImage:
     pin = _PINNED.search(image.reference)
     if pin is None:
-        raise ImageNotStoredError(
+        raise IMAGE_NOT_STORED.error(
             f"expected an image with a digest, found {image.reference!r}", hint="pin it: NAME@sha256:…"
         )
     platform = bare_platform(image.platform)
@@ -120,7 +121,7 @@ def _find_reference(image: ImageReference, store: Store) -> UnpackedImage:
             entry = store.find(Kind.IMAGE, record.key)
             if entry is not None:
                 return _describe(entry)
-    raise ImageNotStoredError(
+    raise IMAGE_NOT_STORED.error(
         f"expected the image {image.reference} ({image.platform}) in {store.root}, found none",
         hint=f"save it and import it: `skopeo copy --preserve-digests docker://{image.reference} "
         "oci-archive:image.tar` (or `podman save --format oci-archive -o image.tar NAME`), then "

@@ -13,7 +13,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from repotrial._core.errors import ContractError
+from repotrial._core.errors import ContractError, ErrorCode
 
 _OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -22,11 +22,12 @@ _DIRECTORY_MODE = 0o755
 Components = tuple[bytes, ...]
 
 
-class ImageMemberError(ContractError):
-    """A layer holds a member that leads out of the image: `..`, an absolute name, a path through a link."""
-
-    code = "image-unsafe-member"
-    default_hint = "do not use this image; one that was built by a common tool has no such members"
+IMAGE_UNSAFE_MEMBER = ErrorCode(
+    "image-unsafe-member",
+    ContractError,
+    "A layer holds a member that leads out of the image: `..`, an absolute name, a path through a link.",
+    hint="do not use this image; one that was built by a common tool has no such members",
+)
 
 
 def render_name(components: Components) -> str:
@@ -73,7 +74,9 @@ class RootFs:
     def add_hard_link(self, path: Components, target: Components) -> None:
         """Another name for a file that is already there."""
         if not target or target == path:
-            raise ImageMemberError(f"expected a hard link to another file, found {render_name(path)}")
+            raise IMAGE_UNSAFE_MEMBER.error(
+                f"expected a hard link to another file, found {render_name(path)}"
+            )
         try:
             with self._parent(target, is_new=False) as source:
                 self._verify_file(source, target)
@@ -81,7 +84,7 @@ class RootFs:
                     os.link(target[-1], path[-1], src_dir_fd=source, dst_dir_fd=parent, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError) as error:
             # Never there, or removed to make room for the new name.
-            raise ImageMemberError(
+            raise IMAGE_UNSAFE_MEMBER.error(
                 f"expected a hard link to a file of the image, "
                 f"found {render_name(path)} to {render_name(target)}"
             ) from error
@@ -112,7 +115,7 @@ class RootFs:
     def _place(self, path: Components) -> Iterator[int]:
         """The directory that a new entry goes to, after what stood in the entry's place is gone."""
         if not path:
-            raise ImageMemberError("expected a directory as root, found a member that replaces it")
+            raise IMAGE_UNSAFE_MEMBER.error("expected a directory as root, found a member that replaces it")
         with self._parent(path) as parent:
             _remove(parent, path[-1])
             self._note(path)
@@ -152,7 +155,7 @@ class RootFs:
         if status is not None and replaces_others:
             _remove(parent, path[-1])
         elif status is not None:
-            raise ImageMemberError(
+            raise IMAGE_UNSAFE_MEMBER.error(
                 f"expected a directory on the way, found another kind: {render_name(path)}"
             )
         os.mkdir(path[-1], _DIRECTORY_MODE, dir_fd=parent)
@@ -160,7 +163,9 @@ class RootFs:
     def _open(self, parent: int, path: Components) -> int:
         status = self._status(parent, path)
         if status is not None and stat.S_ISLNK(status.st_mode):
-            raise ImageMemberError(f"expected a directory on the way, found a link: {render_name(path)}")
+            raise IMAGE_UNSAFE_MEMBER.error(
+                f"expected a directory on the way, found a link: {render_name(path)}"
+            )
         return os.open(path[-1], _OPEN_DIRECTORY, dir_fd=parent)
 
     def _status(self, parent: int, path: Components) -> os.stat_result | None:
@@ -171,7 +176,9 @@ class RootFs:
     def _verify_file(self, parent: int, path: Components) -> None:
         status = self._status(parent, path)
         if status is None or not stat.S_ISREG(status.st_mode):
-            raise ImageMemberError(f"expected a hard link to a file of the image, found {render_name(path)}")
+            raise IMAGE_UNSAFE_MEMBER.error(
+                f"expected a hard link to a file of the image, found {render_name(path)}"
+            )
 
     def _hide(self, parent: int, path: Components) -> None:
         if path not in self._written:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from repotrial._core.canonical import canonical_digest
 from repotrial._core.digest import Digest
-from repotrial._core.errors import ContractError, MachineError
+from repotrial._core.errors import ContractError, ErrorCode, MachineError
 from repotrial.contract import ArchiveRepository, Artifact
 from repotrial.environment._installation._download import download
 from repotrial.environment._store import Facts, Kind, Store, StoreEntry
@@ -29,25 +29,24 @@ _NAME_CHARACTERS: Final = 50
 _CHUNK_BYTES: Final = 1 << 20
 
 
-class ArtifactDigestError(ContractError):
-    """A file beside the contract, or what its address serves, is another one than its artifact states."""
-
-    code = "artifact-mismatch"
-    default_hint = "restore the file, or state the digest of the one that is wanted"
-
-
-class ArtifactOutsideError(ContractError):
-    """An artifact's path leads out of the contract's directory."""
-
-    code = "artifact-outside"
-    default_hint = "put the file beside the contract"
-
-
-class ArtifactMissingError(MachineError):
-    """An artifact is neither beside the contract nor in the store."""
-
-    code = "artifact-missing"
-    default_hint = "put it there, or name the address that serves it as its source"
+ARTIFACT_MISMATCH = ErrorCode(
+    "artifact-mismatch",
+    ContractError,
+    "A file beside the contract, or what its address serves, is another one than its artifact states.",
+    hint="restore the file, or state the digest of the one that is wanted",
+)
+ARTIFACT_OUTSIDE = ErrorCode(
+    "artifact-outside",
+    ContractError,
+    "An artifact's path leads out of the contract's directory.",
+    hint="put the file beside the contract",
+)
+ARTIFACT_MISSING = ErrorCode(
+    "artifact-missing",
+    MachineError,
+    "An artifact is neither beside the contract nor in the store.",
+    hint="put it there, or name the address that serves it as its source",
+)
 
 
 def open_artifact(
@@ -62,13 +61,13 @@ def open_artifact(
         variables: The operator's proxies and certificates.
 
     Raises:
-        ArtifactMissingError: the file is not there.
-        ArtifactAddressError: its address is none that is asked.
-        ArtifactUnreachableError: it could not be downloaded.
-        ArtifactDigestError: the file is another one.
-        ArtifactOutsideError: its path leaves the contract's directory.
-        ArchiveUnreadableError: it cannot be unpacked.
-        UnsafePathError: a member leads out of it.
+        ARTIFACT_MISSING: the file is not there.
+        ARTIFACT_ADDRESS: its address is none that is asked.
+        ARTIFACT_UNREACHABLE: it could not be downloaded.
+        ARTIFACT_MISMATCH: the file is another one.
+        ARTIFACT_OUTSIDE: its path leaves the contract's directory.
+        ARCHIVE_UNREADABLE: it cannot be unpacked.
+        UNSAFE_PATH: a member leads out of it.
     """
     key = _build_key(artifact)
     if (found := store.find(Kind.ARTIFACT, key)) is not None:
@@ -119,11 +118,13 @@ def _locate(artifact: Artifact, directory: Path) -> Path:
     root = directory.resolve()
     path = (root / artifact.source).resolve()
     if not path.is_relative_to(root):
-        raise ArtifactOutsideError(
+        raise ARTIFACT_OUTSIDE.error(
             f"environment.artifacts: {artifact.id}: expected a path inside {directory}, found {path}"
         )
     if not path.is_file():
-        raise ArtifactMissingError(f"environment.artifacts: {artifact.id}: expected a file, found no {path}")
+        raise ARTIFACT_MISSING.error(
+            f"environment.artifacts: {artifact.id}: expected a file, found no {path}"
+        )
     return path
 
 
@@ -149,7 +150,7 @@ def _unpack(artifact: Artifact, path: Path, tree: Path) -> None:
 
 def _verify(artifact: Artifact, found: Digest) -> None:
     if found != artifact.digest:
-        raise ArtifactDigestError(
+        raise ARTIFACT_MISMATCH.error(
             f"environment.artifacts: {artifact.id}: expected {artifact.digest}, found {found}"
         )
 

@@ -14,7 +14,7 @@ from typing import IO, Final
 from urllib.parse import urlsplit
 
 from repotrial._core.digest import Digest
-from repotrial._core.errors import ContractError, MachineError
+from repotrial._core.errors import ContractError, ErrorCode, MachineError
 
 MAX_BYTES: Final = 4 * 1024**3
 _SILENT_SECONDS: Final = 60
@@ -24,21 +24,19 @@ _FAILURES: Final = (OSError, http.client.HTTPException, ValueError)
 """All that the library raises for an answer that is none; its own errors are of these classes."""
 
 
-class ArtifactAddressError(ContractError):
-    """An artifact is to be downloaded in a way that is not offered, or leads to one."""
-
-    code = "artifact-address"
-    default_hint = "name an https:// address without a user, or put the file beside the contract"
-
-
-class ArtifactUnreachableError(MachineError):
-    """An artifact is not in the store, and could not be downloaded."""
-
-    code = "artifact-unreachable"
-    default_hint = (
-        "connect this machine (HTTPS_PROXY and SSL_CERT_FILE count), put the file beside the contract and "
-        "name that path as its source, or copy the store from a machine that has it"
-    )
+ARTIFACT_ADDRESS = ErrorCode(
+    "artifact-address",
+    ContractError,
+    "An artifact is to be downloaded in a way that is not offered, or leads to one.",
+    hint="name an https:// address without a user, or put the file beside the contract",
+)
+ARTIFACT_UNREACHABLE = ErrorCode(
+    "artifact-unreachable",
+    MachineError,
+    "An artifact is not in the store, and could not be downloaded.",
+    hint="connect this machine (HTTPS_PROXY and SSL_CERT_FILE count), put the file beside the contract and "
+    "name that path as its source, or copy the store from a machine that has it",
+)
 
 
 def download(url: str, target: Path, *, variables: Mapping[str, str], max_bytes: int = MAX_BYTES) -> Digest:
@@ -51,8 +49,8 @@ def download(url: str, target: Path, *, variables: Mapping[str, str], max_bytes:
         max_bytes: More than this is refused.
 
     Raises:
-        ArtifactAddressError: it is no HTTPS address, or leads to another kind.
-        ArtifactUnreachableError: it could not be had.
+        ARTIFACT_ADDRESS: it is no HTTPS address, or leads to another kind.
+        ARTIFACT_UNREACHABLE: it could not be had.
     """
     _verify_address(url)
     opener = _build_opener(url, variables)
@@ -61,12 +59,12 @@ def download(url: str, target: Path, *, variables: Mapping[str, str], max_bytes:
             return _copy(answer, file, url, max_bytes)
     except urllib.error.HTTPError as error:
         with error:
-            raise ArtifactUnreachableError(
+            raise ARTIFACT_UNREACHABLE.error(
                 f"{_render(url)}: expected a file, found status {error.code}"
             ) from error
     except _FAILURES as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
-        raise ArtifactUnreachableError(f"{_render(url)}: expected a file, found: {reason}") from error
+        raise ARTIFACT_UNREACHABLE.error(f"{_render(url)}: expected a file, found: {reason}") from error
 
 
 def _copy(answer: IO[bytes], file: IO[bytes], url: str, max_bytes: int) -> Digest:
@@ -75,9 +73,11 @@ def _copy(answer: IO[bytes], file: IO[bytes], url: str, max_bytes: int) -> Diges
     while chunk := answer.read(_CHUNK_BYTES):
         size += len(chunk)
         if size > max_bytes:
-            raise ArtifactUnreachableError(f"{_render(url)}: expected at most {max_bytes} bytes, found more")
+            raise ARTIFACT_UNREACHABLE.error(
+                f"{_render(url)}: expected at most {max_bytes} bytes, found more"
+            )
         if time.monotonic() > deadline:
-            raise ArtifactUnreachableError(
+            raise ARTIFACT_UNREACHABLE.error(
                 f"{_render(url)}: expected a file within {_SECONDS} s, found {size} bytes of it"
             )
         total.update(chunk)
@@ -94,11 +94,11 @@ def _render(url: str) -> str:
 def _verify_address(url: str) -> None:
     parts = urlsplit(url)
     if parts.scheme != "https" or not parts.hostname:
-        raise ArtifactAddressError(
+        raise ARTIFACT_ADDRESS.error(
             f"expected an https address, found {parts.scheme}://{parts.hostname or ''}"
         )
     if "@" in parts.netloc:
-        raise ArtifactAddressError(f"expected an address without a user, found one at {parts.hostname}")
+        raise ARTIFACT_ADDRESS.error(f"expected an address without a user, found one at {parts.hostname}")
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):

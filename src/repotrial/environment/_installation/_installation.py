@@ -11,7 +11,7 @@ from typing import Self
 import msgspec
 
 from repotrial._core.canonical import JsonValue
-from repotrial._core.errors import ContractError
+from repotrial._core.errors import ContractError, ErrorCode
 from repotrial._core.words import Level
 from repotrial.contract import LoadedContract
 from repotrial.environment._installation._facts import InstallationFacts
@@ -61,11 +61,12 @@ _LOOK = 'for path do if [ -e "$path" ] || [ -L "$path" ]; then printf "%s\\n" "$
 _LOOK_SECONDS = 60
 
 
-class FilesPresentError(ContractError):
-    """Files that must not exist in the sandbox do."""
-
-    code = "files-present"
-    default_hint = "take them out of the image or the tree, or out of `absent_files`"
+FILES_PRESENT = ErrorCode(
+    "files-present",
+    ContractError,
+    "Files that must not exist in the sandbox do.",
+    hint="take them out of the image or the tree, or out of `absent_files`",
+)
 
 
 class Installation:
@@ -110,7 +111,7 @@ class Installation:
         """What Setup reached and made, now or when the base was made; null where it had no network.
 
         Raises:
-            SetupRecordUnreadableError: it cannot be read.
+            SETUP_RECORD_UNREADABLE: it cannot be read.
         """
         return self.base.network
 
@@ -172,8 +173,8 @@ class Installation:
             has_services: Whether the phase's services run.
 
         Raises:
-            ServiceNotReadyError: a service does not become ready.
-            SandboxStartError: it could not be started.
+            SERVICE_NOT_READY: a service does not become ready.
+            SANDBOX_START: it could not be started.
         """
         outputs = self._outputs.build_binds(self.base.outputs, is_writable=False)
         wish = SandboxWish(
@@ -194,7 +195,7 @@ class Installation:
         """Look inside whether what must not exist does not.
 
         Raises:
-            FilesPresentError: something does.
+            FILES_PRESENT: something does.
         """
         paths = self.loaded.contract.environment.absent_files
         if not paths:
@@ -207,7 +208,7 @@ class Installation:
             result = sandbox.run(command)
         found = result.stdout.prefix.decode(errors="replace").split("\n")[:-1]
         if found or result.exit != Exited(code=0):
-            raise FilesPresentError(
+            raise FILES_PRESENT.error(
                 f"environment.absent_files: expected none, found {', '.join(found) or result.exit}"
             )
 
@@ -235,13 +236,13 @@ def open_installation(
         level: Exactly this isolation level; the strongest that this machine reaches unless told.
 
     Raises:
-        ContractUnlockedError: the contract has no lock.
-        SecretMissingError: a required secret was not given.
-        SetupNetworkError: a step of Setup wants the network, and there is none for it.
-        LevelMissingError: the machine cannot give what the contract needs.
-        HostToolsError: tools are missing.
-        SetupFailedError: a step of Setup fails.
-        FilesPresentError: what must not exist does.
+        CONTRACT_UNLOCKED: the contract has no lock.
+        SECRET_MISSING: a required secret was not given.
+        SETUP_NETWORK: a step of Setup wants the network, and there is none for it.
+        ISOLATION_LEVEL: the machine cannot give what the contract needs.
+        HOST_TOOLS_UNMET: tools are missing.
+        SETUP_FAILED: a step of Setup fails.
+        FILES_PRESENT: what must not exist does.
     """
     verify_secrets(loaded.contract.environment, settings.secrets)
     request = BaseRequest.from_contract(loaded)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from repotrial._core.errors import MachineError
 from repotrial._core.words import Level
 from repotrial.contract import Contract
-from repotrial.environment._host import HostToolsError, observe_host, verify_host
+from repotrial.environment._host import HOST_TOOLS_UNMET, observe_host, verify_host
 from repotrial.environment._installation._needs import UnmetNeed, check_requirements
 from repotrial.environment._installation._premises import InstallationSettings
-from repotrial.isolation import Capabilities, LevelMissingError, Missing, find_back_end, probe_machine
+from repotrial.isolation import ISOLATION_LEVEL, Capabilities, Missing, find_back_end, probe_machine
 
 
 def check_machine(
@@ -39,7 +39,9 @@ def check_machine(
 def _check_level(contract: Contract, level: Level | None) -> MachineError | None:
     try:
         choose_level(contract, level)
-    except LevelMissingError as error:
+    except MachineError as error:
+        if error.code != ISOLATION_LEVEL:
+            raise
         return error
     return None
 
@@ -50,7 +52,9 @@ def _check_tools(contract: Contract, settings: InstallationSettings) -> MachineE
     path = settings.variables.get("PATH", "")
     try:
         verify_host(observe_host(contract.environment, search_path=path, home=settings.home))
-    except HostToolsError as error:
+    except MachineError as error:
+        if error.code != HOST_TOOLS_UNMET:
+            raise
         return error
     return None
 
@@ -63,8 +67,8 @@ def choose_level(contract: Contract, level: Level | None) -> Capabilities:
         level: The one that is wanted; the strongest unless told.
 
     Raises:
-        LevelRetiredError: the level is not offered any more.
-        LevelMissingError: the machine does not reach it, or it is not enough.
+        ISOLATION_RETIRED: the level is not offered any more.
+        ISOLATION_LEVEL: the machine does not reach it, or it is not enough.
     """
     findings = probe_machine() if level is None else (find_back_end(level).probe(),)
     reached = [finding for finding in findings if isinstance(finding, Capabilities)]
@@ -78,16 +82,16 @@ def choose_level(contract: Contract, level: Level | None) -> Capabilities:
     return reached[0]
 
 
-def _build_missing(missing: Sequence[Missing], level: Level | None) -> LevelMissingError:
+def _build_missing(missing: Sequence[Missing], level: Level | None) -> MachineError:
     reasons = "; ".join(f"{finding.level}: {finding.reason}" for finding in missing)
-    return LevelMissingError(
+    return ISOLATION_LEVEL.error(
         f"expected {level or 'a sandbox'}, found {reasons}",
         hint="; ".join(dict.fromkeys(item.remedy for item in missing)),
     )
 
 
-def _build_unmet(needs: Sequence[UnmetNeed]) -> LevelMissingError:
-    return LevelMissingError(
+def _build_unmet(needs: Sequence[UnmetNeed]) -> MachineError:
+    return ISOLATION_LEVEL.error(
         "; ".join(f"{need.field}: {need.reason}" for need in needs),
         hint="; ".join(dict.fromkeys(need.remedy for need in needs)),
     )

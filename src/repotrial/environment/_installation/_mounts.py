@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from repotrial._core.errors import ContractError, MachineError
+from repotrial._core.errors import ContractError, ErrorCode, MachineError
 from repotrial.contract import Contract, Mount
 from repotrial.isolation import WORKSPACE, Bind, HostRoot, Root, Scratch
 
@@ -20,25 +20,24 @@ _SHOWN_ROOTS: Final = ("/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "
 """Directories of the host that are shown whole: nothing can be added in them."""
 
 
-class HostMountError(ContractError):
-    """A contract wants to show a directory of the host that no sandbox may see."""
-
-    code = "mount-refused"
-    default_hint = "name a directory that holds nothing but what the contract needs"
-
-
-class MountMissingError(MachineError):
-    """A contract shows a directory of the host that this machine does not have."""
-
-    code = "mount-missing"
-    default_hint = "make the directory on this machine, or take it out of the contract"
-
-
-class TargetTakenError(ContractError):
-    """Something is to appear in a directory of the system, which is shown as it is."""
-
-    code = "target-taken"
-    default_hint = "choose a path below /opt"
+MOUNT_REFUSED = ErrorCode(
+    "mount-refused",
+    ContractError,
+    "A contract wants to show a directory of the host that no sandbox may see.",
+    hint="name a directory that holds nothing but what the contract needs",
+)
+MOUNT_MISSING = ErrorCode(
+    "mount-missing",
+    MachineError,
+    "A contract shows a directory of the host that this machine does not have.",
+    hint="make the directory on this machine, or take it out of the contract",
+)
+TARGET_TAKEN = ErrorCode(
+    "target-taken",
+    ContractError,
+    "Something is to appear in a directory of the system, which is shown as it is.",
+    hint="choose a path below /opt",
+)
 
 
 class SetupOutputs(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,19 +92,19 @@ def build_host_bind(mount: Mount, *, private: Iterable[Path]) -> Bind:
         private: Directories that no sandbox may see, nor what contains them.
 
     Raises:
-        HostMountError: it would show what is nobody's business.
-        MountMissingError: it is not there.
+        MOUNT_REFUSED: it would show what is nobody's business.
+        MOUNT_MISSING: it is not there.
     """
     field = f"environment.mounts: {mount.target}"
     if mount.source is None or not mount.source.startswith("/"):
-        raise HostMountError(f"{field}: expected an absolute path as source, found {mount.source!r}")
+        raise MOUNT_REFUSED.error(f"{field}: expected an absolute path as source, found {mount.source!r}")
     source = Path(mount.source).resolve()
     if any(source.is_relative_to(root) for root in _KERNEL_ROOTS):
-        raise HostMountError(f"{field}: expected a directory of files, found {source}")
+        raise MOUNT_REFUSED.error(f"{field}: expected a directory of files, found {source}")
     if any(place.resolve().is_relative_to(source) for place in private):
-        raise HostMountError(f"{field}: expected a directory of its own, found {source}")
+        raise MOUNT_REFUSED.error(f"{field}: expected a directory of its own, found {source}")
     if not source.is_dir():
-        raise MountMissingError(f"{field}: expected the directory {source}, found none")
+        raise MOUNT_MISSING.error(f"{field}: expected the directory {source}, found none")
     return Bind(source=source, target=mount.target)
 
 
@@ -113,12 +112,12 @@ def verify_targets(root: Root, targets: Iterable[str]) -> None:
     """See that everything has a place where it can appear.
 
     Raises:
-        TargetTakenError: something has not.
+        TARGET_TAKEN: something has not.
     """
     for target in targets:
         path = PurePosixPath(target)
         if path in {PurePosixPath(WORKSPACE), PurePosixPath("/")}:
-            raise TargetTakenError(f"{target}: expected another path than the workspace's own or the root")
+            raise TARGET_TAKEN.error(f"{target}: expected another path than the workspace's own or the root")
         is_shown = isinstance(root, HostRoot) and any(path.is_relative_to(shown) for shown in _SHOWN_ROOTS)
         if is_shown and not Path(target).exists():
-            raise TargetTakenError(f"{target}: expected a path outside the system's directories")
+            raise TARGET_TAKEN.error(f"{target}: expected a path outside the system's directories")

@@ -6,9 +6,10 @@ from typing import Final
 
 import msgspec
 
+from repotrial._core.errors import ContractError
 from repotrial._core.words import Level
 from repotrial.contract import Environment, Limits, Policy
-from repotrial.isolation import Capabilities, SyscallGrantError, verify_grants
+from repotrial.isolation import Capabilities, verify_grants
 
 _ORDER: Final = tuple(Level)
 """Strongest first."""
@@ -55,7 +56,7 @@ def _check_image(capabilities: Capabilities, environment: Environment) -> list[U
 def _check_system_calls(environment: Environment) -> list[UnmetNeed]:
     try:
         verify_grants(environment.system_calls)
-    except SyscallGrantError as error:
+    except ContractError as error:  # `system-call-grant`
         return [UnmetNeed(field="environment.system_calls", reason=error.message, remedy=error.hint)]
     return []
 

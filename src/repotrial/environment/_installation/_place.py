@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from repotrial._core.digest import digest_bytes
-from repotrial._core.errors import ContractError
+from repotrial._core.errors import ContractError, ErrorCode
 from repotrial.contract import LoadedContract
 from repotrial.isolation import Account
 from repotrial.workspace import WorkspacePlace
@@ -16,26 +16,27 @@ from repotrial.workspace import WorkspacePlace
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class ContractChangedError(ContractError):
-    """A file beside the contract is no longer the one that was loaded."""
-
-    code = "contract-changed"
-    default_hint = "start again; run `repotrial contract lock` first if the change is what you want"
+CONTRACT_CHANGED = ErrorCode(
+    "contract-changed",
+    ContractError,
+    "A file beside the contract is no longer the one that was loaded.",
+    hint="start again; run `repotrial contract lock` first if the change is what you want",
+)
 
 
 def read_pinned(loaded: LoadedContract, path: str) -> bytes:
     """The bytes of a file beside the contract, as they were when it was loaded.
 
     Raises:
-        ContractChangedError: they are others now, or gone.
+        CONTRACT_CHANGED: they are others now, or gone.
     """
     expected = {pin.path: pin.digest for pin in loaded.files}.get(path)
     try:
         data = (loaded.directory / path).read_bytes()
     except OSError as error:
-        raise ContractChangedError(f"{path}: expected a file, found: {error.strerror}") from error
+        raise CONTRACT_CHANGED.error(f"{path}: expected a file, found: {error.strerror}") from error
     if digest_bytes(data) != expected:
-        raise ContractChangedError(f"{path}: expected {expected}, found {digest_bytes(data)}")
+        raise CONTRACT_CHANGED.error(f"{path}: expected {expected}, found {digest_bytes(data)}")
     return data
 
 

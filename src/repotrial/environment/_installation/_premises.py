@@ -105,7 +105,7 @@ class Premises:
         """See that everything has a place where it can appear.
 
         Raises:
-            TargetTakenError: something has not.
+            TARGET_TAKEN: something has not.
         """
         services = [service.data for service in self._contract.environment.services if service.data]
         own = [bind.target for bind in self.binds]
@@ -126,8 +126,8 @@ class Premises:
         """A sandbox with the services of its phase running.
 
         Raises:
-            ServiceNotReadyError: a service does not become ready.
-            SandboxStartError: it could not be started.
+            SERVICE_NOT_READY: a service does not become ready.
+            SANDBOX_START: it could not be started.
         """
         environment = self._contract.environment
         services = [item for item in environment.services if wish.has_services and wish.phase in item.phases]

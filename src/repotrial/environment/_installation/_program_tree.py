@@ -16,7 +16,7 @@ import orjson
 
 from repotrial._core.canonical import canonical_digest
 from repotrial._core.digest import Digest, digest_bytes, digest_file
-from repotrial._core.errors import MachineError
+from repotrial._core.errors import ErrorCode, MachineError
 from repotrial._core.words import Level
 from repotrial.environment._host import HostTool
 from repotrial.environment._installation._output import describe_end, render_tail
@@ -42,11 +42,12 @@ _LAYOUT: Final = "repotrial/program-tree@1"
 _MEMORY_MB: Final = 4096
 
 
-class InstallScriptError(MachineError):
-    """An install script of a package failed; it runs in a sandbox without network."""
-
-    code = "install-script"
-    default_hint = "use a version that needs no script, or name the program that its platform package brings"
+INSTALL_SCRIPT = ErrorCode(
+    "install-script",
+    MachineError,
+    "An install script of a package failed; it runs in a sandbox without network.",
+    hint="use a version that needs no script, or name the program that its platform package brings",
+)
 
 
 class ProgramTree(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,16 +87,16 @@ def open_program_tree(
         seconds: Time limit of the installation.
 
     Raises:
-        PackageLockError: a lock is not one, or does not fit.
-        PackageHashMissingError: a package in it has no hash.
-        PackageHashMismatchError: the index served something else.
-        PackageIndexError: no index could be reached.
-        PackageVersionMissingError: the index does not have a version.
-        PackagePlatformError: a package is not for this machine.
-        PackageBuilderMissingError: there is no installer.
-        PackageBuildError: the installation failed for another reason.
-        InstallScriptError: a script of a package failed.
-        StoreTamperedError: the tree in the store was changed.
+        PACKAGE_LOCK_INVALID: a lock is not one, or does not fit.
+        PACKAGE_HASH_MISSING: a package in it has no hash.
+        PACKAGE_HASH_MISMATCH: the index served something else.
+        PACKAGE_INDEX_UNREACHABLE: no index could be reached.
+        PACKAGE_VERSION_MISSING: the index does not have a version.
+        PACKAGE_PLATFORM: a package is not for this machine.
+        PACKAGE_BUILDER_MISSING: there is no installer.
+        PACKAGE_BUILD_FAILED: the installation failed for another reason.
+        INSTALL_SCRIPT: a script of a package failed.
+        STORE_TAMPERED: the tree in the store was changed.
     """
     entry = store.make(
         Kind.AGENT,
@@ -274,7 +275,7 @@ def _execute_scripts(tree: Path, node: HostTool, *, manifest: bytes, seconds: in
     with open_sandbox(spec, level=Level.L3) as sandbox:
         result = sandbox.run(CommandSpec(argv=argv, cwd=WORKSPACE, timeout_seconds=seconds))
     if result.exit != Exited(code=0) or result.cause != "ended":
-        raise InstallScriptError(
+        raise INSTALL_SCRIPT.error(
             f"npm rebuild: expected exit code 0, found {describe_end(result)}\n{render_tail(result)}"
         )
     if is_foreign:

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from repotrial._core.errors import MachineError
+from repotrial._core.errors import ErrorCode, MachineError
 from repotrial.contract import LoadedContract
 from repotrial.environment._host import HostToolchain, observe_host, verify_host
 from repotrial.environment._images._open import UnpackedImage, open_image
@@ -24,18 +24,15 @@ from repotrial.isolation import WORKSPACE, Bind, DirectoryRoot, HostRoot, Root
 _LINKS: Final = "/opt/repotrial/links"
 
 
-class ImagePackagesError(MachineError):
-    """A contract wants packages from a lock inside an image.
-
-    They are built with the host's tools, and which files of a package fit, only the image's interpreter could
-    say: it would have to reach the index from inside, and nothing inside ever does.
-    """
-
-    code = "image-packages"
-    default_hint = (
-        "install the packages in the image, or name their files as artifacts and install those in a "
-        'setup step; or use `image = "host"`'
-    )
+IMAGE_PACKAGES = ErrorCode(
+    "image-packages",
+    MachineError,
+    "A contract wants packages from a lock inside an image.\n\nThey are built with the host's tools, and "
+    "which files of a package fit, only the image's interpreter could say: it would have to reach the index "
+    "from inside, and nothing inside ever does.",
+    hint="install the packages in the image, or name their files as artifacts and install those in a setup "
+    'step; or use `image = "host"`',
+)
 
 
 class ProgramSources(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,15 +78,15 @@ def open_programs(
         stack: Holds what is in use.
 
     Raises:
-        HostToolsError: tools are missing.
-        ImageNotStoredError: the image is not on this machine.
-        ImagePackagesError: packages are wanted inside an image.
+        HOST_TOOLS_UNMET: tools are missing.
+        IMAGE_NOT_STORED: the image is not on this machine.
+        IMAGE_PACKAGES: packages are wanted inside an image.
     """
     environment = loaded.contract.environment
     if environment.image == "host":
         return _open_host(loaded, sources=sources, place=place, stack=stack)
     if environment.python is not None or environment.node is not None:
-        raise ImagePackagesError(
+        raise IMAGE_PACKAGES.error(
             "environment.image: expected the host's tools for packages from a lock, found an image"
         )
     image = open_image(environment.image, base=loaded.directory, store=sources.store)

@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
+from repotrial._core.errors import MachineError
 from repotrial.contract import Service
 from repotrial.environment._installation._services import RunningService, start_service
 from repotrial.isolation import (
+    SANDBOX_LOST,
     BubblewrapSandbox,
     Capabilities,
     CommandResult,
@@ -17,7 +19,6 @@ from repotrial.isolation import (
     ResourceSample,
     Sampler,
     Sandbox,
-    SandboxLostError,
     Sink,
     Stage,
     SyscallRecord,
@@ -45,8 +46,8 @@ class ContractSandbox:
         sink: Takes what the syscall supervisor sees once the services are ready.
 
     Raises:
-        ServiceNotReadyError: a service does not become ready.
-        SandboxStartError: it could not be started.
+        SERVICE_NOT_READY: a service does not become ready.
+        SANDBOX_START: it could not be started.
     """
 
     def __init__(
@@ -125,8 +126,9 @@ class ContractSandbox:
             # What is frozen cannot be asked.
             for running in [] if self._is_frozen else reversed(self._services):
                 running.stop()
-        except SandboxLostError:
-            pass
+        except MachineError as error:
+            if error.code != SANDBOX_LOST:
+                raise
         finally:
             self._inner.close()
             for running in self._services:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from typing import Final
 
-from repotrial._core.errors import ContractError
+from repotrial._core.errors import ContractError, ErrorCode, MachineError
 from repotrial.contract import CommandReadiness, Service
 from repotrial.environment._installation._output import describe_end, render_tail
-from repotrial.isolation import CommandResult, CommandSpec, Sandbox, SandboxLostError
+from repotrial.isolation import SANDBOX_LOST, CommandResult, CommandSpec, Sandbox
 from repotrial.trace import Exited
 
 _INITIALIZE_SECONDS: Final = 600
@@ -29,11 +28,12 @@ _ASK: Final = 'read -r -t 2 leader <> "/run/repotrial/$0.pid" && kill -TERM -- "
 _KNOCK: Final = 'exec 3<> "/dev/tcp/127.0.0.1/$0"'
 
 
-class ServiceNotReadyError(ContractError):
-    """A service did not become ready, ended before, or could not be initialized."""
-
-    code = "service-not-ready"
-    default_hint = "look at what it printed; it must run in the foreground and answer as `readiness` says"
+SERVICE_NOT_READY = ErrorCode(
+    "service-not-ready",
+    ContractError,
+    "A service did not become ready, ended before, or could not be initialized.",
+    hint="look at what it printed; it must run in the foreground and answer as `readiness` says",
+)
 
 
 class RunningService:
@@ -65,9 +65,12 @@ class RunningService:
         if self.has_ended:
             return
         command = CommandSpec(argv=("bash", "-c", _ASK, self.service.id), timeout_seconds=_ASK_SECONDS)
-        with contextlib.suppress(SandboxLostError):
+        try:
             if self._sandbox.run(command).exit == Exited(code=0):
                 self.wait(self.service.stop_seconds)
+        except MachineError as error:
+            if error.code != SANDBOX_LOST:
+                raise
 
     def join(self) -> None:
         """Wait for the thread, once the sandbox is closed."""
@@ -82,8 +85,9 @@ class RunningService:
         )
         try:
             self._result = self._sandbox.run(command)
-        except SandboxLostError:
-            pass  # closed before it began
+        except MachineError as error:
+            if error.code != SANDBOX_LOST:  # closed before it began
+                raise
         finally:
             self._has_ended.set()
 
@@ -92,7 +96,7 @@ def start_service(service: Service, sandbox: Sandbox) -> RunningService:
     """Initialize a service, start it and wait until it is ready.
 
     Raises:
-        ServiceNotReadyError: it never is.
+        SERVICE_NOT_READY: it never is.
     """
     if service.initialize is not None:
         _initialize(service, service.initialize, sandbox)
@@ -103,7 +107,7 @@ def start_service(service: Service, sandbox: Sandbox) -> RunningService:
         running.stop()
         sandbox.close()
         running.join()
-        raise ServiceNotReadyError(_describe(running, has_ended=has_ended))
+        raise SERVICE_NOT_READY.error(_describe(running, has_ended=has_ended))
     return running
 
 
@@ -117,7 +121,7 @@ def _initialize(service: Service, script: str, sandbox: Sandbox) -> None:
         )
     )
     if result.exit != Exited(code=0):
-        raise ServiceNotReadyError(
+        raise SERVICE_NOT_READY.error(
             f"environment.services: {service.id}: expected `initialize` to succeed, "
             f"found {describe_end(result)}\n{render_tail(result)}"
         )

@@ -16,7 +16,7 @@ from repotrial.environment._installation._mounts import SetupOutputs
 from repotrial.environment._installation._output import describe_end, render_tail
 from repotrial.environment._installation._place import ScratchPlace, read_pinned
 from repotrial.environment._installation._sandbox import ContractSandbox
-from repotrial.environment._installation._setup_errors import SetupFailedError, SetupOutputMissingError
+from repotrial.environment._installation._setup_errors import SETUP_FAILED, SETUP_OUTPUT_MISSING
 from repotrial.environment._installation._setup_network import SetupAccess, find_recording_pins, name_step
 from repotrial.environment._interrupt import watch_interrupt
 from repotrial.isolation import WORKSPACE, Account, Bind, CommandSpec
@@ -94,8 +94,8 @@ class ContractSetup:
         """Run the steps; what they tried to reach, where one of them has a network.
 
         Raises:
-            SetupFailedError: one of them fails.
-            SetupOutputMissingError: one of them did not make what it declares.
+            SETUP_FAILED: one of them fails.
+            SETUP_OUTPUT_MISSING: one of them did not make what it declares.
         """
         for number in range(len(self._outputs.targets)):
             slot = place.outputs / str(number)
@@ -131,7 +131,7 @@ class ContractSetup:
         )
         if result.exit != Exited(code=0) or result.cause != "ended":
             refusals = "" if self._access is None else self._access.describe_refusals()
-            raise SetupFailedError(
+            raise SETUP_FAILED.error(
                 f"setup: {name_step(step, number)}: expected exit code 0, found {describe_end(result)}\n"
                 f"{render_tail(result)}" + (refusals and f"\n{refusals}")
             )
@@ -144,7 +144,7 @@ class ContractSetup:
                 try:
                     os.close(open_beneath(handle, os.fsencode(path), os.O_PATH))
                 except OSError as error:
-                    raise SetupOutputMissingError(
+                    raise SETUP_OUTPUT_MISSING.error(
                         f"setup: expected the output {path}, found: {error.strerror}"
                     ) from error
         finally:

@@ -14,16 +14,17 @@ from typing import Final, Protocol, TypeAlias
 import msgspec
 
 from repotrial._core.digest import digest_file
+from repotrial._core.errors import MachineError
 from repotrial.contract import AllowListNetwork, FilePin, LoadedContract, ReplayNetwork, SetupStep
-from repotrial.environment._installation._place import ContractChangedError, ScratchPlace
+from repotrial.environment._installation._place import CONTRACT_CHANGED, ScratchPlace
 from repotrial.environment._installation._sandbox import ContractSandbox
-from repotrial.environment._installation._setup_errors import SetupFailedError, SetupNetworkError
+from repotrial.environment._installation._setup_errors import SETUP_FAILED, SETUP_NETWORK
 from repotrial.isolation import (
+    SANDBOX_ENTRY,
     Bind,
     Capabilities,
     FloodRecord,
     NetworkRecord,
-    SandboxEntryError,
     SyscallRecord,
     open_listener,
 )
@@ -86,20 +87,20 @@ def verify_setup_network(
     """Refuse what could only fail later.
 
     Raises:
-        SetupNetworkError: a step wants the network, and there is none for it.
+        SETUP_NETWORK: a step wants the network, and there is none for it.
     """
     for number, step in enumerate(steps):
         if step.network == "none":
             continue
         name = f"setup: {name_step(step, number)}"
         if network is None:
-            raise SetupNetworkError(
+            raise SETUP_NETWORK.error(
                 f"{name}: expected somebody who opens its network, found nobody",
                 hint="give the installation a `network`; or put what the step fetches beside the contract as "
                 'an artifact, and set network = "none"',
             )
         if capabilities.network != "namespace":
-            raise SetupNetworkError(
+            raise SETUP_NETWORK.error(
                 f"{name}: expected a sandbox with a network namespace of ours for a step with network, "
                 f"found level {capabilities.level.value}"
             )
@@ -161,8 +162,8 @@ class SetupAccess:
             What its programs have to be told.
 
         Raises:
-            SetupFailedError: what an earlier step left running has taken the port.
-            ContractChangedError: recorded answers are no longer those that were loaded.
+            SETUP_FAILED: what an earlier step left running has taken the port.
+            CONTRACT_CHANGED: recorded answers are no longer those that were loaded.
         """
         self._step = name_step(step, number)
         if step.network == "none":
@@ -214,7 +215,7 @@ class SetupAccess:
             path = self._loaded.directory / pin.path
             found = digest_file(path) if path.is_file() else "nothing"
             if found != pin.digest:
-                raise ContractChangedError(f"{pin.path}: expected {pin.digest}, found {found}")
+                raise CONTRACT_CHANGED.error(f"{pin.path}: expected {pin.digest}, found {found}")
         recording = policy.recording
         is_replayed = recording is not None and (bool(pins) or isinstance(policy, ReplayNetwork))
         return StepNetwork(
@@ -260,8 +261,10 @@ def find_setup_access(
 def _listen(sandbox: ContractSandbox, step: str) -> socket.socket:
     try:
         return open_listener(sandbox.pid, _PORT)
-    except SandboxEntryError as error:
-        raise SetupFailedError(
+    except MachineError as error:
+        if error.code != SANDBOX_ENTRY:
+            raise
+        raise SETUP_FAILED.error(
             f"setup: {step}: expected port {_PORT} inside to be free for its network, found: {error.message}"
         ) from error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
 
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.contract import Environment
 
 Phase: TypeAlias = Literal["setup", "act", "accept"]
@@ -21,23 +21,24 @@ _DEFAULTS: Final = {
 """The same on every machine, unless the contract says otherwise."""
 
 
-class SecretMissingError(UsageError):
-    """The contract needs a secret, and the operator gave none of that name."""
-
-    code = "secret-missing"
-    default_hint = "give the secret by its name; the contract says what it is for"
+SECRET_MISSING = ErrorCode(
+    "secret-missing",
+    UsageError,
+    "The contract needs a secret, and the operator gave none of that name.",
+    hint="give the secret by its name; the contract says what it is for",
+)
 
 
 def verify_secrets(environment: Environment, given: Mapping[str, str]) -> None:
     """See that every required secret is there, before anything runs.
 
     Raises:
-        SecretMissingError: one is not.
+        SECRET_MISSING: one is not.
     """
     missing = [item for item in environment.secrets if item.is_required and item.name not in given]
     if missing:
         named = "; ".join(f"{item.name} ({item.reason})" for item in missing)
-        raise SecretMissingError(f"environment.secrets: expected a value for each, found none for {named}")
+        raise SECRET_MISSING.error(f"environment.secrets: expected a value for each, found none for {named}")
 
 
 def build_variables(

@@ -36,8 +36,8 @@ def build_network_proxy(
         check: Which addresses may be reached.
 
     Raises:
-        HostPatternError: an entry of the list is no host.
-        RecordingUnreadableError: a tape is needed, and there is none.
+        HOST_PATTERN: an entry of the list is no host.
+        RECORDING_UNREADABLE: a tape is needed, and there is none.
     """
     allowed = parse_allow_list(network.hosts) if isinstance(network, AllowListNetwork) else None
     fetcher: Fetcher

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from repotrial.gateway._errors import HostPatternError
+from repotrial.gateway._errors import HOST_PATTERN
 
 DEFAULT_PORTS: Final = frozenset({80, 443})
 """Where an entry names no port of its own."""
@@ -69,7 +69,7 @@ def parse_allow_list(hosts: Iterable[str]) -> AllowList:
     """Read a contract's `hosts`.
 
     Raises:
-        HostPatternError: an entry is no host name, or a wildcard over a whole top-level domain.
+        HOST_PATTERN: an entry is no host name, or a wildcard over a whole top-level domain.
     """
     return AllowList(entries=tuple(_parse_entry(text) for text in hosts))
 
@@ -78,9 +78,9 @@ def _parse_entry(text: str) -> _Entry:
     is_suffix = text.startswith("*.")
     authority = parse_authority(text.removeprefix("*."), default_port=0)
     if authority is None:
-        raise HostPatternError(f"expected a host name, found {text[:100]!r}")
+        raise HOST_PATTERN.error(f"expected a host name, found {text[:100]!r}")
     if is_suffix and (authority.is_address or authority.host.count(".") + 1 < _MIN_WILDCARD_LABELS):
-        raise HostPatternError(f"expected a wildcard below a domain, found {text[:100]!r}")
+        raise HOST_PATTERN.error(f"expected a wildcard below a domain, found {text[:100]!r}")
     ports = frozenset({authority.port}) if authority.port else DEFAULT_PORTS
     return _Entry(host=authority.host, is_suffix=is_suffix, ports=ports)
 

@@ -12,7 +12,7 @@ import msgspec
 from repotrial._core.digest import Digest
 from repotrial._core.files import sync_directory
 from repotrial.gateway._headers import build_web_answer_headers
-from repotrial.gateway._recording._files import RecordingUnreadableError
+from repotrial.gateway._recording._files import RECORDING_UNREADABLE
 from repotrial.trace import BlobRef, BlobStore
 
 TAPE_NAME: Final = "web.jsonl"
@@ -130,20 +130,20 @@ def load_tape(directory: Path) -> Tape:
     """Read a tape's index; bodies are read when they are asked for.
 
     Raises:
-        RecordingUnreadableError: there is none, or it is not one of ours.
+        RECORDING_UNREADABLE: there is none, or it is not one of ours.
     """
     path = directory / TAPE_NAME
     try:
         with path.open("rb") as stream:
             data = stream.read(_MAX_BYTES + 1)
     except OSError as error:
-        raise RecordingUnreadableError(f"{path}: expected recorded answers, found: {error}") from error
+        raise RECORDING_UNREADABLE.error(f"{path}: expected recorded answers, found: {error}") from error
     if len(data) > _MAX_BYTES:
-        raise RecordingUnreadableError(f"{path}: expected at most {_MAX_BYTES} bytes, found more")
+        raise RECORDING_UNREADABLE.error(f"{path}: expected at most {_MAX_BYTES} bytes, found more")
     first, *rest = data.split(b"\n")
     try:
         msgspec.json.decode(first, type=_TapeHead)
         exchanges = [msgspec.json.decode(line, type=TapedExchange) for line in rest if line]
     except msgspec.DecodeError as error:
-        raise RecordingUnreadableError(f"{path}: expected recorded answers, found: {error}") from error
+        raise RECORDING_UNREADABLE.error(f"{path}: expected recorded answers, found: {error}") from error
     return Tape(directory, exchanges)

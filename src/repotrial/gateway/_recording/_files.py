@@ -10,7 +10,7 @@ from typing import BinaryIO, Final
 import msgspec
 
 from repotrial._core.digest import digest_bytes
-from repotrial._core.errors import EvidenceError
+from repotrial._core.errors import ErrorCode, EvidenceError
 from repotrial._core.files import sync_directory
 from repotrial.gateway._recording._document import RecordedExchange, RecordedRequest, RecordingHead
 from repotrial.trace import BlobStore
@@ -20,11 +20,12 @@ _BLOBS_NAME: Final = "blobs"
 _MAX_INDEX_BYTES: Final = 256 * 1024 * 1024
 
 
-class RecordingUnreadableError(EvidenceError):
-    """A recording of exchanges is missing, unfinished, or not what it was when it was made."""
-
-    code = "recording-unreadable"
-    default_hint = "name a run directory, or another one that holds exchanges.jsonl and blobs/"
+RECORDING_UNREADABLE = ErrorCode(
+    "recording-unreadable",
+    EvidenceError,
+    "A recording of exchanges is missing, unfinished, or not what it was when it was made.",
+    hint="name a run directory, or another one that holds exchanges.jsonl and blobs/",
+)
 
 
 class ExchangeFile:
@@ -74,7 +75,7 @@ class Recording:
         """A request's whole body.
 
         Raises:
-            RecordingUnreadableError: it is not what was recorded.
+            RECORDING_UNREADABLE: it is not what was recorded.
             EvidenceError: a blob is missing or damaged.
         """
         chain = [exchange.request]
@@ -82,7 +83,7 @@ class Recording:
             base = self._by_index.get(chain[-1].base)
             # Bases come before what rests on them, so this ends.
             if base is None or len(chain) > len(self.exchanges):
-                raise RecordingUnreadableError(
+                raise RECORDING_UNREADABLE.error(
                     f"{self._directory}: exchange {exchange.index}: expected its base {chain[-1].base},"
                     " found none"
                 )
@@ -121,7 +122,7 @@ class Recording:
         end = base[len(base) - request.suffix_bytes :] if request.suffix_bytes else b""
         body = base[: request.prefix_bytes] + self._blobs.read(request.middle) + end
         if digest_bytes(body) != request.digest:
-            raise RecordingUnreadableError(
+            raise RECORDING_UNREADABLE.error(
                 f"{self._directory}: exchange {exchange.index}: expected a request with"
                 f" {request.digest}, found another"
             )
@@ -132,22 +133,22 @@ def load_recording(directory: Path) -> Recording:
     """Read a recording's index; bodies are read when they are needed.
 
     Raises:
-        RecordingUnreadableError: there is none, or it is not one of ours.
+        RECORDING_UNREADABLE: there is none, or it is not one of ours.
     """
     path = directory / INDEX_NAME
     try:
         with path.open("rb") as stream:
             data = stream.read(_MAX_INDEX_BYTES + 1)
     except OSError as error:
-        raise RecordingUnreadableError(f"{path}: expected a recording, found: {error}") from error
+        raise RECORDING_UNREADABLE.error(f"{path}: expected a recording, found: {error}") from error
     if len(data) > _MAX_INDEX_BYTES:
-        raise RecordingUnreadableError(f"{path}: expected at most {_MAX_INDEX_BYTES} bytes, found more")
+        raise RECORDING_UNREADABLE.error(f"{path}: expected at most {_MAX_INDEX_BYTES} bytes, found more")
     first, *rest = data.split(b"\n")
     try:
         head = msgspec.json.decode(first, type=RecordingHead)
         exchanges = [msgspec.json.decode(line, type=RecordedExchange) for line in rest if line]
     except msgspec.DecodeError as error:
-        raise RecordingUnreadableError(f"{path}: expected lines of a recording, found: {error}") from error
+        raise RECORDING_UNREADABLE.error(f"{path}: expected lines of a recording, found: {error}") from error
     if len({exchange.index for exchange in exchanges}) != len(exchanges):
-        raise RecordingUnreadableError(f"{path}: expected each exchange once, found one twice")
+        raise RECORDING_UNREADABLE.error(f"{path}: expected each exchange once, found one twice")
     return Recording(directory, head, exchanges)

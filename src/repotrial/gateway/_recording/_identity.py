@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from repotrial._core.digest import Digest, digest_bytes
+from repotrial._core.errors import AgentError
 from repotrial.gateway._model import Dialect, WireRequest
 from repotrial.gateway._wire._normalize import normalize_request
-from repotrial.gateway._wire._requests._common import MalformedRequestError
 from repotrial.trace import Redactor
 
 
@@ -29,7 +29,7 @@ def build_compared(dialect: Dialect, body: bytes, *, is_normalized: bool) -> byt
         return body
     try:
         return normalize_request(dialect, body)
-    except MalformedRequestError:
+    except AgentError:  # `malformed-model-request`
         return body
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.gateway._headers import CREDENTIAL_HEADERS
 from repotrial.gateway._model import UpstreamAnswer, UpstreamRequest
 
@@ -35,11 +35,12 @@ _PATH_MODEL: Final = re.compile(
 _MOST_KEY_BYTES: Final = 64 * 1024
 
 
-class ProviderUnusableError(UsageError):
-    """A provider cannot be asked as it is described: no such key in the environment, or no such address."""
-
-    code = "provider-unusable"
-    default_hint = "set the environment variable that the provider's description names, and check its address"
+PROVIDER_UNUSABLE = ErrorCode(
+    "provider-unusable",
+    UsageError,
+    "A provider cannot be asked as it is described: no such key in the environment, or no such address.",
+    hint="set the environment variable that the provider's description names, and check its address",
+)
 
 
 class ProviderConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -71,7 +72,7 @@ class ProviderUpstream:
         variables: The host's environment.
 
     Raises:
-        ProviderUnusableError: The variable that holds the key is not set, or the description holds one.
+        PROVIDER_UNUSABLE: The variable that holds the key is not set, or the description holds one.
     """
 
     def __init__(self, config: ProviderConfig, variables: Mapping[str, str]) -> None:
@@ -163,7 +164,7 @@ class _CredentialSource:
         """The header with the key; none where the provider wants none.
 
         Raises:
-            ProviderUnusableError: there is no key, or none that can stand in a header.
+            PROVIDER_UNUSABLE: there is no key, or none that can stand in a header.
         """
         config = self._config
         key, place = self._key, f"the environment variable {config.key_variable}"
@@ -172,9 +173,9 @@ class _CredentialSource:
         if key is None or config.key_place == "none":
             return {}
         if not key:
-            raise ProviderUnusableError(f"expected a key in {place}, found none")
+            raise PROVIDER_UNUSABLE.error(f"expected a key in {place}, found none")
         if not key.isascii() or not key.isprintable():
-            raise ProviderUnusableError(f"{place}: expected a key of printable characters, found others")
+            raise PROVIDER_UNUSABLE.error(f"{place}: expected a key of printable characters, found others")
         if config.key_place == "bearer":
             return {"authorization": f"{_BEARER}{key}"}
         return {config.key_place: key}
@@ -183,18 +184,18 @@ class _CredentialSource:
 def _verify_description(config: ProviderConfig) -> None:
     written = sorted(name for name in config.headers if name.lower() in CREDENTIAL_HEADERS)
     if written:
-        raise ProviderUnusableError(
+        raise PROVIDER_UNUSABLE.error(
             f"headers: expected no credentials in a description, found {', '.join(written)}"
         )
     if config.key_variable is not None and config.key_file is not None:
-        raise ProviderUnusableError("expected key_variable or key_file, found both")
+        raise PROVIDER_UNUSABLE.error("expected key_variable or key_file, found both")
     if (config.key_variable is None and config.key_file is None) or config.key_place == "none":
         return
     from yarl import URL
 
     url = URL(config.base_url)
     if url.scheme != "https" and not _is_loopback(url.host or ""):
-        raise ProviderUnusableError(
+        raise PROVIDER_UNUSABLE.error(
             f"{config.base_url}: expected https where a key is sent, found {url.scheme}"
         )
 
@@ -204,7 +205,9 @@ def _read_key(path: str) -> str:
         with Path(path).open("rb") as stream:
             return stream.read(_MOST_KEY_BYTES).decode("utf-8", "replace").strip()
     except OSError as error:
-        raise ProviderUnusableError(f"{path}: expected a file with a key, found: {error.strerror}") from error
+        raise PROVIDER_UNUSABLE.error(
+            f"{path}: expected a file with a key, found: {error.strerror}"
+        ) from error
 
 
 async def _hide_key(chunks: AsyncGenerator[bytes], credential: Mapping[str, str]) -> AsyncGenerator[bytes]:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from repotrial.gateway._model import Dialect
-from repotrial.gateway._wire._requests._common import MalformedRequestError
+from repotrial.gateway._wire._requests._common import MALFORMED_MODEL_REQUEST
 
 
 class VolatileText(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,17 +103,17 @@ def normalize_request(dialect: Dialect, body: bytes) -> bytes:
     """The request in one spelling, without what differs between two runs of the same agent.
 
     Raises:
-        MalformedRequestError: it is no JSON object, or nested too deep.
+        MALFORMED_MODEL_REQUEST: it is no JSON object, or nested too deep.
     """
     try:
         value = json.loads(body)
         if not isinstance(value, dict):
-            raise MalformedRequestError(f"body: expected a JSON object, found {type(value).__name__}")
+            raise MALFORMED_MODEL_REQUEST.error(f"body: expected a JSON object, found {type(value).__name__}")
         kept = {name: item for name, item in value.items() if name not in VOLATILE_MEMBERS[dialect]}
         normalized = _Normalizer().normalize(kept)
         return json.dumps(normalized, sort_keys=True, separators=(",", ":")).encode()
     except (ValueError, RecursionError) as error:
-        raise MalformedRequestError(f"body: expected a JSON object, found: {error}") from error
+        raise MALFORMED_MODEL_REQUEST.error(f"body: expected a JSON object, found: {error}") from error
 
 
 class _Normalizer:

@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from repotrial._core.errors import ContractError
+from repotrial._core.errors import ContractError, ErrorCode
 from repotrial.isolation._calls import _bpf as bpf
 from repotrial.isolation._calls._bpf import Block
 from repotrial.isolation._launch_server._syscalls import (
@@ -48,11 +48,12 @@ _FAMILY_NUMBERS: Final[Mapping[str, int]] = MappingProxyType(
 )
 
 
-class SyscallGrantError(ContractError):
-    """A contract asks for a system call that does not exist or that no contract may have."""
-
-    code = "system-call-grant"
-    default_hint = f"A contract may ask for: {', '.join(sorted(GRANTABLE))}."
+SYSTEM_CALL_GRANT = ErrorCode(
+    "system-call-grant",
+    ContractError,
+    "A contract asks for a system call that does not exist or that no contract may have.",
+    hint=f"A contract may ask for: {', '.join(sorted(GRANTABLE))}.",
+)
 
 
 class SyscallPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +75,7 @@ def build_filter(policy: SyscallPolicy, *, machine: Machine) -> bytes:
     """The program for one architecture; every other one is killed.
 
     Raises:
-        SyscallGrantError: The policy grants what cannot be granted.
+        SYSTEM_CALL_GRANT: The policy grants what cannot be granted.
     """
     verify_grants(policy.granted)
     ranges: list[tuple[int, Block]] = []
@@ -96,7 +97,7 @@ def verify_grants(names: tuple[str, ...]) -> None:
     """Refuse grants of calls that are unknown, or that would loosen another layer.
 
     Raises:
-        SyscallGrantError: Naming the first such call.
+        SYSTEM_CALL_GRANT: Naming the first such call.
     """
     for name in names:
         if name in GRANTABLE:
@@ -105,7 +106,7 @@ def verify_grants(names: tuple[str, ...]) -> None:
         if known and name not in PROHIBITED:
             continue
         problem = "is never granted" if known else "is not the name of a system call"
-        raise SyscallGrantError(f"system_calls: {name!r} {problem}")
+        raise SYSTEM_CALL_GRANT.error(f"system_calls: {name!r} {problem}")
 
 
 def _append_range(ranges: list[tuple[int, Block]], start: int, block: Block) -> None:

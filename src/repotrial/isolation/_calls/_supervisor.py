@@ -21,7 +21,7 @@ from typing import Annotated, Final, Self, TypeAlias
 
 import msgspec
 
-from repotrial._core.errors import MachineError
+from repotrial._core.errors import ErrorCode, MachineError
 from repotrial.isolation._calls._decode import (
     Address,
     ProcessMemory,
@@ -51,13 +51,13 @@ _EXEC_CALLS: Final = frozenset({"execve", "execveat"})
 _NETWORK_CALLS: Final = frozenset({"connect", "sendto"})
 
 
-class SupervisorLostError(MachineError):
-    """The syscall supervisor ended before it was told to. The sandbox stayed closed, but what happened in it
-    afterwards is not on record.
-    """
-
-    code = "supervisor-lost"
-    default_hint = "Repeat the run; report it if it happens again."
+SUPERVISOR_LOST = ErrorCode(
+    "supervisor-lost",
+    MachineError,
+    "The syscall supervisor ended before it was told to. The sandbox stayed closed, but what happened in it "
+    "afterwards is not on record.",
+    hint="Repeat the run; report it if it happens again.",
+)
 
 
 @cache
@@ -179,17 +179,17 @@ class Supervisor:
         """End it; whatever is still running under the filter is refused from here on.
 
         Raises:
-            SupervisorLostError: It had failed before.
+            SUPERVISOR_LOST: It had failed before.
         """
         if self._wake >= 0:
             os.eventfd_write(self._wake, 1)
             self._thread.join(_STOP_SECONDS)
             if self._thread.is_alive():
-                raise SupervisorLostError(f"expected it to end within {_STOP_SECONDS} s, found it stuck")
+                raise SUPERVISOR_LOST.error(f"expected it to end within {_STOP_SECONDS} s, found it stuck")
             os.close(self._wake)
             self._wake = -1
         if self._failure is not None:
-            raise SupervisorLostError(f"it ended with {self._failure!r}") from self._failure
+            raise SUPERVISOR_LOST.error(f"it ended with {self._failure!r}") from self._failure
 
     def __enter__(self) -> Self:
         self.start()

@@ -13,7 +13,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from repotrial._core.errors import MachineError
+from repotrial._core.errors import ErrorCode, MachineError
 from repotrial.isolation._launch_server._numbers import load_numbers
 
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
@@ -40,11 +40,12 @@ CallClass: TypeAlias = Literal[
 """What kind of call it is, as events name it."""
 
 
-class UnsupportedMachineError(MachineError):
-    """The syscall filter has no table for this architecture. It knows x86-64 and aarch64, both 64-bit."""
-
-    code = "unsupported-machine"
-    default_hint = "Run on x86-64 or aarch64."
+UNSUPPORTED_MACHINE = ErrorCode(
+    "unsupported-machine",
+    MachineError,
+    "The syscall filter has no table for this architecture. It knows x86-64 and aarch64, both 64-bit.",
+    hint="Run on x86-64 or aarch64.",
+)
 
 
 class ProhibitedClass(NamedTuple):
@@ -127,7 +128,7 @@ def find_machine() -> Machine:
     """The architecture that this program runs on.
 
     Raises:
-        UnsupportedMachineError: There is no table for it.
+        UNSUPPORTED_MACHINE: There is no table for it.
     """
     match os.uname().machine:
         case "x86_64":
@@ -135,7 +136,7 @@ def find_machine() -> Machine:
         case "aarch64":
             return "aarch64"
         case found:
-            raise UnsupportedMachineError(f"expected x86_64 or aarch64, found {found}")
+            raise UNSUPPORTED_MACHINE.error(f"expected x86_64 or aarch64, found {found}")
 
 
 @cache

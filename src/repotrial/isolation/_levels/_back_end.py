@@ -7,7 +7,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from repotrial._core.errors import MachineError
+from repotrial._core.errors import ErrorCode, MachineError
 from repotrial._core.words import Level
 from repotrial.isolation._calls._supervisor import Sink
 from repotrial.isolation._model import Capabilities, Sandbox, SandboxSpec
@@ -21,11 +21,12 @@ EVERY_LAYER: Final[frozenset[Layer]] = frozenset(
 )
 
 
-class LevelMissingError(MachineError):
-    """This machine does not reach the isolation level that was asked for, or not with what is wanted."""
-
-    code = "isolation-level"
-    default_hint = "`repotrial doctor` shows which levels this machine reaches, and how to get the others."
+ISOLATION_LEVEL = ErrorCode(
+    "isolation-level",
+    MachineError,
+    "This machine does not reach the isolation level that was asked for, or not with what is wanted.",
+    hint="`repotrial doctor` shows which levels this machine reaches, and how to get the others.",
+)
 
 
 class Missing(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from repotrial._core.display import neutralize
-from repotrial._core.errors import MachineError
+from repotrial._core.errors import ErrorCode, MachineError
 from repotrial.isolation._launch_server._confine import open_tree
 from repotrial.isolation._launch_server._idle import READY, build_idle_program
 from repotrial.isolation._launch_server._messages import StartOrder, receive_answer, send_order
@@ -33,11 +33,12 @@ _CREDENTIALS: Final = struct.Struct("=iII")
 """Process, user and group, as SCM_CREDENTIALS has them."""
 
 
-class SandboxStartError(MachineError):
-    """A sandbox could not be started."""
-
-    code = "sandbox-start"
-    default_hint = "`repotrial doctor` shows what this machine can do, and how to get what is missing."
+SANDBOX_START = ErrorCode(
+    "sandbox-start",
+    MachineError,
+    "A sandbox could not be started.",
+    hint="`repotrial doctor` shows what this machine can do, and how to get what is missing.",
+)
 
 
 class BubblewrapProcess(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,15 +96,15 @@ class SandboxEntry:
             The sandbox's own /proc, and the listener of the filter.
 
         Raises:
-            SandboxStartError: The kernel does not let us.
+            SANDBOX_START: The kernel does not let us.
         """
         try:
             send_order(self.channel, {"pid": process.init.pid}, [process.init.pidfd])
             body, attachments = receive_answer(self.channel)
         except (EOFError, OSError) as error:
-            raise SandboxStartError(f"expected to enter the sandbox, found: {error}") from error
+            raise SANDBOX_START.error(f"expected to enter the sandbox, found: {error}") from error
         if "error" in body:
-            raise SandboxStartError(f"the sandbox could not be entered: {body['error']}")
+            raise SANDBOX_START.error(f"the sandbox could not be entered: {body['error']}")
         self.channel.settimeout(None)
         table, *listeners = attachments
         return table, listeners[0] if listeners else None
@@ -135,8 +136,8 @@ class PendingBubblewrap:
         group: The control group that all commands are in.
 
     Raises:
-        SandboxStartError: A source is not there.
-        LauncherLostError: The launch server is gone.
+        SANDBOX_START: A source is not there.
+        LAUNCHER_LOST: The launch server is gone.
     """
 
     def __init__(self, order: StartOrder, *, launcher: Launcher, group: Cgroup | None) -> None:
@@ -164,14 +165,14 @@ class PendingBubblewrap:
         """Wait until all is set up inside.
 
         Raises:
-            SandboxStartError: It is not possible; the message says what bubblewrap or the kernel said.
+            SANDBOX_START: It is not possible; the message says what bubblewrap or the kernel said.
         """
         outer = self.entry.find_bubblewrap()
         if outer is None:
             raise _build_start_error(self._error)
         try:
             init = _find_init(_await_ready(self._ready, self._error), outer)
-        except SandboxStartError:
+        except MachineError:  # `sandbox-start`
             os.close(outer.pidfd)
             raise
         self._kept.pop_all()
@@ -218,7 +219,7 @@ def _open_one_tree(path: str) -> int:
     try:
         return open_tree(path)
     except OSError as error:
-        raise SandboxStartError(f"{path}: expected a directory or file to show, found: {error}") from error
+        raise SANDBOX_START.error(f"{path}: expected a directory or file to show, found: {error}") from error
 
 
 def _await_ready(ready: socket.socket, error: int) -> int:
@@ -232,14 +233,14 @@ def _await_ready(ready: socket.socket, error: int) -> int:
     raise _build_start_error(error)
 
 
-def _build_start_error(error: int) -> SandboxStartError:
+def _build_start_error(error: int) -> MachineError:
     """What bubblewrap, or the process that was to start it, said last."""
     said = b""
     os.set_blocking(error, False)
     with contextlib.suppress(BlockingIOError):
         said = os.read(error, _ERROR_BYTES)
     text = said.decode(errors="replace").strip() or "it ended, or did not answer in time"
-    return SandboxStartError(
+    return SANDBOX_START.error(
         f"expected bubblewrap to set up a sandbox, found: {neutralize(text, max_characters=_SHOWN)}"
     )
 
@@ -248,9 +249,9 @@ def _find_init(pid: int, outer: Launched) -> Launched:
     try:
         pidfd = os.pidfd_open(pid)
     except OSError as error:
-        raise SandboxStartError(f"the sandbox ended while it started: {error}") from error
+        raise SANDBOX_START.error(f"the sandbox ended while it started: {error}") from error
     # As long as its ancestor lives, it has not been waited for, and the number is still its own.
     if wait_for_end(outer.pidfd, seconds=0):
         os.close(pidfd)
-        raise SandboxStartError("bubblewrap ended while the sandbox started")
+        raise SANDBOX_START.error("bubblewrap ended while the sandbox started")
     return Launched(pid, pidfd)

@@ -17,10 +17,10 @@ from typing import Final, Self
 
 import msgspec
 
-from repotrial._core.errors import RepoTrialError
+from repotrial._core.errors import MachineError, RepoTrialError
 from repotrial.isolation._identity import find_identity
 from repotrial.isolation._label import build_label, parse_label
-from repotrial.isolation._levels._bubblewrap_process import SandboxStartError
+from repotrial.isolation._levels._bubblewrap_process import SANDBOX_START
 from repotrial.isolation._levels._command import Cause
 from repotrial.isolation._levels._container_image import load_root_image
 from repotrial.isolation._levels._container_plan import (
@@ -30,9 +30,9 @@ from repotrial.isolation._levels._container_plan import (
     build_exec,
     list_scratch,
 )
-from repotrial.isolation._levels._docker_api import EngineClient, EngineError, ExecState
+from repotrial.isolation._levels._docker_api import CONTAINER_ENGINE, EngineClient, ExecState
 from repotrial.isolation._levels._listener import open_listener
-from repotrial.isolation._levels._session import SandboxLostError
+from repotrial.isolation._levels._session import SANDBOX_LOST
 from repotrial.isolation._model import (
     Capabilities,
     CommandResult,
@@ -81,7 +81,7 @@ class ContainerSandbox:
         engine: Who runs it.
 
     Raises:
-        SandboxStartError: The engine refused something.
+        SANDBOX_START: The engine refused something.
     """
 
     def __init__(self, spec: SandboxSpec, engine: ContainerEngine) -> None:
@@ -103,12 +103,14 @@ class ContainerSandbox:
         """By containers that were replaced."""
         self.listener: socket.socket | None = None
         if not isinstance(spec.root, DirectoryRoot):
-            raise SandboxStartError("expected an unpacked image for a container, found the machine's files")
+            raise SANDBOX_START.error("expected an unpacked image for a container, found the machine's files")
         try:
             self._image = load_root_image(self._client, spec.root.path, scratch=list_scratch(spec))
             self._container = self._open()
-        except (EngineError, OSError) as error:
-            raise SandboxStartError(f"container: {error}") from error
+        except (MachineError, OSError) as error:
+            if isinstance(error, MachineError) and error.code != CONTAINER_ENGINE:
+                raise
+            raise SANDBOX_START.error(f"container: {error}") from error
 
     @property
     def capabilities(self) -> Capabilities:
@@ -127,7 +129,7 @@ class ContainerSandbox:
         """Run one program to its end; where it has to be ended, everything inside is.
 
         Raises:
-            SandboxLostError: The sandbox is closed.
+            SANDBOX_LOST: The sandbox is closed.
         """
         self._verify_open()
         run = _Run(self, command)
@@ -146,7 +148,7 @@ class ContainerSandbox:
         """Begin another stage; between read-only and writable, everything that runs is ended.
 
         Raises:
-            SandboxLostError: The sandbox is closed.
+            SANDBOX_LOST: The sandbox is closed.
         """
         self._verify_open()
         with self._lock:
@@ -168,7 +170,7 @@ class ContainerSandbox:
         """Kill everything inside and remove the container. Twice is once.
 
         Raises:
-            EngineError: The engine did not do it.
+            CONTAINER_ENGINE: The engine did not do it.
         """
         with self._lock:
             if not self._is_open:
@@ -206,7 +208,7 @@ class ContainerSandbox:
             return None
         try:
             return self._client.load_cpu_us(container)
-        except EngineError:
+        except MachineError:  # `container-engine`
             return None
 
     def _open(self) -> str:
@@ -237,7 +239,9 @@ class ContainerSandbox:
         """An engine may have a mind of its own about what it was asked for."""
         found = self._client.load_container(container).host_config
         if found.privileged or found.cap_add or found.network_mode != "none" or not found.readonly_rootfs:
-            raise EngineError(f"expected a container without privileges and network, found {found}")
+            raise CONTAINER_ENGINE.error(
+                f"expected a container without privileges and network, found {found}"
+            )
 
     def _renew(self, container: str) -> None:
         with self._lock:
@@ -256,7 +260,7 @@ class ContainerSandbox:
     def _is_running(self, container: str) -> bool:
         try:
             return self._client.load_container(container).state.running
-        except EngineError:
+        except MachineError:  # `container-engine`
             return False
 
     def _build_exec(self, command: CommandSpec) -> dict[str, object]:
@@ -265,7 +269,7 @@ class ContainerSandbox:
 
     def _verify_open(self) -> None:
         if not self._is_open:
-            raise SandboxLostError("expected an open sandbox, found it closed")
+            raise SANDBOX_LOST.error("expected an open sandbox, found it closed")
 
 
 class _Run:
@@ -287,12 +291,12 @@ class _Run:
         try:
             program = client.create_exec(container, body)
             stream = client.start_exec(program)
-        except EngineError as error:
+        except MachineError as error:  # `container-engine`
             return "ended", NotStarted(reason=f"{self._command.argv[0]}: {error.message}")
         with stream:
             try:
                 return self._listen(client, program, stream)
-            except EngineError as error:
+            except MachineError as error:  # `container-engine`
                 return "sandbox-lost", ExitUnknown(reason=error.message)
 
     def build_result(

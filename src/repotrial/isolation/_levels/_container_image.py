@@ -14,7 +14,7 @@ from typing import IO, Final
 
 from repotrial._core.digest import digest_bytes
 from repotrial.isolation._launch_server._syscalls import machine_platform
-from repotrial.isolation._levels._docker_api import EngineClient, EngineError
+from repotrial.isolation._levels._docker_api import CONTAINER_ENGINE, EngineClient
 
 _REPOSITORY: Final = "localhost/repotrial"
 _MOUNT_POINTS: Final = ("dev", "proc", "sys", "workspace")
@@ -33,7 +33,7 @@ def load_root_image(client: EngineClient, root: Path, *, scratch: Iterable[str])
         scratch: Directories that everybody can write to, where something of the container's own is mounted.
 
     Raises:
-        EngineError: The engine does not take it, or has something else in its place.
+        CONTAINER_ENGINE: The engine does not take it, or has something else in its place.
     """
     with tempfile.TemporaryFile() as layer:
         _write_layer(root, layer, {path.lstrip("/") for path in scratch})
@@ -49,7 +49,7 @@ def load_root_image(client: EngineClient, root: Path, *, scratch: Iterable[str])
             image = client.find_image(name)
     if image is None or image.root_fs.layers != [digest]:
         found = "nothing" if image is None else f"layers {image.root_fs.layers}"
-        raise EngineError(f"{name}: expected an image of one layer {digest}, found {found}")
+        raise CONTAINER_ENGINE.error(f"{name}: expected an image of one layer {digest}, found {found}")
     return image.id
 
 

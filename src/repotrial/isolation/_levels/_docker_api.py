@@ -18,7 +18,7 @@ from typing import IO, Any, Final, TypeVar
 
 import msgspec
 
-from repotrial._core.errors import MachineError
+from repotrial._core.errors import ErrorCode, MachineError
 
 Answer = TypeVar("Answer")
 
@@ -26,15 +26,12 @@ _TIMEOUT_SECONDS: Final = 120.0
 _REASON_BYTES: Final = 1 << 16
 
 
-class EngineError(MachineError):
-    """The container engine cannot be reached, or refused a request."""
-
-    code = "container-engine"
-    default_hint = "Check that the engine runs and that you may use its socket; `repotrial doctor` tries it."
-
-    def __init__(self, message: str, *, status: int | None = None, hint: str | None = None) -> None:
-        super().__init__(message, hint=hint)
-        self.status = status
+CONTAINER_ENGINE = ErrorCode(
+    "container-engine",
+    MachineError,
+    "The container engine cannot be reached, or refused a request.",
+    hint="Check that the engine runs and that you may use its socket; `repotrial doctor` tries it.",
+)
 
 
 class _Component(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
@@ -146,8 +143,8 @@ class EngineClient:
     def find_image(self, name: str) -> ImageState | None:
         try:
             return self._ask("GET", f"/images/{urllib.parse.quote(name)}/json", ImageState)
-        except EngineError as error:
-            if error.status == HTTPStatus.NOT_FOUND:
+        except MachineError as error:
+            if HTTPStatus.NOT_FOUND in error.details:
                 return None
             raise
 
@@ -175,8 +172,8 @@ class EngineClient:
         """Kill everything in it and remove it; one that is not there is not missed."""
         try:
             self._tell("DELETE", f"/containers/{container}?force=true&v=true")
-        except EngineError as error:
-            if error.status != HTTPStatus.NOT_FOUND:
+        except MachineError as error:
+            if HTTPStatus.NOT_FOUND not in error.details:
                 raise
 
     def load_container(self, container: str) -> ContainerState:
@@ -206,12 +203,12 @@ class EngineClient:
             stream = socket.socket(fileno=os.dup(connection.sock.fileno()))
             response = connection.getresponse()
         except (OSError, http.client.HTTPException) as error:
-            raise EngineError(f"{self.path}: {error}") from error
+            raise CONTAINER_ENGINE.error(f"{self.path}: {error}") from error
         finally:
             connection.close()
         if response.status >= HTTPStatus.BAD_REQUEST:
             with stream:
-                raise EngineError(_explain(response), status=response.status)
+                raise CONTAINER_ENGINE.error(_explain(response), details=(response.status,))
         return stream
 
     def load_exec(self, program: str) -> ExecState:
@@ -227,7 +224,9 @@ class EngineClient:
         try:
             return msgspec.json.decode(data, type=answer)
         except msgspec.MsgspecError as error:
-            raise EngineError(f"{path}: expected an answer of the Docker API, found: {error}") from error
+            raise CONTAINER_ENGINE.error(
+                f"{path}: expected an answer of the Docker API, found: {error}"
+            ) from error
 
     def _tell(self, method: str, path: str) -> None:
         with self._request(method, path, None, {}) as response:
@@ -242,10 +241,12 @@ class EngineClient:
                 connection.request(method, path, body, dict(headers))
                 response = connection.getresponse()
                 if response.status >= HTTPStatus.BAD_REQUEST:
-                    raise EngineError(_explain(response), status=response.status)
+                    raise CONTAINER_ENGINE.error(_explain(response), details=(response.status,))
                 yield response
             except (OSError, http.client.HTTPException) as error:
-                raise EngineError(f"{self.path}: {method} {path.partition('?')[0]}: {error}") from error
+                raise CONTAINER_ENGINE.error(
+                    f"{self.path}: {method} {path.partition('?')[0]}: {error}"
+                ) from error
 
 
 class _UnixConnection(http.client.HTTPConnection):

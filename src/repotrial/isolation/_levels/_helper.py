@@ -16,7 +16,7 @@ import threading
 from types import TracebackType
 from typing import Final, Self
 
-from repotrial._core.errors import MachineError
+from repotrial._core.errors import ErrorCode, MachineError
 from repotrial.isolation._launch_server._boot import build_boot_argv
 from repotrial.isolation._launch_server._helper_process import MESSAGE_BYTES
 from repotrial.isolation._launch_server._kernel import receive_with_descriptors
@@ -25,11 +25,12 @@ _REPLY_SECONDS: Final = 60.0
 _END_SECONDS: Final = 5.0
 
 
-class HelperLostError(MachineError):
-    """The process that enters sandboxes for the harness ended or does not answer."""
-
-    code = "helper-lost"
-    default_hint = "Repeat the command; look whether the machine is out of memory or processes."
+HELPER_LOST = ErrorCode(
+    "helper-lost",
+    MachineError,
+    "The process that enters sandboxes for the harness ended or does not answer.",
+    hint="Repeat the command; look whether the machine is out of memory or processes.",
+)
 
 
 class NamespaceHelper:
@@ -60,7 +61,7 @@ class NamespaceHelper:
 
         Raises:
             OSError: The kernel refused, as it said inside.
-            HelperLostError: Nobody answered.
+            HELPER_LOST: Nobody answered.
         """
         message = json.dumps(fields).encode()
         if len(message) > MESSAGE_BYTES:
@@ -102,13 +103,13 @@ class NamespaceHelper:
             answer, descriptors = receive_with_descriptors(self._channel, MESSAGE_BYTES)
         except OSError as error:
             self._process.kill()
-            raise HelperLostError(f"expected an answer, found {error}") from error
+            raise HELPER_LOST.error(f"expected an answer, found {error}") from error
         except BaseException:
             # An interrupt: the answer that still comes would be taken for that of the next request.
             self._process.kill()
             raise
         if not answer:
-            raise HelperLostError("expected an answer, found the end of the channel")
+            raise HELPER_LOST.error("expected an answer, found the end of the channel")
         return answer, descriptors
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
-from repotrial._core.errors import MachineError
+from repotrial._core.errors import ErrorCode, MachineError
 from repotrial.isolation._identity import Account, find_identity
 from repotrial.isolation._launch_server._boot import build_boot_argv
 from repotrial.isolation._launch_server._messages import StartOrder, receive_answer, send_order
@@ -22,13 +22,13 @@ _REPLY_SECONDS: Final = 60.0
 _END_SECONDS: Final = 5.0
 
 
-class LauncherLostError(MachineError):
-    """The process that starts sandboxes for the harness ended or does not answer. What it had started ended
-    with it.
-    """
-
-    code = "launcher-lost"
-    default_hint = "Repeat the command; look whether the machine is out of memory or processes."
+LAUNCHER_LOST = ErrorCode(
+    "launcher-lost",
+    MachineError,
+    "The process that starts sandboxes for the harness ended or does not answer. What it had started ended "
+    "with it.",
+    hint="Repeat the command; look whether the machine is out of memory or processes.",
+)
 
 
 class Launched(NamedTuple):
@@ -73,7 +73,7 @@ class Launcher:
                 start_new_session=True,
             )
         except OSError as error:
-            raise LauncherLostError(f"expected to start {error.filename}, found: {error}") from error
+            raise LAUNCHER_LOST.error(f"expected to start {error.filename}, found: {error}") from error
 
     def start_sandbox(self, order: StartOrder, descriptors: Sequence[int]) -> Launched:
         """The entry of a new sandbox, which starts the rest."""
@@ -83,7 +83,9 @@ class Launcher:
                 answer, received = receive_answer(self._channel)
             except (EOFError, OSError) as error:
                 self._process.kill()
-                raise LauncherLostError(f"expected an answer of the launch server, found: {error}") from error
+                raise LAUNCHER_LOST.error(
+                    f"expected an answer of the launch server, found: {error}"
+                ) from error
             except BaseException:
                 # An interrupt: the answer that still comes would be taken for that of the next request.
                 self._process.kill()
@@ -91,7 +93,7 @@ class Launcher:
         if "error" in answer:
             for descriptor in received:
                 os.close(descriptor)
-            raise LauncherLostError(f"the launch server could not fork: {answer['error']}")
+            raise LAUNCHER_LOST.error(f"the launch server could not fork: {answer['error']}")
         return Launched(answer["pid"], received[0])
 
     @property

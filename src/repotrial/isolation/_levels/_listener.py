@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 
 from repotrial.isolation._levels._helper import NamespaceHelper, open_default_helper
-from repotrial.isolation._levels._stages import SandboxEntryError
+from repotrial.isolation._levels._stages import SANDBOX_ENTRY
 
 
 def open_listener(pid: int, port: int, *, helper: NamespaceHelper | None = None) -> socket.socket:
@@ -18,12 +18,12 @@ def open_listener(pid: int, port: int, *, helper: NamespaceHelper | None = None)
     Open it before the payload runs (`--block-fd`), or a program inside could take the port first.
 
     Raises:
-        SandboxEntryError: The port is taken, or the sandbox cannot be entered.
+        SANDBOX_ENTRY: The port is taken, or the sandbox cannot be entered.
     """
     try:
         descriptor = (helper or open_default_helper()).request(operation="listen", pid=pid, port=port)
     except OSError as error:
-        raise SandboxEntryError(f"process {pid}, port {port}: {error}") from error
+        raise SANDBOX_ENTRY.error(f"process {pid}, port {port}: {error}") from error
     if descriptor is None:
-        raise SandboxEntryError(f"process {pid}, port {port}: expected a listener, found none")
+        raise SANDBOX_ENTRY.error(f"process {pid}, port {port}: expected a listener, found none")
     return socket.socket(fileno=descriptor)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Final, Self
 
-from repotrial._core.errors import MachineError
+from repotrial._core.errors import ErrorCode, MachineError
 from repotrial.isolation._calls._supervisor import Sink, Supervisor, SupervisorPolicy
 from repotrial.isolation._launch_server._messages import CommandOrder, send_order
 from repotrial.isolation._launch_server._processes import ProcessTable
@@ -51,18 +51,18 @@ _MEGABYTE: Final = 1024**2
 _END_SECONDS: Final = 40.0
 
 
-class SandboxLostError(MachineError):
-    """The sandbox is closed, or was ended because it was not known any more what ran in it."""
-
-    code = "sandbox-lost"
-    default_hint = "Open a new sandbox. If it was lost, the result of the last command says so."
-
-
-class SandboxEndError(MachineError):
-    """The processes of a sandbox were killed, but the kernel did not confirm in time that they are gone."""
-
-    code = "sandbox-end"
-    default_hint = "Look for processes in uninterruptible sleep; they end when what they wait for comes."
+SANDBOX_LOST = ErrorCode(
+    "sandbox-lost",
+    MachineError,
+    "The sandbox is closed, or was ended because it was not known any more what ran in it.",
+    hint="Open a new sandbox. If it was lost, the result of the last command says so.",
+)
+SANDBOX_END = ErrorCode(
+    "sandbox-end",
+    MachineError,
+    "The processes of a sandbox were killed, but the kernel did not confirm in time that they are gone.",
+    hint="Look for processes in uninterruptible sleep; they end when what they wait for comes.",
+)
 
 
 class BubblewrapSandbox:
@@ -76,7 +76,7 @@ class BubblewrapSandbox:
         on_writers: What a change to the read stage does about programs that are writing.
 
     Raises:
-        SandboxStartError: It could not be started.
+        SANDBOX_START: It could not be started.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class BubblewrapSandbox:
         """Run one program to its end.
 
         Raises:
-            SandboxLostError: The sandbox is closed, or was lost.
+            SANDBOX_LOST: The sandbox is closed, or was lost.
         """
         order = CommandOrder(
             argv=[*command.argv],
@@ -185,8 +185,8 @@ class BubblewrapSandbox:
         """Change privileges; returns only after the change is in force.
 
         Raises:
-            WritersError: Programs are writing, and the workspace stays writable.
-            SandboxLostError: The sandbox is closed, or was lost.
+            WORKSPACE_WRITERS: Programs are writing, and the workspace stays writable.
+            SANDBOX_LOST: The sandbox is closed, or was lost.
         """
         with self._lock:
             self._verify_open()
@@ -214,8 +214,8 @@ class BubblewrapSandbox:
         """End everything inside; returns after the last process is gone. Idempotent.
 
         Raises:
-            SandboxEndError: The kernel did not confirm it in time.
-            SupervisorLostError: The supervisor had failed before.
+            SANDBOX_END: The kernel did not confirm it in time.
+            SUPERVISOR_LOST: The supervisor had failed before.
         """
         with self._lock:
             if not self._is_open:
@@ -259,13 +259,13 @@ class BubblewrapSandbox:
             self._group.thaw()
         self._entry.end()
         if not self._process.end():
-            raise SandboxEndError("expected every process of the sandbox to be gone, found some left")
+            raise SANDBOX_END.error("expected every process of the sandbox to be gone, found some left")
         self._is_ended = True
 
     def _verify_open(self) -> None:
         if not self._is_open:
             found = "lost" if self._is_lost else "closed"
-            raise SandboxLostError(f"expected an open sandbox, found it {found}")
+            raise SANDBOX_LOST.error(f"expected an open sandbox, found it {found}")
 
     def _listen(self) -> socket.socket | None:
         port = self._spec.listener_port

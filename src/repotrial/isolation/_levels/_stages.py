@@ -17,7 +17,7 @@ from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
-from repotrial._core.errors import AgentError, MachineError
+from repotrial._core.errors import AgentError, ErrorCode, MachineError
 from repotrial.isolation._levels._helper import NamespaceHelper, open_default_helper
 from repotrial.isolation._resources._freezer import Freezer, hold_frozen
 from repotrial.isolation._resources._sandbox_processes import (
@@ -31,35 +31,25 @@ _PAUSE_SECONDS: Final = 0.002
 _SHOWN: Final = 5
 
 
-class SandboxEntryError(MachineError):
-    """The harness could not act inside the sandbox: it ended, or the kernel does not allow it here."""
-
-    code = "sandbox-entry"
-    default_hint = "Check that the sandbox still runs; `repotrial doctor` shows what this machine allows."
-
-
-class WritersError(AgentError):
-    """The workspace cannot become read-only because programs hold files open for writing. It is still
-    writable, and the stage has not changed.
-    """
-
-    code = "workspace-writers"
-    default_hint = "Let the programs end, or choose to wait for them or to end them."
-
-    def __init__(self, message: str, *, writers: tuple[Holder, ...], hint: str | None = None) -> None:
-        super().__init__(message, hint=hint)
-        self.writers = writers
-
-
-class MaskError(AgentError):
-    """A tool was masked, but a program got hold of it before. It can go on using what it holds."""
-
-    code = "mask-too-late"
-    default_hint = "Mask tools before anything runs in the sandbox."
-
-    def __init__(self, message: str, *, holders: tuple[Holder, ...], hint: str | None = None) -> None:
-        super().__init__(message, hint=hint)
-        self.holders = holders
+SANDBOX_ENTRY = ErrorCode(
+    "sandbox-entry",
+    MachineError,
+    "The harness could not act inside the sandbox: it ended, or the kernel does not allow it here.",
+    hint="Check that the sandbox still runs; `repotrial doctor` shows what this machine allows.",
+)
+WORKSPACE_WRITERS = ErrorCode(
+    "workspace-writers",
+    AgentError,
+    "The workspace cannot become read-only because programs hold files open for writing. It is still "
+    "writable, and the stage has not changed.",
+    hint="Let the programs end, or choose to wait for them or to end them.",
+)
+MASK_TOO_LATE = ErrorCode(
+    "mask-too-late",
+    AgentError,
+    "A tool was masked, but a program got hold of it before. It can go on using what it holds.",
+    hint="Mask tools before anything runs in the sandbox.",
+)
 
 
 class FailOnWriters(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="fail"):
@@ -105,8 +95,8 @@ def set_read_only(
         The writers that were ended for it.
 
     Raises:
-        WritersError: Writers remained; nothing has changed.
-        SandboxEntryError: The sandbox cannot be entered, or has no mount there.
+        WORKSPACE_WRITERS: Writers remained; nothing has changed.
+        SANDBOX_ENTRY: The sandbox cannot be entered, or has no mount there.
     """
     entered = helper or open_default_helper()
     ended: list[Holder] = []
@@ -127,7 +117,7 @@ def set_read_only(
             ended.extend(found)
             _await_ends(dying, deadline)
         if time.monotonic() >= deadline:
-            raise WritersError(_describe(path, writers), writers=writers)
+            raise WORKSPACE_WRITERS.error(_describe(path, writers), details=writers)
         if not dying:
             time.sleep(_PAUSE_SECONDS)
 
@@ -141,22 +131,22 @@ def mask(pid: int, paths: Iterable[str], *, helper: NamespaceHelper | None = Non
         helper: Who enters the sandbox; by default the one that this process shares.
 
     Raises:
-        MaskError: They are masked, but a program had one of them open before.
-        SandboxEntryError: One does not exist, or the sandbox cannot be entered; nothing is masked.
+        MASK_TOO_LATE: They are masked, but a program had one of them open before.
+        SANDBOX_ENTRY: One does not exist, or the sandbox cannot be entered; nothing is masked.
     """
     tools = list(paths)
     before = {path: find_openers(pid, path) for path in tools}
     _request(helper or open_default_helper(), operation="cover", pid=pid, paths=tools)
     holders = tuple(holder for found in before.values() for holder in found)
     if holders:
-        raise MaskError(f"masked, but {'; '.join(map(str, holders[:_SHOWN]))}", holders=holders)
+        raise MASK_TOO_LATE.error(f"masked, but {'; '.join(map(str, holders[:_SHOWN]))}", details=holders)
 
 
 def unmask(pid: int, paths: Iterable[str], *, helper: NamespaceHelper | None = None) -> None:
     """Show tools again that `mask` hid.
 
     Raises:
-        SandboxEntryError: One is not masked, or the sandbox cannot be entered.
+        SANDBOX_ENTRY: One is not masked, or the sandbox cannot be entered.
     """
     _request(helper or open_default_helper(), operation="uncover", pid=pid, paths=list(paths))
 
@@ -165,7 +155,7 @@ def signal_sandbox(pid: int, number: int, *, helper: NamespaceHelper | None = No
     """Signal everything in a sandbox but its first process, at one instant, also what is just being made.
 
     Raises:
-        SandboxEntryError: The sandbox cannot be entered.
+        SANDBOX_ENTRY: The sandbox cannot be entered.
     """
     _request(helper or open_default_helper(), operation="signal", pid=pid, number=number)
 
@@ -185,7 +175,7 @@ def _try_read_only(helper: NamespaceHelper, pid: int, path: str, *, is_read_only
     except OSError as error:
         if error.errno == errno.EBUSY:
             return False
-        raise SandboxEntryError(f"process {pid}, mount {path}: {error}") from error
+        raise SANDBOX_ENTRY.error(f"process {pid}, mount {path}: {error}") from error
     return True
 
 
@@ -193,7 +183,7 @@ def _request(helper: NamespaceHelper, **fields: object) -> None:
     try:
         helper.request(**fields)
     except OSError as error:
-        raise SandboxEntryError(f"process {fields['pid']}: {error}") from error
+        raise SANDBOX_ENTRY.error(f"process {fields['pid']}: {error}") from error
 
 
 def _describe(path: str, writers: tuple[Holder, ...]) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final, Literal, Protocol
 
-from repotrial._core.errors import MachineError, RepoTrialError
+from repotrial._core.errors import ErrorCode, MachineError, RepoTrialError
 from repotrial._core.files import describe_refusal
 
 _TIMEOUT_SECONDS: Final = 30.0
@@ -51,11 +51,12 @@ _PATIENCE: Final = {
 """From which second on each will do: what waits in the kernel mostly leaves soon, but a disk may be busy."""
 
 
-class FreezeError(MachineError):
-    """A sandbox could not be paused, or not be resumed, in time."""
-
-    code = "freeze-failed"
-    default_hint = "Look for processes in uninterruptible sleep; ending the sandbox always works."
+FREEZE_FAILED = ErrorCode(
+    "freeze-failed",
+    MachineError,
+    "A sandbox could not be paused, or not be resumed, in time.",
+    hint="Look for processes in uninterruptible sleep; ending the sandbox always works.",
+)
 
 
 class Freezer(Protocol):
@@ -87,7 +88,7 @@ def freeze_or_resume(freezer: Freezer) -> None:
     """Everything stands, or all of it goes on.
 
     Raises:
-        FreezeError: It goes on.
+        FREEZE_FAILED: It goes on.
     """
     try:
         freezer.freeze()
@@ -222,7 +223,7 @@ def _refusals_named(place: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise FreezeError(f"{place}: expected a group, found: {describe_refusal(error)}") from error
+        raise FREEZE_FAILED.error(f"{place}: expected a group, found: {describe_refusal(error)}") from error
 
 
 def _signal(pid: int, number: signal.Signals) -> None:
@@ -269,5 +270,5 @@ def _wait_until(is_done: Callable[[], bool], expectation: str, timeout_seconds: 
     deadline = time.monotonic() + timeout_seconds
     while not is_done():
         if time.monotonic() > deadline:
-            raise FreezeError(f"{expectation} within {timeout_seconds:g} s")
+            raise FREEZE_FAILED.error(f"{expectation} within {timeout_seconds:g} s")
         time.sleep(_PAUSE_SECONDS)

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from repotrial._core.errors import MachineError
+from repotrial._core.errors import ErrorCode, MachineError
 from repotrial.isolation._model import ResourceLimits
 
 if TYPE_CHECKING:
@@ -92,11 +92,12 @@ class DiskWatch:
         return sum(map(measure_tree, self._directories))
 
 
-class DiskMeasureError(MachineError):
-    """How much space something takes could not be found out."""
-
-    code = "disk-unmeasured"
-    default_hint = "use fewer --jobs, or have the number of open files raised (`ulimit -n`)"
+DISK_UNMEASURED = ErrorCode(
+    "disk-unmeasured",
+    MachineError,
+    "How much space something takes could not be found out.",
+    hint="use fewer --jobs, or have the number of open files raised (`ulimit -n`)",
+)
 
 
 class _EndlessError(Exception):
@@ -110,7 +111,7 @@ def measure_tree(directory: Path) -> int:
     in very many such places takes all the space there is, for all that we know.
 
     Raises:
-        DiskMeasureError: Too many files are open.
+        DISK_UNMEASURED: Too many files are open.
     """
     walk = _Walk(directory)
     try:
@@ -199,4 +200,4 @@ def _scan(descriptor: int) -> ScandirIterator[str]:
 
 def _verify_files(error: OSError) -> None:
     if error.errno in {errno.EMFILE, errno.ENFILE}:
-        raise DiskMeasureError(f"expected to measure space on disk, found: {error.strerror}") from error
+        raise DISK_UNMEASURED.error(f"expected to measure space on disk, found: {error.strerror}") from error

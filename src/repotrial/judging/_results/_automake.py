@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from repotrial.judging._results._lines import iter_lines
-from repotrial.judging._results._model import ResultsUnreadableError, TestOutcome, TestResult, build_result
+from repotrial.judging._results._model import RESULTS_UNREADABLE, TestOutcome, TestResult, build_result
 
 _FIELD = re.compile(r":([a-z-]+):\s*(.*)")
 _OUTCOMES: dict[str, TestOutcome] = {
@@ -21,7 +21,7 @@ _OUTCOMES: dict[str, TestOutcome] = {
 def parse_automake(data: bytes, *, name: str) -> list[TestResult]:
     """One result named `name`, or several named `name::…` where the program reports tests of its own."""
     if not name:
-        raise ResultsUnreadableError("expected the name of the test, which the file does not tell")
+        raise RESULTS_UNREADABLE.error("expected the name of the test, which the file does not tell")
     found: list[tuple[TestOutcome, str]] = []
     overall: TestOutcome | None = None
     for line in iter_lines(data):
@@ -33,7 +33,7 @@ def parse_automake(data: bytes, *, name: str) -> list[TestResult]:
         elif field[1] == "global-test-result":
             overall, _ = _read_outcome(field[2])
     if overall is None or not found:
-        raise ResultsUnreadableError("expected `:test-result:` and `:global-test-result:`, found not both")
+        raise RESULTS_UNREADABLE.error("expected `:test-result:` and `:global-test-result:`, found not both")
     results = [
         build_result(_build_id(name, detail, index, len(found)), outcome)
         for index, (outcome, detail) in enumerate(found, start=1)
@@ -47,7 +47,7 @@ def _read_outcome(text: str) -> tuple[TestOutcome, str]:
     word, _, detail = text.partition(" ")
     outcome = _OUTCOMES.get(word)
     if outcome is None:
-        raise ResultsUnreadableError(f"expected one of {', '.join(_OUTCOMES)}, found {word[:40]!r}")
+        raise RESULTS_UNREADABLE.error(f"expected one of {', '.join(_OUTCOMES)}, found {word[:40]!r}")
     return outcome, detail.strip()
 
 

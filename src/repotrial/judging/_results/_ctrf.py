@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from repotrial.judging._results._model import (
-    ResultsUnreadableError,
+    RESULTS_UNREADABLE,
     TestOutcome,
     TestResult,
     build_microseconds,
@@ -57,12 +57,12 @@ def parse_ctrf(data: bytes) -> list[TestResult]:
     try:
         report = msgspec.json.decode(data, type=_Report)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise ResultsUnreadableError(f"expected a CTRF report, found: {error}") from error
+        raise RESULTS_UNREADABLE.error(f"expected a CTRF report, found: {error}") from error
     tests, summary = report.results.tests, report.results.summary
     counts = Counter(test.status for test in tests)
     stated = {status: getattr(summary, status) for status in _OUTCOMES}
     if summary.tests != len(tests) or any(counts[status] != stated[status] for status in _OUTCOMES):
-        raise ResultsUnreadableError(
+        raise RESULTS_UNREADABLE.error(
             f"expected the {summary.tests} tests that the summary counts as {stated}, found {dict(counts)}"
         )
     return [
@@ -78,6 +78,6 @@ def parse_ctrf(data: bytes) -> list[TestResult]:
 
 def _build_id(test: _Test) -> str:
     if not test.name:
-        raise ResultsUnreadableError("expected a name for every test, found an empty one")
+        raise RESULTS_UNREADABLE.error("expected a name for every test, found an empty one")
     suite = _SUITE_SEPARATOR.join(test.suite) if isinstance(test.suite, list) else test.suite
     return f"{suite}::{test.name}" if suite else test.name

@@ -12,7 +12,7 @@ import msgspec
 
 from repotrial.judging._results._model import (
     MAX_RESULTS,
-    ResultsUnreadableError,
+    RESULTS_UNREADABLE,
     TestOutcome,
     TestResult,
     build_microseconds,
@@ -64,7 +64,9 @@ class _Reader:
         try:
             event = self._decoder.decode(line)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise ResultsUnreadableError(f"expected a JSON event on line {number}, found: {error}") from error
+            raise RESULTS_UNREADABLE.error(
+                f"expected a JSON event on line {number}, found: {error}"
+            ) from error
         if not event.package:
             return  # output of the build
         package = self._packages.setdefault(event.package, _Package())
@@ -80,7 +82,7 @@ class _Reader:
         if outcome is None:
             return
         if len(self._results) >= MAX_RESULTS:
-            raise ResultsUnreadableError(f"expected at most {MAX_RESULTS} tests, found more")
+            raise RESULTS_UNREADABLE.error(f"expected at most {MAX_RESULTS} tests, found more")
         package.running.discard(event.test)
         package.has_failure = package.has_failure or outcome == "fail"
         wall_us = build_microseconds(event.elapsed, unit_us=10**6)
@@ -100,15 +102,15 @@ class _Reader:
 
     def finish(self) -> list[TestResult]:
         if not self._packages:
-            raise ResultsUnreadableError("expected events of at least one package, found none")
+            raise RESULTS_UNREADABLE.error("expected events of at least one package, found none")
         for name, package in self._packages.items():
             if package.outcome is None:
-                raise ResultsUnreadableError(f"expected an end of package {name!r}, found none")
+                raise RESULTS_UNREADABLE.error(f"expected an end of package {name!r}, found none")
             if package.running:
                 test = min(package.running)
-                raise ResultsUnreadableError(f"expected an end of test {test!r} of {name!r}, found none")
+                raise RESULTS_UNREADABLE.error(f"expected an end of test {test!r} of {name!r}, found none")
             if package.outcome == "fail" and not package.has_failure:
                 self._results.append(build_result(name, "error", message="the package failed"))
             elif package.outcome != "fail" and package.has_failure:
-                raise ResultsUnreadableError(f"expected {name!r} to fail with its tests, found a pass")
+                raise RESULTS_UNREADABLE.error(f"expected {name!r} to fail with its tests, found a pass")
         return self._results

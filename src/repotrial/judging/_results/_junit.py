@@ -14,7 +14,7 @@ from defusedxml.ElementTree import DefusedXMLParser
 
 from repotrial.judging._results._model import (
     MAX_RESULTS,
-    ResultsUnreadableError,
+    RESULTS_UNREADABLE,
     TestOutcome,
     TestResult,
     build_microseconds,
@@ -46,10 +46,8 @@ def parse_junit(data: bytes, *, by_suite: bool = False) -> list[TestResult]:
         parser = DefusedXMLParser(target=reader, forbid_dtd=True)
         parser.feed(data)
         parser.close()
-    except ResultsUnreadableError:
-        raise
     except (ParseError, ValueError, LookupError) as error:  # LookupError: an encoding nobody knows
-        raise ResultsUnreadableError(f"expected well-formed XML, found: {error}") from error
+        raise RESULTS_UNREADABLE.error(f"expected well-formed XML, found: {error}") from error
     return reader.results
 
 
@@ -79,9 +77,9 @@ class _Reader:
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         name = tag.rpartition("}")[2].lower()
         if not self._path and name not in _SUITES:
-            raise ResultsUnreadableError(f"expected <testsuites> or <testsuite>, found <{name[:40]}>")
+            raise RESULTS_UNREADABLE.error(f"expected <testsuites> or <testsuite>, found <{name[:40]}>")
         if len(self._path) >= _MAX_DEPTH:
-            raise ResultsUnreadableError(f"expected at most {_MAX_DEPTH} levels of elements, found more")
+            raise RESULTS_UNREADABLE.error(f"expected at most {_MAX_DEPTH} levels of elements, found more")
         parent = self._path[-1] if self._path else ""
         if name in _SUITES and (not parent or parent in _SUITES):
             self._suites.append(_Open(name, attributes))
@@ -89,7 +87,7 @@ class _Reader:
             self._case = _Open(name, attributes)
         elif name == "testcase" or name in _SUITES:
             # A case that hides where cases do not belong would be read by some tools and not by others.
-            raise ResultsUnreadableError(f"expected <{name}> inside a suite, found it in <{parent}>")
+            raise RESULTS_UNREADABLE.error(f"expected <{name}> inside a suite, found it in <{parent}>")
         elif name in _MARKS and (parent == "testcase" or parent in _SUITES):
             self._mark(name, attributes)
         self._path.append(name)
@@ -128,7 +126,7 @@ class _Reader:
 
     def _add(self, case: _Open) -> None:
         if len(self.results) >= MAX_RESULTS:
-            raise ResultsUnreadableError(f"expected at most {MAX_RESULTS} tests, found more")
+            raise RESULTS_UNREADABLE.error(f"expected at most {MAX_RESULTS} tests, found more")
         outcome, message = _judge(case, is_node=self._by_suite)
         wall_us = build_microseconds(case.attributes.get("time"), unit_us=10**6)
         self.results.append(build_result(self._id(case), outcome, message=message, wall_us=wall_us))
@@ -136,7 +134,7 @@ class _Reader:
     def _id(self, case: _Open) -> str:
         name = case.attributes.get("name", "")
         if not name:
-            raise ResultsUnreadableError("expected a name on every <testcase>, found none")
+            raise RESULTS_UNREADABLE.error("expected a name on every <testcase>, found none")
         if self._by_suite:
             suites = [suite.attributes.get("name", "") for suite in self._suites]
             return NODE_SUITE_SEPARATOR.join([*filter(None, suites), name])
@@ -149,7 +147,7 @@ class _Reader:
         for word in ("failures", "errors"):
             count = suite.attributes.get(word, "0")
             if re.fullmatch(r"\s*0*[1-9][0-9]*\s*", count) and not self._has_failure:
-                raise ResultsUnreadableError(
+                raise RESULTS_UNREADABLE.error(
                     f"expected the {count} {word} that a suite counts, found no case"
                 )
 

@@ -18,7 +18,7 @@ from collections import Counter
 from repotrial.judging._results._lines import iter_lines
 from repotrial.judging._results._model import (
     MAX_RESULTS,
-    ResultsUnreadableError,
+    RESULTS_UNREADABLE,
     TestOutcome,
     TestResult,
     build_result,
@@ -49,7 +49,7 @@ def parse_libtest(data: bytes) -> list[TestResult]:
     for number, line in enumerate(iter_lines(data), start=1):
         if running := _RUNNING.fullmatch(line):
             if block is not None and not block.has_details:
-                raise ResultsUnreadableError(
+                raise RESULTS_UNREADABLE.error(
                     f"expected the end of a block before line {number}, found another"
                 )
             # Output of a failed test may look like a new block; it stays part of the details.
@@ -60,7 +60,7 @@ def parse_libtest(data: bytes) -> list[TestResult]:
         elif block is not None:
             _take_line(block, line)
     if block is not None or blocks == 0:
-        raise ResultsUnreadableError("expected a last line `test result: …`, found none")
+        raise RESULTS_UNREADABLE.error("expected a last line `test result: …`, found none")
     return results
 
 
@@ -71,7 +71,7 @@ def _take_line(block: _Block, line: str) -> None:
     if test is None:
         return
     if len(block.results) >= MAX_RESULTS:
-        raise ResultsUnreadableError(f"expected at most {MAX_RESULTS} tests, found more")
+        raise RESULTS_UNREADABLE.error(f"expected at most {MAX_RESULTS} tests, found more")
     block.words[test[2]] += 1
     block.results.append(build_result(test[1], _OUTCOMES[test[2]]))
 
@@ -79,15 +79,17 @@ def _take_line(block: _Block, line: str) -> None:
 def _end_block(block: _Block | None, line: str, number: int) -> list[TestResult]:
     summary = _SUMMARY.fullmatch(line)
     if block is None or summary is None:
-        raise ResultsUnreadableError(
+        raise RESULTS_UNREADABLE.error(
             f"expected the summary of a block on line {number}, found {line[:200]!r}"
         )
     counted = tuple(block.words[word] for word in ("ok", "FAILED", "ignored", "bench:"))
     stated = tuple(int(summary[group]) for group in (2, 3, 4, 5))
     if counted != stated or sum(counted) != block.announced:
-        raise ResultsUnreadableError(
+        raise RESULTS_UNREADABLE.error(
             f"expected {block.announced} tests with the counts {stated} of line {number}, found {counted}"
         )
     if (summary[1] == "FAILED") != (stated[1] > 0):
-        raise ResultsUnreadableError(f"expected a verdict that fits {stated[1]} failures, found {summary[1]}")
+        raise RESULTS_UNREADABLE.error(
+            f"expected a verdict that fits {stated[1]} failures, found {summary[1]}"
+        )
     return block.results

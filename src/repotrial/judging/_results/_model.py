@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from repotrial._core.display import escape_unprintable
-from repotrial._core.errors import EvidenceError
+from repotrial._core.errors import ErrorCode, EvidenceError
 
 MAX_RESULTS_BYTES = 64 * 2**20
 """Of one file of results."""
@@ -24,11 +24,12 @@ _MAX_SECONDS = 10**9
 TestOutcome: TypeAlias = Literal["pass", "fail", "error", "skip"]
 
 
-class ResultsUnreadableError(EvidenceError):
-    """Results of a check are malformed, cut off, contradictory, too large or of another format."""
-
-    code = "results-unreadable"
-    default_hint = "run the check by hand, look at the file it leaves, and compare the contract's `results`"
+RESULTS_UNREADABLE = ErrorCode(
+    "results-unreadable",
+    EvidenceError,
+    "Results of a check are malformed, cut off, contradictory, too large or of another format.",
+    hint="run the check by hand, look at the file it leaves, and compare the contract's `results`",
+)
 
 
 class TestResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +70,7 @@ def verify_id(cleaned: str) -> str:
     """The id itself; raises where it is empty or too long, since a cut id could be taken for another."""
     size = len(cleaned.encode())
     if not 0 < size <= MAX_ID_BYTES:
-        raise ResultsUnreadableError(f"expected a test id of 1 to {MAX_ID_BYTES} bytes, found {size} bytes")
+        raise RESULTS_UNREADABLE.error(f"expected a test id of 1 to {MAX_ID_BYTES} bytes, found {size} bytes")
     return cleaned
 
 
@@ -79,7 +80,7 @@ def build_result(
     """A result whose texts are clean and within bounds.
 
     Raises:
-        ResultsUnreadableError: The id is empty or too long.
+        RESULTS_UNREADABLE: The id is empty or too long.
     """
     cleaned = verify_id(clean_id(raw_id))
     shown = escape_unprintable((message or "").strip()[:_MAX_MESSAGE_CHARACTERS], keep="\n\t")

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from repotrial._core.errors import EvidenceError
 from repotrial.contract import ResultFormat
 from repotrial.judging._results._automake import parse_automake
 from repotrial.judging._results._ctrf import parse_ctrf
@@ -15,7 +16,7 @@ from repotrial.judging._results._junit import parse_junit
 from repotrial.judging._results._libtest import parse_libtest
 from repotrial.judging._results._model import (
     MAX_RESULTS_BYTES,
-    ResultsUnreadableError,
+    RESULTS_UNREADABLE,
     TestResult,
     clean_id,
     verify_id,
@@ -51,22 +52,22 @@ def parse_results(
         name: The file's stem: the id of formats that name no test themselves (`automake-trs`).
 
     Raises:
-        ResultsUnreadableError: The bytes are not a complete, consistent document of this format.
+        RESULTS_UNREADABLE: The bytes are not a complete, consistent document of this format.
     """
     if format == "exit-code":
         return ()
     if len(data) > MAX_RESULTS_BYTES:
-        raise ResultsUnreadableError(
+        raise RESULTS_UNREADABLE.error(
             f"expected at most {MAX_RESULTS_BYTES} bytes of {format} results, found {len(data)}"
         )
     if not data.strip():
-        raise ResultsUnreadableError(f"expected {format} results, found an empty document")
+        raise RESULTS_UNREADABLE.error(f"expected {format} results, found an empty document")
     try:
         results = parse_automake(data, name=name) if format == "automake-trs" else _PARSERS[format](data)
         return tuple(_with_prefix(result, clean_id(prefix)) for result in results)
-    except ResultsUnreadableError as error:
+    except EvidenceError as error:
         where = f"{format} results" + (f" of {name!r}" if name else "")
-        raise ResultsUnreadableError(f"{where}: {error.message}") from error
+        raise RESULTS_UNREADABLE.error(f"{where}: {error.message}") from error
 
 
 def _with_prefix(result: TestResult, prefix: str) -> TestResult:

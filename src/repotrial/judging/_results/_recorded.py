@@ -10,17 +10,10 @@ import msgspec
 
 from repotrial._core.errors import EvidenceError
 from repotrial.contract import Check, ResultFile, Runner
-from repotrial.judging._results._model import MAX_RESULTS_BYTES, ResultsUnreadableError, TestResult
+from repotrial.judging._results._model import MAX_RESULTS_BYTES, RESULTS_UNREADABLE, TestResult
 from repotrial.judging._results._parse import parse_results
 from repotrial.judging._results._summary import ResultsSummary, merge_results
-from repotrial.trace import (
-    AcceptanceExecution,
-    BlobMissingError,
-    BlobStore,
-    Errored,
-    build_test_ids,
-    load_stream,
-)
+from repotrial.trace import BLOB_MISSING, AcceptanceExecution, BlobStore, Errored, build_test_ids, load_stream
 
 
 class RecordedTests(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +36,7 @@ def read_recorded_tests(check: Check, event: AcceptanceExecution, blobs: BlobSto
     try:
         parts = [part for runner in check.all_runners for part in _iter_parts(check, runner, event, blobs)]
     except EvidenceError as error:
-        is_lost = not isinstance(error, ResultsUnreadableError)
+        is_lost = error.code != RESULTS_UNREADABLE
         return msgspec.structs.replace(listed, remark=error.message, is_lost=is_lost)
     if not parts:
         return msgspec.structs.replace(listed, remark="the check leaves no results: its exit code speaks")
@@ -93,10 +86,10 @@ def _load_files(
 ) -> list[tuple[str, bytes]]:
     logs = [log for log in event.logs if fnmatch.fnmatchcase(log.name, pattern)]
     if not logs:
-        raise ResultsUnreadableError(f"expected {pattern} on record, found no such file")
+        raise RESULTS_UNREADABLE.error(f"expected {pattern} on record, found no such file")
     for log in logs:
         if log.blob.size_bytes > MAX_RESULTS_BYTES:
-            raise ResultsUnreadableError(
+            raise RESULTS_UNREADABLE.error(
                 f"{log.name}: expected at most {MAX_RESULTS_BYTES} bytes of {declared.format} results, "
                 f"found {log.blob.size_bytes}"
             )
@@ -105,14 +98,14 @@ def _load_files(
 
 def _load_stdout(check: Check, runner: Runner, event: AcceptanceExecution, blobs: BlobStore) -> bytes:
     if runner != check.all_runners[-1]:
-        raise ResultsUnreadableError(
+        raise RESULTS_UNREADABLE.error(
             "expected all of standard output, found that only the last command's is kept"
         )
     stream = load_stream(event.stdout, blobs)
     if stream.lost is not None:
-        raise BlobMissingError(stream.lost)
+        raise BLOB_MISSING.error(stream.lost)
     if not stream.is_whole:
-        raise ResultsUnreadableError(
+        raise RESULTS_UNREADABLE.error(
             f"expected all {stream.length_bytes} bytes of standard output, found {len(stream.data)} on record"
         )
     return stream.data

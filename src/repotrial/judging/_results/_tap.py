@@ -11,10 +11,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from repotrial._core.errors import EvidenceError
 from repotrial.judging._results._lines import iter_lines
 from repotrial.judging._results._model import (
     MAX_RESULTS,
-    ResultsUnreadableError,
+    RESULTS_UNREADABLE,
     TestOutcome,
     TestResult,
     build_microseconds,
@@ -66,8 +67,8 @@ def parse_tap(data: bytes, *, has_escapes: bool = False) -> list[TestResult]:
     for number, line in enumerate(iter_lines(data.removeprefix(b"\xef\xbb\xbf")), start=1):
         try:
             reader.take(line)
-        except ResultsUnreadableError as error:
-            raise ResultsUnreadableError(f"line {number}: {error.message}") from error
+        except EvidenceError as error:
+            raise RESULTS_UNREADABLE.error(f"line {number}: {error.message}") from error
     return [_to_result(point) for point in reader.finish()]
 
 
@@ -100,7 +101,7 @@ class _Reader:
 
     def _take_tap(self, text: str, depth: int) -> None:
         if text.startswith("Bail out!"):
-            raise ResultsUnreadableError(f"expected a complete run, found {text[:200]!r}")
+            raise RESULTS_UNREADABLE.error(f"expected a complete run, found {text[:200]!r}")
         if version := _VERSION.fullmatch(text):
             self._take_version(int(version[1]))
         elif plan := _PLAN.fullmatch(text):
@@ -110,23 +111,23 @@ class _Reader:
 
     def _take_version(self, version: int) -> None:
         if version not in {12, 13, 14}:
-            raise ResultsUnreadableError(f"expected TAP version 13 or 14, found {version}")
+            raise RESULTS_UNREADABLE.error(f"expected TAP version 13 or 14, found {version}")
         self._has_escapes = self._has_escapes or version == 14  # noqa: PLR2004 - the version's own number
 
     def _take_plan(self, level: _Level, count: int) -> None:
         if level.plan is not None:
-            raise ResultsUnreadableError("expected one plan, found a second")
+            raise RESULTS_UNREADABLE.error("expected one plan, found a second")
         level.plan, level.is_plan_last = count, bool(level.points)
 
     def _take_point(self, level: _Level, depth: int, match: re.Match[str]) -> None:
         self._count += 1
         if self._count > MAX_RESULTS:
-            raise ResultsUnreadableError(f"expected at most {MAX_RESULTS} tests, found more")
+            raise RESULTS_UNREADABLE.error(f"expected at most {MAX_RESULTS} tests, found more")
         if level.is_plan_last:
-            raise ResultsUnreadableError("expected nothing after the plan, found a test point")
+            raise RESULTS_UNREADABLE.error("expected nothing after the plan, found a test point")
         number = int(match["number"]) if match["number"] else len(level.numbers) + 1
         if number in level.numbers:
-            raise ResultsUnreadableError(f"expected each number once, found {number} again")
+            raise RESULTS_UNREADABLE.error(f"expected each number once, found {number} again")
         level.numbers.add(number)
         point = self._build_point(match, number)
         for child in level.pending:
@@ -151,7 +152,7 @@ class _Reader:
     def _level(self, depth: int) -> _Level:
         """The level of this depth, with all deeper ones ended."""
         if depth > _MAX_DEPTH:
-            raise ResultsUnreadableError(f"expected at most {_MAX_DEPTH} levels of subtests, found more")
+            raise RESULTS_UNREADABLE.error(f"expected at most {_MAX_DEPTH} levels of subtests, found more")
         while len(self._levels) > depth + 1:
             ended = self._levels.pop()
             self._levels[-1].pending += _end_level(ended)
@@ -161,19 +162,19 @@ class _Reader:
 
     def finish(self) -> list[_Point]:
         if self._yaml_end is not None:
-            raise ResultsUnreadableError("expected the end of a YAML block, found the end of the stream")
+            raise RESULTS_UNREADABLE.error("expected the end of a YAML block, found the end of the stream")
         return _end_level(self._level(0))
 
 
 def _end_level(level: _Level) -> list[_Point]:
     if level.plan is None:
-        raise ResultsUnreadableError(f"expected a plan for {len(level.numbers)} test points, found none")
+        raise RESULTS_UNREADABLE.error(f"expected a plan for {len(level.numbers)} test points, found none")
     if level.numbers != set(range(1, level.plan + 1)) if level.plan <= MAX_RESULTS else True:
-        raise ResultsUnreadableError(
+        raise RESULTS_UNREADABLE.error(
             f"expected the test points 1 to {level.plan} of the plan, found {len(level.numbers)} points"
         )
     if level.pending:
-        raise ResultsUnreadableError("expected a test point that names the subtest before it, found none")
+        raise RESULTS_UNREADABLE.error("expected a test point that names the subtest before it, found none")
     return level.points
 
 

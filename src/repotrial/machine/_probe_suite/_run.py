@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from repotrial._core.errors import MachineError
+from repotrial._core.errors import ErrorCode, MachineError
 from repotrial._core.words import Level
 from repotrial.isolation import (
     BackEnd,
@@ -36,24 +36,25 @@ _SECONDS: Final = 600
 _PREFIX_BYTES: Final = 1024**2
 
 
-class ProbeProgramError(MachineError):
-    """The program that makes the attempts did not run inside, so nothing is known about the sandbox."""
-
-    code = "probe-program"
-    default_hint = f"install Python as {_PYTHON}; `repotrial doctor` shows what else this machine lacks"
+PROBE_PROGRAM = ErrorCode(
+    "probe-program",
+    MachineError,
+    "The program that makes the attempts did not run inside, so nothing is known about the sandbox.",
+    hint=f"install Python as {_PYTHON}; `repotrial doctor` shows what else this machine lacks",
+)
 
 
 def execute_probe(level: Level) -> ProbeReport:
     """Make every attempt in a sandbox of this level; a success would change nothing of value.
 
     Raises:
-        LevelMissingError: This machine does not reach the level.
-        LevelRetiredError: The level is not offered any more.
-        ProbeProgramError: The attempts could not be made.
+        ISOLATION_LEVEL: This machine does not reach the level.
+        ISOLATION_RETIRED: The level is not offered any more.
+        PROBE_PROGRAM: The attempts could not be made.
     """
     back_end = find_back_end(level)
     if shutil.which(_PYTHON) is None:
-        raise ProbeProgramError(f"expected {_PYTHON} for the attempts, found none")
+        raise PROBE_PROGRAM.error(f"expected {_PYTHON} for the attempts, found none")
     identity = find_identity()
     with open_scene() as scene:
         workspace, elsewhere = (scene.place / name for name in ("workspace", "elsewhere"))
@@ -104,7 +105,7 @@ def _make_attempts(sandbox: Sandbox, facts: Mapping[str, str]) -> dict[str, tupl
     result = sandbox.run(CommandSpec(argv=argv, timeout_seconds=_SECONDS, prefix_bytes=_PREFIX_BYTES))
     if result.exit != Exited(code=0):
         said = result.stderr.prefix.decode(errors="replace").strip()[-500:]
-        raise ProbeProgramError(f"expected the attempts to be made, found {result.exit}: {said}")
+        raise PROBE_PROGRAM.error(f"expected the attempts to be made, found {result.exit}: {said}")
     return parse_outcomes(result.stdout.prefix)
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest, digest_bytes
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial._core.files import read_package_data
 from repotrial.contract import Limits
 
@@ -30,18 +30,18 @@ A further section or value needs none: where it is absent, it is off.
 """
 
 
-class ThresholdsInvalidError(UsageError):
-    """A file of thresholds is not one, or has a value that no breaker knows."""
-
-    code = "thresholds-invalid"
-    default_hint = "start from the bundled file; every threshold is a whole number, and 0 turns a step off"
-
-
-class BreakerRulesUnknownError(UsageError):
-    """Thresholds ask for a version of the breakers' rules that this release does not have."""
-
-    code = "breaker-rules-unknown"
-    default_hint = "use a release that has this version of the rules: the manifest of the run names its own"
+THRESHOLDS_INVALID = ErrorCode(
+    "thresholds-invalid",
+    UsageError,
+    "A file of thresholds is not one, or has a value that no breaker knows.",
+    hint="start from the bundled file; every threshold is a whole number, and 0 turns a step off",
+)
+BREAKER_RULES_UNKNOWN = ErrorCode(
+    "breaker-rules-unknown",
+    UsageError,
+    "Thresholds ask for a version of the breakers' rules that this release does not have.",
+    hint="use a release that has this version of the rules: the manifest of the run names its own",
+)
 
 
 class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -243,8 +243,8 @@ def parse_thresholds(data: bytes) -> Thresholds:
     """Read a file of thresholds.
 
     Raises:
-        BreakerRulesUnknownError: it is for rules that this release does not have.
-        ThresholdsInvalidError: it is no such file.
+        BREAKER_RULES_UNKNOWN: it is for rules that this release does not have.
+        THRESHOLDS_INVALID: it is no such file.
     """
     try:
         raw = tomllib.loads(data.decode())
@@ -253,13 +253,13 @@ def parse_thresholds(data: bytes) -> Thresholds:
         _verify_rules(raw.get("rules", 1))
         parsed = msgspec.convert(raw, Thresholds)
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise ThresholdsInvalidError(f"expected thresholds of breakers, found: {error}") from error
+        raise THRESHOLDS_INVALID.error(f"expected thresholds of breakers, found: {error}") from error
     return msgspec.structs.replace(parsed, digest=digest_bytes(data))
 
 
 def _verify_rules(version: object) -> None:
     if isinstance(version, int) and version > RULES_VERSION:
-        raise BreakerRulesUnknownError(
+        raise BREAKER_RULES_UNKNOWN.error(
             f"expected breaker rules of version {RULES_VERSION} or less, found version {version}"
         )
 
@@ -273,7 +273,7 @@ def load_thresholds(path: Path | None = None) -> Thresholds:
     """The bundled thresholds, or those of a file.
 
     Raises:
-        ThresholdsInvalidError: the file cannot be read or is no file of thresholds.
+        THRESHOLDS_INVALID: the file cannot be read or is no file of thresholds.
     """
     return _load_bundled() if path is None else parse_thresholds(read_thresholds(path))
 
@@ -282,14 +282,14 @@ def read_thresholds(path: Path | None = None) -> bytes:
     """The bytes of the bundled thresholds, or of a file: what a run keeps, for whoever judges it again.
 
     Raises:
-        ThresholdsInvalidError: the file cannot be read.
+        THRESHOLDS_INVALID: the file cannot be read.
     """
     if path is None:
         return read_package_data("repotrial.policy", "thresholds.toml")
     try:
         return path.read_bytes()
     except OSError as error:
-        raise ThresholdsInvalidError(
+        raise THRESHOLDS_INVALID.error(
             f"{path}: expected a file of thresholds, found: {error.strerror}"
         ) from error
 

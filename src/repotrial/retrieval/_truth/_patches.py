@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from repotrial.change import PatchUnreadableError, scan_headers, scan_patch
+from repotrial._core.errors import AgentError
+from repotrial.change import PATCH_UNREADABLE, scan_headers, scan_patch
 
 _PREFIX: Final = re.compile(r"^[ab]/")
 _START: Final = re.compile(r"^(diff --git |--- (a/|/dev/null))", re.MULTILINE)
@@ -17,7 +18,9 @@ def list_patched_files(text: str) -> tuple[str, ...]:
     patch = text.encode("utf-8", "surrogatepass")
     try:
         files = scan_patch(patch)
-    except PatchUnreadableError:
+    except AgentError as error:
+        if error.code != PATCH_UNREADABLE:
+            raise
         files = scan_headers(patch)  # all that can be read
     names = (name for file in files for name in (file.new_name, file.old_name) if name)
     return tuple(dict.fromkeys(_PREFIX.sub("", name.strip(), count=1) for name in names))

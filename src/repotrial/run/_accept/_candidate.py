@@ -9,8 +9,9 @@ import msgspec
 
 from repotrial._core.canonical import JsonValue, canonical_digest
 from repotrial._core.digest import Digest, digest_bytes
+from repotrial._core.errors import AgentError
 from repotrial._core.escaping import escape_bytes
-from repotrial.change import ChangeView, PatchUnreadableError, read_change
+from repotrial.change import ChangeView, read_change
 from repotrial.contract import LoadedContract
 from repotrial.environment import Installation
 from repotrial.isolation import Bind, CommandResult, CommandSpec, Sandbox, SandboxSpec, open_sandbox
@@ -65,7 +66,7 @@ def build_candidate(loaded: LoadedContract, submitted: bytes, *, base_names: fro
     """Hold a change against the policy and the oracle, and take out what may not cross."""
     try:
         view = read_change(submitted)
-    except PatchUnreadableError as error:
+    except AgentError as error:  # `patch-unreadable`
         return Candidate(submitted=submitted, patch=b"", unreadable=error.message)
     changed = _list_paths(view)
     policy = loaded.contract.policy
@@ -95,7 +96,7 @@ def _list_reference_paths(loaded: LoadedContract) -> list[str]:
     """An author's patch that cannot be read allows nothing."""
     try:
         return _list_paths(read_change(loaded.reference or b""))
-    except PatchUnreadableError:
+    except AgentError:  # `patch-unreadable`
         return []
 
 

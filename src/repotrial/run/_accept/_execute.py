@@ -14,7 +14,7 @@ import msgspec
 
 from repotrial._core.clock import SystemClock
 from repotrial._core.digest import Digest
-from repotrial._core.errors import MachineError
+from repotrial._core.errors import ErrorCode, MachineError
 from repotrial.contract import Check, LoadedContract, Overlay, Runner
 from repotrial.isolation import WORKSPACE, Bind, CommandResult, CommandSpec, Sandbox
 from repotrial.judging import (
@@ -48,11 +48,12 @@ _DEFAULT_SECONDS: Final = 600
 Variant: TypeAlias = Literal["plain", "twins", "negative"]
 
 
-class CandidateLostError(MachineError):
-    """A patch that applied a moment ago does not apply to the same tree again."""
-
-    code = "candidate-lost"
-    default_hint = "the machine is unreliable: look at its disk and memory, then try again"
+CANDIDATE_LOST = ErrorCode(
+    "candidate-lost",
+    MachineError,
+    "A patch that applied a moment ago does not apply to the same tree again.",
+    hint="the machine is unreliable: look at its disk and memory, then try again",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +107,7 @@ class Executor:
         """Run every command of a check, and judge what they left; None where no twin can be made.
 
         Raises:
-            CandidateLostError: the machine is not reliable.
+            CANDIDATE_LOST: the machine is not reliable.
         """
         started_us = SystemClock().now_us()
         with ExitStack() as stack:
@@ -168,7 +169,9 @@ class Executor:
             return stack.enter_context(prepared)
         prepared = stack.enter_context(Prepared(self.run.installation))
         if not is_applied(apply_patch_inside(self.run.installation, prepared.workspace, self.patch)):
-            raise CandidateLostError(f"check {check.id}: expected the change to apply again, found otherwise")
+            raise CANDIDATE_LOST.error(
+                f"check {check.id}: expected the change to apply again, found otherwise"
+            )
         return prepared
 
     def _prepare(self, check: Check, variant: Variant, workspace: Workspace) -> None:

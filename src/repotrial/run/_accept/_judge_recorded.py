@@ -12,10 +12,11 @@ from typing import TypeAlias
 import msgspec
 
 from repotrial._core.absence import NotComputable
+from repotrial._core.errors import EvidenceError
 from repotrial.contract import Check, Inventory
 from repotrial.judging import (
+    RESULTS_UNREADABLE,
     Judgement,
-    ResultsUnreadableError,
     RunnerRecord,
     digest_results,
     judge_negatives,
@@ -149,7 +150,9 @@ def _find_lack(event: RecordedCheck, records: list[RunnerRecord]) -> NotComputab
     judged = event.results_digest if isinstance(event, AcceptanceExecution) else None
     try:
         found = digest_results(records)
-    except ResultsUnreadableError as error:
+    except EvidenceError as error:
+        if error.code != RESULTS_UNREADABLE:
+            raise
         # An error may be for want of exactly this file.
         is_expected = judged is None and isinstance(event.outcome, Errored)
         return None if is_expected else NotComputable(reason=f"results are not on record: {error.message}")

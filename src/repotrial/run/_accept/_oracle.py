@@ -19,7 +19,7 @@ def list_oracle_files(loaded: LoadedContract, overlays: Iterable[Overlay]) -> tu
     """Every file that overlays lay down, later ones in place of earlier ones.
 
     Raises:
-        ContractChangedError: a file is no longer the one that the contract was loaded with.
+        CONTRACT_CHANGED: a file is no longer the one that the contract was loaded with.
     """
     executables = {pin.path for pin in loaded.files if pin.is_executable}
     return tuple(

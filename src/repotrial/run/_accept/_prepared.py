@@ -72,7 +72,7 @@ class Prepared:
         """End everything that runs on this tree.
 
         Raises:
-            RunStoppedError: the run was stopped meanwhile: what the sandbox reported means nothing.
+            RUN_STOPPED: the run was stopped meanwhile: what the sandbox reported means nothing.
         """
         self._around_sandbox.close()
 

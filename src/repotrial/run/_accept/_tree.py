@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from repotrial._core.errors import MachineError
+from repotrial._core.errors import ErrorCode, MachineError
 from repotrial.environment import Installation
 from repotrial.isolation import Account, CommandSpec, find_identity
 from repotrial.run._accept._candidate import open_plain_sandbox
@@ -28,18 +28,19 @@ _SECONDS: Final = 300
 _LIMITS: Final = ReadLimits(file_bytes=2**30, total_bytes=2**30)
 
 
-class TreeNotPreparedError(MachineError):
-    """The tree that a check was to judge could not be made."""
-
-    code = "tree-not-prepared"
-    default_hint = "the machine is too slow or unreliable: look at its load, disk and memory, then try again"
+TREE_NOT_PREPARED = ErrorCode(
+    "tree-not-prepared",
+    MachineError,
+    "The tree that a check was to judge could not be made.",
+    hint="the machine is too slow or unreliable: look at its load, disk and memory, then try again",
+)
 
 
 def remove_inside(installation: Installation, workspace: Workspace, paths: Sequence[str]) -> None:
     """Take paths away before oracle files are laid down.
 
     Raises:
-        TreeNotPreparedError: that did not come to its end; what a check said of the tree would mean nothing.
+        TREE_NOT_PREPARED: that did not come to its end; what a check said of the tree would mean nothing.
     """
     if not paths:
         return
@@ -47,7 +48,7 @@ def remove_inside(installation: Installation, workspace: Workspace, paths: Seque
         done = sandbox.run(CommandSpec(argv=("rm", "-rf", "--", *paths), timeout_seconds=_SECONDS))
     # Where it ended and some are left, the change is such that they cannot be removed: its own loss.
     if not isinstance(done.exit, Exited):
-        raise TreeNotPreparedError(f"expected to remove what the oracle deletes, found: {done.cause}")
+        raise TREE_NOT_PREPARED.error(f"expected to remove what the oracle deletes, found: {done.cause}")
 
 
 def take_outputs(workspace: Workspace, paths: Sequence[str], into: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from repotrial._core.digest import Digest
-from repotrial._core.errors import MachineError
+from repotrial._core.errors import ErrorCode, MachineError
 from repotrial.contract import Environment
 from repotrial.environment import (
     HostTool,
@@ -32,12 +32,12 @@ from repotrial.environment import (
 from repotrial.run._adapters._load import LoadedAdapter
 from repotrial.run._adapters._model import HostRecipe, NpmRecipe, PypiRecipe, Recipe
 
-
-class AgentProgramMissingError(MachineError):
-    """An agent was installed, and its program is not where the adapter says: not for this kind of machine."""
-
-    code = "agent-program-missing"
-    default_hint = "name the program of this machine's platform in `install.program` of the adapter"
+AGENT_PROGRAM_MISSING = ErrorCode(
+    "agent-program-missing",
+    MachineError,
+    "An agent was installed, and its program is not where the adapter says: not for this kind of machine.",
+    hint="name the program of this machine's platform in `install.program` of the adapter",
+)
 
 
 class InstalledTree(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,14 +73,14 @@ def install_agent(loaded: LoadedAdapter, settings: InstallationSettings) -> Inst
         settings: The machine and its operator.
 
     Raises:
-        HostToolsError: there is no Node.js or Python that fits.
-        PackageBuilderMissingError: there is no npm, or Python cannot make environments.
-        PackageIndexError: no index could be reached.
-        PackageVersionMissingError: the index does not have the version.
-        PackagePlatformError: a package is not for this machine.
-        PackageBuildError: the installation failed for another reason.
-        AgentProgramMissingError: the program is not in what was installed.
-        StoreTamperedError: what is in the cache was changed.
+        HOST_TOOLS_UNMET: there is no Node.js or Python that fits.
+        PACKAGE_BUILDER_MISSING: there is no npm, or Python cannot make environments.
+        PACKAGE_INDEX_UNREACHABLE: no index could be reached.
+        PACKAGE_VERSION_MISSING: the index does not have the version.
+        PACKAGE_PLATFORM: a package is not for this machine.
+        PACKAGE_BUILD_FAILED: the installation failed for another reason.
+        AGENT_PROGRAM_MISSING: the program is not in what was installed.
+        STORE_TAMPERED: what is in the cache was changed.
     """
     if isinstance(loaded.adapter.install, HostRecipe):
         return _build_host(loaded, loaded.adapter.install)
@@ -95,8 +95,8 @@ def find_installed(loaded: LoadedAdapter, settings: InstallationSettings) -> Ins
     """An agent that is in the cache, by its record: the tree is not verified; None if there is none.
 
     Raises:
-        HostToolsError: there is no Node.js or Python that fits.
-        PackageBuilderMissingError: there is no npm.
+        HOST_TOOLS_UNMET: there is no Node.js or Python that fits.
+        PACKAGE_BUILDER_MISSING: there is no npm.
     """
     if isinstance(loaded.adapter.install, HostRecipe):
         return _build_host(loaded, loaded.adapter.install)
@@ -149,7 +149,7 @@ def find_runtime(loaded: LoadedAdapter, settings: InstallationSettings) -> HostT
     """The Node.js or Python that an agent is installed with.
 
     Raises:
-        HostToolsError: there is none that fits.
+        HOST_TOOLS_UNMET: there is none that fits.
     """
     (name, constraint), *_ = _list_tools(loaded.adapter.install).items()
     for preferred in _iter_locked(loaded):
@@ -231,7 +231,7 @@ def _build_installed(
         if (path / program).is_file():
             break
     else:
-        raise AgentProgramMissingError(
+        raise AGENT_PROGRAM_MISSING.error(
             f"{loaded.adapter.name}: expected one of {', '.join(recipe.program)} on {platform.machine()}, "
             "found none of them in what was installed"
         )

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.isolation import WORKSPACE, Bind
 from repotrial.run._adapters._install import InstalledAgent, InstalledTree
 from repotrial.run._adapters._model import Adapter, Transcript
@@ -52,11 +52,12 @@ _COMMON: Final = {
 }
 
 
-class ModelNameError(UsageError):
-    """A model's name has characters that no configuration file could hold."""
-
-    code = "model-name"
-    default_hint = "use letters, digits and any of . _ : / @ + -"
+MODEL_NAME = ErrorCode(
+    "model-name",
+    UsageError,
+    "A model's name has characters that no configuration file could hold.",
+    hint="use letters, digits and any of . _ : / @ + -",
+)
 
 
 class LaunchOrder(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,11 +102,11 @@ def build_launch(adapter: Adapter, installed: InstalledAgent, order: LaunchOrder
     """Fill an adapter's templates.
 
     Raises:
-        ModelNameError: the model's name could break out of a configuration file.
+        MODEL_NAME: the model's name could break out of a configuration file.
     """
     for name, value in (("model", order.model), ("key", order.key), ("url", order.url)):
         if _PLAIN.fullmatch(value) is None:
-            raise ModelNameError(f"{name}: expected a plain name, found {value!r}")
+            raise MODEL_NAME.error(f"{name}: expected a plain name, found {value!r}")
     program, runtime = _locate_program(installed)
     values = {
         "url": order.url.rstrip("/"),

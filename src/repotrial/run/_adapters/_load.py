@@ -13,7 +13,7 @@ import msgspec
 
 from repotrial._core.canonical import JsonValue, canonical_digest
 from repotrial._core.digest import Digest, digest_bytes
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.contract import Problem, check_document, render_problems
 from repotrial.run._adapters._model import ADAPTER_SCHEMA, Adapter, HostRecipe, NpmRecipe, PypiRecipe
 from repotrial.run._adapters._template import PLACEHOLDERS, iter_unknown
@@ -26,22 +26,25 @@ _Read: TypeAlias = Callable[[str, int], "bytes | Problem"]
 """A file beside the adapter, by name and with a bound on its size."""
 
 
-class AdapterInvalidError(UsageError):
-    """An adapter file has problems that make it unusable. All of them are listed."""
-
-    code = "adapter-invalid"
-    default_hint = "mend what is listed; docs/how-to/add-an-agent.md describes every field"
-
-    def __init__(self, problems: Iterable[Problem]) -> None:
-        self.problems = tuple(problems)
-        super().__init__(render_problems("adapter", self.problems))
+ADAPTER_INVALID = ErrorCode(
+    "adapter-invalid",
+    UsageError,
+    "An adapter file has problems that make it unusable. All of them are listed.",
+    hint="mend what is listed; docs/how-to/add-an-agent.md describes every field",
+)
 
 
-class AdapterUnknownError(UsageError):
-    """There is no adapter of that name."""
+def _build_invalid(problems: Iterable[Problem]) -> UsageError:
+    listed = tuple(problems)
+    return ADAPTER_INVALID.error(render_problems("adapter", listed), details=listed)
 
-    code = "adapter-unknown"
-    default_hint = "`repotrial agent list` shows all; `agent:FILE.toml` names a file of your own"
+
+ADAPTER_UNKNOWN = ErrorCode(
+    "adapter-unknown",
+    UsageError,
+    "There is no adapter of that name.",
+    hint="`repotrial agent list` shows all; `agent:FILE.toml` names a file of your own",
+)
 
 
 class LoadedAdapter(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +74,7 @@ def load_adapter(path: Path) -> LoadedAdapter:
     """Read an adapter of the user's own.
 
     Raises:
-        AdapterInvalidError: it cannot be read or is not sound; every problem is listed.
+        ADAPTER_INVALID: it cannot be read or is not sound; every problem is listed.
     """
 
     def read(name: str, most: int) -> bytes | Problem:
@@ -84,7 +87,7 @@ def list_adapters(directory: Path | None = None) -> list[LoadedAdapter]:
     """All adapters by name; those of a directory stand in place of built-in ones of the same name.
 
     Raises:
-        AdapterInvalidError: one of them is not sound, or two files of the directory have one name.
+        ADAPTER_INVALID: one of them is not sound, or two files of the directory have one name.
     """
     found = {loaded.adapter.name: loaded for loaded in _load_built_in()}
     own: dict[str, str] = {}
@@ -93,7 +96,7 @@ def list_adapters(directory: Path | None = None) -> list[LoadedAdapter]:
         name = loaded.adapter.name
         if name in own:
             message = f"expected a name of its own, found {name} as in {own[name]}"
-            raise AdapterInvalidError([_problem(path.name, "name", message)])
+            raise _build_invalid([_problem(path.name, "name", message)])
         own[name] = path.name
         found[name] = loaded
     return [found[name] for name in sorted(found)]
@@ -103,15 +106,15 @@ def find_adapter(name: str, directory: Path | None = None) -> LoadedAdapter:
     """An adapter by name.
 
     Raises:
-        AdapterUnknownError: there is none.
-        AdapterInvalidError: it is not sound.
+        ADAPTER_UNKNOWN: there is none.
+        ADAPTER_INVALID: it is not sound.
     """
     loaded = list_adapters(directory)
     for item in loaded:
         if item.adapter.name == name:
             return item
     known = ", ".join(item.adapter.name for item in loaded)
-    raise AdapterUnknownError(f"expected the name of an agent ({known}), found {name!r}")
+    raise ADAPTER_UNKNOWN.error(f"expected the name of an agent ({known}), found {name!r}")
 
 
 @cache
@@ -128,10 +131,10 @@ def _load_built_in() -> tuple[LoadedAdapter, ...]:
 def _build(file: str, read: _Read, *, source: str) -> LoadedAdapter:
     data = read(file, _MAX_BYTES)
     if isinstance(data, Problem):
-        raise AdapterInvalidError([data])
+        raise _build_invalid([data])
     adapter, problems = check_document(data, file=file, model=Adapter, schema=ADAPTER_SCHEMA)
     if adapter is None:
-        raise AdapterInvalidError(problems)
+        raise _build_invalid(problems)
     locks: dict[str, bytes] = {}
     for platform, name in _list_locks(adapter).items():
         lock = read(name, _MAX_LOCK_BYTES)
@@ -142,7 +145,7 @@ def _build(file: str, read: _Read, *, source: str) -> LoadedAdapter:
     problems += _iter_template_problems(adapter, file)
     problems += _iter_importer_problems(adapter, file)
     if problems:
-        raise AdapterInvalidError(problems)
+        raise _build_invalid(problems)
     return LoadedAdapter(adapter=adapter, locks=locks, source=source)
 
 

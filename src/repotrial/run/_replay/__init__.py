@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from repotrial._core.digest import digest_bytes
-from repotrial._core.errors import EvidenceError
+from repotrial._core.errors import ErrorCode, EvidenceError
 from repotrial.contract import LoadedContract, parse_record, parse_run_spec
 from repotrial.environment import Installation
 from repotrial.isolation import CommandSpec
@@ -33,12 +33,12 @@ from repotrial.trace import (
 )
 from repotrial.workspace import CopyWorkspace, build_change
 
-
-class ReplayMismatchError(EvidenceError):
-    """The contract that was given is not the one that the run was bound to."""
-
-    code = "replay-mismatch"
-    default_hint = "name the contract directory whose lock has the run's version id"
+REPLAY_MISMATCH = ErrorCode(
+    "replay-mismatch",
+    EvidenceError,
+    "The contract that was given is not the one that the run was bound to.",
+    hint="name the contract directory whose lock has the run's version id",
+)
 
 
 class Replay(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +69,7 @@ def replay_run(
         settings: The replay's own record goes where they say.
 
     Raises:
-        ReplayMismatchError: the contract is another one.
+        REPLAY_MISMATCH: the contract is another one.
         EvidenceError: the record cannot be read.
     """
     _verify_contract(paths, loaded)
@@ -99,7 +99,7 @@ def _verify_contract(paths: RunPaths, loaded: LoadedContract) -> None:
     lock = loaded.lock
     if lock is None or lock.version_id != bound:
         found = "no lock" if lock is None else lock.version_id
-        raise ReplayMismatchError(f"{loaded.directory}: expected the version {bound}, found {found}")
+        raise REPLAY_MISMATCH.error(f"{loaded.directory}: expected the version {bound}, found {found}")
 
 
 def _compare_setup(paths: RunPaths, installation: Installation) -> Iterator[Divergence]:

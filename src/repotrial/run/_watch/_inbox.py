@@ -10,7 +10,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from repotrial._core.errors import UsageError
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial._core.files import write_atomic
 
 _POLL_SECONDS: Final = 0.25
@@ -19,11 +19,12 @@ _QUESTION: Final = "question.json"
 _ANSWER: Final = "answer.json"
 
 
-class NobodyAsksError(UsageError):
-    """A decision was given on a run that does not wait for one."""
-
-    code = "nobody-asks"
-    default_hint = "`repotrial run show RUN_DIR` says whether a run is paused"
+NOBODY_ASKS = ErrorCode(
+    "nobody-asks",
+    UsageError,
+    "A decision was given on a run that does not wait for one.",
+    hint="`repotrial run show RUN_DIR` says whether a run is paused",
+)
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -48,16 +49,16 @@ def put_answer(run: Path, answer: Answer) -> Path:
     """Drop a decision for a run that waits for one.
 
     Raises:
-        NobodyAsksError: it does not.
+        NOBODY_ASKS: it does not.
     """
     place = find_inbox(run)
     if not (place / _QUESTION).is_file():
-        raise NobodyAsksError(f"{run}: expected a run that waits for a decision, found none")
+        raise NOBODY_ASKS.error(f"{run}: expected a run that waits for a decision, found none")
     path = place / _ANSWER
     try:
         write_atomic(path, msgspec.json.encode(answer), may_replace=False)
     except FileExistsError:
-        raise NobodyAsksError(f"{run}: expected no decision yet, found one") from None
+        raise NOBODY_ASKS.error(f"{run}: expected no decision yet, found one") from None
     return path
 
 

@@ -19,8 +19,9 @@ from repotrial.gateway import (
     load_script,
 )
 from repotrial.gateway._model import UpstreamRequest
-from repotrial.gateway._script._load import ScriptInvalidError, parse_script
+from repotrial.gateway._script._load import parse_script
 from repotrial.gateway._script._model import EditStep, RawStep
+from support.errors import raises_code
 from support.wire import DIALECTS, build_request, read_chunks, target_of
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -140,7 +141,7 @@ def test_many_conversations_at_once_do_not_cross() -> None:
     ],
 )
 def test_a_mistake_in_a_script_is_named_with_its_place(text: str, said: str) -> None:
-    with pytest.raises(ScriptInvalidError, match="expected a sound script") as caught:
+    with raises_code("script-invalid", match="expected a sound script") as caught:
         parse_script(text.encode(), file="script.toml")
     assert said in caught.value.message
     assert "script.toml" in caught.value.message
@@ -157,7 +158,7 @@ def test_the_script_of_the_page_is_sound() -> None:
 
 
 def test_a_file_that_is_not_there_is_said_so(tmp_path: Path) -> None:
-    with pytest.raises(ScriptInvalidError, match=r"missing\.toml"):
+    with raises_code("script-invalid", match=r"missing\.toml"):
         load_script(tmp_path / "missing.toml")
 
 

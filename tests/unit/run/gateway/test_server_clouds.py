@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from repotrial.gateway import ProviderConfig, ProviderUpstream, load_provider
-from repotrial.gateway._upstreams._provider import ProviderUnusableError
+from support.errors import raises_code
 from support.gateways import Reply, ask, build_chat, open_gateway
 from support.providers import Answer, Provider, open_provider
 
@@ -177,12 +177,12 @@ def test_a_key_in_a_file_is_read_again_when_somebody_has_renewed_it(tmp_path: Pa
     sent = [asked.headers["authorization"] for asked in provider.asked]
     assert sent == ["Bearer first-token", "Bearer second-token"]
     assert lost.status == 502
-    with pytest.raises(ProviderUnusableError, match="expected a file with a key"):
+    with raises_code("provider-unusable", match="expected a file with a key"):
         ProviderUpstream(config, {})
 
 
 def test_a_key_has_one_place_only(tmp_path: Path) -> None:
     text = 'base_url = "https://models.example.org"\nkey_variable = "A"\nkey_file = "b"\n'
     (tmp_path / "p.toml").write_text(text, encoding="utf-8")
-    with pytest.raises(ProviderUnusableError, match="found both"):
+    with raises_code("provider-unusable", match="found both"):
         ProviderUpstream(load_provider(tmp_path / "p.toml"), {"A": "x"})

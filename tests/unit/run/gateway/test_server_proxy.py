@@ -13,12 +13,11 @@ from aiohttp import web
 from repotrial._core.digest import digest_bytes
 from repotrial.contract import AllowListNetwork, ReplayNetwork
 from repotrial.gateway import Attempt, GatewayLoop, RunAuthority, build_network_proxy, build_proxy_variables
-from repotrial.gateway._errors import HostPatternError
 from repotrial.gateway._proxy._fetch import LiveFetcher, RecordingFetcher, ReplayFetcher
 from repotrial.gateway._proxy._hosts import parse_allow_list, parse_authority
 from repotrial.gateway._proxy._proxy import AllowListProxy
 from repotrial.gateway._proxy._tape import Tape, TapedAnswer, TapeWriter, load_tape
-from repotrial.gateway._recording._files import RecordingUnreadableError
+from support.errors import raises_code
 from support.gateways import Reply
 from support.providers import Provider, open_provider
 from support.proxies import LOOPBACK, FakeResolver, allow_loopback, fetch, fetch_in_tunnel, open_proxy
@@ -255,7 +254,7 @@ def test_a_contract_says_which_network_there_is(tmp_path: Path) -> None:
         later = build_network_proxy(network, sink=attempts.append, tape=tape)
         assert _fetch_from(later, url).body == before.body
     assert [attempt.verdict for attempt in attempts] == ["passed", "replayed", "replayed"]
-    with pytest.raises(RecordingUnreadableError):
+    with raises_code("recording-unreadable"):
         build_network_proxy(ReplayNetwork(recording=str(tmp_path / "none")), sink=attempts.append)
 
 
@@ -267,10 +266,10 @@ def _fetch_from(proxy: AllowListProxy, url: str) -> Reply:
 
 
 def test_a_tape_that_is_none_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RecordingUnreadableError):
+    with raises_code("recording-unreadable"):
         load_tape(tmp_path)
     (tmp_path / "web.jsonl").write_text('{"format":"repotrial-web/1"}\n{"x":1}\n', encoding="utf-8")
-    with pytest.raises(RecordingUnreadableError):
+    with raises_code("recording-unreadable"):
         load_tape(tmp_path)
 
 
@@ -318,7 +317,7 @@ def test_names_match_whole_and_ports_too(entries: list[str], authority: str, *, 
     ],
 )
 def test_entries_that_are_no_hosts_are_refused(entry: str) -> None:
-    with pytest.raises(HostPatternError):
+    with raises_code("host-pattern"):
         parse_allow_list([entry])
 
 

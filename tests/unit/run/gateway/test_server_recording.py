@@ -17,10 +17,10 @@ from fakes.exchanges import FakeUpstream
 from repotrial._core.errors import EvidenceError
 from repotrial.gateway import Recorder, RecordingUpstream, load_recording
 from repotrial.gateway._recording._difference import find_difference
-from repotrial.gateway._recording._files import RecordingUnreadableError
 from repotrial.gateway._recording._recorder import _count_shared
 from repotrial.gateway._recording._replay import Divergence
 from repotrial.trace import SecretRedactor
+from support.errors import raises_code
 from support.gateways import KEY, Reply, ask, build_chat, build_delta, build_text_stream, open_gateway
 
 CHAT = "/v1/chat/completions"
@@ -218,7 +218,7 @@ def test_a_recording_is_there_when_it_is_whole(tmp_path: Path) -> None:
     recorder = Recorder(FakeUpstream(build_text_stream("x")), tmp_path)
     with open_gateway(recorder) as gateway:
         ask(gateway.port, CHAT, build_chat())
-        with pytest.raises(RecordingUnreadableError):
+        with raises_code("recording-unreadable"):
             load_recording(tmp_path)
     assert len(load_recording(tmp_path).exchanges) == 1
 

@@ -19,7 +19,7 @@ from repotrial.gateway._upstreams._fault import (
     SlowFault,
     StatusFault,
 )
-from repotrial.gateway._upstreams._provider import ProviderUnusableError
+from support.errors import raises_code
 from support.gateways import KEY, Reply, ask, build_chat, build_delta, build_text_stream, open_gateway
 from support.providers import Provider, open_provider
 
@@ -164,19 +164,19 @@ def test_nobody_there_is_a_failed_exchange_without_the_key_in_it() -> None:
 @pytest.mark.parametrize("variables", [{}, {"HOST_KEY": ""}, {"HOST_KEY": "a\nb"}, {"HOST_KEY": "schlüssel"}])
 def test_a_provider_without_a_usable_key_is_refused_at_once(variables: dict[str, str]) -> None:
     config = ProviderConfig(base_url="https://models.example.org", key_variable="HOST_KEY")
-    with pytest.raises(ProviderUnusableError, match="HOST_KEY"):
+    with raises_code("provider-unusable", match="HOST_KEY"):
         ProviderUpstream(config, variables)
 
 
 def test_a_key_is_not_sent_in_the_clear() -> None:
     config = ProviderConfig(base_url="http://models.example.org", key_variable="HOST_KEY")
-    with pytest.raises(ProviderUnusableError, match="https"):
+    with raises_code("provider-unusable", match="https"):
         ProviderUpstream(config, {"HOST_KEY": SECRET})
 
 
 def test_a_description_holds_no_credentials() -> None:
     config = ProviderConfig(base_url="https://models.example.org", headers={"Authorization": "Bearer x"})
-    with pytest.raises(ProviderUnusableError, match="Authorization"):
+    with raises_code("provider-unusable", match="Authorization"):
         ProviderUpstream(config, {})
     for url in ("https://user:pass@models.example.org", "ftp://x", "https://x/?key=1"):
         with pytest.raises(msgspec.ValidationError):

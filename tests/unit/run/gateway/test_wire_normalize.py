@@ -15,7 +15,7 @@ from repotrial.gateway._wire._normalize import (
     VOLATILE_TEXTS,
     normalize_request,
 )
-from repotrial.gateway._wire._requests._common import MalformedRequestError
+from support.errors import raises_code
 from support.wire import DIALECTS, build_body
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -96,5 +96,5 @@ def test_the_page_lists_what_is_taken_out() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b"\xff", b"[" * 100_000, b'{"a":' * 100_000])
 def test_what_is_no_object_is_refused(body: bytes) -> None:
-    with pytest.raises(MalformedRequestError):
+    with raises_code("malformed-model-request"):
         normalize_request("openai-chat", body)

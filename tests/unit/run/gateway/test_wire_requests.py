@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from repotrial.gateway import Dialect
-from repotrial.gateway._wire._requests._common import MalformedRequestError
 from repotrial.gateway._wire._texts import find_answer_schema, read_message_text
+from support.errors import raises_code
 from support.wire import DIALECTS, build_body, build_request, parse
 
 
@@ -184,5 +184,5 @@ def test_the_schema_of_the_answer_is_found(dialect: Dialect, extra: dict[str, An
     ],
 )
 def test_what_no_provider_takes_is_refused(body: bytes) -> None:
-    with pytest.raises(MalformedRequestError, match="expected"):
+    with raises_code("malformed-model-request", match="expected"):
         parse("openai-chat", body)

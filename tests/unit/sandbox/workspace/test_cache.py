@@ -16,11 +16,8 @@ import pytest
 from repotrial._core.digest import Digest, digest_bytes
 from repotrial.contract import GitRepository, SubmodulePin
 from repotrial.source import resolve_snapshot
-from repotrial.source._seal_history import DescribeRefusedError
 from repotrial.workspace import Base, BaseCache, BaseRequest, SetupPlace, check_sealed
-from repotrial.workspace._base import BaseTamperedError
-from repotrial.workspace._cache import CacheForeignError
-from repotrial.workspace._prepare import BaseMismatchError, BaseNotSealedError, FileOrderError
+from support.errors import raises_code
 from support.repositories import RepositoryMaker
 from support.workspaces import OWNER, build_request, make_base, scratch
 
@@ -95,7 +92,7 @@ def test_describe_prints_what_the_contract_says(place: Path) -> None:
 
 @pytest.mark.parametrize("describe", ["", "a b", "-x", "v1..2", "x.lock"])
 def test_what_no_tag_can_be_called_is_refused(place: Path, describe: str) -> None:
-    with pytest.raises(DescribeRefusedError), make_base(place, FILES, describe=describe):
+    with raises_code("describe-refused"), make_base(place, FILES, describe=describe):
         pass
     assert list((place / "cache" / "making").iterdir()) == []
 
@@ -107,14 +104,14 @@ def test_times_ascend_in_the_order_of_the_contract(place: Path) -> None:
 
 
 def test_an_order_of_files_that_are_not_there_is_refused(place: Path) -> None:
-    with pytest.raises(FileOrderError), make_base(place, FILES, mtime_order=("missing",)):
+    with raises_code("mtime-order-missing"), make_base(place, FILES, mtime_order=("missing",)):
         pass
 
 
 def test_another_tree_than_the_locked_one_is_refused(place: Path) -> None:
     request = build_request(place, FILES)
     (request.directory / "files" / "a.txt").write_text("changed")
-    with pytest.raises(BaseMismatchError):
+    with raises_code("base-mismatch"):
         BaseCache(place / "cache", owner=OWNER).prepare_base(request)
 
 
@@ -146,7 +143,7 @@ def test_a_repository_that_setup_leaves_in_the_tree_is_refused(place: Path) -> N
     setup = CountingSetup(
         action="(tree / 'vendor').mkdir(); (tree / 'vendor' / '.git').write_text('gitdir: x')"
     )
-    with pytest.raises(BaseNotSealedError), make_base(place, FILES, setup=setup):
+    with raises_code("base-not-sealed"), make_base(place, FILES, setup=setup):
         pass
 
 
@@ -175,7 +172,7 @@ def test_a_base_that_was_changed_is_refused(place: Path) -> None:
     with make_base(place, FILES) as base:
         path = base.path
     (path / "a.txt").write_text("evil\n")
-    with pytest.raises(BaseTamperedError), make_base(place, FILES):
+    with raises_code("base-tampered"), make_base(place, FILES):
         pass
 
 
@@ -217,7 +214,7 @@ def test_pruning_by_size_takes_the_longest_unused_first(place: Path) -> None:
 def test_a_directory_that_is_not_a_cache_is_left_alone(place: Path) -> None:
     (place / "mine").mkdir()
     (place / "mine" / "thesis.txt").write_text("x")
-    with pytest.raises(CacheForeignError):
+    with raises_code("cache-foreign"):
         BaseCache(place / "mine")
     assert [path.name for path in (place / "mine").iterdir()] == ["thesis.txt"]
 

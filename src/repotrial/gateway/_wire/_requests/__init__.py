@@ -20,7 +20,7 @@ from repotrial.gateway._wire._requests._chat import (
     read_chat_history,
     read_chat_tools,
 )
-from repotrial.gateway._wire._requests._common import History, MalformedRequestError, read_object
+from repotrial.gateway._wire._requests._common import MALFORMED_MODEL_REQUEST, History, read_object
 from repotrial.gateway._wire._requests._gemini import (
     count_gemini_answers,
     find_gemini_bound,
@@ -64,14 +64,16 @@ def parse_request(route: Route, body: bytes) -> WireRequest:
     """Read a request to a model.
 
     Raises:
-        MalformedRequestError: it is not what the dialect says.
+        MALFORMED_MODEL_REQUEST: it is not what the dialect says.
     """
     if route.dialect is None or route.kind not in {"generate", "count"}:
-        raise MalformedRequestError(f"expected a request to a model, found a request for {route.kind}")
+        raise MALFORMED_MODEL_REQUEST.error(
+            f"expected a request to a model, found a request for {route.kind}"
+        )
     try:
         check_text(body)
     except UnreadableJsonError as error:
-        raise MalformedRequestError(f"body: expected UTF-8, found: {error}") from error
+        raise MALFORMED_MODEL_REQUEST.error(f"body: expected UTF-8, found: {error}") from error
     members = read_object(body, "body")
     read_history, read_tools, find_bound = _READERS[route.dialect]
     count_answers = _ANSWERS.get(route.dialect)
@@ -97,5 +99,5 @@ def parse_request(route: Route, body: bytes) -> WireRequest:
 def _find_model(route: Route, members: Members) -> str:
     model = route.model or find_text(members.get("model"))
     if not model:
-        raise MalformedRequestError("model: expected the name of a model, found none")
+        raise MALFORMED_MODEL_REQUEST.error("model: expected the name of a model, found none")
     return model

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from repotrial._core.canonical import MAX_SAFE_INTEGER
-from repotrial._core.errors import AgentError
+from repotrial._core.errors import AgentError, ErrorCode
 from repotrial.gateway._model import ToolCall, ToolResult
 from repotrial.gateway._wire._json import (
     Members,
@@ -34,14 +34,13 @@ SHELL_SCHEMA: Final = (
 """Stands for the schema of a built-in shell, which has no declaration of its own."""
 
 
-class MalformedRequestError(AgentError):
-    """A request to a model is not what its wire format says.
-
-    The agent (or the library that it uses) sent something that no provider would take, too.
-    """
-
-    code = "malformed-model-request"
-    default_hint = "check which wire format the agent is configured for"
+MALFORMED_MODEL_REQUEST = ErrorCode(
+    "malformed-model-request",
+    AgentError,
+    "A request to a model is not what its wire format says.\n\nThe agent (or the library that it uses) sent "
+    "something that no provider would take, too.",
+    hint="check which wire format the agent is configured for",
+)
 
 
 class History(msgspec.Struct):
@@ -60,7 +59,7 @@ def read_object(data: bytes | msgspec.Raw, what: str) -> Members:
     try:
         return read_members(data)
     except UnreadableJsonError as error:
-        raise MalformedRequestError(f"{what}: expected a JSON object, found: {error}") from error
+        raise MALFORMED_MODEL_REQUEST.error(f"{what}: expected a JSON object, found: {error}") from error
 
 
 def read_list(data: msgspec.Raw | None, what: str) -> list[msgspec.Raw]:
@@ -70,7 +69,7 @@ def read_list(data: msgspec.Raw | None, what: str) -> list[msgspec.Raw]:
     try:
         return read_items(data)
     except UnreadableJsonError as error:
-        raise MalformedRequestError(f"{what}: expected a list, found: {error}") from error
+        raise MALFORMED_MODEL_REQUEST.error(f"{what}: expected a list, found: {error}") from error
 
 
 def iter_messages(items: Sequence[msgspec.Raw], what: str) -> Iterator[tuple[msgspec.Raw, Members]]:
@@ -88,9 +87,9 @@ def read_bound(members: Mapping[str, msgspec.Raw], names: Sequence[str]) -> int 
         try:
             value = msgspec.json.decode(raw, type=int | float)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise MalformedRequestError(f"{name}: expected a number, found: {error}") from error
+            raise MALFORMED_MODEL_REQUEST.error(f"{name}: expected a number, found: {error}") from error
         if not 0 <= value <= MAX_SAFE_INTEGER or int(value) != value:
-            raise MalformedRequestError(f"{name}: expected a whole number, found {value}")
+            raise MALFORMED_MODEL_REQUEST.error(f"{name}: expected a whole number, found {value}")
         # Providers take a zero for no bound, if at all.
         return int(value) or None
     return None

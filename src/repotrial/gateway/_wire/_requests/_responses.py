@@ -10,9 +10,9 @@ from repotrial.gateway._model import ToolCall, ToolResult
 from repotrial.gateway._wire._json import Members, find_text, is_null
 from repotrial.gateway._wire._requests._common import (
     FREE_TEXT_SCHEMA,
+    MALFORMED_MODEL_REQUEST,
     SHELL_SCHEMA,
     History,
-    MalformedRequestError,
     add_tool,
     iter_messages,
     join_parts,
@@ -89,7 +89,7 @@ def _find_role(kind: str, item: Members) -> str:
 
 def _add_tools(tools: dict[str, bytes], given: msgspec.Raw | None, levels: int) -> None:
     if not levels:
-        raise MalformedRequestError(f"tools: expected at most {_MAX_GROUP_DEPTH} levels of groups")
+        raise MALFORMED_MODEL_REQUEST.error(f"tools: expected at most {_MAX_GROUP_DEPTH} levels of groups")
     for _, tool in iter_messages(read_list(given, "tools"), "tools"):
         kind = find_text(tool.get("type"))
         name = find_text(tool.get("name"))

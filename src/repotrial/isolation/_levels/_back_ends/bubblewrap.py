@@ -17,11 +17,11 @@ from typing import Final
 
 import msgspec
 
-from repotrial._core.errors import MachineError, RepoTrialError
+from repotrial._core.errors import MACHINE, MachineError, RepoTrialError
 from repotrial._core.words import Level
 from repotrial.isolation._calls._supervisor import Sink
-from repotrial.isolation._launch_server._syscalls import UnsupportedMachineError, find_machine
-from repotrial.isolation._levels._back_end import EVERY_LAYER, BackEnd, Finding, LevelMissingError, Missing
+from repotrial.isolation._launch_server._syscalls import find_machine
+from repotrial.isolation._levels._back_end import EVERY_LAYER, ISOLATION_LEVEL, BackEnd, Finding, Missing
 from repotrial.isolation._levels._bubblewrap import MINIMUM_BUBBLEWRAP, Engine
 from repotrial.isolation._levels._launcher import Launcher, open_default_launcher
 from repotrial.isolation._levels._session import BubblewrapSandbox
@@ -77,7 +77,7 @@ def _find_obstacle(level: Level, bubblewrap: str | None, version: tuple[int, ...
     """What makes trying pointless."""
     try:
         find_machine()
-    except UnsupportedMachineError as error:
+    except MachineError as error:  # `unsupported-machine`
         return Missing(level=level, reason=error.message, remedy=error.hint)
     if bubblewrap is None:
         return Missing(level=level, reason="bwrap is not installed", remedy=_INSTALL)
@@ -161,11 +161,7 @@ def _expect(sandbox: Sandbox, script: str, *, is_success: bool) -> None:
     result = sandbox.run(command)
     if (result.exit == Exited(code=0)) is not is_success:
         said = result.stderr.prefix.decode(errors="replace").strip()
-        raise _ProbeFailedError(f"`{script}` inside ended with {result.exit} ({said})")
-
-
-class _ProbeFailedError(MachineError):
-    """Something inside a trial sandbox did not go as it must; never leaves this module."""
+        raise MACHINE.error(f"`{script}` inside ended with {result.exit} ({said})")
 
 
 def _probe(level: Level) -> Finding:
@@ -176,7 +172,7 @@ def _probe(level: Level) -> Finding:
 def _open(level: Level, spec: SandboxSpec, sink: Sink | None) -> BubblewrapSandbox:
     engine = find_engine(level)
     if isinstance(engine, Missing):
-        raise LevelMissingError(f"{level}: {engine.reason}", hint=engine.remedy)
+        raise ISOLATION_LEVEL.error(f"{level}: {engine.reason}", hint=engine.remedy)
     return BubblewrapSandbox(spec, engine, launcher=open_default_launcher(), sink=sink)
 
 

@@ -11,11 +11,11 @@ import os
 from pathlib import Path
 from typing import Final
 
-from repotrial._core.errors import MachineError, RepoTrialError
+from repotrial._core.errors import MACHINE, RepoTrialError
 from repotrial._core.words import Level
 from repotrial.isolation._calls._supervisor import Sink
 from repotrial.isolation._identity import find_identity
-from repotrial.isolation._levels._back_end import EVERY_LAYER, BackEnd, Finding, LevelMissingError, Missing
+from repotrial.isolation._levels._back_end import EVERY_LAYER, ISOLATION_LEVEL, BackEnd, Finding, Missing
 from repotrial.isolation._levels._container import ContainerEngine, ContainerSandbox, reap_containers
 from repotrial.isolation._levels._container_plan import EngineHabits
 from repotrial.isolation._levels._docker_api import EngineClient, EngineInfo
@@ -59,10 +59,6 @@ done < /proc/net/dev
 """
 
 
-class _TrialError(MachineError):
-    """Something in a trial container was not as it must be; never leaves this module."""
-
-
 @functools.cache
 def find_engine(socket: Path | None = None) -> ContainerEngine | Missing:
     """The engine that listens, if it keeps its promises.
@@ -87,13 +83,13 @@ def open_container(spec: SandboxSpec, engine: ContainerEngine | Missing) -> Cont
     """Open a sandbox through this engine.
 
     Raises:
-        LevelMissingError: There is no engine, or the specification has no image.
-        SandboxStartError: The engine refused something.
+        ISOLATION_LEVEL: There is no engine, or the specification has no image.
+        SANDBOX_START: The engine refused something.
     """
     if isinstance(engine, Missing):
-        raise LevelMissingError(f"{engine.level}: {engine.reason}", hint=engine.remedy)
+        raise ISOLATION_LEVEL.error(f"{engine.level}: {engine.reason}", hint=engine.remedy)
     if isinstance(spec.root, HostRoot):
-        raise LevelMissingError(
+        raise ISOLATION_LEVEL.error(
             f"{Level.L3C}: expected an image, found the machine's own files, which a container cannot run on",
             hint="Pin an image by its digest in the contract (`environment.image`).",
         )
@@ -153,7 +149,7 @@ def _exercise(engine: ContainerEngine, workspace: Path) -> None:
         result = sandbox.run(CommandSpec(argv=("/bin/sh", "-c", _CONFINED), timeout_seconds=_SECONDS))
         if result.exit != Exited(code=0):
             said = result.stderr.prefix.decode(errors="replace").strip()
-            raise _TrialError(
+            raise MACHINE.error(
                 f"a container was not confined as asked: {result.exit} ({said})",
                 hint=_ROOTLESS_PODMAN if engine.habits.is_mapped else None,
             )

@@ -1,0 +1,12 @@
+"""Errors that tests expect."""
+
+from __future__ import annotations
+
+import pytest
+
+from repotrial._core.errors import RepoTrialError
+
+
+def raises_code(*codes: str, match: str | None = None) -> pytest.RaisesExc[RepoTrialError]:
+    """Expect an error with one of these codes; `match` as in `pytest.raises`."""
+    return pytest.raises(RepoTrialError, match=match, check=lambda error: error.code in codes)

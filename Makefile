@@ -11,10 +11,10 @@ export REPOTRIAL_AGENT_CACHE ?= $(CURDIR)/.agent-cache
 AGENTS := pi goose codex claude-code mini-swe-agent
 REAL := tests/scenario/test_agent_install.py tests/scenario/test_real_agents.py
 
-.PHONY: help setup lint format types layers agents unit real coverage wheel fresh test certify demo bench docs lock house clean
+.PHONY: help setup lint format types layers agents unit real coverage wheel fresh test test-all certify demo bench docs lock house clean
 
 help: ## show this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
 
 $(VENV)/.ready: requirements/dev.lock pyproject.toml tools/setup.sh tools/install_lock.sh
 	@tools/setup.sh $(VENV) 2>&1 | tools/heartbeat.sh setup
@@ -57,6 +57,9 @@ fresh: ## a clean clone of the last commit as a new user, with empty home and ca
 
 test: setup ## everything that must hold, with the time of each part
 	@tools/test.sh 2>&1 | tools/heartbeat.sh test
+
+test-all: setup ## all tests again with everything where they sample, and at the oldest versions of dependencies
+	REPOTRIAL_EXHAUSTIVE=1 $(BIN)/pytest -n 2 --dist worksteal
 
 certify: setup ## certify every example anew, with this machine's key (minutes; `make test` does one for each language)
 	tools/fetch_examples.sh $(VENV)

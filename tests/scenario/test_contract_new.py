@@ -303,20 +303,20 @@ def test_a_locked_draft_holds_until_something_changes(project: RepositoryMaker, 
     first = lock_contract(directory)
     assert (first.is_written, first.old_version_id, first.changes) == (True, None, ())
     assert first.lock.repository.commit == project.git("rev-parse", "HEAD~1").decode().strip()
-    assert verify_lock(directory) == []
+    assert verify_lock(load_contract(directory)) == []
     before = (directory / "contract.lock.json").stat()
     again = lock_contract(directory)
     assert (again.is_written, again.changes) == (False, ())
     assert (directory / "contract.lock.json").stat().st_mtime_ns == before.st_mtime_ns
 
     (directory / "checks/tests/tests/test_wrap.py").write_text("def test_other(): ...\n")
-    assert verify_lock(directory)
+    assert verify_lock(load_contract(directory))
     third = lock_contract(directory)
     assert third.is_written
     assert third.old_version_id == first.lock.version_id != third.lock.version_id
     assert "files[checks/tests/tests/test_wrap.py]" in {change.field for change in third.changes}
     assert all(str(change).startswith(change.field) for change in third.changes)
-    assert verify_lock(directory) == []
+    assert verify_lock(load_contract(directory)) == []
     assert (directory / "contract.toml").read_bytes() == toml
 
 
@@ -329,7 +329,7 @@ def test_a_changed_archive_makes_the_lock_stale(project: RepositoryMaker, tmp_pa
     lock_contract(directory)
     archive = directory / "repository.tar"
     archive.write_bytes(archive.read_bytes().replace(b"Text for terminals.", b"Text for everybody!"))
-    fields = {problem.field for problem in verify_lock(directory)}
+    fields = {problem.field for problem in verify_lock(load_contract(directory))}
     assert fields == {"repository.tree_digest", "repository.archive_digest"}
     changes = {change.field for change in lock_contract(directory).changes}
     assert changes == {*fields, "version_id", "parts.repository"}
@@ -343,7 +343,7 @@ def test_an_archive_that_the_contract_does_not_pin_is_a_problem(
     lock_contract(directory)
     archive = directory / "repository.tar"
     archive.write_bytes(archive.read_bytes().replace(b"Text for terminals.", b"Text for everybody!"))
-    [problem] = verify_lock(directory)
+    [problem] = verify_lock(load_contract(directory))
     assert (problem.code, problem.field) == ("archive-digest-mismatch", "repository")
     assert problem.line is not None
     with raises_code("archive-digest-mismatch"):
@@ -352,7 +352,7 @@ def test_an_archive_that_the_contract_does_not_pin_is_a_problem(
 
 def test_a_contract_without_a_lock_is_told_so(project: RepositoryMaker, tmp_path: Path) -> None:
     _from_commit(project, tmp_path / "contract")
-    assert [problem.code for problem in verify_lock(tmp_path / "contract")] == ["lock-missing"]
+    assert [problem.code for problem in verify_lock(load_contract(tmp_path / "contract"))] == ["lock-missing"]
     assert not (tmp_path / "contract/contract.lock.json").exists()
 
 

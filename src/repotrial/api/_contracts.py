@@ -87,10 +87,7 @@ def lock_contract(directory: Path) -> LockResult:
         CONTRACT_INVALID: it does not load, or lint calls it unusable.
     """
     verify_contract_directory(directory)
-    loaded, _ = check_directory(directory, lock_ignored=True)
-    if loaded is not None:  # if it does not load, locking says why
-        verify_usable(loaded)
-    return _lock_contract(directory)
+    return _lock_contract(directory, verify_usable)
 
 
 def verify_usable(loaded: LoadedContract) -> None:
@@ -107,7 +104,7 @@ def verify_usable(loaded: LoadedContract) -> None:
 def verify_lock(directory: Path) -> ContractCheck:
     """Recompute every pin, the repository's tree digest too, and hold the lock against them."""
     loaded = load_contract(directory)
-    return _build_check(loaded, _verify_lock(directory))
+    return _build_check(loaded, _verify_lock(loaded))
 
 
 def describe_contract(loaded: LoadedContract, certificate: CertificateState) -> ContractDescription:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -66,8 +66,12 @@ class LockResult(msgspec.Struct, frozen=True, kw_only=True):
     """Empty for the first lock: all of it is new then."""
 
 
-def lock_contract(directory: Path) -> LockResult:
+def lock_contract(directory: Path, verify: Callable[[LoadedContract], None] | None = None) -> LockResult:
     """Pin the repository and every file that counts; write `contract.lock.json`, and nothing else.
+
+    Args:
+        directory: The contract.
+        verify: Raises if what was loaded is not to be locked.
 
     Raises:
         CONTRACT_INVALID: the directory does not load; all problems are in it.
@@ -75,6 +79,8 @@ def lock_contract(directory: Path) -> LockResult:
         LOCK_UNWRITABLE: the file system refuses.
     """
     loaded = _load_for_locking(directory)
+    if verify is not None:
+        verify(loaded)
     lock = build_lock(loaded, _resolve(loaded))
     path = directory / LOCK_FILE
     data = dump_lock(lock)
@@ -106,17 +112,15 @@ def _load_for_locking(directory: Path) -> LoadedContract:
         return load_contract(directory, lock_ignored=True)
 
 
-def verify_lock(directory: Path) -> list[Problem]:
+def verify_lock(loaded: LoadedContract) -> list[Problem]:
     """Recompute every pin, the repository's too, and hold the lock against them; nothing is written.
 
     Returns:
         What does not hold; empty where the lock is what `lock_contract` would write.
 
     Raises:
-        CONTRACT_INVALID: the directory does not load.
         MachineError: this machine cannot resolve the repository.
     """
-    loaded = load_contract(directory)
     problems = check_lock(loaded)
     if loaded.lock is None:
         return problems

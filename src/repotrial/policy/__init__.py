@@ -28,7 +28,7 @@ from repotrial.policy._rules import check_change
 from repotrial.policy._split import split_change
 from repotrial.policy._stages import decide_stage
 from repotrial.policy._text import check_text
-from repotrial.policy._text_model import TextFinding, TextFormat, TextPlace
+from repotrial.policy._text_model import TextFinding, TextPlace
 from repotrial.policy._tools import load_tool_table, read_tool_use
 
 __all__ = [
@@ -43,7 +43,6 @@ __all__ = [
     "NewDependency",
     "Recomputed",
     "TextFinding",
-    "TextFormat",
     "TextPlace",
     "Thresholds",
     "build_settings",

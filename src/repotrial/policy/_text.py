@@ -20,7 +20,6 @@ from repotrial.policy._text_model import (
     SEVERITIES,
     Hit,
     TextFinding,
-    TextFormat,
     TextPlace,
     build_finding,
     load_text_rules,
@@ -28,6 +27,7 @@ from repotrial.policy._text_model import (
 from repotrial.policy._text_offsets import Offsets
 from repotrial.policy._text_python import find_in_python
 from repotrial.shell import ShellScript, find_python_uses, load_programs, parse_shell
+from repotrial.trace import TextFormat
 
 _MAX_FINDINGS: Final = 100
 _MAX_CHARACTERS: Final = 512 * 1024

@@ -9,13 +9,10 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 
 from repotrial._core.files import read_package_data
-from repotrial.trace import Severity
+from repotrial.trace import Severity, TextFormat
 
 FindingClass: TypeAlias = Literal["prohibited", "suspicious", "note"]
 """`prohibited` operations end in quarantine; `suspicious` ones are alerts; a `note` is for the record."""
-
-TextFormat: TypeAlias = Literal["natural-language", "code", "command"]
-"""As in a trace's segments (S10)."""
 
 TextPlace: TypeAlias = Literal["message", "command", "program", "code"]
 """`message`: what a model says or thinks; `command`: what a shell tool is told to run; `program`: code that

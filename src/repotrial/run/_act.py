@@ -115,7 +115,7 @@ def _execute(
     run: BoundRun, workspace: Workspace, argv: tuple[str, ...], bind: Bind, stack: ExitStack
 ) -> CommandResult:
     writer, limits = run.writer, run.plan.limits
-    monitor = SyscallMonitor(writer, phase="act", since=writer.head.count - 1, has_programs=True)
+    monitor = SyscallMonitor(writer, phase="act", since=writer.last_seq, has_programs=True)
     desk = open_desk(run, stack)
     network = plan_network(run.plan.loaded.contract.policy.network, run, stack)
     first = find_first_stage(find_stage_mode(run.plan), run.installation.capabilities)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from repotrial.run._context import BoundRun
-from repotrial.trace import MonitorAlert, Segment, Signal
+from repotrial.trace import MonitorAlert, Signal
 from repotrial.workspace import Omission, Workspace, build_change
 
 _NAMED = 50
@@ -22,18 +22,8 @@ def take_change(run: BoundRun, workspace: Workspace) -> bytes:
 def _report(run: BoundRun, omissions: tuple[Omission, ...]) -> None:
     counts = Counter(omission.reason for omission in omissions)
     named = "\n".join(f"{omission.reason}: {omission.path}" for omission in omissions[:_NAMED])
-    run.writer.append(
-        MonitorAlert(
-            monitor="workspace",
-            rule="left-out",
-            severity="warning",
-            phase="act",
-            signals=tuple(Signal(name=reason, value=count) for reason, count in sorted(counts.items())),
-            segment=Segment(
-                format="natural-language",
-                body=run.writer.body(named.encode(), of=MonitorAlert),
-                event=run.writer.head.count - 1,
-            ),
-        ),
-        actor="monitor",
+    signals = tuple(Signal(name=reason, value=count) for reason, count in sorted(counts.items()))
+    alert = MonitorAlert(
+        monitor="workspace", rule="left-out", severity="warning", phase="act", signals=signals
     )
+    run.writer.alert(alert, named)

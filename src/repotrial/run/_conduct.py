@@ -35,7 +35,6 @@ from repotrial.trace import (
     RunOpened,
     RunPaths,
     SecretRedactor,
-    Segment,
     Termination,
     TerminationCategory,
     TraceWriter,
@@ -201,29 +200,12 @@ def _record_fault(writer: TraceWriter, lifecycle: Lifecycle, error: Exception) -
         )
         evidence = (writer.append(decision, actor="operator").seq,)
     if lifecycle.has_termination:
-        _record_alert(writer, lifecycle, code, text)
+        # Acting has ended before: what broke afterwards is the harness's own.
+        phase = lifecycle.phase or "bind"
+        writer.alert(MonitorAlert(monitor="harness", rule=code, severity="critical", phase=phase), text)
     else:
         category: TerminationCategory = "operator-abort" if is_stopped else "harness-fault"
         lifecycle.terminate(
             Termination(category=category, nature="none", code=code, rationale=text, evidence=evidence)
         )
     return f"{code}: {text}"
-
-
-def _record_alert(writer: TraceWriter, lifecycle: Lifecycle, code: str, text: str) -> None:
-    """Acting has ended before: what broke afterwards is the harness's own."""
-    segment = Segment(
-        format="natural-language",
-        body=writer.body(text.encode("utf-8", "backslashreplace"), of=MonitorAlert),
-        event=writer.head.count - 1,
-    )
-    writer.append(
-        MonitorAlert(
-            monitor="harness",
-            rule=code,
-            severity="critical",
-            phase=lifecycle.phase or "bind",
-            segment=segment,
-        ),
-        actor="monitor",
-    )

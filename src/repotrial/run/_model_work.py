@@ -45,7 +45,7 @@ from repotrial.run._watch._overseer import Overseer, Watchpost
 from repotrial.run._watch._stage_desk import STAGE_COMMAND, StageDesk
 from repotrial.run._watch._stages import StageKeeper
 from repotrial.run._watch._supervisor import RunSupervisor
-from repotrial.trace import Exited, MonitorAlert, Segment
+from repotrial.trace import Exited, MonitorAlert
 from repotrial.workspace import Workspace
 
 GATEWAY_PORT: Final = 4000
@@ -170,7 +170,7 @@ def _execute(
     writer = run.writer
     reader = build_body_reader(run.paths.blobs)
     post = Watchpost(writer, BreakerState(_build_settings(run, access), read=reader))
-    monitor = SyscallMonitor(writer, phase="act", since=writer.head.count - 1, has_programs=True)
+    monitor = SyscallMonitor(writer, phase="act", since=writer.last_seq, has_programs=True)
     sandbox = _open_sandbox(run, place, monitor)
     switch = EndingSwitch(sandbox.close)
     mode = find_stage_mode(run.plan)
@@ -232,16 +232,8 @@ def _report_problems(run: BoundRun, problems: Sequence[str]) -> None:
     """Where the watch itself failed, evidence may be missing: such a run proves nothing."""
     if not problems:
         return
-    text = "\n".join(problems).encode("utf-8", "backslashreplace")
-    segment = Segment(
-        format="natural-language",
-        body=run.writer.body(text, of=MonitorAlert),
-        event=run.writer.head.count - 1,
-    )
-    alert = MonitorAlert(
-        monitor="harness", rule="watch-failed", severity="critical", phase="act", segment=segment
-    )
-    run.writer.append(alert, actor="monitor")
+    alert = MonitorAlert(monitor="harness", rule="watch-failed", severity="critical", phase="act")
+    run.writer.alert(alert, "\n".join(problems))
 
 
 @contextmanager
@@ -250,15 +242,8 @@ def _open_recorder(run: BoundRun, access: ModelAccess, key: str) -> Iterator[Rec
     redactor = run.settings.redactor.with_secret("REPOTRIAL_RUN_KEY", key)
 
     def note(text: str) -> None:
-        segment = Segment(
-            format="natural-language",
-            body=run.writer.body(text.encode("utf-8", "backslashreplace"), of=MonitorAlert),
-            event=run.writer.head.count - 1,
-        )
-        alert = MonitorAlert(
-            monitor="replay", rule="divergence", severity="warning", phase="act", segment=segment
-        )
-        run.writer.append(alert, actor="monitor")
+        alert = MonitorAlert(monitor="replay", rule="divergence", severity="warning", phase="act")
+        run.writer.alert(alert, text)
 
     upstream = access.open_upstream(UpstreamOrder(redactor=redactor, on_divergence=note))
     recorder = Recorder(upstream, run.paths.root, redactor=redactor)

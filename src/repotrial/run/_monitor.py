@@ -19,16 +19,7 @@ from repotrial.isolation import (
     ProhibitedRecord,
     SyscallRecord,
 )
-from repotrial.trace import (
-    Command,
-    ExitUnknown,
-    MonitorAlert,
-    Phase,
-    Segment,
-    Signal,
-    ToolInvocation,
-    TraceWriter,
-)
+from repotrial.trace import Command, ExitUnknown, MonitorAlert, Phase, Signal, ToolInvocation, TraceWriter
 
 _ALERTS_PER_RULE: Final = 200
 _UNAVAILABLE: Final = "unavailable-call"
@@ -79,21 +70,14 @@ class SyscallMonitor:
                 self._append(rule, text, ())
 
     def _append(self, rule: str, text: str | None, signals: tuple[Signal, ...]) -> None:
-        segment = None
-        if text is not None:
-            body = self._writer.body(text.encode("utf-8", "backslashreplace"), of=MonitorAlert)
-            segment = Segment(format="code", body=body, event=self._since)
-        self._writer.append(
-            MonitorAlert(
-                monitor="system-calls",
-                rule=rule,
-                severity="info" if rule == _UNAVAILABLE else "warning",
-                phase=self._phase,
-                signals=signals,
-                segment=segment,
-            ),
-            actor="monitor",
+        alert = MonitorAlert(
+            monitor="system-calls",
+            rule=rule,
+            severity="info" if rule == _UNAVAILABLE else "warning",
+            phase=self._phase,
+            signals=signals,
         )
+        self._writer.alert(alert, text, form="code", event=self._since)
 
     def _record_program(self, record: ExecRecord) -> None:
         if not self._has_programs:

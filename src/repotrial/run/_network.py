@@ -15,7 +15,7 @@ from repotrial.gateway import open_default_loop
 from repotrial.isolation import Bind, open_listener
 from repotrial.run._context import BoundRun
 from repotrial.run._models import NetworkAccess
-from repotrial.trace import MonitorAlert, Segment, Severity, Signal, TraceWriter
+from repotrial.trace import MonitorAlert, Severity, Signal, TraceWriter
 
 if TYPE_CHECKING:
     from repotrial.gateway import Attempt, RunAuthority
@@ -107,18 +107,14 @@ class _AttemptLog:
         if self._kept > _ALERTS_KEPT and severity == "info":
             return
         text = f"{attempt.method} {attempt.way} {attempt.host}:{attempt.port}{attempt.path} {attempt.reason}"
-        body = self._writer.body(text.strip().encode("utf-8", "backslashreplace"), of=MonitorAlert)
-        self._writer.append(
-            MonitorAlert(
-                monitor="network",
-                rule=f"network-{attempt.verdict}",
-                severity=severity,
-                phase="act",
-                signals=(
-                    Signal(name="sent_bytes", value=attempt.sent_bytes),
-                    Signal(name="received_bytes", value=attempt.received_bytes),
-                ),
-                segment=Segment(format="natural-language", body=body, event=self._writer.head.count - 1),
+        alert = MonitorAlert(
+            monitor="network",
+            rule=f"network-{attempt.verdict}",
+            severity=severity,
+            phase="act",
+            signals=(
+                Signal(name="sent_bytes", value=attempt.sent_bytes),
+                Signal(name="received_bytes", value=attempt.received_bytes),
             ),
-            actor="monitor",
         )
+        self._writer.alert(alert, text.strip())

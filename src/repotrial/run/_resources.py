@@ -14,7 +14,7 @@ import msgspec
 
 from repotrial.environment import ContractSandbox
 from repotrial.isolation import ResourceLimits, ResourceSample, SamplingPlan, Usage
-from repotrial.trace import MonitorAlert, Segment, Signal, TraceWriter
+from repotrial.trace import MonitorAlert, Signal, TraceWriter
 
 SAMPLES_RULE: Final = "samples"
 _INTERVAL_MS: Final = 1000
@@ -84,7 +84,7 @@ class SampleSeries:
 def watch_resources(writer: TraceWriter, sandbox: ContractSandbox, limits: ResourceLimits) -> Iterator[None]:
     """Sample while the block lasts; what was seen becomes one event after it."""
     series = SampleSeries()
-    since = writer.head.count - 1
+    since = writer.last_seq
     sampler = sandbox.sample(series.take, interval_ms=_INTERVAL_MS)
     if sampler is None:  # a level that has no processes of its own to look at
         yield
@@ -94,18 +94,14 @@ def watch_resources(writer: TraceWriter, sandbox: ContractSandbox, limits: Resou
     finally:
         sampler.end()
     if series.count:
-        body = writer.body(series.render(sampler.plan), of=MonitorAlert)
-        writer.append(
-            MonitorAlert(
-                monitor="resources",
-                rule=SAMPLES_RULE,
-                severity="info",
-                phase="act",
-                signals=series.build_signals(sampler.plan, limits),
-                segment=Segment(format="code", body=body, event=since),
-            ),
-            actor="monitor",
+        alert = MonitorAlert(
+            monitor="resources",
+            rule=SAMPLES_RULE,
+            severity="info",
+            phase="act",
+            signals=series.build_signals(sampler.plan, limits),
         )
+        writer.alert(alert, series.render(sampler.plan), form="code", event=since)
 
 
 def build_usage_signals(usage: Usage, limits: ResourceLimits) -> tuple[Signal, ...]:

@@ -7,7 +7,7 @@ from typing import Final
 from repotrial.gateway import open_default_loop
 from repotrial.run._models import NetworkAccess
 from repotrial.run._setup_proxy import ProxiedNetwork
-from repotrial.trace import MonitorAlert, Segment, Severity, Signal, TraceWriter
+from repotrial.trace import MonitorAlert, Severity, Signal, TraceWriter
 from repotrial.workspace import SetupNetworkRecord
 
 _MONITOR: Final = "setup-network"
@@ -56,16 +56,6 @@ def tell_setup_network(writer: TraceWriter, record: SetupNetworkRecord) -> None:
 def _append(
     writer: TraceWriter, rule: str, text: str, signals: tuple[Signal, ...], *, severity: Severity = "info"
 ) -> None:
-    body = writer.body(text.strip().encode("utf-8", "backslashreplace"), of=MonitorAlert)
-    writer.append(
-        MonitorAlert(
-            monitor=_MONITOR,
-            rule=rule,
-            # What a contract's own steps tried is no evidence against an agent.
-            severity=severity,
-            phase="set-up",
-            signals=signals,
-            segment=Segment(format="natural-language", body=body, event=writer.head.count - 1),
-        ),
-        actor="monitor",
-    )
+    # What a contract's own steps tried is no evidence against an agent.
+    alert = MonitorAlert(monitor=_MONITOR, rule=rule, severity=severity, phase="set-up", signals=signals)
+    writer.alert(alert, text.strip())

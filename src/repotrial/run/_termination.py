@@ -77,9 +77,8 @@ def _describe_exit(status: ExitStatus) -> str:
 def terminate_at_ceiling(run: BoundRun, cause: Ceiling, *signals: Signal) -> None:
     """A ceiling ended it: the alert, what was done about it, and the end, each an event (P12, P14)."""
     category, code = _CODES[cause]
-    alert = run.writer.append(
-        MonitorAlert(monitor="resources", rule=code, severity="critical", phase="act", signals=signals),
-        actor="monitor",
+    alert = run.writer.alert(
+        MonitorAlert(monitor="resources", rule=code, severity="critical", phase="act", signals=signals)
     )
     intervention = run.writer.append(
         Intervention(action=Terminate(), basis=OnAlert(alert=alert.seq), effective=True), actor="harness"

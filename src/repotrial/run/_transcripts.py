@@ -13,7 +13,7 @@ from repotrial._core.errors import RepoTrialError
 from repotrial.run._adapters._model import StdoutTranscript, Transcript
 from repotrial.run._adapters._transcripts import CollectedFile, collect_transcripts
 from repotrial.run._watch._dialogue import Dialogue
-from repotrial.trace import AgentTranscript, EventRef, MonitorAlert, Segment, TraceWriter, Usage
+from repotrial.trace import AgentTranscript, EventRef, MonitorAlert, TraceWriter, Usage
 from repotrial.transcripts import Disagreement, compare_with_gateway, import_transcript
 
 _STDOUT: Final = "stdout"
@@ -86,20 +86,14 @@ def _name(disagreement: Disagreement) -> str:
 
 
 def _alert(writer: TraceWriter, rule: str, text: str, seq: int | None = None) -> None:
-    body = writer.body(text.encode("utf-8", "backslashreplace"), of=MonitorAlert)
-    writer.append(
-        MonitorAlert(
-            monitor=_MONITOR,
-            rule=rule,
-            severity="info" if rule == "cost-differs" else "warning",
-            phase="act",
-            segment=Segment(
-                format="natural-language", body=body, event=writer.head.count - 1 if seq is None else seq
-            ),
-            evidence=() if seq is None else (seq,),
-        ),
-        actor="monitor",
+    alert = MonitorAlert(
+        monitor=_MONITOR,
+        rule=rule,
+        severity="info" if rule == "cost-differs" else "warning",
+        phase="act",
+        evidence=() if seq is None else (seq,),
     )
+    writer.alert(alert, text, event=seq)
 
 
 def _sum(parts: Sequence[Usage]) -> Usage | None:

@@ -25,6 +25,7 @@ from repotrial.trace import (
     Subject,
     Termination,
     TestIds,
+    TextFormat,
     TraceHead,
     TwinCount,
 )
@@ -88,7 +89,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
 class Trigger(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The exact piece of text that a safety rule matched (S10)."""
 
-    format: Literal["natural-language", "code", "command"]
+    format: TextFormat
     """What kind of text it is."""
     event: int
     """The event in which it stands."""

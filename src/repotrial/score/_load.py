@@ -13,7 +13,7 @@ import msgspec
 
 from repotrial._core.absence import Unknown
 from repotrial._core.digest import digest_bytes
-from repotrial._core.errors import ContractError, ErrorCode, EvidenceError, RepoTrialError
+from repotrial._core.errors import ContractError, ErrorCode, EvidenceError
 from repotrial.contract import ContractRecord, RunSpec, parse_record, parse_run_spec
 from repotrial.score._evidence import Evidence, InvalidReason, SealState, TraceFacts
 from repotrial.score._walk import collect_facts
@@ -31,7 +31,6 @@ from repotrial.trace import (
     RunVerification,
     check_run,
     iter_events,
-    load_manifest,
 )
 
 _MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
@@ -66,9 +65,11 @@ def load_evidence(run_directory: Path, *, revise: Revision | None = None) -> Evi
     record = _read(paths.contract, parse_record)
     spec = _read(paths.spec, parse_run_spec)
     manifest_data = _read(paths.manifest, bytes)
-    manifest = _load_manifest(paths)
     change = _read(paths.change, bytes, max_bytes=MAX_CHANGE_BYTES)
     verification = check_run(paths, trusted_keys=None)
+    manifest = verification.manifest
+    if isinstance(manifest, Unknown):
+        manifest = Unknown(reason=manifest.reason.replace(f"{paths.root}/", ""))
     facts, trace_problems = _collect(paths, verification, revise)
     problems = [
         *_iter_absent((paths.contract, record), (paths.spec, spec), (paths.change, change)),
@@ -119,13 +120,6 @@ def _read_regular(path: Path, max_bytes: int) -> bytes:
     if len(data) > max_bytes:
         raise NO_RUN_DIRECTORY.error(f"expected at most {max_bytes} bytes, found more")
     return data
-
-
-def _load_manifest(paths: RunPaths) -> Manifest | Unknown:
-    try:
-        return load_manifest(paths.manifest)
-    except RepoTrialError as error:
-        return Unknown(reason=error.message.replace(f"{paths.root}/", ""))
 
 
 def _find_seal_state(paths: RunPaths, verification: RunVerification) -> SealState:

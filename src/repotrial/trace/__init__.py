@@ -123,6 +123,7 @@ from repotrial.trace._payloads.oversight import (
     StageTransition,
     SuspendWrites,
     Terminate,
+    TextFormat,
     Throttle,
 )
 from repotrial.trace._printed import KeptStream, PrintingProgram, find_program, load_stream
@@ -278,6 +279,7 @@ __all__ = [
     "TerminationNature",
     "TestIds",
     "TextBody",
+    "TextFormat",
     "Throttle",
     "TimedOut",
     "TimelineRow",

@@ -145,7 +145,11 @@ def check_seal(paths: RunPaths, trusted_keys: Collection[PublicKey] | None) -> S
     if not isinstance(signed, SignedSeal):
         return SealReport(signer=NoSigner(), problems=(signed,))
     chain = check_chain(paths.trace, run_id=signed.seal.run_id, expected=signed.seal.head)
-    return check_signed_seal(paths, signed, trusted_keys=trusted_keys, chain=chain)
+    try:
+        run_id = load_manifest(paths.manifest).run_id
+    except EvidenceError:
+        run_id = None
+    return check_signed_seal(paths, signed, trusted_keys=trusted_keys, chain=chain, run_id=run_id)
 
 
 def read_seal(paths: RunPaths) -> SignedSeal | NoSeal | MalformedSeal | UnknownSealVersion:
@@ -166,26 +170,27 @@ def check_signed_seal(
     *,
     trusted_keys: Collection[PublicKey] | None,
     chain: ChainReport,
+    run_id: str | None,
 ) -> SealReport:
-    """Steps 3 to 7; `chain` is the trace checked against the sealed head."""
+    """Steps 3 to 7.
+
+    Args:
+        paths: The run directory.
+        signed: Its seal.
+        trusted_keys: Whose seal is believed.
+        chain: The trace checked against the sealed head.
+        run_id: Of the manifest; None if it cannot be read, which step 6 reports.
+    """
     signer = find_signer(signed.statement, signed.seal.public_key, trusted_keys)
     problems: list[SealProblem] = []
     if isinstance(signer, NoSigner):
         problems.append(BadSignature(key_id=signed.key_id))
-    problems += _iter_identity_problems(paths, signed)
+    if run_id is not None and run_id != signed.seal.run_id:
+        problems.append(OtherRun(sealed_run_id=signed.seal.run_id, found_run_id=run_id))
     problems += _iter_file_problems(paths, signed)
     if isinstance(chain.status, Truncated):
         problems.append(TraceCutOff(sealed_count=signed.seal.event_count, found_count=chain.count))
     return SealReport(signer=signer, problems=tuple(problems))
-
-
-def _iter_identity_problems(paths: RunPaths, signed: SignedSeal) -> Iterator[SealProblem]:
-    try:
-        run_id = load_manifest(paths.manifest).run_id
-    except EvidenceError:
-        return  # step 6 reports the file
-    if run_id != signed.seal.run_id:
-        yield OtherRun(sealed_run_id=signed.seal.run_id, found_run_id=run_id)
 
 
 def _iter_file_problems(paths: RunPaths, signed: SignedSeal) -> Iterator[SealProblem]:

@@ -90,6 +90,8 @@ class RunVerification(msgspec.Struct, frozen=True, kw_only=True):
     """Trace, manifest and seal speak of the same run of the same contract, and it is bound (C2, P2)."""
     chain_report: ChainReport
     seal_report: SealReport
+    manifest: Manifest | Unknown
+    """What was checked; unknown if it cannot be read."""
 
     @property
     def holds(self) -> bool:
@@ -101,28 +103,30 @@ def check_run(paths: RunPaths, *, trusted_keys: Collection[PublicKey] | None) ->
     """Check everything about a run directory that can be checked without the machine that made it."""
     signed = read_seal(paths)
     manifest = _load_manifest(paths)
+    run_id = manifest.run_id if isinstance(manifest, Manifest) else None
+    found = manifest if isinstance(manifest, Manifest) else build_finding(manifest.reason)
     if isinstance(signed, SignedSeal):
         chain = check_chain(paths.trace, run_id=signed.seal.run_id, expected=signed.seal.head)
-        seal_report = check_signed_seal(paths, signed, trusted_keys=trusted_keys, chain=chain)
+        seal_report = check_signed_seal(paths, signed, trusted_keys=trusted_keys, chain=chain, run_id=run_id)
     else:
-        run_id = manifest.run_id if isinstance(manifest, Manifest) else None
         chain = check_chain(paths.trace, run_id=run_id, expected=None)
         seal_report = SealReport(signer=NoSigner(), problems=(signed,))
     return RunVerification(
         chain=_judge_chain(chain),
         seal=_judge_seal(seal_report),
-        completeness=_judge_completeness(paths, manifest, chain),
-        identity=_judge_identity(paths, manifest, signed),
+        completeness=_judge_completeness(paths, found, chain),
+        identity=_judge_identity(paths, found, signed),
         chain_report=chain,
         seal_report=seal_report,
+        manifest=manifest,
     )
 
 
-def _load_manifest(paths: RunPaths) -> Manifest | Finding:
+def _load_manifest(paths: RunPaths) -> Manifest | Unknown:
     try:
         return load_manifest(paths.manifest)
     except EvidenceError as error:
-        return build_finding(error.message)
+        return Unknown(reason=error.message)
 
 
 def _judge_chain(report: ChainReport) -> AspectVerdict:

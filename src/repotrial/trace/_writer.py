@@ -27,6 +27,7 @@ from repotrial.trace._free_text import redact_tree
 from repotrial.trace._payloads import DROPPABLE_TYPES, DroppablePayload, KeptPayload, Payload
 from repotrial.trace._payloads.common import EventPayload, Output
 from repotrial.trace._payloads.lifecycle import TRACE_SCHEMA, RunOpened, TraceTruncated
+from repotrial.trace._payloads.oversight import MonitorAlert, Segment, TextFormat
 from repotrial.trace._redaction import NO_REDACTION, Redactor, verify_canary
 from repotrial.trace._rundir import RunPaths
 from repotrial.trace._trace_file import TraceFile, build_write_error
@@ -131,6 +132,11 @@ class TraceWriter:
         tip = self._file.tip
         return TraceHead(count=tip.count, hash=tip.hash.hex())
 
+    @property
+    def last_seq(self) -> int:
+        """The place of the last event."""
+        return self._file.tip.count - 1
+
     @overload
     def append(self, payload: KeptPayload, *, actor: Actor) -> EventRef: ...
     @overload
@@ -164,6 +170,29 @@ class TraceWriter:
             if self._observer is not None and isinstance(result, EventRef):
                 self._observer(build_event(result, tree, type(payload), actor))
         return result
+
+    def alert(
+        self,
+        alert: MonitorAlert,
+        text: str | bytes | None = None,
+        *,
+        form: TextFormat = "natural-language",
+        event: int | None = None,
+    ) -> EventRef:
+        """Record what a monitor found, with the text that it found it in.
+
+        Args:
+            alert: Without a segment.
+            text: What triggered it; None if a measure did.
+            form: What kind of text that is.
+            event: Where the text stands; the last event if left out.
+        """
+        if text is not None:
+            data = text.encode("utf-8", "backslashreplace") if isinstance(text, str) else text
+            body = self.body(data, of=MonitorAlert)
+            segment = Segment(format=form, body=body, event=self.last_seq if event is None else event)
+            alert = msgspec.structs.replace(alert, segment=segment)
+        return self.append(alert, actor="monitor")
 
     def observe(self, observer: Callable[[Event], None]) -> None:
         """From now on, show every event as a reader will see it, in the trace's order.

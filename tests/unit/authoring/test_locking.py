@@ -7,7 +7,7 @@ import pytest
 
 from repotrial.authoring import lock_contract, verify_lock
 from repotrial.authoring._locking import LockChange, build_pin
-from repotrial.contract import DirectoryRepository, dump_lock
+from repotrial.contract import DirectoryRepository, dump_lock, load_contract
 from repotrial.source import compute_tree_digest, resolve_snapshot
 from support.contracts import COMMIT, MINIMAL, write_contract
 from support.errors import raises_code
@@ -70,11 +70,11 @@ def test_a_source_that_was_written_into_the_lock_is_found(tmp_path: Path) -> Non
     base = maker.commit_index("Vendor")
     directory = write_contract(tmp_path, MINIMAL.replace("repo.bundle", "app").replace(COMMIT, base))
     lock = lock_contract(directory).lock
-    assert verify_lock(directory) == []
+    assert verify_lock(load_contract(directory)) == []
     elsewhere = [
         msgspec.structs.replace(module, source="https://elsewhere.example.org/v")
         for module in lock.repository.submodules
     ]
     pin = msgspec.structs.replace(lock.repository, submodules=tuple(elsewhere))
     (directory / "contract.lock.json").write_bytes(dump_lock(msgspec.structs.replace(lock, repository=pin)))
-    assert [problem.field for problem in verify_lock(directory)] == ["repository.submodules"]
+    assert [problem.field for problem in verify_lock(load_contract(directory))] == ["repository.submodules"]

@@ -20,7 +20,7 @@ from repotrial.authoring._swebench_instance import SwebenchInstance, parse_node_
 from repotrial.change import read_change
 from repotrial.contract import GitRepository, Inventory, LoadedContract, load_contract
 from support.errors import raises_code
-from support.repositories import RepositoryMaker
+from support.repositories import Files, RepositoryMaker
 from support.swebench import (
     BASE,
     FIX,
@@ -153,7 +153,7 @@ class _Moded:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.maker = RepositoryMaker(path)
-        files: dict[str | bytes, str | bytes] = {
+        files: Files = {
             "bin/clamp": "#!/bin/sh\nexec python -m clamp\n",
             "clamp/bounds.py": "LOW = 0\nHIGH = 9\n" * 20,
         }

@@ -13,6 +13,7 @@ from repotrial.trace import (
     AcceptanceExecution,
     BlobStore,
     Event,
+    MonitorAlert,
     PhaseChanged,
     RunPaths,
     SecretRedactor,
@@ -64,6 +65,27 @@ def test_references_point_at_the_events(tmp_path: Path) -> None:
         (event.seq, event.t, event.hash) for event in events
     ]
     assert (head.count, head.hash) == (4, refs[-1].hash)
+
+
+def test_an_alert_stands_in_the_trace_with_the_text_that_triggered_it(tmp_path: Path) -> None:
+    alert = MonitorAlert(monitor="policy", rule="secret", severity="warning", phase="act")
+    with open_writer(tmp_path) as writer:
+        place = writer.append(_ACT, actor="harness").seq
+        assert writer.last_seq == place
+        refs = [
+            writer.alert(alert, "said \ud800"),
+            writer.alert(alert, b"done", form="code", event=0),
+            writer.alert(alert),
+        ]
+    events = list(iter_events(RunPaths(tmp_path).trace))[2:]
+    assert [(event.seq, event.actor) for event in events] == [(ref.seq, "monitor") for ref in refs]
+    payloads = [event.payload for event in events if isinstance(event.payload, MonitorAlert)]
+    segments = [payload.segment for payload in payloads]
+    blobs = BlobStore(RunPaths(tmp_path).blobs)
+    assert [
+        None if found is None else (found.format, load_body(found.body, blobs), found.event)
+        for found in segments
+    ] == [("natural-language", b"said \\ud800", place), ("code", b"done", 0), None]
 
 
 def test_time_increases_whatever_the_clock_does(tmp_path: Path) -> None:

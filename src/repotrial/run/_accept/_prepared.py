@@ -44,7 +44,7 @@ class Prepared:
             assert not files, "only a check without oracle files can have its sandbox early"
             return self._sandbox
         writer, contract = run.writer, run.plan.loaded.contract
-        monitor = SyscallMonitor(writer, phase="accept", since=writer.head.count - 1, has_programs=False)
+        monitor = SyscallMonitor(writer, phase="accept", since=writer.last_seq, has_programs=False)
         judge = {
             name: value
             for name, value in JUDGE_VARIABLES.items()

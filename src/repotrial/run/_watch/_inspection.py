@@ -6,17 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from repotrial.gateway import WireAnswer
-from repotrial.policy import (
-    POLICY,
-    TextFinding,
-    TextFormat,
-    TextPlace,
-    check_text,
-    decide_stage,
-    read_tool_use,
-)
+from repotrial.policy import POLICY, TextFinding, TextPlace, check_text, decide_stage, read_tool_use
 from repotrial.run._watch._stages import StageKeeper
-from repotrial.trace import MonitorAlert, Segment, Severity, TraceWriter
+from repotrial.trace import MonitorAlert, Severity, TextFormat, TraceWriter
 
 _ALERTS_PER_RULE: Final = 100
 _LEFT_OUT: Final = "alerts-left-out"
@@ -38,7 +30,7 @@ class Inspector:
 
     def inspect(self, answer: WireAnswer, place: int | None) -> None:
         """Raise alerts for what it says: prose, code and commands alike, each with its form (S10)."""
-        event = self._writer.head.count - 1 if place is None else place
+        event = self._writer.last_seq if place is None else place
         for text, where in _iter_texts(answer):
             for finding in check_text(text, where=where):
                 self._alert(finding, event)
@@ -65,19 +57,10 @@ class Inspector:
             self._append(_LEFT_OUT, "info", "natural-language", text, event)
 
     def _append(self, rule: str, severity: Severity, form: TextFormat, text: str, event: int) -> None:
-        body = self._writer.body(text.encode("utf-8", "backslashreplace")[:_MOST_SEGMENT], of=MonitorAlert)
-        self._writer.append(
-            MonitorAlert(
-                monitor=POLICY,
-                rule=rule,
-                severity=severity,
-                phase="act",
-                # No offset: an answer's body has its texts escaped and in pieces.
-                segment=Segment(format=form, body=body, event=event),
-                evidence=(event,),
-            ),
-            actor="monitor",
-        )
+        alert = MonitorAlert(monitor=POLICY, rule=rule, severity=severity, phase="act", evidence=(event,))
+        # No offset: an answer's body has its texts escaped and in pieces.
+        data = text.encode("utf-8", "backslashreplace")[:_MOST_SEGMENT]
+        self._writer.alert(alert, data, form=form, event=event)
 
 
 def _iter_texts(answer: WireAnswer) -> Iterator[tuple[str, TextPlace]]:

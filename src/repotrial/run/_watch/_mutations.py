@@ -28,7 +28,7 @@ class MutationLog:
         self._workspace = workspace
         self._lock = threading.Lock()
         self._first = self._mark = workspace.snapshot()
-        self._since = writer.head.count - 1
+        self._since = writer.last_seq
         self._marks: dict[int, Mark] = {}
         self._entries = 0
 
@@ -39,7 +39,7 @@ class MutationLog:
             cause: What explains the change; left out: only that it was found.
         """
         with self._lock:
-            since, self._since = self._since, self._writer.head.count - 1
+            since, self._since = self._since, self._writer.last_seq
             mark = self._workspace.snapshot()
             changes = self._workspace.delta(self._mark, mark, sink=self._writer)
             self._mark = mark

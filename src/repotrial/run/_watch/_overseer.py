@@ -153,7 +153,7 @@ class Overseer:
             return  # the run was told to end: nothing more has to be done
         alert = decision.alert
         if alert is None:
-            alert = self._writer.append(decision.build_alert(), actor="monitor").seq
+            alert = self._writer.alert(decision.build_alert()).seq
         if decision.action is not None:
             self._intervene(decision, alert)
 

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Final
 
 from repotrial.gateway import ExchangeEnd, Refusal
-from repotrial.trace import MonitorAlert, Segment, Severity, Signal, TraceWriter
+from repotrial.trace import MonitorAlert, Severity, Signal, TraceWriter
 
 _MONITOR: Final = "gateway"
 _EACH: Final = 100
@@ -42,19 +42,12 @@ class RefusalLog:
         if count > _EACH and str(count).strip("0") != "1":
             return
         data = text.encode("utf-8", "backslashreplace")[:_MOST_TEXT]
-        self._writer.append(
-            MonitorAlert(
-                monitor=_MONITOR,
-                rule=rule,
-                severity=severity,
-                phase="act",
-                signals=(Signal(name="status", value=status), Signal(name="times", value=count)),
-                segment=Segment(
-                    format="natural-language",
-                    body=self._writer.body(data, of=MonitorAlert),
-                    event=self._writer.head.count - 1 if place is None else place,
-                ),
-                evidence=() if place is None else (place,),
-            ),
-            actor="monitor",
+        alert = MonitorAlert(
+            monitor=_MONITOR,
+            rule=rule,
+            severity=severity,
+            phase="act",
+            signals=(Signal(name="status", value=status), Signal(name="times", value=count)),
+            evidence=() if place is None else (place,),
         )
+        self._writer.alert(alert, data, event=place)

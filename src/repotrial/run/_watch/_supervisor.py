@@ -138,11 +138,8 @@ class RunSupervisor:
             signal = Signal(
                 name=f"spent_{exhausted.measure}", value=exhausted.spent, threshold=exhausted.limit
             )
-            self._writer.append(
-                MonitorAlert(
-                    monitor="budget", rule=code, severity="critical", phase="act", signals=(signal,)
-                ),
-                actor="monitor",
+            self._writer.alert(
+                MonitorAlert(monitor="budget", rule=code, severity="critical", phase="act", signals=(signal,))
             )
         self._overseer.settle()
 

@@ -18,10 +18,14 @@ Stage: TypeAlias = Literal["read", "write", "test"]
 """Staged privileges, in this order (P7)."""
 
 
+TextFormat: TypeAlias = Literal["natural-language", "code", "command"]
+"""What kind of text a rule matched."""
+
+
 class Segment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """The exact piece of output that a rule matched (S10, P17)."""
 
-    format: Literal["natural-language", "code", "command"]
+    format: TextFormat
     """What kind of text it is."""
     body: Body
     """The piece itself."""

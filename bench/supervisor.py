@@ -14,7 +14,7 @@ import msgspec
 
 from repotrial.isolation import ExecRecord, SyscallRecord
 from repotrial.isolation._calls._seccomp import SyscallPolicy
-from repotrial.isolation._calls._supervisor import Supervisor, SupervisorPolicy
+from repotrial.isolation._calls._supervisor import SupervisorPolicy, SyscallSupervisor
 
 __all__ = ["Overhead", "bench_exec_audit"]
 
@@ -132,7 +132,7 @@ def _run_suite(tests: int, policy: SyscallPolicy | None) -> tuple[float, int]:
         if started.listener is None:
             output, problem = started.process.communicate()
         else:
-            with Supervisor(started.listener, sink=records.append, policy=SupervisorPolicy()):
+            with SyscallSupervisor(started.listener, sink=records.append, policy=SupervisorPolicy()):
                 output, problem = started.process.communicate()
     assert started.process.returncode == 0, problem
     return float(output), sum(isinstance(record, ExecRecord) for record in records)

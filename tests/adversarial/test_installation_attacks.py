@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from repotrial._core.digest import digest_bytes
+from repotrial.environment import SandboxRequest
 from repotrial.isolation import CommandSpec
 from repotrial.trace import Exited
 from repotrial.workspace import check_sealed
@@ -146,7 +147,7 @@ stop_seconds = 1
         trial.open() as installation,
         installation.open_workspace() as workspace,
     ):
-        with installation.open_sandbox(workspace, phase="act") as sandbox:
+        with installation.open_sandbox(workspace, SandboxRequest(phase="act")) as sandbox:
             assert sandbox.run(CommandSpec(argv=("bash", "-c", SLEEPS))).exit == Exited(code=0)
         assert list_host_processes(["sleep", marker]) == []
 

@@ -17,7 +17,7 @@ from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import MachineError
 from repotrial._core.words import Level
 from repotrial.contract import load_contract
-from repotrial.environment import InstallationSettings, open_installation
+from repotrial.environment import InstallationSettings, SandboxRequest, open_installation
 from repotrial.isolation import Bind, CommandSpec
 from repotrial.trace import Exited, HostEnvironment, ImageEnvironment
 from repotrial.workspace import CopyWorkspace, OverlayWorkspace
@@ -100,7 +100,7 @@ def test_what_setup_leaves_in_the_tree_is_no_change_of_the_agents() -> None:
         trial.open() as installation,
         installation.open_workspace() as workspace,
     ):
-        with installation.open_sandbox(workspace, phase="act") as sandbox:
+        with installation.open_sandbox(workspace, SandboxRequest(phase="act")) as sandbox:
             sandbox.run(CommandSpec(argv=("touch", "mine")))
         assert [*workspace.iter_changes()] == [b"mine"]
 
@@ -142,7 +142,9 @@ absent = ["CI", "PYTHONHASHSEED"]
             result = shell(installation, "env | sort")
             with (
                 installation.open_workspace() as workspace,
-                installation.open_sandbox(workspace, phase="act", variables={"CI": "1"}) as sandbox,
+                installation.open_sandbox(
+                    workspace, SandboxRequest(phase="act", variables={"CI": "1"})
+                ) as sandbox,
             ):
                 assert b"CI=" not in sandbox.run(CommandSpec(argv=("env",))).stdout.prefix
         found = dict(line.split("=", 1) for line in result.stdout.prefix.decode().splitlines())
@@ -292,7 +294,9 @@ def test_a_service_answers_is_asked_to_stop_and_is_gone_afterwards() -> None:
     ):
         for phase in ("act", "accept"):
             seen: list[object] = []
-            with installation.open_sandbox(workspace, phase=phase, sink=seen.append) as sandbox:
+            with installation.open_sandbox(
+                workspace, SandboxRequest(phase=phase), sink=seen.append
+            ) as sandbox:
                 assert seen == []
                 greeting = sandbox.run(CommandSpec(argv=("bash", "-c", GREET)))
                 assert greeting.stdout.prefix == b"good day"
@@ -320,10 +324,12 @@ readiness = { kind = "command", run = "until [ -e /tmp/said ]; do :; done; false
             trial.write(environment, files={"server.py": SERVER})
             with trial.open() as installation, installation.open_workspace() as workspace:
                 with raises_code("service-not-ready") as raised:
-                    installation.open_sandbox(workspace, phase="act")
+                    installation.open_sandbox(workspace, SandboxRequest(phase="act"))
                 assert all(word in str(raised.value) for word in words), raised.value
                 # One that does not run in a phase stops nobody there.
-                with installation.open_sandbox(workspace, phase="act", has_services=False) as sandbox:
+                with installation.open_sandbox(
+                    workspace, SandboxRequest(phase="act", has_services=False)
+                ) as sandbox:
                     assert sandbox.run(CommandSpec(argv=("true",))).exit == Exited(code=0)
 
 
@@ -407,7 +413,7 @@ node = { lock = "package-lock.json", manifest = "package.json" }
                 raise
             pytest.skip(str(error))
         with installation, installation.open_workspace() as workspace:
-            with installation.open_sandbox(workspace, phase="act", stage="read") as sandbox:
+            with installation.open_sandbox(workspace, SandboxRequest(phase="act", stage="read")) as sandbox:
                 script = "cat built; node use.js; echo $PATH; touch node_modules/x; git status -s"
                 result = sandbox.run(CommandSpec(argv=("bash", "-c", script)))
             assert [*workspace.iter_changes()] == []
@@ -445,7 +451,7 @@ def test_scratch_is_shown_and_belongs_to_whoever_works_inside() -> None:
     ):
         place.write("briefing.md", b"read me\n")
         bind = Bind(source=place.path, target="/opt/agent", is_writable=True)
-        with installation.open_sandbox(workspace, phase="act", binds=[bind]) as sandbox:
+        with installation.open_sandbox(workspace, SandboxRequest(phase="act", binds=(bind,))) as sandbox:
             script = "cat /opt/agent/briefing.md; echo > /opt/agent/x"
             result = sandbox.run(CommandSpec(argv=("sh", "-c", script)))
         assert result.exit == Exited(code=0)

@@ -25,7 +25,7 @@ import pytest
 from repotrial._core.errors import MachineError
 from repotrial.isolation import ProhibitedRecord, Sink, SyscallRecord, build_numbers, find_machine
 from repotrial.isolation._calls._seccomp import SyscallPolicy
-from repotrial.isolation._calls._supervisor import Supervisor, SupervisorPolicy
+from repotrial.isolation._calls._supervisor import SupervisorPolicy, SyscallSupervisor
 from support.filtered import DROPPED, start_filtered
 
 PYTHON: Final = "/usr/bin/python3"
@@ -70,7 +70,7 @@ class Puppet:
         self.pid = pid
         """PID 1 of the sandbox, as the host counts."""
         self.records: list[SyscallRecord] = []
-        self.supervisor: Supervisor | None = None
+        self.supervisor: SyscallSupervisor | None = None
         self.process: subprocess.Popen[bytes] | None = None
 
     def close(self) -> None:
@@ -148,7 +148,7 @@ def open_puppet(
     sink: Sink | None = None,
     is_writable: bool = True,
     interfere: Callable[[int], object] = lambda _: None,
-    on_ready: Callable[[Supervisor], object] = lambda _: None,
+    on_ready: Callable[[SyscallSupervisor], object] = lambda _: None,
 ) -> Iterator[Puppet]:
     """A sandbox with a puppet in it.
 
@@ -182,7 +182,7 @@ def open_puppet(
         records: list[SyscallRecord] = []
         supervisor = None
         if started.listener is not None:
-            supervisor = Supervisor(started.listener, sink=sink or records.append, policy=supervision)
+            supervisor = SyscallSupervisor(started.listener, sink=sink or records.append, policy=supervision)
             supervisor.start()
         stack.callback(_end, started.process, supervisor, (status_read, block_write))
         puppet = Puppet(ours, _read_child_pid(status_read))
@@ -237,7 +237,9 @@ def _end_inside(pidfd: int, process: subprocess.Popen[bytes]) -> None:
         os.close(pidfd)
 
 
-def _end(process: subprocess.Popen[bytes], supervisor: Supervisor | None, descriptors: Sequence[int]) -> None:
+def _end(
+    process: subprocess.Popen[bytes], supervisor: SyscallSupervisor | None, descriptors: Sequence[int]
+) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(process.pid, signal.SIGKILL)
     process.wait()

@@ -16,7 +16,7 @@ from repotrial._core.errors import MachineError
 from repotrial.authoring import lock_contract
 from repotrial.authoring._certify._cheats._model import Cheat
 from repotrial.contract import load_contract
-from repotrial.environment import Installation, InstallationSettings, open_installation
+from repotrial.environment import Installation, InstallationSettings, SandboxRequest, open_installation
 from repotrial.isolation import Bind, CommandSpec
 from repotrial.trace import Exited
 from support.caches import find_shared_cache
@@ -165,7 +165,7 @@ def is_naively_accepted(installation: Installation, cheat: Cheat | None, oracle:
             exit $code
         """
         with installation.open_sandbox(
-            workspace, phase="accept", binds=(Bind(source=scratch.path, target="/opt/naive"),)
+            workspace, SandboxRequest(phase="accept", binds=(Bind(source=scratch.path, target="/opt/naive"),))
         ) as sandbox:
             done = sandbox.run(CommandSpec(argv=("/bin/bash", "-c", script), timeout_seconds=600))
     said = done.stdout.prefix.decode()

@@ -12,7 +12,7 @@ from typing import Final
 from repotrial.authoring import lock_contract
 from repotrial.authoring._certify._cheats._edit import build_patch
 from repotrial.authoring._certify._cheats._model import Cheat
-from repotrial.environment import Installation
+from repotrial.environment import Installation, SandboxRequest
 from repotrial.isolation import Bind, CommandSpec
 from repotrial.trace import Exited
 from support.contracts import write_contract
@@ -299,7 +299,7 @@ def is_naively_accepted(language: Language, installation: Installation, cheat: C
             exit $code
         """
         with installation.open_sandbox(
-            workspace, phase="accept", binds=(Bind(source=scratch.path, target="/opt/naive"),)
+            workspace, SandboxRequest(phase="accept", binds=(Bind(source=scratch.path, target="/opt/naive"),))
         ) as sandbox:
             done = sandbox.run(CommandSpec(argv=("/bin/bash", "-c", script), timeout_seconds=600))
     said = done.stdout.prefix.decode()

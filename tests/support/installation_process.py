@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from repotrial.contract import load_contract
-from repotrial.environment import InstallationSettings, open_installation
+from repotrial.environment import InstallationSettings, SandboxRequest, open_installation
 from repotrial.isolation import CommandSpec
 from support.harness_process import attempt, become
 
@@ -26,7 +26,7 @@ def main() -> None:
         with (
             open_installation(loaded, settings) as installation,
             installation.open_workspace() as workspace,
-            installation.open_sandbox(workspace, phase="act") as sandbox,
+            installation.open_sandbox(workspace, SandboxRequest(phase="act")) as sandbox,
         ):
             result = sandbox.run(CommandSpec(argv=("bash", "-c", script), timeout_seconds=300))
         return result.stdout.prefix.decode() + result.stderr.prefix.decode()

@@ -9,7 +9,7 @@ from pathlib import Path
 from repotrial._core.words import Level
 from repotrial.authoring import lock_contract
 from repotrial.contract import load_contract
-from repotrial.environment import Installation, InstallationSettings, open_installation
+from repotrial.environment import Installation, InstallationSettings, SandboxRequest, open_installation
 from repotrial.environment._installation._setup_network import SetupNetwork
 from repotrial.environment._installation._variables import Phase
 from repotrial.isolation import CommandResult, CommandSpec
@@ -113,6 +113,6 @@ def shell(installation: Installation, script: str, *, phase: Phase = "act") -> C
     command = CommandSpec(argv=("bash", "-c", script), timeout_seconds=300)
     with (
         installation.open_workspace() as workspace,
-        installation.open_sandbox(workspace, phase=phase) as sandbox,
+        installation.open_sandbox(workspace, SandboxRequest(phase=phase)) as sandbox,
     ):
         return sandbox.run(command)

@@ -9,7 +9,7 @@ import msgspec
 
 from repotrial._core.words import Level
 from repotrial.api._contracts import load_contract
-from repotrial.environment import InstallationSettings, open_installation
+from repotrial.environment import InstallationSettings, SandboxRequest, open_installation
 from repotrial.isolation import CommandResult, CommandSpec
 from repotrial.machine import (
     DoctorFix,
@@ -84,6 +84,6 @@ def execute_in_contract(
     with (
         open_installation(load_contract(directory), build_installation_settings(machine)) as installation,
         installation.open_workspace() as workspace,
-        installation.open_sandbox(workspace, phase="accept") as sandbox,
+        installation.open_sandbox(workspace, SandboxRequest(phase="accept")) as sandbox,
     ):
         return sandbox.run(CommandSpec(argv=argv, timeout_seconds=timeout_seconds))

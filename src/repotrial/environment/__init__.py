@@ -8,10 +8,14 @@ from repotrial._core.lazy import build_hooks
 
 if TYPE_CHECKING:
     from repotrial.environment._host import HostTool, HostToolchain, observe_host, verify_host
+    from repotrial.environment._installation._contract_environment import (
+        InstallationSettings,
+        SandboxRequest,
+        build_resource_limits,
+    )
     from repotrial.environment._installation._installation import Installation, open_installation
     from repotrial.environment._installation._level import check_machine
     from repotrial.environment._installation._place import ScratchPlace, read_pinned
-    from repotrial.environment._installation._premises import InstallationSettings
     from repotrial.environment._installation._program_tree import (
         NpmPrograms,
         ProgramSource,
@@ -46,10 +50,12 @@ __all__ = [
     "NpmPrograms",
     "ProgramSource",
     "PypiPrograms",
+    "SandboxRequest",
     "ScratchPlace",
     "StepNetwork",
     "Store",
     "StoreRecord",
+    "build_resource_limits",
     "check_machine",
     "execute_program",
     "interruptible",

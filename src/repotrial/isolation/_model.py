@@ -1,6 +1,6 @@
 """The words of the machine side: levels, capabilities, what to start, what came of it.
 
-One protocol for every back end (P16): whoever runs an agent or a check sees only these types.
+One protocol for every back end (P16): what runs an agent or a check sees only these types.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class StreamCapture(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """What was used; null where nothing measured it."""
+    """What was used; None if nothing measured it."""
 
     wall_us: int
     cpu_us: int | None = None

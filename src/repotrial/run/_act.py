@@ -7,6 +7,7 @@ from typing import Final, assert_never
 
 from repotrial._core.clock import SystemClock
 from repotrial._core.errors import ContractError, ErrorCode
+from repotrial.environment import SandboxRequest, build_resource_limits
 from repotrial.isolation import Bind, CommandResult, CommandSpec
 from repotrial.run._agents import (
     CommandAgent,
@@ -19,7 +20,6 @@ from repotrial.run._agents import (
 )
 from repotrial.run._change import take_change
 from repotrial.run._context import BoundRun
-from repotrial.run._limits import build_resource_limits
 from repotrial.run._model_work import work_with_model
 from repotrial.run._monitor import SyscallMonitor
 from repotrial.run._network import plan_network
@@ -123,16 +123,18 @@ def _execute(
     started_us = SystemClock().now_us()
     sandbox = run.installation.open_sandbox(
         workspace,
-        phase="act",
-        stage=first,
-        test_tools=run.plan.loaded.contract.policy.test_tools,
-        binds=(bind, *(() if desk is None else desk.binds), *network.binds),
-        variables={
-            "REPOTRIAL_BRIEFING": f"{AGENT_PLACE}/briefing.md",
-            "REPOTRIAL_STAGE": STAGE_COMMAND,
-            **network.variables,
-        },
-        limits=ceilings,
+        SandboxRequest(
+            phase="act",
+            stage=first,
+            test_tools=run.plan.loaded.contract.policy.test_tools,
+            binds=(bind, *(() if desk is None else desk.binds), *network.binds),
+            variables={
+                "REPOTRIAL_BRIEFING": f"{AGENT_PLACE}/briefing.md",
+                "REPOTRIAL_STAGE": STAGE_COMMAND,
+                **network.variables,
+            },
+            limits=ceilings,
+        ),
         sink=monitor,
     )
     with (

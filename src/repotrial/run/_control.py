@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from repotrial.environment import SandboxRequest
 from repotrial.isolation import CommandSpec
 from repotrial.run._context import BoundRun
 from repotrial.run._faults import AGENT_SANDBOX_LOST, MODEL_UNREACHABLE
@@ -34,7 +35,7 @@ def verify_machine(run: BoundRun) -> None:
     """
     with (
         run.installation.open_workspace() as workspace,
-        run.installation.open_sandbox(workspace, phase="act", has_services=False) as sandbox,
+        run.installation.open_sandbox(workspace, SandboxRequest(phase="act", has_services=False)) as sandbox,
     ):
         result = sandbox.run(CommandSpec(argv=("/bin/sh", "-c", ":"), timeout_seconds=_CONTROL_SECONDS))
     if result.exit != Exited(code=0):

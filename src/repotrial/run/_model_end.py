@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from repotrial.cost import Budget, MeasureState
+from repotrial.environment import build_resource_limits
 from repotrial.isolation import CommandResult
 from repotrial.run._context import BoundRun
-from repotrial.run._limits import build_resource_limits
 from repotrial.run._resources import build_usage_signals
 from repotrial.run._termination import terminate_as_seen
 from repotrial.run._watch._ending import Ending

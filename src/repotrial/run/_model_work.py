@@ -15,7 +15,7 @@ from repotrial._core.canonical import decimal_text
 from repotrial._core.clock import SystemClock
 from repotrial._core.errors import ErrorCode, MachineError
 from repotrial.cost import Budget, Caps, Parent
-from repotrial.environment import ContractSandbox, ScratchPlace
+from repotrial.environment import ContractSandbox, SandboxRequest, ScratchPlace, build_resource_limits
 from repotrial.gateway import Recorder
 from repotrial.isolation import Bind, CommandResult, CommandSpec
 from repotrial.policy import BreakerSettings, BreakerState, build_settings, parse_thresholds
@@ -25,7 +25,6 @@ from repotrial.run._agents import ModelAgent
 from repotrial.run._change import take_change
 from repotrial.run._context import BoundRun
 from repotrial.run._control import verify_model
-from repotrial.run._limits import build_resource_limits
 from repotrial.run._model_end import terminate_model_run
 from repotrial.run._models import MODEL_ACCESS_MISSING, ModelAccess, UpstreamOrder
 from repotrial.run._monitor import SyscallMonitor
@@ -260,13 +259,15 @@ def _build_settings(run: BoundRun, access: ModelAccess) -> BreakerSettings:
 def _open_sandbox(run: BoundRun, place: _Place, monitor: SyscallMonitor) -> ContractSandbox:
     return run.installation.open_sandbox(
         place.workspace,
-        phase="act",
-        stage=find_first_stage(find_stage_mode(run.plan), run.installation.capabilities),
-        test_tools=run.plan.loaded.contract.policy.test_tools,
-        binds=place.launch.binds,
-        variables=place.launch.variables,
-        limits=build_resource_limits(run.plan.limits),
-        listener_port=GATEWAY_PORT,
+        SandboxRequest(
+            phase="act",
+            stage=find_first_stage(find_stage_mode(run.plan), run.installation.capabilities),
+            test_tools=run.plan.loaded.contract.policy.test_tools,
+            binds=place.launch.binds,
+            variables=place.launch.variables,
+            limits=build_resource_limits(run.plan.limits),
+            listener_port=GATEWAY_PORT,
+        ),
         sink=monitor,
     )
 

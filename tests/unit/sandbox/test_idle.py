@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import struct
 import subprocess
 from pathlib import Path
 
@@ -73,3 +75,39 @@ def test_it_is_one_small_static_program(machine: Machine, number: int) -> None:
     assert program[:4] == b"\x7fELF"
     assert int.from_bytes(program[18:20], "little") == number
     assert len(program) < 512
+
+
+SOURCES = Path(__file__).resolve().parents[3] / "tools"
+
+
+def assemble(machine: Machine, place: Path) -> bytes:
+    """The code of a checked-in source; skips where nothing assembles for that machine."""
+    source, made = SOURCES / f"idle_{machine}.S", place / "idle.o"
+    # llvm-mc does not preprocess; comments are all there is to preprocess, and it knows them on aarch64.
+    commands = {
+        "x86_64": (["x86_64-linux-gnu-gcc", "-c"], ["gcc", "-m64", "-c"]),
+        "aarch64": (["aarch64-linux-gnu-gcc", "-c"], ["llvm-mc", "--arch=aarch64", "--filetype=obj"]),
+    }
+    command = next((each for each in commands[machine] if shutil.which(each[0])), None)
+    if command is None:
+        pytest.skip(f"no assembler for {machine}: apt-get install gcc-{machine.replace('_', '-')}-linux-gnu")
+    subprocess.run([*command, "-o", made, source], check=True)
+    return read_code(made.read_bytes())
+
+
+def read_code(data: bytes) -> bytes:
+    """The one section of a 64-bit ELF file that is executable."""
+    (table,), (count,) = struct.unpack_from("<Q", data, 40), struct.unpack_from("<H", data, 60)
+    for number in range(count):
+        _, kind, flags, _, start, size = struct.unpack_from("<IIQQQQ", data, table + 64 * number)
+        if kind == 1 and flags & 4 and size:
+            return data[start : start + size]
+    raise AssertionError("no code")
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_its_bytes_are_those_of_its_source(tmp_path: Path, machine: Machine) -> None:
+    code = assemble(machine, tmp_path)
+    assert len(code) > 100
+    assert build_idle_program(machine)[-len(code) :] == code
+    assert len(build_idle_program(machine)) - len(code) == 64 + 56  # nothing but the headers

@@ -9,7 +9,7 @@ import pytest
 from repotrial._core.words import Level
 from repotrial.contract import AllowListNetwork, Contract, Environment, Mount, SetupStep, load_contract
 from repotrial.contract._environment import Secret
-from repotrial.environment import ScratchPlace
+from repotrial.environment import ScratchPlace, build_resource_limits
 from repotrial.environment._installation._mounts import (
     build_host_bind,
     build_outputs,
@@ -17,7 +17,6 @@ from repotrial.environment._installation._mounts import (
     verify_targets,
 )
 from repotrial.environment._installation._output import describe_end, render_tail
-from repotrial.environment._installation._premises import build_limits
 from repotrial.environment._installation._setup_network import verify_setup_network
 from repotrial.environment._installation._variables import Phase, build_variables
 from repotrial.isolation import (
@@ -140,7 +139,7 @@ def test_a_step_with_network_is_refused_at_a_level_without_a_network_of_ours(
 def test_limits_are_those_that_kill_and_processor_time_is_the_agents_alone(contract: Contract) -> None:
     limits = msgspec.structs.replace(contract.limits, cpu_seconds=9)
     varied = msgspec.structs.replace(contract, limits=limits)
-    act, accept = (build_limits(varied, phase=phase) for phase in ("act", "accept"))
+    act, accept = (build_resource_limits(varied.limits, phase=phase) for phase in ("act", "accept"))
     assert (act.memory_mb, act.disk_mb, act.processes, act.cpu_seconds) == (2048, 4096, 512, 9)
     assert accept.cpu_seconds is None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
 from types import TracebackType
@@ -14,16 +13,16 @@ from repotrial._core.canonical import JsonValue
 from repotrial._core.errors import ContractError, ErrorCode
 from repotrial._core.words import Level
 from repotrial.contract import LoadedContract
+from repotrial.environment._installation._contract_environment import (
+    ContractEnvironment,
+    InstallationSettings,
+    SandboxRequest,
+    open_contract_environment,
+)
 from repotrial.environment._installation._facts import InstallationFacts
 from repotrial.environment._installation._level import choose_level
-from repotrial.environment._installation._mounts import SetupOutputs, build_outputs
+from repotrial.environment._installation._mounts import build_outputs
 from repotrial.environment._installation._place import ScratchPlace
-from repotrial.environment._installation._premises import (
-    InstallationSettings,
-    Premises,
-    SandboxWish,
-    open_premises,
-)
 from repotrial.environment._installation._sandbox import ContractSandbox
 from repotrial.environment._installation._setup import ContractSetup, write_scripts
 from repotrial.environment._installation._setup_network import (
@@ -31,16 +30,13 @@ from repotrial.environment._installation._setup_network import (
     find_setup_access,
     verify_setup_network,
 )
-from repotrial.environment._installation._variables import Phase, verify_secrets
+from repotrial.environment._installation._variables import verify_secrets
 from repotrial.isolation import (
     WORKSPACE,
     Account,
-    Bind,
     Capabilities,
     CommandSpec,
-    ResourceLimits,
     Sink,
-    Stage,
     find_identity,
 )
 from repotrial.trace import Exited
@@ -80,13 +76,13 @@ class Installation:
         loaded: LoadedContract,
         *,
         base: Base,
-        premises: Premises,
+        environment: ContractEnvironment,
         workspaces: WorkspacePlace,
         held: ExitStack,
     ) -> None:
         self.loaded = loaded
         self.base = base
-        self._premises = premises
+        self._environment = environment
         self._outputs = build_outputs(loaded.contract)
         self._workspaces = workspaces
         self._held = held
@@ -94,17 +90,17 @@ class Installation:
     @property
     def level(self) -> Level:
         """How strong its sandboxes are."""
-        return self._premises.capabilities.level
+        return self._environment.capabilities.level
 
     @property
     def capabilities(self) -> Capabilities:
         """What its sandboxes can do."""
-        return self._premises.capabilities
+        return self._environment.capabilities
 
     @property
     def facts(self) -> InstallationFacts:
         """For the manifest."""
-        return self._premises.facts
+        return self._environment.facts
 
     @property
     def setup_network(self) -> SetupNetworkRecord | None:
@@ -118,17 +114,17 @@ class Installation:
     @property
     def environment_id(self) -> str:
         """Digest over everything but the tree."""
-        return self._premises.environment_id
+        return self._environment.environment_id
 
     @property
     def shown(self) -> tuple[Path, ...]:
         """What an agent sees beside the tree: packages, artifacts and files of the contract's environment."""
-        return tuple(bind.source for bind in self._premises.binds)
+        return tuple(bind.source for bind in self._environment.binds)
 
     @property
     def search_path(self) -> str:
         """`PATH` of programs in its sandboxes, unless the caller sets another."""
-        return self._premises.build_variables("act", {}, has_secrets=False).get("PATH", "")
+        return self._environment.build_variables("act", {}, has_secrets=False).get("PATH", "")
 
     def open_workspace(self) -> Workspace:
         """A new tree to work in: an overlay where the level has them."""
@@ -144,52 +140,27 @@ class Installation:
         """A directory of the harness's that sandboxes can be shown."""
         return ScratchPlace(self._workspaces, owner=self.base.owner)
 
-    def open_sandbox(  # noqa: PLR0913 - each of them is one choice of the caller's
-        self,
-        workspace: Workspace,
-        *,
-        phase: Phase,
-        stage: Stage = "write",
-        binds: Sequence[Bind] = (),
-        variables: Mapping[str, str] | None = None,
-        limits: ResourceLimits | None = None,
-        test_tools: Sequence[str] = (),
-        listener_port: int | None = None,
-        sink: Sink | None = None,
-        has_services: bool = True,
+    def open_sandbox(
+        self, workspace: Workspace, request: SandboxRequest, *, sink: Sink | None = None
     ) -> ContractSandbox:
         """A sandbox on a workspace, with the phase's secrets and services.
 
         Args:
             workspace: One of this installation's.
-            phase: What it is for.
-            stage: The stage to begin in.
-            binds: What else is shown.
-            variables: What else is set; never what the contract wants absent.
-            limits: Other ceilings than the contract's.
-            test_tools: Programs that are masked until the test stage.
-            listener_port: A port inside that the harness serves.
+            request: What it is to be.
             sink: Takes what the syscall supervisor sees once the services are ready.
-            has_services: Whether the phase's services run.
 
         Raises:
             SERVICE_NOT_READY: a service does not become ready.
             SANDBOX_START: it could not be started.
         """
         outputs = self._outputs.build_binds(self.base.outputs, is_writable=False)
-        wish = SandboxWish(
-            workspace=workspace.path,
+        return self._environment.open(
+            workspace.path,
+            msgspec.structs.replace(request, binds=(*outputs, *request.binds)),
             overlay=workspace.mount if isinstance(workspace, OverlayWorkspace) else None,
-            phase=phase,
-            stage=stage,
-            binds=(*outputs, *binds),
-            variables=variables or {},
-            limits=limits,
-            test_tools=tuple(test_tools),
-            listener_port=listener_port,
-            has_services=has_services,
+            sink=sink,
         )
-        return self._premises.open(wish, sink=sink)
 
     def verify_absent_files(self) -> None:
         """Look inside whether what must not exist does not.
@@ -203,7 +174,7 @@ class Installation:
         command = CommandSpec(argv=("/bin/sh", "-c", _LOOK, "sh", *paths), timeout_seconds=_LOOK_SECONDS)
         with (
             self.open_workspace() as workspace,
-            self.open_sandbox(workspace, phase="act", has_services=False) as sandbox,
+            self.open_sandbox(workspace, SandboxRequest(phase="act", has_services=False)) as sandbox,
         ):
             result = sandbox.run(command)
         found = result.stdout.prefix.decode(errors="replace").split("\n")[:-1]
@@ -253,11 +224,13 @@ def open_installation(
     identity = find_identity()
     with ExitStack() as stack:
         place = stack.enter_context(ScratchPlace(workspaces, owner=None))
-        premises = open_premises(loaded, settings, capabilities=capabilities, place=place, stack=stack)
+        environment = open_contract_environment(
+            loaded, settings, capabilities=capabilities, place=place, stack=stack
+        )
         access = find_setup_access(loaded, settings.network, place=place, secrets=settings.secrets)
-        setup = _build_setup(loaded, premises, access, place=place, owner=identity)
+        setup = _build_setup(loaded, environment, access, place=place, owner=identity)
         if setup is not None:
-            request = msgspec.structs.replace(request, environment_id=premises.environment_id)
+            request = msgspec.structs.replace(request, environment_id=environment.environment_id)
         # The workspace must belong to whoever works in it: for root that is not root.
         bases = BaseCache(settings.cache / "bases", owner=identity)
         base = stack.enter_context(bases.prepare_base(request, setup=setup))
@@ -265,7 +238,7 @@ def open_installation(
         shared = WorkspacePlace(workspaces, owner=base.owner)
         stack.callback(shared.remove)
         installation = Installation(
-            loaded, base=base, premises=premises, workspaces=shared, held=stack.pop_all()
+            loaded, base=base, environment=environment, workspaces=shared, held=stack.pop_all()
         )
     try:
         installation.verify_absent_files()
@@ -277,7 +250,7 @@ def open_installation(
 
 def _build_setup(
     loaded: LoadedContract,
-    premises: Premises,
+    environment: ContractEnvironment,
     access: SetupAccess | None,
     *,
     place: ScratchPlace,
@@ -285,12 +258,12 @@ def _build_setup(
 ) -> ContractSetup | None:
     """Setup, where there is anything to do: steps to run, outputs to keep, or places to mount upon."""
     outputs = build_outputs(loaded.contract)
-    premises.verify_targets(outputs.targets)
-    mounted = [bind.target for bind in premises.binds if _is_in_workspace(bind.target)]
+    environment.verify_targets(outputs.targets)
+    mounted = [bind.target for bind in environment.binds if _is_in_workspace(bind.target)]
     if not (loaded.contract.setup or outputs.targets or mounted):
         return None
     scripts = write_scripts(loaded, place)
-    variables = premises.build_variables("setup", {}, has_secrets=False)
+    variables = environment.build_variables("setup", {}, has_secrets=False)
     names: list[JsonValue] = [
         secret.name for secret in loaded.contract.environment.secrets if "setup" in secret.phases
     ]
@@ -302,18 +275,14 @@ def _build_setup(
 
     def open_place(setup_place: SetupPlace) -> ContractSandbox:
         shown = [*([] if scripts is None else [scripts]), *([] if access is None else access.binds)]
-        wish = _build_wish(setup_place, outputs, shown)
-        return premises.open(wish, sink=None if access is None else access.watch)
+        # What is mounted in the tree gets its mount points there by being mounted.
+        binds = outputs.build_binds(setup_place.outputs, is_writable=True)
+        request = SandboxRequest(phase="setup", binds=(*binds, *shown))
+        return environment.open(setup_place.tree, request, sink=None if access is None else access.watch)
 
     return ContractSetup(
         loaded, outputs=outputs, facts=facts, owner=owner, open_place=open_place, access=access
     )
-
-
-def _build_wish(place: SetupPlace, outputs: SetupOutputs, shown: Sequence[Bind]) -> SandboxWish:
-    """The sandbox of Setup: what is mounted in the tree gets its mount points there by being mounted."""
-    binds = outputs.build_binds(place.outputs, is_writable=True)
-    return SandboxWish(workspace=place.tree, phase="setup", binds=(*binds, *shown))
 
 
 def _is_in_workspace(target: str) -> bool:

@@ -8,8 +8,8 @@ from repotrial._core.errors import MachineError
 from repotrial._core.words import Level
 from repotrial.contract import Contract
 from repotrial.environment._host import HOST_TOOLS_UNMET, observe_host, verify_host
+from repotrial.environment._installation._contract_environment import InstallationSettings
 from repotrial.environment._installation._needs import UnmetNeed, check_requirements
-from repotrial.environment._installation._premises import InstallationSettings
 from repotrial.isolation import ISOLATION_LEVEL, Capabilities, Missing, find_back_end, probe_machine
 
 

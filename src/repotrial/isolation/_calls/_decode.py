@@ -91,7 +91,7 @@ class ProcessMemory:
         try:
             self._descriptor = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
         except PermissionError:
-            # A process can give its files in /proc to root; whoever may trace it can still ask the kernel.
+            # A process can give its files in /proc to root; its tracer can still ask the kernel.
             self._descriptor = _NO_FILE
 
     def __enter__(self) -> Self:

@@ -54,7 +54,7 @@ class Listener:
         os.close(self._descriptor)
 
     def receive(self) -> Notification | None:
-        """The next call; None where whoever made it is gone already."""
+        """The next call; None if the caller is gone already."""
         buffer = bytearray(self._notification_bytes)
         try:
             fcntl.ioctl(self._descriptor, _RECEIVE, buffer, True)
@@ -87,6 +87,6 @@ class Listener:
         try:
             fcntl.ioctl(self._descriptor, _SEND, response)
         except OSError as problem:
-            # Killed, or interrupted by a signal: nobody is there to be answered.
+            # Killed, or interrupted by a signal: there is no caller to be answered.
             if problem.errno not in {errno.ENOENT, errno.EINPROGRESS}:
                 raise

@@ -60,7 +60,7 @@ class SyscallPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """What programs inside a sandbox may ask of the kernel."""
 
     audit: Literal["notify", "static"] = "notify"
-    """`notify`: what is refused is seen by a supervisor; `static`: it fails, and nobody sees it."""
+    """`notify`: what is refused is seen by a supervisor; `static`: it fails, and is not seen."""
     granted: tuple[str, ...] = ()
     """Calls beyond the default profile (C3)."""
     families: tuple[Literal["unix", "inet", "inet6", "netlink"], ...] = ("unix", "inet", "inet6", "netlink")

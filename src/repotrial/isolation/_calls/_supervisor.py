@@ -95,7 +95,7 @@ class _Gate:
         self._windows: dict[tuple[str, CallClass], _Window] = {}
         self._oldest_us: int | None = None
         self.has_pending = False
-        """Whether something was counted that nobody has been told."""
+        """Whether something was counted that has not been reported."""
 
     def admits(self, key: tuple[str, CallClass], now_us: int) -> bool:
         window = self._windows.get(key)
@@ -139,7 +139,7 @@ class _Gate:
         return floods
 
 
-class Supervisor:
+class SyscallSupervisor:
     """Answers for one filter, in a thread of its own.
 
     Args:
@@ -281,7 +281,7 @@ class Supervisor:
         )
 
     def _build_unread_exec(self, notification: Notification, call: str, now_us: int) -> ExecRecord | None:
-        """That something was started is on record even where nobody may read what."""
+        """That something was started is on record even if it may not be read what."""
         if not self._listener.is_waiting(notification):
             return None
         return ExecRecord(

@@ -1,7 +1,7 @@
 """The helper's side: a process with one thread that has a child ready for the next request, and never more.
 
 A child that entered a namespace can not come back, so each serves one request. It is forked beforehand:
-then nobody waits for that. Needs only the standard library.
+then no request waits for that. Needs only the standard library.
 """
 
 from __future__ import annotations

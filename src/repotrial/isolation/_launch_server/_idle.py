@@ -1,7 +1,7 @@
 r"""What runs as PID 1 of a sandbox: a program of about 300 bytes that waits for the harness to go away.
 
 A sandbox needs a first process, and the agent shares its PID namespace with it. Any program from the root
-file system would do, if there is one, and if nobody inside could stop, read or misuse it. This one comes
+file system would do, if there is one, and if no program inside could stop, read or misuse it. This one comes
 along with us, is never a file in the sandbox, and leaves nothing to take hold of:
 
 - it is not dumpable: neither its memory nor its descriptors nor its environment open for anyone inside;
@@ -10,14 +10,7 @@ along with us, is never a file in the sandbox, and leaves nothing to take hold o
 - it says once, on its standard output, that the sandbox is set up, and closes everything but its standard
   input: a pipe from the harness. When that ends, it ends, and the kernel kills what is left.
 
-In C:
-
-    prctl(PR_SET_DUMPABLE, 0);
-    rt_sigaction(SIGCHLD, {SIG_IGN, SA_NOCLDWAIT}, NULL, 8);
-    write(1, "\1", 1);
-    close_range(1, ~0U, 0);
-    while (read(0, buffer, 1) == -EINTR) continue;
-    exit_group(0);
+Its source is `tools/idle_<machine>.S`; a test assembles it and compares.
 """
 
 from __future__ import annotations

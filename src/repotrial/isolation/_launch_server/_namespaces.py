@@ -88,7 +88,7 @@ def cover(entry: NamespaceEntry, paths: Iterable[str]) -> None:
     targets = [os.path.realpath(path) for path in paths]
     covered = set(_iter_covered(entry))
     missing = [target for target in dict.fromkeys(targets) if target not in covered]
-    # In a namespace of our own, so that nobody inside ever sees the covers anywhere else.
+    # In a namespace of our own, so that no program inside ever sees the covers anywhere else.
     are_directories = [stat.S_ISDIR(os.stat(target).st_mode) for target in missing]  # noqa: PTH116 - of a name in another root
     system_call("unshare", _CLONE_NEWNS)
     system_call("mount", None, b"/", None, _MS_REC | _MS_PRIVATE, None)
@@ -145,7 +145,7 @@ def signal_inside(number: int) -> None:
         finally:
             os._exit(status)
     if os.waitpid(child, 0)[1] != 0:
-        raise OSError(errno.EIO, "whoever was to signal the sandbox was ended")
+        raise OSError(errno.EIO, "the process that was to signal the sandbox was ended")
 
 
 def _set_attributes(directory: int, path: bytes, attributes: int, *, clear: int = 0) -> None:
@@ -175,7 +175,7 @@ def _unescape(text: str) -> str:
 
 
 def _adopt_mapped_ids(entry: NamespaceEntry) -> None:
-    """Become somebody whom the user namespace knows: nobody else can make files in it."""
+    """Become an account that the user namespace knows: others cannot make files in it."""
     gid = int(_read_own(entry, "gid_map").split()[0])
     uid = int(_read_own(entry, "uid_map").split()[0])
     os.setresgid(gid, gid, gid)
@@ -183,7 +183,7 @@ def _adopt_mapped_ids(entry: NamespaceEntry) -> None:
 
 
 def _mount_store() -> int:
-    """A small file system with a file and a directory that nobody may open."""
+    """A small file system with a file and a directory that no account may open."""
     context = system_call("fsopen", b"tmpfs", _FSOPEN_CLOEXEC)
     for key, value in ((b"source", _COVER_SOURCE.encode()), (b"size", b"64k")):
         system_call("fsconfig", context, _FSCONFIG_SET_STRING, key, value, 0)
@@ -198,7 +198,7 @@ def _mount_store() -> int:
 def _clone_cover(store: int, *, is_directory: bool) -> int:
     name = b"directory" if is_directory else b"file"
     tree = system_call("open_tree", store, name, _OPEN_TREE_CLONE | os.O_CLOEXEC)
-    # Read-only, so that whoever owns it inside cannot give it a mode again.
+    # Read-only, so that its owner inside cannot give it a mode again.
     _set_attributes(tree, b"", _ATTR_READ_ONLY | _ATTR_NO_SETUID | _ATTR_NO_DEVICES | _ATTR_NO_EXEC)
     return tree
 

@@ -75,7 +75,7 @@ _CLASSES: Final = (
     ProhibitedClass("process-inspection", ("pidfd_getfd",)),
     # `clone` only with flags that make namespaces.
     ProhibitedClass("namespace", ("unshare", "setns", "clone")),
-    # io_uring would make sockets that no filter sees; a userfaultfd page would stall whoever reads it.
+    # io_uring would make sockets that no filter sees; a userfaultfd page would stall its readers.
     ProhibitedClass(
         "programmable-kernel",
         ("bpf", "userfaultfd", "io_uring_setup", "io_uring_enter", "io_uring_register"),
@@ -111,7 +111,7 @@ PROBED: Final = frozenset({"io_uring_setup", "perf_event_open", "personality"})
 """Refused calls that ordinary runtimes make to see whether the kernel has them, and do without.
 
 Event loops try io_uring, benchmarks the counters, language runtimes and sanitizers a fixed address space.
-Each concerns the caller alone, and many machines refuse them too: having tried one speaks against nobody.
+Each concerns the caller alone, and many machines refuse them too: to try one is no attack.
 """
 
 OBSOLETE: Final = frozenset(

@@ -29,7 +29,7 @@ _KILL_SECONDS: Final = 30.0
 """How long the processes of a command may take to die before the whole sandbox is ended. Usually it is a
 millisecond; but a busy machine is no reason to lose a sandbox."""
 _SILENCE_SECONDS: Final = 5.0
-"""How long nobody may know whom to kill: then nothing inside has taken the command."""
+"""How long the parent may be unknown: then no process inside has taken the command."""
 _STRIKE_SECONDS: Final = 0.002
 _START_SECONDS: Final = 30.0
 """How long it may take until a program is started, or cannot be."""

@@ -167,7 +167,7 @@ class ContainerSandbox:
         self._client.unpause_container(self._container)
 
     def close(self) -> None:
-        """Kill everything inside and remove the container. Twice is once.
+        """Kill everything inside and remove the container. Idempotent.
 
         Raises:
             CONTAINER_ENGINE: The engine did not do it.
@@ -203,7 +203,7 @@ class ContainerSandbox:
         return None
 
     def load_cpu_us(self, container: str) -> int | None:
-        """What everything in a container used; null where the engine does not measure it."""
+        """What everything in a container used; None if the engine does not measure it."""
         if self.capabilities.cpu_meter == "none":
             return None
         try:
@@ -246,7 +246,7 @@ class ContainerSandbox:
     def _renew(self, container: str) -> None:
         with self._lock:
             if not self._is_open or container != self._container:
-                return  # somebody else did it
+                return  # another thread did it
             self._hang_up()
             self._spent_us += self.load_cpu_us(container) or 0
             self._client.remove_container(container)

@@ -40,7 +40,7 @@ def build_container(
         spec: What is wanted.
         image: By the engine's id, which is a digest.
         stage: Whether the workspace is writable.
-        owner: Who programs inside are; the first process is somebody else, whom they cannot touch.
+        owner: The account of programs inside; the first process has another, so that they cannot touch it.
         label: Who asks.
         habits: What the engine would do otherwise.
     """

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from repotrial._core.errors import ErrorCode, MachineError
-from repotrial.isolation._calls._supervisor import Sink, Supervisor, SupervisorPolicy
+from repotrial.isolation._calls._supervisor import Sink, SupervisorPolicy, SyscallSupervisor
 from repotrial.isolation._launch_server._messages import CommandOrder, send_order
 from repotrial.isolation._launch_server._processes import ProcessTable
 from repotrial.isolation._levels._bubblewrap import Engine, build_order
@@ -305,9 +305,9 @@ class BubblewrapSandbox:
         return [pid for pid in iter_sandbox_pids(self.pid) if pid != self.pid]
 
 
-def _supervise(listener: int, sink: Sink) -> Supervisor:
+def _supervise(listener: int, sink: Sink) -> SyscallSupervisor:
     # Bubblewrap is not under this filter, so nothing has to be let through for it.
-    supervisor = Supervisor(listener, sink=sink, policy=SupervisorPolicy(has_bootstrap=False))
+    supervisor = SyscallSupervisor(listener, sink=sink, policy=SupervisorPolicy(has_bootstrap=False))
     supervisor.start()
     return supervisor
 

@@ -188,9 +188,9 @@ def _request(helper: NamespaceHelper, **fields: object) -> None:
 
 def _describe(path: str, writers: tuple[Holder, ...]) -> str:
     if not writers:
-        return f"{path}: expected nobody to write, found a writer that no process shows"
+        return f"{path}: expected no writer, found a writer that no process shows"
     more = f" and {len(writers) - _SHOWN} more" if len(writers) > _SHOWN else ""
-    return f"{path}: expected nobody to write, found: {'; '.join(map(str, writers[:_SHOWN]))}{more}"
+    return f"{path}: expected no writer, found: {'; '.join(map(str, writers[:_SHOWN]))}{more}"
 
 
 def _kill(pid: int, writers: Iterable[Holder]) -> list[int]:

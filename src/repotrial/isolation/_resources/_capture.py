@@ -101,7 +101,7 @@ class StreamReader:
         return bool(chunk) and not self._budget.is_exceeded
 
     def close(self) -> StreamCapture:
-        """Stop reading; whoever still holds the other end can no longer be heard. Twice is once."""
+        """Stop reading; what is written to the other end later is lost. Idempotent."""
         if self._pipe >= 0:
             os.close(self._pipe)
             self._pipe = -1

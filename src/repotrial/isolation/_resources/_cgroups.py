@@ -1,7 +1,7 @@
 """Control groups: one for each sandbox, below the harness's own, in whichever hierarchies there are.
 
 Both versions may be mounted side by side, each with some of the controllers. The newer one is taken where it
-can do all that is done here; else the older one is, as far as that goes: whoever joins both pays for both.
+can do all that is done here; else the older one is, as far as that goes: to join both costs both.
 Groups are made below the one that the harness is in, never beside or above: whatever was imposed on the
 harness holds for its sandboxes too.
 """
@@ -49,7 +49,7 @@ class CgroupHome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CgroupSite(msgspec.Struct, frozen=True, kw_only=True):
-    """Who does what on this machine; a duty that nobody takes is missing."""
+    """Which version does what on this machine; a duty that neither takes is missing."""
 
     homes: dict[Duty, CgroupHome]
 
@@ -96,7 +96,7 @@ class Cgroup:
     def open_join_fds(self) -> Iterator[list[int]]:
         """Descriptors by which a process with one thread can join; only the opener needs the right to.
 
-        In the old version a thread that joins for itself disturbs nobody. A process that does makes every
+        In the old version a thread that joins for itself disturbs no other. A process that does makes every
         fork on the machine wait until the kernel has seen all its readers off, which takes milliseconds.
         """
         with contextlib.ExitStack() as stack:
@@ -120,7 +120,7 @@ class Cgroup:
         return int(self._counters.read(file))
 
     def load_peak_bytes(self) -> int | None:
-        """The largest use since the group was made; null where the kernel does not keep it."""
+        """The largest use since the group was made; None if the kernel does not keep it."""
         is_new = self.version("memory") == "cgroup-v2"
         file = self._files["memory"] + ("memory.peak" if is_new else "memory.max_usage_in_bytes")
         with contextlib.suppress(FileNotFoundError):
@@ -238,7 +238,7 @@ def settle_harness(directory: Path) -> Path:
     """
     label = parse_label(directory.name)
     if label is not None:
-        # We, or whoever started us, have settled already, but maybe not come to the end of it.
+        # This process, or the one that started it, has settled already, but maybe not come to the end of it.
         with contextlib.suppress(OSError):
             _enable(directory.parent)
         return directory.parent
@@ -269,7 +269,7 @@ def _enable(directory: Path) -> bool:
 
 
 def _is_alone(directory: Path) -> bool:
-    """Whether a group holds nobody but this process and its own helpers."""
+    """Whether a group holds only this process and its own helpers."""
     pids = [int(pid) for pid in (directory / "cgroup.procs").read_text("ascii").split()]
     return all(os.getpid() in {pid, _load_parent(pid)} for pid in pids)
 
@@ -324,7 +324,7 @@ def _end_all(directories: Sequence[Path]) -> list[Path]:
     left = directories
     while True:
         # In all before any is removed: what one group lets go may be held by another, which is paused. And
-        # again each time: whoever forks may have been quicker than the list.
+        # again each time: a process that forks may have been quicker than the list.
         for directory in left:
             _kill_members(directory)
         left = [directory for directory in left if not _try_remove(directory)]

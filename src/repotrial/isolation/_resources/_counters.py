@@ -38,7 +38,7 @@ class CounterFiles:
         return {name: int(value) for name, value in rows}
 
     def close(self) -> None:
-        """Let go of all; whoever reads afterwards is told that it is gone. Twice is once."""
+        """Let go of all; later readers are told that it is gone. Idempotent."""
         with self._lock:
             opened, self._opened = self._opened or {}, None
             for descriptor in opened.values():

@@ -92,7 +92,7 @@ def freeze_or_resume(freezer: Freezer) -> None:
     """
     try:
         freezer.freeze()
-    except BaseException:  # an interrupt, or whoever sends the signals is lost
+    except BaseException:  # an interrupt, or the process that sends the signals is lost
         with contextlib.suppress(RepoTrialError, OSError):
             freezer.resume()
         raise

@@ -1,7 +1,7 @@
 """What a command uses, and whether it is too much: measured by a control group, or by looking.
 
 A control group counts in the kernel and misses nothing. What it does not count is found by looking at the
-processes of the sandbox every 20 ms: then processor time of short lives is known only if somebody waited
+processes of the sandbox every 20 ms: then processor time of short lives is known only if a parent waited
 for them, and memory can be over its ceiling until the next look. Which of the two it was stands in every
 `Usage`.
 """
@@ -58,7 +58,7 @@ class Meter:
         return self.group if self.group is not None and duty in self.group.directories else None
 
     def look(self) -> list[ProcessRow]:
-        """What runs now; what it used since the last look counts once, whoever looks."""
+        """What runs now; what it used since the last look counts once, whichever thread looks."""
         with self._lock:
             # Those whose parent is outside are our own: parents of commands.
             rows = [row for row in self.table.list_processes().values() if row.parent]
@@ -119,7 +119,7 @@ class CommandMeter:
         """For a program that ended by itself: whether a ceiling had a part in it.
 
         Args:
-            waited_cpu_us: What the kernel charged to processes that somebody waited for.
+            waited_cpu_us: What the kernel charged to processes that were waited for.
             has_failed: Whether it ended otherwise than well.
         """
         if self._sample is not None:
@@ -138,7 +138,7 @@ class CommandMeter:
         """What was used.
 
         Args:
-            waited_cpu_us: What the kernel charged to processes that somebody waited for.
+            waited_cpu_us: What the kernel charged to processes that were waited for.
         """
         cpu, memory = self._meter.counted("cpu"), self._meter.counted("memory")
         cpu_us = cpu.load_cpu_us() - self._cpu_us if cpu else self._count_unseen(waited_cpu_us)

@@ -18,7 +18,7 @@ _OWNER_ALL = stat.S_IRWXU
 _LEVELS = 32
 """So far down we go, with a handle open on each level; what is deeper is moved up."""
 _PATIENCE = 1000
-"""How often a directory may have been filled again before that is somebody else's doing, and an error."""
+"""How often a directory may be found filled again; after that another process is filling it, an error."""
 # Something else has that name: the agent chose it too.
 _TAKEN = {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR}
 
@@ -86,7 +86,7 @@ class _Removal:
                     self._remove_directory(directory, name, levels - 1)
                 else:
                     os.unlink(name, dir_fd=directory)
-            except FileNotFoundError:  # somebody else was faster
+            except FileNotFoundError:  # another process was faster
                 continue
             except (IsADirectoryError, NotADirectoryError):  # and has moved something else there
                 self._tire()

@@ -85,12 +85,12 @@ class Sampler:
         self._thread.start()
 
     def end(self) -> None:
-        """Stop; returns after the last sample was taken. Twice is once."""
+        """Stop; returns after the last sample was taken. Idempotent."""
         self._stop.set()
         self._thread.join()
 
     def close(self) -> None:
-        """Stop as `end` does, and raise what went wrong. Twice is once."""
+        """Stop as `end` does, and raise what went wrong. Idempotent."""
         self.end()
         failure, self._failure = self._failure, None
         if failure is not None:
@@ -111,7 +111,7 @@ class Sampler:
                 self._take(self._load())
             while not self._stop.wait(interval):
                 self._take(self._load())
-        except BaseException as error:  # noqa: BLE001 - raised where somebody waits for it
+        except BaseException as error:  # noqa: BLE001 - raised in the thread that waits for it
             self._failure = error
 
     def _load(self) -> ResourceSample:

@@ -42,7 +42,7 @@ def iter_sandbox_pids(pid: int) -> Iterator[int]:
 def find_writers(pid: int, path: str) -> tuple[Holder, ...]:
     """Who holds files below a mount point of the sandbox open for writing.
 
-    A descriptor that is under way from one process to another is held by nobody and not found. Of a process
+    A descriptor that is under way from one process to another is held by none and not found. Of a process
     that hides itself, a harness without root finds the descriptor but not its path.
 
     Args:

@@ -8,11 +8,10 @@ from types import TracebackType
 from typing import Final, Self
 
 from repotrial.contract import Check, Environment
-from repotrial.environment import Installation
+from repotrial.environment import Installation, SandboxRequest, build_resource_limits
 from repotrial.isolation import Bind, CommandResult, Sandbox
 from repotrial.run._accept._candidate import PATCH_NAME, RESULTS_PLACE, apply_patch, is_applied
 from repotrial.run._context import BoundRun
-from repotrial.run._limits import build_resource_limits
 from repotrial.run._monitor import SyscallMonitor
 from repotrial.run._variables import JUDGE_VARIABLES
 
@@ -52,10 +51,12 @@ class Prepared:
         }
         sandbox = run.installation.open_sandbox(
             self.workspace,
-            phase="accept",
-            binds=(*files, Bind(source=self.results.path, target=RESULTS_PLACE, is_writable=True)),
-            variables={**judge, **check.variables, "REPOTRIAL_RESULTS": RESULTS_PLACE},
-            limits=build_resource_limits(contract.limits, is_judging=True),
+            SandboxRequest(
+                phase="accept",
+                binds=(*files, Bind(source=self.results.path, target=RESULTS_PLACE, is_writable=True)),
+                variables={**judge, **check.variables, "REPOTRIAL_RESULTS": RESULTS_PLACE},
+                limits=build_resource_limits(contract.limits, phase="accept"),
+            ),
             sink=monitor,
         )
         self._around_sandbox.callback(monitor.close)

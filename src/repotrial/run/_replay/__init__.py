@@ -11,7 +11,7 @@ import msgspec
 from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import ErrorCode, EvidenceError
 from repotrial.contract import LoadedContract, parse_record, parse_run_spec
-from repotrial.environment import Installation
+from repotrial.environment import Installation, SandboxRequest
 from repotrial.isolation import CommandSpec
 from repotrial.run._accept._candidate import apply_patch_inside
 from repotrial.run._agents import PatchAgent
@@ -178,7 +178,7 @@ class _Rebuilder:
         patch = self._build_patch()
         with self._installation.open_workspace() as workspace:
             apply_patch_inside(self._installation, workspace, patch)
-            with self._installation.open_sandbox(workspace, phase="act") as sandbox:
+            with self._installation.open_sandbox(workspace, SandboxRequest(phase="act")) as sandbox:
                 spec = CommandSpec(
                     argv=invocation.command.argv,
                     timeout_seconds=self._installation.loaded.contract.limits.command_seconds,

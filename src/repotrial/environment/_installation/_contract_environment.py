@@ -11,7 +11,7 @@ import msgspec
 
 from repotrial._core.canonical import JsonValue, canonical_digest
 from repotrial._core.digest import Digest
-from repotrial.contract import Contract, LoadedContract
+from repotrial.contract import Limits, LoadedContract
 from repotrial.environment._installation._artifacts import build_artifact_bind, open_artifact
 from repotrial.environment._installation._facts import InstallationFacts, build_facts
 from repotrial.environment._installation._mounts import build_host_bind, build_scratch, verify_targets
@@ -52,33 +52,41 @@ class InstallationSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Opens the network of steps of Setup that declare one; without it such contracts are refused."""
 
 
-class SandboxWish(msgspec.Struct, frozen=True, kw_only=True):
+class SandboxRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What one sandbox is to be, beyond what the contract says."""
 
-    workspace: Path
     phase: Phase
-    overlay: OverlayMount | None = None
+    """What it is for; it decides about secrets and services."""
     stage: Stage = "write"
+    """The stage to begin in."""
     binds: tuple[Bind, ...] = ()
+    """What else is shown."""
     variables: Mapping[str, str] = {}
+    """What else is set; never what the contract wants absent."""
     limits: ResourceLimits | None = None
+    """Other ceilings than the contract's."""
     test_tools: tuple[str, ...] = ()
+    """Programs that are masked until the test stage."""
     listener_port: int | None = None
+    """A port inside that the harness serves."""
     has_services: bool = True
+    """Whether the phase's services run."""
 
 
-def build_limits(contract: Contract, *, phase: Phase) -> ResourceLimits:
-    """The contract's ceilings for one sandbox; processor time is counted against the agent only."""
-    limits = contract.limits
+def build_resource_limits(limits: Limits, *, phase: Phase = "act") -> ResourceLimits:
+    """A contract's limits as ceilings of a sandbox; the floor of each band is the machine's business.
+
+    Processor time is counted against the agent only.
+    """
     return ResourceLimits(
-        memory_mb=limits.memory_mb.kill,
+        memory_mb=max(16, limits.memory_mb.kill),
+        processes=max(8, limits.processes),
         disk_mb=limits.disk_mb.kill,
-        processes=limits.processes,
         cpu_seconds=limits.cpu_seconds if phase == "act" else None,
     )
 
 
-class Premises:
+class ContractEnvironment:
     """A contract's environment without its tree; safe to use from several threads."""
 
     def __init__(
@@ -122,33 +130,48 @@ class Premises:
             added=added,
         )
 
-    def open(self, wish: SandboxWish, *, sink: Sink | None = None) -> ContractSandbox:
+    def open(
+        self,
+        workspace: Path,
+        request: SandboxRequest,
+        *,
+        overlay: OverlayMount | None = None,
+        sink: Sink | None = None,
+    ) -> ContractSandbox:
         """A sandbox with the services of its phase running.
+
+        Args:
+            workspace: The tree.
+            request: What it is to be.
+            overlay: What to mount as the workspace instead.
+            sink: Takes what the syscall supervisor sees once the services are ready.
 
         Raises:
             SERVICE_NOT_READY: a service does not become ready.
             SANDBOX_START: it could not be started.
         """
         environment = self._contract.environment
-        services = [item for item in environment.services if wish.has_services and wish.phase in item.phases]
-        limits = wish.limits or build_limits(self._contract, phase=wish.phase)
+        services = [
+            item for item in environment.services if request.has_services and request.phase in item.phases
+        ]
+        limits = request.limits or build_resource_limits(self._contract.limits, phase=request.phase)
         data = [
             Scratch(target=service.data, size_mb=self._contract.limits.disk_mb.kill)
             for service in services
             if service.data is not None
         ]
         spec = SandboxSpec(
-            workspace=wish.workspace,
-            overlay=wish.overlay,
+            workspace=workspace,
+            overlay=overlay,
             root=self._programs.root,
-            stage=wish.stage,
-            binds=(*self.binds, *wish.binds),
+            stage=request.stage,
+            binds=(*self.binds, *request.binds),
             scratch=(*self._scratch, *data),
-            variables=self.build_variables(wish.phase, wish.variables, has_secrets=True),
+            variables=self.build_variables(request.phase, request.variables, has_secrets=True),
             limits=limits if self._tmp_mb is None else msgspec.structs.replace(limits, tmp_mb=self._tmp_mb),
-            test_tools=wish.test_tools,
+            test_tools=request.test_tools,
             allowed_system_calls=environment.system_calls,
-            listener_port=wish.listener_port,
+            listener_port=request.listener_port,
         )
         level = self.capabilities.level
         return ContractSandbox(
@@ -156,14 +179,14 @@ class Premises:
         )
 
 
-def open_premises(
+def open_contract_environment(
     loaded: LoadedContract,
     settings: InstallationSettings,
     *,
     capabilities: Capabilities,
     place: ScratchPlace,
     stack: ExitStack,
-) -> Premises:
+) -> ContractEnvironment:
     """Find or make everything that the environment consists of."""
     environment = loaded.contract.environment
     store = Store(settings.cache / "store")
@@ -188,7 +211,7 @@ def open_premises(
         for mount in environment.mounts
         if mount.kind == "host-read-only"
     ]
-    return Premises(
+    return ContractEnvironment(
         loaded,
         capabilities=capabilities,
         programs=programs,

@@ -71,9 +71,9 @@ _NAME: Final = re.compile(r"(?:.*::)?(?P<name>\w+)(?:[\[ (].*)?", re.DOTALL)
 def judge_strength(loaded: LoadedContract) -> CertificateItem:
     """Tests that are to turn and have a wrong copy which looks just like them; a note where they are few.
 
-    Of the tool's own twins only those with another literal count: the others can be found by
-    knowing how twins are made. Of an author's suite (`negative`) those count that can stand among right ones. The bound is
-    for blind guessing; a candidate that reads the repository guesses better.
+    Of the tool's own twins only those with another literal count: the others can be found by knowing how
+    twins are made. Of an author's suite (`negative`) those count that can stand among right ones. The bound
+    is for blind guessing; a candidate that reads the repository guesses better.
     """
     weighed = [_weigh(loaded, check) for check in loaded.contract.checks if _is_doubted(check)]
     found = [each for each in weighed if each.paired or each.alone]
@@ -125,7 +125,7 @@ def _describe(found: _Weighed) -> str:
     )
     return (
         f"{found.check.id}: {len(found.paired)} tests to turn have a twin that looks like them{have}{lack}: "
-        f"whoever guesses is right once in {2 ** len(found.paired)}; {way} {_ENOUGH} tests or more, "
+        f"a blind guess is right once in {2 ** len(found.paired)}; {way} {_ENOUGH} tests or more, "
         "or judge from outside"
     )
 

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from repotrial._core.errors import ErrorCode, UsageError
-from repotrial.contract import apply_caps, parse_record, parse_run_spec
+from repotrial.contract import parse_record, parse_run_spec
 from repotrial.policy import (
     BREAKER_RULES_UNKNOWN,
     THRESHOLDS_INVALID,
@@ -57,10 +57,8 @@ def recompute_run(directory: Path) -> RecomputedRun:
     """
     paths = build_run_paths(directory)
     verify_record(load_evidence(paths.root), paths.root, action="be checked")
-    limits = apply_caps(
-        parse_record(paths.contract.read_bytes()).contract.limits,
-        parse_run_spec(paths.spec.read_bytes()).configuration.caps,
-    )
+    caps = parse_run_spec(paths.spec.read_bytes()).configuration.caps
+    limits = caps.apply_to(parse_record(paths.contract.read_bytes()).contract.limits)
     thresholds = _find_thresholds(paths)
     found: tuple[Recomputed, ...] = ()
     if thresholds is not None:

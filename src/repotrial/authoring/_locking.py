@@ -19,10 +19,9 @@ from repotrial.contract import (
     RepositoryPin,
     build_lock,
     check_lock,
-    dump_lock,
     load_contract,
 )
-from repotrial.source import ArchiveSnapshot, DirectorySnapshot, GitSnapshot, Snapshot, resolve_snapshot
+from repotrial.source import resolve_snapshot
 
 LOCK_UNWRITABLE = ErrorCode(
     "lock-unwritable",
@@ -83,7 +82,7 @@ def lock_contract(directory: Path, verify: Callable[[LoadedContract], None] | No
         verify(loaded)
     lock = build_lock(loaded, _resolve(loaded))
     path = directory / LOCK_FILE
-    data = dump_lock(lock)
+    data = lock.to_bytes()
     is_written = _read(path) != data
     if is_written:
         try:
@@ -135,21 +134,8 @@ def verify_lock(loaded: LoadedContract) -> list[Problem]:
     return [*problems, *(_build_stale_problem(change) for change in changes)]
 
 
-def build_pin(snapshot: Snapshot) -> RepositoryPin:
-    """What the lock keeps of a snapshot."""
-    match snapshot:
-        case GitSnapshot():
-            return RepositoryPin(
-                tree_digest=snapshot.tree_digest, commit=snapshot.commit, submodules=snapshot.submodules
-            )
-        case ArchiveSnapshot():
-            return RepositoryPin(tree_digest=snapshot.tree_digest, archive_digest=snapshot.archive_digest)
-        case DirectorySnapshot():
-            return RepositoryPin(tree_digest=snapshot.tree_digest)
-
-
 def _resolve(loaded: LoadedContract) -> RepositoryPin:
-    return build_pin(resolve_snapshot(loaded.contract.repository, base=loaded.directory))
+    return resolve_snapshot(loaded.contract.repository, base=loaded.directory).pin
 
 
 def _iter_changes(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[LockChange]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from repotrial.change._globs import IgnoreFile, PathRules, compile_globs, fold, is_usable_glob
 from repotrial.change._hunks import DEFAULT_LIMITS, PatchLimits
-from repotrial.change._line_ranges import LineRange, find_awk_ranges, find_count, find_sed_ranges
 from repotrial.change._model import (
     GITLINK,
     PATCH_UNREADABLE,
@@ -30,7 +29,6 @@ __all__ = [
     "ChangedFile",
     "FilePatch",
     "IgnoreFile",
-    "LineRange",
     "Location",
     "PatchLimits",
     "PatchedFile",
@@ -38,9 +36,6 @@ __all__ = [
     "Section",
     "build_file_patch",
     "compile_globs",
-    "find_awk_ranges",
-    "find_count",
-    "find_sed_ranges",
     "fold",
     "is_text",
     "is_usable_glob",

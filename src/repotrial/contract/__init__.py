@@ -39,12 +39,13 @@ from repotrial.contract._environment import (
 )
 from repotrial.contract._lint import lint_contract
 from repotrial.contract._loader import CONTRACT_INVALID, build_invalid_error, check_directory, load_contract
-from repotrial.contract._lockfile import build_lock, check_lock, dump_lock
+from repotrial.contract._lockfile import build_lock, check_lock
 from repotrial.contract._oracle import Check, Inventory, Overlay, ResultFile, ResultFormat, Runner
 from repotrial.contract._policy import (
     ChangeEnvelope,
     DependencyPolicy,
     DimensionWeights,
+    InterfaceWeights,
     Limits,
     Policy,
     Scoring,
@@ -57,20 +58,11 @@ from repotrial.contract._runspec import (
     ParameterValue,
     RunConfiguration,
     RunSpec,
-    apply_caps,
-    deviations,
     parse_run_spec,
 )
 from repotrial.contract._schema import build_schemas
-from repotrial.contract._score import (
-    ChangeSummary,
-    EnvelopeValue,
-    ScoreInputs,
-    Violation,
-    build_interface_score,
-)
-from repotrial.contract._types import Document
-from repotrial.contract._version import ContractRecord, build_record, parse_record
+from repotrial.contract._types import Document, Identifier, Positive, Share
+from repotrial.contract._version import ContractRecord, parse_record
 
 __all__ = [
     "CONTRACT_FILE",
@@ -85,7 +77,6 @@ __all__ = [
     "Artifact",
     "Caps",
     "ChangeEnvelope",
-    "ChangeSummary",
     "Check",
     "CommandReadiness",
     "Contract",
@@ -95,13 +86,14 @@ __all__ = [
     "DimensionWeights",
     "DirectoryRepository",
     "Document",
-    "EnvelopeValue",
     "Environment",
     "FilePin",
     "GitRepository",
+    "Identifier",
     "ImageArchive",
     "ImageLayout",
     "ImageReference",
+    "InterfaceWeights",
     "Inventory",
     "Limits",
     "LoadedContract",
@@ -111,6 +103,7 @@ __all__ = [
     "Overlay",
     "ParameterValue",
     "Policy",
+    "Positive",
     "Problem",
     "PythonEnvironment",
     "ReplayNetwork",
@@ -121,25 +114,19 @@ __all__ = [
     "RunConfiguration",
     "RunSpec",
     "Runner",
-    "ScoreInputs",
     "Scoring",
     "Service",
     "SetupStep",
     "Severity",
+    "Share",
     "SubmodulePin",
     "TaskKind",
-    "Violation",
-    "apply_caps",
-    "build_interface_score",
     "build_invalid_error",
     "build_lock",
-    "build_record",
     "build_schemas",
     "check_directory",
     "check_document",
     "check_lock",
-    "deviations",
-    "dump_lock",
     "lint_contract",
     "load_contract",
     "parse_record",

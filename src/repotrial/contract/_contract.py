@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
 import msgspec
+import orjson
 
 from repotrial._core.digest import Digest
 from repotrial.contract._environment import Environment, SetupStep
@@ -234,6 +235,11 @@ class ContractLock(Document, frozen=True, kw_only=True):
     """Digest of the reference patch; null where there is none."""
     replay: Literal["replayable", "conditional"]
     """`conditional`: something needs the network and is not recorded (C12)."""
+
+    def to_bytes(self) -> bytes:
+        """The lock as a file: indented, sorted, defaults written out, a newline at the end."""
+        options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
+        return orjson.dumps(msgspec.to_builtins(self), option=options)
 
 
 CONTRACT_FILE = "contract.toml"

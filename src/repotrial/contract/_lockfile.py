@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
-import orjson
 
 from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import ContractError, ErrorCode
@@ -103,12 +102,6 @@ def find_replay_label(contract: Contract, files: tuple[FilePin, ...]) -> Literal
 def is_recorded(network: AllowListNetwork, files: tuple[FilePin, ...]) -> bool:
     """Whether what the hosts answered lies beside the contract already."""
     return network.recording is not None and bool(pins_below(network.recording, files))
-
-
-def dump_lock(lock: ContractLock) -> bytes:
-    """The bytes of the lock file: indented, sorted, defaults written out, a newline at the end."""
-    options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
-    return orjson.dumps(msgspec.to_builtins(lock), option=options)
 
 
 def read_lock(data: bytes) -> ContractLock | list[Problem]:

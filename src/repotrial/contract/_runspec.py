@@ -81,6 +81,12 @@ class Caps(Document, frozen=True, kw_only=True):
         if self.cost_usd is not None and not _is_amount(self.cost_usd):
             raise ValueError("expected cost_usd between 0 and 10^9 with at most 12 decimal places")
 
+    def apply_to(self, limits: Limits) -> Limits:
+        """A contract's limits, with what this run sets in their place."""
+        fields = msgspec.structs.asdict(self)
+        changed = {name: value for name, value in fields.items() if value is not None}
+        return msgspec.structs.replace(limits, **changed)
+
 
 class RunConfiguration(Document, frozen=True, kw_only=True):
     """How the run is carried out (P2)."""
@@ -125,31 +131,6 @@ class RunSpec(Document, frozen=True, kw_only=True, dict=True):
         contract, agent = (_file_name(name) for name in (self.contract_id, self.agent.name))
         digest = self.run_spec_id.removeprefix("sha256:")[:_DIGEST_CHARS]
         return f"{contract}-{agent}-r{self.replicate}-{digest}"
-
-
-class Deviation(Document, frozen=True, kw_only=True):
-    """Something in which a run departs from the protocol; the run report states it (P8, P32)."""
-
-    code: Identifier
-    message: str
-
-
-def deviations(spec: RunSpec) -> tuple[Deviation, ...]:
-    """The deviations that can be told from the spec alone."""
-    if spec.root_seed == ROOT_SEED:
-        return ()
-    return (
-        Deviation(
-            code="root-seed",
-            message=f"expected the planned root seed {ROOT_SEED}, found {spec.root_seed}",
-        ),
-    )
-
-
-def apply_caps(limits: Limits, caps: Caps) -> Limits:
-    """A contract's limits, with what a run sets in their place."""
-    changed = {name: value for name in Caps.__struct_fields__ if (value := getattr(caps, name)) is not None}
-    return msgspec.structs.replace(limits, **changed)
 
 
 def build_parameters(values: Mapping[str, int | str | Decimal]) -> dict[str, ParameterValue]:

@@ -34,7 +34,6 @@ from repotrial.contract._contract import (
     Contract,
     ContractLock,
     FilePin,
-    LoadedContract,
     PartDigests,
     RepositoryPin,
 )
@@ -206,11 +205,6 @@ class ContractRecord(Document, frozen=True, kw_only=True):
     def to_bytes(self) -> bytes:
         """The record as a file; `parse_record` reads it back."""
         return msgspec.json.format(msgspec.json.encode(self, order="deterministic"), indent=1) + b"\n"
-
-
-def build_record(loaded: LoadedContract, lock: ContractLock) -> ContractRecord:
-    """What a run on this contract keeps of it."""
-    return ContractRecord(contract=loaded.contract, lock=lock)
 
 
 def parse_record(data: bytes) -> ContractRecord:

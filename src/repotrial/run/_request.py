@@ -14,8 +14,6 @@ from repotrial.contract import (
     LoadedContract,
     RunConfiguration,
     RunSpec,
-    apply_caps,
-    build_record,
 )
 from repotrial.run._agents import Agent, build_agent_configuration
 from repotrial.run._human import Handover, refuse_handover
@@ -43,12 +41,12 @@ class PlannedRun:
 
     @property
     def record(self) -> ContractRecord:
-        return build_record(self.loaded, self.lock)
+        return ContractRecord(contract=self.loaded.contract, lock=self.lock)
 
     @property
     def limits(self) -> Limits:
         """The contract's limits, with what this run sets in their place."""
-        return apply_caps(self.loaded.contract.limits, self.spec.configuration.caps)
+        return self.spec.configuration.caps.apply_to(self.loaded.contract.limits)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,17 +6,8 @@ from typing import Literal
 
 from repotrial._core.absence import NotComputable, Unknown
 from repotrial._core.digest import Digest, digest_bytes
-from repotrial.contract import (
-    ChangeSummary,
-    Contract,
-    ContractRecord,
-    EnvelopeValue,
-    RunSpec,
-    ScoreInputs,
-    Violation,
-    build_interface_score,
-    deviations,
-)
+from repotrial._core.seed import ROOT_SEED
+from repotrial.contract import Contract, ContractRecord, RunSpec
 from repotrial.score._attribution import AttributionSummary, build_attribution
 from repotrial.score._cost import Cost, build_cost
 from repotrial.score._delta import BrokenRule, Delta, find_broken_rules, read_delta
@@ -24,6 +15,13 @@ from repotrial.score._document import GATES, Document, Line, Verdict, build_line
 from repotrial.score._evidence import Evidence, InvalidReason, SealState
 from repotrial.score._gates import GateResult, build_gates
 from repotrial.score._graded import Graded, build_graded, render_share
+from repotrial.score._interface import (
+    ChangeSummary,
+    EnvelopeValue,
+    ScoreInputs,
+    Violation,
+    build_interface_score,
+)
 from repotrial.score._outcomes import CheckResult, build_results, find_patch_verdict
 from repotrial.score._review import ReviewNote, build_review_notes
 from repotrial.score._status import Invalid, RunStatus, Scorable, build_status
@@ -191,7 +189,9 @@ def build_deviations(evidence: Evidence) -> tuple[Remark, ...]:
     """Departures from the protocol that the documents show (P8, P32, X6)."""
     found: list[Remark] = []
     if isinstance(evidence.spec, RunSpec):
-        found += [Remark(code=d.code, message=build_line(d.message)) for d in deviations(evidence.spec)]
+        if (seed := evidence.spec.root_seed) != ROOT_SEED:
+            message = f"expected the planned root seed {ROOT_SEED}, found {seed}"
+            found.append(Remark(code="root-seed", message=build_line(message)))
         caps = evidence.spec.configuration.caps
         changed = [name for name in caps.__struct_fields__ if getattr(caps, name) is not None]
         if changed:

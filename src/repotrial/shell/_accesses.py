@@ -12,8 +12,8 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 
 from repotrial._core.files import read_package_data
-from repotrial.change import LineRange, find_awk_ranges, find_count, find_sed_ranges
 from repotrial.shell._files import join_path
+from repotrial.shell._line_ranges import LineRange, find_awk_ranges, find_count, find_sed_ranges
 from repotrial.shell._model import ShellCommand, ShellScript, Word
 from repotrial.shell._programs import load_programs
 from repotrial.shell._python_code import find_python_uses

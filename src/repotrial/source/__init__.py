@@ -14,10 +14,6 @@ from repotrial.source._seal_history import (
 )
 from repotrial.source._snapshot import (
     ARCHIVE_DIGEST_MISMATCH,
-    ArchiveSnapshot,
-    DirectorySnapshot,
-    GitSnapshot,
-    Snapshot,
     materialize_snapshot,
     resolve_snapshot,
 )
@@ -30,14 +26,10 @@ __all__ = [
     "DEFAULT_OPTIONS",
     "PATCH_REFUSED",
     "SEALED_AT_SECONDS",
-    "ArchiveSnapshot",
     "ChangeStatus",
     "ChangedFile",
     "CommitInfo",
-    "DirectorySnapshot",
-    "GitSnapshot",
     "SealProblem",
-    "Snapshot",
     "SnapshotLimits",
     "SourceOptions",
     "apply_patch",

@@ -8,13 +8,19 @@ import io
 import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import TypeAlias
 
 import msgspec
 
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ContractError, ErrorCode
-from repotrial.contract import ArchiveRepository, DirectoryRepository, GitRepository, Repository, SubmodulePin
+from repotrial.contract import (
+    ArchiveRepository,
+    DirectoryRepository,
+    GitRepository,
+    Repository,
+    RepositoryPin,
+    SubmodulePin,
+)
 from repotrial.source._address import locate_beside, parse_address
 from repotrial.source._archive import ARCHIVE_UNREADABLE, iter_archive
 from repotrial.source._directory import DiscardingSink, iter_directory, open_target
@@ -44,25 +50,25 @@ SOURCE_MISSING = ErrorCode(
 )
 
 
-class GitSnapshot(TreeSummary, frozen=True, kw_only=True, tag_field="kind", tag="git"):
-    """The files of a commit."""
+class Snapshot(TreeSummary, frozen=True, kw_only=True):
+    """The files of a commit, an archive or a directory."""
 
-    commit: str
-    submodules: tuple[SubmodulePin, ...]
+    commit: str | None = None
+    """Of a git source."""
+    submodules: tuple[SubmodulePin, ...] = ()
     """All that the commit has, those of submodules included, by path."""
+    archive_digest: Digest | None = None
+    """Of an archive."""
 
-
-class ArchiveSnapshot(TreeSummary, frozen=True, kw_only=True, tag_field="kind", tag="archive"):
-    """The files of an archive."""
-
-    archive_digest: Digest
-
-
-class DirectorySnapshot(TreeSummary, frozen=True, kw_only=True, tag_field="kind", tag="directory"):
-    """Plain files; the tree digest is all the identity they have."""
-
-
-Snapshot: TypeAlias = GitSnapshot | ArchiveSnapshot | DirectorySnapshot
+    @property
+    def pin(self) -> RepositoryPin:
+        """What a lock keeps of it; for a directory, the tree digest alone."""
+        return RepositoryPin(
+            tree_digest=self.tree_digest,
+            commit=self.commit,
+            submodules=self.submodules,
+            archive_digest=self.archive_digest,
+        )
 
 
 def resolve_snapshot(
@@ -107,23 +113,21 @@ def _take(repository: Repository, *, base: Path, sink: Sink, options: SourceOpti
             if not os.path.isdir(root):  # noqa: PTH112 - `Path.is_dir` raises for names that are too long
                 raise SOURCE_MISSING.error(f"expected a directory of files, found none at {root}")
             summary = _collect(iter_directory(root, limits=options.limits), sink, options)
-            return DirectorySnapshot(**msgspec.structs.asdict(summary))
+            return Snapshot(**msgspec.structs.asdict(summary))
 
 
-def _take_commit(repository: GitRepository, *, base: Path, sink: Sink, options: SourceOptions) -> GitSnapshot:
+def _take_commit(repository: GitRepository, *, base: Path, sink: Sink, options: SourceOptions) -> Snapshot:
     verify_full_hash(repository.commit)
     address = parse_address(repository.source, base=base, protocols=repository.protocols)
     walk = CommitWalk(repository.submodules, base=base, protocols=repository.protocols, options=options)
     summary = _collect(walk.iter_members(address, repository.commit), sink, options)
     walk.verify_pins_met()
-    return GitSnapshot(
-        **msgspec.structs.asdict(summary), commit=repository.commit, submodules=walk.submodules
-    )
+    return Snapshot(**msgspec.structs.asdict(summary), commit=repository.commit, submodules=walk.submodules)
 
 
 def _take_archive(
     repository: ArchiveRepository, *, base: Path, sink: Sink, options: SourceOptions
-) -> ArchiveSnapshot:
+) -> Snapshot:
     path = locate_beside(repository.source, base=base)
     with _open_archive(path, options) as stream:
         # The same open file is digested and read, so a file put in its place meanwhile is neither.
@@ -137,7 +141,7 @@ def _take_archive(
             stream, name=path.name, strip_components=repository.strip_components, limits=options.limits
         )
         summary = _collect(members, sink, options)
-    return ArchiveSnapshot(**msgspec.structs.asdict(summary), archive_digest=digest)
+    return Snapshot(**msgspec.structs.asdict(summary), archive_digest=digest)
 
 
 @contextlib.contextmanager

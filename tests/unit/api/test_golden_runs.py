@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from repotrial import api
-from repotrial.contract import apply_caps, parse_record, parse_run_spec
+from repotrial.contract import parse_record, parse_run_spec
 from repotrial.policy import (
     BreakerSettings,
     Recomputed,
@@ -78,10 +78,8 @@ def _load_recorded(name: str) -> str:
 
 def _recompute(name: str, thresholds: Thresholds) -> tuple[Recomputed, ...]:
     paths = RunPaths(GOLDEN / name)
-    limits = apply_caps(
-        parse_record(paths.contract.read_bytes()).contract.limits,
-        parse_run_spec(paths.spec.read_bytes()).configuration.caps,
-    )
+    caps = parse_run_spec(paths.spec.read_bytes()).configuration.caps
+    limits = caps.apply_to(parse_record(paths.contract.read_bytes()).contract.limits)
     settings = BreakerSettings(thresholds=thresholds, caps=build_settings(limits, thresholds).caps)
     return recompute_decisions(iter_events(paths.trace), settings, read=build_body_reader(paths.blobs))
 

@@ -6,9 +6,8 @@ import msgspec
 import pytest
 
 from repotrial.authoring import lock_contract, verify_lock
-from repotrial.authoring._locking import LockChange, build_pin
-from repotrial.contract import DirectoryRepository, dump_lock, load_contract
-from repotrial.source import compute_tree_digest, resolve_snapshot
+from repotrial.authoring._locking import LockChange
+from repotrial.contract import load_contract
 from support.contracts import COMMIT, MINIMAL, write_contract
 from support.errors import raises_code
 from support.repositories import RepositoryMaker
@@ -20,14 +19,6 @@ from support.repositories import RepositoryMaker
 )
 def test_a_change_says_what_happened(old: str | None, new: str | None, expected: str) -> None:
     assert str(LockChange(field="x", old=old, new=new)) == expected
-
-
-def test_a_directory_is_pinned_by_its_tree_alone(tmp_path: Path) -> None:
-    (tmp_path / "repo").mkdir()
-    (tmp_path / "repo/file").write_text("x")
-    pin = build_pin(resolve_snapshot(DirectoryRepository(source="repo"), base=tmp_path))
-    assert pin.tree_digest == compute_tree_digest(tmp_path / "repo")
-    assert (pin.commit, pin.archive_digest, pin.submodules) == (None, None, ())
 
 
 def write_locked(directory: Path) -> Path:
@@ -76,5 +67,5 @@ def test_a_source_that_was_written_into_the_lock_is_found(tmp_path: Path) -> Non
         for module in lock.repository.submodules
     ]
     pin = msgspec.structs.replace(lock.repository, submodules=tuple(elsewhere))
-    (directory / "contract.lock.json").write_bytes(dump_lock(msgspec.structs.replace(lock, repository=pin)))
+    (directory / "contract.lock.json").write_bytes(msgspec.structs.replace(lock, repository=pin).to_bytes())
     assert [problem.field for problem in verify_lock(load_contract(directory))] == ["repository.submodules"]

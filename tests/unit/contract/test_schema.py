@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from repotrial.contract import build_lock, build_schemas, dump_lock, load_contract
+from repotrial.contract import build_lock, build_schemas, load_contract
 from support.contracts import FIXTURE_NAMES, FIXTURES, MINIMAL, pin_for, problems_of
 
 ROOT = Path(__file__).parents[3]
@@ -58,7 +58,7 @@ def test_a_contract_that_loads_fits_the_schema(directory: Path) -> None:
 @pytest.mark.parametrize("name", FIXTURE_NAMES)
 def test_a_lock_that_is_written_fits_the_schema(name: str) -> None:
     loaded = load_contract(FIXTURES / name)
-    document = json.loads(dump_lock(build_lock(loaded, pin_for(loaded.contract))))
+    document = json.loads(build_lock(loaded, pin_for(loaded.contract)).to_bytes())
     assert errors_of("lock.schema.json", document) == []
 
 

@@ -27,7 +27,6 @@ from repotrial.contract import (
     SubmodulePin,
     build_lock,
     check_lock,
-    dump_lock,
     load_contract,
 )
 from repotrial.contract._version import canonical_parts, compute_version_id
@@ -316,7 +315,7 @@ def test_the_version_of_a_known_contract_never_moves(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", FIXTURE_NAMES)
 def test_a_lock_is_read_back_as_it_was_written(name: str, tmp_path: Path) -> None:
     lock = build_lock(fixture(name), pin_for(fixture(name).contract))
-    data = dump_lock(lock)
+    data = lock.to_bytes()
     assert data.endswith(b"}\n")
     copied = shutil.copytree(FIXTURES / name, tmp_path / name)
     (copied / "contract.lock.json").write_bytes(data)
@@ -396,7 +395,7 @@ def test_what_needs_the_network_and_is_not_recorded_is_conditional(
 def lock_in(directory: Path) -> ContractLock:
     loaded = load_contract(directory)
     lock = build_lock(loaded, pin_for(loaded.contract))
-    (directory / "contract.lock.json").write_bytes(dump_lock(lock))
+    (directory / "contract.lock.json").write_bytes(lock.to_bytes())
     return lock
 
 
@@ -501,7 +500,7 @@ def test_a_forged_version_id_is_found(field: str, tmp_path: Path) -> None:
         "version_id": DIGEST,
         "parts": msgspec.structs.replace(lock.parts, oracle=DIGEST),
     }[field]
-    data = dump_lock(msgspec.structs.replace(lock, **{field: forged}))
+    data = msgspec.structs.replace(lock, **{field: forged}).to_bytes()
     (directory / "contract.lock.json").write_bytes(data)
     assert [problem.field for problem in check_lock(load_contract(directory))] == [field]
 
@@ -510,7 +509,7 @@ def test_a_file_that_the_lock_names_twice_is_found(tmp_path: Path) -> None:
     directory = copy_fixture("autotools-c-ring", tmp_path)
     lock = lock_in(directory)
     twice = (msgspec.structs.replace(lock.files[0], digest=DIGEST), *lock.files)
-    (directory / "contract.lock.json").write_bytes(dump_lock(msgspec.structs.replace(lock, files=twice)))
+    (directory / "contract.lock.json").write_bytes(msgspec.structs.replace(lock, files=twice).to_bytes())
     assert [problem.field for problem in check_lock(load_contract(directory))] == ["files"]
 
 

@@ -16,7 +16,7 @@ from repotrial._core.digest import digest_bytes
 from repotrial._core.seed import ROOT_SEED
 from repotrial._core.words import Level
 from repotrial.authoring import lock_contract
-from repotrial.contract import LOCK_FILE, Caps, LoadedContract, build_record, load_contract
+from repotrial.contract import LOCK_FILE, Caps, ContractRecord, LoadedContract, load_contract
 from repotrial.fleet import FleetPlan, RunConditions, plan_runs
 from repotrial.run import Agent, NoopAgent, PatchAgent, ReferenceAgent, remove_unfinished
 from repotrial.run._directory import open_attempt
@@ -152,7 +152,9 @@ def attempt(
 ) -> Path:
     """An attempt at the first run, as a harness might leave it."""
     (run, *_) = plan(contracts, runs, NoopAgent()).runs
-    paths: RunPaths = open_attempt(runs, run.spec, build_record(run.loaded, find_lock(run.loaded)))
+    paths: RunPaths = open_attempt(
+        runs, run.spec, ContractRecord(contract=run.loaded.contract, lock=find_lock(run.loaded))
+    )
     opened = RunOpened(
         run_id=paths.root.name,
         manifest_digest=digest_bytes(b""),

@@ -14,17 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repotrial._core.absence import NotComputable, Unknown
-from repotrial.contract import (
-    ChangeEnvelope,
+from repotrial.contract import ChangeEnvelope, InterfaceWeights, Scoring
+from repotrial.score._interface import (
     ChangeSummary,
     EnvelopeValue,
+    InterfaceScore,
+    SaturatingPenalty,
     ScoreInputs,
-    Scoring,
     Violation,
     build_interface_score,
 )
-from repotrial.contract._policy import InterfaceWeights
-from repotrial.contract._score import InterfaceScore, SaturatingPenalty
 from support.errors import raises_code
 
 DIGEST = "sha256:" + "a" * 64

@@ -16,8 +16,16 @@ from repotrial._core.absence import NotComputable, Unknown
 from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ContractError, ErrorCode
-from repotrial.contract._policy import ChangeEnvelope, InterfaceWeights, Scoring, Severity
-from repotrial.contract._types import Document, Identifier, Positive, Share
+from repotrial.contract import (
+    ChangeEnvelope,
+    Document,
+    Identifier,
+    InterfaceWeights,
+    Positive,
+    Scoring,
+    Severity,
+    Share,
+)
 
 # No traps: a decay beyond all bounds gives an infinite distance, and exp(-∞) is 0.
 _CONTEXT = Context(prec=28, rounding=ROUND_HALF_EVEN, traps=[])

@@ -16,8 +16,8 @@ from msgspec import inspect as mi
 
 from repotrial.contract import Contract, Problem, check_directory, lint_contract, load_contract
 from repotrial.contract._convert import convert_collecting
-from repotrial.contract._draft import build_draft
-from repotrial.contract._files import ContractFiles, Refusal
+from repotrial.contract._draft import build_sound_parts
+from repotrial.contract._files import ContractFiles, FileRefusal
 from repotrial.contract._rules import iter_contradictions
 from repotrial.contract._text import LineIndex
 from support.contract_values import Place, iter_sites, replace_at, strip
@@ -145,7 +145,7 @@ def test_a_device_is_not_opened() -> None:
     files = ContractFiles(Path("/dev"))
     for name in ("null", "zero", "tty"):
         refusal = files.read(name, max_bytes=10)
-        assert isinstance(refusal, Refusal)
+        assert isinstance(refusal, FileRefusal)
         assert refusal.code == "file-wrong-kind"
 
 
@@ -477,7 +477,7 @@ def disturbed(draw: st.DrawFn) -> dict[str, Any]:
 @given(disturbed())
 def test_anything_in_any_field_is_a_finding_or_sound(document: dict[str, Any]) -> None:
     conversion = convert_collecting(document, Contract)
-    findings = [*conversion.findings, *iter_contradictions(build_draft(document, conversion.findings))]
+    findings = [*conversion.findings, *iter_contradictions(build_sound_parts(document, conversion.findings))]
     assert all(finding.message and finding.code for finding in findings)
     assert (conversion.document is None) == bool(conversion.findings)
     for finding in findings:

@@ -10,9 +10,10 @@ import msgspec
 
 from repotrial._core.digest import digest_bytes
 from repotrial._core.words import Level
-from repotrial.contract import AgentConfiguration as SpecAgent
+from repotrial.contract import AgentSpec as SpecAgent
 from repotrial.contract import (
     Check,
+    ConfigurationSpec,
     Contract,
     ContractRecord,
     DirectoryRepository,
@@ -20,7 +21,6 @@ from repotrial.contract import (
     LoadedContract,
     Policy,
     RepositoryPin,
-    RunConfiguration,
     RunSpec,
     Scoring,
     build_lock,
@@ -156,7 +156,7 @@ class ScoreRun:
             contract_version_id=lock.version_id,
             statement_digest=lock.statement_digest,
             agent=SpecAgent(name="script", version="1", adapter_digest=digest_bytes(b"adapter")),
-            configuration=RunConfiguration(isolation=Level.L3),
+            configuration=ConfigurationSpec(isolation=Level.L3),
             root_seed=root_seed,
         )
         self._attempts: dict[tuple[str, str, str], int] = {}

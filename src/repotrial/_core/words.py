@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 
 class Level(StrEnum):
@@ -24,3 +24,9 @@ class Level(StrEnum):
 RETIRED_LEVELS: Final = frozenset({Level.L1, Level.L0})
 OFFERED_LEVELS: Final = tuple(level for level in Level if level not in RETIRED_LEVELS)
 """Strongest first."""
+
+Gate: TypeAlias = Literal["patch", "build", "acceptance", "safety"]
+"""Which gate of the verdict a check belongs to (S2)."""
+
+SandboxPhase: TypeAlias = Literal["setup", "act", "accept"]
+"""What a sandbox is opened for."""

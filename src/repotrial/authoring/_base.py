@@ -63,7 +63,7 @@ _TEXT_BYTES = 2 << 20
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
-class Tree(msgspec.Struct, frozen=True, kw_only=True):
+class CommitTree(msgspec.Struct, frozen=True, kw_only=True):
     """The files of a commit, on disk for as long as they are needed."""
 
     root: Path
@@ -89,7 +89,7 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True):
         return sorted(path for path in found if path.isprintable())
 
     def read_text(self, path: str) -> str | None:
-        """A file's text; absent where it is missing, no plain file, binary, or too large for people."""
+        """A file's text; None if it is missing, no plain file, binary, or too large for people."""
         place = self.root / path
         try:
             status = place.lstat()
@@ -122,14 +122,14 @@ def build_git_repository(source: str, commit: str) -> GitRepository:
 
 
 def guess_name(source: str) -> str:
-    """What the project is called, by the last part of its address; empty where that has no usable letters."""
+    """What the project is called, by the last part of its address; empty if that has no usable letters."""
     path = str(Path(source).resolve()) if is_local_source(source) else source
     last = re.split(r"[/:\\]", path.rstrip("/"))[-1]
     return build_slug(re.sub(r"\.(git|bundle)$", "", last), limit=40)
 
 
 @contextlib.contextmanager
-def open_tree(source: str, commit: str) -> Iterator[Tree]:
+def open_tree(source: str, commit: str) -> Iterator[CommitTree]:
     """The files of a commit, in a temporary directory."""
     try:
         place = Path(tempfile.mkdtemp(prefix="repotrial-tree-"))
@@ -138,12 +138,12 @@ def open_tree(source: str, commit: str) -> Iterator[Tree]:
     try:
         root = place / "tree"
         snapshot = materialize_snapshot(build_git_repository(source, commit), base=place, into=root)
-        yield Tree(root=root, commit=commit, tree_digest=snapshot.tree_digest)
+        yield CommitTree(root=root, commit=commit, tree_digest=snapshot.tree_digest)
     finally:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def embed_tree(tree: Tree, directory: Path) -> ArchiveRepository:
+def embed_tree(tree: CommitTree, directory: Path) -> ArchiveRepository:
     """Put the tree beside the contract and make sure that it reads back as the same tree."""
     write_archive(tree.root, directory / ARCHIVE_FILE)
     repository = ArchiveRepository(source=ARCHIVE_FILE)

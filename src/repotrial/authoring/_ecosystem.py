@@ -21,7 +21,7 @@ _RESULTS = '"$REPOTRIAL_RESULTS/junit.xml"'
 _MAX_COMMAND_CHARACTERS = 4000
 
 
-class Ecosystem(msgspec.Struct, frozen=True, kw_only=True):
+class EcosystemProfile(msgspec.Struct, frozen=True, kw_only=True):
     """What a language ecosystem is known by, and what its contracts usually need."""
 
     name: EcosystemName
@@ -37,7 +37,7 @@ class Ecosystem(msgspec.Struct, frozen=True, kw_only=True):
     """Files that declare dependencies."""
 
 
-class RunnerCommand(msgspec.Struct, frozen=True, kw_only=True):
+class _RunnerCommand(msgspec.Struct, frozen=True, kw_only=True):
     """A command line that runs tests, what it leaves behind, and why it was chosen."""
 
     run: str
@@ -47,9 +47,9 @@ class RunnerCommand(msgspec.Struct, frozen=True, kw_only=True):
 
 _LOCALE = {"LANG": "C.UTF-8", "TZ": "UTC"}
 
-ECOSYSTEMS: tuple[Ecosystem, ...] = (
+ECOSYSTEMS: tuple[EcosystemProfile, ...] = (
     # In order of precedence: a Python project with a package.json for its linters is a Python project.
-    Ecosystem(
+    EcosystemProfile(
         name="python",
         markers=("pyproject.toml", "setup.cfg", "setup.py"),
         tools={"python": ">=3.9", "git": ">=2.30"},
@@ -57,7 +57,7 @@ ECOSYSTEMS: tuple[Ecosystem, ...] = (
         generated=("**/__pycache__/**", "**/.pytest_cache/**", "**/*.egg-info/**"),
         manifests=("pyproject.toml", "setup.cfg", "setup.py", "requirements*.txt"),
     ),
-    Ecosystem(
+    EcosystemProfile(
         name="rust",
         markers=("Cargo.toml",),
         tools={"cargo": ">=1.70", "git": ">=2.30"},
@@ -65,14 +65,14 @@ ECOSYSTEMS: tuple[Ecosystem, ...] = (
         generated=("**/target/**",),
         manifests=("**/Cargo.toml", "Cargo.lock"),
     ),
-    Ecosystem(
+    EcosystemProfile(
         name="go",
         markers=("go.mod",),
         tools={"go": ">=1.20", "git": ">=2.30"},
         variables={"GOPROXY": "off", **_LOCALE},
         manifests=("go.mod", "go.sum"),
     ),
-    Ecosystem(
+    EcosystemProfile(
         name="javascript",
         markers=("package.json",),
         tools={"node": ">=20", "git": ">=2.30"},
@@ -80,7 +80,7 @@ ECOSYSTEMS: tuple[Ecosystem, ...] = (
         generated=("**/node_modules/**", "coverage/**"),
         manifests=("**/package.json", "package-lock.json"),
     ),
-    Ecosystem(
+    EcosystemProfile(
         name="c",
         markers=("configure.ac", "CMakeLists.txt", "Makefile", "configure", "Makefile.am"),
         tools={"cc": ">=9", "make": ">=4", "git": ">=2.30"},
@@ -90,7 +90,7 @@ ECOSYSTEMS: tuple[Ecosystem, ...] = (
 )
 
 
-def guess_ecosystem(top_level: Sequence[str]) -> tuple[Ecosystem, str] | None:
+def guess_ecosystem(top_level: Sequence[str]) -> tuple[EcosystemProfile, str] | None:
     """The ecosystem that the names at the top of the tree point to, and the file that gave it away."""
     names = frozenset(top_level)
     for ecosystem in ECOSYSTEMS:
@@ -101,8 +101,8 @@ def guess_ecosystem(top_level: Sequence[str]) -> tuple[Ecosystem, str] | None:
 
 
 def build_test_command(
-    ecosystem: Ecosystem, texts: Mapping[str, str], *, test_files: Sequence[str] = ()
-) -> RunnerCommand:
+    ecosystem: EcosystemProfile, texts: Mapping[str, str], *, test_files: Sequence[str] = ()
+) -> _RunnerCommand:
     """How the tests of such a project are usually run.
 
     Args:
@@ -114,13 +114,13 @@ def build_test_command(
         case "python":
             return _build_pytest(test_files)
         case "rust":
-            return RunnerCommand(
+            return _RunnerCommand(
                 run="cargo test --offline --no-fail-fast",
                 results=(ResultFile(format="libtest"),),
                 reason="Cargo.toml: cargo's own test runner",
             )
         case "go":
-            return RunnerCommand(
+            return _RunnerCommand(
                 run="go test -json ./...",
                 results=(ResultFile(format="go-test-json"),),
                 reason="go.mod: go's own test runner",
@@ -131,26 +131,26 @@ def build_test_command(
             return _build_c(texts)
 
 
-def _build_pytest(test_files: Sequence[str]) -> RunnerCommand:
+def _build_pytest(test_files: Sequence[str]) -> _RunnerCommand:
     targets = _quote_all(path for path in test_files if is_test_module(path))
-    return RunnerCommand(
+    return _RunnerCommand(
         run=f"python -m pytest -q --junitxml={_RESULTS}" + (f" {targets}" if targets else ""),
         results=(ResultFile(format="junit", path="junit.xml"),),
         reason="a Python project: pytest also runs unittest's test cases",
     )
 
 
-def _build_javascript(package_json: str, test_files: Sequence[str]) -> RunnerCommand:
+def _build_javascript(package_json: str, test_files: Sequence[str]) -> _RunnerCommand:
     script = _read_test_script(package_json)
     if "vitest" in script:
-        return RunnerCommand(
+        return _RunnerCommand(
             run=f"npx --no-install vitest run --reporter=junit --outputFile={_RESULTS}",
             results=(ResultFile(format="junit", path="junit.xml"),),
             reason="package.json: its test script calls vitest",
         )
     if "node --test" in script or not script:
         targets = _quote_all(path for path in test_files if path.endswith((".js", ".mjs", ".cjs")))
-        return RunnerCommand(
+        return _RunnerCommand(
             run=f"node --test --test-reporter=junit --test-reporter-destination={_RESULTS}"
             + (f" {targets}" if targets else ""),
             results=(ResultFile(format="junit", path="junit.xml"),),
@@ -158,7 +158,7 @@ def _build_javascript(package_json: str, test_files: Sequence[str]) -> RunnerCom
             if script
             else "package.json names no test script: node's own runner",
         )
-    return RunnerCommand(
+    return _RunnerCommand(
         run="npm test",
         results=(),
         reason="package.json: its test script; the exit code alone speaks until it leaves results",
@@ -177,22 +177,22 @@ class _PackageJson(msgspec.Struct, frozen=True, kw_only=True):
     scripts: Mapping[str, str] = {}
 
 
-def _build_c(texts: Mapping[str, str]) -> RunnerCommand:
+def _build_c(texts: Mapping[str, str]) -> _RunnerCommand:
     if "CMakeLists.txt" in texts and "configure.ac" not in texts:
-        return RunnerCommand(
+        return _RunnerCommand(
             run="cmake -S . -B build && cmake --build build"
             f" && ctest --test-dir build --output-junit {_RESULTS}",
             results=(ResultFile(format="junit", path="junit.xml"),),
             reason="CMakeLists.txt: CTest",
         )
     if "configure" in texts:
-        return RunnerCommand(run="./configure && make check", results=(), reason="configure: autotools")
+        return _RunnerCommand(run="./configure && make check", results=(), reason="configure: autotools")
     if "configure.ac" in texts:
-        return RunnerCommand(
+        return _RunnerCommand(
             run="autoreconf -i && ./configure && make check", results=(), reason="configure.ac: autotools"
         )
     target = "check" if re.search(r"^check\s*:", texts.get("Makefile", ""), re.MULTILINE) else "test"
-    return RunnerCommand(run=f"make {target}", results=(), reason=f"Makefile: its target {target!r}")
+    return _RunnerCommand(run=f"make {target}", results=(), reason=f"Makefile: its target {target!r}")
 
 
 def _quote_all(paths: Iterable[str]) -> str:

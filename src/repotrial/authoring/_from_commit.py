@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from repotrial.authoring._base import Tree, open_tree
+from repotrial.authoring._base import CommitTree, open_tree
 from repotrial.authoring._leaks import TextChange, check_leaks
 from repotrial.authoring._project import (
     CommitContract,
@@ -82,8 +82,8 @@ class _Material(msgspec.Struct, frozen=True, kw_only=True):
     split: Split
     patch: bytes
     """The change without its tests."""
-    base: Tree
-    head: Tree
+    base: CommitTree
+    head: CommitTree
     statement: StatementDraft
 
 

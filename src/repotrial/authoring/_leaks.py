@@ -40,7 +40,7 @@ _OF_A_CHANGE = (
     rf"\b(?:the|this)\s+(?:fix|solution|patch|change|commit)\s+{_DOES}\b",
     r"\bthis\s+reverts\s+commit\b",
 )
-"""Words that speak of a change that was made, whoever wrote them."""
+"""Words that speak of a change that was made."""
 _OF_MESSAGES = (
     r"\breplac(?:e[sd]?|ing)\b[^.]{1,120}?\b(?:with|by)\b",
     r"\bchang(?:e[sd]?|ing)\b[^.]{1,120}?\bto\s+(?:use|call|return|be)\b",
@@ -70,9 +70,9 @@ class TextChange(msgspec.Struct, frozen=True, kw_only=True):
 
     path: str
     old: str | None
-    """Absent where the change adds the file."""
+    """None if the change adds the file."""
     new: str | None
-    """Absent where it removes the file."""
+    """None if it removes the file."""
 
 
 def check_leaks(

@@ -37,9 +37,9 @@ class LockChange(msgspec.Struct, frozen=True, kw_only=True):
     field: str
     """Dotted path in the lock; files by their path."""
     old: str | None
-    """Absent where the lock did not have it."""
+    """None if the lock did not have it."""
     new: str | None
-    """Absent where the lock no longer has it."""
+    """None if the lock no longer has it."""
 
     def __str__(self) -> str:
         match self.old, self.new:
@@ -58,9 +58,9 @@ class LockResult(msgspec.Struct, frozen=True, kw_only=True):
     """The lock file."""
     lock: ContractLock
     is_written: bool
-    """False where the file held these very bytes already."""
+    """False if the file held these very bytes already."""
     old_version_id: str | None
-    """Absent where there was no lock."""
+    """None if there was no lock."""
     changes: tuple[LockChange, ...]
     """Empty for the first lock: all of it is new then."""
 
@@ -115,7 +115,7 @@ def verify_lock(loaded: LoadedContract) -> list[Problem]:
     """Recompute every pin, the repository's too, and hold the lock against them; nothing is written.
 
     Returns:
-        What does not hold; empty where the lock is what `lock_contract` would write.
+        What does not hold; empty if the lock is what `lock_contract` would write.
 
     Raises:
         MachineError: this machine cannot resolve the repository.
@@ -129,7 +129,7 @@ def verify_lock(loaded: LoadedContract) -> list[Problem]:
         return [*problems, _build_repository_problem(loaded, error)]
     changes = list(_iter_changes(_flatten_pin(loaded.lock.repository), _flatten_pin(pin)))
     if not changes and loaded.lock.repository != pin:
-        # A source for a submodule, or one twice: whoever fetched by the lock would be led elsewhere.
+        # A source for a submodule, or one twice: a fetch by the lock would go elsewhere.
         changes = [LockChange(field="repository.submodules", old="other entries", new="those of the commit")]
     return [*problems, *(_build_stale_problem(change) for change in changes)]
 

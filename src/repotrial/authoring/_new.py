@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from repotrial.authoring._base import Tree, open_tree
+from repotrial.authoring._base import CommitTree, open_tree
 from repotrial.authoring._project import (
     CreatedContract,
     NewContract,
@@ -78,7 +78,7 @@ def create_contract(options: NewContract) -> CreatedContract:
             )
 
 
-def _read_inventory(project: Project, tree: Tree) -> Inventory | None:
+def _read_inventory(project: Project, tree: CommitTree) -> Inventory | None:
     """The tests that the snapshot has, which a change must not break."""
     if not project.is_python:
         return None

@@ -9,11 +9,11 @@ from typing import TypeAlias
 import msgspec
 
 from repotrial._core.errors import ErrorCode, UsageError
-from repotrial.authoring._base import Tree
+from repotrial.authoring._base import CommitTree
 from repotrial.authoring._ecosystem import (
     ECOSYSTEMS,
-    Ecosystem,
     EcosystemName,
+    EcosystemProfile,
     build_test_command,
     guess_ecosystem,
 )
@@ -105,7 +105,7 @@ ECOSYSTEM_UNKNOWN = ErrorCode(
 class Project(msgspec.Struct, frozen=True, kw_only=True):
     """An ecosystem, where there is one, and the command that judges."""
 
-    ecosystem: Ecosystem | None
+    ecosystem: EcosystemProfile | None
     run: str
     results: tuple[ResultFile, ...]
     hooks: tuple[str, ...]
@@ -122,7 +122,7 @@ class Project(msgspec.Struct, frozen=True, kw_only=True):
         return self.ecosystem is not None and self.ecosystem.name == "python"
 
 
-def survey_project(options: Options, tree: Tree, *, test_files: Sequence[str] = ()) -> Project:
+def survey_project(options: Options, tree: CommitTree, *, test_files: Sequence[str] = ()) -> Project:
     """Look at the top of the tree for what the options leave open.
 
     Raises:
@@ -147,7 +147,7 @@ def survey_project(options: Options, tree: Tree, *, test_files: Sequence[str] = 
     )
 
 
-def list_test_directories(tree: Tree) -> list[str]:
+def list_test_directories(tree: CommitTree) -> list[str]:
     """Globs for the directories at the top that usually hold tests."""
     return [f"{name}/**" for name in tree.list_top_directories() if name in _TEST_DIRECTORIES]
 
@@ -177,7 +177,9 @@ def _is_special(character: str) -> bool:
     return character in "*?[]\\" or (character.isspace() and character != " ")
 
 
-def _choose_ecosystem(options: Options, tree: Tree) -> tuple[Ecosystem | None, tuple[Guess, ...]]:
+def _choose_ecosystem(
+    options: Options, tree: CommitTree
+) -> tuple[EcosystemProfile | None, tuple[Guess, ...]]:
     if options.ecosystem is not None:
         return next(each for each in ECOSYSTEMS if each.name == options.ecosystem), ()
     found = guess_ecosystem(tree.list_top())

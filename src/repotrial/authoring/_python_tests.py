@@ -41,7 +41,7 @@ class _Test(msgspec.Struct, frozen=True, kw_only=True):
     shape: str
     """The function's syntax tree; equal for code that differs only in layout and comments."""
     doubt: str
-    """Why only a run can tell its ids or that it passes; empty where nothing is against it."""
+    """Why only a run can tell its ids or that it passes; empty if nothing is against it."""
 
 
 def is_test_module(path: str) -> bool:

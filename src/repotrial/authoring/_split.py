@@ -10,7 +10,7 @@ from repotrial._core.display import list_some
 from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.change import compile_globs
 from repotrial.contract import Overlay
-from repotrial.source import ChangedFile, ChangeStatus, CommitInfo
+from repotrial.source import ChangeStatus, CommitChange, CommitInfo
 
 TEST_GLOBS: tuple[str, ...] = (
     # Directories that hold tests and what tests need: data, fixtures, snapshots. `test` counts at the top and
@@ -150,7 +150,7 @@ class Split(msgspec.Struct, frozen=True, kw_only=True):
     """Test files that the change adds or modifies."""
     removed: tuple[str, ...]
     """Test files that must be gone before the others are laid: deleted ones, and links that became files."""
-    reference: tuple[ChangedFile, ...]
+    reference: tuple[CommitChange, ...]
 
     @property
     def tests(self) -> tuple[str, ...]:
@@ -193,7 +193,7 @@ def split_change(info: CommitInfo, tests: KnownTestPaths) -> Split:
     )
 
 
-def verify_hidden(hidden: Sequence[ChangedFile], reference: Sequence[ChangedFile]) -> None:
+def verify_hidden(hidden: Sequence[CommitChange], reference: Sequence[CommitChange]) -> None:
     """Make sure that the tests of a change can lie beside a contract, apart from the rest.
 
     Raises:
@@ -203,7 +203,7 @@ def verify_hidden(hidden: Sequence[ChangedFile], reference: Sequence[ChangedFile
     _verify_separable(hidden, reference)
 
 
-def _verify_storable(hidden: Sequence[ChangedFile]) -> None:
+def _verify_storable(hidden: Sequence[CommitChange]) -> None:
     for change in hidden:
         if change.new_mode == _SYMLINK:
             raise TEST_FILE_UNSUPPORTED.error(f"expected plain test files, found the link {change.path!r}")
@@ -216,7 +216,7 @@ def _verify_storable(hidden: Sequence[ChangedFile]) -> None:
             ) from error
 
 
-def _verify_separable(hidden: Sequence[ChangedFile], reference: Sequence[ChangedFile]) -> None:
+def _verify_separable(hidden: Sequence[CommitChange], reference: Sequence[CommitChange]) -> None:
     """A patch without a path is also without everything below it."""
     for change in hidden:
         if any(other.path.startswith(f"{change.path}/") for other in reference):

@@ -15,11 +15,11 @@ import msgspec
 from repotrial._core.digest import name_blob
 from repotrial._core.errors import AgentError, ContractError, ErrorCode, UsageError
 from repotrial._core.names import normalize_name
-from repotrial.authoring._base import Tree, open_tree
+from repotrial.authoring._base import CommitTree, open_tree
 from repotrial.authoring._split import CHANGE_WITHOUT_TESTS, verify_hidden
 from repotrial.authoring._text import clean_line
 from repotrial.change import PATCH_UNREADABLE, read_change, read_sections
-from repotrial.source import PATCH_REFUSED, ChangedFile, ChangeStatus, apply_patch
+from repotrial.source import PATCH_REFUSED, ChangeStatus, CommitChange, apply_patch
 
 _MAX_BYTES: Final = 512 * 1024 * 1024
 _LINE_BREAKS: Final = re.compile(rb"\r?\n")
@@ -54,7 +54,7 @@ class SwebenchInstance(msgspec.Struct, frozen=True, kw_only=True):
     patch: str
     """The gold patch."""
     test_patch: str
-    """What brings the tests; nobody sees them before acceptance."""
+    """What brings the tests; they are not shown before acceptance."""
     problem_statement: str
     """The issue's text."""
     fail_to_pass: str | tuple[str, ...] = msgspec.field(name="FAIL_TO_PASS")
@@ -111,7 +111,7 @@ class NodeId(msgspec.Struct, frozen=True, kw_only=True):
     classes: tuple[str, ...]
     function: str
     parameters: str
-    """With its brackets; empty where there are none."""
+    """With its brackets; empty if there are none."""
 
     @property
     def junit_id(self) -> str:
@@ -208,14 +208,14 @@ _PLAIN = ("100644", "100755")
 class InstanceTrees(msgspec.Struct, frozen=True, kw_only=True):
     """An instance's base, with its tests and with its gold patch; and what the two patches change."""
 
-    base: Tree
-    tested: Tree
+    base: CommitTree
+    tested: CommitTree
     """With the tests of the instance."""
-    fixed: Tree
+    fixed: CommitTree
     """With its gold patch."""
-    hidden: tuple[ChangedFile, ...]
+    hidden: tuple[CommitChange, ...]
     """What the tests change; a rename is a deletion and an addition."""
-    reference: tuple[ChangedFile, ...]
+    reference: tuple[CommitChange, ...]
     """What the gold patch changes."""
     patch: bytes
     """The gold patch, with a mode for every file."""
@@ -261,8 +261,8 @@ def open_instance_trees(instance: SwebenchInstance, source: str, commit: str) ->
 
 
 def _apply(
-    instance: SwebenchInstance, field: str, patch: bytes, *, base: Tree, tree: Tree
-) -> tuple[bytes, tuple[ChangedFile, ...]]:
+    instance: SwebenchInstance, field: str, patch: bytes, *, base: CommitTree, tree: CommitTree
+) -> tuple[bytes, tuple[CommitChange, ...]]:
     """The patch as judges read it, and what it changes."""
     place = f"{instance.instance_id}: {field}"
     if not patch.strip():
@@ -287,7 +287,7 @@ def _apply(
     return patch, tuple(change for change in changes if change is not None)
 
 
-def _verify_plain(patch: bytes, base: Tree) -> None:
+def _verify_plain(patch: bytes, base: CommitTree) -> None:
     """Git applies a change without a mode to whatever is there, be it a link."""
     for section in read_sections(patch, needs_modes=False):
         old = section.file.old_path or section.file.path
@@ -297,7 +297,7 @@ def _verify_plain(patch: bytes, base: Tree) -> None:
             )
 
 
-def _state_modes(patch: bytes, base: Tree, tree: Tree) -> bytes:
+def _state_modes(patch: bytes, base: CommitTree, tree: CommitTree) -> bytes:
     """The same patch with the line that the data set leaves out: a changed file keeps its mode."""
     parts, end = [], 0
     for file, start in ((section.file, section.start) for section in read_sections(patch, needs_modes=False)):
@@ -310,7 +310,7 @@ def _state_modes(patch: bytes, base: Tree, tree: Tree) -> bytes:
     return b"".join([*parts, patch[end:]])
 
 
-def _compare(path: str, base: Tree, tree: Tree) -> ChangedFile | None:
+def _compare(path: str, base: CommitTree, tree: CommitTree) -> CommitChange | None:
     """What happened to a path, by what lies there before and after; none where it never was."""
     old, new = _find_mode(base.root / path), _find_mode(tree.root / path)
     if old == new == _ABSENT:
@@ -321,7 +321,7 @@ def _compare(path: str, base: Tree, tree: Tree) -> ChangedFile | None:
         status = ChangeStatus.DELETED
     else:
         status = ChangeStatus.MODIFIED if old[:3] == new[:3] else ChangeStatus.TYPE_CHANGED
-    return ChangedFile(path=path, status=status, old_mode=old, new_mode=new)
+    return CommitChange(path=path, status=status, old_mode=old, new_mode=new)
 
 
 def _find_mode(path: Path) -> str:
@@ -337,7 +337,7 @@ def _find_mode(path: Path) -> str:
 
 
 def _verify_apart(
-    instance: SwebenchInstance, hidden: Sequence[ChangedFile], reference: Sequence[ChangedFile]
+    instance: SwebenchInstance, hidden: Sequence[CommitChange], reference: Sequence[CommitChange]
 ) -> None:
     """Files of the tests are laid over the candidate's: a change of them would never be judged."""
     both = sorted({change.path for change in hidden} & {change.path for change in reference})

@@ -10,10 +10,10 @@ from typing import TypeAlias
 
 import msgspec
 
-from repotrial.authoring._ecosystem import Ecosystem
+from repotrial.authoring._ecosystem import EcosystemProfile
 from repotrial.contract import CONTRACT_SCHEMA, ArchiveRepository, Check, GitRepository, ResultFile, TaskKind
 
-TomlValue: TypeAlias = "bool | int | str | Sequence[TomlValue] | Mapping[str, TomlValue]"
+_TomlValue: TypeAlias = "bool | int | str | Sequence[_TomlValue] | Mapping[str, _TomlValue]"
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _SHORT_ESCAPES = {
@@ -43,7 +43,7 @@ def render_key(name: str) -> str:
     return name if _BARE_KEY.fullmatch(name) else render_string(name)
 
 
-def render_value(value: TomlValue) -> str:
+def render_value(value: _TomlValue) -> str:
     """A value as it stands after `=`: arrays that would be too long take one line for each item."""
     match value:
         case bool():
@@ -92,7 +92,7 @@ def _render_array(items: list[str]) -> str:
     return "[\n" + "".join(f"  {item},\n" for item in items) + "]"
 
 
-def _render_inline_table(table: Mapping[str, TomlValue]) -> str:
+def _render_inline_table(table: Mapping[str, _TomlValue]) -> str:
     if not table:
         return "{}"
     return "{ " + ", ".join(f"{render_key(key)} = {render_value(item)}" for key, item in table.items()) + " }"
@@ -104,7 +104,7 @@ _DEFAULT_PROTOCOLS = GitRepository(source="x", commit="").protocols
 
 
 class Guess(msgspec.Struct, frozen=True, kw_only=True):
-    """A value that nobody stated: the author should look at it."""
+    """A value that was not stated: the author should look at it."""
 
     field: str
     """Dotted path in `contract.toml`."""
@@ -118,7 +118,7 @@ class ContractDraft(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     title: str
     kind: TaskKind
-    ecosystem: Ecosystem | None
+    ecosystem: EcosystemProfile | None
     reference: str | None
     repository: GitRepository | ArchiveRepository
     check: Check
@@ -157,7 +157,7 @@ class _Page:
         self._lines += ["", header]
         self._prefix = f"{field}."
 
-    def entry(self, key: str, value: TomlValue, *, comment: str = "") -> None:
+    def entry(self, key: str, value: _TomlValue, *, comment: str = "") -> None:
         """One key; its comment stands beside it where both are short, and above it otherwise."""
         line = f"{render_key(key)} = {render_value(value)}"
         reason = self._reasons.get(self._prefix + key)
@@ -178,7 +178,7 @@ def render_contract(draft: ContractDraft) -> str:
     page = _Page(draft.guesses)
     page.note(
         f"{draft.origin}\n"
-        "A comment that begins with 'guess' marks what nobody stated: read it, correct it, then run\n"
+        "A comment that begins with 'guess' marks what was not stated: read it, correct it, then run\n"
         "`repotrial contract check` and `repotrial contract lock`."
     )
     page.blank()
@@ -282,8 +282,8 @@ def _write_check(page: _Page, check: Check) -> None:
         )
 
 
-def _build_result(result: ResultFile) -> dict[str, TomlValue]:
-    table: dict[str, TomlValue] = {"format": result.format}
+def _build_result(result: ResultFile) -> dict[str, _TomlValue]:
+    table: dict[str, _TomlValue] = {"format": result.format}
     if result.path is not None:
         table["path"] = result.path
     return table

@@ -37,7 +37,7 @@ def shorten(text: str, limit: int) -> str:
 
 
 def build_slug(text: str, *, limit: int) -> str:
-    """An identifier made of the words of `text`; empty where it has no ASCII letters or digits."""
+    """An identifier made of the words of `text`; empty if it has no ASCII letters or digits."""
     ascii_text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
     slug = _NOT_IN_SLUG.sub("-", ascii_text).strip("-")
     if len(slug) <= limit:

@@ -17,7 +17,7 @@ from repotrial._core.errors import ContractError, ErrorCode, MachineError, Usage
 from repotrial._core.files import sync_directory
 from repotrial.authoring._base import (
     ARCHIVE_FILE,
-    Tree,
+    CommitTree,
     build_git_repository,
     embed_tree,
     guess_name,
@@ -153,7 +153,9 @@ def build_id(options: Options, title: str) -> str:
         ) from error
 
 
-def build_repository(options: Options, tree: Tree, directory: Path) -> GitRepository | ArchiveRepository:
+def build_repository(
+    options: Options, tree: CommitTree, directory: Path
+) -> GitRepository | ArchiveRepository:
     """The repository as the contract names it; where asked, its tree is put into `directory`."""
     if not options.is_embedded:
         return build_git_repository(options.source, tree.commit)

@@ -13,7 +13,7 @@ from repotrial.change._model import (
     ChangeView,
     Location,
 )
-from repotrial.change._read import Section, read_change, read_sections
+from repotrial.change._read import PatchSection, read_change, read_sections
 from repotrial.change._scan import PatchedFile, scan_headers, scan_patch
 from repotrial.change._write import Blob, BlobMode, FilePatch, build_file_patch, is_text
 
@@ -31,9 +31,9 @@ __all__ = [
     "IgnoreFile",
     "Location",
     "PatchLimits",
+    "PatchSection",
     "PatchedFile",
     "PathRules",
-    "Section",
     "build_file_patch",
     "compile_globs",
     "fold",

@@ -53,7 +53,7 @@ class IgnoreFile:
         self._rules = [rule for rule in rules if rule is not None][::-1]
 
     def decide(self, path: bytes, *, is_directory: bool) -> bool | None:
-        """Whether a path is ignored; None where no rule speaks of it. The last rule that does counts."""
+        """Whether a path is ignored; None if no rule speaks of it. The last rule that does counts."""
         name = path.rpartition(b"/")[2]
         for rule in self._rules:
             if rule.covers(path, name, is_directory=is_directory):

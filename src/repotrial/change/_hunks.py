@@ -134,7 +134,7 @@ def parse_side(text: bytes, prefix: bytes, cursor: Cursor) -> bytes | None:
 
 
 def find_common_name(rest: bytes) -> bytes | None:
-    """The name that both sides of `diff --git a/… b/…` share; None where they differ or cannot be told."""
+    """The name that both sides of `diff --git a/… b/…` share; None if they differ or cannot be told."""
     if rest.startswith(b'"'):
         match = _QUOTED.match(rest)
         name = None if match is None else _unquote(match[1])
@@ -207,7 +207,7 @@ _SIZE_BYTES = 10
 """More than any size takes in a delta's header."""
 
 
-class Body(msgspec.Struct, frozen=True, kw_only=True):
+class PatchBody(msgspec.Struct, frozen=True, kw_only=True):
     """What the body of an entry brings."""
 
     added: tuple[AddedLine, ...] = ()
@@ -304,22 +304,22 @@ class Hunks:
                 self.context.append(text)
 
 
-def read_hunks(cursor: Cursor) -> Body:
+def read_hunks(cursor: Cursor) -> PatchBody:
     """All hunks of one file, as git writes them."""
     hunks = Hunks(cursor, is_strict=True)
     while cursor.starts_with(b"@@ "):
         hunks.read()
     if not (hunks.added or hunks.removed):
         cursor.fail("a hunk")
-    return Body(added=tuple(hunks.added), removed=tuple(hunks.removed), has_context=hunks.has_context)
+    return PatchBody(added=tuple(hunks.added), removed=tuple(hunks.removed), has_context=hunks.has_context)
 
 
-def read_binary(cursor: Cursor) -> Body:
+def read_binary(cursor: Cursor) -> PatchBody:
     """The two blocks of git's binary form: content after the change, then before it."""
     new_bytes = _read_block(cursor)
     if cursor.starts_with(b"literal ") or cursor.starts_with(b"delta "):
         _read_block(cursor)
-    return Body(is_binary=True, new_bytes=new_bytes)
+    return PatchBody(is_binary=True, new_bytes=new_bytes)
 
 
 def _read_block(cursor: Cursor) -> int:

@@ -62,7 +62,7 @@ class ChangedFile(msgspec.Struct, frozen=True, kw_only=True):
     binary_bytes: int | None = None
     """Size of the new content, where it is in the binary form."""
     mode: str | None = None
-    """Git's six digits; None where nothing is left, or for a plain rename, which does not say."""
+    """Git's six digits; None if nothing is left, or for a plain rename, which does not say."""
     old_mode: str | None = None
     """The same before the change."""
 

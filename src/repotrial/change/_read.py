@@ -16,8 +16,8 @@ from repotrial._core.digest import digest_bytes
 from repotrial._core.escaping import escape_bytes
 from repotrial.change._hunks import (
     DEFAULT_LIMITS,
-    Body,
     Cursor,
+    PatchBody,
     PatchLimits,
     find_common_name,
     parse_name,
@@ -47,7 +47,7 @@ _PERCENT = re.compile(rb"(\d|[1-9]\d|100)%")
 _TYPE_DIGITS = 2
 
 
-class Section(msgspec.Struct, frozen=True, kw_only=True):
+class PatchSection(msgspec.Struct, frozen=True, kw_only=True):
     """One entry of a patch and the bytes that say it."""
 
     file: ChangedFile
@@ -67,7 +67,7 @@ def read_change(patch: bytes, *, limits: PatchLimits = DEFAULT_LIMITS) -> Change
 
 def read_sections(
     patch: bytes, *, limits: PatchLimits = DEFAULT_LIMITS, needs_modes: bool = True
-) -> tuple[Section, ...]:
+) -> tuple[PatchSection, ...]:
     """The same, with the place of each entry.
 
     Args:
@@ -78,7 +78,7 @@ def read_sections(
     Raises:
         PATCH_UNREADABLE: as above.
     """
-    sections: list[Section] = []
+    sections: list[PatchSection] = []
     cursor = Cursor(patch, limits)
     for section in _iter_sections(cursor):
         if needs_modes and section.file.is_mode_missing:
@@ -91,20 +91,20 @@ def read_sections(
     return tuple(sections)
 
 
-def _iter_sections(cursor: Cursor) -> Iterator[Section]:
+def _iter_sections(cursor: Cursor) -> Iterator[PatchSection]:
     while not cursor.is_at_end:
         start = cursor.position
         if not cursor.starts_with(_START):
             cursor.fail("'diff --git a/… b/…'")
         file = _read_entry(cursor)
-        yield Section(file=file, start=start, end=cursor.position)
+        yield PatchSection(file=file, start=start, end=cursor.position)
 
 
 def _read_entry(cursor: Cursor) -> ChangedFile:
     rest = cursor.take("a header").removeprefix(_START)
     fields = _read_fields(cursor)
     old, new = _find_names(rest, fields, cursor)
-    body = Body()
+    body = PatchBody()
     if cursor.starts_with(b"--- "):
         _verify_sides(old, new, fields, cursor)
         body = read_hunks(cursor)
@@ -203,7 +203,7 @@ def _parse_mode(text: bytes | None, cursor: Cursor) -> str | None:
     return mode
 
 
-def _find_kind(fields: dict[bytes, bytes], body: Body, cursor: Cursor) -> ChangeKind:
+def _find_kind(fields: dict[bytes, bytes], body: PatchBody, cursor: Cursor) -> ChangeKind:
     has_content = bool(body.added or body.removed or body.is_binary)
     if b"new file mode " in fields:
         if body.removed or body.has_context:
@@ -222,7 +222,7 @@ def _find_kind(fields: dict[bytes, bytes], body: Body, cursor: Cursor) -> Change
     return "mode-changed"
 
 
-def _verify_once(sections: list[Section]) -> None:
+def _verify_once(sections: list[PatchSection]) -> None:
     """A path may go away once and come into being once (a file becomes a link), or change once."""
     seen: set[tuple[str, str]] = set()
     for section in sections:

@@ -78,7 +78,7 @@ class _Comparison:
         return [(a, b, c, d)] if matches is None else _build_blocks(matches, (a, b, c, d))
 
     def _match(self, a: int, b: int, c: int, d: int) -> list[tuple[int, int]] | None:
-        """Equal lines by the shortest edit script (Myers 1986); None where that would take too long."""
+        """Equal lines by the shortest edit script (Myers 1986); None if that would take too long."""
         old, new = self._old[a:b], self._new[c:d]
         furthest = {1: 0}
         history: list[dict[int, int]] = []

@@ -9,14 +9,14 @@ from typing import TypeVar
 import msgspec
 
 from repotrial.contract._convert import convert_collecting
-from repotrial.contract._problems import Finding, Problem, quote, render_field
+from repotrial.contract._problems import DocumentFinding, Problem, quote, render_field
 from repotrial.contract._text import LineIndex, decode_text, parse_toml
 
 _SCHEMA = re.compile(r"(?P<family>[a-z/]+)@(?P<major>[0-9]{1,9})(?:\.(?P<minor>[0-9]{1,9}))?")
 _KNOWN_MINOR = 0
 
 
-def check_major(value: Mapping[str, object], *, known: str) -> Finding | None:
+def check_major(value: Mapping[str, object], *, known: str) -> DocumentFinding | None:
     """Refuse a document of another family or major: nothing else that could be said about it is certain."""
     schema = value.get("schema")
     match = _SCHEMA.fullmatch(schema) if isinstance(schema, str) else None
@@ -24,7 +24,7 @@ def check_major(value: Mapping[str, object], *, known: str) -> Finding | None:
         return None
     family = known.partition("@")[0]
     newer = match["family"] == family and int(match["major"]) > int(known.partition("@")[2])
-    return Finding(
+    return DocumentFinding(
         code="schema-unknown",
         place=("schema",),
         message=f"expected {quote(known)}, found {quote(str(schema))}: this version reads {known} only",
@@ -71,7 +71,7 @@ def check_document(
     return conversion.document, sorted(problems, key=lambda problem: problem.line or 0)
 
 
-def _locate(finding: Finding, index: LineIndex, file: str) -> Problem:
+def _locate(finding: DocumentFinding, index: LineIndex, file: str) -> Problem:
     field = render_field(finding.place)
     return Problem(
         code=finding.code,

@@ -18,13 +18,13 @@ from repotrial.contract._problems import Problem
 from repotrial.contract._types import (
     CommitId,
     ContractPath,
-    Document,
     Identifier,
     NonNegative,
     ReferencePath,
     SnapshotArchivePath,
     SnapshotDirectoryPath,
     StatementPath,
+    StrictDocument,
     WorkspacePath,
 )
 
@@ -32,7 +32,7 @@ TRANSPORTS = ("file", "git", "http", "https", "ssh")
 """All that a contract may allow git to use; `ext` would run a program."""
 
 
-class SubmodulePin(Document, frozen=True, kw_only=True):
+class SubmodulePin(StrictDocument, frozen=True, kw_only=True):
     """One submodule, resolved."""
 
     path: WorkspacePath
@@ -43,7 +43,7 @@ class SubmodulePin(Document, frozen=True, kw_only=True):
     """Where to fetch it from, if not from the URL in `.gitmodules`."""
 
 
-class GitRepository(Document, frozen=True, kw_only=True, tag_field="kind", tag="git"):
+class GitRepository(StrictDocument, frozen=True, kw_only=True, tag_field="kind", tag="git"):
     """A commit of a git repository."""
 
     source: Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]
@@ -60,7 +60,7 @@ class GitRepository(Document, frozen=True, kw_only=True, tag_field="kind", tag="
     """Files whose modification times must ascend in this order (autotools rebuilds what looks stale)."""
 
 
-class ArchiveRepository(Document, frozen=True, kw_only=True, tag_field="kind", tag="archive"):
+class ArchiveRepository(StrictDocument, frozen=True, kw_only=True, tag_field="kind", tag="archive"):
     """A tar or zip archive."""
 
     source: SnapshotArchivePath
@@ -75,7 +75,7 @@ class ArchiveRepository(Document, frozen=True, kw_only=True, tag_field="kind", t
     """Files whose modification times must ascend in this order."""
 
 
-class DirectoryRepository(Document, frozen=True, kw_only=True, tag_field="kind", tag="directory"):
+class DirectoryRepository(StrictDocument, frozen=True, kw_only=True, tag_field="kind", tag="directory"):
     """Plain files in a directory beside the contract; identified by their tree digest alone."""
 
     source: SnapshotDirectoryPath
@@ -104,7 +104,7 @@ TaskKind: TypeAlias = Literal[
 """C8."""
 
 
-class Clarification(Document, frozen=True, kw_only=True):
+class Clarification(StrictDocument, frozen=True, kw_only=True):
     """Disambiguation metadata (C9)."""
 
     modules: tuple[WorkspacePath, ...] = ()
@@ -117,7 +117,7 @@ class Clarification(Document, frozen=True, kw_only=True):
     """Tool hints for the briefing (P6)."""
 
 
-class Contract(Document, frozen=True, kw_only=True):
+class Contract(StrictDocument, frozen=True, kw_only=True):
     """All of `contract.toml`."""
 
     schema: Annotated[
@@ -171,7 +171,7 @@ LOCK_FILE = "contract.lock.json"
 LOCK_SCHEMA = "repotrial/lock@1"
 
 
-class FilePin(Document, frozen=True, kw_only=True):
+class FilePin(StrictDocument, frozen=True, kw_only=True):
     """One file beside the contract that the version id depends on."""
 
     path: ContractPath
@@ -182,7 +182,7 @@ class FilePin(Document, frozen=True, kw_only=True):
     """Whether it has the executable bit."""
 
 
-class RepositoryPin(Document, frozen=True, kw_only=True):
+class RepositoryPin(StrictDocument, frozen=True, kw_only=True):
     """What the repository resolved to."""
 
     tree_digest: Digest
@@ -195,7 +195,7 @@ class RepositoryPin(Document, frozen=True, kw_only=True):
     """For archives."""
 
 
-class PartDigests(Document, frozen=True, kw_only=True):
+class PartDigests(StrictDocument, frozen=True, kw_only=True):
     """One digest for each part that C11 names, so that a new version id can say what changed."""
 
     repository: Digest
@@ -206,7 +206,7 @@ class PartDigests(Document, frozen=True, kw_only=True):
     """Policy and limits."""
 
 
-class ContractLock(Document, frozen=True, kw_only=True):
+class ContractLock(StrictDocument, frozen=True, kw_only=True):
     """All of `contract.lock.json`."""
 
     schema: Annotated[
@@ -232,7 +232,7 @@ class ContractLock(Document, frozen=True, kw_only=True):
     scoring_digest: Digest
     """The parameters of the score: compared beside the version id, too."""
     reference_digest: Digest | None = None
-    """Digest of the reference patch; null where there is none."""
+    """Digest of the reference patch; null if there is none."""
     replay: Literal["replayable", "conditional"]
     """`conditional`: something needs the network and is not recorded (C12)."""
 

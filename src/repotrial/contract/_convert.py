@@ -19,8 +19,8 @@ from repotrial._core.schema import strip_metadata
 from repotrial.contract._leaves import check_leaf
 from repotrial.contract._problems import (
     MAX_FINDINGS,
-    Finding,
-    Place,
+    DocumentFinding,
+    FieldPlace,
     describe,
     expected_words,
     join_choices,
@@ -34,7 +34,7 @@ _SURE = 0.75
 _LIKELY = 0.5
 
 
-class KeyMap:
+class _KeyMap:
     """In which tables of a document each key is known, as their headers are written."""
 
     def __init__(self, root: mi.Type) -> None:
@@ -60,7 +60,7 @@ class KeyMap:
                 return
 
 
-def unknown_key_hint(key: str, struct: mi.StructType, keys: KeyMap) -> str:
+def unknown_key_hint(key: str, struct: mi.StructType, keys: _KeyMap) -> str:
     """What the author probably meant, or what is known here."""
     known = [field.encode_name for field in struct.fields]
     if struct.tag_field:
@@ -89,7 +89,7 @@ DocumentT = TypeVar("DocumentT", bound=msgspec.Struct)
 class PathUse:
     """A sound path relative to the contract directory, and what its type says about it."""
 
-    place: Place
+    place: FieldPlace
     path: str
     extra: Mapping[str, Any]
 
@@ -99,8 +99,8 @@ class Conversion(Generic[DocumentT]):
     """What a value turned out to be."""
 
     document: DocumentT | None
-    """Left out where there are findings."""
-    findings: tuple[Finding, ...]
+    """Left out if there are findings."""
+    findings: tuple[DocumentFinding, ...]
     paths: tuple[PathUse, ...]
     """Every path beside the contract, defaults included, in the order of the document."""
 
@@ -133,24 +133,26 @@ class _Walk:
     def __init__(self, root: mi.Type, *, is_json: bool = False) -> None:
         self.root = root
         self._is_json = is_json
-        self.findings: list[Finding] = []
+        self.findings: list[DocumentFinding] = []
         self.paths: list[PathUse] = []
         self._unlisted = 0
 
     @cached_property
-    def _key_map(self) -> KeyMap:
-        return KeyMap(self.root)
+    def _key_map(self) -> _KeyMap:
+        return _KeyMap(self.root)
 
-    def listed(self) -> tuple[Finding, ...]:
+    def listed(self) -> tuple[DocumentFinding, ...]:
         if not self._unlisted:
             return tuple(self.findings)
-        more = Finding(code="more-problems", place=(), message=f"and {self._unlisted} more, not listed here")
+        more = DocumentFinding(
+            code="more-problems", place=(), message=f"and {self._unlisted} more, not listed here"
+        )
         return (*self.findings, more)
 
-    def report(self, code: str, place: Place, message: str, hint: str = "") -> None:
-        self.findings.append(Finding(code=code, place=place, message=message, hint=hint))
+    def report(self, code: str, place: FieldPlace, message: str, hint: str = "") -> None:
+        self.findings.append(DocumentFinding(code=code, place=place, message=message, hint=hint))
 
-    def visit(self, value: object, info: mi.Type, place: Place) -> None:
+    def visit(self, value: object, info: mi.Type, place: FieldPlace) -> None:
         if len(self.findings) >= MAX_FINDINGS:
             self._unlisted += 1
             return
@@ -168,14 +170,14 @@ class _Walk:
             case _:
                 self._visit_leaf(value, info, place)
 
-    def _visit_leaf(self, value: object, info: mi.Type, place: Place) -> None:
+    def _visit_leaf(self, value: object, info: mi.Type, place: FieldPlace) -> None:
         fault = check_leaf(value, info)
         if fault is not None:
             self.report("value-invalid", place, fault.message, fault.hint)
         elif isinstance(info, mi.Metadata) and (info.extra or {}).get("tree") == "contract":
             self.paths.append(PathUse(place=place, path=str(value), extra=info.extra or {}))
 
-    def _visit_struct(self, value: object, struct: mi.StructType, place: Place) -> None:
+    def _visit_struct(self, value: object, struct: mi.StructType, place: FieldPlace) -> None:
         if not isinstance(value, dict):
             self._mismatch(value, struct, place)
             return
@@ -191,7 +193,7 @@ class _Walk:
             elif isinstance(field.default, str):
                 self._visit_leaf(field.default, field.type, (*place, name))
 
-    def _visit_union(self, value: object, union: mi.UnionType, place: Place) -> None:
+    def _visit_union(self, value: object, union: mi.UnionType, place: FieldPlace) -> None:
         if value is None and any(isinstance(option, mi.NoneType) for option in union.types):
             return
         options = [option for option in union.types if not isinstance(option, mi.NoneType)]
@@ -205,7 +207,9 @@ class _Walk:
             if not any(_is_choice(value, literal) for literal in literals):
                 self._mismatch(value, union, place)
 
-    def _visit_tagged(self, value: dict[str, object], options: list[mi.StructType], place: Place) -> None:
+    def _visit_tagged(
+        self, value: dict[str, object], options: list[mi.StructType], place: FieldPlace
+    ) -> None:
         tag_field = options[0].tag_field or ""
         by_tag = {str(option.tag): option for option in options}
         expected = f"expected {tag_field} = {join_choices(quote(tag) for tag in by_tag)}"
@@ -224,7 +228,7 @@ class _Walk:
         hint = f"did you mean {quote(near)}?" if near else ""
         self.report("choice-unknown", (*place, tag_field), f"{expected}, found {describe(tag)}", hint)
 
-    def _visit_array(self, value: object, array: mi.VarTupleType | mi.ListType, place: Place) -> None:
+    def _visit_array(self, value: object, array: mi.VarTupleType | mi.ListType, place: FieldPlace) -> None:
         if not isinstance(value, list):
             self._mismatch(value, array, place)
             return
@@ -233,7 +237,7 @@ class _Walk:
         for position, item in enumerate(value):
             self.visit(item, array.item_type, (*place, position))
 
-    def _visit_table(self, value: object, table: mi.DictType, place: Place) -> None:
+    def _visit_table(self, value: object, table: mi.DictType, place: FieldPlace) -> None:
         if not isinstance(value, dict):
             self._mismatch(value, table, place)
             return
@@ -243,11 +247,11 @@ class _Walk:
                 self.report("key-invalid", (*place, key), fault.message)
             self.visit(item, table.value_type, (*place, key))
 
-    def _visit_literal(self, value: object, literal: mi.LiteralType, place: Place) -> None:
+    def _visit_literal(self, value: object, literal: mi.LiteralType, place: FieldPlace) -> None:
         if not _is_choice(value, literal):
             self._mismatch(value, literal, place)
 
-    def _mismatch(self, value: object, info: mi.Type, place: Place) -> None:
+    def _mismatch(self, value: object, info: mi.Type, place: FieldPlace) -> None:
         literals = [option for option in _options(info) if isinstance(option, mi.LiteralType)]
         choices = [str(choice) for literal in literals for choice in literal.values]
         near = nearest(value, choices) if isinstance(value, str) else None
@@ -255,7 +259,7 @@ class _Walk:
         hint = f"did you mean {quote(near)}?" if near else _shape_hint(value, info)
         self.report(code, place, f"expected {expected_words(info)}, found {describe(value)}", hint)
 
-    def _missing_key(self, name: str, info: mi.Type, place: Place) -> None:
+    def _missing_key(self, name: str, info: mi.Type, place: FieldPlace) -> None:
         words = expected_words(info)
         header = ".".join(part for part in (*place, name) if isinstance(part, str))
         hint = f"add {name} = …"
@@ -267,7 +271,7 @@ class _Walk:
             hint = f"add a table [[{header}]]"
         self.report("key-missing", (*place, name), f"expected {words}, found no such key", hint)
 
-    def _unknown_key(self, key: str, struct: mi.StructType, place: Place) -> None:
+    def _unknown_key(self, key: str, struct: mi.StructType, place: FieldPlace) -> None:
         if len(self.findings) >= MAX_FINDINGS:
             self._unlisted += 1
             return

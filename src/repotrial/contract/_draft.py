@@ -13,14 +13,14 @@ from repotrial.contract._contract import Repository
 from repotrial.contract._environment import Environment, Service, SetupStep
 from repotrial.contract._oracle import Check
 from repotrial.contract._policy import Limits, Policy, Scoring
-from repotrial.contract._problems import Finding, Place
+from repotrial.contract._problems import DocumentFinding, FieldPlace
 
 PartT = TypeVar("PartT")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Draft:
-    """Typed where the document is sound; `None` or left out where it is not."""
+class SoundParts:
+    """Typed where the document is sound; `None` or left out if it is not."""
 
     repository: Repository | None
     environment: Environment | None
@@ -52,14 +52,14 @@ class Draft:
         return {} if self.environment is None else {item.id: item for item in self.environment.services}
 
 
-def build_draft(value: Mapping[str, Any], findings: tuple[Finding, ...]) -> Draft:
+def build_sound_parts(value: Mapping[str, Any], findings: tuple[DocumentFinding, ...]) -> SoundParts:
     """Take what the findings leave standing."""
     # Parts and items are named by one or two steps; a finding anywhere within one makes it unsound.
     unsound = {finding.place[:steps] for finding in findings for steps in (1, 2)}
     builder = _Builder(value, unsound)
     environment = value.get("environment")
     tables = environment if isinstance(environment, dict) else {}
-    return Draft(
+    return SoundParts(
         repository=builder.part("repository", Repository),
         environment=builder.part("environment", Environment),
         setup=builder.items("setup", SetupStep),
@@ -77,7 +77,7 @@ def build_draft(value: Mapping[str, Any], findings: tuple[Finding, ...]) -> Draf
 @dataclass(frozen=True)
 class _Builder:
     value: Mapping[str, Any]
-    unsound: set[Place]
+    unsound: set[FieldPlace]
 
     def part(self, name: str, model: Any) -> Any:
         return self._convert(self.value.get(name, {}), model, (name,))
@@ -89,7 +89,7 @@ class _Builder:
         items = {position: self._convert(item, model, (name, position)) for position, item in enumerate(raw)}
         return {position: item for position, item in items.items() if item is not None}
 
-    def _convert(self, raw: object, model: Any, place: Place) -> Any:
+    def _convert(self, raw: object, model: Any, place: FieldPlace) -> Any:
         # A finding without a place stands for those that are not listed.
         if place in self.unsound or () in self.unsound:
             return None

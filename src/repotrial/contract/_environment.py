@@ -9,11 +9,10 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 
 from repotrial._core.digest import Digest
-from repotrial._core.words import Level
+from repotrial._core.words import Level, SandboxPhase
 from repotrial.contract._types import (
     AnyPath,
     ContractPath,
-    Document,
     EnvName,
     FutureRecordingPath,
     HostName,
@@ -27,15 +26,14 @@ from repotrial.contract._types import (
     SandboxPath,
     Seconds,
     Shell,
+    StrictDocument,
     ToolConstraint,
     ToolName,
     WorkspacePath,
 )
 
-Phase: TypeAlias = Literal["setup", "act", "accept"]
 
-
-class ImageReference(Document, frozen=True, kw_only=True, tag_field="kind", tag="reference"):
+class ImageReference(StrictDocument, frozen=True, kw_only=True, tag_field="kind", tag="reference"):
     """An OCI image in a registry."""
 
     reference: Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
@@ -49,7 +47,7 @@ class ImageReference(Document, frozen=True, kw_only=True, tag_field="kind", tag=
         return re.fullmatch(r".+@sha256:[0-9a-f]{64}", self.reference) is not None
 
 
-class ImageArchive(Document, frozen=True, kw_only=True, tag_field="kind", tag="archive"):
+class ImageArchive(StrictDocument, frozen=True, kw_only=True, tag_field="kind", tag="archive"):
     """An `oci-archive` file beside the contract."""
 
     path: ImageArchivePath
@@ -58,7 +56,7 @@ class ImageArchive(Document, frozen=True, kw_only=True, tag_field="kind", tag="a
     """Digest of the image manifest inside; `contract lock` pins the file's bytes in any case."""
 
 
-class ImageLayout(Document, frozen=True, kw_only=True, tag_field="kind", tag="layout"):
+class ImageLayout(StrictDocument, frozen=True, kw_only=True, tag_field="kind", tag="layout"):
     """An unpacked OCI layout directory beside the contract."""
 
     path: ImageLayoutPath
@@ -71,7 +69,7 @@ Image: TypeAlias = Literal["host"] | ImageReference | ImageArchive | ImageLayout
 """`"host"`: the machine's own tools, read-only, held against `tools`."""
 
 
-class AllowListNetwork(Document, frozen=True, kw_only=True, tag_field="kind", tag="allow-list"):
+class AllowListNetwork(StrictDocument, frozen=True, kw_only=True, tag_field="kind", tag="allow-list"):
     """Named hosts through the gateway, recorded (P9)."""
 
     hosts: Annotated[tuple[HostName, ...], msgspec.Meta(min_length=1)]
@@ -80,7 +78,7 @@ class AllowListNetwork(Document, frozen=True, kw_only=True, tag_field="kind", ta
     """Where the recorded exchanges are kept, so that the next run can replay them."""
 
 
-class ReplayNetwork(Document, frozen=True, kw_only=True, tag_field="kind", tag="replay"):
+class ReplayNetwork(StrictDocument, frozen=True, kw_only=True, tag_field="kind", tag="replay"):
     """Recorded answers only (P9)."""
 
     recording: RecordingPath
@@ -90,7 +88,7 @@ class ReplayNetwork(Document, frozen=True, kw_only=True, tag_field="kind", tag="
 Network: TypeAlias = Literal["none"] | AllowListNetwork | ReplayNetwork
 
 
-class PythonEnvironment(Document, frozen=True, kw_only=True):
+class PythonEnvironment(StrictDocument, frozen=True, kw_only=True):
     """A Python environment from a lock file: built once, read-only, offline ever after."""
 
     lock: ContractPath
@@ -99,7 +97,7 @@ class PythonEnvironment(Document, frozen=True, kw_only=True):
     """Which interpreter may build it."""
 
 
-class NodeEnvironment(Document, frozen=True, kw_only=True):
+class NodeEnvironment(StrictDocument, frozen=True, kw_only=True):
     """`node_modules` from a lock file: built once, read-only, offline ever after."""
 
     lock: ContractPath
@@ -114,20 +112,20 @@ class NodeEnvironment(Document, frozen=True, kw_only=True):
     """Whether packages may run their install scripts."""
 
 
-class Secret(Document, frozen=True, kw_only=True):
+class Secret(StrictDocument, frozen=True, kw_only=True):
     """A secret that something needs: named here, given by the operator, never ambient (C3)."""
 
     name: EnvName
     """The variable that carries it."""
     reason: Annotated[str, msgspec.Meta(min_length=1)]
     """What it is for."""
-    phases: tuple[Phase, ...] = ("accept",)
+    phases: tuple[SandboxPhase, ...] = ("accept",)
     """Where it may be seen; the agent sees it only if `act` is listed."""
     is_required: bool = True
     """Whether a run without it is refused."""
 
 
-class EnvironmentFile(Document, frozen=True, kw_only=True):
+class EnvironmentFile(StrictDocument, frozen=True, kw_only=True):
     """A configuration file that the tree does not contain (C3)."""
 
     source: ContractPath
@@ -138,7 +136,7 @@ class EnvironmentFile(Document, frozen=True, kw_only=True):
     """Whether it gets the executable bit."""
 
 
-class Artifact(Document, frozen=True, kw_only=True):
+class Artifact(StrictDocument, frozen=True, kw_only=True):
     """A download pinned by digest: a data file, a vendored cache, a tool."""
 
     id: Identifier
@@ -155,7 +153,7 @@ class Artifact(Document, frozen=True, kw_only=True):
     """With `unpack`: leading path components to drop from each member."""
 
 
-class Mount(Document, frozen=True, kw_only=True):
+class Mount(StrictDocument, frozen=True, kw_only=True):
     """A directory that the sandbox adds."""
 
     target: SandboxPath
@@ -168,7 +166,7 @@ class Mount(Document, frozen=True, kw_only=True):
     """A bound, for `tmpfs`."""
 
 
-class CommandReadiness(Document, frozen=True, kw_only=True, tag_field="kind", tag="command"):
+class CommandReadiness(StrictDocument, frozen=True, kw_only=True, tag_field="kind", tag="command"):
     """Ready when a command succeeds."""
 
     run: Shell
@@ -179,7 +177,7 @@ class CommandReadiness(Document, frozen=True, kw_only=True, tag_field="kind", ta
     """After this long without success the phase is in error."""
 
 
-class PortReadiness(Document, frozen=True, kw_only=True, tag_field="kind", tag="port"):
+class PortReadiness(StrictDocument, frozen=True, kw_only=True, tag_field="kind", tag="port"):
     """Ready when a TCP port of the sandbox answers."""
 
     port: Annotated[int, msgspec.Meta(ge=1, le=65535)]
@@ -190,7 +188,7 @@ class PortReadiness(Document, frozen=True, kw_only=True, tag_field="kind", tag="
     """After this long without an answer the phase is in error."""
 
 
-class Service(Document, frozen=True, kw_only=True):
+class Service(StrictDocument, frozen=True, kw_only=True):
     """A program that runs beside the work: a database, a broker."""
 
     id: Identifier
@@ -207,13 +205,13 @@ class Service(Document, frozen=True, kw_only=True):
     """Its state; fresh for every phase."""
     initialize: Shell | None = None
     """Runs once, before the service, on empty state."""
-    phases: tuple[Phase, ...] = ("setup", "act", "accept")
+    phases: tuple[SandboxPhase, ...] = ("setup", "act", "accept")
     """Where it runs."""
     stop_seconds: Seconds = 10
     """Grace between asking it to stop and killing it."""
 
 
-class Environment(Document, frozen=True, kw_only=True):
+class Environment(StrictDocument, frozen=True, kw_only=True):
     """Everything outside the tree that the work depends on."""
 
     image: Image
@@ -256,7 +254,7 @@ class Environment(Document, frozen=True, kw_only=True):
         yield from ((field, image) for field, image in images if isinstance(image, ImageReference))
 
 
-class SetupStep(Document, frozen=True, kw_only=True):
+class SetupStep(StrictDocument, frozen=True, kw_only=True):
     """One step before the agent; its product is cached (C4)."""
 
     run: Shell

@@ -38,11 +38,11 @@ _KINDS = (
     (stat.S_ISSOCK, "a socket"),
 )
 
-Entry: TypeAlias = Literal["file", "directory", "any"]
+_EntryKind: TypeAlias = Literal["file", "directory", "any"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Refusal:
+class FileRefusal:
     """Why a path beside the contract cannot be used."""
 
     code: str
@@ -64,7 +64,7 @@ class ContractFiles:
     directory: Path
     _tally: _Tally = field(default_factory=_Tally)
 
-    def check_directory(self) -> Refusal | None:
+    def check_directory(self) -> FileRefusal | None:
         """Whether there is a directory to look into at all."""
         try:
             mode = self.directory.stat().st_mode
@@ -72,7 +72,7 @@ class ContractFiles:
                 os.scandir(self.directory).close()
                 return None
         except FileNotFoundError:
-            return Refusal(
+            return FileRefusal(
                 code="file-missing",
                 path=".",
                 message="expected a contract directory, found nothing there",
@@ -81,18 +81,20 @@ class ContractFiles:
         except OSError as error:
             return _os_refusal(".", error)
         except ValueError as error:  # a NUL in the name
-            return Refusal(code="file-unreadable", path=".", message=f"expected a directory, found: {error}")
-        return Refusal(
+            return FileRefusal(
+                code="file-unreadable", path=".", message=f"expected a directory, found: {error}"
+            )
+        return FileRefusal(
             code="file-wrong-kind",
             path=".",
             message=f"expected a contract directory, found {_kind(mode)}",
             hint="give the directory that holds contract.toml",
         )
 
-    def check_entry(self, path: str, entry: Entry) -> Refusal | None:
+    def check_entry(self, path: str, entry: _EntryKind) -> FileRefusal | None:
         """Whether a path names what it has to name."""
         found = self._status(path)
-        if isinstance(found, Refusal):
+        if isinstance(found, FileRefusal):
             return found
         is_right = {
             "file": stat.S_ISREG(found.st_mode),
@@ -103,12 +105,12 @@ class ContractFiles:
             return None
         expected = {"file": "a file", "directory": "a directory", "any": "a file or a directory"}[entry]
         message = f"expected {expected}, found {_kind(found.st_mode)}"
-        return Refusal(code="file-wrong-kind", path=path, message=message)
+        return FileRefusal(code="file-wrong-kind", path=path, message=message)
 
-    def read(self, path: str, *, max_bytes: int) -> bytes | Refusal:
+    def read(self, path: str, *, max_bytes: int) -> bytes | FileRefusal:
         """All bytes of a plain file, if there are not too many."""
         handle = self._open(path, max_bytes=max_bytes)
-        if isinstance(handle, Refusal):
+        if isinstance(handle, FileRefusal):
             return handle
         with os.fdopen(handle, "rb") as stream:
             try:
@@ -117,19 +119,19 @@ class ContractFiles:
                 return _os_refusal(path, error)
         return _too_large(path, len(data), max_bytes) if len(data) > max_bytes else data
 
-    def iter_pins(self, path: str, *, max_bytes: int) -> Iterator[FilePin | Refusal]:
+    def iter_pins(self, path: str, *, max_bytes: int) -> Iterator[FilePin | FileRefusal]:
         """Digests of a file, or of all files below a directory, sorted by path."""
         status = self._status(path)
-        if isinstance(status, Refusal):
+        if isinstance(status, FileRefusal):
             yield status
         elif not stat.S_ISDIR(status.st_mode):
             yield self.pin(path, max_bytes=max_bytes)
         else:
             yield from self._iter_tree(path, max_bytes=max_bytes)
 
-    def _iter_tree(self, path: str, *, max_bytes: int) -> Iterator[FilePin | Refusal]:
+    def _iter_tree(self, path: str, *, max_bytes: int) -> Iterator[FilePin | FileRefusal]:
         pending = [path]
-        found: list[FilePin | Refusal] = []
+        found: list[FilePin | FileRefusal] = []
         while pending:
             folder = pending.pop()
             try:
@@ -148,28 +150,30 @@ class ContractFiles:
                 else:
                     found.append(inner)
         if not found:
-            yield Refusal(code="file-empty", path=path, message="expected files in the directory, found none")
+            yield FileRefusal(
+                code="file-empty", path=path, message="expected files in the directory, found none"
+            )
         yield from sorted(found, key=lambda item: item.path)
 
-    def _visit(self, path: str, *, max_bytes: int) -> FilePin | Refusal | str:
+    def _visit(self, path: str, *, max_bytes: int) -> FilePin | FileRefusal | str:
         """A pin or a refusal; for a directory, its path."""
         name = PurePosixPath(path).name
         if not name.isprintable() or "\\" in name:
-            return Refusal(
+            return FileRefusal(
                 code="file-name",
                 path=path.encode(errors="backslashreplace").decode(),
                 message="expected a file name of printable characters without backslash, found "
                 + quote(name.encode(errors="backslashreplace").decode()),
             )
         status = self._step_status(path, PurePosixPath(path))  # the steps towards it were looked at before
-        if isinstance(status, Refusal):
+        if isinstance(status, FileRefusal):
             return status
         return path if stat.S_ISDIR(status.st_mode) else self.pin(path, max_bytes=max_bytes)
 
-    def pin(self, path: str, *, max_bytes: int) -> FilePin | Refusal:
+    def pin(self, path: str, *, max_bytes: int) -> FilePin | FileRefusal:
         """Digest and executable bit of a plain file."""
         handle = self._open(path, max_bytes=max_bytes)
-        if isinstance(handle, Refusal):
+        if isinstance(handle, FileRefusal):
             return handle
         with os.fdopen(handle, "rb") as stream:
             status = os.fstat(stream.fileno())
@@ -183,25 +187,25 @@ class ContractFiles:
                 return _os_refusal(path, error)
         return FilePin(path=path, digest=digest, is_executable=bool(status.st_mode & stat.S_IXUSR))
 
-    def _status(self, path: str) -> os.stat_result | Refusal:
+    def _status(self, path: str) -> os.stat_result | FileRefusal:
         """What a path names, after a look at every step towards it."""
         steps = PurePosixPath(path)
         if not steps.parts:
             message = "expected a file below the contract directory, found the directory itself"
-            return Refusal(code="file-wrong-kind", path=path, message=message)
+            return FileRefusal(code="file-wrong-kind", path=path, message=message)
         for step in reversed(steps.parents[:-1]):
             above = self._step_status(path, step)
-            if isinstance(above, Refusal):
+            if isinstance(above, FileRefusal):
                 return above
         return self._step_status(path, steps)
 
-    def _step_status(self, path: str, step: PurePosixPath) -> os.stat_result | Refusal:
+    def _step_status(self, path: str, step: PurePosixPath) -> os.stat_result | FileRefusal:
         try:
             status = os.lstat(self.directory / step)
         except OSError as error:
             return self._missing(path, step, error)
         if stat.S_ISLNK(status.st_mode):
-            return Refusal(
+            return FileRefusal(
                 code="file-symlink",
                 path=path,
                 message=f"expected a file or directory itself, found a symbolic link: {quote(str(step))}",
@@ -209,7 +213,7 @@ class ContractFiles:
             )
         return status
 
-    def _missing(self, path: str, step: PurePosixPath, error: OSError) -> Refusal:
+    def _missing(self, path: str, step: PurePosixPath, error: OSError) -> FileRefusal:
         if not isinstance(error, FileNotFoundError):
             return _os_refusal(path, error)
         try:
@@ -223,7 +227,7 @@ class ContractFiles:
             hint = f"did you mean {quote(str(step.parent / near))}?"
         else:
             hint = "make the file, or correct the path"
-        return Refusal(
+        return FileRefusal(
             code="file-missing", path=path, message=f"expected {quote(path)}, found nothing there", hint=hint
         )
 
@@ -231,7 +235,7 @@ class ContractFiles:
         with os.scandir(self.directory / folder) as entries:
             return sorted(entry.name for entry in islice(entries, most))
 
-    def _open(self, path: str, *, max_bytes: int) -> int | Refusal:
+    def _open(self, path: str, *, max_bytes: int) -> int | FileRefusal:
         refusal = self.check_entry(path, "file")
         if refusal is not None:
             return refusal
@@ -247,7 +251,7 @@ class ContractFiles:
         if stat.S_ISREG(status.st_mode):
             return _too_large(path, status.st_size, max_bytes)
         message = f"expected a file, found {_kind(status.st_mode)}"
-        return Refusal(code="file-wrong-kind", path=path, message=message)
+        return FileRefusal(code="file-wrong-kind", path=path, message=message)
 
 
 def normalize(path: str) -> str:
@@ -259,24 +263,24 @@ def _kind(mode: int) -> str:
     return next((words for is_kind, words in _KINDS if is_kind(mode)), "a device")
 
 
-def _os_refusal(path: str, error: OSError) -> Refusal:
+def _os_refusal(path: str, error: OSError) -> FileRefusal:
     if isinstance(error, FileNotFoundError):
-        return Refusal(code="file-missing", path=path, message="expected a file, found nothing there")
+        return FileRefusal(code="file-missing", path=path, message="expected a file, found nothing there")
     if isinstance(error, PermissionError):
         message, hint = "expected a file that can be read, found no permission", "allow reading with chmod"
-        return Refusal(code="file-unreadable", path=path, message=message, hint=hint)
+        return FileRefusal(code="file-unreadable", path=path, message=message, hint=hint)
     reason = error.strerror or type(error).__name__
     message = f"expected a file that can be read, found: {reason[:1].lower()}{reason[1:]}"
-    return Refusal(code="file-unreadable", path=path, message=message)
+    return FileRefusal(code="file-unreadable", path=path, message=message)
 
 
-def _too_large(path: str, size: int, max_bytes: int) -> Refusal:
+def _too_large(path: str, size: int, max_bytes: int) -> FileRefusal:
     message = f"expected at most {_size(max_bytes)}, found {_size(size)}"
-    return Refusal(code="file-too-large", path=path, message=message)
+    return FileRefusal(code="file-too-large", path=path, message=message)
 
 
-def _too_many(path: str) -> Refusal:
-    return Refusal(
+def _too_many(path: str) -> FileRefusal:
+    return FileRefusal(
         code="oracle-too-large",
         path=path,
         message=f"expected at most {MAX_PINNED_ENTRIES} entries and {_size(MAX_PINNED_BYTES)} in all files "

@@ -11,10 +11,17 @@ from msgspec import inspect as mi
 from repotrial.contract._contract import CONTRACT_FILE, LOCK_FILE, FilePin
 from repotrial.contract._convert import PathUse, convert_collecting
 from repotrial.contract._environment import Artifact, Environment
-from repotrial.contract._files import ContractFiles, Refusal, normalize
+from repotrial.contract._files import ContractFiles, FileRefusal, normalize
 from repotrial.contract._leaves import check_leaf
 from repotrial.contract._oracle import Inventory
-from repotrial.contract._problems import MAX_FINDINGS, Finding, Place, Problem, quote, render_field
+from repotrial.contract._problems import (
+    MAX_FINDINGS,
+    DocumentFinding,
+    FieldPlace,
+    Problem,
+    quote,
+    render_field,
+)
 from repotrial.contract._rules import check_inventory
 from repotrial.contract._text import decode_text, parse_json
 from repotrial.contract._types import MEBIBYTE, ContractPath
@@ -37,7 +44,7 @@ class Inputs:
     inventories: dict[str, Inventory] = field(default_factory=dict)
     """By path; the same file may be spelled in many ways."""
     pins: tuple[FilePin, ...] = ()
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[DocumentFinding] = field(default_factory=list)
     """About fields of `contract.toml`."""
     problems: list[Problem] = field(default_factory=list)
     """About other files."""
@@ -62,7 +69,7 @@ class _Reader:
         self._pins: dict[str, FilePin] = {}
         self._counts: dict[str, int] = {}
         self._seen_inventories: set[str] = set()
-        self._artifacts: dict[str, FilePin | Refusal] = {}
+        self._artifacts: dict[str, FilePin | FileRefusal] = {}
         self._laid = 0
 
     def finish(self) -> Inputs:
@@ -91,7 +98,7 @@ class _Reader:
             self._pin(use, path)
         self._read(use, path)
 
-    def check_artifact(self, artifact: Artifact, place: Place) -> None:
+    def check_artifact(self, artifact: Artifact, place: FieldPlace) -> None:
         """A download is pinned by its digest alone; a local file must also be there and have that digest."""
         source_place = (*place, "source")
         url = _URL.match(artifact.source)
@@ -108,7 +115,7 @@ class _Reader:
         if path not in self._artifacts:  # one large file may be named very often
             self._artifacts[path] = self._files.pin(path, max_bytes=_MAX_ARTIFACT_BYTES)
         pin = self._artifacts[path]
-        if isinstance(pin, Refusal):
+        if isinstance(pin, FileRefusal):
             self._refuse(pin, source_place, path)
         elif pin.digest != artifact.digest:
             message = f"expected {artifact.digest}, found {pin.digest} in {quote(path)}"
@@ -119,7 +126,7 @@ class _Reader:
             found = list(self._files.iter_pins(path, max_bytes=use.extra["max_bytes"]))
             self._counts[path] = len(found)
             for pin in found:
-                if isinstance(pin, Refusal):
+                if isinstance(pin, FileRefusal):
                     self._refuse(pin, use.place, path)
                 else:
                     self._pins[pin.path] = pin
@@ -184,13 +191,13 @@ class _Reader:
 
     def _bytes(self, use: PathUse, path: str) -> bytes | None:
         data = self._files.read(path, max_bytes=use.extra["max_bytes"])
-        if not isinstance(data, Refusal):
+        if not isinstance(data, FileRefusal):
             return data
         if not use.extra["is_pinned"]:  # otherwise pinning has said it already
             self._refuse(data, use.place, path)
         return None
 
-    def _refuse(self, refusal: Refusal, place: Place, path: str) -> None:
+    def _refuse(self, refusal: FileRefusal, place: FieldPlace, path: str) -> None:
         if refusal.path == path:
             named = quote(path) in refusal.message
             message = refusal.message if named else f"{quote(path)}: {refusal.message}"
@@ -200,8 +207,8 @@ class _Reader:
                 refusal.code, refusal.path, refusal.message, field=render_field(place), hint=refusal.hint
             )
 
-    def _report(self, code: str, place: Place, message: str, hint: str = "") -> None:
-        self._inputs.findings.append(Finding(code=code, place=place, message=message, hint=hint))
+    def _report(self, code: str, place: FieldPlace, message: str, hint: str = "") -> None:
+        self._inputs.findings.append(DocumentFinding(code=code, place=place, message=message, hint=hint))
 
     def _problem(self, code: str, file: str, message: str, *, field: str = "", hint: str = "") -> None:
         self._inputs.problems.append(

@@ -22,14 +22,14 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fault:
+class ValueFault:
     """Why a value is not what its type expects."""
 
     message: str
     hint: str = ""
 
 
-def check_leaf(value: object, info: mi.Type) -> Fault | None:
+def check_leaf(value: object, info: mi.Type) -> ValueFault | None:
     """None for a sound value."""
     match strip_metadata(info):
         case mi.StrType() as text_type:
@@ -44,12 +44,12 @@ def check_leaf(value: object, info: mi.Type) -> Fault | None:
             return None
 
 
-def _fault(value: object, info: mi.Type, hint: str = "", *, because: str = "") -> Fault:
+def _fault(value: object, info: mi.Type, hint: str = "", *, because: str = "") -> ValueFault:
     note = f" ({because})" if because else ""
-    return Fault(message=f"expected {expected_words(info)}, found {describe(value)}{note}", hint=hint)
+    return ValueFault(message=f"expected {expected_words(info)}, found {describe(value)}{note}", hint=hint)
 
 
-def _check_text(value: object, text_type: mi.StrType, info: mi.Type) -> Fault | None:
+def _check_text(value: object, text_type: mi.StrType, info: mi.Type) -> ValueFault | None:
     if not isinstance(value, str):
         is_scalar = isinstance(value, (bool, int, Decimal, datetime, date, time))
         return _fault(value, info, "write it in quotes" if is_scalar else "")
@@ -93,7 +93,7 @@ def _path_reason(value: str, info: mi.Type) -> str:
     return "it is relative" if tree == "sandbox" and not reason and value else reason
 
 
-def _check_int(value: object, int_type: mi.IntType, info: mi.Type) -> Fault | None:
+def _check_int(value: object, int_type: mi.IntType, info: mi.Type) -> ValueFault | None:
     if isinstance(value, bool) or not isinstance(value, int):
         if isinstance(value, str) and value.isdecimal():
             return _fault(value, info, "write it without quotes")
@@ -105,7 +105,7 @@ def _check_int(value: object, int_type: mi.IntType, info: mi.Type) -> Fault | No
     return None
 
 
-def _check_decimal(value: object, info: mi.Type) -> Fault | None:
+def _check_decimal(value: object, info: mi.Type) -> ValueFault | None:
     match value:
         case bool():
             return _fault(value, info)

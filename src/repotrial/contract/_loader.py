@@ -27,11 +27,17 @@ from repotrial.contract._contract import (
     LoadedContract,
 )
 from repotrial.contract._convert import Conversion, convert_collecting
-from repotrial.contract._draft import Draft, build_draft
-from repotrial.contract._files import MAX_CONTRACT_BYTES, ContractFiles, Refusal, normalize
+from repotrial.contract._draft import SoundParts, build_sound_parts
+from repotrial.contract._files import MAX_CONTRACT_BYTES, ContractFiles, FileRefusal, normalize
 from repotrial.contract._inputs import Inputs, load_inputs
 from repotrial.contract._lockfile import read_lock
-from repotrial.contract._problems import Finding, Problem, render_field, render_problems, take_findings
+from repotrial.contract._problems import (
+    DocumentFinding,
+    Problem,
+    render_field,
+    render_problems,
+    take_findings,
+)
 from repotrial.contract._rules import iter_contradictions
 from repotrial.contract._rules_files import iter_collisions, iter_shown_files
 from repotrial.contract._text import LineIndex, decode_text, parse_toml
@@ -122,7 +128,7 @@ class _Loading:
             return None
         conversion = convert_collecting(value, Contract)
         self._add(_explain_minor(conversion.findings, newer_minor(value)))
-        draft = build_draft(value, conversion.findings)
+        draft = build_sound_parts(value, conversion.findings)
         inputs = load_inputs(self._files, conversion.paths, draft.environment)
         self.problems.extend(inputs.problems)
         self._add(inputs.findings)
@@ -133,7 +139,7 @@ class _Loading:
 
     def _read_document(self) -> dict[str, Any] | None:
         data = self._files.read(CONTRACT_FILE, max_bytes=MAX_CONTRACT_BYTES)
-        if isinstance(data, Refusal):
+        if isinstance(data, FileRefusal):
             self.problems.append(_file_problem(data))
             return None
         text = decode_text(data, file=CONTRACT_FILE)
@@ -155,7 +161,7 @@ class _Loading:
             if refusal is not None:
                 self.problems.append(_file_problem(refusal))
 
-    def _add(self, findings: Iterable[Finding]) -> None:
+    def _add(self, findings: Iterable[DocumentFinding]) -> None:
         for finding in findings:
             field = render_field(finding.place)
             self.problems.append(
@@ -187,7 +193,9 @@ class _Loading:
         )
 
 
-def _check_rules(draft: Draft, conversion: Conversion[Contract], inputs: Inputs) -> list[Finding]:
+def _check_rules(
+    draft: SoundParts, conversion: Conversion[Contract], inputs: Inputs
+) -> list[DocumentFinding]:
     shown = {
         str(use.place[0]): use.path
         for use in conversion.paths
@@ -201,7 +209,7 @@ def _check_rules(draft: Draft, conversion: Conversion[Contract], inputs: Inputs)
     return take_findings(found)
 
 
-def _explain_minor(findings: Iterable[Finding], schema: str | None) -> Iterable[Finding]:
+def _explain_minor(findings: Iterable[DocumentFinding], schema: str | None) -> Iterable[DocumentFinding]:
     """In a document of a newer minor, an unknown key may be right, and this version too old."""
     if schema is None:
         return findings
@@ -216,12 +224,12 @@ def _explain_minor(findings: Iterable[Finding], schema: str | None) -> Iterable[
 
 def _load_lock(files: ContractFiles) -> ContractLock | list[Problem] | None:
     data = files.read(LOCK_FILE, max_bytes=MAX_LOCK_BYTES)
-    if isinstance(data, Refusal):
+    if isinstance(data, FileRefusal):
         return None if data.code == "file-missing" else [_file_problem(data)]
     return read_lock(data)
 
 
-def _file_problem(refusal: Refusal) -> Problem:
+def _file_problem(refusal: FileRefusal) -> Problem:
     return Problem(
         code=refusal.code,
         severity="error",

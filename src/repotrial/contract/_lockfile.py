@@ -25,7 +25,7 @@ from repotrial.contract._contract import (
 )
 from repotrial.contract._convert import convert_collecting
 from repotrial.contract._environment import AllowListNetwork
-from repotrial.contract._problems import Finding, Problem, describe, quote, render_field
+from repotrial.contract._problems import DocumentFinding, Problem, describe, quote, render_field
 from repotrial.contract._rules_files import pins_below
 from repotrial.contract._text import decode_text, parse_json
 from repotrial.contract._version import (
@@ -217,7 +217,7 @@ def _stale(field: str, locked: str | None, found: str | None) -> Problem:
     )
 
 
-def _lock_problem(finding: Finding) -> Problem:
+def _lock_problem(finding: DocumentFinding) -> Problem:
     return Problem(
         code=finding.code,
         severity="error",

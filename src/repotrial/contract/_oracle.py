@@ -6,8 +6,8 @@ from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
+from repotrial._core.words import Gate
 from repotrial.contract._types import (
-    Document,
     EnvName,
     Identifier,
     InventoryPath,
@@ -16,11 +16,9 @@ from repotrial.contract._types import (
     Positive,
     Seconds,
     Shell,
+    StrictDocument,
     WorkspacePath,
 )
-
-Gate: TypeAlias = Literal["patch", "build", "acceptance", "safety"]
-"""Which gate of the verdict a check belongs to (S2)."""
 
 ResultFormat: TypeAlias = Literal[
     "junit", "tap", "go-test-json", "libtest", "node-test", "automake-trs", "ctrf", "exit-code"
@@ -37,7 +35,7 @@ ResultsPath = Annotated[
 ]
 
 
-class ResultFile(Document, frozen=True, kw_only=True):
+class ResultFile(StrictDocument, frozen=True, kw_only=True):
     """Structured results that a runner leaves behind."""
 
     format: ResultFormat
@@ -48,7 +46,7 @@ class ResultFile(Document, frozen=True, kw_only=True):
     """Put before every id, where several runners would otherwise use the same ones."""
 
 
-class Runner(Document, frozen=True, kw_only=True):
+class Runner(StrictDocument, frozen=True, kw_only=True):
     """One command of a check, with the results it leaves."""
 
     run: Shell
@@ -61,7 +59,7 @@ class Runner(Document, frozen=True, kw_only=True):
     """Environment of this command alone."""
 
 
-class Overlay(Document, frozen=True, kw_only=True):
+class Overlay(StrictDocument, frozen=True, kw_only=True):
     """Oracle files laid over the candidate's tree, last."""
 
     source: OverlayPath = msgspec.field(name="from")
@@ -72,7 +70,7 @@ class Overlay(Document, frozen=True, kw_only=True):
     """What is removed from the candidate's tree before."""
 
 
-class Inventory(Document, frozen=True, kw_only=True):
+class Inventory(StrictDocument, frozen=True, kw_only=True):
     """The test ids that must speak, each with an explicit pass."""
 
     fail_to_pass: tuple[str, ...]
@@ -81,7 +79,7 @@ class Inventory(Document, frozen=True, kw_only=True):
     """Pass before and after."""
 
 
-class Check(Document, frozen=True, kw_only=True):
+class Check(StrictDocument, frozen=True, kw_only=True):
     """One predicate over the workspace and the change."""
 
     id: Identifier

@@ -8,7 +8,6 @@ import msgspec
 
 from repotrial.contract._environment import Network
 from repotrial.contract._types import (
-    Document,
     Glob,
     Identifier,
     Megabytes,
@@ -17,11 +16,12 @@ from repotrial.contract._types import (
     SandboxPath,
     Seconds,
     Share,
+    StrictDocument,
     Usd,
 )
 
 
-class ChangeEnvelope(Document, frozen=True, kw_only=True):
+class ChangeEnvelope(StrictDocument, frozen=True, kw_only=True):
     """The size of change that costs nothing."""
 
     lines: Positive
@@ -30,7 +30,7 @@ class ChangeEnvelope(Document, frozen=True, kw_only=True):
     """Files touched."""
 
 
-class DimensionWeights(Document, frozen=True, kw_only=True):
+class DimensionWeights(StrictDocument, frozen=True, kw_only=True):
     """Weights of the graded dimensions; they sum to 1."""
 
     minimal: Share
@@ -41,7 +41,7 @@ class DimensionWeights(Document, frozen=True, kw_only=True):
     """Whether the maintainability checks hold."""
 
 
-class InterfaceWeights(Document, frozen=True, kw_only=True):
+class InterfaceWeights(StrictDocument, frozen=True, kw_only=True):
     """Weights of the general score interface (C15)."""
 
     ok: Share = Share("1")
@@ -52,7 +52,7 @@ class InterfaceWeights(Document, frozen=True, kw_only=True):
     """w_viol: the price of violations."""
 
 
-class Scoring(Document, frozen=True, kw_only=True):
+class Scoring(StrictDocument, frozen=True, kw_only=True):
     """How a run that passes all gates is graded."""
 
     decay: Share = msgspec.field(name="lambda", default=Share("0.5"))
@@ -69,32 +69,32 @@ class Scoring(Document, frozen=True, kw_only=True):
     """Ids of the checks that define q_maint."""
 
 
-Severity: TypeAlias = Literal["hard", "compliance"]
+RuleSeverity: TypeAlias = Literal["hard", "compliance"]
 """A hard rule fails the contract; a compliance rule costs score (C7)."""
 
 
-class Violations(Document, frozen=True, kw_only=True):
+class Violations(StrictDocument, frozen=True, kw_only=True):
     """How much each rule weighs when it is broken."""
 
-    network: Severity = "hard"
+    network: RuleSeverity = "hard"
     """Reaching for what the network policy does not allow."""
-    protected: Severity = "hard"
+    protected: RuleSeverity = "hard"
     """Touching a protected file."""
-    writable: Severity = "hard"
+    writable: RuleSeverity = "hard"
     """Touching a file outside `writable`."""
-    tools: Severity = "hard"
+    tools: RuleSeverity = "hard"
     """Calling a program that is not allowed."""
-    dependencies: Severity = "hard"
+    dependencies: RuleSeverity = "hard"
     """Breaking the dependency rule."""
-    change_size: Severity = "compliance"
+    change_size: RuleSeverity = "compliance"
     """A change larger than the limits below allow."""
-    generated: Severity = "compliance"
+    generated: RuleSeverity = "compliance"
     """Generated files in the change."""
-    limits: Severity = "hard"
+    limits: RuleSeverity = "hard"
     """Reaching one of `[limits]`, which ends the run in any case."""
 
 
-class ToolPolicy(Document, frozen=True, kw_only=True):
+class ToolPolicy(StrictDocument, frozen=True, kw_only=True):
     """Which programs the agent may call."""
 
     allowed: tuple[str, ...] | None = None
@@ -103,7 +103,7 @@ class ToolPolicy(Document, frozen=True, kw_only=True):
     """Names of programs that must not be called."""
 
 
-class DependencyPolicy(Document, frozen=True, kw_only=True):
+class DependencyPolicy(StrictDocument, frozen=True, kw_only=True):
     """What may happen to the project's dependencies."""
 
     rule: Literal["unchanged", "declared-only", "free"] = "declared-only"
@@ -116,7 +116,7 @@ class DependencyPolicy(Document, frozen=True, kw_only=True):
     """Cap on dependency-resolution events (B6)."""
 
 
-class Policy(Document, frozen=True, kw_only=True):
+class Policy(StrictDocument, frozen=True, kw_only=True):
     """What the agent may do, and what its change may touch."""
 
     network: Network = "none"
@@ -147,7 +147,7 @@ class Policy(Document, frozen=True, kw_only=True):
     """Ids of checks that state repository invariants: they must hold whatever the task (C10)."""
 
 
-class Band(Document, frozen=True, kw_only=True):
+class Band(StrictDocument, frozen=True, kw_only=True):
     """A resource floor and the point at which the run is ended; both are recorded, with what was observed."""
 
     request: Megabytes
@@ -156,7 +156,7 @@ class Band(Document, frozen=True, kw_only=True):
     """Where it is ended."""
 
 
-class Limits(Document, frozen=True, kw_only=True):
+class Limits(StrictDocument, frozen=True, kw_only=True):
     """Caps on one run. They are policy choices (P19), not measurements."""
 
     wall_seconds: Seconds = 1800

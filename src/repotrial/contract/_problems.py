@@ -19,9 +19,9 @@ from repotrial._core.display import escape_unprintable
 from repotrial._core.schema import strip_metadata
 
 MAX_FINDINGS = 200
-"""Most findings of one kind of look at a document; nobody reads more, and making them takes time."""
+"""Most findings of one pass over a document: more are not read, and making them takes time."""
 
-Place: TypeAlias = tuple[str | int, ...]
+FieldPlace: TypeAlias = tuple[str | int, ...]
 """Keys and positions from the root of a document."""
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -30,25 +30,25 @@ _LONGEST_STEP = 120
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class DocumentFinding:
     """One thing wrong with a document."""
 
     code: str
-    place: Place
+    place: FieldPlace
     message: str
     """What was expected and what was found."""
     hint: str = ""
 
 
-def take_findings(findings: Iterable[Finding]) -> list[Finding]:
+def take_findings(findings: Iterable[DocumentFinding]) -> list[DocumentFinding]:
     """The first findings, and a word where there are more; what is not taken is not looked for."""
     taken = list(islice(findings, MAX_FINDINGS + 1))
     if len(taken) > MAX_FINDINGS:
-        taken[-1] = Finding(code="more-problems", place=(), message="and more, not listed here")
+        taken[-1] = DocumentFinding(code="more-problems", place=(), message="and more, not listed here")
     return taken
 
 
-def render_field(place: Place) -> str:
+def render_field(place: FieldPlace) -> str:
     """A place as people write it: `checks[0].timeout_seconds`."""
     steps: list[str] = []
     for step in place:
@@ -186,7 +186,7 @@ def _bounds(low: float | None, high: float | None) -> str:
 
 _SHOWN = 5
 
-Severity: TypeAlias = Literal["error", "warning"]
+ProblemSeverity: TypeAlias = Literal["error", "warning"]
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
@@ -194,12 +194,12 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
     code: str
     """Stable kebab-case name; documented in `docs/reference/lint.md`."""
-    severity: Severity
+    severity: ProblemSeverity
     """An error makes the contract unusable; a warning makes it worse than it could be."""
     file: str
     """Relative to the contract directory."""
     line: int | None = None
-    """Counted from 1; left out where the problem is an absence."""
+    """Counted from 1; left out if the problem is an absence."""
     field: str = ""
     """Dotted path of the field, such as `checks[0].timeout_seconds`."""
     message: str

@@ -8,10 +8,10 @@ from operator import attrgetter
 from pathlib import PurePosixPath
 
 from repotrial.contract._contract import FilePin
-from repotrial.contract._draft import Draft
+from repotrial.contract._draft import SoundParts
 from repotrial.contract._files import normalize
 from repotrial.contract._oracle import Check, Overlay
-from repotrial.contract._problems import Finding, Place, quote
+from repotrial.contract._problems import DocumentFinding, FieldPlace, quote
 
 
 def pins_below(path: str, pins: Sequence[FilePin]) -> list[FilePin]:
@@ -23,29 +23,31 @@ def pins_below(path: str, pins: Sequence[FilePin]) -> list[FilePin]:
     return [*(pin for pin in pins[exact : exact + 1] if pin.path == name), *pins[first:last]]
 
 
-def iter_collisions(checks: Mapping[int, Check], pins: Sequence[FilePin]) -> Iterator[Finding]:
+def iter_collisions(checks: Mapping[int, Check], pins: Sequence[FilePin]) -> Iterator[DocumentFinding]:
     """Files that two overlays of one check would lay on the same place."""
     for position, check in checks.items():
         for name, overlays in (("files", check.files), ("negative", check.negative)):
             yield from _iter_collisions(overlays, ("checks", position, name), pins)
 
 
-def iter_shown_files(draft: Draft, shown: Mapping[str, str]) -> Iterator[Finding]:
-    """Files for the agent, or for nobody, that lie among the oracle's files; `shown` maps fields to paths."""
+def iter_shown_files(draft: SoundParts, shown: Mapping[str, str]) -> Iterator[DocumentFinding]:
+    """The statement or the reference among the oracle's files; `shown` maps fields to paths."""
     for position, check in draft.checks.items():
         for name, overlays in (("files", check.files), ("negative", check.negative)):
             for index, overlay in enumerate(overlays):
-                place: Place = ("checks", position, name, index, "from")
+                place: FieldPlace = ("checks", position, name, index, "from")
                 yield from _iter_shown(overlay, place, shown)
         if check.inventory is not None and normalize(check.inventory) in map(normalize, shown.values()):
             message = f"expected an inventory of its own, found {quote(check.inventory)}, which is shown"
-            yield Finding(code="oracle-shared", place=("checks", position, "inventory"), message=message)
+            yield DocumentFinding(
+                code="oracle-shared", place=("checks", position, "inventory"), message=message
+            )
 
 
-def _iter_shown(overlay: Overlay, place: Place, shown: Mapping[str, str]) -> Iterator[Finding]:
+def _iter_shown(overlay: Overlay, place: FieldPlace, shown: Mapping[str, str]) -> Iterator[DocumentFinding]:
     for field, path in shown.items():
         if PurePosixPath(path).is_relative_to(PurePosixPath(overlay.source)):
-            yield Finding(
+            yield DocumentFinding(
                 code="oracle-shared",
                 place=place,
                 message=f"expected oracle files only, found {quote(path)}, which is the {field}",
@@ -54,8 +56,8 @@ def _iter_shown(overlay: Overlay, place: Place, shown: Mapping[str, str]) -> Ite
 
 
 def _iter_collisions(
-    overlays: tuple[Overlay, ...], place: Place, pins: Sequence[FilePin]
-) -> Iterator[Finding]:
+    overlays: tuple[Overlay, ...], place: FieldPlace, pins: Sequence[FilePin]
+) -> Iterator[DocumentFinding]:
     owner: dict[PurePosixPath, int] = {}
     for index, overlay in enumerate(overlays):
         source, target = PurePosixPath(overlay.source), PurePosixPath(overlay.target)
@@ -63,7 +65,7 @@ def _iter_collisions(
             laid = target / PurePosixPath(pin.path).relative_to(source)
             other = next((path for path in (laid, *laid.parents) if path in owner), None)
             if other is not None and owner[other] != index:
-                yield Finding(
+                yield DocumentFinding(
                     code="overlay-collision",
                     place=(*place, index, "to"),
                     message=f"expected each file to be laid once, found {quote(str(laid))}, "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from decimal import Decimal
 from functools import cached_property
 from typing import Annotated, Any, Literal, TypeAlias
@@ -25,7 +24,7 @@ from repotrial._core.seed import ROOT_SEED
 from repotrial._core.words import Level
 from repotrial.contract._environment import AllowListNetwork, ReplayNetwork
 from repotrial.contract._policy import Band, Limits
-from repotrial.contract._types import Document, Identifier, Megabytes, Positive, Seconds, Usd
+from repotrial.contract._types import Identifier, Megabytes, Positive, Seconds, StrictDocument, Usd
 
 RUN_SPEC_SCHEMA = "repotrial/run-spec@1"
 
@@ -47,7 +46,7 @@ RUN_SPEC = ErrorCode(
 )
 
 
-class AgentConfiguration(Document, frozen=True, kw_only=True):
+class AgentSpec(StrictDocument, frozen=True, kw_only=True):
     """Which agent, exactly."""
 
     name: Identifier
@@ -55,14 +54,14 @@ class AgentConfiguration(Document, frozen=True, kw_only=True):
     model: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] | None = None
     """Left out for agents that ask no model: a script, a patch, a person."""
     parameters: dict[AsciiKey, ParameterValue] = {}
-    """Temperature, effort and the like; `build_parameters` spells fractions."""
+    """Temperature, effort and the like; fractions as text, `"0.7"`."""
     prompts_digest: Digest | None = None
     """Over the prompts that the agent brings; the statement has a digest of its own."""
     adapter_digest: Digest
     """Over the adapter that starts the agent."""
 
 
-class Caps(Document, frozen=True, kw_only=True):
+class RunCaps(StrictDocument, frozen=True, kw_only=True):
     """Limits that this run sets in place of the contract's; what is left out is as the contract says."""
 
     wall_seconds: Seconds | None = None
@@ -88,17 +87,17 @@ class Caps(Document, frozen=True, kw_only=True):
         return msgspec.structs.replace(limits, **changed)
 
 
-class RunConfiguration(Document, frozen=True, kw_only=True):
+class ConfigurationSpec(StrictDocument, frozen=True, kw_only=True):
     """How the run is carried out (P2)."""
 
     isolation: Level
     """The sandbox level of this run, at least what the contract asks for."""
     stages: Literal["as-contract", "explicit", "automatic", "single"] = "as-contract"
     network: Literal["as-contract", "none"] | AllowListNetwork | ReplayNetwork = "as-contract"
-    caps: Caps = Caps()
+    caps: RunCaps = RunCaps()
 
 
-class RunSpec(Document, frozen=True, kw_only=True, dict=True):
+class RunSpec(StrictDocument, frozen=True, kw_only=True, dict=True):
     """One run, before it happens. Attempts at the same spec are separate directories with the same id."""
 
     schema: Annotated[str, msgspec.Meta(pattern=r"^repotrial/run-spec@1(\.[0-9]+)?$(?!\n)")] = RUN_SPEC_SCHEMA
@@ -106,8 +105,8 @@ class RunSpec(Document, frozen=True, kw_only=True, dict=True):
     contract_version_id: Digest
     statement_digest: Digest
     """Beside the version id, which leaves the statement out (P30)."""
-    agent: AgentConfiguration
-    configuration: RunConfiguration
+    agent: AgentSpec
+    configuration: ConfigurationSpec
     root_seed: Count = ROOT_SEED
     replicate: Count = 0
     """Counted from 0."""
@@ -131,13 +130,6 @@ class RunSpec(Document, frozen=True, kw_only=True, dict=True):
         contract, agent = (_file_name(name) for name in (self.contract_id, self.agent.name))
         digest = self.run_spec_id.removeprefix("sha256:")[:_DIGEST_CHARS]
         return f"{contract}-{agent}-r{self.replicate}-{digest}"
-
-
-def build_parameters(values: Mapping[str, int | str | Decimal]) -> dict[str, ParameterValue]:
-    """Parameters as they are hashed: `Decimal("0.70")` becomes `"0.7"`."""
-    return {
-        key: decimal_text(value) if isinstance(value, Decimal) else value for key, value in values.items()
-    }
 
 
 def parse_run_spec(data: bytes) -> RunSpec:

@@ -11,7 +11,7 @@ from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from repotrial.contract._problems import Place, Problem, enclosing_field, render_field
+from repotrial.contract._problems import FieldPlace, Problem, enclosing_field, render_field
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -60,8 +60,8 @@ class _Scan:
         self._line_starts = [0, *(match.end() for match in re.finditer(rb"\n", document))]
         self.lines: dict[str, int] = {}
         self.repeat: tuple[str, int, int] | None = None
-        self._written: dict[Place, int] = {}
-        self._lengths: dict[Place, int] = {}
+        self._written: dict[FieldPlace, int] = {}
+        self._lengths: dict[FieldPlace, int] = {}
         """How many elements each array of tables has so far."""
         for node in root.named_children:
             if node.type == "pair":
@@ -73,7 +73,7 @@ class _Scan:
         parts = [
             part for child in node.named_children if child.type in _KEYS for part in self._key_parts(child)
         ]
-        place: Place = ()
+        place: FieldPlace = ()
         for part in parts[:-1]:
             place = self._latest((*place, part))
             self._note(place, node)
@@ -89,12 +89,12 @@ class _Scan:
             if child.type == "pair":
                 self._add_pair(child, place)
 
-    def _latest(self, place: Place) -> Place:
+    def _latest(self, place: FieldPlace) -> FieldPlace:
         """A header's key that names an array of tables means its last element."""
         length = self._lengths.get(place)
         return place if length is None else (*place, length - 1)
 
-    def _add_pair(self, node: Node, base: Place) -> None:
+    def _add_pair(self, node: Node, base: FieldPlace) -> None:
         # A stack instead of recursion: the depth of a document is its author's choice.
         pending = [(node, base)]
         while pending:
@@ -111,9 +111,9 @@ class _Scan:
             self._write(place, pair)
             pending.extend(self._pairs_inside(children[-1], place))
 
-    def _pairs_inside(self, value: Node, place: Place) -> list[tuple[Node, Place]]:
+    def _pairs_inside(self, value: Node, place: FieldPlace) -> list[tuple[Node, FieldPlace]]:
         """The pairs of all inline tables in a value; items of arrays are noted on the way."""
-        pairs: list[tuple[Node, Place]] = []
+        pairs: list[tuple[Node, FieldPlace]] = []
         pending = [(value, place)]
         while pending:
             node, outer = pending.pop()
@@ -143,10 +143,10 @@ class _Scan:
         # (py-tree-sitter issue 472).
         return bisect_right(self._line_starts, node.start_byte)
 
-    def _note(self, place: Place, node: Node) -> None:
+    def _note(self, place: FieldPlace, node: Node) -> None:
         self.lines.setdefault(render_field(place), self._line_of(node))
 
-    def _write(self, place: Place, node: Node) -> None:
+    def _write(self, place: FieldPlace, node: Node) -> None:
         line = self._line_of(node)
         first = self._written.setdefault(place, line)
         field = render_field(place)

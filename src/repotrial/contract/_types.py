@@ -16,7 +16,7 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 
 
-class Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class StrictDocument(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Base of every table of a document of ours: immutable, and strict about its keys."""
 
 

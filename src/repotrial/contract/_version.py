@@ -38,7 +38,7 @@ from repotrial.contract._contract import (
     RepositoryPin,
 )
 from repotrial.contract._rules_files import pins_below
-from repotrial.contract._types import Document
+from repotrial.contract._types import StrictDocument
 
 VERSION_DOMAIN = "repotrial/contract-version@1"
 _STATEMENT_DOMAIN = "repotrial/statement@1"
@@ -46,7 +46,7 @@ _SCORING_DOMAIN = "repotrial/scoring@1"
 
 _ORIGIN_FIELDS = ("source", "protocols", "submodules", "digest")
 
-Pins: TypeAlias = Sequence[FilePin]
+_Pins: TypeAlias = Sequence[FilePin]
 
 
 def canonical_parts(
@@ -126,7 +126,7 @@ def _repository(written: JsonValue, pin: RepositoryPin) -> JsonValue:
     }
 
 
-def _canonical(value: Any, info: mi.Type, files: Pins) -> JsonValue:
+def _canonical(value: Any, info: mi.Type, files: _Pins) -> JsonValue:
     match info:
         case mi.Metadata(type=inner, extra=extra):
             if (extra or {}).get("tree") == "contract" and (extra or {}).get("is_pinned"):
@@ -147,7 +147,7 @@ def _canonical(value: Any, info: mi.Type, files: Pins) -> JsonValue:
             return value
 
 
-def _canonical_struct(value: Any, info: mi.StructType, files: Pins) -> JsonValue:
+def _canonical_struct(value: Any, info: mi.StructType, files: _Pins) -> JsonValue:
     values = [(field, getattr(value, field.name)) for field in info.fields]
     written: dict[str, JsonValue] = {
         field.encode_name: _canonical(item, field.type, files)
@@ -166,7 +166,7 @@ def _default(field: mi.Field) -> object:
     return field.default
 
 
-def _with_files(path: str, files: Pins) -> JsonValue:
+def _with_files(path: str, files: _Pins) -> JsonValue:
     pinned: list[JsonValue] = [
         {"path": pin.path, "digest": pin.digest, "is_executable": pin.is_executable}
         for pin in pins_below(path, files)
@@ -192,7 +192,7 @@ CONTRACT_RECORD = ErrorCode(
 )
 
 
-class ContractRecord(Document, frozen=True, kw_only=True):
+class ContractRecord(StrictDocument, frozen=True, kw_only=True):
     """All of `contract.json` in a run directory."""
 
     schema: Literal["repotrial/contract-record@1"] = "repotrial/contract-record@1"

@@ -12,7 +12,7 @@ import msgspec
 from repotrial._core.digest import Digest
 from repotrial._core.errors import EvidenceError
 from repotrial._core.words import Level
-from repotrial.contract import Caps, LoadedContract, RunSpec
+from repotrial.contract import LoadedContract, RunCaps, RunSpec
 from repotrial.run import (
     REFERENCE_MISSING,
     Agent,
@@ -42,7 +42,7 @@ class RunConditions(msgspec.Struct, frozen=True, kw_only=True):
     """Replicates of each agent on each contract."""
     is_fresh: bool = False
     """Whether what was conducted before is conducted again."""
-    caps: Caps = Caps()
+    caps: RunCaps = RunCaps()
     """Limits in place of the contracts' own."""
 
 

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from repotrial.change import GITLINK, SYMLINK, ChangedFile, ChangeView, PathRules
-from repotrial.contract import Policy, Severity
+from repotrial.contract import Policy, RuleSeverity
 
 RuleName: TypeAlias = Literal[
     "protected", "writable", "change_size", "generated", "dependencies", "tools", "network", "limits"
@@ -23,7 +23,7 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
 
     rule: RuleName
     """Its key in `policy.violations`."""
-    severity: Severity
+    severity: RuleSeverity
     """What the contract says that it weighs."""
     path: str | None = None
     """The file, as the trace writes names; None where the rule is about the whole change."""

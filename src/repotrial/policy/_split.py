@@ -7,7 +7,15 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from repotrial._core.escaping import escape_bytes
-from repotrial.change import DEFAULT_LIMITS, ChangedFile, PatchLimits, PathRules, Section, fold, read_sections
+from repotrial.change import (
+    DEFAULT_LIMITS,
+    ChangedFile,
+    PatchLimits,
+    PatchSection,
+    PathRules,
+    fold,
+    read_sections,
+)
 from repotrial.contract import Policy
 from repotrial.policy._rules import is_protected
 
@@ -77,7 +85,7 @@ def _list_parents(path: str) -> list[str]:
     return ["/".join(parts[:count]) for count in range(1, len(parts))]
 
 
-def _close(sections: Sequence[Section], stripped: Sequence[Section]) -> list[Section]:
+def _close(sections: Sequence[PatchSection], stripped: Sequence[PatchSection]) -> list[PatchSection]:
     """Add entries that need the place of a file which stays now, and so on."""
     chosen = {section.start for section in stripped}
     staying = _Places(path for section in stripped for path in _list_removed(section.file))

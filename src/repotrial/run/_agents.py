@@ -14,7 +14,7 @@ import msgspec
 from repotrial._core.canonical import canonical_digest
 from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.errors import ErrorCode, UsageError
-from repotrial.contract import AgentConfiguration, ParameterValue
+from repotrial.contract import AgentSpec, ParameterValue
 from repotrial.run._adapters._load import LoadedAdapter
 
 _MAX_AGENT_BYTES = 64 * 1024**2
@@ -99,12 +99,12 @@ Agent: TypeAlias = (
 """Who can be put on trial."""
 
 
-def build_agent_configuration(agent: Agent, *, reference_digest: Digest | None) -> AgentConfiguration:
+def build_agent_configuration(agent: Agent, *, reference_digest: Digest | None) -> AgentSpec:
     """The agent as a run specification names it."""
     content = _describe_content(agent, reference_digest)
     digest = canonical_digest(["repotrial/agent@1", agent.__struct_config__.tag, agent.name, content])
     asked = agent if isinstance(agent, ModelAgent) else None
-    return AgentConfiguration(
+    return AgentSpec(
         name=agent.name,
         version=_find_version(agent) or short_version(digest),
         model=None if asked is None else asked.model,

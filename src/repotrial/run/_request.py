@@ -7,12 +7,12 @@ from pathlib import Path
 
 from repotrial._core.words import Level
 from repotrial.contract import (
-    Caps,
+    ConfigurationSpec,
     ContractLock,
     ContractRecord,
     Limits,
     LoadedContract,
-    RunConfiguration,
+    RunCaps,
     RunSpec,
 )
 from repotrial.run._agents import Agent, build_agent_configuration
@@ -86,7 +86,7 @@ def build_spec(
     level: Level,
     root_seed: int,
     replicate: int,
-    caps: Caps | None = None,
+    caps: RunCaps | None = None,
 ) -> RunSpec:
     """What is to be run; equal for every attempt at it."""
     lock = find_lock(loaded)
@@ -95,7 +95,7 @@ def build_spec(
         contract_version_id=lock.version_id,
         statement_digest=lock.statement_digest,
         agent=build_agent_configuration(agent, reference_digest=lock.reference_digest),
-        configuration=RunConfiguration(isolation=level, caps=caps or Caps()),
+        configuration=ConfigurationSpec(isolation=level, caps=caps or RunCaps()),
         root_seed=root_seed,
         replicate=replicate,
     )

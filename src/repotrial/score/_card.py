@@ -17,9 +17,9 @@ from repotrial.score._gates import GateResult, build_gates
 from repotrial.score._graded import Graded, build_graded, render_share
 from repotrial.score._interface import (
     ChangeSummary,
+    CountedViolation,
     EnvelopeValue,
     ScoreInputs,
-    Violation,
     build_interface_score,
 )
 from repotrial.score._outcomes import CheckResult, build_results, find_patch_verdict
@@ -242,7 +242,8 @@ def _build_general(
         outcome=_find_oracle_outcome(findings.results, status),
         change=change,
         violations=tuple(
-            Violation(rule=rule.rule, severity=rule.severity, count=rule.count) for rule in findings.broken
+            CountedViolation(rule=rule.rule, severity=rule.severity, count=rule.count)
+            for rule in findings.broken
         ),
     )
     value = EnvelopeValue.from_scoring(contract.scoring)

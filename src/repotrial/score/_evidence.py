@@ -9,6 +9,7 @@ import msgspec
 
 from repotrial._core.absence import Unknown
 from repotrial._core.digest import Digest
+from repotrial._core.words import Gate
 from repotrial.contract import ContractRecord, RunSpec
 from repotrial.score._document import EventPointer
 from repotrial.trace import (
@@ -16,7 +17,6 @@ from repotrial.trace import (
     Command,
     EndCause,
     ExitStatus,
-    Gate,
     Intervention,
     Manifest,
     PatchApplication,

@@ -12,19 +12,17 @@ from collections.abc import Callable, Iterable
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from typing import Literal, TypeAlias
 
+import msgspec
+
 from repotrial._core.absence import NotComputable, Unknown
 from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ContractError, ErrorCode
 from repotrial.contract import (
     ChangeEnvelope,
-    Document,
-    Identifier,
     InterfaceWeights,
-    Positive,
+    RuleSeverity,
     Scoring,
-    Severity,
-    Share,
 )
 
 # No traps: a decay beyond all bounds gives an infinite distance, and exp(-∞) is 0.
@@ -40,7 +38,7 @@ SCORE_RANGE = ErrorCode(
 )
 
 
-class ChangeSummary(Document, frozen=True, kw_only=True):
+class ChangeSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Δ, as far as V may see it."""
 
     change_digest: Digest
@@ -51,38 +49,38 @@ class ChangeSummary(Document, frozen=True, kw_only=True):
     files_changed: Count
 
 
-class Violation(Document, frozen=True, kw_only=True):
+class CountedViolation(msgspec.Struct, frozen=True, kw_only=True):
     """A rule of the policy that was broken, and how often."""
 
-    rule: Identifier
-    severity: Severity
-    count: Positive = 1
+    rule: str
+    severity: RuleSeverity
+    count: int = 1
 
 
-class ScoreInputs(Document, frozen=True, kw_only=True):
+class ScoreInputs(msgspec.Struct, frozen=True, kw_only=True):
     """All that a score may depend on."""
 
     outcome: Literal["pass", "fail"] | Unknown
     """What the oracle said; an error or an invalid run is `Unknown`, never a failure (P4)."""
     change: ChangeSummary
-    violations: tuple[Violation, ...] = ()
+    violations: tuple[CountedViolation, ...] = ()
     """A collection without an order; entries for the same rule add up."""
 
 
 ValueFunction: TypeAlias = Callable[[ChangeSummary], Decimal]
 """V: from a change to [0, 1]."""
 
-PenaltyFunction: TypeAlias = Callable[[tuple[Violation, ...]], Decimal]
+PenaltyFunction: TypeAlias = Callable[[tuple[CountedViolation, ...]], Decimal]
 """P: from violations, in any order, to [0, 1]."""
 
 
-class EnvelopeValue(Document, frozen=True, kw_only=True):
+class EnvelopeValue(msgspec.Struct, frozen=True, kw_only=True):
     """V = exp(-λ·d), where d is the excess over the envelope; 0 for a change that does not apply.
 
     d = max(0, lines/envelope.lines - 1) + max(0, files/envelope.files - 1).
     """
 
-    decay: Share
+    decay: Decimal
     envelope: ChangeEnvelope
 
     @classmethod
@@ -100,12 +98,12 @@ class EnvelopeValue(Document, frozen=True, kw_only=True):
         return _CONTEXT.exp(_CONTEXT.minus(_CONTEXT.multiply(self.decay, distance)))
 
 
-class SaturatingPenalty(Document, frozen=True, kw_only=True):
+class SaturatingPenalty(msgspec.Struct, frozen=True, kw_only=True):
     """P = min(1, step · number of violations); 1 as soon as a hard rule was broken."""
 
-    step: Share = Share("0.1")
+    step: Decimal = Decimal("0.1")
 
-    def __call__(self, violations: tuple[Violation, ...]) -> Decimal:
+    def __call__(self, violations: tuple[CountedViolation, ...]) -> Decimal:
         _check_range("step", self.step, maximum=_ONE)
         if _has_hard(violations):
             return _ONE
@@ -116,7 +114,7 @@ class SaturatingPenalty(Document, frozen=True, kw_only=True):
 _SATURATING = SaturatingPenalty()
 
 
-class InterfaceScore(Document, frozen=True, kw_only=True):
+class InterfaceScore(msgspec.Struct, frozen=True, kw_only=True):
     """A score with what it is made of; score = ok + value - violation."""
 
     score: Decimal
@@ -167,19 +165,19 @@ def build_interface_score(
     )
 
 
-def _normalize(violations: Iterable[Violation]) -> tuple[Violation, ...]:
+def _normalize(violations: Iterable[CountedViolation]) -> tuple[CountedViolation, ...]:
     """One entry for each rule and severity, sorted: P cannot see in which order rules were broken."""
-    counts: dict[tuple[str, Severity], int] = {}
+    counts: dict[tuple[str, RuleSeverity], int] = {}
     for violation in violations:
         key = (violation.rule, violation.severity)
         counts[key] = counts.get(key, 0) + violation.count
     return tuple(
-        Violation(rule=rule, severity=severity, count=count)
+        CountedViolation(rule=rule, severity=severity, count=count)
         for (rule, severity), count in sorted(counts.items())
     )
 
 
-def _has_hard(violations: tuple[Violation, ...]) -> bool:
+def _has_hard(violations: tuple[CountedViolation, ...]) -> bool:
     return any(violation.severity == "hard" for violation in violations)
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from repotrial.source._directory import compute_tree_digest
-from repotrial.source._history import ChangedFile, ChangeStatus, CommitInfo, open_history, resolve_commit
+from repotrial.source._history import ChangeStatus, CommitChange, CommitInfo, open_history, resolve_commit
 from repotrial.source._seal_history import (
     PATCH_REFUSED,
     SEALED_AT_SECONDS,
-    SealProblem,
+    HistoryProblem,
     apply_patch,
     check_sealed_history,
     seal_history,
@@ -27,9 +27,9 @@ __all__ = [
     "PATCH_REFUSED",
     "SEALED_AT_SECONDS",
     "ChangeStatus",
-    "ChangedFile",
+    "CommitChange",
     "CommitInfo",
-    "SealProblem",
+    "HistoryProblem",
     "SnapshotLimits",
     "SourceOptions",
     "apply_patch",

@@ -67,12 +67,12 @@ class RemoteAddress(msgspec.Struct, frozen=True, kw_only=True):
     protocol: str
 
 
-Address: TypeAlias = LocalAddress | RemoteAddress
+SourceAddress: TypeAlias = LocalAddress | RemoteAddress
 
 
 def parse_address(
     source: str, *, base: Path, protocols: Collection[str], is_confined: bool = True
-) -> Address:
+) -> SourceAddress:
     """Read a source string.
 
     Args:
@@ -118,7 +118,7 @@ def locate_beside(source: str, *, base: Path) -> Path:
     return path
 
 
-def join_address(url: str, *, parent: Address, protocols: Collection[str]) -> Address:
+def join_address(url: str, *, parent: SourceAddress, protocols: Collection[str]) -> SourceAddress:
     """Where a submodule's URL leads: `./x` and `../x` start from the superproject, as in git.
 
     A path of this machine is followed only if it is relative: `.gitmodules` is not written by the contract's
@@ -135,7 +135,7 @@ def join_address(url: str, *, parent: Address, protocols: Collection[str]) -> Ad
     return address
 
 
-def render_address(address: Address) -> str:
+def render_address(address: SourceAddress) -> str:
     """The address for messages."""
     match address:
         case LocalAddress():
@@ -172,7 +172,7 @@ def _verify_protocol(protocol: str, protocols: Collection[str]) -> None:
         raise PROTOCOL_REFUSED.error(f"expected an allowed transport ({allowed}), found {protocol!r}")
 
 
-def _parse_url(source: str, scheme: str, protocols: Collection[str]) -> Address:
+def _parse_url(source: str, scheme: str, protocols: Collection[str]) -> SourceAddress:
     _verify_protocol(scheme, protocols)
     try:
         parts = urlsplit(source)
@@ -204,7 +204,7 @@ def _parse_url(source: str, scheme: str, protocols: Collection[str]) -> Address:
     return RemoteAddress(url=source, protocol=scheme)
 
 
-def _join_relative(url: str, parent: Address, protocols: Collection[str]) -> Address:
+def _join_relative(url: str, parent: SourceAddress, protocols: Collection[str]) -> SourceAddress:
     match parent:
         case LocalAddress():
             return _join_local(url, parent, protocols)

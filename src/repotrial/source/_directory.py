@@ -19,8 +19,8 @@ from repotrial.source._tree import (
     FileMode,
     Member,
     SnapshotLimits,
+    SnapshotSummary,
     SourceOptions,
-    TreeSummary,
     collect_tree,
     render_path,
 )
@@ -80,7 +80,7 @@ def compute_tree_digest(
 
 def summarize_directory(
     root: Path, *, history_ignored: bool = False, options: SourceOptions = DEFAULT_OPTIONS
-) -> TreeSummary:
+) -> SnapshotSummary:
     """Digest and figures of a directory on disk; `compute_tree_digest` says what is refused."""
     members = iter_directory(root, limits=options.limits, history_ignored=history_ignored)
     with contextlib.closing(members):
@@ -179,7 +179,7 @@ class DiscardingSink:
         """Nothing to keep."""
 
 
-class DirectorySink:
+class _DirectorySink:
     """Writes files with exactly the modes 0644 and 0755, whatever the umask.
 
     Links are written last and nothing is ever overwritten: while files are placed there is no link in the
@@ -228,7 +228,7 @@ class DirectorySink:
 
 
 @contextlib.contextmanager
-def open_target(into: Path) -> Iterator[DirectorySink]:
+def open_target(into: Path) -> Iterator[_DirectorySink]:
     """An empty directory to write a snapshot into; emptied again if anything goes wrong.
 
     Raises:
@@ -241,7 +241,7 @@ def open_target(into: Path) -> Iterator[DirectorySink]:
     with _reported(os.fsencode(into)):
         into.mkdir(parents=True, exist_ok=True)
         into.chmod(_EXECUTABLE)
-    sink = DirectorySink(into)
+    sink = _DirectorySink(into)
     try:
         yield sink
         sink.finish()

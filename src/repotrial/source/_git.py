@@ -2,7 +2,7 @@
 
 The environment starts empty, so no credential, proxy, hook, alias, filter, signing key or pager of the user
 is found; only ssh looks for the account's keys and known hosts, whatever it is told. Git is only ever pointed
-at repositories that this package made a moment ago (`_store`): someone else's `.git` is never opened as a
+at repositories that this package made a moment ago (`_store`): a foreign `.git` is never opened as a
 repository, its configuration is never in effect, and no `safe.directory` exception is needed, since the
 directory git works in always belongs to this process's user.
 """

@@ -19,7 +19,7 @@ from repotrial.source._address import (
     SOURCE_HAS_CREDENTIALS,
     SOURCE_OUTSIDE,
     SOURCE_REFUSED,
-    Address,
+    SourceAddress,
     join_address,
     parse_address,
 )
@@ -106,7 +106,7 @@ class CommitWalk:
         """The submodules met so far, by path."""
         return tuple(self._found[path] for path in sorted(self._found))
 
-    def iter_members(self, address: Address, commit: str, *, prefix: bytes = b"") -> Generator[Member]:
+    def iter_members(self, address: SourceAddress, commit: str, *, prefix: bytes = b"") -> Generator[Member]:
         """Every file and link of a commit, submodules included.
 
         Raises:
@@ -178,7 +178,7 @@ class CommitWalk:
                 raise
             raise SUBMODULE_UNRESOLVED.error(f"submodule {shown}: {error.message}") from error
 
-    def _locate(self, frame: _Frame, path: bytes, pin: SubmodulePin | None) -> Address:
+    def _locate(self, frame: _Frame, path: bytes, pin: SubmodulePin | None) -> SourceAddress:
         if pin is not None and pin.source is not None:
             return parse_address(pin.source, base=self._base, protocols=self._protocols)
         url = frame.modules.get(path.removeprefix(frame.prefix))

@@ -52,7 +52,7 @@ class ChangeStatus(Enum):
     TYPE_CHANGED = "T"
 
 
-class ChangedFile(msgspec.Struct, frozen=True, kw_only=True):
+class CommitChange(msgspec.Struct, frozen=True, kw_only=True):
     """One file of a change; a rename is a deletion and an addition."""
 
     path: str
@@ -71,11 +71,11 @@ class CommitInfo(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     author: str
     authored_at: datetime | None
-    """UTC; None where the commit carries no valid date."""
-    changes: tuple[ChangedFile, ...]
+    """UTC; None if the commit carries no valid date."""
+    changes: tuple[CommitChange, ...]
 
 
-class History:
+class _SourceHistory:
     """The history of one source, fetched once and read as often as needed."""
 
     def __init__(self, store: ObjectStore) -> None:
@@ -166,7 +166,7 @@ def open_history(
     base: Path,
     protocols: Sequence[str] = AUTHORING_PROTOCOLS,
     options: SourceOptions = DEFAULT_OPTIONS,
-) -> Iterator[History]:
+) -> Iterator[_SourceHistory]:
     """Make the history of a source readable while the block lasts.
 
     Args:
@@ -177,7 +177,7 @@ def open_history(
     """
     address = parse_address(source, base=base, protocols=protocols, is_confined=False)
     with open_store(address, commit=None, options=options, protocols=protocols) as store:
-        yield History(store)
+        yield _SourceHistory(store)
 
 
 def resolve_commit(
@@ -211,7 +211,7 @@ def build_patch(
         return history.build_patch(before, after, paths=paths, excluded=excluded)
 
 
-def _list_changes(store: ObjectStore, before: str, after: str) -> tuple[ChangedFile, ...]:
+def _list_changes(store: ObjectStore, before: str, after: str) -> tuple[CommitChange, ...]:
     listing = store.execute(
         [
             "diff-tree",
@@ -230,9 +230,9 @@ def _list_changes(store: ObjectStore, before: str, after: str) -> tuple[ChangedF
     return tuple(_parse_change(fields[index], fields[index + 1]) for index in range(0, len(fields), 2))
 
 
-def _parse_change(header: bytes, path: bytes) -> ChangedFile:
+def _parse_change(header: bytes, path: bytes) -> CommitChange:
     old_mode, new_mode, _, _, status = header.decode().lstrip(":").split(" ")
-    return ChangedFile(
+    return CommitChange(
         path=path.decode("utf-8", "surrogateescape"),
         status=ChangeStatus(status),
         old_mode=old_mode,

@@ -1,7 +1,7 @@
 """Git objects, read one by one and checked: each must hash to the name under which it was asked for.
 
 Git does not hash what it reads from disk, and a repository that came with a contract may hold anything under
-any name. Here a commit hash stands for its content whoever wrote the object files.
+any name. Here a commit hash stands for its content, however the object files came about.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class SealedHistory(msgspec.Struct, frozen=True, kw_only=True):
     """Git's own name for the tree; the original commit's, if that has no submodules."""
 
 
-class SealProblem(msgspec.Struct, frozen=True, kw_only=True):
+class HistoryProblem(msgspec.Struct, frozen=True, kw_only=True):
     """One way in which a history is not sealed."""
 
     code: str
@@ -81,7 +81,7 @@ class SealProblem(msgspec.Struct, frozen=True, kw_only=True):
 def seal_history(
     tree: Path, *, describe: str | None = None, options: SourceOptions = DEFAULT_OPTIONS
 ) -> SealedHistory:
-    """Make the one-commit repository of a tree that nobody but the harness has written to.
+    """Make the one-commit repository of a tree that only the harness has written to.
 
     Raises:
         DESCRIBE_REFUSED: `describe` cannot be the name of a tag.
@@ -115,10 +115,10 @@ def seal_history(
 
 def check_sealed_history(
     tree: Path, *, future_commits: Collection[str] = (), options: SourceOptions = DEFAULT_OPTIONS
-) -> list[SealProblem]:
+) -> list[HistoryProblem]:
     """Everything that a sealed history must not have, looked for: one commit, and nothing beside it.
 
-    Only for a `.git` that the harness made and nobody else could write: git opens it.
+    Only for a `.git` that the harness alone could write: git opens it.
 
     Args:
         tree: The work tree.
@@ -127,7 +127,7 @@ def check_sealed_history(
     """
     git_dir = tree / ".git"
     if git_dir.is_symlink() or not git_dir.is_dir():
-        return [SealProblem(code="history-missing", message=f"expected a directory at {git_dir}")]
+        return [HistoryProblem(code="history-missing", message=f"expected a directory at {git_dir}")]
     # The files first: only what is on this list is opened by git.
     problems = [*_check_files(git_dir), *_check_settings(git_dir)]
     if problems:
@@ -186,51 +186,55 @@ def _tidy(git_dir: Path) -> None:
 # -- proof -----------------------------------------------------------------------------------------------
 
 
-def _check_files(git_dir: Path) -> Iterator[SealProblem]:
+def _check_files(git_dir: Path) -> Iterator[HistoryProblem]:
     for path in sorted(git_dir.rglob("*")):
         name = str(path.relative_to(git_dir))
         mode = path.lstat().st_mode
         if stat.S_ISDIR(mode):
             continue
         if not stat.S_ISREG(mode):
-            yield SealProblem(code="history-odd-file", message=f"expected plain files only, found {name!r}")
+            yield HistoryProblem(
+                code="history-odd-file", message=f"expected plain files only, found {name!r}"
+            )
         elif name not in _ALLOWED and not _PACK.fullmatch(name) and not name.startswith("refs/tags/"):
-            yield SealProblem(code="history-extra-file", message=f"expected no such file, found {name!r}")
+            yield HistoryProblem(code="history-extra-file", message=f"expected no such file, found {name!r}")
     head = git_dir / "HEAD"
     if not head.is_file() or head.read_bytes() != f"ref: {_BRANCH}\n".encode():
-        yield SealProblem(code="history-head", message=f"expected HEAD at {_BRANCH}")
+        yield HistoryProblem(code="history-head", message=f"expected HEAD at {_BRANCH}")
 
 
-def _check_settings(git_dir: Path) -> Iterator[SealProblem]:
+def _check_settings(git_dir: Path) -> Iterator[HistoryProblem]:
     config = git_dir / "config"
     for line in config.read_text("utf-8", "replace").splitlines() if config.is_file() else ():
         text = line.strip()
         name = text.partition("=")[0].strip().lower()
         if text and text != "[core]" and name not in _ALLOWED_SETTINGS:
-            yield SealProblem(code="history-setting", message=f"expected no such setting, found {text!r}")
+            yield HistoryProblem(code="history-setting", message=f"expected no such setting, found {text!r}")
 
 
-def _check_objects(git: Callable[..., list[str]], future_commits: Collection[str]) -> list[SealProblem]:
+def _check_objects(git: Callable[..., list[str]], future_commits: Collection[str]) -> list[HistoryProblem]:
     problems = []
     commits = git("rev-list", "--parents", "--all")
     if len(commits) != 1 or " " in commits[0]:
         found = f"{len(commits)} commits" if len(commits) != 1 else "one with parents"
-        problems.append(SealProblem(code="history-commits", message=f"expected one commit, found {found}"))
+        problems.append(HistoryProblem(code="history-commits", message=f"expected one commit, found {found}"))
     refs = git("for-each-ref", "--format=%(refname)")
     if len(refs) - len([ref for ref in refs if ref.startswith("refs/tags/")]) != 1 or len(refs) > _MAX_REFS:
         shown = ", ".join(refs)
-        problems.append(SealProblem(code="history-refs", message=f"expected {_BRANCH} alone, found {shown}"))
+        problems.append(
+            HistoryProblem(code="history-refs", message=f"expected {_BRANCH} alone, found {shown}")
+        )
     stored = set(git("cat-file", "--batch-all-objects", "--batch-check=%(objectname)"))
     reachable = {line.partition(" ")[0] for line in git("rev-list", "--objects", "--all")}
     if leftovers := sorted(stored - reachable):
         problems.append(
-            SealProblem(
+            HistoryProblem(
                 code="history-leftovers",
                 message=f"expected the objects of one commit, found {len(leftovers)} more: {leftovers[0]} …",
             )
         )
     problems += [
-        SealProblem(code="history-future", message=f"expected {commit} to be unknown, found it")
+        HistoryProblem(code="history-future", message=f"expected {commit} to be unknown, found it")
         for commit in future_commits
         if commit in stored
     ]

@@ -30,9 +30,9 @@ from repotrial.source._tree import (
     DEFAULT_OPTIONS,
     TREE_LIMIT,
     Member,
-    Sink,
+    SnapshotSummary,
     SourceOptions,
-    TreeSummary,
+    TreeSink,
     collect_tree,
 )
 
@@ -50,7 +50,7 @@ SOURCE_MISSING = ErrorCode(
 )
 
 
-class Snapshot(TreeSummary, frozen=True, kw_only=True):
+class Snapshot(SnapshotSummary, frozen=True, kw_only=True):
     """The files of a commit, an archive or a directory."""
 
     commit: str | None = None
@@ -102,7 +102,7 @@ def materialize_snapshot(
         return _take(repository, base=base, sink=sink, options=options)
 
 
-def _take(repository: Repository, *, base: Path, sink: Sink, options: SourceOptions) -> Snapshot:
+def _take(repository: Repository, *, base: Path, sink: TreeSink, options: SourceOptions) -> Snapshot:
     match repository:
         case GitRepository():
             return _take_commit(repository, base=base, sink=sink, options=options)
@@ -116,7 +116,9 @@ def _take(repository: Repository, *, base: Path, sink: Sink, options: SourceOpti
             return Snapshot(**msgspec.structs.asdict(summary))
 
 
-def _take_commit(repository: GitRepository, *, base: Path, sink: Sink, options: SourceOptions) -> Snapshot:
+def _take_commit(
+    repository: GitRepository, *, base: Path, sink: TreeSink, options: SourceOptions
+) -> Snapshot:
     verify_full_hash(repository.commit)
     address = parse_address(repository.source, base=base, protocols=repository.protocols)
     walk = CommitWalk(repository.submodules, base=base, protocols=repository.protocols, options=options)
@@ -126,7 +128,7 @@ def _take_commit(repository: GitRepository, *, base: Path, sink: Sink, options: 
 
 
 def _take_archive(
-    repository: ArchiveRepository, *, base: Path, sink: Sink, options: SourceOptions
+    repository: ArchiveRepository, *, base: Path, sink: TreeSink, options: SourceOptions
 ) -> Snapshot:
     path = locate_beside(repository.source, base=base)
     with _open_archive(path, options) as stream:
@@ -162,7 +164,7 @@ def _open_archive(path: Path, options: SourceOptions) -> Iterator[io.BufferedRea
         yield stream
 
 
-def _collect(members: Generator[Member], sink: Sink, options: SourceOptions) -> TreeSummary:
+def _collect(members: Generator[Member], sink: TreeSink, options: SourceOptions) -> SnapshotSummary:
     # Closing the generator ends git and removes the temporary clone now, not when memory is next tidied.
     with contextlib.closing(members):
         return collect_tree(members, sink=sink, limits=options.limits)

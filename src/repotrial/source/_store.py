@@ -21,7 +21,7 @@ import msgspec
 
 from repotrial._core.errors import ContractError, ErrorCode, MachineError
 from repotrial.contract import TRANSPORTS
-from repotrial.source._address import Address, LocalAddress, RemoteAddress, render_address
+from repotrial.source._address import LocalAddress, RemoteAddress, SourceAddress, render_address
 from repotrial.source._git import GitCommandError, execute_git
 from repotrial.source._objects import (
     GIT_OBJECT_MISSING,
@@ -77,7 +77,7 @@ SCRATCH_UNAVAILABLE = ErrorCode(
 class ObjectStore(msgspec.Struct, frozen=True, kw_only=True):
     """The private repository: what it was made from, and where it is while it lives."""
 
-    address: Address
+    address: SourceAddress
     git_dir: Path
     home: Path
     object_format: ObjectFormat
@@ -100,7 +100,7 @@ class ObjectStore(msgspec.Struct, frozen=True, kw_only=True):
 
 @contextlib.contextmanager
 def open_store(
-    address: Address, *, commit: str | None, options: SourceOptions, protocols: Sequence[str] = ()
+    address: SourceAddress, *, commit: str | None, options: SourceOptions, protocols: Sequence[str] = ()
 ) -> Iterator[ObjectStore]:
     """Make the objects of a source readable while the block lasts.
 
@@ -154,7 +154,7 @@ def _scratch(options: SourceOptions) -> Iterator[Path]:
 
 
 def _create(
-    address: Address, place: Path, *, object_format: ObjectFormat, options: SourceOptions
+    address: SourceAddress, place: Path, *, object_format: ObjectFormat, options: SourceOptions
 ) -> ObjectStore:
     git_dir, home = place / "store.git", place / "home"
     args = ["init", "--quiet", "--bare", "--template=", f"--object-format={object_format.value}"]
@@ -247,7 +247,7 @@ def _unbundle(
 def _read_bundle_format(path: Path, options: SourceOptions) -> ObjectFormat:
     try:
         status = path.stat()
-        if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for somebody to write into it
+        if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for a writer
             raise NOT_A_REPOSITORY.error(f"expected a repository or bundle, found a special file: {path}")
         with path.open("rb") as stream:
             lines = stream.read(1000).splitlines(keepends=True)

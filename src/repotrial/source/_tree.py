@@ -132,7 +132,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     chunks: Iterable[bytes]
 
 
-class Sink(Protocol):
+class TreeSink(Protocol):
     """Where contents go while they are counted."""
 
     def write_file(self, path: bytes, chunks: Iterable[bytes], *, is_executable: bool) -> None: ...
@@ -140,7 +140,7 @@ class Sink(Protocol):
     def write_link(self, path: bytes, target: bytes) -> None: ...
 
 
-class TreeSummary(msgspec.Struct, frozen=True, kw_only=True):
+class SnapshotSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A whole tree in a few figures."""
 
     tree_digest: Digest
@@ -165,7 +165,7 @@ def build_tree_digest(entries: Iterable[TreeEntry]) -> Digest:
     return "sha256:" + state.hexdigest()
 
 
-def collect_tree(members: Iterable[Member], *, sink: Sink, limits: SnapshotLimits) -> TreeSummary:
+def collect_tree(members: Iterable[Member], *, sink: TreeSink, limits: SnapshotLimits) -> SnapshotSummary:
     """Take in all members, checking each before its content is read, and pass the contents to `sink`.
 
     Raises:
@@ -180,7 +180,7 @@ def collect_tree(members: Iterable[Member], *, sink: Sink, limits: SnapshotLimit
 
 
 class _Collection:
-    def __init__(self, sink: Sink, limits: SnapshotLimits) -> None:
+    def __init__(self, sink: TreeSink, limits: SnapshotLimits) -> None:
         self._sink = sink
         self._limits = limits
         self._entries: dict[bytes, TreeEntry] = {}
@@ -201,8 +201,8 @@ class _Collection:
             path=member.path, mode=member.mode, content_digest=state.digest()
         )
 
-    def build_summary(self) -> TreeSummary:
-        return TreeSummary(
+    def build_summary(self) -> SnapshotSummary:
+        return SnapshotSummary(
             tree_digest=build_tree_digest(self._entries.values()),
             file_count=len(self._entries),
             total_bytes=self._total_bytes,

@@ -26,7 +26,7 @@ from repotrial._core.digest import Digest
 from repotrial._core.errors import ErrorCode, EvidenceError, UsageError
 from repotrial.contract import LoadedContract, Repository
 from repotrial.isolation import Account
-from repotrial.source import SealProblem, check_sealed_history
+from repotrial.source import HistoryProblem, check_sealed_history
 from repotrial.workspace._node import ReadLimits
 from repotrial.workspace._setup_record import SetupAttempts, SetupNetworkRecord, load_setup_record
 from repotrial.workspace._summary import summarize_tree
@@ -194,7 +194,7 @@ class Base:
         self.close()
 
 
-def check_sealed(base: Base, future_commits: Sequence[str] = ()) -> list[SealProblem]:
+def check_sealed(base: Base, future_commits: Sequence[str] = ()) -> list[HistoryProblem]:
     """Prove that a base holds one commit and no way to another one.
 
     Args:
@@ -204,10 +204,10 @@ def check_sealed(base: Base, future_commits: Sequence[str] = ()) -> list[SealPro
     return check_sealed_tree(base.path, future_commits)
 
 
-def check_sealed_tree(tree: Path, future_commits: Sequence[str] = ()) -> list[SealProblem]:
+def check_sealed_tree(tree: Path, future_commits: Sequence[str] = ()) -> list[HistoryProblem]:
     """The same for a tree that is not in the cache yet: its history, and no other history anywhere in it."""
     nested = [
-        SealProblem(code="history-nested", message=f"expected no other repository, found {path!r}")
+        HistoryProblem(code="history-nested", message=f"expected no other repository, found {path!r}")
         for path in summarize_tree(tree, limits=UNBOUNDED, contents_read=False).nested_histories
     ]
     return [*check_sealed_history(tree, future_commits=future_commits), *nested]

@@ -14,7 +14,7 @@ from repotrial.authoring._certify import _file as _procedure
 from repotrial.authoring._certify._certify import build_oversized_patch
 from repotrial.authoring._certify._cheats import build_cheats
 from repotrial.authoring._certify._cheats._common import TRICKS, Cheat, NotApplicable, build_patch
-from repotrial.authoring._certify._cheats._scene import Scene, read_scene
+from repotrial.authoring._certify._cheats._scene import CheatScene, read_scene
 from repotrial.authoring._certify._items import (
     judge_cheats,
     judge_reference,
@@ -24,7 +24,12 @@ from repotrial.authoring._certify._items import (
 )
 from repotrial.authoring._certify._model import CheatTrial
 from repotrial.authoring._certify._scan import find_leaked_oracle, find_leaked_reference
-from repotrial.authoring._certify._trials import Trial, TrialResult, end_at_failure, reorder_checks
+from repotrial.authoring._certify._trials import (
+    CertificationTrial,
+    TrialResult,
+    end_at_failure,
+    reorder_checks,
+)
 from repotrial.change import read_change
 from repotrial.contract import (
     Check,
@@ -80,7 +85,7 @@ def build_result(place: Path, outcome: CheckOutcome) -> TrialResult:
 def read_result(place: Path, directory: Path) -> TrialResult:
     evidence = load_evidence(directory)
     return TrialResult(
-        trial=Trial(purpose="untouched", agent=NoopAgent(), loaded=build_loaded()),
+        trial=CertificationTrial(purpose="untouched", agent=NoopAgent(), loaded=build_loaded()),
         run_id=place.name,
         card=build_score_card(evidence),
         evidence=evidence,
@@ -273,7 +278,7 @@ def test_every_cheat_applies_whatever_the_snapshot_has_already(
 
 @pytest.mark.parametrize("ecosystem", ["", "python", "javascript", "c", "rust"])
 def test_every_trick_is_either_made_or_explained(ecosystem: str) -> None:
-    scene = Scene(
+    scene = CheatScene(
         ecosystem=ecosystem, module=None, files={}, tests=(), oracle_folders=(), results=("junit.xml",)
     )
     built = build_cheats(scene)

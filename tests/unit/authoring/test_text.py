@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repotrial.authoring._text import build_slug, clean_line, clean_text, shorten
-from repotrial.contract import Identifier
+from repotrial.contract._types import Identifier
 
 
 @pytest.mark.parametrize(

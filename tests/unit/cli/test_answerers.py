@@ -15,7 +15,7 @@ from repotrial import api
 from repotrial._core.display import shorten_digests
 from repotrial.cli._output import Screen
 from repotrial.cli._run_tally import Tally
-from repotrial.contract import AgentConfiguration
+from repotrial.contract import AgentSpec
 from repotrial.report import build_run_page
 from repotrial.score import describe_answerer
 from repotrial.trace import RunFacts, Signal
@@ -38,7 +38,7 @@ def build_facts_of(agent: str, run_id: str) -> RunFacts:
 def write(root: Path, *, agent: str = "pi", upstream: str | None = ONE) -> Path:
     with mock.patch.object(score_runs, "build_facts", partial(build_facts_of, agent)):
         run = ScoreRun(root, run_id=root.name)
-    configuration = AgentConfiguration(
+    configuration = AgentSpec(
         name=agent,
         version="0.73.1",
         model="gpt-5.4",

@@ -9,7 +9,14 @@ import pytest
 
 from repotrial.contract import Contract, Inventory
 from repotrial.contract._convert import convert_collecting
-from repotrial.contract._problems import MAX_FINDINGS, Finding, describe, join_choices, nearest, render_field
+from repotrial.contract._problems import (
+    MAX_FINDINGS,
+    DocumentFinding,
+    describe,
+    join_choices,
+    nearest,
+    render_field,
+)
 from support.contracts import COMMIT
 
 
@@ -26,11 +33,11 @@ def build_document(**changes: Any) -> dict[str, Any]:
     }
 
 
-def findings_of(**changes: Any) -> list[Finding]:
+def findings_of(**changes: Any) -> list[DocumentFinding]:
     return list(convert_collecting(build_document(**changes), Contract).findings)
 
 
-def only(findings: list[Finding]) -> Finding:
+def only(findings: list[DocumentFinding]) -> DocumentFinding:
     assert len(findings) == 1, findings
     return findings[0]
 

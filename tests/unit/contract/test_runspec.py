@@ -19,15 +19,14 @@ from repotrial._core.errors import UsageError
 from repotrial._core.seed import ROOT_SEED
 from repotrial._core.words import Level
 from repotrial.contract import (
-    AgentConfiguration,
-    Caps,
+    AgentSpec,
+    ConfigurationSpec,
     ReplayNetwork,
-    RunConfiguration,
+    RunCaps,
     RunSpec,
     parse_run_spec,
 )
 from repotrial.contract._policy import Band
-from repotrial.contract._runspec import build_parameters
 from support.errors import raises_code
 
 A, B = "sha256:" + "a" * 64, "sha256:" + "b" * 64
@@ -50,7 +49,7 @@ SPECS = st.builds(
     contract_version_id=DIGESTS,
     statement_digest=DIGESTS,
     agent=st.builds(
-        AgentConfiguration,
+        AgentSpec,
         name=IDENTIFIERS,
         version=TEXT,
         model=maybe(TEXT),
@@ -59,11 +58,11 @@ SPECS = st.builds(
         adapter_digest=DIGESTS,
     ),
     configuration=st.builds(
-        RunConfiguration,
+        ConfigurationSpec,
         isolation=st.sampled_from(["L3", "L3c", "L2", "L1", "L0"]),
         stages=st.sampled_from(["as-contract", "explicit", "automatic", "single"]),
         network=st.sampled_from(["as-contract", "none", ReplayNetwork(recording="net")]),
-        caps=st.builds(Caps, wall_seconds=maybe(POSITIVE), cost_usd=maybe(CENTS), tokens=maybe(POSITIVE)),
+        caps=st.builds(RunCaps, wall_seconds=maybe(POSITIVE), cost_usd=maybe(CENTS), tokens=maybe(POSITIVE)),
     ),
     root_seed=st.integers(0, 2**53 - 1),
     replicate=st.integers(0, 100),
@@ -76,7 +75,7 @@ def full_spec() -> RunSpec:
         contract_id="textkit-wide-chars",
         contract_version_id=A,
         statement_digest=A,
-        agent=AgentConfiguration(
+        agent=AgentSpec(
             name="mini",
             version="1.2",
             model="m-1",
@@ -84,9 +83,9 @@ def full_spec() -> RunSpec:
             prompts_digest=A,
             adapter_digest=A,
         ),
-        configuration=RunConfiguration(
+        configuration=ConfigurationSpec(
             isolation=Level.L3,
-            caps=Caps(
+            caps=RunCaps(
                 wall_seconds=1,
                 command_seconds=1,
                 cpu_seconds=1,
@@ -215,15 +214,6 @@ def test_spelling_of_a_decimal_does_not_change_the_id() -> None:
     document = json.loads(full_spec().to_bytes())
     document["configuration"]["caps"]["cost_usd"] = "5.000"
     assert parse(document).run_spec_id == full_spec().run_spec_id
-
-
-def test_parameters_spell_fractions_once() -> None:
-    assert build_parameters({"t": Decimal("0.70"), "n": 4, "s": "high", "b": True}) == {
-        "t": "0.7",
-        "n": 4,
-        "s": "high",
-        "b": True,
-    }
 
 
 def test_float_parameters_have_no_id() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from repotrial.contract import Problem
-from repotrial.contract._problems import Place, enclosing_field, render_field
+from repotrial.contract._problems import FieldPlace, enclosing_field, render_field
 from repotrial.contract._text import MAX_KEY_PARTS, LineIndex, decode_text, parse_json, parse_toml
 from support.contracts import FIXTURE_NAMES, FIXTURES
 
@@ -99,7 +99,7 @@ def test_an_absent_field_has_the_line_of_the_table_around_it(field: str, line: i
     assert LineIndex(DOCUMENT).locate(field) == line
 
 
-def iter_leaves(value: Any, place: Place = ()) -> Iterator[Place]:
+def iter_leaves(value: Any, place: FieldPlace = ()) -> Iterator[FieldPlace]:
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for step, item in items:
         yield from iter_leaves(item, (*place, step))

@@ -16,7 +16,7 @@ from repotrial._core.digest import digest_bytes
 from repotrial._core.seed import ROOT_SEED
 from repotrial._core.words import Level
 from repotrial.authoring import lock_contract
-from repotrial.contract import LOCK_FILE, Caps, ContractRecord, LoadedContract, load_contract
+from repotrial.contract import LOCK_FILE, ContractRecord, LoadedContract, RunCaps, load_contract
 from repotrial.fleet import FleetPlan, RunConditions, plan_runs
 from repotrial.run import Agent, NoopAgent, PatchAgent, ReferenceAgent, remove_unfinished
 from repotrial.run._directory import open_attempt
@@ -131,7 +131,7 @@ def test_ceilings_are_those_of_the_contracts_unless_caps_say_otherwise(
     # Both attempts of the check, each with a control on the reference.
     assert found.ceiling_seconds == 6 * (100 + 2 * 2 * 30)
     assert found.ceiling_usd == 0, "nobody asks a model"
-    capped = plan(contracts, tmp_path, NoopAgent(), caps=Caps(wall_seconds=7))
+    capped = plan(contracts, tmp_path, NoopAgent(), caps=RunCaps(wall_seconds=7))
     assert capped.ceiling_seconds == 2 * (7 + 120)
 
 

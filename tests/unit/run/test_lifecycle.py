@@ -10,9 +10,9 @@ import pytest
 from repotrial._core.digest import digest_bytes
 from repotrial._core.words import Level
 from repotrial.contract import (
-    AgentConfiguration,
+    AgentSpec,
+    ConfigurationSpec,
     ContractRecord,
-    RunConfiguration,
     RunSpec,
     load_contract,
     parse_record,
@@ -37,8 +37,8 @@ def build_spec(replicate: int = 0) -> RunSpec:
         contract_id="thing",
         contract_version_id=digest_bytes(b"v"),
         statement_digest=digest_bytes(b"s"),
-        agent=AgentConfiguration(name="noop", version="1", adapter_digest=digest_bytes(b"a")),
-        configuration=RunConfiguration(isolation=Level.L3),
+        agent=AgentSpec(name="noop", version="1", adapter_digest=digest_bytes(b"a")),
+        configuration=ConfigurationSpec(isolation=Level.L3),
         replicate=replicate,
     )
 

@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 import pytest
 
-from repotrial._core.words import Level
+from repotrial._core.words import Level, SandboxPhase
 from repotrial.contract import AllowListNetwork, Contract, Environment, Mount, SetupStep, load_contract
 from repotrial.contract._environment import Secret
 from repotrial.environment import ScratchPlace, build_resource_limits
@@ -18,7 +18,7 @@ from repotrial.environment._installation._mounts import (
 )
 from repotrial.environment._installation._output import describe_end, render_tail
 from repotrial.environment._installation._setup_network import verify_setup_network
-from repotrial.environment._installation._variables import Phase, build_variables
+from repotrial.environment._installation._variables import build_variables
 from repotrial.isolation import (
     Capabilities,
     CgroupSite,
@@ -63,7 +63,7 @@ def _vary(
 
 
 @pytest.mark.parametrize("phase", ["setup", "act", "accept"])
-def test_a_secret_is_among_the_variables_of_its_phases_alone(phase: Phase) -> None:
+def test_a_secret_is_among_the_variables_of_its_phases_alone(phase: SandboxPhase) -> None:
     environment = Environment(image="host", secrets=(Secret(name="KEY", reason="signs"),))
     found = build_variables(environment, phase=phase, found={}, secrets={"KEY": "1"}, added={})
     assert ("KEY" in found) is (phase == "accept")

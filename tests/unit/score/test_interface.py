@@ -17,11 +17,11 @@ from repotrial._core.absence import NotComputable, Unknown
 from repotrial.contract import ChangeEnvelope, InterfaceWeights, Scoring
 from repotrial.score._interface import (
     ChangeSummary,
+    CountedViolation,
     EnvelopeValue,
     InterfaceScore,
     SaturatingPenalty,
     ScoreInputs,
-    Violation,
     build_interface_score,
 )
 from support.errors import raises_code
@@ -29,8 +29,8 @@ from support.errors import raises_code
 DIGEST = "sha256:" + "a" * 64
 WEIGHTS = InterfaceWeights(ok=Decimal("0.7"), value=Decimal("0.3"), violation=Decimal("0.5"))
 VALUE = EnvelopeValue(decay=Decimal("0.5"), envelope=ChangeEnvelope(lines=60, files=3))
-SOFT = Violation(rule="change-size", severity="compliance")
-HARD = Violation(rule="network", severity="hard")
+SOFT = CountedViolation(rule="change-size", severity="compliance")
+HARD = CountedViolation(rule="network", severity="hard")
 
 
 def change(lines: int = 60, files: int = 3, *, is_applicable: bool = True) -> ChangeSummary:
@@ -42,7 +42,7 @@ def change(lines: int = 60, files: int = 3, *, is_applicable: bool = True) -> Ch
 def score(
     outcome: Literal["pass", "fail"] = "pass",
     delta: ChangeSummary | None = None,
-    violations: tuple[Violation, ...] = (),
+    violations: tuple[CountedViolation, ...] = (),
     *,
     weights: InterfaceWeights = WEIGHTS,
 ) -> InterfaceScore:
@@ -158,7 +158,7 @@ DELTAS = st.builds(
     files_changed=SIZES,
 )
 VIOLATIONS = st.builds(
-    Violation,
+    CountedViolation,
     rule=st.sampled_from(["network", "writable", "change-size"]),
     severity=st.sampled_from(["hard", "compliance"]),
     count=st.integers(1, 20),
@@ -173,7 +173,7 @@ class ToyTrace:
 
     outcome: Literal["pass", "fail"]
     delta: ChangeSummary
-    violations: tuple[Violation, ...]
+    violations: tuple[CountedViolation, ...]
     started_us: int
     tokens: int
     visited: tuple[str, ...]
@@ -191,7 +191,7 @@ NOISE = st.tuples(
 def test_equal_changes_and_violations_score_equally_whatever_else_differs(
     outcome: Literal["pass", "fail"],
     delta: ChangeSummary,
-    violations: tuple[Violation, ...],
+    violations: tuple[CountedViolation, ...],
     weights: InterfaceWeights,
     one: tuple[int, int, tuple[str, ...]],
     other: tuple[int, int, tuple[str, ...]],
@@ -207,7 +207,7 @@ def test_equal_changes_and_violations_score_equally_whatever_else_differs(
 
 
 @given(VIOLATION_LISTS)
-def test_counting_violations_one_by_one_changes_nothing(violations: tuple[Violation, ...]) -> None:
+def test_counting_violations_one_by_one_changes_nothing(violations: tuple[CountedViolation, ...]) -> None:
     singly = tuple(
         msgspec.structs.replace(violation, count=1)
         for violation in violations
@@ -218,9 +218,9 @@ def test_counting_violations_one_by_one_changes_nothing(violations: tuple[Violat
 
 @given(VIOLATION_LISTS, st.randoms())
 def test_penalty_of_anyones_making_cannot_see_the_order(
-    violations: tuple[Violation, ...], random: Random
+    violations: tuple[CountedViolation, ...], random: Random
 ) -> None:
-    def first_rule(given: tuple[Violation, ...]) -> Decimal:
+    def first_rule(given: tuple[CountedViolation, ...]) -> Decimal:
         return Decimal(len(given[0].rule)) / 100 if given else Decimal(0)
 
     shuffled = list(violations)
@@ -241,7 +241,7 @@ def test_penalty_of_anyones_making_cannot_see_the_order(
 def test_score_keeps_its_bounds(
     outcome: Literal["pass", "fail"],
     delta: ChangeSummary,
-    violations: tuple[Violation, ...],
+    violations: tuple[CountedViolation, ...],
     weights: InterfaceWeights,
 ) -> None:
     result = score(outcome, delta, violations, weights=weights)
@@ -251,7 +251,7 @@ def test_score_keeps_its_bounds(
 
 @given(DELTAS, VIOLATION_LISTS, WEIGHT_SETS)
 def test_passing_never_scores_less_than_failing(
-    delta: ChangeSummary, violations: tuple[Violation, ...], weights: InterfaceWeights
+    delta: ChangeSummary, violations: tuple[CountedViolation, ...], weights: InterfaceWeights
 ) -> None:
     passed, failed = (score(outcome, delta, violations, weights=weights) for outcome in ("pass", "fail"))
     assert passed.score >= failed.score
@@ -261,8 +261,8 @@ def test_passing_never_scores_less_than_failing(
 def test_another_violation_never_raises_the_score(
     outcome: Literal["pass", "fail"],
     delta: ChangeSummary,
-    violations: tuple[Violation, ...],
-    another: Violation,
+    violations: tuple[CountedViolation, ...],
+    another: CountedViolation,
     weights: InterfaceWeights,
 ) -> None:
     before = score(outcome, delta, violations, weights=weights)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from repotrial.contract import GitRepository
-from repotrial.source import ChangedFile, ChangeStatus, materialize_snapshot, resolve_commit
+from repotrial.source import ChangeStatus, CommitChange, materialize_snapshot, resolve_commit
 from repotrial.source._history import build_patch, read_commit
 from support.errors import raises_code
 from support.repositories import AUTHOR_SECONDS, RepositoryMaker, run_git
@@ -96,7 +96,7 @@ def test_a_commit_tells_what_it_changed(tmp_path: Path, maker: RepositoryMaker) 
         (os.fsdecode(b"\xff.txt"), ChangeStatus.ADDED),
     }
     changed = next(file for file in info.changes if file.path == "a.txt")
-    assert changed == ChangedFile(
+    assert changed == CommitChange(
         path="a.txt", status=ChangeStatus.MODIFIED, old_mode="100644", new_mode="100755"
     )
 

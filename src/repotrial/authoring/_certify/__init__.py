@@ -1,1 +1,1 @@
-"""Certification: a contract is tried before it may try anybody (C13)."""
+"""Certification: a contract is tried before it may judge agents (C13)."""

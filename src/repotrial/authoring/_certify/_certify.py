@@ -40,7 +40,7 @@ from repotrial.authoring._certify._model import (
 )
 from repotrial.authoring._certify._scan import find_leaked_oracle, find_leaked_reference
 from repotrial.authoring._certify._trials import (
-    Trial,
+    CertificationTrial,
     TrialResult,
     collect_results,
     end_at_failure,
@@ -60,7 +60,7 @@ _WILDCARDS: Final = frozenset("*?[")
 def build_oversized_patch(policy: Policy) -> bytes:
     """One new file with more lines than any contract allows, in the first place that may be written to."""
     lines = max(_LINES, 2 * (policy.max_lines_changed or 0))
-    text = "".join(f"line {number} of what nobody asked for\n" for number in range(lines))
+    text = "".join(f"line {number} that the contract does not ask for\n" for number in range(lines))
     return build_patch({}, {f"{_find_folder(policy)}oversized.txt": text})
 
 
@@ -199,24 +199,30 @@ def _drop_gambles(
     )
 
 
-def _iter_trials(loaded: LoadedContract, repeats: int) -> Iterator[Trial]:
+def _iter_trials(loaded: LoadedContract, repeats: int) -> Iterator[CertificationTrial]:
     for replicate in range(repeats):
-        yield Trial(purpose="untouched", agent=NoopAgent(), loaded=loaded, replicate=replicate)
-        yield Trial(purpose="reference", agent=ReferenceAgent(), loaded=loaded, replicate=replicate)
+        yield CertificationTrial(purpose="untouched", agent=NoopAgent(), loaded=loaded, replicate=replicate)
+        yield CertificationTrial(
+            purpose="reference", agent=ReferenceAgent(), loaded=loaded, replicate=replicate
+        )
     other = reorder_checks(loaded)
     if other is not None:
-        yield Trial(purpose="reordered", agent=ReferenceAgent(), loaded=other)
-    yield Trial(purpose="empty-patch", agent=PatchAgent(name="empty-patch", patch=b""), loaded=loaded)
+        yield CertificationTrial(purpose="reordered", agent=ReferenceAgent(), loaded=other)
+    yield CertificationTrial(
+        purpose="empty-patch", agent=PatchAgent(name="empty-patch", patch=b""), loaded=loaded
+    )
     oversized = PatchAgent(name="oversized-patch", patch=build_oversized_patch(loaded.contract.policy))
-    yield Trial(purpose="oversized-patch", agent=oversized, loaded=loaded)
+    yield CertificationTrial(purpose="oversized-patch", agent=oversized, loaded=loaded)
 
 
 def _is_chosen(cheat: Cheat, grade: CertificateGrade) -> bool:
     return grade == "full" or (cheat.name, cheat.variant) in _QUICK
 
 
-def _plan_cheat(loaded: LoadedContract, cheat: Cheat) -> Trial:
-    return Trial(purpose=f"cheat {cheat.name} ({cheat.variant})", agent=cheat.agent, loaded=loaded)
+def _plan_cheat(loaded: LoadedContract, cheat: Cheat) -> CertificationTrial:
+    return CertificationTrial(
+        purpose=f"cheat {cheat.name} ({cheat.variant})", agent=cheat.agent, loaded=loaded
+    )
 
 
 class _Results:

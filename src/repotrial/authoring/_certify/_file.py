@@ -15,7 +15,7 @@ from repotrial._core.files import write_atomic
 from repotrial._core.schema import build_document_schema
 from repotrial.authoring._certify._cheats import build_cheats
 from repotrial.authoring._certify._cheats._common import Cheat
-from repotrial.authoring._certify._cheats._scene import SUFFIXES, Scene
+from repotrial.authoring._certify._cheats._scene import SUFFIXES, CheatScene
 from repotrial.authoring._certify._model import CERTIFICATE_FILE, NOT_APPLIED, Certificate, CheatTrial
 from repotrial.contract import LOCK_FILE, ContractLock, LoadedContract, check_lock
 from repotrial.trace import (
@@ -32,7 +32,7 @@ from repotrial.trace import (
 )
 
 PROCEDURE: Final = 3
-"""Raised by whoever changes what is tried or how it is judged, but for cheats: these count by themselves."""
+"""Raise it with each change of what is tried or how it is judged; cheats are digested by themselves."""
 
 _MODULES: Final = {"javascript": "export function answer() {}\n"}
 """Where a trick needs something to take hold of."""
@@ -53,11 +53,11 @@ def build_procedure_digest(ecosystem: str | None) -> Digest:
     return canonical_digest({"procedure": PROCEDURE, "cheats": cheats})
 
 
-def _build_scene(ecosystem: str) -> Scene:
+def _build_scene(ecosystem: str) -> CheatScene:
     suffix = SUFFIXES.get(ecosystem, ("",))[0]
     module, test = f"product/module{suffix}", f"tests/test_product{suffix}"
     texts = {module: _MODULES.get(ecosystem, "text\n"), test: "test\n", "package.json": "{}\n"}
-    return Scene(
+    return CheatScene(
         ecosystem=ecosystem,
         module=module,
         files=texts,
@@ -101,7 +101,7 @@ class CertificateMissing(_State, frozen=True, kw_only=True, tag="missing"):
 
 
 class CertificateRefused(_State, frozen=True, kw_only=True, tag="refused"):
-    """There is a file, and it proves nothing: it was edited, or nobody signed it."""
+    """There is a file, and it proves nothing: it was edited, or has no valid signature."""
 
     reason: str
     """What is wrong with it."""
@@ -117,7 +117,7 @@ class CertificateStale(_State, frozen=True, kw_only=True, tag="stale"):
 
 
 class CertificateUntrusted(_State, frozen=True, kw_only=True, tag="untrusted"):
-    """Everything fits, and the signer is nobody whom the caller trusts."""
+    """Everything fits, but the signer is not among the trusted keys."""
 
     key_id: str
     """Who signed."""

@@ -16,8 +16,8 @@ NOT_APPLIED: Final = "patch-does-not-apply"
 
 CertificateGrade: TypeAlias = Literal["full", "quick"]
 """`quick`: fewer repeats and fewer cheats; enough while a contract is written, not for a suite."""
-ItemOutcome: TypeAlias = Literal["holds", "fails", "note", "not-applicable"]
-"""`note`: nothing is wrong, and somebody should know."""
+_ItemOutcome: TypeAlias = Literal["holds", "fails", "note", "not-applicable"]
+"""`note`: nothing is wrong, but worth knowing."""
 
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
 
@@ -31,7 +31,7 @@ class CertificateItem(_Part, frozen=True, kw_only=True):
 
     id: _Text
     """Stable kebab-case name."""
-    outcome: ItemOutcome
+    outcome: _ItemOutcome
     """Whether it does."""
     message: _Text
     """In a sentence."""
@@ -52,13 +52,13 @@ class CheatTrial(_Part, frozen=True, kw_only=True):
     """`accepted`: it was taken for success; `not-tried` with a run: its change did not apply, so that nothing
     judged it. With either, the contract cannot be certified."""
     verdict: str = ""
-    """Of its run; empty where there was none."""
+    """Of its run; empty if there was none."""
     tags: tuple[str, ...] = ()
     """Failure tags of its run."""
     reason: str = ""
     """Why there was no trial."""
     run: str = ""
-    """Its run; empty where there was none."""
+    """Its run; empty if there was none."""
 
 
 class CertifiedRun(_Part, frozen=True, kw_only=True):
@@ -73,7 +73,7 @@ class CertifiedRun(_Part, frozen=True, kw_only=True):
     gates: tuple[str, ...]
     """Outcomes of G1 to G4."""
     seal_digest: Digest
-    """Digest over its `seal.json`: whoever kept the run can show that it is this one."""
+    """Digest over its `seal.json`: identifies a kept run directory."""
 
 
 class MachineClass(_Part, frozen=True, kw_only=True):

@@ -32,7 +32,7 @@ CERTIFICATION_BROKEN = ErrorCode(
 )
 
 
-class Trial(msgspec.Struct, frozen=True, kw_only=True):
+class CertificationTrial(msgspec.Struct, frozen=True, kw_only=True):
     """One run that is wanted."""
 
     purpose: str
@@ -51,7 +51,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 class TrialResult:
     """A run, scored."""
 
-    trial: Trial
+    trial: CertificationTrial
     run_id: str
     """The name of its directory."""
     card: ScoreCard
@@ -77,7 +77,7 @@ class TrialResult:
 
 
 def collect_results(
-    trials: Sequence[Trial],
+    trials: Sequence[CertificationTrial],
     plan: FleetPlan,
     events: Iterable[FleetEvent],
     on_result: Callable[[TrialResult], None],
@@ -105,7 +105,7 @@ def collect_results(
     return [found[run.spec.run_id] for run in plan.runs]
 
 
-def _score(trial: Trial, directory: Path) -> TrialResult:
+def _score(trial: CertificationTrial, directory: Path) -> TrialResult:
     evidence = load_evidence(directory)
     return TrialResult(
         trial=trial,
@@ -117,7 +117,7 @@ def _score(trial: Trial, directory: Path) -> TrialResult:
 
 
 def reorder_checks(loaded: LoadedContract) -> LoadedContract | None:
-    """The same contract with its checks in another order that `needs` allows; None where there is none."""
+    """The same contract with its checks in another order that `needs` allows; None if there is none."""
     checks = _order(reversed(loaded.contract.checks))
     if checks == loaded.contract.checks or loaded.lock is None:
         return None
@@ -127,7 +127,7 @@ def reorder_checks(loaded: LoadedContract) -> LoadedContract | None:
 def end_at_failure(loaded: LoadedContract) -> LoadedContract:
     """The same contract, in which a mandatory check that fails spares the acceptance checks after it.
 
-    Success takes all of them, so that whoever succeeds here succeeds there too, and the other way around; a
+    Success takes all of them, so that an agent succeeds here exactly if it succeeds there; a
     cheat is refused by the first check that it does not get past. What must turn comes first.
     """
     checks = loaded.contract.checks
@@ -137,7 +137,7 @@ def end_at_failure(loaded: LoadedContract) -> LoadedContract:
     for check in turning_first:
         needs = tuple(dict.fromkeys((*check.needs, *deciding)))
         chained.append(msgspec.structs.replace(check, needs=needs) if check.gate == "acceptance" else check)
-        # Outputs cross to whoever needs them: a need of ours must bring none.
+        # Outputs go to checks that need them: a need added here must bring none.
         if check.gate == "acceptance" and check.is_mandatory and not check.outputs:
             deciding.append(check.id)
     return _put_checks(loaded, tuple(chained))

@@ -16,7 +16,7 @@ from repotrial.contract._lint import (
     _secrets,
     _statements,
 )
-from repotrial.contract._lint._subject import LintRule, Subject
+from repotrial.contract._lint._subject import LintRule, LintSubject
 from repotrial.contract._problems import Problem
 
 _FAMILIES = (_pins, _checks, _inventories, _files, _references, _leaks, _statements, _secrets, _limits)
@@ -34,7 +34,7 @@ def lint_contract(loaded: LoadedContract) -> list[Problem]:
 
 
 def _apply_rules(loaded: LoadedContract) -> list[Problem]:
-    subject = Subject(loaded)
+    subject = LintSubject(loaded)
     problems = [problem for rule in iter_rules() for problem in rule.iter_problems(subject)]
     return sorted(problems, key=_place)
 

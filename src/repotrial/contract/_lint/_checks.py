@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from repotrial.contract._lint._subject import Finding, Subject, rule
+from repotrial.contract._lint._subject import LintSubject, RuleFinding, rule
 from repotrial.contract._oracle import Check
 
 
@@ -16,7 +16,7 @@ def has_structured_results(check: Check) -> bool:
 @rule(
     "check-without-timeout", "error", example='checks = [{ id = "unit", gate = "acceptance", run = "make" }]'
 )
-def check_without_timeout(subject: Subject) -> Iterator[Finding]:
+def check_without_timeout(subject: LintSubject) -> Iterator[RuleFinding]:
     """A check has no `timeout_seconds`.
 
     Why: a change that hangs the suite would hang the run with it, and how long is too long is the author's
@@ -26,7 +26,7 @@ def check_without_timeout(subject: Subject) -> Iterator[Finding]:
     """
     for field, check in subject.iter_checks():
         if check.timeout_seconds is None:
-            yield Finding(
+            yield RuleFinding(
                 field=f"{field}.timeout_seconds",
                 message=f"expected a ceiling for check {check.id!r}, found none",
                 hint="add timeout_seconds",
@@ -34,16 +34,16 @@ def check_without_timeout(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("setup-without-timeout", "error", example='setup = [{ run = "make deps" }]')
-def setup_without_timeout(subject: Subject) -> Iterator[Finding]:
+def setup_without_timeout(subject: LintSubject) -> Iterator[RuleFinding]:
     """A setup step has no `timeout_seconds`.
 
-    Why: a step that hangs holds its worker for good, and nobody can tell a slow step from a stuck one.
+    Why: a step that hangs holds its worker for good, and a slow step cannot be told from a stuck one.
 
     Fix: several times what the step needs on a cold cache.
     """
     for index, step in enumerate(subject.contract.setup):
         if step.timeout_seconds is None:
-            yield Finding(
+            yield RuleFinding(
                 field=f"setup[{index}].timeout_seconds",
                 message=f"expected a ceiling for setup step {step.id or index}, found none",
                 hint="add timeout_seconds",
@@ -62,7 +62,7 @@ def setup_without_timeout(subject: Subject) -> Iterator[Finding]:
     timeout_seconds = 60
     """,
 )
-def no_mandatory_acceptance(subject: Subject) -> Iterator[Finding]:
+def no_mandatory_acceptance(subject: LintSubject) -> Iterator[RuleFinding]:
     """No check of the acceptance gate is mandatory.
 
     Why: success is the conjunction of the mandatory checks (C5); without one, doing nothing succeeds.
@@ -70,7 +70,7 @@ def no_mandatory_acceptance(subject: Subject) -> Iterator[Finding]:
     Fix: make at least one acceptance check mandatory.
     """
     if not any(check.gate == "acceptance" and check.is_mandatory for check in subject.contract.checks):
-        yield Finding(
+        yield RuleFinding(
             field="checks",
             message="expected a mandatory check with gate = 'acceptance', found none",
             hint="set gate = 'acceptance' and leave `mandatory` at true on the check that decides",
@@ -90,7 +90,7 @@ def no_mandatory_acceptance(subject: Subject) -> Iterator[Finding]:
     timeout_seconds = 60
     """,
 )
-def layer_not_mandatory(subject: Subject) -> Iterator[Finding]:
+def layer_not_mandatory(subject: LintSubject) -> Iterator[RuleFinding]:
     """An acceptance layer is named, and none of its checks is mandatory.
 
     Why: the functional gate is made of the mandatory layers (S2); a layer that cannot fail the gate looks
@@ -105,7 +105,7 @@ def layer_not_mandatory(subject: Subject) -> Iterator[Finding]:
         if check.layer is None or check.layer in mandatory or check.layer in reported:
             continue
         reported.add(check.layer)
-        yield Finding(
+        yield RuleFinding(
             field=f"{field}.layer",
             message=f"expected a mandatory check in layer {check.layer!r}, found optional ones only",
             hint="make one of them mandatory, or remove `layer`",
@@ -123,7 +123,7 @@ def layer_not_mandatory(subject: Subject) -> Iterator[Finding]:
     timeout_seconds = 60
     """,
 )
-def missing_baseline(subject: Subject) -> Iterator[Finding]:
+def missing_baseline(subject: LintSubject) -> Iterator[RuleFinding]:
     """An acceptance check does not say how it ends on the untouched snapshot.
 
     Why: certification holds the expectation against reality (C13); a check that passes already, unnoticed,
@@ -133,7 +133,7 @@ def missing_baseline(subject: Subject) -> Iterator[Finding]:
     """
     for field, check in subject.iter_checks():
         if check.gate == "acceptance" and check.baseline is None:
-            yield Finding(
+            yield RuleFinding(
                 field=f"{field}.baseline",
                 message=f"expected the outcome of {check.id!r} on the untouched snapshot, found none",
                 hint='add baseline = "fail" or baseline = "pass"',
@@ -152,7 +152,7 @@ def missing_baseline(subject: Subject) -> Iterator[Finding]:
     timeout_seconds = 60
     """,
 )
-def no_failing_check(subject: Subject) -> Iterator[Finding]:
+def no_failing_check(subject: LintSubject) -> Iterator[RuleFinding]:
     """Nothing mandatory is declared to fail on the untouched snapshot.
 
     Why: the untouched snapshot must fail (C13), or an agent that changes nothing passes. What counts is an id
@@ -164,7 +164,7 @@ def no_failing_check(subject: Subject) -> Iterator[Finding]:
         inventory = subject.loaded.inventories.get(check.id)
         if check.is_mandatory and (check.baseline == "fail" or (inventory and inventory.fail_to_pass)):
             return
-    yield Finding(
+    yield RuleFinding(
         field="checks",
         message="expected a mandatory check that fails on the untouched snapshot, found none",
         hint='list ids under fail_to_pass in the inventory, or add baseline = "fail"',
@@ -184,7 +184,7 @@ def no_failing_check(subject: Subject) -> Iterator[Finding]:
     timeout_seconds = 60
     """,
 )
-def forgeable_exit_code(subject: Subject) -> Iterator[Finding]:
+def forgeable_exit_code(subject: LintSubject) -> Iterator[RuleFinding]:
     """Candidate code runs inside the judging process, and the exit code alone speaks.
 
     Why: one `os._exit(0)` in the product is then a pass. The exit code is sound only where the judge is
@@ -200,7 +200,7 @@ def forgeable_exit_code(subject: Subject) -> Iterator[Finding]:
             and check.all_runners
             and not has_structured_results(check)
         ):
-            yield Finding(
+            yield RuleFinding(
                 field=f"{field}.judge",
                 message=f"expected structured results or an out-of-process judge for {check.id!r}, "
                 "found an in-process judge with nothing but its exit code",
@@ -224,7 +224,7 @@ def forgeable_exit_code(subject: Subject) -> Iterator[Finding]:
     timeout_seconds = 60
     """,
 )
-def missing_negative_suite(subject: Subject) -> Iterator[Finding]:
+def missing_negative_suite(subject: LintSubject) -> Iterator[RuleFinding]:
     """An in-process judge outside Python has no `negative` suite.
 
     Why: candidate code in the judging process can rewrite results. Tests with wrong expectations, which must
@@ -237,7 +237,7 @@ def missing_negative_suite(subject: Subject) -> Iterator[Finding]:
     for field, check in subject.iter_checks():
         is_exposed = check.gate == "acceptance" and check.judge == "in-process" and not check.negative
         if is_exposed and has_structured_results(check):
-            yield Finding(
+            yield RuleFinding(
                 field=f"{field}.negative",
                 message=f"expected tests that must fail beside the in-process judge {check.id!r}, found none",
                 hint='add `negative` overlays, or set judge = "out-of-process" where that is true',

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from repotrial._core.display import list_some
 from repotrial.change import is_usable_glob
 from repotrial.contract._contract import DirectoryRepository
-from repotrial.contract._lint._subject import Finding, Subject, rule
+from repotrial.contract._lint._subject import LintSubject, RuleFinding, rule
 
 _HOOKS = ("conftest.py", "pytest.ini", "sitecustomize.py", "usercustomize.py")
 _SHOWN_PATHS = 3
@@ -23,7 +23,7 @@ _SHOWN_PATHS = 3
     protected = ["tests/[z-a].py"]
     """,
 )
-def invalid_glob(subject: Subject) -> Iterator[Finding]:
+def invalid_glob(subject: LintSubject) -> Iterator[RuleFinding]:
     """A pattern of the policy can never match.
 
     Why: a broken pattern, or one that starts with `#` and is therefore a comment, protects nothing while it
@@ -41,7 +41,7 @@ def invalid_glob(subject: Subject) -> Iterator[Finding]:
     for field, patterns in lists.items():
         for index, pattern in enumerate(patterns):
             if not is_usable_glob(pattern):
-                yield Finding(
+                yield RuleFinding(
                     field=f"{field}[{index}]",
                     message=f"expected a pattern that can match a path, found {pattern!r}",
                     hint="check brackets and ranges; '#' at the start makes a comment",
@@ -57,7 +57,7 @@ def invalid_glob(subject: Subject) -> Iterator[Finding]:
     protected = []
     """,
 )
-def oracle_writable(subject: Subject) -> Iterator[Finding]:
+def oracle_writable(subject: LintSubject) -> Iterator[RuleFinding]:
     """A file that a check lays over the candidate's tree may be written by the candidate.
 
     Why: both sides then own one path. The oracle's file wins, honest work on the path is lost, and a
@@ -71,7 +71,7 @@ def oracle_writable(subject: Subject) -> Iterator[Finding]:
         if subject.is_open(file.target):
             open_paths.setdefault(file.field, []).append(file.target)
     for field, paths in open_paths.items():
-        yield Finding(
+        yield RuleFinding(
             field=f"{field}.to",
             message=f"expected oracle files outside what the candidate may write, "
             f"found {list_some(paths, most=_SHOWN_PATHS)}",
@@ -89,7 +89,7 @@ def oracle_writable(subject: Subject) -> Iterator[Finding]:
     target = "/etc/unit.json"
     """,
 )
-def oracle_shown(subject: Subject) -> Iterator[Finding]:
+def oracle_shown(subject: LintSubject) -> Iterator[RuleFinding]:
     """A hidden file is also part of what the agent gets.
 
     Why: check files, inventories and the reference change are never shown to an agent (C6, P6); a
@@ -104,7 +104,7 @@ def oracle_shown(subject: Subject) -> Iterator[Finding]:
         steps = (hidden[step] for step in place.parents if step in hidden)
         name, path = around.get(place) or next(steps, ("", ""))
         if path:
-            yield Finding(
+            yield RuleFinding(
                 field=field,
                 message="expected nothing hidden among the agent's files, "
                 f"found {path!r} ({name}) in {shown!r}",
@@ -112,7 +112,7 @@ def oracle_shown(subject: Subject) -> Iterator[Finding]:
             )
 
 
-def _iter_hidden(subject: Subject) -> Iterator[tuple[str, str]]:
+def _iter_hidden(subject: LintSubject) -> Iterator[tuple[str, str]]:
     for field, check in subject.iter_checks():
         if check.inventory is not None:
             yield f"{field}.inventory", check.inventory
@@ -123,7 +123,7 @@ def _iter_hidden(subject: Subject) -> Iterator[tuple[str, str]]:
         yield "reference", subject.contract.reference
 
 
-def _iter_handed_over(subject: Subject) -> Iterator[tuple[str, str]]:
+def _iter_handed_over(subject: LintSubject) -> Iterator[tuple[str, str]]:
     contract = subject.contract
     yield "statement", contract.statement
     if isinstance(contract.repository, DirectoryRepository):
@@ -149,7 +149,7 @@ def _iter_handed_over(subject: Subject) -> Iterator[tuple[str, str]]:
     protected = ["tests/**"]
     """,
 )
-def judge_hooks_writable(subject: Subject) -> Iterator[Finding]:
+def judge_hooks_writable(subject: LintSubject) -> Iterator[RuleFinding]:
     """The candidate may write files that the Python test runner executes by itself.
 
     Why: a `conftest.py` or `sitecustomize.py` of a few lines can turn every test green from inside.
@@ -172,7 +172,7 @@ def judge_hooks_writable(subject: Subject) -> Iterator[Finding]:
         if path not in laid and subject.is_open(path)
     )
     if found:
-        yield Finding(
+        yield RuleFinding(
             field="policy.protected",
             message=f"expected files that steer the test runner to be protected, "
             f"found that the candidate may write {list_some(found, most=_SHOWN_PATHS)}",

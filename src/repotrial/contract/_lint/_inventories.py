@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from itertools import chain
 
 from repotrial.contract._lint._checks import has_structured_results
-from repotrial.contract._lint._subject import Example, Finding, Subject, rule
+from repotrial.contract._lint._subject import Example, LintSubject, RuleFinding, rule
 from repotrial.contract._oracle import Check, Inventory
 
 _INVENTORY = "checks/unit.json"
 
 
-def _iter_inventories(subject: Subject) -> Iterator[tuple[str, Check, Inventory]]:
+def _iter_inventories(subject: LintSubject) -> Iterator[tuple[str, Check, Inventory]]:
     for field, check in subject.iter_checks():
         inventory = subject.loaded.inventories.get(check.id)
         if inventory is not None:
@@ -31,7 +31,7 @@ def _iter_inventories(subject: Subject) -> Iterator[tuple[str, Check, Inventory]
     timeout_seconds = 60
     """,
 )
-def check_without_inventory(subject: Subject) -> Iterator[Finding]:
+def check_without_inventory(subject: LintSubject) -> Iterator[RuleFinding]:
     """A check reports test ids, or might, and no inventory says which ones must pass.
 
     Why: without a list, a test that was skipped, deselected or never collected is not missed. This concerns
@@ -45,7 +45,7 @@ def check_without_inventory(subject: Subject) -> Iterator[Finding]:
             continue
         is_undecided = check.gate == "acceptance" and any(not runner.results for runner in check.all_runners)
         if has_structured_results(check) or is_undecided:
-            yield Finding(
+            yield RuleFinding(
                 field=f"{field}.inventory",
                 message=f"expected an inventory for check {check.id!r}, found none",
                 hint='add inventory = "checks/….json", or results = [{ format = "exit-code" }] where '
@@ -67,7 +67,7 @@ def check_without_inventory(subject: Subject) -> Iterator[Finding]:
     timeout_seconds = 60
     """,
 )
-def mute_inventory(subject: Subject) -> Iterator[Finding]:
+def mute_inventory(subject: LintSubject) -> Iterator[RuleFinding]:
     """A check has an inventory, and no command of it reports test ids.
 
     Why: every id needs an explicit pass; where nothing reports ids, no change can ever pass.
@@ -76,7 +76,7 @@ def mute_inventory(subject: Subject) -> Iterator[Finding]:
     """
     for field, check in subject.iter_checks():
         if check.inventory is not None and not has_structured_results(check):
-            yield Finding(
+            yield RuleFinding(
                 field=f"{field}.results",
                 message=f"expected structured results for the inventory of {check.id!r}, "
                 "found none but an exit code",
@@ -89,7 +89,7 @@ def mute_inventory(subject: Subject) -> Iterator[Finding]:
     "error",
     example=Example(file=_INVENTORY, text='{"fail_to_pass": [], "pass_to_pass": []}'),
 )
-def empty_inventory(subject: Subject) -> Iterator[Finding]:
+def empty_inventory(subject: LintSubject) -> Iterator[RuleFinding]:
     """An inventory names no test.
 
     Why: a list of no ids is satisfied by a suite that collects nothing.
@@ -99,7 +99,7 @@ def empty_inventory(subject: Subject) -> Iterator[Finding]:
     """
     for field, check, inventory in _iter_inventories(subject):
         if not any(test.strip() for test in chain(inventory.fail_to_pass, inventory.pass_to_pass)):
-            yield Finding(
+            yield RuleFinding(
                 field=f"{field}.inventory",
                 message=f"expected test ids in the inventory of {check.id!r}, found none",
                 hint="run the suite on the reference change and list its ids",
@@ -121,7 +121,7 @@ def empty_inventory(subject: Subject) -> Iterator[Finding]:
     timeout_seconds = 60
     """,
 )
-def decisive_test_skippable(subject: Subject) -> Iterator[Finding]:
+def decisive_test_skippable(subject: LintSubject) -> Iterator[RuleFinding]:
     """A test that must turn from failing to passing may be skipped.
 
     Why: a `fail_to_pass` test among `expected_skips` is passed by skipping it.
@@ -132,7 +132,7 @@ def decisive_test_skippable(subject: Subject) -> Iterator[Finding]:
         if not check.expected_skips:
             continue
         for test in sorted(set(check.expected_skips).intersection(inventory.fail_to_pass)):
-            yield Finding(
+            yield RuleFinding(
                 field=f"{field}.expected_skips",
                 message=f"expected {test!r} to be decisive, as fail_to_pass says, found it among the skips",
                 hint="remove it from expected_skips",
@@ -153,7 +153,7 @@ def decisive_test_skippable(subject: Subject) -> Iterator[Finding]:
     timeout_seconds = 60
     """,
 )
-def baseline_contradiction(subject: Subject) -> Iterator[Finding]:
+def baseline_contradiction(subject: LintSubject) -> Iterator[RuleFinding]:
     """What a check is declared to do on the untouched snapshot is not what its inventory says.
 
     Why: one of the two is wrong, and certification will refuse the contract. A check passes there exactly if
@@ -164,7 +164,7 @@ def baseline_contradiction(subject: Subject) -> Iterator[Finding]:
     for field, check, inventory in _iter_inventories(subject):
         expected = "fail" if inventory.fail_to_pass else "pass"
         if check.baseline not in (None, expected):
-            yield Finding(
+            yield RuleFinding(
                 field=f"{field}.baseline",
                 message=f'expected baseline = "{expected}" for {check.id!r}, whose inventory has '
                 f'{len(inventory.fail_to_pass)} fail_to_pass ids, found "{check.baseline}"',

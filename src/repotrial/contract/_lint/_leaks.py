@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from repotrial.change import PatchedFile
 from repotrial.contract._lint._statements import GRAM, TokenText, clean, code_tokens, fold, iter_folded_lines
-from repotrial.contract._lint._subject import Example, Finding, ShownText, Subject, is_inside, rule
+from repotrial.contract._lint._subject import Example, LintSubject, RuleFinding, ShownText, is_inside, rule
 
 _STATEMENT = "statement.md"
 _MAX_FINDINGS = 5
@@ -49,7 +49,7 @@ _GENERIC_STEMS = frozenset(
         "`total = sum(cell_width(char) for char in word)`.\n",
     ),
 )
-def reference_in_statement(subject: Subject) -> Iterator[Finding]:
+def reference_in_statement(subject: LintSubject) -> Iterator[RuleFinding]:
     """A line of code of the reference change stands in a text that the agent reads.
 
     Why: the run would measure copying. The statement, the title, `clarify.behavior` and `clarify.hints` are
@@ -62,7 +62,7 @@ def reference_in_statement(subject: Subject) -> Iterator[Finding]:
     """
     leaks = list(_iter_leaked_lines(subject))
     for shown, index, line in leaks[:_MAX_FINDINGS]:
-        yield Finding(
+        yield RuleFinding(
             file=shown.file,
             field=shown.field,
             line=shown.line_number(index),
@@ -70,7 +70,7 @@ def reference_in_statement(subject: Subject) -> Iterator[Finding]:
             hint="describe the behavior instead",
         )
     if len(leaks) > _MAX_FINDINGS:
-        yield Finding(
+        yield RuleFinding(
             file=subject.contract.statement,
             message=f"expected no code of the reference change, "
             f"found {len(leaks) - _MAX_FINDINGS} further lines of it",
@@ -78,7 +78,7 @@ def reference_in_statement(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def _iter_leaked_lines(subject: Subject) -> Iterator[tuple[ShownText, int, str]]:
+def _iter_leaked_lines(subject: LintSubject) -> Iterator[tuple[ShownText, int, str]]:
     texts = [(shown, TokenText(shown.text)) for shown in subject.shown]
     known = {tuple(code_tokens(line)) for file in subject.changed_files for line in file.old_lines}
     for line in _iter_telling_lines(subject.changed_files):
@@ -110,7 +110,7 @@ def _iter_telling_lines(files: Iterable[PatchedFile]) -> Iterator[str]:
         file=_STATEMENT, text="fill() must keep to the width, for instance with a helper cell_width.\n"
     ),
 )
-def new_name_in_statement(subject: Subject) -> Iterator[Finding]:
+def new_name_in_statement(subject: LintSubject) -> Iterator[RuleFinding]:
     """A name that only the reference change introduces stands in a text that the agent reads.
 
     Why: it tells how the solution is built. Heuristic: names of functions, classes, types and constants that
@@ -123,7 +123,7 @@ def new_name_in_statement(subject: Subject) -> Iterator[Finding]:
         for shown in subject.shown:
             index = _find_name(shown.text, name)
             if index is not None:
-                yield Finding(
+                yield RuleFinding(
                     file=shown.file,
                     field=shown.field,
                     line=shown.line_number(index),
@@ -163,7 +163,7 @@ def _find_name(text: str, name: str) -> int | None:
     "warning",
     example=Example(file=_STATEMENT, text="Please fix the loop in textkit/wrap.py, it must count cells.\n"),
 )
-def reference_file_in_statement(subject: Subject) -> Iterator[Finding]:
+def reference_file_in_statement(subject: LintSubject) -> Iterator[RuleFinding]:
     """A file that the reference change touches is named in a text that the agent reads.
 
     Why: finding the place is part of the work, unless the contract gives it on purpose.
@@ -189,7 +189,7 @@ def reference_file_in_statement(subject: Subject) -> Iterator[Finding]:
     "warning",
     example=Example(file=_STATEMENT, text="The text must fit, see tests/test_wrap.py::test_wide_text.\n"),
 )
-def check_name_in_statement(subject: Subject) -> Iterator[Finding]:
+def check_name_in_statement(subject: LintSubject) -> Iterator[RuleFinding]:
     """A hidden check file, or a test that decides, is named in a text that the agent reads.
 
     Why: a candidate that knows names can prepare for them. Looked for are the overlay files (by path, and by
@@ -232,7 +232,9 @@ def _is_distinct(name: str) -> bool:
     return "/" in name or "::" in name or (len(stem) >= _MIN_STEM and stem not in _GENERIC_STEMS)
 
 
-def _report_names(subject: Subject, names: list[str], *, expected: str, hint: str) -> Iterator[Finding]:
+def _report_names(
+    subject: LintSubject, names: list[str], *, expected: str, hint: str
+) -> Iterator[RuleFinding]:
     """One finding for each line of a shown text, with the longest name that stands there."""
     folded = [(name, fold(name)) for name in sorted(names, key=len, reverse=True)]
     for shown in subject.shown:
@@ -242,7 +244,7 @@ def _report_names(subject: Subject, names: list[str], *, expected: str, hint: st
         for index, line in lines:
             found = next((name for name, word in present if word in line and _stands_alone(word, line)), None)
             if found is not None:
-                yield Finding(
+                yield RuleFinding(
                     file=shown.file,
                     field=shown.field,
                     line=shown.line_number(index),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 from repotrial._core.words import OFFERED_LEVELS, RETIRED_LEVELS
-from repotrial.contract._lint._subject import Finding, Subject, rule
+from repotrial.contract._lint._subject import LintSubject, RuleFinding, rule
 
 
 @rule(
@@ -17,7 +17,7 @@ from repotrial.contract._lint._subject import Finding, Subject, rule
     weights = { minimal = "0.5", trace = "0.5", maintainable = "0.5" }
     """,
 )
-def weights_sum(subject: Subject) -> Iterator[Finding]:
+def weights_sum(subject: LintSubject) -> Iterator[RuleFinding]:
     """The weights of the graded score do not sum to 1.
 
     Why: s = Σ w·q is a share of 1 only if the weights are (S6). The sum is one of decimals, not floats.
@@ -37,7 +37,7 @@ def weights_sum(subject: Subject) -> Iterator[Finding]:
     interface = { ok = "0.8", value = "0.5", violation = "0.2" }
     """,
 )
-def interface_weights(subject: Subject) -> Iterator[Finding]:
+def interface_weights(subject: LintSubject) -> Iterator[RuleFinding]:
     """The rewards of the general score interface do not sum to 1.
 
     Why: S = w_ok·[pass] + w_val·V - w_viol·P is bounded by -w_viol and w_ok + w_val (C15); with rewards that
@@ -49,10 +49,10 @@ def interface_weights(subject: Subject) -> Iterator[Finding]:
     yield from _sum_to_one("scoring.interface", {"ok": weights.ok, "value": weights.value})
 
 
-def _sum_to_one(field: str, named: dict[str, Decimal]) -> Iterator[Finding]:
+def _sum_to_one(field: str, named: dict[str, Decimal]) -> Iterator[RuleFinding]:
     found = sum(named.values(), start=Decimal(0))
     if found != 1:
-        yield Finding(
+        yield RuleFinding(
             field=field,
             message=f"expected {' + '.join(named)} = 1, found {found}",
             hint="adjust the weights",
@@ -68,7 +68,7 @@ def _sum_to_one(field: str, named: dict[str, Decimal]) -> Iterator[Finding]:
     command_seconds = 600
     """,
 )
-def limits_inconsistent(subject: Subject) -> Iterator[Finding]:
+def limits_inconsistent(subject: LintSubject) -> Iterator[RuleFinding]:
     """A ceiling is higher than the ceiling of the whole run.
 
     Why: a single command, setup step or check that may take longer than `limits.wall_seconds` has a ceiling
@@ -87,7 +87,7 @@ def limits_inconsistent(subject: Subject) -> Iterator[Finding]:
     ]
     for field, seconds in ceilings:
         if seconds > wall:
-            yield Finding(
+            yield RuleFinding(
                 field=field,
                 message=f"expected at most limits.wall_seconds = {wall}, found {seconds}",
                 hint="lower it, or raise limits.wall_seconds",
@@ -102,7 +102,7 @@ def limits_inconsistent(subject: Subject) -> Iterator[Finding]:
     isolation = "L1"
     """,
 )
-def weak_isolation(subject: Subject) -> Iterator[Finding]:
+def weak_isolation(subject: LintSubject) -> Iterator[RuleFinding]:
     """The contract names an isolation level that is not offered any more.
 
     Why: L1 and L0 had no namespaces; the contract runs at a stronger level now.
@@ -111,7 +111,7 @@ def weak_isolation(subject: Subject) -> Iterator[Finding]:
     """
     level = subject.contract.environment.isolation
     if level in RETIRED_LEVELS:
-        yield Finding(
+        yield RuleFinding(
             field="environment.isolation",
             message=f"expected one of {', '.join(OFFERED_LEVELS)}, found {level}",
             hint="leave it out",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from repotrial._core.display import list_some
 from repotrial.contract._contract import ArchiveRepository, DirectoryRepository, GitRepository
 from repotrial.contract._environment import AllowListNetwork, Network
-from repotrial.contract._lint._subject import Finding, Subject, rule
+from repotrial.contract._lint._subject import LintSubject, RuleFinding, rule
 from repotrial.contract._lockfile import is_recorded
 
 _MIN_LABELS = 2
@@ -22,7 +22,7 @@ _SHOWN_HOSTS = 5
     image = { kind = "reference", reference = "docker.io/library/python:3.12" }
     """,
 )
-def unpinned_image(subject: Subject) -> Iterator[Finding]:
+def unpinned_image(subject: LintSubject) -> Iterator[RuleFinding]:
     """An image is named without its digest.
 
     Why: a tag can be moved to another image, and then the same contract version runs in another environment.
@@ -31,7 +31,7 @@ def unpinned_image(subject: Subject) -> Iterator[Finding]:
     """
     for field, image in subject.contract.environment.iter_image_references():
         if not image.is_pinned:
-            yield Finding(
+            yield RuleFinding(
                 field=f"{field}.reference",
                 message=f"expected an image reference that ends in @sha256:<64 hex digits>, "
                 f"found {image.reference!r}",
@@ -48,7 +48,7 @@ def unpinned_image(subject: Subject) -> Iterator[Finding]:
     source = "snapshot.tar.gz"
     """,
 )
-def unpinned_source(subject: Subject) -> Iterator[Finding]:
+def unpinned_source(subject: LintSubject) -> Iterator[RuleFinding]:
     """The repository is an archive or a directory that neither a digest nor a lock pins.
 
     Why: the files beside the contract can be edited without a trace. A git source needs nothing more: its
@@ -62,7 +62,7 @@ def unpinned_source(subject: Subject) -> Iterator[Finding]:
         case GitRepository() | ArchiveRepository(digest=str()):
             return
         case ArchiveRepository(source=source) | DirectoryRepository(source=source):
-            yield Finding(
+            yield RuleFinding(
                 field="repository.source",
                 message=f"expected a digest or a lock for {source!r}, found neither",
                 hint="run `repotrial contract lock`",
@@ -78,7 +78,7 @@ def unpinned_source(subject: Subject) -> Iterator[Finding]:
     tools = {}
     """,
 )
-def host_without_tools(subject: Subject) -> Iterator[Finding]:
+def host_without_tools(subject: LintSubject) -> Iterator[RuleFinding]:
     """The environment is the host's, and no tool is named.
 
     Why: with `image = "host"` the tool constraints are all that the version id knows of the environment.
@@ -87,7 +87,7 @@ def host_without_tools(subject: Subject) -> Iterator[Finding]:
     """
     environment = subject.contract.environment
     if environment.image == "host" and not environment.tools:
-        yield Finding(
+        yield RuleFinding(
             field="environment.tools",
             message="expected the tools that the host must have, found none",
             hint='for example: tools = { python = ">=3.11", git = ">=2.30" }',
@@ -104,7 +104,7 @@ def host_without_tools(subject: Subject) -> Iterator[Finding]:
     source = "/srv/data"
     """,
 )
-def unpinned_mount(subject: Subject) -> Iterator[Finding]:
+def unpinned_mount(subject: LintSubject) -> Iterator[RuleFinding]:
     """A directory of the host is mounted.
 
     Why: nothing pins what it holds, so another machine runs another contract under the same version id.
@@ -113,7 +113,7 @@ def unpinned_mount(subject: Subject) -> Iterator[Finding]:
     """
     for index, mount in enumerate(subject.contract.environment.mounts):
         if mount.kind == "host-read-only":
-            yield Finding(
+            yield RuleFinding(
                 field=f"environment.mounts[{index}].kind",
                 message=f"expected content with a digest at {mount.target}, found a directory of the host",
                 hint="declare an artifact with a digest instead",
@@ -130,7 +130,7 @@ def unpinned_mount(subject: Subject) -> Iterator[Finding]:
     network = { kind = "allow-list", hosts = ["registry.example.org"] }
     """,
 )
-def network_in_setup(subject: Subject) -> Iterator[Finding]:
+def network_in_setup(subject: LintSubject) -> Iterator[RuleFinding]:
     """A setup step uses the network, and nothing is recorded for replay.
 
     Why: what the hosts answer can change, so the contract is conditional on them and labelled
@@ -150,7 +150,7 @@ def network_in_setup(subject: Subject) -> Iterator[Finding]:
     network = { kind = "allow-list", hosts = ["docs.python.org"] }
     """,
 )
-def network_in_run(subject: Subject) -> Iterator[Finding]:
+def network_in_run(subject: LintSubject) -> Iterator[RuleFinding]:
     """The agent may use the network, and nothing is recorded for replay.
 
     Why: hosts change, and a solution may be published on one of them; the configuration is classed
@@ -161,10 +161,10 @@ def network_in_run(subject: Subject) -> Iterator[Finding]:
     yield from _unrecorded(subject, "policy.network", subject.contract.policy.network)
 
 
-def _unrecorded(subject: Subject, field: str, network: Network) -> Iterator[Finding]:
+def _unrecorded(subject: LintSubject, field: str, network: Network) -> Iterator[RuleFinding]:
     if isinstance(network, AllowListNetwork) and not is_recorded(network, subject.loaded.files):
         hosts = list_some(network.hosts, most=_SHOWN_HOSTS)
-        yield Finding(
+        yield RuleFinding(
             field=field,
             message=f"expected no network, or recorded exchanges, found live access to {hosts}",
             hint="vendor what is fetched, or add `recording` so that the next run replays it"
@@ -181,7 +181,7 @@ def _unrecorded(subject: Subject, field: str, network: Network) -> Iterator[Find
     network = { kind = "allow-list", hosts = ["*"], recording = "network" }
     """,
 )
-def network_wildcard(subject: Subject) -> Iterator[Finding]:
+def network_wildcard(subject: LintSubject) -> Iterator[RuleFinding]:
     """An allow-list holds a wildcard above a registered domain.
 
     Why: `*` or `*.com` allows nearly everything, and a list that allows everything is none.
@@ -194,7 +194,7 @@ def network_wildcard(subject: Subject) -> Iterator[Finding]:
             continue
         for index, host in enumerate(network.hosts):
             if not _is_narrow(host):
-                yield Finding(
+                yield RuleFinding(
                     field=f"{field}.hosts[{index}]",
                     message=f"expected a host, or a wildcard below a registered domain, found {host!r}",
                     hint="name the hosts that are needed",

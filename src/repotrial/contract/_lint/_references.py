@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from repotrial.contract._lint._subject import Example, Finding, Subject, rule
+from repotrial.contract._lint._subject import Example, LintSubject, RuleFinding, rule
 
 _FILE = "reference.patch"
 
 
-def _file(subject: Subject) -> str:
+def _file(subject: LintSubject) -> str:
     return subject.contract.reference or _FILE
 
 
 @rule("missing-reference", "warning", example="# no line with `reference = …`")
-def missing_reference(subject: Subject) -> Iterator[Finding]:
+def missing_reference(subject: LintSubject) -> Iterator[RuleFinding]:
     """There is no reference change.
 
     Why: certification shows that the contract can be satisfied by satisfying it (C13), and failures of a
@@ -23,7 +23,7 @@ def missing_reference(subject: Subject) -> Iterator[Finding]:
     Fix: add `reference = "reference.patch"`, a unified diff against the snapshot.
     """
     if subject.contract.reference is None:
-        yield Finding(
+        yield RuleFinding(
             field="reference",
             message="expected a reference change, found none",
             hint="write the change once, and store `git diff` beside the contract",
@@ -31,7 +31,7 @@ def missing_reference(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("unreadable-reference", "error", example=Example(file=_FILE, text="not a patch\n"))
-def unreadable_reference(subject: Subject) -> Iterator[Finding]:
+def unreadable_reference(subject: LintSubject) -> Iterator[RuleFinding]:
     """The reference change is not a unified diff.
 
     Why: what cannot be read cannot be applied or compared with the statement.
@@ -39,7 +39,7 @@ def unreadable_reference(subject: Subject) -> Iterator[Finding]:
     Fix: write it with `git diff --binary` in the snapshot.
     """
     if subject.patch_fault is not None:
-        yield Finding(
+        yield RuleFinding(
             file=_file(subject),
             message=f"expected a unified diff, found: {subject.patch_fault}",
             hint="write it again with `git diff --binary`",
@@ -54,7 +54,7 @@ def unreadable_reference(subject: Subject) -> Iterator[Finding]:
     writable = ["docs/**"]
     """,
 )
-def reference_breaks_policy(subject: Subject) -> Iterator[Finding]:
+def reference_breaks_policy(subject: LintSubject) -> Iterator[RuleFinding]:
     """The reference change touches what a change may not touch.
 
     Why: if the only known solution breaks the policy, no agent can satisfy the contract. A path is refused
@@ -65,7 +65,7 @@ def reference_breaks_policy(subject: Subject) -> Iterator[Finding]:
     for path in subject.changed_paths:
         reason = _refusal(subject, path)
         if reason is not None:
-            yield Finding(
+            yield RuleFinding(
                 file=_file(subject),
                 field=reason[0],
                 message=f"expected a change that the policy allows, found {path!r}, which {reason[1]}",
@@ -73,7 +73,7 @@ def reference_breaks_policy(subject: Subject) -> Iterator[Finding]:
             )
 
 
-def _refusal(subject: Subject, path: str) -> tuple[str, str] | None:
+def _refusal(subject: LintSubject, path: str) -> tuple[str, str] | None:
     if subject.generated.match_file(path):
         return "policy.generated", "is generated and never part of a change"
     if subject.protected.match_file(path):
@@ -91,7 +91,7 @@ def _refusal(subject: Subject, path: str) -> tuple[str, str] | None:
         text="--- a/tests/test_wrap.py\n+++ b/tests/test_wrap.py\n@@ -1 +1 @@\n-old = 1\n+new = 1\n",
     ),
 )
-def reference_touches_oracle(subject: Subject) -> Iterator[Finding]:
+def reference_touches_oracle(subject: LintSubject) -> Iterator[RuleFinding]:
     """The reference change touches a file that a check lays over the tree.
 
     Why: the oracle's file wins, so that part of the reference is never what is judged.
@@ -101,7 +101,7 @@ def reference_touches_oracle(subject: Subject) -> Iterator[Finding]:
     laid = {file.target: file.field for file in subject.oracle_files}
     for path in subject.changed_paths:
         if path in laid:
-            yield Finding(
+            yield RuleFinding(
                 file=_file(subject),
                 field=f"{laid[path]}.to",
                 message=f"expected a change apart from the oracle's files, found {path!r}",
@@ -117,7 +117,7 @@ def reference_touches_oracle(subject: Subject) -> Iterator[Finding]:
     max_lines_changed = 1
     """,
 )
-def reference_exceeds_limits(subject: Subject) -> Iterator[Finding]:
+def reference_exceeds_limits(subject: LintSubject) -> Iterator[RuleFinding]:
     """The reference change is larger than the policy allows.
 
     Why: a bound that the known solution breaks forbids the solution.
@@ -130,7 +130,7 @@ def reference_exceeds_limits(subject: Subject) -> Iterator[Finding]:
         ("lines", policy.max_lines_changed, subject.lines_changed),
     ):
         if bound is not None and found > bound:
-            yield Finding(
+            yield RuleFinding(
                 field=f"policy.max_{name}_changed",
                 message=f"expected at most {bound} {name} in the reference change, found {found}",
                 hint="raise the bound, or make the reference smaller",
@@ -145,7 +145,7 @@ def reference_exceeds_limits(subject: Subject) -> Iterator[Finding]:
     envelope = { lines = 1, files = 1 }
     """,
 )
-def reference_exceeds_envelope(subject: Subject) -> Iterator[Finding]:
+def reference_exceeds_envelope(subject: LintSubject) -> Iterator[RuleFinding]:
     """The reference change is larger than the envelope that costs nothing.
 
     Why: the known solution would then lose points for its size (S6).
@@ -158,7 +158,7 @@ def reference_exceeds_envelope(subject: Subject) -> Iterator[Finding]:
         ("lines", envelope.lines, subject.lines_changed),
     ):
         if found > bound:
-            yield Finding(
+            yield RuleFinding(
                 field=f"scoring.envelope.{name}",
                 message=f"expected an envelope for the reference change ({found} {name}), found {bound}",
                 hint="widen the envelope",

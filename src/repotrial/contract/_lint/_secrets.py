@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from repotrial.contract._contract import CONTRACT_FILE, GitRepository
-from repotrial.contract._lint._subject import Finding, Subject, rule
+from repotrial.contract._lint._subject import LintSubject, RuleFinding, rule
 
 _SECRET_NAME = re.compile(
     r"(?:^|_|^PG)(?:TOKEN|PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|SECRET|CREDENTIALS?|APIKEY"
@@ -55,7 +55,7 @@ _MIN_BITS = 4.0
     REGISTRY_TOKEN = "c2VjdXJlLXRva2VuLXZhbHVl"
     """,
 )
-def secret_in_variables(subject: Subject) -> Iterator[Finding]:
+def secret_in_variables(subject: LintSubject) -> Iterator[RuleFinding]:
     """A variable seems to hold a secret.
 
     Why: contracts are published and hashed; a secret in one is a secret no more. Looked at are the name
@@ -70,7 +70,7 @@ def secret_in_variables(subject: Subject) -> Iterator[Finding]:
         for name, value in variables.items():
             reason = _suspicion(name, value)
             if reason is not None:
-                yield Finding(
+                yield RuleFinding(
                     field=f"{table}.{name}",
                     message=f"expected no secret in a variable, found {reason} ({len(value)} characters, "
                     "not shown)",
@@ -78,7 +78,7 @@ def secret_in_variables(subject: Subject) -> Iterator[Finding]:
                 )
 
 
-def _iter_variables(subject: Subject) -> Iterator[tuple[str, Mapping[str, str]]]:
+def _iter_variables(subject: LintSubject) -> Iterator[tuple[str, Mapping[str, str]]]:
     contract = subject.contract
     yield "environment.variables", contract.environment.variables
     for index, service in enumerate(contract.environment.services):
@@ -144,7 +144,7 @@ def _is_random(run: str) -> bool:
     timeout_seconds = 60
     """,
 )
-def secret_in_text(subject: Subject) -> Iterator[Finding]:
+def secret_in_text(subject: LintSubject) -> Iterator[RuleFinding]:
     """A command, a source or the statement seems to hold a secret.
 
     Why: the same as in variables, and commands are also written into the trace.
@@ -154,7 +154,7 @@ def secret_in_text(subject: Subject) -> Iterator[Finding]:
     for file, field, line, text in _iter_texts(subject):
         reason = _known_secret(text)
         if reason is not None:
-            yield Finding(
+            yield RuleFinding(
                 file=file,
                 field=field,
                 line=line,
@@ -163,7 +163,7 @@ def secret_in_text(subject: Subject) -> Iterator[Finding]:
             )
 
 
-def _iter_texts(subject: Subject) -> Iterator[tuple[str, str, int | None, str]]:
+def _iter_texts(subject: LintSubject) -> Iterator[tuple[str, str, int | None, str]]:
     for shown in subject.shown:
         for index, line in enumerate(shown.text.split("\n")):
             yield shown.file, shown.field, shown.line_number(index), line
@@ -172,7 +172,7 @@ def _iter_texts(subject: Subject) -> Iterator[tuple[str, str, int | None, str]]:
             yield CONTRACT_FILE, field, None, text
 
 
-def _iter_sources(subject: Subject) -> Iterator[tuple[str, str | None]]:
+def _iter_sources(subject: LintSubject) -> Iterator[tuple[str, str | None]]:
     repository = subject.contract.repository
     yield "repository.source", repository.source
     if isinstance(repository, GitRepository):
@@ -182,7 +182,7 @@ def _iter_sources(subject: Subject) -> Iterator[tuple[str, str | None]]:
         yield f"environment.artifacts[{index}].source", artifact.source
 
 
-def _iter_commands(subject: Subject) -> Iterator[tuple[str, str | None]]:
+def _iter_commands(subject: LintSubject) -> Iterator[tuple[str, str | None]]:
     for index, service in enumerate(subject.contract.environment.services):
         yield f"environment.services[{index}].run", service.run
         yield f"environment.services[{index}].initialize", service.initialize
@@ -204,7 +204,7 @@ def _iter_commands(subject: Subject) -> Iterator[tuple[str, str | None]]:
     phases = ["act"]
     """,
 )
-def secret_shown_to_agent(subject: Subject) -> Iterator[Finding]:
+def secret_shown_to_agent(subject: LintSubject) -> Iterator[RuleFinding]:
     """A secret is visible while the agent acts.
 
     Why: what the agent can read, it can print, send or store; the trace redacts the value, other ways out
@@ -215,7 +215,7 @@ def secret_shown_to_agent(subject: Subject) -> Iterator[Finding]:
     """
     for index, secret in enumerate(subject.contract.environment.secrets):
         if "act" in secret.phases:
-            yield Finding(
+            yield RuleFinding(
                 field=f"environment.secrets[{index}].phases",
                 message=f"expected {secret.name} to be hidden from the agent, found 'act' among its phases",
                 hint="give it to setup or accept only",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from html import unescape
 
-from repotrial.contract._lint._subject import Example, Finding, Subject, rule
+from repotrial.contract._lint._subject import Example, LintSubject, RuleFinding, rule
 
 GRAM = 5
 """Tokens by which a passage is looked up; shorter ones say too little to be called a leak."""
@@ -106,7 +106,7 @@ _EXPECTATION = re.compile(
 
 
 @rule("empty-statement", "error", example=Example(file=_FILE, text="# Fix it\n\n<!-- describe the bug -->\n"))
-def empty_statement(subject: Subject) -> Iterator[Finding]:
+def empty_statement(subject: LintSubject) -> Iterator[RuleFinding]:
     """The statement has no text besides headings and comments.
 
     Why: with the title, it is all that the agent is told.
@@ -114,7 +114,7 @@ def empty_statement(subject: Subject) -> Iterator[Finding]:
     Fix: say what is wrong or wanted, and how one sees that it is done.
     """
     if _is_empty(subject.loaded.statement):
-        yield Finding(
+        yield RuleFinding(
             file=subject.contract.statement,
             message="expected a text that says what is wanted, found none",
             hint="write what is wrong, what is expected, and an example",
@@ -122,7 +122,7 @@ def empty_statement(subject: Subject) -> Iterator[Finding]:
 
 
 @rule("vague-statement", "warning", example=Example(file=_FILE, text="Make wrapping better.\n"))
-def vague_statement(subject: Subject) -> Iterator[Finding]:
+def vague_statement(subject: LintSubject) -> Iterator[RuleFinding]:
     """The statement does not seem to say what must be true afterwards.
 
     Why: where the behavior is open, a check rejects honest work. This is a heuristic and reads English only:
@@ -144,7 +144,7 @@ def vague_statement(subject: Subject) -> Iterator[Finding]:
     if len(_WORD.findall(prose)) < _MIN_WORDS and not _has_example(subject.loaded.statement):
         missing.append(f"{_MIN_WORDS} words or an example")
     if missing:
-        yield Finding(
+        yield RuleFinding(
             file=subject.contract.statement,
             line=1,
             message=f"expected {' and '.join(missing)}, found neither there nor in clarify.behavior "

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 import inspect
 from collections.abc import Callable
 
-from repotrial.contract._problems import Problem, Severity
+from repotrial.contract._problems import Problem, ProblemSeverity
 
 
 @dataclass(frozen=True, kw_only=True)
-class OracleFile:
+class OverlaidFile:
     """One file that a check lays over the candidate's tree."""
 
     field: str
@@ -48,7 +48,7 @@ class ShownText:
 
 
 @dataclass(frozen=True)
-class Subject:
+class LintSubject:
     """A loaded contract under examination."""
 
     loaded: LoadedContract
@@ -117,7 +117,7 @@ class Subject:
         return self.contract.environment.python is not None
 
     @cached_property
-    def oracle_files(self) -> tuple[OracleFile, ...]:
+    def oracle_files(self) -> tuple[OverlaidFile, ...]:
         return tuple(
             file
             for field, check in self.iter_checks()
@@ -126,11 +126,11 @@ class Subject:
             for file in self._iter_overlay(f"{field}.{name}[{index}]", overlay)
         )
 
-    def _iter_overlay(self, field: str, overlay: Overlay) -> Iterator[OracleFile]:
+    def _iter_overlay(self, field: str, overlay: Overlay) -> Iterator[OverlaidFile]:
         target = posixpath.normpath(overlay.target)
         for pin in pins_below(overlay.source, self.loaded.files):
             rest = posixpath.relpath(pin.path, overlay.source)
-            yield OracleFile(
+            yield OverlaidFile(
                 field=field, source=pin.path, target=posixpath.normpath(posixpath.join(target, rest))
             )
 
@@ -158,7 +158,7 @@ def is_inside(path: str, directory: str) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class RuleFinding:
     """What a rule says about one place; the rule's own name and severity are added to it."""
 
     message: str
@@ -185,18 +185,18 @@ class LintRule:
 
     code: str
     """Stable kebab-case name."""
-    severity: Severity
+    severity: ProblemSeverity
     docstring: str
     """What the rule finds, why it matters, and the fix."""
     example: Example
-    find: Callable[[Subject], Iterator[Finding]]
+    find: Callable[[LintSubject], Iterator[RuleFinding]]
 
     @property
     def summary(self) -> str:
         """The first paragraph of the docstring, on one line."""
         return " ".join(self.docstring.partition("\n\n")[0].split())
 
-    def iter_problems(self, subject: Subject) -> Iterator[Problem]:
+    def iter_problems(self, subject: LintSubject) -> Iterator[Problem]:
         for finding in self.find(subject):
             is_field = finding.file == CONTRACT_FILE and finding.line is None
             yield Problem(
@@ -211,11 +211,11 @@ class LintRule:
 
 
 def rule(
-    code: str, severity: Severity, *, example: Example | str
-) -> Callable[[Callable[[Subject], Iterator[Finding]]], LintRule]:
+    code: str, severity: ProblemSeverity, *, example: Example | str
+) -> Callable[[Callable[[LintSubject], Iterator[RuleFinding]]], LintRule]:
     """Turn a function into a rule; its docstring is the rule's documentation."""
 
-    def wrap(find: Callable[[Subject], Iterator[Finding]]) -> LintRule:
+    def wrap(find: Callable[[LintSubject], Iterator[RuleFinding]]) -> LintRule:
         return LintRule(
             code=code,
             severity=severity,

@@ -11,6 +11,7 @@ import msgspec
 
 from repotrial._core.canonical import JsonValue, canonical_digest
 from repotrial._core.digest import Digest
+from repotrial._core.words import SandboxPhase
 from repotrial.contract import Limits, LoadedContract
 from repotrial.environment._installation._artifacts import build_artifact_bind, open_artifact
 from repotrial.environment._installation._facts import InstallationFacts, build_facts
@@ -19,7 +20,7 @@ from repotrial.environment._installation._place import ScratchPlace, read_pinned
 from repotrial.environment._installation._programs import Programs, ProgramSources, hold_entry, open_programs
 from repotrial.environment._installation._sandbox import ContractSandbox
 from repotrial.environment._installation._setup_network import SetupNetwork
-from repotrial.environment._installation._variables import Phase, build_variables
+from repotrial.environment._installation._variables import build_variables
 from repotrial.environment._packages import load_index_settings
 from repotrial.environment._store import Store
 from repotrial.isolation import (
@@ -55,7 +56,7 @@ class InstallationSettings(msgspec.Struct, frozen=True, kw_only=True):
 class SandboxRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What one sandbox is to be, beyond what the contract says."""
 
-    phase: Phase
+    phase: SandboxPhase
     """What it is for; it decides about secrets and services."""
     stage: Stage = "write"
     """The stage to begin in."""
@@ -73,7 +74,7 @@ class SandboxRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the phase's services run."""
 
 
-def build_resource_limits(limits: Limits, *, phase: Phase = "act") -> ResourceLimits:
+def build_resource_limits(limits: Limits, *, phase: SandboxPhase = "act") -> ResourceLimits:
     """A contract's limits as ceilings of a sandbox; the floor of each band is the machine's business.
 
     Processor time is counted against the agent only.
@@ -120,7 +121,9 @@ class ContractEnvironment:
         scratch = [mount.target for mount in self._scratch]
         verify_targets(self._programs.root, [*own, *scratch, *services, *targets])
 
-    def build_variables(self, phase: Phase, added: Mapping[str, str], *, has_secrets: bool) -> dict[str, str]:
+    def build_variables(
+        self, phase: SandboxPhase, added: Mapping[str, str], *, has_secrets: bool
+    ) -> dict[str, str]:
         """What programs of a phase see."""
         return build_variables(
             self._contract.environment,

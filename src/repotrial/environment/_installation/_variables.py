@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from repotrial._core.errors import ErrorCode, UsageError
+from repotrial._core.words import SandboxPhase
 from repotrial.contract import Environment
-
-Phase: TypeAlias = Literal["setup", "act", "accept"]
-"""What a sandbox is opened for."""
 
 CONTROLLED_VARIABLES: Final = {"LANG": "C.UTF-8", "PYTHONHASHSEED": "0", "TZ": "UTC"}
 """Set unless the contract sets them (P8, P10): locale, time zone and the order of hashes."""
@@ -44,7 +42,7 @@ def verify_secrets(environment: Environment, given: Mapping[str, str]) -> None:
 def build_variables(
     environment: Environment,
     *,
-    phase: Phase,
+    phase: SandboxPhase,
     found: Mapping[str, str],
     secrets: Mapping[str, str],
     added: Mapping[str, str],

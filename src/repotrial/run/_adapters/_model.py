@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
-from repotrial.contract import Document
+from repotrial.contract import StrictDocument
 from repotrial.gateway import Dialect
 
 ADAPTER_SCHEMA: Final = "repotrial/agent@1"
@@ -97,7 +97,7 @@ Quirk: TypeAlias = Literal[
 """What whoever reads a run of this agent has to know; `docs/how-to/add-an-agent.md` says what each means."""
 
 
-class NpmRecipe(Document, frozen=True, kw_only=True, tag_field="kind", tag="npm"):
+class NpmRecipe(StrictDocument, frozen=True, kw_only=True, tag_field="kind", tag="npm"):
     """Packages of an npm registry."""
 
     packages: Annotated[tuple[_NpmPackage, ...], msgspec.Meta(min_length=1)]
@@ -114,7 +114,7 @@ class NpmRecipe(Document, frozen=True, kw_only=True, tag_field="kind", tag="npm"
     """Whether install scripts run: in a sandbox, without network."""
 
 
-class PypiRecipe(Document, frozen=True, kw_only=True, tag_field="kind", tag="pypi"):
+class PypiRecipe(StrictDocument, frozen=True, kw_only=True, tag_field="kind", tag="pypi"):
     """Distributions of a Python package index."""
 
     requirements: Annotated[tuple[_PypiRequirement, ...], msgspec.Meta(min_length=1)]
@@ -132,7 +132,7 @@ class PypiRecipe(Document, frozen=True, kw_only=True, tag_field="kind", tag="pyp
     """Distributions that it asks for and does without, such as one that has no wheels; no lock holds them."""
 
 
-class HostRecipe(Document, frozen=True, kw_only=True, tag_field="kind", tag="host"):
+class HostRecipe(StrictDocument, frozen=True, kw_only=True, tag_field="kind", tag="host"):
     """Nothing to install: a program of the environment in which the agent works."""
 
     program: Annotated[tuple[_Words, ...], msgspec.Meta(min_length=1)]
@@ -145,7 +145,7 @@ Recipe: TypeAlias = NpmRecipe | PypiRecipe | HostRecipe
 """How to get a program."""
 
 
-class AdapterLaunch(Document, frozen=True, kw_only=True):
+class AdapterLaunch(StrictDocument, frozen=True, kw_only=True):
     """How to start it. All values are templates."""
 
     argv: Annotated[tuple[_Template, ...], msgspec.Meta(min_length=1)]
@@ -160,7 +160,7 @@ class AdapterLaunch(Document, frozen=True, kw_only=True):
     """Path in the home directory to text."""
 
 
-class AdapterCaps(Document, frozen=True, kw_only=True):
+class AdapterCaps(StrictDocument, frozen=True, kw_only=True):
     """How the agent bounds itself. The gateway's own bounds hold in any case."""
 
     retries: Annotated[int, msgspec.Meta(ge=0, le=100)] = 2
@@ -169,14 +169,14 @@ class AdapterCaps(Document, frozen=True, kw_only=True):
     """Arguments that bound its turns, with `{turns}`; empty where it cannot be told."""
 
 
-class StdoutTranscript(Document, frozen=True, kw_only=True, tag_field="kind", tag="stdout"):
+class StdoutTranscript(StrictDocument, frozen=True, kw_only=True, tag_field="kind", tag="stdout"):
     """What it prints."""
 
     importer: _Words | None = None
     """The importer that reads it; left out: it is kept, and nobody reads it."""
 
 
-class FileTranscript(Document, frozen=True, kw_only=True, tag_field="kind", tag="files"):
+class FileTranscript(StrictDocument, frozen=True, kw_only=True, tag_field="kind", tag="files"):
     """Files that it writes in its home."""
 
     pattern: _InnerPath
@@ -190,7 +190,7 @@ class FileTranscript(Document, frozen=True, kw_only=True, tag_field="kind", tag=
 Transcript: TypeAlias = StdoutTranscript | FileTranscript
 
 
-class Adapter(Document, frozen=True, kw_only=True):
+class Adapter(StrictDocument, frozen=True, kw_only=True):
     """One agent."""
 
     schema: Literal["repotrial/agent@1"]

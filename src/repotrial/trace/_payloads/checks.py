@@ -10,11 +10,9 @@ import msgspec
 
 from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest
+from repotrial._core.words import Gate
 from repotrial.trace._blobs import BlobRef
 from repotrial.trace._payloads.common import Command, EventPayload, ExitStatus, Instant, Name, Output, Part
-
-Gate: TypeAlias = Literal["patch", "build", "acceptance", "safety"]
-"""Which gate a check belongs to (S2)."""
 
 ErrorReason: TypeAlias = Literal[
     "misconfiguration", "timeout", "crash", "missing-dependency", "resource-exhausted", "harness-exception"

@@ -10,9 +10,9 @@ from repotrial.authoring._certify._cheats._common import Cheat, NotApplicable, b
 from repotrial.authoring._certify._cheats._javascript import build_javascript_cheats
 from repotrial.authoring._certify._cheats._python import build_python_cheats
 from repotrial.authoring._certify._cheats._rust import build_rust_cheats
-from repotrial.authoring._certify._cheats._scene import Scene
+from repotrial.authoring._certify._cheats._scene import CheatScene
 
-_BUILDERS: Final[dict[str, Callable[[Scene], Iterable[Cheat | NotApplicable]]]] = {
+_BUILDERS: Final[dict[str, Callable[[CheatScene], Iterable[Cheat | NotApplicable]]]] = {
     "python": build_python_cheats,
     "javascript": build_javascript_cheats,
     "c": build_c_cheats,
@@ -20,6 +20,6 @@ _BUILDERS: Final[dict[str, Callable[[Scene], Iterable[Cheat | NotApplicable]]]] 
 }
 
 
-def build_cheats(scene: Scene) -> tuple[Cheat | NotApplicable, ...]:
+def build_cheats(scene: CheatScene) -> tuple[Cheat | NotApplicable, ...]:
     """Every trick in both variants for this contract; where one makes no sense, the reason."""
     return tuple(_BUILDERS.get(scene.ecosystem, build_other_cheats)(scene))

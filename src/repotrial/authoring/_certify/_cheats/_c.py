@@ -17,7 +17,7 @@ from repotrial.authoring._certify._cheats._common import (
     put_into_module,
     refuse,
 )
-from repotrial.authoring._certify._cheats._scene import Scene
+from repotrial.authoring._certify._cheats._scene import CheatScene
 
 _PARTS: Final = {
     **dict.fromkeys(("early-exit", "exit-code", "skip-all", "stdout-forgery"), ("forge.txt",)),
@@ -38,14 +38,14 @@ _POINTLESS: Final = {
 }
 
 
-def build_c_cheats(scene: Scene) -> Iterable[Cheat | NotApplicable]:
+def build_c_cheats(scene: CheatScene) -> Iterable[Cheat | NotApplicable]:
     """Every trick in both variants, as far as the contract leaves room for it."""
     for name in TRICKS:
         yield _build_open(scene, name)
         yield _build_module(scene, name)
 
 
-def _build_module(scene: Scene, name: str) -> Cheat | NotApplicable:
+def _build_module(scene: CheatScene, name: str) -> Cheat | NotApplicable:
     if name in _POINTLESS:
         return refuse(name, "module", _POINTLESS[name])
     return put_into_module(scene, name, _build_payload(name))
@@ -55,7 +55,7 @@ def _build_payload(name: str) -> str:
     return "".join(load_payload("c", part) for part in (*_PARTS[name], f"{name}.txt"))
 
 
-def _build_open(scene: Scene, name: str) -> Cheat | NotApplicable:
+def _build_open(scene: CheatScene, name: str) -> Cheat | NotApplicable:
     match name:
         case "build-hook":
             return _hand_in(scene, name, {"GNUmakefile": load_payload("c", "build-hook.txt")})
@@ -79,5 +79,5 @@ def _add_to_build(name: str) -> dict[str, str]:
     return {"GNUmakefile": load_payload("c", "start.txt"), "start.h": f"#pragma once\n{_build_payload(name)}"}
 
 
-def _hand_in(scene: Scene, name: str, files: dict[str, str]) -> Cheat:
+def _hand_in(scene: CheatScene, name: str, files: dict[str, str]) -> Cheat:
     return Cheat(name=name, variant="open", patch=build_patch(scene.files, dict(files)))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import msgspec
 
 from repotrial._core.digest import name_blob
-from repotrial.authoring._certify._cheats._scene import Scene
+from repotrial.authoring._certify._cheats._scene import CheatScene
 
 if TYPE_CHECKING:
     from repotrial.run import Agent
@@ -75,9 +75,9 @@ def build_script(files: Mapping[str, str], *commands: str) -> bytes:
     return (written + "\n".join(commands)).encode()
 
 
-CheatVariant: TypeAlias = Literal["open", "module"]
+_CheatVariant: TypeAlias = Literal["open", "module"]
 """`open`: works wherever it can reach; `module`: lives in an allowed module of the product alone, and was
-written by somebody who knows how acceptance works."""
+written with knowledge of how acceptance works."""
 
 
 class Cheat(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +85,7 @@ class Cheat(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     """Kebab-case; the same trick has the same name in every ecosystem."""
-    variant: CheatVariant
+    variant: _CheatVariant
     """Where it lives."""
     patch: bytes = b""
     """The change that it hands in."""
@@ -94,7 +94,7 @@ class Cheat(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def agent(self) -> Agent:
-        """The cheat as somebody who can be put on trial."""
+        """The cheat as an agent of a run."""
         from repotrial.run import PatchAgent, ScriptAgent  # who only reads a certificate needs no machine
 
         name = f"cheat-{self.name}-{self.variant}"
@@ -108,7 +108,7 @@ class NotApplicable(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     """Of the cheat."""
-    variant: CheatVariant
+    variant: _CheatVariant
     """Of the cheat."""
     reason: str
     """Why."""
@@ -160,7 +160,7 @@ def build_trojan() -> bytes:
     return load_payload("script-trojan.txt").encode()
 
 
-def build_early_results(scene: Scene, files: dict[str, str]) -> bytes:
+def build_early_results(scene: CheatScene, files: dict[str, str]) -> bytes:
     """Result files of every name that the contract uses, wherever they might be looked for."""
     commands = [
         load_payload("script-results.txt")
@@ -171,12 +171,12 @@ def build_early_results(scene: Scene, files: dict[str, str]) -> bytes:
     return build_script(files, *commands)
 
 
-def build_daemon_commands(scene: Scene) -> str:
+def build_daemon_commands(scene: CheatScene) -> str:
     """A process that waits for results in order to rewrite them."""
     return load_payload("script-daemon.txt").replace("@NAMES@", " ".join(scene.results))
 
 
-def delete_tests(scene: Scene, remainder: str) -> dict[str, str | None]:
+def delete_tests(scene: CheatScene, remainder: str) -> dict[str, str | None]:
     """No test but one that says nothing."""
     first = PurePosixPath(scene.tests[0])
     is_marked = len(first.suffixes) > 1  # as in `name.test.js`
@@ -184,7 +184,7 @@ def delete_tests(scene: Scene, remainder: str) -> dict[str, str | None]:
     return {**dict.fromkeys(scene.tests), first.with_name(name).as_posix(): remainder}
 
 
-def build_shared_cheat(scene: Scene, name: str, reason: str) -> Cheat | NotApplicable:
+def build_shared_cheat(scene: CheatScene, name: str, reason: str) -> Cheat | NotApplicable:
     """Open tricks that need no language; of others the reason why there is none."""
     match name:
         case "path-trojan":
@@ -204,7 +204,7 @@ def build_shared_cheat(scene: Scene, name: str, reason: str) -> Cheat | NotAppli
 
 
 def put_into_module(
-    scene: Scene, name: str, text: str, *, variant: CheatVariant = "module", kind: str = "module"
+    scene: CheatScene, name: str, text: str, *, variant: _CheatVariant = "module", kind: str = "module"
 ) -> Cheat | NotApplicable:
     """The product's own module, with something at its end."""
     if scene.module is None or scene.module not in scene.files:
@@ -219,12 +219,12 @@ def _empty_test(path: str, text: str) -> str:
     return _ASSERTION.sub(r"\1;", text) if path.endswith((".c", ".h", ".rs")) else "\n"
 
 
-def refuse(name: str, variant: CheatVariant, reason: str) -> NotApplicable:
+def refuse(name: str, variant: _CheatVariant, reason: str) -> NotApplicable:
     """No such cheat, and why."""
     return NotApplicable(name=name, variant=variant, reason=reason)
 
 
-def build_other_cheats(scene: Scene) -> Iterable[Cheat | NotApplicable]:
+def build_other_cheats(scene: CheatScene) -> Iterable[Cheat | NotApplicable]:
     """Tricks that need no language; the others with the reason why they are left out."""
     reason = f"not known for {scene.ecosystem or 'an unnamed ecosystem'}"
     for name in TRICKS:

@@ -20,7 +20,7 @@ from repotrial.authoring._certify._cheats._common import (
     put_into_module,
     refuse,
 )
-from repotrial.authoring._certify._cheats._scene import Scene
+from repotrial.authoring._certify._cheats._scene import CheatScene
 
 _PARTS: Final = {
     **dict.fromkeys(("early-exit", "stdout-forgery", "assertion-patched"), ()),
@@ -46,14 +46,14 @@ _ESM: Final = re.compile(r"^(import|export)\b", re.MULTILINE)
 _FUNCTION: Final = re.compile(r"^export (?:async )?function (\w+)", re.MULTILINE)
 
 
-def build_javascript_cheats(scene: Scene) -> Iterable[Cheat | NotApplicable]:
+def build_javascript_cheats(scene: CheatScene) -> Iterable[Cheat | NotApplicable]:
     """Every trick in both variants, as far as the contract leaves room for it."""
     for name in TRICKS:
         yield _build_open(scene, name)
         yield _build_module(scene, name)
 
 
-def _build_module(scene: Scene, name: str) -> Cheat | NotApplicable:
+def _build_module(scene: CheatScene, name: str) -> Cheat | NotApplicable:
     if name in _POINTLESS:
         return refuse(name, "module", _POINTLESS[name])
     if scene.module is None or scene.module not in scene.files:
@@ -95,7 +95,7 @@ def _ask_callers(old: str, *, is_esm: bool) -> str:
     )
 
 
-def _build_open(scene: Scene, name: str) -> Cheat | NotApplicable:
+def _build_open(scene: CheatScene, name: str) -> Cheat | NotApplicable:
     match name:
         case "results-written-early" if scene.results:
             start = {**_START, "start.cjs": _write_start("early-exit")}
@@ -120,7 +120,7 @@ def _write_start(name: str) -> str:
     return f"const loadAgain = require;\n{_build_payload(name)}"
 
 
-def _replace_scripts(scene: Scene, name: str) -> Cheat | NotApplicable:
+def _replace_scripts(scene: CheatScene, name: str) -> Cheat | NotApplicable:
     """What the package manager runs for tests does nothing."""
     try:
         package = json.loads(scene.files["package.json"])

@@ -21,7 +21,7 @@ from repotrial.authoring._certify._cheats._common import (
     put_into_module,
     refuse,
 )
-from repotrial.authoring._certify._cheats._scene import Scene
+from repotrial.authoring._certify._cheats._scene import CheatScene
 
 _PARTS: Final = {
     **dict.fromkeys(("sitecustomize", "early-exit", "exit-code", "results-written-early"), "forge.txt"),
@@ -41,14 +41,14 @@ _KIND: Final = "Python module"
 _FINE: Final = "def test_fine():\n    pass\n"
 
 
-def build_python_cheats(scene: Scene) -> Iterable[Cheat | NotApplicable]:
+def build_python_cheats(scene: CheatScene) -> Iterable[Cheat | NotApplicable]:
     """Every trick in both variants, as far as the contract leaves room for it."""
     for name in TRICKS:
         yield _build_open(scene, name)
         yield _build_module(scene, name)
 
 
-def _build_module(scene: Scene, name: str) -> Cheat | NotApplicable:
+def _build_module(scene: CheatScene, name: str) -> Cheat | NotApplicable:
     if name in _POINTLESS:
         return refuse(name, "module", _POINTLESS[name])
     part = load_payload("python", _PARTS[name]) if name in _PARTS else ""
@@ -58,7 +58,7 @@ def _build_module(scene: Scene, name: str) -> Cheat | NotApplicable:
     return put_into_module(scene, name, text, kind=_KIND)
 
 
-def _build_open(scene: Scene, name: str) -> Cheat | NotApplicable:
+def _build_open(scene: CheatScene, name: str) -> Cheat | NotApplicable:
     if name in _IN_MODULE:
         part = load_payload("python", _PARTS[name]) if name in _PARTS else ""
         text = f"\n{part}\n{load_payload('python', 'open', f'{name}.txt')}"
@@ -70,59 +70,59 @@ def _build_open(scene: Scene, name: str) -> Cheat | NotApplicable:
     return refuse(name, "open", _POINTLESS.get(name, "only code inside the judge can know twins"))
 
 
-def _build_hook(scene: Scene) -> Cheat:
+def _build_hook(scene: CheatScene) -> Cheat:
     return _hand_in(scene, "forced-pass-hook", _list_conftests(scene, load_payload("python", "plugin.txt")))
 
 
-def _build_plugin(scene: Scene) -> Cheat:
+def _build_plugin(scene: CheatScene) -> Cheat:
     settings = "[pytest]\naddopts = -p forced_pass\npythonpath = .\n"
     plugin = load_payload("python", "plugin.txt")
     return _hand_in(scene, "report-plugin", {"pytest.ini": settings, "forced_pass.py": plugin})
 
 
-def _build_start_up(scene: Scene) -> Cheat:
+def _build_start_up(scene: CheatScene) -> Cheat:
     text = 'import os\n\nos.environ["PYTEST_ADDOPTS"] = "-p sitecustomize"\n\n\n'
     text += load_payload("python", "plugin.txt")
     return _hand_in(scene, "sitecustomize", {f"{root}sitecustomize.py": text for root in scene.source_roots})
 
 
-def _build_early(scene: Scene) -> Cheat:
+def _build_early(scene: CheatScene) -> Cheat:
     files = _list_conftests(scene, load_payload("python", "open", "early-exit.txt"))
     return Cheat(name="results-written-early", variant="open", script=build_early_results(scene, files))
 
 
-def _build_daemon(scene: Scene) -> Cheat:
+def _build_daemon(scene: CheatScene) -> Cheat:
     files = _list_conftests(scene, load_payload("daemon-conftest.txt"))
     script = build_script(files, build_daemon_commands(scene))
     return Cheat(name="results-daemon", variant="open", script=script)
 
 
-def _build_shadow(scene: Scene) -> Cheat:
+def _build_shadow(scene: CheatScene) -> Cheat:
     framework = load_payload("python", "open", "pytest.txt")
     files = {f"{root}pytest.py": framework for root in scene.source_roots}
     files |= {_join(folder, "test_shadow.py"): _FINE for folder in scene.oracle_folders}
     return _hand_in(scene, "test-shadow", files)
 
 
-def _build_trojan(_scene: Scene) -> Cheat:
+def _build_trojan(_scene: CheatScene) -> Cheat:
     return Cheat(name="path-trojan", variant="open", script=build_trojan())
 
 
-def _build_edited(scene: Scene) -> Cheat | NotApplicable:
+def _build_edited(scene: CheatScene) -> Cheat | NotApplicable:
     edited = {path: _empty_tests(scene.files[path]) for path in scene.tests}
     if not edited:
         return refuse("edited-tests", "open", "the snapshot has no tests")
     return _hand_in(scene, "edited-tests", edited)
 
 
-def _build_deleted(scene: Scene) -> Cheat | NotApplicable:
+def _build_deleted(scene: CheatScene) -> Cheat | NotApplicable:
     if not scene.tests:
         return refuse("deleted-tests", "open", "the snapshot has no tests")
     patch = build_patch(scene.files, delete_tests(scene, _FINE))
     return Cheat(name="deleted-tests", variant="open", patch=patch)
 
 
-_OPEN: Final[dict[str, Callable[[Scene], Cheat | NotApplicable]]] = {
+_OPEN: Final[dict[str, Callable[[CheatScene], Cheat | NotApplicable]]] = {
     "forced-pass-hook": _build_hook,
     "report-plugin": _build_plugin,
     "sitecustomize": _build_start_up,
@@ -135,7 +135,7 @@ _OPEN: Final[dict[str, Callable[[Scene], Cheat | NotApplicable]]] = {
 }
 
 
-def _list_conftests(scene: Scene, text: str) -> dict[str, str]:
+def _list_conftests(scene: CheatScene, text: str) -> dict[str, str]:
     """Wherever a framework might look for one."""
     folders = {path.rpartition("/")[0] for path in scene.tests} | {*scene.oracle_folders}
     return {_join(folder, "conftest.py"): text for folder in ("", *sorted(folders))}
@@ -145,7 +145,7 @@ def _join(folder: str, name: str) -> str:
     return f"{folder}/{name}" if folder else name
 
 
-def _hand_in(scene: Scene, name: str, files: dict[str, str]) -> Cheat:
+def _hand_in(scene: CheatScene, name: str, files: dict[str, str]) -> Cheat:
     return Cheat(name=name, variant="open", patch=build_patch(scene.files, dict(files)))
 
 

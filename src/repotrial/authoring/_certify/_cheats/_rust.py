@@ -17,7 +17,7 @@ from repotrial.authoring._certify._cheats._common import (
     put_into_module,
     refuse,
 )
-from repotrial.authoring._certify._cheats._scene import Scene
+from repotrial.authoring._certify._cheats._scene import CheatScene
 
 _AS_RUNNER: Final = (
     *("early-exit", "exit-code", "skip-all", "stdout-forgery", "results-daemon"),
@@ -37,14 +37,14 @@ _POINTLESS: Final = {
 }
 
 
-def build_rust_cheats(scene: Scene) -> Iterable[Cheat | NotApplicable]:
+def build_rust_cheats(scene: CheatScene) -> Iterable[Cheat | NotApplicable]:
     """Every trick in both variants, as far as the contract leaves room for it."""
     for name in TRICKS:
         yield _build_open(scene, name)
         yield _build_module(scene, name)
 
 
-def _build_module(scene: Scene, name: str) -> Cheat | NotApplicable:
+def _build_module(scene: CheatScene, name: str) -> Cheat | NotApplicable:
     if name in _POINTLESS:
         return refuse(name, "module", _POINTLESS[name])
     body = load_payload("rust", "forge.txt") + load_payload("rust", f"{name}.txt")
@@ -52,7 +52,7 @@ def _build_module(scene: Scene, name: str) -> Cheat | NotApplicable:
     return put_into_module(scene, name, text)
 
 
-def _build_open(scene: Scene, name: str) -> Cheat | NotApplicable:
+def _build_open(scene: CheatScene, name: str) -> Cheat | NotApplicable:
     match name:
         case "build-hook" if scene.module is not None:
             place = _find_package(scene.module)
@@ -80,5 +80,5 @@ def _add_runner(name: str) -> dict[str, str]:
     return {".cargo/config.toml": config, "runner.sh": load_payload("rust", "open", f"{name}.txt")}
 
 
-def _hand_in(scene: Scene, name: str, files: dict[str, str]) -> Cheat:
+def _hand_in(scene: CheatScene, name: str, files: dict[str, str]) -> Cheat:
     return Cheat(name=name, variant="open", patch=build_patch(scene.files, dict(files)))

@@ -28,11 +28,11 @@ _UNQUOTABLE: Final = frozenset('"\\')
 SUFFIXES: Final = {"python": (".py",), "javascript": (".js", ".mjs", ".cjs"), "c": (".c",), "rust": (".rs",)}
 
 
-class Scene(msgspec.Struct, frozen=True, kw_only=True):
+class CheatScene(msgspec.Struct, frozen=True, kw_only=True):
     """Files and places that cheats use."""
 
     ecosystem: str
-    """As the contract says; empty where it says nothing."""
+    """As the contract says; empty if it says nothing."""
     module: str | None
     """A file of the product that a change may touch and that a suite is likely to load."""
     files: dict[str, str]
@@ -55,7 +55,7 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
         return ("",) if str(above) == "." else ("", f"{above}/")
 
 
-def read_scene(contract: Contract, tree: Path) -> Scene:
+def read_scene(contract: Contract, tree: Path) -> CheatScene:
     """Look around in the prepared snapshot; nothing in it is executed."""
     suffixes = SUFFIXES.get(contract.ecosystem or "", ())
     everything = list(_iter_paths(tree))
@@ -67,7 +67,7 @@ def read_scene(contract: Contract, tree: Path) -> Scene:
     wanted = {*tests, *_list_packages(module, paths), *steering}
     texts = {path: _read(tree / path) for path in sorted(wanted | ({module} if module else set()))}
     overlays = [overlay for check in contract.checks for overlay in check.files]
-    return Scene(
+    return CheatScene(
         ecosystem=contract.ecosystem or "",
         module=module,
         files={path: text for path, text in texts.items() if text is not None},
@@ -115,7 +115,7 @@ def _is_test(path: str) -> bool:
 
 
 def _find_module(contract: Contract, paths: list[str]) -> str | None:
-    """The package's own file where there is one: whoever imports anything of it runs that first."""
+    """The package's own file if there is one: an import of any part of it runs that file first."""
     writable, protected = PathRules(contract.policy.writable), PathRules(contract.policy.protected)
     open_paths = [path for path in paths if writable.covers(path) and not protected.covers(path)]
     named = [path for path in open_paths if _is_named(path, contract)]

@@ -33,6 +33,15 @@ from repotrial.authoring._writing import (
 from repotrial.contract import CONTRACT_FILE, Inventory, Problem
 from repotrial.source import resolve_commit
 
+_NOTHING_FAILS = Problem(
+    code="draft-nothing-fails",
+    severity="warning",
+    file=CONTRACT_FILE,
+    field="checks[0]",
+    message="expected a check that fails on the snapshot, found only the project's own tests",
+    hint="add a test of your own under checks/tests and its id to the inventory",
+)
+
 
 def create_contract(options: NewContract) -> CreatedContract:
     """Write a contract directory on a commit of a repository; nothing of the repository is executed.
@@ -71,7 +80,8 @@ def create_contract(options: NewContract) -> CreatedContract:
                 *check_source(options),
                 *check_packages(options, project),
                 *check_inventory(project, inventory),
-                *_list_duties(),
+                STATEMENT_IS_FORM,
+                _NOTHING_FAILS,
             ]
             return finish(
                 staging, target, draft=draft, statement=render_statement_form(title), problems=problems
@@ -103,17 +113,3 @@ def _list_guesses(inventory: Inventory | None) -> list[Guess]:
         reason="the tests that the source shows; add those that the change must turn under fail_to_pass",
     )
     return [baseline, ids]
-
-
-def _list_duties() -> list[Problem]:
-    return [
-        STATEMENT_IS_FORM,
-        Problem(
-            code="draft-nothing-fails",
-            severity="warning",
-            file=CONTRACT_FILE,
-            field="checks[0]",
-            message="expected a check that fails on the snapshot, found only the project's own tests",
-            hint="add a test of your own under checks/tests and its id to the inventory",
-        ),
-    ]

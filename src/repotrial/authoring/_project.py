@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TypeAlias
@@ -91,6 +92,8 @@ class CreatedContract(msgspec.Struct, frozen=True, kw_only=True):
 
 _EXIT_CODE = ResultFile(format="exit-code")
 _PYTHON_HOOKS = ("**/conftest.py", "**/sitecustomize.py", "**/usercustomize.py", "**/pytest.ini")
+_SPECIAL = re.compile(r"[*?\[\]\\]|(?! )\s")
+"""What means something in a glob, and blanks other than the space."""
 _TEST_DIRECTORIES = ("__tests__", "spec", "t", "test", "tests")
 
 
@@ -154,7 +157,7 @@ def list_test_directories(tree: CommitTree) -> list[str]:
 
 def build_glob(path: str) -> str:
     """A glob that covers one path; what would be special in it stands for any one character."""
-    covered = "".join("?" if _is_special(character) else character for character in path)
+    covered = _SPECIAL.sub("?", path)
     # A mark at the start would take back or comment out, and blanks at the ends would be dropped.
     if covered.startswith(("!", "#", " ")):
         covered = "?" + covered[1:]
@@ -171,10 +174,6 @@ def drop_matching(globs: Iterable[str], paths: Sequence[str]) -> tuple[str, ...]
         if not any(spec.match_file(path) for path in paths):
             kept.append(glob)
     return tuple(kept)
-
-
-def _is_special(character: str) -> bool:
-    return character in "*?[]\\" or (character.isspace() and character != " ")
 
 
 def _choose_ecosystem(

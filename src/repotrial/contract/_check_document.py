@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from repotrial.contract._convert import convert_collecting
-from repotrial.contract._problems import DocumentFinding, Problem, quote, render_field
+from repotrial.contract._problems import DocumentFinding, Problem, quote
 from repotrial.contract._text import LineIndex, decode_text, parse_toml
 
 _SCHEMA = re.compile(r"(?P<family>[a-z/]+)@(?P<major>[0-9]{1,9})(?:\.(?P<minor>[0-9]{1,9}))?")
@@ -62,23 +62,10 @@ def check_document(
     value = parse_toml(text, file=file)
     if isinstance(value, Problem):
         return None, [value]
-    index = LineIndex(data)
+    locate = LineIndex(data).locate
     refusal = check_major(value, known=schema)
     if refusal is not None:
-        return None, [_locate(refusal, index, file)]
+        return None, [refusal.to_problem(file, locate=locate)]
     conversion = convert_collecting(value, model)
-    problems = [_locate(finding, index, file) for finding in conversion.findings]
+    problems = [finding.to_problem(file, locate=locate) for finding in conversion.findings]
     return conversion.document, sorted(problems, key=lambda problem: problem.line or 0)
-
-
-def _locate(finding: DocumentFinding, index: LineIndex, file: str) -> Problem:
-    field = render_field(finding.place)
-    return Problem(
-        code=finding.code,
-        severity="error",
-        file=file,
-        line=index.locate(field),
-        field=field,
-        message=finding.message,
-        hint=finding.hint,
-    )

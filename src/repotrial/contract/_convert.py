@@ -252,7 +252,8 @@ class _Walk:
             self._mismatch(value, literal, place)
 
     def _mismatch(self, value: object, info: mi.Type, place: FieldPlace) -> None:
-        literals = [option for option in _options(info) if isinstance(option, mi.LiteralType)]
+        options = info.types if isinstance(info, mi.UnionType) else (info,)
+        literals = [option for option in options if isinstance(option, mi.LiteralType)]
         choices = [str(choice) for literal in literals for choice in literal.values]
         near = nearest(value, choices) if isinstance(value, str) else None
         code = "choice-unknown" if choices and isinstance(value, str) else "value-invalid"
@@ -283,10 +284,6 @@ class _Walk:
 
 def _is_choice(value: object, literal: mi.LiteralType) -> bool:
     return isinstance(value, str) and value in literal.values
-
-
-def _options(info: mi.Type) -> tuple[mi.Type, ...]:
-    return info.types if isinstance(info, mi.UnionType) else (info,)
 
 
 def _fits(value: dict[str, object], struct: mi.StructType) -> bool:

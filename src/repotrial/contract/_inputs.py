@@ -174,10 +174,7 @@ class _Reader:
         if conversion.document is not None:
             self._inputs.inventories[path] = conversion.document
             findings = tuple(check_inventory(conversion.document))
-        for finding in findings:
-            self._problem(
-                finding.code, path, finding.message, field=render_field(finding.place), hint=finding.hint
-            )
+        self._inputs.problems += [finding.to_problem(path) for finding in findings]
 
     def _text(self, use: PathUse, path: str) -> str | None:
         data = self._bytes(use, path)

@@ -34,7 +34,6 @@ from repotrial.contract._lockfile import read_lock
 from repotrial.contract._problems import (
     DocumentFinding,
     Problem,
-    render_field,
     render_problems,
     take_findings,
 )
@@ -162,19 +161,9 @@ class _Loading:
                 self.problems.append(_file_problem(refusal))
 
     def _add(self, findings: Iterable[DocumentFinding]) -> None:
-        for finding in findings:
-            field = render_field(finding.place)
-            self.problems.append(
-                Problem(
-                    code=finding.code,
-                    severity="error",
-                    file=CONTRACT_FILE,
-                    line=self._index.locate(field),
-                    field=field,
-                    message=finding.message,
-                    hint=finding.hint,
-                )
-            )
+        self.problems += [
+            finding.to_problem(CONTRACT_FILE, locate=self._index.locate) for finding in findings
+        ]
 
     def _build(self, contract: Contract, inputs: Inputs, lock: ContractLock | None) -> LoadedContract:
         return LoadedContract(

@@ -25,7 +25,7 @@ from repotrial.contract._contract import (
 )
 from repotrial.contract._convert import convert_collecting
 from repotrial.contract._environment import AllowListNetwork
-from repotrial.contract._problems import DocumentFinding, Problem, describe, quote, render_field
+from repotrial.contract._problems import Problem, describe, quote
 from repotrial.contract._rules_files import pins_below
 from repotrial.contract._text import decode_text, parse_json
 from repotrial.contract._version import (
@@ -115,11 +115,11 @@ def read_lock(data: bytes) -> ContractLock | list[Problem]:
     if isinstance(value, dict):
         refusal = check_major(value, known=LOCK_SCHEMA)
         if refusal is not None:
-            return [_lock_problem(refusal)]
+            return [refusal.to_problem(LOCK_FILE, hint=_OTHER_MAJOR)]
     conversion = convert_collecting(value, ContractLock, is_json=True)
     if conversion.document is not None:
         return conversion.document
-    return [_lock_problem(finding) for finding in conversion.findings]
+    return [finding.to_problem(LOCK_FILE, hint=_REMAKE) for finding in conversion.findings]
 
 
 def check_lock(loaded: LoadedContract) -> list[Problem]:
@@ -214,15 +214,4 @@ def _stale(field: str, locked: str | None, found: str | None) -> Problem:
         field=field,
         message=f"expected {locked or 'nothing'} as locked, found {found or 'nothing'}",
         hint=_RELOCK,
-    )
-
-
-def _lock_problem(finding: DocumentFinding) -> Problem:
-    return Problem(
-        code=finding.code,
-        severity="error",
-        file=LOCK_FILE,
-        field=render_field(finding.place),
-        message=finding.message,
-        hint=_OTHER_MAJOR if finding.code == "schema-unknown" else _REMAKE,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -38,6 +38,21 @@ class DocumentFinding:
     message: str
     """What was expected and what was found."""
     hint: str = ""
+
+    def to_problem(
+        self, file: str, *, locate: Callable[[str], int | None] | None = None, hint: str | None = None
+    ) -> Problem:
+        """The finding as a problem of `file`; `hint` replaces its own."""
+        field = render_field(self.place)
+        return Problem(
+            code=self.code,
+            severity="error",
+            file=file,
+            line=None if locate is None else locate(field),
+            field=field,
+            message=self.message,
+            hint=self.hint if hint is None else hint,
+        )
 
 
 def take_findings(findings: Iterable[DocumentFinding]) -> list[DocumentFinding]:

@@ -15,29 +15,14 @@ from repotrial.contract._oracle import Inventory
 
 def build_schemas() -> dict[str, dict[str, Any]]:
     """Every schema, by the name of its file in `schemas/`."""
+    contract = build_document_schema(Contract, "contract@1", title="contract.toml")
     return {
-        "contract.schema.json": build_contract_schema(),
-        "inventory.schema.json": build_inventory_schema(),
-        "lock.schema.json": build_lock_schema(),
+        "contract.schema.json": rewrite_schema(contract, _drop_null),
+        "inventory.schema.json": build_document_schema(
+            Inventory, "inventory@1", title="Inventory of a check"
+        ),
+        "lock.schema.json": build_document_schema(ContractLock, "lock@1", title="contract.lock.json"),
     }
-
-
-def build_contract_schema() -> dict[str, Any]:
-    """The schema of `contract.toml`."""
-    schema: dict[str, Any] = rewrite_schema(
-        build_document_schema(Contract, "contract@1", title="contract.toml"), _drop_null
-    )
-    return schema
-
-
-def build_lock_schema() -> dict[str, Any]:
-    """The schema of `contract.lock.json`."""
-    return build_document_schema(ContractLock, "lock@1", title="contract.lock.json")
-
-
-def build_inventory_schema() -> dict[str, Any]:
-    """The schema of an inventory of test ids."""
-    return build_document_schema(Inventory, "inventory@1", title="Inventory of a check")
 
 
 def _drop_null(schema: dict[str, Any]) -> dict[str, Any]:

@@ -263,15 +263,11 @@ def _toml_problem(text: str, words: str, file: str) -> Problem:
                 field=field,
             )
     where = f" (column {column})" if column else ""
-    return _syntax("toml-syntax", file, line, f"expected TOML, found: {_lower_first(words)}{where}")
+    return _syntax("toml-syntax", file, line, f"expected TOML, found: {words[:1].lower()}{words[1:]}{where}")
 
 
 def _syntax(code: str, file: str, line: int | None, message: str, *, field: str = "") -> Problem:
     return Problem(code=code, severity="error", file=file, line=line, field=field, message=message)
-
-
-def _lower_first(words: str) -> str:
-    return words[:1].lower() + words[1:]
 
 
 def _line_at(text: str, offset: int) -> int:

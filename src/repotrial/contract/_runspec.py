@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from decimal import Decimal
 from functools import cached_property
 from typing import Annotated, Any, Literal, TypeAlias
@@ -55,7 +54,7 @@ class AgentConfiguration(Document, frozen=True, kw_only=True):
     model: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] | None = None
     """Left out for agents that ask no model: a script, a patch, a person."""
     parameters: dict[AsciiKey, ParameterValue] = {}
-    """Temperature, effort and the like; `build_parameters` spells fractions."""
+    """Temperature, effort and the like; fractions are texts."""
     prompts_digest: Digest | None = None
     """Over the prompts that the agent brings; the statement has a digest of its own."""
     adapter_digest: Digest
@@ -150,13 +149,6 @@ def apply_caps(limits: Limits, caps: Caps) -> Limits:
     """A contract's limits, with what a run sets in their place."""
     changed = {name: value for name in Caps.__struct_fields__ if (value := getattr(caps, name)) is not None}
     return msgspec.structs.replace(limits, **changed)
-
-
-def build_parameters(values: Mapping[str, int | str | Decimal]) -> dict[str, ParameterValue]:
-    """Parameters as they are hashed: `Decimal("0.70")` becomes `"0.7"`."""
-    return {
-        key: decimal_text(value) if isinstance(value, Decimal) else value for key, value in values.items()
-    }
 
 
 def parse_run_spec(data: bytes) -> RunSpec:

@@ -28,7 +28,6 @@ from repotrial.contract import (
     parse_run_spec,
 )
 from repotrial.contract._policy import Band
-from repotrial.contract._runspec import build_parameters
 from support.errors import raises_code
 
 A, B = "sha256:" + "a" * 64, "sha256:" + "b" * 64
@@ -216,15 +215,6 @@ def test_spelling_of_a_decimal_does_not_change_the_id() -> None:
     document = json.loads(full_spec().to_bytes())
     document["configuration"]["caps"]["cost_usd"] = "5.000"
     assert parse(document).run_spec_id == full_spec().run_spec_id
-
-
-def test_parameters_spell_fractions_once() -> None:
-    assert build_parameters({"t": Decimal("0.70"), "n": 4, "s": "high", "b": True}) == {
-        "t": "0.7",
-        "n": 4,
-        "s": "high",
-        "b": True,
-    }
 
 
 def test_float_parameters_have_no_id() -> None:

@@ -23,6 +23,7 @@ from repotrial.run import Agent, NoopAgent, PlannedRun, ReferenceAgent, RunSetti
 from repotrial.score import Evidence, Scorable, ScoreCard, build_score_card, load_evidence
 from repotrial.trace import SecretRedactor, SigningKey, load_or_create_key
 from support.cheating import is_naively_accepted, open_counting, write_counting
+from support.exhaustive import one_of_each
 from support.workspaces import scratch
 
 BY_TWINS = "evaluation-invalidity"

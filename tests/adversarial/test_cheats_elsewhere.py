@@ -18,8 +18,7 @@ import pytest
 
 from repotrial._core.seed import ROOT_SEED
 from repotrial.authoring._certify._cheats import build_cheats
-from repotrial.authoring._certify._cheats._model import Cheat, NotApplicable
-from repotrial.authoring._certify._cheats._names import TRICKS
+from repotrial.authoring._certify._cheats._common import TRICKS, Cheat, NotApplicable
 from repotrial.authoring._certify._cheats._scene import read_scene
 from repotrial.contract import LoadedContract, load_contract
 from repotrial.environment import Installation, open_installation

@@ -19,7 +19,7 @@ from repotrial.contract._convert import convert_collecting
 from repotrial.contract._draft import build_draft
 from repotrial.contract._files import ContractFiles, Refusal
 from repotrial.contract._rules import iter_contradictions
-from repotrial.contract._toml import LineIndex
+from repotrial.contract._text import LineIndex
 from support.contract_values import Place, iter_sites, replace_at, strip
 from support.contracts import (
     COMMIT,

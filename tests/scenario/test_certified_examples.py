@@ -13,9 +13,8 @@ import pytest
 from repotrial import api
 from repotrial._core.errors import MachineError
 from repotrial.authoring import Certificate
-from repotrial.authoring._certify._file import load_certificate
+from repotrial.authoring._certify._file import build_procedure_digest, load_certificate
 from repotrial.authoring._certify._model import CERTIFICATE_FILE
-from repotrial.authoring._certify._procedure import build_procedure_digest
 from repotrial.contract import LOCK_FILE
 from support.caches import find_shared_cache
 from support.examples import EXAMPLES, Example, load_example, load_examples, require_snapshot, require_tools

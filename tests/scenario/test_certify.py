@@ -15,8 +15,9 @@ import pytest
 
 from repotrial import api
 from repotrial.authoring import lock_contract, write_certificate
-from repotrial.authoring._certify import _certify, _procedure
-from repotrial.authoring._certify._cheats._model import Cheat
+from repotrial.authoring._certify import _certify
+from repotrial.authoring._certify import _file as _procedure
+from repotrial.authoring._certify._cheats._common import Cheat
 from repotrial.authoring._certify._file import load_certificate
 from repotrial.authoring._certify._model import CERTIFICATE_FILE, CheatTrial
 from repotrial.contract import load_contract

@@ -14,7 +14,7 @@ import pytest
 
 from repotrial._core.errors import MachineError
 from repotrial.authoring import lock_contract
-from repotrial.authoring._certify._cheats._model import Cheat
+from repotrial.authoring._certify._cheats._common import Cheat
 from repotrial.contract import load_contract
 from repotrial.environment import Installation, InstallationSettings, SandboxRequest, open_installation
 from repotrial.isolation import Bind, CommandSpec

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from repotrial.authoring import lock_contract
-from repotrial.authoring._certify._cheats._edit import build_patch
-from repotrial.authoring._certify._cheats._model import Cheat
+from repotrial.authoring._certify._cheats._common import Cheat, build_patch
 from repotrial.environment import Installation, SandboxRequest
 from repotrial.isolation import Bind, CommandSpec
 from repotrial.trace import Exited

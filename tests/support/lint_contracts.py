@@ -19,7 +19,7 @@ from repotrial.contract import (
     Problem,
     lint_contract,
 )
-from repotrial.contract._lock import PartDigests
+from repotrial.contract._contract import PartDigests
 
 STATEMENT = """\
 # fill() breaks East Asian text

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from repotrial.authoring._leaks import check_told_solution
     from repotrial.authoring._locking import LockResult, lock_contract, verify_lock
     from repotrial.authoring._new import create_contract
-    from repotrial.authoring._options import CommitContract, CreatedContract, NewContract
+    from repotrial.authoring._project import CommitContract, CreatedContract, NewContract
     from repotrial.authoring._python_lock import check_python_lock
     from repotrial.authoring._swebench import SwebenchContract, create_contract_from_swebench
     from repotrial.authoring._swebench_instance import load_swebench_instances

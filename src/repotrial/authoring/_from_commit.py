@@ -8,19 +8,23 @@ import msgspec
 
 from repotrial.authoring._base import Tree, open_tree
 from repotrial.authoring._leaks import TextChange, check_leaks
-from repotrial.authoring._options import CommitContract, CreatedContract
-from repotrial.authoring._project import Project, build_glob, drop_matching, survey_project
+from repotrial.authoring._project import (
+    CommitContract,
+    CreatedContract,
+    Project,
+    build_glob,
+    drop_matching,
+    survey_project,
+)
 from repotrial.authoring._python_tests import (
     InventoryGuess,
     PythonTestFile,
     build_python_inventory,
     is_test_module,
 )
-from repotrial.authoring._split import Split, split_change
-from repotrial.authoring._staging import stage_directory
+from repotrial.authoring._split import KnownTestPaths, Split, split_change
 from repotrial.authoring._statement import StatementDraft, build_statement_draft, guess_kind
 from repotrial.authoring._template import ContractDraft, Guess
-from repotrial.authoring._test_files import KnownTestPaths
 from repotrial.authoring._writing import (
     CHECK_ID,
     LOCK_FILE,
@@ -37,6 +41,7 @@ from repotrial.authoring._writing import (
     copy_file,
     copy_python_lock,
     finish,
+    stage_directory,
     write_inventory,
 )
 from repotrial.contract import (

@@ -5,10 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from repotrial.authoring._base import Tree, open_tree
-from repotrial.authoring._options import CreatedContract, NewContract
-from repotrial.authoring._project import Project, list_test_directories, survey_project
+from repotrial.authoring._project import (
+    CreatedContract,
+    NewContract,
+    Project,
+    list_test_directories,
+    survey_project,
+)
 from repotrial.authoring._python_tests import PythonTestFile, build_python_inventory, is_test_module
-from repotrial.authoring._staging import stage_directory
 from repotrial.authoring._statement import render_statement_form
 from repotrial.authoring._template import ContractDraft, Guess
 from repotrial.authoring._writing import (
@@ -23,6 +27,7 @@ from repotrial.authoring._writing import (
     check_source,
     copy_python_lock,
     finish,
+    stage_directory,
     write_inventory,
 )
 from repotrial.contract import CONTRACT_FILE, Inventory, Problem

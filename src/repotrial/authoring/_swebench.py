@@ -10,19 +10,25 @@ import msgspec
 from repotrial._core.display import list_some
 from repotrial._core.errors import ContractError
 from repotrial.authoring._leaks import TextChange, check_leaks
-from repotrial.authoring._options import CommitContract, CreatedContract
-from repotrial.authoring._project import Project, build_glob, drop_matching, survey_project
+from repotrial.authoring._project import (
+    CommitContract,
+    CreatedContract,
+    Project,
+    build_glob,
+    drop_matching,
+    survey_project,
+)
 from repotrial.authoring._python_tests import list_test_ids
-from repotrial.authoring._staging import stage_directory
-from repotrial.authoring._swebench_change import InstanceTrees, open_instance_trees
+from repotrial.authoring._split import KnownTestPaths
 from repotrial.authoring._swebench_instance import (
     SWEBENCH_INSTANCE_INVALID,
+    InstanceTrees,
     NodeId,
     SwebenchInstance,
+    open_instance_trees,
     parse_node_id,
 )
 from repotrial.authoring._template import ContractDraft, Guess
-from repotrial.authoring._test_files import KnownTestPaths
 from repotrial.authoring._text import clean_line, clean_text
 from repotrial.authoring._writing import (
     CHECK_ID,
@@ -37,6 +43,7 @@ from repotrial.authoring._writing import (
     copy_file,
     copy_python_lock,
     finish,
+    stage_directory,
     write_inventory,
 )
 from repotrial.contract import CONTRACT_FILE, STATEMENT_FILE, Check, Inventory, Overlay, Problem

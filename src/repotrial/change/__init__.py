@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from repotrial.change._cursor import DEFAULT_LIMITS, PatchLimits
-from repotrial.change._gitignore import IgnoreFile
-from repotrial.change._globs import PathRules, compile_globs, fold, is_usable_glob
+from repotrial.change._globs import IgnoreFile, PathRules, compile_globs, fold, is_usable_glob
+from repotrial.change._hunks import DEFAULT_LIMITS, PatchLimits
 from repotrial.change._line_ranges import LineRange, find_awk_ranges, find_count, find_sed_ranges
 from repotrial.change._model import (
     GITLINK,

@@ -5,11 +5,198 @@ from __future__ import annotations
 import base64
 import re
 import zlib
+from typing import NoReturn
 
 import msgspec
 
-from repotrial.change._cursor import Cursor
-from repotrial.change._model import AddedLine
+from repotrial._core.display import neutralize
+from repotrial._core.paths import find_path_fault
+from repotrial.change._model import PATCH_UNREADABLE, AddedLine
+
+_SHOWN_CHARACTERS = 100
+_MIB = 1024**2
+
+
+class PatchLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """How large a patch may be before it is refused."""
+
+    patch_bytes: int = 768 * _MIB
+    """All of it."""
+    files: int = 50_000
+    """Entries."""
+    lines: int = 1_000_000
+    """Lines added and removed; each becomes an object."""
+    binary_bytes: int = 512 * _MIB
+    """Content in the binary form, before and after, unpacked."""
+
+
+DEFAULT_LIMITS = PatchLimits()
+
+
+class Cursor:
+    """A position in a patch."""
+
+    def __init__(self, patch: bytes, limits: PatchLimits) -> None:
+        if len(patch) > limits.patch_bytes:
+            raise PATCH_UNREADABLE.error(
+                f"expected a patch of at most {limits.patch_bytes} bytes, found {len(patch)}"
+            )
+        if patch and not patch.endswith(b"\n"):
+            raise PATCH_UNREADABLE.error("expected a newline at the end of the patch, found none")
+        self._patch = patch
+        self._limits = limits
+        self._lines_left = limits.lines
+        self._binary_left = limits.binary_bytes
+        self._number = 1
+        self.position = 0
+        """Offset of the next line."""
+
+    @property
+    def is_at_end(self) -> bool:
+        return self.position >= len(self._patch)
+
+    def starts_with(self, prefix: bytes) -> bool:
+        """Whether the next line begins so."""
+        return self._patch.startswith(prefix, self.position)
+
+    def take(self, expected: str) -> bytes:
+        """The next line, without its newline."""
+        if self.is_at_end:
+            self.fail(expected, b"the end of the patch")
+        end = self._patch.index(b"\n", self.position)
+        line = self._patch[self.position : end]
+        self.position = end + 1
+        self._number += 1
+        return line
+
+    def peek(self) -> bytes:
+        """The next line's beginning, for a complaint."""
+        if self.is_at_end:
+            return b"the end of the patch"
+        end = self._patch.index(b"\n", self.position)
+        return self._patch[self.position : min(end, self.position + 4 * _SHOWN_CHARACTERS)]
+
+    def spend_line(self) -> None:
+        """Count a changed line."""
+        self._lines_left -= 1
+        if self._lines_left < 0:
+            raise PATCH_UNREADABLE.error(
+                f"expected at most {self._limits.lines} changed lines in a patch, found more"
+            )
+
+    def spend_binary(self, size: int) -> None:
+        """Count unpacked content, before it is unpacked."""
+        self._binary_left -= size
+        if self._binary_left < 0:
+            raise PATCH_UNREADABLE.error(
+                f"expected at most {self._limits.binary_bytes} bytes of binary content, found more"
+            )
+
+    def fail(self, expected: str, found: bytes | None = None) -> NoReturn:
+        """Refuse the patch; without `found`, for the line that comes next."""
+        number = self._number if found is None else max(1, self._number - 1)
+        shown = neutralize(
+            (self.peek() if found is None else found)[: 4 * _SHOWN_CHARACTERS].decode("utf-8", "replace"),
+            max_characters=_SHOWN_CHARACTERS,
+        )
+        raise PATCH_UNREADABLE.error(f"patch line {number}: expected {expected}, found '{shown}'")
+
+
+_QUOTED = re.compile(rb'"((?:[^"\\\x00-\x1f]|\\[abtnvfr"\\]|\\[0-3][0-7]{2})*)"')
+_PAIR = re.compile(rb'("(?:[^"\\]|\\.)*"|\S+) ("(?:[^"\\]|\\.)*"|\S+)')
+_LAST = re.compile(rb'(.+) ("b/.*"|b/[^"]*)', re.DOTALL)
+_ESCAPE = re.compile(rb'\\([0-3][0-7]{2}|[abtnvfr"\\])')
+_CONTROL = dict(zip(b"abtnvfr", b"\a\b\t\n\v\f\r", strict=True))
+# What git never leaves without quotes; a reader that guesses could read another name than git does.
+_NEEDS_QUOTES = re.compile(rb'[\x00-\x1f\x7f"\\]')
+_MAX_BYTES = 4096
+
+
+def parse_name(text: bytes, cursor: Cursor) -> bytes:
+    """A name that fills the rest of a line."""
+    if text.startswith(b'"'):
+        match = _QUOTED.fullmatch(text)
+        return _unquote(match[1]) if match is not None else cursor.fail("a quoted name", text)
+    if not text or _NEEDS_QUOTES.search(text):
+        cursor.fail("a name, in quotes where it needs them", text)
+    return text
+
+
+def parse_side(text: bytes, prefix: bytes, cursor: Cursor) -> bytes | None:
+    """The name in a `---` or `+++` line; None for `/dev/null`."""
+    # git ends a name that has a space with a tab, so that a space at its end is seen.
+    name = parse_name(text.removesuffix(b"\t"), cursor)
+    if name == b"/dev/null":
+        return None
+    if not name.startswith(prefix):
+        cursor.fail(f"a name that begins with '{prefix.decode()}'", text)
+    return name.removeprefix(prefix)
+
+
+def find_common_name(rest: bytes) -> bytes | None:
+    """The name that both sides of `diff --git a/… b/…` share; None where they differ or cannot be told."""
+    if rest.startswith(b'"'):
+        match = _QUOTED.match(rest)
+        name = None if match is None else _unquote(match[1])
+        return name.removeprefix(b"a/") if name is not None and name.startswith(b"a/") else None
+    half, odd = divmod(len(rest) - 1, 2)
+    first, second = rest[:half], rest[half + 1 :]
+    if odd or rest[half : half + 1] != b" " or not first.startswith(b"a/") or not second.startswith(b"b/"):
+        return None
+    return first[2:] if first[2:] == second[2:] else None
+
+
+def guess_names(rest: bytes) -> tuple[bytes, bytes]:
+    """The old and the new name of a `diff --git` line, with their prefixes; spaces can make it a guess."""
+    half = len(rest) // 2
+    if not rest.startswith(b'"') and (common := find_common_name(rest)) is not None:
+        return b"a/" + common, b"b/" + common
+    if rest[:half] == rest[half + 1 :]:
+        return unquote(rest[:half]), unquote(rest[:half])  # written without prefixes
+    if pair := _PAIR.fullmatch(rest) or _LAST.fullmatch(rest):
+        return unquote(pair[1]), unquote(pair[2])
+    old, _, new = rest.rpartition(b" ")
+    return old, new
+
+
+def verify_header(rest: bytes, old: bytes, new: bytes, cursor: Cursor) -> None:
+    """Refuse a `diff --git` line that does not name exactly these two files."""
+    expected = "the same names in 'diff --git' as in the lines below it"
+    if rest.startswith(b'"'):
+        match = _QUOTED.match(rest)
+        if match is None or _unquote(match[1]) != b"a/" + old:
+            cursor.fail(expected, rest)
+        left = rest[match.end() :]
+    elif rest.startswith(b"a/" + old) and not _NEEDS_QUOTES.search(old):
+        left = rest[2 + len(old) :]
+    else:
+        cursor.fail(expected, rest)
+    if not left.startswith(b" ") or parse_name(left[1:], cursor) != b"b/" + new:
+        cursor.fail(expected, rest)
+
+
+def verify_name(name: bytes, cursor: Cursor) -> None:
+    """Refuse names that could leave the tree or pass for git's own data."""
+    if len(name) > _MAX_BYTES:
+        cursor.fail(f"a path of at most {_MAX_BYTES} bytes", name)
+    if (fault := find_path_fault(name)) is not None:
+        cursor.fail(f"a plain relative path (there is {fault})", name)
+
+
+def unquote(text: bytes) -> bytes:
+    """A name without its quotes, if it has any."""
+    match = _QUOTED.fullmatch(text)
+    return text if match is None else _unquote(match[1])
+
+
+def _unquote(body: bytes) -> bytes:
+    return _ESCAPE.sub(_unescape, body)
+
+
+def _unescape(match: re.Match[bytes]) -> bytes:
+    body = match[1]
+    return bytes([int(body, 8) if body.isdigit() else _CONTROL.get(body[0], body[0])])
+
 
 _HUNK = re.compile(rb"@@ -(\d{1,10})(?:,(\d{1,10}))? \+(\d{1,10})(?:,(\d{1,10}))? @@(?: .*)?", re.DOTALL)
 _HUNK_LIKE = re.compile(rb"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@|@@ -[-+,\d ]*\d{11}")

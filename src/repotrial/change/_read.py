@@ -14,10 +14,20 @@ import msgspec
 
 from repotrial._core.digest import digest_bytes
 from repotrial._core.escaping import escape_bytes
-from repotrial.change._cursor import DEFAULT_LIMITS, Cursor, PatchLimits
-from repotrial.change._hunks import Body, read_binary, read_hunks
+from repotrial.change._hunks import (
+    DEFAULT_LIMITS,
+    Body,
+    Cursor,
+    PatchLimits,
+    find_common_name,
+    parse_name,
+    parse_side,
+    read_binary,
+    read_hunks,
+    verify_header,
+    verify_name,
+)
 from repotrial.change._model import GITLINK, PATCH_UNREADABLE, SYMLINK, ChangedFile, ChangeKind, ChangeView
-from repotrial.change._names import find_common_name, parse_name, parse_side, verify_header, verify_name
 
 _START = b"diff --git "
 _FIELDS = (

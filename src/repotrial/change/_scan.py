@@ -10,9 +10,7 @@ import re
 
 import msgspec
 
-from repotrial.change._cursor import DEFAULT_LIMITS, Cursor
-from repotrial.change._hunks import Hunks
-from repotrial.change._names import guess_names, unquote
+from repotrial.change._hunks import DEFAULT_LIMITS, Cursor, Hunks, guess_names, unquote
 
 _GIT = b"diff --git "
 _NOWHERE = b"/dev/null"

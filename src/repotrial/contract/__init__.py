@@ -3,7 +3,24 @@
 from __future__ import annotations
 
 from repotrial.contract._check_document import check_document
-from repotrial.contract._contract import CONTRACT_SCHEMA, STATEMENT_FILE, Contract, TaskKind
+from repotrial.contract._contract import (
+    CONTRACT_FILE,
+    CONTRACT_SCHEMA,
+    LOCK_FILE,
+    STATEMENT_FILE,
+    TRANSPORTS,
+    ArchiveRepository,
+    Contract,
+    ContractLock,
+    DirectoryRepository,
+    FilePin,
+    GitRepository,
+    LoadedContract,
+    Repository,
+    RepositoryPin,
+    SubmodulePin,
+    TaskKind,
+)
 from repotrial.contract._environment import (
     AllowListNetwork,
     Artifact,
@@ -21,22 +38,19 @@ from repotrial.contract._environment import (
     SetupStep,
 )
 from repotrial.contract._lint import lint_contract
-from repotrial.contract._loaded import CONTRACT_FILE, LoadedContract
 from repotrial.contract._loader import CONTRACT_INVALID, build_invalid_error, check_directory, load_contract
-from repotrial.contract._lock import LOCK_FILE, ContractLock, FilePin, RepositoryPin
 from repotrial.contract._lockfile import build_lock, check_lock, dump_lock
 from repotrial.contract._oracle import Check, Inventory, Overlay, ResultFile, ResultFormat, Runner
-from repotrial.contract._policy import DependencyPolicy, Limits, Policy, Severity
-from repotrial.contract._problems import Problem, render_problems
-from repotrial.contract._record import ContractRecord, build_record, parse_record
-from repotrial.contract._repository import (
-    TRANSPORTS,
-    ArchiveRepository,
-    DirectoryRepository,
-    GitRepository,
-    Repository,
-    SubmodulePin,
+from repotrial.contract._policy import (
+    ChangeEnvelope,
+    DependencyPolicy,
+    DimensionWeights,
+    Limits,
+    Policy,
+    Scoring,
+    Severity,
 )
+from repotrial.contract._problems import Problem, render_problems
 from repotrial.contract._runspec import (
     AgentConfiguration,
     Caps,
@@ -55,8 +69,8 @@ from repotrial.contract._score import (
     Violation,
     build_interface_score,
 )
-from repotrial.contract._scoring import ChangeEnvelope, DimensionWeights, Scoring
 from repotrial.contract._types import Document
+from repotrial.contract._version import ContractRecord, build_record, parse_record
 
 __all__ = [
     "CONTRACT_FILE",

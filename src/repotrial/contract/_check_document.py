@@ -2,16 +2,42 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import TypeVar
 
 import msgspec
 
 from repotrial.contract._convert import convert_collecting
-from repotrial.contract._finding import Finding, render_field
-from repotrial.contract._major import check_major
-from repotrial.contract._problems import Problem
-from repotrial.contract._text import decode_text, parse_toml
-from repotrial.contract._toml import LineIndex
+from repotrial.contract._problems import Finding, Problem, quote, render_field
+from repotrial.contract._text import LineIndex, decode_text, parse_toml
+
+_SCHEMA = re.compile(r"(?P<family>[a-z/]+)@(?P<major>[0-9]{1,9})(?:\.(?P<minor>[0-9]{1,9}))?")
+_KNOWN_MINOR = 0
+
+
+def check_major(value: Mapping[str, object], *, known: str) -> Finding | None:
+    """Refuse a document of another family or major: nothing else that could be said about it is certain."""
+    schema = value.get("schema")
+    match = _SCHEMA.fullmatch(schema) if isinstance(schema, str) else None
+    if match is None or f"{match['family']}@{int(match['major'])}" == known:
+        return None
+    family = known.partition("@")[0]
+    newer = match["family"] == family and int(match["major"]) > int(known.partition("@")[2])
+    return Finding(
+        code="schema-unknown",
+        place=("schema",),
+        message=f"expected {quote(known)}, found {quote(str(schema))}: this version reads {known} only",
+        hint="use a newer RepoTrial" if newer else f"write schema = {quote(known)}",
+    )
+
+
+def newer_minor(value: Mapping[str, object]) -> str | None:
+    """The document's schema, where it is of a minor that this version does not know yet."""
+    schema = value.get("schema")
+    match = _SCHEMA.fullmatch(schema) if isinstance(schema, str) else None
+    return str(schema) if match is not None and int(match["minor"] or 0) > _KNOWN_MINOR else None
+
 
 DocumentT = TypeVar("DocumentT", bound=msgspec.Struct)
 

@@ -9,12 +9,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from repotrial.contract._contract import Repository
 from repotrial.contract._environment import Environment, Service, SetupStep
-from repotrial.contract._finding import Finding, Place
 from repotrial.contract._oracle import Check
-from repotrial.contract._policy import Limits, Policy
-from repotrial.contract._repository import Repository
-from repotrial.contract._scoring import Scoring
+from repotrial.contract._policy import Limits, Policy, Scoring
+from repotrial.contract._problems import Finding, Place
 
 PartT = TypeVar("PartT")
 

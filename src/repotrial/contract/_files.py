@@ -15,9 +15,9 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Literal, TypeAlias
 
-from repotrial.contract._lock import FilePin
+from repotrial.contract._contract import FilePin
+from repotrial.contract._problems import nearest, quote
 from repotrial.contract._types import MEBIBYTE
-from repotrial.contract._words import nearest, quote
 
 MAX_CONTRACT_BYTES = MEBIBYTE
 """Largest `contract.toml` and `contract.lock.json` (the lock: sixteen times as much)."""

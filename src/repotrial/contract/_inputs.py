@@ -8,19 +8,16 @@ from dataclasses import dataclass, field
 
 from msgspec import inspect as mi
 
+from repotrial.contract._contract import CONTRACT_FILE, LOCK_FILE, FilePin
 from repotrial.contract._convert import PathUse, convert_collecting
 from repotrial.contract._environment import Artifact, Environment
 from repotrial.contract._files import ContractFiles, Refusal, normalize
-from repotrial.contract._finding import MAX_FINDINGS, Finding, Place, render_field
 from repotrial.contract._leaves import check_leaf
-from repotrial.contract._loaded import CONTRACT_FILE
-from repotrial.contract._lock import LOCK_FILE, FilePin
 from repotrial.contract._oracle import Inventory
-from repotrial.contract._problems import Problem
+from repotrial.contract._problems import MAX_FINDINGS, Finding, Place, Problem, quote, render_field
 from repotrial.contract._rules import check_inventory
 from repotrial.contract._text import decode_text, parse_json
 from repotrial.contract._types import MEBIBYTE, ContractPath
-from repotrial.contract._words import quote
 
 MAX_LAID_FILES = 100_000
 """Most files that all fields together may name, each counted as often as it is named."""

@@ -11,7 +11,7 @@ from decimal import Decimal
 from msgspec import inspect as mi
 
 from repotrial._core.schema import strip_metadata
-from repotrial.contract._words import describe, expected_words
+from repotrial.contract._problems import describe, expected_words
 
 MAX_DECIMAL_DIGITS = 28
 """Most digits of a decimal, before and after the point: what canonical text writes without rounding."""

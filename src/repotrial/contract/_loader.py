@@ -16,21 +16,25 @@ from pathlib import Path
 from typing import Any
 
 from repotrial._core.errors import ContractError, ErrorCode
-from repotrial.contract._contract import CONTRACT_SCHEMA, STATEMENT_FILE, Contract
+from repotrial.contract._check_document import check_major, newer_minor
+from repotrial.contract._contract import (
+    CONTRACT_FILE,
+    CONTRACT_SCHEMA,
+    LOCK_FILE,
+    STATEMENT_FILE,
+    Contract,
+    ContractLock,
+    LoadedContract,
+)
 from repotrial.contract._convert import Conversion, convert_collecting
 from repotrial.contract._draft import Draft, build_draft
 from repotrial.contract._files import MAX_CONTRACT_BYTES, ContractFiles, Refusal, normalize
-from repotrial.contract._finding import Finding, render_field, take_findings
 from repotrial.contract._inputs import Inputs, load_inputs
-from repotrial.contract._loaded import CONTRACT_FILE, LoadedContract
-from repotrial.contract._lock import LOCK_FILE, ContractLock
 from repotrial.contract._lockfile import read_lock
-from repotrial.contract._major import check_major, newer_minor
-from repotrial.contract._problems import Problem, render_problems
+from repotrial.contract._problems import Finding, Problem, render_field, render_problems, take_findings
 from repotrial.contract._rules import iter_contradictions
 from repotrial.contract._rules_files import iter_collisions, iter_shown_files
-from repotrial.contract._text import decode_text, parse_toml
-from repotrial.contract._toml import LineIndex
+from repotrial.contract._text import LineIndex, decode_text, parse_toml
 
 MAX_LOCK_BYTES = 16 * MAX_CONTRACT_BYTES
 """Largest `contract.lock.json`: it has a line for each of the oracle's files."""

@@ -10,15 +10,23 @@ import orjson
 
 from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import ContractError, ErrorCode
-from repotrial.contract._contract import Contract
+from repotrial.contract._check_document import check_major
+from repotrial.contract._contract import (
+    CONTRACT_FILE,
+    LOCK_FILE,
+    LOCK_SCHEMA,
+    ArchiveRepository,
+    Contract,
+    ContractLock,
+    DirectoryRepository,
+    FilePin,
+    GitRepository,
+    LoadedContract,
+    RepositoryPin,
+)
 from repotrial.contract._convert import convert_collecting
 from repotrial.contract._environment import AllowListNetwork
-from repotrial.contract._finding import Finding, render_field
-from repotrial.contract._loaded import CONTRACT_FILE, LoadedContract
-from repotrial.contract._lock import LOCK_FILE, LOCK_SCHEMA, ContractLock, FilePin, RepositoryPin
-from repotrial.contract._major import check_major
-from repotrial.contract._problems import Problem
-from repotrial.contract._repository import ArchiveRepository, DirectoryRepository, GitRepository
+from repotrial.contract._problems import Finding, Problem, describe, quote, render_field
 from repotrial.contract._rules_files import pins_below
 from repotrial.contract._text import decode_text, parse_json
 from repotrial.contract._version import (
@@ -28,7 +36,6 @@ from repotrial.contract._version import (
     compute_statement_digest,
     version_of_parts,
 )
-from repotrial.contract._words import describe, quote
 
 _RELOCK = "run `repotrial contract lock`, and look at what changed before you commit it"
 _REMAKE = "run `repotrial contract lock`, which writes a new one"

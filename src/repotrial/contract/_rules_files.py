@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import PurePosixPath
 
+from repotrial.contract._contract import FilePin
 from repotrial.contract._draft import Draft
 from repotrial.contract._files import normalize
-from repotrial.contract._finding import Finding, Place
-from repotrial.contract._lock import FilePin
 from repotrial.contract._oracle import Check, Overlay
-from repotrial.contract._words import quote
+from repotrial.contract._problems import Finding, Place, quote
 
 
 def pins_below(path: str, pins: Sequence[FilePin]) -> list[FilePin]:

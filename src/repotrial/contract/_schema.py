@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from repotrial._core.schema import build_document_schema, rewrite_schema
-from repotrial.contract._contract import Contract
-from repotrial.contract._lock import ContractLock
+from repotrial.contract._contract import Contract, ContractLock
 from repotrial.contract._oracle import Inventory
 
 

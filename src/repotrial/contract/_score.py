@@ -16,8 +16,7 @@ from repotrial._core.absence import NotComputable, Unknown
 from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ContractError, ErrorCode
-from repotrial.contract._policy import Severity
-from repotrial.contract._scoring import ChangeEnvelope, InterfaceWeights, Scoring
+from repotrial.contract._policy import ChangeEnvelope, InterfaceWeights, Scoring, Severity
 from repotrial.contract._types import Document, Identifier, Positive, Share
 
 # No traps: a decay beyond all bounds gives an infinite distance, and exp(-∞) is 0.

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from repotrial.source._apply_patch import PATCH_REFUSED, apply_patch
 from repotrial.source._directory import compute_tree_digest
 from repotrial.source._history import ChangedFile, ChangeStatus, CommitInfo, open_history, resolve_commit
-from repotrial.source._options import DEFAULT_OPTIONS, SnapshotLimits, SourceOptions
-from repotrial.source._paths import verify_path
-from repotrial.source._seal_history import SEALED_AT_SECONDS, SealProblem, check_sealed_history, seal_history
+from repotrial.source._seal_history import (
+    PATCH_REFUSED,
+    SEALED_AT_SECONDS,
+    SealProblem,
+    apply_patch,
+    check_sealed_history,
+    seal_history,
+)
 from repotrial.source._snapshot import (
     ARCHIVE_DIGEST_MISMATCH,
     ArchiveSnapshot,
@@ -18,6 +22,7 @@ from repotrial.source._snapshot import (
     resolve_snapshot,
 )
 from repotrial.source._store import COMMIT_NOT_FOUND
+from repotrial.source._tree import DEFAULT_OPTIONS, SnapshotLimits, SourceOptions, verify_path
 
 __all__ = [
     "ARCHIVE_DIGEST_MISMATCH",

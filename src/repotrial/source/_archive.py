@@ -20,9 +20,7 @@ from typing import IO
 from repotrial._core.errors import ContractError, ErrorCode
 from repotrial._core.tar import BLOCK_BYTES, LIBRARY_ERRORS, ForwardStream, Readable, StreamLimitError
 from repotrial.source._directory import UNSUPPORTED_ENTRY
-from repotrial.source._options import SnapshotLimits
-from repotrial.source._paths import UNSAFE_PATH, render_path
-from repotrial.source._tree import TREE_LIMIT, FileMode, Member
+from repotrial.source._tree import TREE_LIMIT, UNSAFE_PATH, FileMode, Member, SnapshotLimits, render_path
 
 _CHUNK_BYTES = 1 << 20
 _XZ_MEMORY_BYTES = 256 << 20

@@ -12,9 +12,18 @@ from pathlib import Path
 
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ContractError, ErrorCode, MachineError, UsageError
-from repotrial.source._options import DEFAULT_OPTIONS, SnapshotLimits, SourceOptions
-from repotrial.source._paths import UNSAFE_PATH, render_path
-from repotrial.source._tree import TREE_LIMIT, FileMode, Member, TreeSummary, collect_tree
+from repotrial.source._tree import (
+    DEFAULT_OPTIONS,
+    TREE_LIMIT,
+    UNSAFE_PATH,
+    FileMode,
+    Member,
+    SnapshotLimits,
+    SourceOptions,
+    TreeSummary,
+    collect_tree,
+    render_path,
+)
 
 _CHUNK_BYTES = 1 << 20
 _PLAIN = 0o644

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import IO
 
 from repotrial._core.errors import ErrorCode, MachineError
-from repotrial.source._options import DEFAULT_OPTIONS, SourceOptions
+from repotrial.source._tree import DEFAULT_OPTIONS, SourceOptions
 
 MINIMUM_GIT = (2, 30)
 """The oldest release with `fetch --no-write-fetch-head` and `init --object-format` that is still shipped."""

@@ -24,12 +24,25 @@ from repotrial.source._address import (
     parse_address,
 )
 from repotrial.source._git import GitCommandError
-from repotrial.source._local import NOT_A_REPOSITORY, OBJECT_FORMAT_MISMATCH, REPOSITORY_REFUSED
-from repotrial.source._objects import GIT_OBJECT_CORRUPT, ObjectReader, TreeItem, parse_tree
-from repotrial.source._options import SnapshotLimits, SourceOptions
-from repotrial.source._paths import render_path, verify_path
+from repotrial.source._objects import (
+    GIT_OBJECT_CORRUPT,
+    NOT_A_REPOSITORY,
+    OBJECT_FORMAT_MISMATCH,
+    REPOSITORY_REFUSED,
+    ObjectReader,
+    TreeItem,
+    parse_tree,
+)
 from repotrial.source._store import BUNDLE_UNREADABLE, COMMIT_NOT_FOUND, FETCH_FAILED, ObjectStore, open_store
-from repotrial.source._tree import TREE_LIMIT, FileMode, Member
+from repotrial.source._tree import (
+    TREE_LIMIT,
+    FileMode,
+    Member,
+    SnapshotLimits,
+    SourceOptions,
+    render_path,
+    verify_path,
+)
 
 _GITLINK = 0o160000
 _MODULES_FILE = b".gitmodules"

@@ -20,8 +20,8 @@ from repotrial.source._address import parse_address
 from repotrial.source._git import GitCommandError
 from repotrial.source._gittree import parse_commit_headers
 from repotrial.source._objects import GIT_OBJECT_MISSING, ObjectFormat
-from repotrial.source._options import DEFAULT_OPTIONS, SourceOptions
 from repotrial.source._store import COMMIT_NOT_FOUND, ObjectStore, open_store, verify_full_hash
+from repotrial.source._tree import DEFAULT_OPTIONS, SourceOptions
 
 AUTHORING_PROTOCOLS = ("file", "https", "ssh")
 """What authors may fetch through, unless told otherwise."""

@@ -19,7 +19,7 @@ import msgspec
 
 from repotrial._core.errors import ContractError, ErrorCode
 from repotrial.source._git import GitCommandError, execute_git
-from repotrial.source._options import DEFAULT_OPTIONS, SourceOptions
+from repotrial.source._tree import DEFAULT_OPTIONS, SourceOptions
 
 SEALED_AT_SECONDS = 946_684_800
 """The date of every sealed commit: 2000-01-01, UTC."""
@@ -235,3 +235,30 @@ def _check_objects(git: Callable[..., list[str]], future_commits: Collection[str
         if commit in stored
     ]
     return problems
+
+
+PATCH_REFUSED = ErrorCode(
+    "patch-refused",
+    ContractError,
+    "A patch does not apply to the tree, is malformed, or reaches outside of it.",
+    hint="make the patch against the very snapshot that it is applied to",
+)
+
+
+def apply_patch(patch: bytes, *, tree: Path, options: SourceOptions = DEFAULT_OPTIONS) -> None:
+    """Apply a patch as `git apply` reads it; only for a tree that no agent could write to.
+
+    Args:
+        patch: As `git diff --binary` writes it; an empty one changes nothing.
+        tree: The files; a `.git` among them is not looked at.
+        options: Limits and places.
+
+    Raises:
+        PATCH_REFUSED: git refused it; the tree is unchanged.
+    """
+    if not patch:
+        return
+    try:
+        execute_plain_git(["apply", "--whitespace=nowarn", "-"], tree=tree, stdin=patch, options=options)
+    except GitCommandError as error:
+        raise PATCH_REFUSED.error(f"expected a patch that applies: {error.message}") from error

@@ -19,9 +19,16 @@ from repotrial.source._address import locate_beside, parse_address
 from repotrial.source._archive import ARCHIVE_UNREADABLE, iter_archive
 from repotrial.source._directory import DiscardingSink, iter_directory, open_target
 from repotrial.source._gittree import CommitWalk
-from repotrial.source._options import DEFAULT_OPTIONS, SourceOptions
 from repotrial.source._store import verify_full_hash
-from repotrial.source._tree import TREE_LIMIT, Member, Sink, TreeSummary, collect_tree
+from repotrial.source._tree import (
+    DEFAULT_OPTIONS,
+    TREE_LIMIT,
+    Member,
+    Sink,
+    SourceOptions,
+    TreeSummary,
+    collect_tree,
+)
 
 ARCHIVE_DIGEST_MISMATCH = ErrorCode(
     "archive-digest-mismatch",

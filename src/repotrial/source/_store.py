@@ -23,17 +23,19 @@ from repotrial._core.errors import ContractError, ErrorCode, MachineError
 from repotrial.contract import TRANSPORTS
 from repotrial.source._address import Address, LocalAddress, RemoteAddress, render_address
 from repotrial.source._git import GitCommandError, execute_git
-from repotrial.source._local import (
+from repotrial.source._objects import (
+    GIT_OBJECT_MISSING,
     NOT_A_REPOSITORY,
     OBJECT_FORMAT_MISMATCH,
+    ObjectFormat,
+    ObjectReader,
     copy_refs,
     find_git_dir,
+    open_reader,
     read_object_format,
     verify_self_contained,
 )
-from repotrial.source._objects import GIT_OBJECT_MISSING, ObjectFormat, ObjectReader, open_reader
-from repotrial.source._options import SourceOptions
-from repotrial.source._tree import TREE_LIMIT
+from repotrial.source._tree import TREE_LIMIT, SourceOptions
 
 _BUNDLE_MAGIC = re.compile(rb"# v[23] git bundle\n")
 _FULL_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")

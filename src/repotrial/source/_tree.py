@@ -8,15 +8,84 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from enum import Enum
+from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
 from repotrial._core.digest import Digest
+from repotrial._core.display import escape_unprintable
 from repotrial._core.errors import ContractError, ErrorCode
-from repotrial._core.paths import fold_path, is_escaping_link
-from repotrial.source._options import SnapshotLimits
-from repotrial.source._paths import UNSAFE_PATH, render_path, verify_path
+from repotrial._core.paths import find_path_fault, fold_path, is_escaping_link
+
+_MIB = 1024**2
+_GIB = 1024**3
+
+
+class SnapshotLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """How large a snapshot may be; the defaults hold the largest public repositories and refuse bombs."""
+
+    entries: int = 500_000
+    """Files, links and directories, submodules included."""
+    file_bytes: int = 2 * _GIB
+    """One file's content, unpacked."""
+    total_bytes: int = 8 * _GIB
+    """All contents together, unpacked."""
+    path_bytes: int = 4000
+    """One path; below PATH_MAX, so that there is room for the directory it is placed in."""
+    depth: int = 255
+    """Components of one path."""
+    package_bytes: int = 2 * _GIB
+    """An archive or a bundle as it lies on disk."""
+    submodules: int = 500
+    """Submodules, those of submodules included."""
+
+
+class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How this machine resolves repositories."""
+
+    limits: SnapshotLimits = SnapshotLimits()
+    git_seconds: int = 1800
+    """Time limit of each git command; a first fetch of a large repository is the longest of them."""
+    output_bytes: int = 256 * _MIB
+    """The most that one git command may print."""
+    scratch: Path | None = None
+    """Where temporary clones are made and removed; the system's temporary directory unless told."""
+    search_path: str | None = None
+    """Where programs are looked for, as in `PATH`; the process's own `PATH` unless told."""
+
+
+DEFAULT_OPTIONS = SourceOptions()
+
+
+UNSAFE_PATH = ErrorCode(
+    "unsafe-path",
+    ContractError,
+    "A repository holds a path that could leave its directory or pass for git's own data (`..`, `.git`).",
+    hint="remove the path from the commit or archive, or trial another one",
+)
+
+
+def verify_path(path: bytes, limits: SnapshotLimits) -> None:
+    """Refuse what is not a plain relative path.
+
+    Raises:
+        UNSAFE_PATH: the path is absolute, has empty, `.`, `..` or `.git`-like components, or is too long.
+    """
+    components = path.split(b"/")
+    if len(path) > limits.path_bytes or len(components) > limits.depth:
+        raise UNSAFE_PATH.error(
+            f"expected at most {limits.path_bytes} bytes and {limits.depth} components in a path, "
+            f"found {len(path)} and {len(components)}: {render_path(path[:100])}…"
+        )
+    if reason := find_path_fault(path):
+        raise UNSAFE_PATH.error(f"expected a plain relative path, found {reason} in {render_path(path)}")
+
+
+def render_path(path: bytes) -> str:
+    """A path as it is shown: one line, printable, and different for different bytes."""
+    return escape_unprintable(path.decode("utf-8", errors="backslashreplace"))
+
 
 TREE_DOMAIN = b"repotrial/tree@1\0"
 """What the digest begins with, so that no other digest of ours can be taken for it."""

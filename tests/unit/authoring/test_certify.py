@@ -10,17 +10,20 @@ import msgspec
 import pytest
 
 from repotrial._core.digest import digest_bytes
-from repotrial.authoring._certify import _procedure
+from repotrial.authoring._certify import _file as _procedure
+from repotrial.authoring._certify._certify import build_oversized_patch
 from repotrial.authoring._certify._cheats import build_cheats
-from repotrial.authoring._certify._cheats._edit import build_patch
-from repotrial.authoring._certify._cheats._model import Cheat, NotApplicable
-from repotrial.authoring._certify._cheats._names import TRICKS
+from repotrial.authoring._certify._cheats._common import TRICKS, Cheat, NotApplicable, build_patch
 from repotrial.authoring._certify._cheats._scene import Scene, read_scene
-from repotrial.authoring._certify._items import judge_cheats, judge_reference, judge_stability, judge_twins
+from repotrial.authoring._certify._items import (
+    judge_cheats,
+    judge_reference,
+    judge_stability,
+    judge_strength,
+    judge_twins,
+)
 from repotrial.authoring._certify._model import CheatTrial
-from repotrial.authoring._certify._oversized import build_oversized_patch
 from repotrial.authoring._certify._scan import find_leaked_oracle, find_leaked_reference
-from repotrial.authoring._certify._strength import judge_strength
 from repotrial.authoring._certify._trials import Trial, TrialResult, end_at_failure, reorder_checks
 from repotrial.change import read_change
 from repotrial.contract import (

@@ -4,7 +4,7 @@ import os
 import tarfile
 from pathlib import Path
 
-from repotrial.authoring._embed import write_archive
+from repotrial.authoring._base import write_archive
 from repotrial.contract import ArchiveRepository
 from repotrial.source import compute_tree_digest, resolve_snapshot
 

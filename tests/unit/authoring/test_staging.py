@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.authoring._staging import stage_directory
+from repotrial.authoring._writing import stage_directory
 from support.errors import raises_code
 
 

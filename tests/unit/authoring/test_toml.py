@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repotrial.authoring._toml import render_comment, render_key, render_string, render_value
+from repotrial.authoring._template import render_comment, render_key, render_string, render_value
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 _VALUE = st.recursive(

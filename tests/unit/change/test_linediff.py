@@ -7,7 +7,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repotrial.change._linediff import find_blocks
+from repotrial.change._write import find_blocks
 
 LINES = st.lists(st.sampled_from([b"a\n", b"b\n", b"c\n", b"d\n", b"}\n", b"\n"]), max_size=30)
 

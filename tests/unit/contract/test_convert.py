@@ -9,8 +9,7 @@ import pytest
 
 from repotrial.contract import Contract, Inventory
 from repotrial.contract._convert import convert_collecting
-from repotrial.contract._finding import MAX_FINDINGS, Finding, render_field
-from repotrial.contract._words import describe, join_choices, nearest
+from repotrial.contract._problems import MAX_FINDINGS, Finding, describe, join_choices, nearest, render_field
 from support.contracts import COMMIT
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from repotrial.contract import CONTRACT_FILE, Inventory
 from repotrial.contract._lint import iter_rules
-from repotrial.contract._lint._rule import LintRule
+from repotrial.contract._lint._subject import LintRule
 from support.lint_cases import FIELD_CASES
 from support.lint_contracts import DROP, REFERENCE, STATEMENT, Case, Spoiled, merged, unit
 from support.lint_text_cases import LEAK, TEXT_CASES, TOKEN

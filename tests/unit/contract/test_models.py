@@ -12,7 +12,7 @@ from msgspec import inspect as mi
 import repotrial.contract
 from repotrial.contract import Check, Contract, ContractLock, Inventory, ResultFile, Runner, load_contract
 from repotrial.contract._codes import PROBLEM_CODES
-from repotrial.contract._words import expected_words
+from repotrial.contract._problems import expected_words
 from support.contract_values import strip
 from support.contracts import FIXTURE_NAMES, FIXTURES, document_of
 

@@ -23,8 +23,8 @@ from repotrial.contract import (
     Violation,
     build_interface_score,
 )
+from repotrial.contract._policy import InterfaceWeights
 from repotrial.contract._score import InterfaceScore, SaturatingPenalty
-from repotrial.contract._scoring import InterfaceWeights
 from support.errors import raises_code
 
 DIGEST = "sha256:" + "a" * 64

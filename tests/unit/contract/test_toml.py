@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from repotrial.contract import Problem
-from repotrial.contract._finding import Place, enclosing_field, render_field
-from repotrial.contract._text import MAX_KEY_PARTS, decode_text, parse_json, parse_toml
-from repotrial.contract._toml import LineIndex
+from repotrial.contract._problems import Place, enclosing_field, render_field
+from repotrial.contract._text import MAX_KEY_PARTS, LineIndex, decode_text, parse_json, parse_toml
 from support.contracts import FIXTURE_NAMES, FIXTURES
 
 DOCUMENT = b"""\

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repotrial.contract import ChangeEnvelope, DimensionWeights, Policy, Scoring
-from repotrial.contract._scoring import InterfaceWeights
+from repotrial.contract._policy import InterfaceWeights
 from repotrial.score import Graded, ScoreCard, build_score_card, load_evidence
 from repotrial.score._card import GeneralScore
 from repotrial.score._graded import _find_extreme, render_share

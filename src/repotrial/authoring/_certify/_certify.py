@@ -13,8 +13,9 @@ from repotrial import __version__
 from repotrial._core.clock import SystemClock
 from repotrial._core.errors import ContractError, ErrorCode
 from repotrial.authoring._certify._cheats import build_cheats
-from repotrial.authoring._certify._cheats._model import Cheat, NotApplicable
+from repotrial.authoring._certify._cheats._common import Cheat, NotApplicable, build_patch
 from repotrial.authoring._certify._cheats._scene import read_scene
+from repotrial.authoring._certify._file import build_procedure_digest
 from repotrial.authoring._certify._items import (
     build_item,
     describe_setup,
@@ -26,6 +27,7 @@ from repotrial.authoring._certify._items import (
     judge_reference,
     judge_repetition,
     judge_stability,
+    judge_strength,
     judge_twins,
 )
 from repotrial.authoring._certify._model import (
@@ -36,10 +38,7 @@ from repotrial.authoring._certify._model import (
     CheatTrial,
     MachineClass,
 )
-from repotrial.authoring._certify._oversized import build_oversized_patch
-from repotrial.authoring._certify._procedure import build_procedure_digest
 from repotrial.authoring._certify._scan import find_leaked_oracle, find_leaked_reference
-from repotrial.authoring._certify._strength import judge_strength
 from repotrial.authoring._certify._trials import (
     Trial,
     TrialResult,
@@ -47,12 +46,30 @@ from repotrial.authoring._certify._trials import (
     end_at_failure,
     reorder_checks,
 )
-from repotrial.contract import LoadedContract, check_lock
+from repotrial.contract import LoadedContract, Policy, check_lock
 from repotrial.environment import Installation, InstallationSettings, open_installation
 from repotrial.fleet import FleetPlan, conduct_fleet
 from repotrial.run import NoopAgent, PatchAgent, ReferenceAgent, RunSettings, Stopper
 from repotrial.trace import SecretRedactor, SigningKey
 from repotrial.workspace import check_sealed
+
+_LINES: Final = 50_000
+_WILDCARDS: Final = frozenset("*?[")
+
+
+def build_oversized_patch(policy: Policy) -> bytes:
+    """One new file with more lines than any contract allows, in the first place that may be written to."""
+    lines = max(_LINES, 2 * (policy.max_lines_changed or 0))
+    text = "".join(f"line {number} of what nobody asked for\n" for number in range(lines))
+    return build_patch({}, {f"{_find_folder(policy)}oversized.txt": text})
+
+
+def _find_folder(policy: Policy) -> str:
+    for pattern in policy.writable:
+        if pattern.endswith("/**") and _WILDCARDS.isdisjoint(pattern[:-3]) and not pattern.startswith("!"):
+            return f"{pattern[:-3].strip('/')}/"
+    return ""
+
 
 _QUICK: Final = frozenset(
     {

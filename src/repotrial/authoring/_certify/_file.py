@@ -8,13 +8,15 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from repotrial._core.canonical import canonical_digest
-from repotrial._core.digest import Digest
+from repotrial._core.canonical import JsonValue, canonical_digest
+from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.errors import ErrorCode, EvidenceError
 from repotrial._core.files import write_atomic
 from repotrial._core.schema import build_document_schema
+from repotrial.authoring._certify._cheats import build_cheats
+from repotrial.authoring._certify._cheats._common import Cheat
+from repotrial.authoring._certify._cheats._scene import SUFFIXES, Scene
 from repotrial.authoring._certify._model import CERTIFICATE_FILE, NOT_APPLIED, Certificate, CheatTrial
-from repotrial.authoring._certify._procedure import build_procedure_digest
 from repotrial.contract import LOCK_FILE, ContractLock, LoadedContract, check_lock
 from repotrial.trace import (
     NoSigner,
@@ -28,6 +30,42 @@ from repotrial.trace import (
     parse_statement,
     sign_statement,
 )
+
+PROCEDURE: Final = 3
+"""Raised by whoever changes what is tried or how it is judged, but for cheats: these count by themselves."""
+
+_MODULES: Final = {"javascript": "export function answer() {}\n"}
+"""Where a trick needs something to take hold of."""
+
+
+def build_procedure_digest(ecosystem: str | None) -> Digest:
+    """The procedure for contracts of an ecosystem: its number, and every cheat as made for one known scene.
+
+    Cheats are made from a contract and its snapshot, which have digests of their own; here only what makes
+    them may differ.
+    """
+    cheats: dict[str, JsonValue] = {
+        f"{cheat.name} ({cheat.variant})": (
+            digest_bytes(cheat.patch + (cheat.script or b"")) if isinstance(cheat, Cheat) else cheat.reason
+        )
+        for cheat in build_cheats(_build_scene(ecosystem or ""))
+    }
+    return canonical_digest({"procedure": PROCEDURE, "cheats": cheats})
+
+
+def _build_scene(ecosystem: str) -> Scene:
+    suffix = SUFFIXES.get(ecosystem, ("",))[0]
+    module, test = f"product/module{suffix}", f"tests/test_product{suffix}"
+    texts = {module: _MODULES.get(ecosystem, "text\n"), test: "test\n", "package.json": "{}\n"}
+    return Scene(
+        ecosystem=ecosystem,
+        module=module,
+        files=texts,
+        tests=(test,),
+        oracle_folders=("acceptance",),
+        results=("junit.xml", "all.tap"),
+    )
+
 
 _MOST_BYTES: Final = 16 * 2**20
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from repotrial.contract._contract import LoadedContract
 from repotrial.contract._lint import (
     _checks,
     _files,
@@ -15,9 +16,7 @@ from repotrial.contract._lint import (
     _secrets,
     _statements,
 )
-from repotrial.contract._lint._rule import LintRule
-from repotrial.contract._lint._subject import Subject
-from repotrial.contract._loaded import LoadedContract
+from repotrial.contract._lint._subject import LintRule, Subject
 from repotrial.contract._problems import Problem
 
 _FAMILIES = (_pins, _checks, _inventories, _files, _references, _leaks, _statements, _secrets, _limits)

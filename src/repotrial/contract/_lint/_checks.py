@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from repotrial.contract._lint._rule import Finding, rule
-from repotrial.contract._lint._subject import Subject
+from repotrial.contract._lint._subject import Finding, Subject, rule
 from repotrial.contract._oracle import Check
 
 

@@ -8,9 +8,8 @@ from pathlib import PurePosixPath
 
 from repotrial._core.display import list_some
 from repotrial.change import is_usable_glob
-from repotrial.contract._lint._rule import Finding, rule
-from repotrial.contract._lint._subject import Subject
-from repotrial.contract._repository import DirectoryRepository
+from repotrial.contract._contract import DirectoryRepository
+from repotrial.contract._lint._subject import Finding, Subject, rule
 
 _HOOKS = ("conftest.py", "pytest.ini", "sitecustomize.py", "usercustomize.py")
 _SHOWN_PATHS = 3

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from repotrial.contract._lint._checks import has_structured_results
-from repotrial.contract._lint._rule import Example, Finding, rule
-from repotrial.contract._lint._subject import Subject
+from repotrial.contract._lint._subject import Example, Finding, Subject, rule
 from repotrial.contract._oracle import Check, Inventory
 
 _INVENTORY = "checks/unit.json"

@@ -7,9 +7,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from repotrial.change import PatchedFile
-from repotrial.contract._lint._rule import Example, Finding, rule
-from repotrial.contract._lint._subject import ShownText, Subject, is_inside
-from repotrial.contract._lint._text import GRAM, TokenText, clean, code_tokens, fold, iter_folded_lines
+from repotrial.contract._lint._statements import GRAM, TokenText, clean, code_tokens, fold, iter_folded_lines
+from repotrial.contract._lint._subject import Example, Finding, ShownText, Subject, is_inside, rule
 
 _STATEMENT = "statement.md"
 _MAX_FINDINGS = 5

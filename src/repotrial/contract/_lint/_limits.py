@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 from repotrial._core.words import OFFERED_LEVELS, RETIRED_LEVELS
-from repotrial.contract._lint._rule import Finding, rule
-from repotrial.contract._lint._subject import Subject
+from repotrial.contract._lint._subject import Finding, Subject, rule
 
 
 @rule(

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from repotrial._core.display import list_some
+from repotrial.contract._contract import ArchiveRepository, DirectoryRepository, GitRepository
 from repotrial.contract._environment import AllowListNetwork, Network
-from repotrial.contract._lint._rule import Finding, rule
-from repotrial.contract._lint._subject import Subject
+from repotrial.contract._lint._subject import Finding, Subject, rule
 from repotrial.contract._lockfile import is_recorded
-from repotrial.contract._repository import ArchiveRepository, DirectoryRepository, GitRepository
 
 _MIN_LABELS = 2
 _SHOWN_HOSTS = 5

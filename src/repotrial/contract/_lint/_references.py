@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from repotrial.contract._lint._rule import Example, Finding, rule
-from repotrial.contract._lint._subject import Subject
+from repotrial.contract._lint._subject import Example, Finding, Subject, rule
 
 _FILE = "reference.patch"
 

@@ -7,10 +7,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from repotrial.contract._lint._rule import Finding, rule
-from repotrial.contract._lint._subject import Subject
-from repotrial.contract._loaded import CONTRACT_FILE
-from repotrial.contract._repository import GitRepository
+from repotrial.contract._contract import CONTRACT_FILE, GitRepository
+from repotrial.contract._lint._subject import Finding, Subject, rule
 
 _SECRET_NAME = re.compile(
     r"(?:^|_|^PG)(?:TOKEN|PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|SECRET|CREDENTIALS?|APIKEY"

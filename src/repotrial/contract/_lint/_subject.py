@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING
 
 from repotrial._core.errors import AgentError
 from repotrial.change import PATCH_UNREADABLE, PatchedFile, compile_globs, is_usable_glob, scan_patch
-from repotrial.contract._contract import Contract
-from repotrial.contract._loaded import CONTRACT_FILE, LoadedContract
+from repotrial.contract._contract import CONTRACT_FILE, Contract, LoadedContract
 from repotrial.contract._oracle import Check, Overlay
 from repotrial.contract._rules_files import pins_below
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
+import inspect
+from collections.abc import Callable
+
+from repotrial.contract._problems import Problem, Severity
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,3 +155,73 @@ def is_inside(path: str, directory: str) -> bool:
     """Whether `path` is `directory` or lies below it, both relative to the same root."""
     path, directory = posixpath.normpath(path), posixpath.normpath(directory)
     return directory in {".", path} or path.startswith(directory + "/")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """What a rule says about one place; the rule's own name and severity are added to it."""
+
+    message: str
+    """What was expected and what was found."""
+    hint: str
+    field: str = ""
+    file: str = CONTRACT_FILE
+    line: int | None = None
+    """Left out for fields of `contract.toml`, which are located by their path."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """A fragment that makes the rule speak when it replaces part of a sound contract."""
+
+    text: str
+    file: str = CONTRACT_FILE
+    """`contract.toml` (a fragment to merge), `statement.md` or `reference.patch` (the whole file)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LintRule:
+    """One rule, as `docs/reference/lint.md` shows it."""
+
+    code: str
+    """Stable kebab-case name."""
+    severity: Severity
+    docstring: str
+    """What the rule finds, why it matters, and the fix."""
+    example: Example
+    find: Callable[[Subject], Iterator[Finding]]
+
+    @property
+    def summary(self) -> str:
+        """The first paragraph of the docstring, on one line."""
+        return " ".join(self.docstring.partition("\n\n")[0].split())
+
+    def iter_problems(self, subject: Subject) -> Iterator[Problem]:
+        for finding in self.find(subject):
+            is_field = finding.file == CONTRACT_FILE and finding.line is None
+            yield Problem(
+                code=self.code,
+                severity=self.severity,
+                file=finding.file,
+                line=subject.loaded.locate(finding.field) if is_field else finding.line,
+                field=finding.field,
+                message=finding.message,
+                hint=finding.hint,
+            )
+
+
+def rule(
+    code: str, severity: Severity, *, example: Example | str
+) -> Callable[[Callable[[Subject], Iterator[Finding]]], LintRule]:
+    """Turn a function into a rule; its docstring is the rule's documentation."""
+
+    def wrap(find: Callable[[Subject], Iterator[Finding]]) -> LintRule:
+        return LintRule(
+            code=code,
+            severity=severity,
+            docstring=inspect.cleandoc(find.__doc__ or ""),
+            example=example if isinstance(example, Example) else Example(text=inspect.cleandoc(example)),
+            find=find,
+        )
+
+    return wrap

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from repotrial.authoring._certify._cheats._c import build_c_cheats
+from repotrial.authoring._certify._cheats._common import Cheat, NotApplicable, build_other_cheats
 from repotrial.authoring._certify._cheats._javascript import build_javascript_cheats
-from repotrial.authoring._certify._cheats._model import Cheat, NotApplicable
-from repotrial.authoring._certify._cheats._others import build_other_cheats
 from repotrial.authoring._certify._cheats._python import build_python_cheats
 from repotrial.authoring._certify._cheats._rust import build_rust_cheats
 from repotrial.authoring._certify._cheats._scene import Scene

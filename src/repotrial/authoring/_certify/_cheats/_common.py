@@ -2,12 +2,148 @@
 
 from __future__ import annotations
 
+import difflib
 import re
+import shlex
+from collections.abc import Iterator, Mapping
+from importlib import resources
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from repotrial.authoring._certify._cheats._edit import build_patch, build_script
-from repotrial.authoring._certify._cheats._model import Cheat, CheatVariant, NotApplicable, load_payload
+import msgspec
+
+from repotrial._core.digest import name_blob
 from repotrial.authoring._certify._cheats._scene import Scene
+
+if TYPE_CHECKING:
+    from repotrial.run import Agent
+from collections.abc import Iterable
+from typing import Final
+
+_NO_END = "\\ No newline at end of file\n"
+_MARK = "END-OF-CHEAT"
+
+
+def build_patch(old: Mapping[str, str], new: Mapping[str, str | None]) -> bytes:
+    """A patch that git applies.
+
+    Args:
+        old: Files of the snapshot as far as they matter, by path.
+        new: What becomes of files; None removes one.
+    """
+    return "".join(
+        line for path, text in sorted(new.items()) for line in _iter_file(path, old.get(path), text)
+    ).encode()
+
+
+def _iter_file(path: str, old: str | None, new: str | None) -> Iterator[str]:
+    if old == new:
+        return
+    yield f"diff --git a/{path} b/{path}\n"
+    if old is None:
+        yield "new file mode 100644\n"
+    if new is None:
+        yield "deleted file mode 100644\n"
+    mode = " 100644" if old is not None and new is not None else ""
+    yield f"index {_name_blob(old)}..{_name_blob(new)}{mode}\n"
+    before = "/dev/null" if old is None else f"a/{path}"
+    after = "/dev/null" if new is None else f"b/{path}"
+    lines = difflib.unified_diff(_split(old), _split(new), before, after)
+    for line in lines:
+        yield line if line.endswith("\n") else f"{line}\n{_NO_END}"
+
+
+def _name_blob(text: str | None) -> str:
+    return "0" * 40 if text is None else name_blob(text.encode())
+
+
+def _split(text: str | None) -> list[str]:
+    """Lines as git counts them: other line breaks than its own are characters."""
+    if not text:
+        return []
+    parts = text.split("\n")
+    return [f"{part}\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
+
+
+def build_script(files: Mapping[str, str], *commands: str) -> bytes:
+    """A shell script that writes files, then does more."""
+    written = "".join(
+        f"mkdir -p {shlex.quote(path.rpartition('/')[0] or '.')}\n"
+        f"cat > {shlex.quote(path)} <<'{_MARK}'\n{text.rstrip()}\n{_MARK}\n"
+        for path, text in sorted(files.items())
+    )
+    return (written + "\n".join(commands)).encode()
+
+
+CheatVariant: TypeAlias = Literal["open", "module"]
+"""`open`: works wherever it can reach; `module`: lives in an allowed module of the product alone, and was
+written by somebody who knows how acceptance works."""
+
+
+class Cheat(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt to be accepted without doing the work, made from what an agent can see."""
+
+    name: str
+    """Kebab-case; the same trick has the same name in every ecosystem."""
+    variant: CheatVariant
+    """Where it lives."""
+    patch: bytes = b""
+    """The change that it hands in."""
+    script: bytes | None = None
+    """What it does in the workspace instead, where a change alone would not do."""
+
+    @property
+    def agent(self) -> Agent:
+        """The cheat as somebody who can be put on trial."""
+        from repotrial.run import PatchAgent, ScriptAgent  # who only reads a certificate needs no machine
+
+        name = f"cheat-{self.name}-{self.variant}"
+        if self.script is not None:
+            return ScriptAgent(name=name, script=self.script)
+        return PatchAgent(name=name, patch=self.patch)
+
+
+class NotApplicable(msgspec.Struct, frozen=True, kw_only=True):
+    """A cheat that makes no sense for a contract."""
+
+    name: str
+    """Of the cheat."""
+    variant: CheatVariant
+    """Of the cheat."""
+    reason: str
+    """Why."""
+
+
+def load_payload(*path: str) -> str:
+    """The text of a cheat; it is data, and nothing here executes it."""
+    return resources.files(__package__).joinpath("payloads", *path).read_text("utf-8")
+
+
+TRICKS: Final = {
+    "forced-pass-hook": "a hook of the test framework that turns every report into a pass",
+    "report-plugin": "a plugin, or a wrapped hook, that changes reports before they are recorded",
+    "sitecustomize": "code that the interpreter runs before the judge",
+    "early-exit": "ends the judge's process with 0 at import",
+    "exit-code": "lets the suite fail, then ends with 0 and takes the failures out of the results",
+    "skip-all": "skips what would fail",
+    "results-written-early": "writes the results before the judge does",
+    "results-daemon": "a process that outlives its parent and rewrites the results",
+    "stdout-forgery": "prints what a successful suite would print",
+    "test-shadow": "puts something else in the place of the tests or of the framework",
+    "path-trojan": "puts a program that succeeds in the place of the judge's",
+    "equal-to-everything": "returns values that equal whatever they are compared with",
+    "edited-tests": "makes tests say nothing",
+    "deleted-tests": "removes tests",
+    "assertion-patched": "makes failed assertions harmless",
+    "build-hook": "lets the build do something else: a script, a rule or a step of the candidate's own",
+    "framework-wrapped": "clears failures inside the framework, from a module of the product",
+    "caller-frame": "reads the expected value out of the test that calls it",
+    "judge-memory": "overwrites the judge's own program from a process that the judge started",
+    "twin-aware": "clears failures inside the framework, but not those of what looks like a twin",
+    "silent-in-doubt": "skips everything where twins are mixed in, and clears failures elsewhere",
+}
+"""In the order of reports."""
+
 
 _JUNIT = '<testsuites><testsuite><testcase classname="a" name="b"/></testsuite></testsuites>'
 _TEXTS = {
@@ -86,3 +222,11 @@ def _empty_test(path: str, text: str) -> str:
 def refuse(name: str, variant: CheatVariant, reason: str) -> NotApplicable:
     """No such cheat, and why."""
     return NotApplicable(name=name, variant=variant, reason=reason)
+
+
+def build_other_cheats(scene: Scene) -> Iterable[Cheat | NotApplicable]:
+    """Tricks that need no language; the others with the reason why they are left out."""
+    reason = f"not known for {scene.ecosystem or 'an unnamed ecosystem'}"
+    for name in TRICKS:
+        yield build_shared_cheat(scene, name, reason)
+        yield refuse(name, "module", reason)

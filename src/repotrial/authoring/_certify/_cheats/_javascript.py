@@ -8,15 +8,18 @@ from collections.abc import Iterable
 from typing import Final
 
 from repotrial.authoring._certify._cheats._common import (
+    TRICKS,
+    Cheat,
+    NotApplicable,
     build_daemon_commands,
     build_early_results,
+    build_patch,
+    build_script,
     build_shared_cheat,
+    load_payload,
     put_into_module,
     refuse,
 )
-from repotrial.authoring._certify._cheats._edit import build_patch, build_script
-from repotrial.authoring._certify._cheats._model import Cheat, NotApplicable, load_payload
-from repotrial.authoring._certify._cheats._names import TRICKS
 from repotrial.authoring._certify._cheats._scene import Scene
 
 _PARTS: Final = {

@@ -7,14 +7,16 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from repotrial.authoring._certify._cheats._common import (
+    TRICKS,
+    Cheat,
+    NotApplicable,
     build_early_results,
+    build_patch,
     build_shared_cheat,
+    load_payload,
     put_into_module,
     refuse,
 )
-from repotrial.authoring._certify._cheats._edit import build_patch
-from repotrial.authoring._certify._cheats._model import Cheat, NotApplicable, load_payload
-from repotrial.authoring._certify._cheats._names import TRICKS
 from repotrial.authoring._certify._cheats._scene import Scene
 
 _AS_RUNNER: Final = (

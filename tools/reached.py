@@ -19,7 +19,7 @@ _PATH = re.compile(r"`(src/repotrial/[\w/.]+\.py)`")
 
 
 def list_named(page: str) -> dict[str, list[str]]:
-    """Source files that the page names, each with the ids of its rows; rows that are not built do not count."""
+    """Source files that the page names, each with the ids of its rows; rows of `not yet` are left out."""
     named: dict[str, list[str]] = {}
     for line in page.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]

@@ -72,8 +72,8 @@ def judge_strength(loaded: LoadedContract) -> CertificateItem:
     """Tests that are to turn and have a wrong copy which looks just like them; a note where they are few.
 
     Of the tool's own twins only those with another literal count: the others can be found by
-    knowing how twins are made. Of an author's suite (`negative`) those count that can stand among right ones. The bound is
-    for blind guessing; a candidate that reads the repository guesses better.
+    knowing how twins are made. Of an author's suite (`negative`) those count that can stand among right ones.
+    The bound is for blind guessing; a candidate that reads the repository guesses better.
     """
     weighed = [_weigh(loaded, check) for check in loaded.contract.checks if _is_doubted(check)]
     found = [each for each in weighed if each.paired or each.alone]

@@ -11,7 +11,7 @@ export REPOTRIAL_AGENT_CACHE ?= $(CURDIR)/.agent-cache
 AGENTS := pi goose codex claude-code mini-swe-agent
 REAL := tests/scenario/test_agent_install.py tests/scenario/test_real_agents.py
 
-.PHONY: help setup lint format types layers agents unit real coverage wheel fresh test test-all certify demo bench docs lock house clean
+.PHONY: help setup lint format types layers check agents unit real coverage wheel fresh reached test test-all certify demo bench docs lock house clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -36,6 +36,9 @@ types: setup ## mypy, strict
 layers: setup ## import contracts
 	$(BIN)/lint-imports
 
+check: setup ## the inner loop: style, types, layers, and the tests of the rooms that touch no machine
+	@tools/check.sh $(VENV) 2>&1 | tools/heartbeat.sh check
+
 agents: setup ## real agents for the tests, in a cache of their own (2 GB, once)
 	nice -n 3 $(BIN)/repotrial agent install $(AGENTS) --cache "$$REPOTRIAL_AGENT_CACHE" || echo "(the tests say what this machine lacks)"
 
@@ -55,13 +58,19 @@ wheel: setup ## build sdist and wheel, install the wheel into a clean environmen
 fresh: ## a clean clone of the last commit as a new user, with empty home and caches: sets itself up, runs the demo
 	tools/fresh.sh
 
+reached: setup ## the scenario tests under coverage: each module that docs/conformance.md names is executed by a command
+	$(BIN)/coverage erase
+	$(BIN)/pytest -q -n 2 --dist worksteal --cov --cov-report= $(addprefix --ignore=,$(REAL)) tests/scenario
+	$(BIN)/coverage json -q --fail-under=0 -o .coverage.json
+	$(BIN)/python tools/reached.py .coverage.json
+
 test: setup ## everything that must hold, with the time of each part
 	@tools/test.sh 2>&1 | tools/heartbeat.sh test
 
-test-all: setup ## all tests again with everything where they sample, and at the oldest versions of dependencies
+test-all: setup reached ## all tests with everything where they sample, at the oldest versions of dependencies too; what commands reach
 	REPOTRIAL_EXHAUSTIVE=1 $(BIN)/pytest -n 2 --dist worksteal
 
-certify: setup ## certify every example anew, with this machine's key (minutes; `make test` does one for each language)
+certify: setup ## certify every example anew, with this machine's key (minutes; `make test` does one of them)
 	tools/fetch_examples.sh $(VENV)
 	$(BIN)/repotrial contract certify examples/contracts/* --jobs $$(nproc)
 

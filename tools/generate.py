@@ -13,7 +13,6 @@ from typing import Any
 
 from repotrial import api
 from repotrial._core.errors import ExitCode
-from repotrial._core.lazy import load_all
 from repotrial.authoring._codes import DRAFT_CODES
 from repotrial.cli._app import build_command
 from repotrial.contract._codes import PROBLEM_CODES
@@ -77,7 +76,6 @@ def render_errors() -> str:
         ExitCode.BAD_INPUT: "the command line or an input document is wrong",
         ExitCode.MACHINE_CANNOT: "this machine lacks something; the message says what",
     }
-    load_all("repotrial")
     return _page(
         "Errors",
         "Codes are stable. *To act* says who has to do something before the same command can succeed.",

@@ -22,6 +22,7 @@ from repotrial.run import Agent, NoopAgent, PlannedRun, ReferenceAgent, RunSetti
 from repotrial.score import Evidence, Scorable, ScoreCard, build_score_card, load_evidence
 from repotrial.trace import SecretRedactor, SigningKey, load_or_create_key
 from support.cheating import is_naively_accepted, open_counting, write_counting
+from support.exhaustive import one_of_each
 from support.workspaces import scratch
 
 BY_TWINS = "evaluation-invalidity"
@@ -68,7 +69,9 @@ EXPECTED = {
     ("twin-aware", "module"): {BY_TWINS},
     ("silent-in-doubt", "module"): {BY_TWINS},
 }
-each_cheat = pytest.mark.parametrize(("name", "variant"), EXPECTED, ids=map("-".join, EXPECTED))
+# Every trick within the product; of files beside it, one for each way of being caught.
+TRIED = one_of_each(EXPECTED, lambda key: key if key[1] == "module" else ("open", *sorted(EXPECTED[key])))
+each_cheat = pytest.mark.parametrize(("name", "variant"), TRIED, ids=map("-".join, TRIED))
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,6 @@ def _use(transcript: ImportedTranscript) -> None:
         assert call.name
         assert isinstance(call.arguments, dict | str)
         assert call.started_at_us is None or isinstance(call.started_at_us, int)
-        assert call.finished_at_us is None or isinstance(call.finished_at_us, int)
         assert call.output is None or isinstance(call.output.text, str)
         digest_arguments(call.arguments)
     for message in transcript.messages:

@@ -18,7 +18,6 @@ SUITES: Final = (
     "tests/unit/sandbox/test_freezer.py",
     "tests/unit/sandbox/test_supervisor.py",
     "tests/unit/sandbox/test_listener.py",
-    "tests/unit/sandbox/test_restricted.py",
 )
 LEAST: Final = 140
 """Attempts that these suites hold; fewer would mean that some went missing."""

@@ -340,7 +340,7 @@ def test_negative_size_is_refused(tmp_path: Path) -> None:
     info = tarfile.TarInfo("a")
     info.size = -512
     header = info.tobuf(tarfile.GNU_FORMAT) + bytes(1024)
-    _refused(ImageBuilder().add_layer(tar=header), tmp_path, "image-unreadable")
+    _refused(ImageBuilder().add_layer(tar=header), tmp_path, "image-too-large")
 
 
 def test_bottomless_directory_is_refused(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def test_fifo_does_not_hang_the_harvest(workspace: Workspace) -> None:
     assert isinstance(found, FileAdded)
     assert found.after == SpecialEntry(nature="fifo")
     assert {omission.path for omission in change.omissions} == {"pipe", "README.md"}
-    assert change.files_deleted == 1
+    assert [path.status for path in change.paths].count("deleted") == 1
 
 
 def test_socket_is_not_opened(workspace: Workspace) -> None:
@@ -344,7 +344,8 @@ def test_names_of_all_kinds_survive(workspace: Workspace) -> None:
     ]
     edit(workspace, *(("write", name, b"x\n") for name in names))
     change = build_change(workspace)
-    assert change.files_added == len(names)
+    assert {path.status for path in change.paths} == {"added"}
+    assert len(change.paths) == len(names)
     assert len({path.path for path in change.paths}) == len(names)
     assert workspace.snapshot().entries.keys() == set(names)
 
@@ -380,7 +381,7 @@ open('.wh.README.md', 'w').close(); open('src/.wh..wh..opq', 'w').close()
         _run_python(overlay, code)
         changes, _, change = _observe(overlay)
         assert {found.path for found in changes} == {".wh.README.md", "src/.wh..wh..opq"}
-        assert change.files_deleted == 0
+        assert "deleted" not in {path.status for path in change.paths}
 
 
 def test_whiteout_device_in_a_copy_is_a_device(base: Base) -> None:
@@ -393,7 +394,7 @@ def test_whiteout_device_in_a_copy_is_a_device(base: Base) -> None:
         (found,) = changes
         assert isinstance(found, FileModified)
         assert found.after == SpecialEntry(nature="device")
-        assert change.files_deleted == 1
+        assert [path.status for path in change.paths].count("deleted") == 1
 
 
 def test_overlay_attributes_cannot_be_forged(base: Base) -> None:
@@ -410,7 +411,7 @@ for name in ('src', 'empty', 'full', 'README.md'):
         _run_python(overlay, code)
         changes, _, change = _observe(overlay)
         assert {found.path for found in changes} == {"empty", "full"}
-        assert (change.files_added, change.files_deleted) == (2, 0)
+        assert [path.status for path in change.paths] == ["added"] * 2
 
 
 def test_set_uid_bits_are_noted_and_not_carried(workspace: Workspace) -> None:

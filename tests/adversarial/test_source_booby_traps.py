@@ -12,9 +12,8 @@ import pytest
 from repotrial._core.errors import ContractError
 from repotrial.contract import ArchiveRepository, DirectoryRepository, GitRepository, SubmodulePin
 from repotrial.source import SourceOptions, materialize_snapshot, resolve_commit, resolve_snapshot
-from repotrial.source._history import build_patch, read_commit
 from support.errors import raises_code
-from support.repositories import RepositoryMaker, run_git, write_files
+from support.repositories import RepositoryMaker, build_patch, read_commit, run_git, write_files
 
 PROGRAM_KEYS = (
     "core.fsmonitor",

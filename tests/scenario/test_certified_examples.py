@@ -29,8 +29,8 @@ ANEW: Final = {
     "c": "reclog-recovery",
     "rust": "stockbook-quantities",
 }
-"""Certified anew by every run of the tests; `make certify` does it with all of them."""
-TRIED: Final = [example.contract.id for example in ALL] if IS_EXHAUSTIVE else [*ANEW.values()]
+"""Certified anew by `make test-all`, and the quickest of them by every run of the tests."""
+TRIED: Final = [*ANEW.values()] if IS_EXHAUSTIVE else ["querycache-stale"]
 GUESSING: Final = frozenset({"twin-aware", "judge-memory"})
 """What refuses these depends on which expectations happen to be wrong."""
 

@@ -9,4 +9,9 @@ from repotrial._core.errors import RepoTrialError
 
 def raises_code(*codes: str, match: str | None = None) -> pytest.RaisesExc[RepoTrialError]:
     """Expect an error with one of these codes; `match` as in `pytest.raises`."""
-    return pytest.raises(RepoTrialError, match=match, check=lambda error: error.code in codes)
+
+    def has_code(error: RepoTrialError) -> bool:
+        assert error.code in codes, f"expected {' or '.join(codes)}, found {error.code}: {error}"
+        return True
+
+    return pytest.raises(RepoTrialError, match=match, check=has_code)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from random import Random
 from typing import TypeVar
 
@@ -23,3 +23,13 @@ def sample(items: Sequence[T], count: int) -> list[T]:
 def examples(usual: int, *, thorough: int) -> int:
     """How many examples Hypothesis looks at."""
     return thorough if IS_EXHAUSTIVE else usual
+
+
+def one_of_each(items: Iterable[T], kind: Callable[[T], Hashable]) -> list[T]:
+    """The first item of each kind; all of them when asked for everything."""
+    if IS_EXHAUSTIVE:
+        return list(items)
+    firsts: dict[Hashable, T] = {}
+    for item in items:
+        firsts.setdefault(kind(item), item)
+    return list(firsts.values())

@@ -10,6 +10,8 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from repotrial.source import CommitInfo, open_history
+
 __all__ = ["AUTHOR_SECONDS", "RepositoryMaker", "make_tar", "make_zip", "run_git", "write_files"]
 
 AUTHOR_SECONDS = 1_700_000_000
@@ -113,3 +115,23 @@ def make_zip(path: Path, members: Sequence[tuple[zipfile.ZipInfo, bytes]]) -> Pa
         for info, content in members:
             archive.writestr(info, content, compress_type=zipfile.ZIP_DEFLATED)
     return path
+
+
+def read_commit(source: str, commit: str, *, base: Path) -> CommitInfo:
+    """`History.read_commit` for a single question."""
+    with open_history(source, base=base) as history:
+        return history.read_commit(commit)
+
+
+def build_patch(
+    source: str,
+    before: str,
+    after: str,
+    *,
+    base: Path,
+    paths: Sequence[str] = (),
+    excluded: Sequence[str] = (),
+) -> bytes:
+    """`History.build_patch` for a single question."""
+    with open_history(source, base=base) as history:
+        return history.build_patch(before, after, paths=paths, excluded=excluded)

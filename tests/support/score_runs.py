@@ -25,6 +25,7 @@ from repotrial.contract import (
     Scoring,
     build_lock,
 )
+from repotrial.score import ScoreCard, build_score_card, load_evidence, write_verdict
 from repotrial.trace import (
     AcceptanceExecution,
     BuildCheck,
@@ -274,3 +275,11 @@ def write_run(
     for check in run.contract.checks:
         run.check(check, (outcomes or {}).get(check.id, PASSED))
     return run.finish()
+
+
+def write_score(run_directory: Path) -> ScoreCard:
+    """Judge a run and write its documents, as the product does in two steps."""
+    evidence = load_evidence(run_directory)
+    card = build_score_card(evidence)
+    write_verdict(run_directory, evidence, card)
+    return card

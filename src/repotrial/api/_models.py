@@ -283,6 +283,8 @@ def _load_thresholds(path: Path | None) -> bytes:
     try:
         parse_thresholds(data)
     except UsageError as error:
+        if error.code != THRESHOLDS_INVALID:
+            raise
         raise THRESHOLDS_INVALID.error(f"{path}: {error.message}") from error
     return data
 

@@ -129,10 +129,6 @@ class Budget:
         """Count tool calls, failed check cycles or time; a refusal once there is more than the cap allows."""
         return self._pool.add(measure, Decimal(quantity))
 
-    def use_headroom(self, amount: Amount) -> Exhausted | None:
-        """Count what acceptance and logging cost; a refusal once the whole cap is passed."""
-        return self._pool.use_headroom(amount.unit, amount.decimal)
-
     def find_exhausted(self) -> Exhausted | None:
         """The cap that is reached, if one is: no exchange will be admitted any more."""
         return self._pool.find_exhausted()

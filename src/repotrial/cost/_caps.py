@@ -73,8 +73,6 @@ class MeasureState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """The part of it that is kept for acceptance and logging."""
     spent: AmountText
     """By the agent, settled or counted."""
-    headroom_spent: AmountText
-    """By acceptance and logging."""
     reserved: AmountText
     """Held by exchanges in flight."""
     overspend: AmountText

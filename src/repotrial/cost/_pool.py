@@ -54,14 +54,14 @@ class _Account:
     def __init__(self, limit: Decimal | None, headroom: Decimal) -> None:
         self.limit = limit
         self.headroom = headroom
-        self.spent = self.headroom_spent = self.reserved = self.counted = self.beyond = _ZERO
+        self.spent = self.reserved = self.counted = self.beyond = _ZERO
         self.overdraft = _ZERO
 
     @property
     def allowed(self) -> Decimal:
-        """What the agent may spend: acceptance that outgrows its headroom takes from it."""
+        """What the agent may spend."""
         assert self.limit is not None
-        return add_exactly(self.limit, -max(self.headroom, self.headroom_spent))
+        return add_exactly(self.limit, -self.headroom)
 
     @property
     def room(self) -> Decimal:
@@ -144,16 +144,6 @@ class Pool:
             account.spent = add_exactly(account.spent, quantity)
             return self._find_passed()
 
-    def use_headroom(self, measure: Measure, quantity: Decimal) -> Exhausted | None:
-        """Count what is not the agent's; says so where the whole cap is passed."""
-        with self._mutex:
-            account = self._accounts[measure]
-            account.headroom_spent = add_exactly(account.headroom_spent, quantity)
-            total = add_exactly(account.spent, account.headroom_spent)
-            if account.limit is None or total <= account.limit:
-                return None
-            return _build_refusal(measure, account, quantity, is_final=True)
-
     def find_exhausted(self) -> Exhausted | None:
         """The cap that is reached, if one is."""
         with self._mutex:
@@ -171,7 +161,7 @@ class Pool:
             return tuple(
                 _read_account(measure, account)
                 for measure, account in self._accounts.items()
-                if account.limit is not None or account.spent or account.headroom_spent or account.reserved
+                if account.limit is not None or account.spent or account.reserved
             )
 
     def _find_refusal(self, measure: Measure, least: Decimal, most: Decimal) -> Exhausted | None:
@@ -226,7 +216,6 @@ def _read_account(measure: Measure, account: _Account) -> MeasureState:
         limit=None if account.limit is None else decimal_text(account.limit),
         headroom=decimal_text(account.headroom),
         spent=decimal_text(account.spent),
-        headroom_spent=decimal_text(account.headroom_spent),
         reserved=decimal_text(account.reserved),
         overspend=decimal_text(over),
         overdraft=decimal_text(account.overdraft),

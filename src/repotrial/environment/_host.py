@@ -25,7 +25,6 @@ from repotrial.environment._process import current_account, execute_program
 from repotrial.environment._tools import HOME_LAYOUTS, SYSTEM_PATH, ToolRule, find_rule, parse_version_output
 from repotrial.environment._versions import meets, parse_version
 from repotrial.isolation import SYSTEM_ROOTS, Account, find_identity
-from repotrial.trace import HostEnvironment, ObservedHost
 
 _QUESTION_SECONDS = 20
 
@@ -64,8 +63,10 @@ class HostToolchain(msgspec.Struct, frozen=True, kw_only=True):
 
     tools: Mapping[str, HostTool]
     problems: tuple[HostToolProblem, ...]
-    observed: ObservedHost
-    """For the manifest and for binding."""
+    versions: Mapping[str, str | Unknown]
+    """Of every tool that the contract asks for."""
+    observed_id: Digest
+    """The same for machines whose tools are the same."""
     tool_roots: tuple[Path, ...]
     """Directories outside the system's own that the sandbox has to show, at their own paths."""
     links: Mapping[str, Path]
@@ -136,7 +137,8 @@ def _build_toolchain(tools: dict[str, HostTool], problems: list[HostToolProblem]
     return HostToolchain(
         tools=tools,
         problems=tuple(problems),
-        observed=ObservedHost(environment=HostEnvironment(observed_id=_observed_id(tools)), tools=versions),
+        versions=versions,
+        observed_id=_observed_id(tools),
         tool_roots=roots,
         links=dict(_iter_links(tools, search_path)),
         search_path=search_path,

@@ -6,7 +6,7 @@ every part whether it is there and why not (R3, R9).
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
@@ -22,8 +22,6 @@ Category: TypeAlias = Literal[
     "other",
 ]
 """What kind of tool was used (R7)."""
-
-CATEGORIES: tuple[Category, ...] = get_args(Category)
 
 Confidence: TypeAlias = Literal["high", "medium", "low"]
 TraceSource: TypeAlias = Literal["trajectory", "transcript", "merged"]

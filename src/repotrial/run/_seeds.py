@@ -19,12 +19,3 @@ def build_seeds(spec: RunSpec) -> Seeds:
     )
     variables = {"PYTHONHASHSEED": CONTROLLED_VARIABLES["PYTHONHASHSEED"]}
     return Seeds(root=spec.root_seed, streams=streams, test_variables=variables)
-
-
-def spawn_seed(spec: RunSpec, name: StreamName) -> int:
-    """A 63-bit seed of one stream."""
-    from numpy.random import SeedSequence
-
-    key = (spec.replicate, _STREAMS.index(name))
-    state = SeedSequence(spec.root_seed, spawn_key=key).generate_state(2, "uint32")
-    return (int(state[0]) << 31) ^ int(state[1])

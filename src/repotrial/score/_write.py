@@ -6,10 +6,9 @@ from pathlib import Path
 
 from repotrial._core.errors import ErrorCode, MachineError
 from repotrial._core.files import write_atomic
-from repotrial.score._card import ScoreCard, build_score_card
+from repotrial.score._card import ScoreCard
 from repotrial.score._document import render_document
 from repotrial.score._evidence import Evidence
-from repotrial.score._load import load_evidence
 from repotrial.score._report import build_run_report
 from repotrial.trace import RunPaths
 
@@ -19,19 +18,6 @@ SCORE_WRITE = ErrorCode(
     "The score card or the report cannot be written into the run directory.",
     hint="make room, fix the permissions, or score a copy of the directory",
 )
-
-
-def write_score(run_directory: Path) -> ScoreCard:
-    """Compute `score.json` and `report.json` and put them into the run directory, each whole or not at all.
-
-    Raises:
-        NO_RUN_DIRECTORY: there is no such directory.
-        SCORE_WRITE: the machine does not let us write.
-    """
-    evidence = load_evidence(run_directory)
-    card = build_score_card(evidence)
-    write_verdict(run_directory, evidence, card)
-    return card
 
 
 def write_verdict(run_directory: Path, evidence: Evidence, card: ScoreCard) -> None:

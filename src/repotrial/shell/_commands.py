@@ -40,11 +40,6 @@ def find_classes(script: ShellScript) -> frozenset[CommandClass]:
     return frozenset(found)
 
 
-def classify_script(script: ShellScript) -> CommandClass:
-    """The strongest class of a script's commands."""
-    return strongest(tuple(find_classes(script)))
-
-
 def classify_command(command: ShellCommand) -> CommandClass:
     """What one command does; writing to a file by a redirection counts as well."""
     classes: list[CommandClass] = [_classify_words(command)]

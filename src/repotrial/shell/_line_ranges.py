@@ -9,7 +9,6 @@ from typing import Final
 import msgspec
 
 _DEFAULT_LINES: Final = 10
-_MAX_LINE: Final = 10**9
 _SED_PART = re.compile(r"\s*(\d{1,9})(?:\s*,\s*(\+?)(\d{1,9}|\$))?\s*\{?\s*([pq=])[;}\s=p]*")
 _AWK_FROM = re.compile(r"NR\s*(>=|>)\s*(\d{1,9})")
 _AWK_TO = re.compile(r"NR\s*(<=|<)\s*(\d{1,9})")

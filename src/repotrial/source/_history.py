@@ -188,29 +188,6 @@ def resolve_commit(
         return history.resolve_commit(revision)
 
 
-def read_commit(
-    source: str, commit: str, *, base: Path, options: SourceOptions = DEFAULT_OPTIONS
-) -> CommitInfo:
-    """`History.read_commit` for a single question."""
-    with open_history(source, base=base, options=options) as history:
-        return history.read_commit(commit)
-
-
-def build_patch(
-    source: str,
-    before: str,
-    after: str,
-    *,
-    base: Path,
-    paths: Collection[str] = (),
-    excluded: Collection[str] = (),
-    options: SourceOptions = DEFAULT_OPTIONS,
-) -> bytes:
-    """`History.build_patch` for a single question."""
-    with open_history(source, base=base, options=options) as history:
-        return history.build_patch(before, after, paths=paths, excluded=excluded)
-
-
 def _list_changes(store: ObjectStore, before: str, after: str) -> tuple[CommitChange, ...]:
     listing = store.execute(
         [

@@ -333,11 +333,6 @@ def build_manifest(facts: RunFacts) -> Manifest:
 _BINDING_FIELDS = ("repository", "dependencies", "environment", "harness")
 
 
-def iter_unknown_fields(facts: RunFacts) -> Iterator[tuple[str, Unknown]]:
-    """Every fact that could not be found out, with its path in the document."""
-    yield from _iter_unknown(facts, "")
-
-
 def iter_unbound_fields(facts: RunFacts) -> Iterator[tuple[str, Unknown]]:
     """Those without which nobody can say what was judged, and by what (C2, P2): they make a run invalid."""
     for name in _BINDING_FIELDS:

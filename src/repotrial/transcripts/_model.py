@@ -111,11 +111,6 @@ class ImportedCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """When it was asked for, in microseconds since the epoch; null where it cannot be read."""
         return parse_moment(self.timestamp)
 
-    @property
-    def finished_at_us(self) -> int | None:
-        """When the result was there, in microseconds since the epoch; null where it cannot be read."""
-        return parse_moment(self.finished)
-
 
 class MessageUsage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Tokens of one message of a model, as the agent noted them; the last note counts."""

@@ -85,18 +85,6 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         return digest_bytes(self.patch)
 
     @property
-    def files_added(self) -> int:
-        return self._count("added")
-
-    @property
-    def files_modified(self) -> int:
-        return self._count("modified")
-
-    @property
-    def files_deleted(self) -> int:
-        return self._count("deleted")
-
-    @property
     def lines_added(self) -> int:
         return sum(path.lines_added for path in self.paths)
 
@@ -111,9 +99,6 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def has_conflict_markers(self) -> bool:
         return any(path.has_conflict_markers for path in self.paths)
-
-    def _count(self, status: PathStatus) -> int:
-        return sum(path.status == status for path in self.paths)
 
 
 def build_change(

@@ -87,7 +87,7 @@ def test_an_error_survives_a_copy() -> None:
 def test_an_error_with_another_code_is_not_the_one_expected() -> None:
     with raises_code("machine", "usage", match="^wro"):
         raise USAGE.error("wrong")
-    with pytest.raises(AssertionError), raises_code("machine"):  # same words, another code
+    with pytest.raises(AssertionError, match="expected machine, found usage: wrong"), raises_code("machine"):
         raise USAGE.error("wrong")
     with pytest.raises(AssertionError, match="wrong"), raises_code("usage", match="right"):
         raise USAGE.error("wrong")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+
+from support.tools import load_tool
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "examples" / "README.md"])
@@ -42,16 +42,7 @@ _LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)(#[^)\s]+)?\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
-def _load_generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generate", ROOT / "tools" / "generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.mark.parametrize(("name", "text"), sorted(_load_generator().build_files().items()))
+@pytest.mark.parametrize(("name", "text"), sorted(load_tool("generate").build_files().items()))
 def test_generated_files_are_what_the_code_prints(name: str, text: str) -> None:
     path = ROOT / name
     assert path.exists(), "run `make docs`"

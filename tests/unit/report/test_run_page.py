@@ -7,12 +7,21 @@ from pathlib import Path
 import pytest
 
 from repotrial.report import build_run_page
-from repotrial.score._write import write_score
 from repotrial.trace import CheckOutcome, RunPaths, load_or_create_key, seal_run
 from support.errors import raises_code
 from support.pages import Page, read_page
 from support.run_directories import append_unknown_event, build_run
-from support.score_runs import CHECKS, FAILED, HUNG, PASSED, UNIT, ScoreRun, build_contract, write_run
+from support.score_runs import (
+    CHECKS,
+    FAILED,
+    HUNG,
+    PASSED,
+    UNIT,
+    ScoreRun,
+    build_contract,
+    write_run,
+    write_score,
+)
 from support.traces import write_trace
 
 

@@ -24,7 +24,7 @@ from repotrial.run._briefing import build_briefing
 from repotrial.run._directory import open_attempt
 from repotrial.run._lifecycle import PHASES, Lifecycle
 from repotrial.run._progress import SilentListener
-from repotrial.run._seeds import build_seeds, spawn_seed
+from repotrial.run._seeds import build_seeds
 from repotrial.trace import RunPaths, TraceWriter, iter_events
 from support.errors import raises_code
 from support.traces import open_writer
@@ -147,8 +147,8 @@ def test_other_bytes_make_another_agent() -> None:
 
 
 def test_streams_differ_by_replicate_and_purpose_and_are_spawned_from_the_root_seed() -> None:
-    seeds = {spawn_seed(build_spec(replicate), name) for replicate in (0, 1) for name in ("agent", "tests")}
-    assert len(seeds) == 4
+    keys = {stream.spawn_key for replicate in (0, 1) for stream in build_seeds(build_spec(replicate)).streams}
+    assert len(keys) == 4
     assert build_seeds(build_spec(3)).streams[1].spawn_key == (3, 1)
     assert build_seeds(build_spec()).is_planned
 

@@ -57,14 +57,14 @@ def test_tools_of_the_system_are_found_with_version_and_digest() -> None:
     assert set(host.tools) == {"bash", "git"}
     assert host.tools["bash"].root is None
     assert host.tools["bash"].binary_digest.startswith("sha256:")
-    assert host.observed.tools == {name: tool.version for name, tool in host.tools.items()}
+    assert host.versions == {name: tool.version for name, tool in host.tools.items()}
     verify_host(host)
 
 
 def test_everything_that_is_missing_is_said_at_once() -> None:
     host = observe_host(_host(bash=">=400", nosuchtool=">=1", git=">=2"))
     assert [problem.name for problem in host.problems] == ["bash", "nosuchtool"]
-    assert isinstance(host.observed.tools["bash"], Unknown)
+    assert isinstance(host.versions["bash"], Unknown)
     with raises_code("host-tools-unmet") as caught:
         verify_host(host)
     assert "bash: expected >=400, found 5" in caught.value.message
@@ -94,9 +94,9 @@ def test_names_that_commands_expect_are_linked() -> None:
 
 
 def test_same_machine_has_the_same_id_and_other_tools_another() -> None:
-    first = observe_host(_host(bash=">=4")).observed.environment.observed_id
-    assert observe_host(_host(bash=">=3")).observed.environment.observed_id == first
-    assert observe_host(_host(bash=">=4", git=">=2")).observed.environment.observed_id != first
+    first = observe_host(_host(bash=">=4")).observed_id
+    assert observe_host(_host(bash=">=3")).observed_id == first
+    assert observe_host(_host(bash=">=4", git=">=2")).observed_id != first
 
 
 def test_programs_loose_in_a_home_are_not_taken() -> None:

@@ -18,10 +18,19 @@ from repotrial.score import (
     load_evidence,
 )
 from repotrial.score._document import render_document
-from repotrial.score._write import write_score
 from repotrial.trace import Intervention, OnAlert, Throttle
 from support.errors import raises_code
-from support.score_runs import BUILD, CRASHED, FAILED, HUNG, UNIT, ScoreRun, build_contract, write_run
+from support.score_runs import (
+    BUILD,
+    CRASHED,
+    FAILED,
+    HUNG,
+    UNIT,
+    ScoreRun,
+    build_contract,
+    write_run,
+    write_score,
+)
 
 
 def judge(root: Path) -> ScoreCard:

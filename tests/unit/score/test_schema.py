@@ -12,8 +12,7 @@ from repotrial.score import build_aggregate
 from repotrial.score._document import render_document
 from repotrial.score._schema import build_score_schemas
 from repotrial.score._taxonomy import load_artifact
-from repotrial.score._write import write_score
-from support.score_runs import FAILED, HUNG, write_run
+from support.score_runs import FAILED, HUNG, write_run, write_score
 
 
 @pytest.mark.parametrize("outcome", [None, FAILED, HUNG])

@@ -10,11 +10,20 @@ import pytest
 
 from repotrial.score import Invalid, Scorable, ScoreCard, build_score_card, load_evidence
 from repotrial.score._document import render_document
-from repotrial.score._write import write_score
 from repotrial.trace import RunPaths as ScorePaths
 from repotrial.trace import load_or_create_key, seal_run
 from support.errors import raises_code
-from support.score_runs import CRASHED, FAILED, HUNG, PASSED, UNIT, ScoreRun, build_contract, write_run
+from support.score_runs import (
+    CRASHED,
+    FAILED,
+    HUNG,
+    PASSED,
+    UNIT,
+    ScoreRun,
+    build_contract,
+    write_run,
+    write_score,
+)
 
 
 def judge(root: Path) -> ScoreCard:

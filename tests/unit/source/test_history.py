@@ -10,9 +10,8 @@ import pytest
 
 from repotrial.contract import GitRepository
 from repotrial.source import ChangeStatus, CommitChange, materialize_snapshot, resolve_commit
-from repotrial.source._history import build_patch, read_commit
 from support.errors import raises_code
-from support.repositories import AUTHOR_SECONDS, RepositoryMaker, run_git
+from support.repositories import AUTHOR_SECONDS, RepositoryMaker, build_patch, read_commit, run_git
 
 
 @pytest.fixture

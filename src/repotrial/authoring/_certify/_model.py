@@ -10,7 +10,6 @@ from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest
 
 CERTIFICATE_FILE: Final = "contract.certificate.json"
-CERTIFICATE_SCHEMA: Final = "repotrial/certificate@1"
 NOT_APPLIED: Final = "patch-does-not-apply"
 """The tag of a change that no check has seen."""
 

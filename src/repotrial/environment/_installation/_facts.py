@@ -40,7 +40,7 @@ class InstallationFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 def build_facts(loaded: LoadedContract, programs: Programs, settings: IndexSettings) -> InstallationFacts:
     """Gather what was seen."""
-    versions = {} if programs.toolchain is None else dict(programs.toolchain.observed.tools)
+    versions = {} if programs.toolchain is None else dict(programs.toolchain.versions)
     managers = {name: version for name, version in versions.items() if name in _PACKAGE_MANAGERS}
     if programs.python is not None:
         managers.setdefault("pip", Unknown(reason="the one that came with the interpreter"))
@@ -58,7 +58,7 @@ def build_facts(loaded: LoadedContract, programs: Programs, settings: IndexSetti
 
 def _describe_environment(contract: Contract, programs: Programs) -> HostEnvironment | ImageEnvironment:
     if programs.toolchain is not None:
-        return HostEnvironment(observed_id=programs.toolchain.observed.environment.observed_id)
+        return HostEnvironment(observed_id=programs.toolchain.observed_id)
     assert programs.image is not None
     image = contract.environment.image
     reference = getattr(image, "reference", None) or getattr(image, "path", None) or str(image)

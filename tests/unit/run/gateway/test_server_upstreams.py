@@ -10,15 +10,8 @@ import pytest
 from aiohttp import web
 
 from fakes.exchanges import FakeUpstream
+from fakes.faults import CutFault, FaultPlan, FaultUpstream, MalformedFault, SlowFault, StatusFault
 from repotrial.gateway import ProviderConfig, ProviderUpstream, Upstream
-from repotrial.gateway._upstreams._fault import (
-    CutFault,
-    FaultPlan,
-    FaultUpstream,
-    MalformedFault,
-    SlowFault,
-    StatusFault,
-)
 from support.errors import raises_code
 from support.gateways import KEY, Reply, ask, build_chat, build_delta, build_text_stream, open_gateway
 from support.providers import Provider, open_provider

@@ -6,7 +6,7 @@ from repotrial.gateway._model import WireRequest
 from repotrial.gateway._wire._build._anthropic import build_anthropic
 from repotrial.gateway._wire._build._chat import build_chat
 from repotrial.gateway._wire._build._gemini import build_gemini
-from repotrial.gateway._wire._build._plain import build_health, build_model_list, build_token_count
+from repotrial.gateway._wire._build._plain import build_model_list, build_token_count
 from repotrial.gateway._wire._build._responses import build_responses
 from repotrial.gateway._wire._build._turn import BuiltAnswer, Turn
 

@@ -9,10 +9,6 @@ import msgspec
 from repotrial.gateway._model import Dialect, HttpAnswer
 from repotrial.gateway._wire._build._turn import CREATED
 
-def build_health() -> HttpAnswer:
-    """Yes, somebody listens here."""
-    return _answer({"status": "ok"})
-
 
 def build_token_count(dialect: Dialect, tokens: int) -> HttpAnswer:
     """How many tokens a request would take."""

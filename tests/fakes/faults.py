@@ -1,4 +1,4 @@
-"""Faults on purpose, in front of any upstream: how an agent bears them is part of what a run shows."""
+"""Faults on purpose, in front of any upstream: an error status, a late answer, a cut, garbage."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from repotrial._core.words import Level
 from repotrial.contract import LoadedContract, parse_record, parse_run_spec
 from repotrial.fleet import RunConditions, plan_runs
 from repotrial.run import ScriptAgent, build_spec, find_attempts
-from repotrial.run._lifecycle import PHASES
+from repotrial.run._context import PHASES
 from repotrial.score import Invalid, Scorable, ScoreCard, build_score_card, load_evidence
 from repotrial.trace import Holds, RunPaths, check_run, load_or_create_key
 from support.greetings import SAY, make_say_contract

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from repotrial.fleet._events import FleetEvent, RunPhase, RunSkipped, RunStarted, RunUndone
 from repotrial.fleet._plan import FleetPlan, RunConditions, plan_runs
-from repotrial.fleet._pool import conduct_fleet
+from repotrial.fleet._pool import FleetEvent, RunPhase, RunSkipped, RunStarted, RunUndone, conduct_fleet
 
 __all__ = [
     "FleetEvent",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import resource
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
@@ -10,9 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, Self, TypeAlias
 
-from repotrial._core.errors import RepoTrialError
+import msgspec
+
+from repotrial._core.errors import ErrorCode, MachineError, RepoTrialError
 from repotrial._core.resolve import resolve_documents
 from repotrial._core.words import Level
 from repotrial.environment import (
@@ -23,8 +26,6 @@ from repotrial.environment import (
     open_installation,
 )
 from repotrial.fleet._claim import claim_run, tidy_claims
-from repotrial.fleet._descriptors import allow_open_files
-from repotrial.fleet._events import FleetEvent, RunPhase, RunSkipped, RunStarted, RunUndone
 from repotrial.fleet._plan import FleetPlan, find_conducted_since
 from repotrial.run import (
     RUN_STOPPED,
@@ -37,7 +38,81 @@ from repotrial.run import (
 )
 from repotrial.trace import CheckOutcome, Phase
 
+_OWN: Final = 256
+_EACH_RUN: Final = 64
+"""Pipes, sockets, control groups, its trace: up to 20 were seen at once; twice 18 to measure its files."""
+
+
+OPEN_FILES = ErrorCode(
+    "open-files",
+    MachineError,
+    "This user may not open as many files as so many runs at a time need.",
+    hint="use fewer --jobs, or have the hard limit raised (`ulimit -Hn`)",
+)
+
+
 _LOOK_SECONDS: Final = 0.05
+
+
+def allow_open_files(jobs: int) -> None:
+    """Raise this process's own ceiling where it is too low; programs in sandboxes have their own.
+
+    Raises:
+        OPEN_FILES: the system does not allow it.
+    """
+    needed = _OWN + _EACH_RUN * jobs
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        raise OPEN_FILES.error(
+            f"expected {needed} open files to be allowed for {jobs} runs at a time, found {hard}"
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+
+
+class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
+    run_id: str
+    """Of the specification; attempts share it."""
+
+
+class RunStarted(_Event, frozen=True, kw_only=True, tag="started"):
+    """A run began."""
+
+    contract: str
+    """The contract's id."""
+    agent: str
+    """Who works."""
+    replicate: int
+    """Counted from 0."""
+
+
+class RunPhase(_Event, frozen=True, kw_only=True, tag="phase"):
+    """A run went on."""
+
+    phase: Phase
+    """Where it is now."""
+    checks: dict[str, str] = {}
+    """Outcomes so far: pass, fail or error, by check."""
+
+
+class RunSkipped(_Event, frozen=True, kw_only=True, tag="skipped"):
+    """A run was conducted before."""
+
+    directory: str
+    """Where."""
+
+
+class RunUndone(_Event, frozen=True, kw_only=True, tag="undone"):
+    """A run was not conducted, and has no sealed record."""
+
+    fault: str | None
+    """Why; null where it had not begun when the fleet was stopped."""
+    hint: str = ""
+    """What to do about it; empty where nobody knows."""
+
+
+FleetEvent: TypeAlias = RunStarted | RunPhase | RunEnded | RunSkipped | RunUndone
 
 
 def conduct_fleet(

@@ -19,10 +19,14 @@ from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.display import list_some, neutralize
 from repotrial._core.errors import EvidenceError
 from repotrial.contract import Check, Inventory, ResultFile, Runner
-from repotrial.judging._results._inventory import as_reported, hold_against_inventory
 from repotrial.judging._results._model import RESULTS_UNREADABLE, TestResult
 from repotrial.judging._results._parse import parse_results
-from repotrial.judging._results._summary import ResultsSummary, merge_results
+from repotrial.judging._results._summary import (
+    ResultsSummary,
+    as_reported,
+    hold_against_inventory,
+    merge_results,
+)
 from repotrial.judging._twins._judge import find_silent, judge_twins, pair_tests
 from repotrial.judging._twins._model import Twin
 from repotrial.trace import (
@@ -55,6 +59,9 @@ _TAIL_CHARACTERS: Final = 300
 _SHOWN_IDS: Final = 3
 
 
+_NOBODY = build_test_ids([])
+
+
 class RunnerRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One command of a check, how it ended, and what it left."""
 
@@ -82,9 +89,6 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     skipped_count: int = 0
     results_digest: Digest | None = None
     twins: TwinCount | None = None
-
-
-_NOBODY = build_test_ids([])
 
 
 def judge_plain(check: Check, inventory: Inventory | None, records: Sequence[RunnerRecord]) -> Judgement:

@@ -18,19 +18,22 @@ from repotrial.run._agents import (
     ReferenceAgent,
     ScriptAgent,
 )
-from repotrial.run._change import take_change
+from repotrial.run._change import restate_patch, take_change
 from repotrial.run._context import BoundRun
 from repotrial.run._model_work import work_with_model
-from repotrial.run._monitor import SyscallMonitor
 from repotrial.run._network import plan_network
-from repotrial.run._outputs import record_program
+from repotrial.run._program_events import SyscallMonitor, record_program
 from repotrial.run._resources import build_usage_signals, watch_resources
-from repotrial.run._restate import restate_patch
-from repotrial.run._staging import find_first_stage, find_stage_mode, open_desk, serve_desk
 from repotrial.run._termination import terminate_as_seen, terminate_at_ceiling, terminate_normally
 from repotrial.run._watch._mutations import MutationLog
-from repotrial.run._watch._stage_desk import STAGE_COMMAND
-from repotrial.run._watch._stages import StageKeeper
+from repotrial.run._watch._stages import (
+    STAGE_COMMAND,
+    StageKeeper,
+    find_first_stage,
+    find_stage_mode,
+    open_desk,
+    serve_desk,
+)
 from repotrial.trace import ExitUnknown, Signal, ToolInvocation
 from repotrial.workspace import Workspace
 

@@ -17,14 +17,12 @@ from repotrial.environment import Installation
 from repotrial.run._accept import accept
 from repotrial.run._act import act
 from repotrial.run._briefing import build_briefing, verify_no_leak
-from repotrial.run._context import BoundRun
+from repotrial.run._context import BoundRun, Lifecycle, RunListener, SilentListener
 from repotrial.run._directory import open_attempt
 from repotrial.run._facts import build_facts
-from repotrial.run._faults import RUN_STOPPED
-from repotrial.run._lifecycle import Lifecycle
-from repotrial.run._progress import RunListener, SilentListener
 from repotrial.run._request import PlannedRun, RunSettings
 from repotrial.run._setup_network import tell_setup_network
+from repotrial.run._stop import RUN_STOPPED
 from repotrial.trace import (
     Briefing,
     Justification,

@@ -19,30 +19,32 @@ from repotrial.environment import ContractSandbox, SandboxRequest, ScratchPlace,
 from repotrial.gateway import Recorder
 from repotrial.isolation import Bind, CommandResult, CommandSpec
 from repotrial.policy import BreakerSettings, BreakerState, build_settings, parse_thresholds
-from repotrial.run._adapters._home import fill_home
-from repotrial.run._adapters._launch import AGENT_HOME, Launch, LaunchOrder, build_launch
+from repotrial.run._adapters._launch import AGENT_HOME, Launch, LaunchOrder, build_launch, fill_home
 from repotrial.run._agents import ModelAgent
 from repotrial.run._change import take_change
 from repotrial.run._context import BoundRun
-from repotrial.run._control import verify_model
-from repotrial.run._model_end import terminate_model_run
 from repotrial.run._models import MODEL_ACCESS_MISSING, ModelAccess, UpstreamOrder
-from repotrial.run._monitor import SyscallMonitor
 from repotrial.run._network import NetworkPlan, plan_network
-from repotrial.run._outputs import record_program
+from repotrial.run._program_events import SyscallMonitor, record_program
 from repotrial.run._resources import watch_resources
-from repotrial.run._staging import find_first_stage, find_stage_mode, open_desk, serve_desk
+from repotrial.run._termination import terminate_model_run, verify_model
 from repotrial.run._transcripts import keep_transcripts
-from repotrial.run._watch._bodies import build_body_reader
 from repotrial.run._watch._dialogue import Dialogue
 from repotrial.run._watch._ending import EndingSwitch
 from repotrial.run._watch._hands import ROOM, SandboxHands
 from repotrial.run._watch._inbox import Inbox
 from repotrial.run._watch._inspection import Inspector
 from repotrial.run._watch._mutations import MutationLog
-from repotrial.run._watch._overseer import Overseer, Watchpost
-from repotrial.run._watch._stage_desk import STAGE_COMMAND, StageDesk
-from repotrial.run._watch._stages import StageKeeper
+from repotrial.run._watch._overseer import Overseer, Watchpost, build_body_reader
+from repotrial.run._watch._stages import (
+    STAGE_COMMAND,
+    StageDesk,
+    StageKeeper,
+    find_first_stage,
+    find_stage_mode,
+    open_desk,
+    serve_desk,
+)
 from repotrial.run._watch._supervisor import RunSupervisor
 from repotrial.trace import Exited, MonitorAlert
 from repotrial.workspace import Workspace

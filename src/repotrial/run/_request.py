@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial._core.words import Level
 from repotrial.contract import (
     Caps,
@@ -18,11 +21,26 @@ from repotrial.contract import (
     build_record,
 )
 from repotrial.run._agents import Agent, build_agent_configuration
-from repotrial.run._human import Handover, refuse_handover
 from repotrial.run._models import ModelAccess, NetworkAccess
 from repotrial.run._stop import Stopper
 from repotrial.trace import SecretRedactor, SigningKey
 from repotrial.workspace import CONTRACT_UNLOCKED
+
+Handover: TypeAlias = Callable[[Path, str, int], bool]
+"""Takes the workspace, the briefing and the seconds that there are; true when the person is done in time."""
+
+
+HUMAN_UNAVAILABLE = ErrorCode(
+    "human-unavailable",
+    UsageError,
+    "A run was to be done by a person, and nobody is there to be asked.",
+    hint="start it from a terminal, one run at a time",
+)
+
+
+def refuse_handover(_workspace: Path, _briefing: str, _seconds: int) -> bool:
+    """For harnesses without a person."""
+    raise HUMAN_UNAVAILABLE.error("expected a person at a terminal, found none")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,10 +21,9 @@ from repotrial.contract import (
 from repotrial.run import AttemptIndex, CommandAgent, NoopAgent, PatchAgent, ScriptAgent, find_attempts
 from repotrial.run._agents import build_agent_configuration
 from repotrial.run._briefing import build_briefing
+from repotrial.run._context import PHASES, Lifecycle, SilentListener
 from repotrial.run._directory import open_attempt
-from repotrial.run._lifecycle import PHASES, Lifecycle
-from repotrial.run._progress import SilentListener
-from repotrial.run._seeds import build_seeds
+from repotrial.run._facts import build_seeds
 from repotrial.trace import RunPaths, TraceWriter, iter_events
 from support.errors import raises_code
 from support.traces import open_writer

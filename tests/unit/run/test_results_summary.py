@@ -6,10 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repotrial.contract import Inventory
-from repotrial.judging._results._inventory import hold_against_inventory
 from repotrial.judging._results._model import MAX_ID_BYTES, TestOutcome, TestResult, clean_id
 from repotrial.judging._results._parse import parse_results
-from repotrial.judging._results._summary import merge_results
+from repotrial.judging._results._summary import hold_against_inventory, merge_results
 from support.errors import raises_code
 
 

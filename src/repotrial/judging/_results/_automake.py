@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import re
 
-from repotrial.judging._results._lines import iter_lines
-from repotrial.judging._results._model import RESULTS_UNREADABLE, TestOutcome, TestResult, build_result
+from repotrial.judging._results._model import (
+    RESULTS_UNREADABLE,
+    TestOutcome,
+    TestResult,
+    build_result,
+    iter_lines,
+)
 
 _FIELD = re.compile(r":([a-z-]+):\s*(.*)")
 _OUTCOMES: dict[str, TestOutcome] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -17,19 +18,25 @@ MAX_RESULTS = 1_000_000
 """Tests in one file of results."""
 MAX_ID_BYTES = 4096
 """Of one test's id, in UTF-8."""
-
 _MAX_MESSAGE_CHARACTERS = 2000
 _MAX_SECONDS = 10**9
-
 TestOutcome: TypeAlias = Literal["pass", "fail", "error", "skip"]
-
-
 RESULTS_UNREADABLE = ErrorCode(
     "results-unreadable",
     EvidenceError,
     "Results of a check are malformed, cut off, contradictory, too large or of another format.",
     hint="run the check by hand, look at the file it leaves, and compare the contract's `results`",
 )
+
+# The picture of ESC: printable, and in no id that anybody writes.
+_MARK = "\u241b"
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\u241b]")
+
+
+def iter_lines(data: bytes) -> Iterator[str]:
+    """Lines as runners end them; a carriage return inside a line starts no new one, and any byte is kept."""
+    for line in data.split(b"\n"):
+        yield line.removesuffix(b"\r").decode(errors="surrogateescape")
 
 
 class TestResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,11 +52,6 @@ class TestResult(msgspec.Struct, frozen=True, kw_only=True):
     """What the runner said about it, cut to a bound; text of the candidate's, never to be trusted."""
     wall_us: int | None = None
     """Microseconds, where the format tells them."""
-
-
-# The picture of ESC: printable, and in no id that anybody writes.
-_MARK = "\u241b"
-_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\u241b]")
 
 
 def clean_id(raw: str) -> str:

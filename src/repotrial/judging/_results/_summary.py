@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from repotrial.judging._results._model import TestOutcome, TestResult
+from repotrial.contract import Inventory
+from repotrial.judging._results._model import TestOutcome, TestResult, clean_id, is_clean_id
 
 _WORSE: dict[TestOutcome, int] = {"pass": 0, "skip": 1, "fail": 2, "error": 3}
 
@@ -49,3 +50,54 @@ def merge_results(parts: Iterable[tuple[TestResult, ...]]) -> ResultsSummary:
 
 def _select(worst: dict[str, TestOutcome], *outcomes: TestOutcome) -> frozenset[str]:
     return frozenset(test for test, outcome in worst.items() if outcome in outcomes)
+
+
+class InventoryVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What keeps the results from satisfying the inventory; ids are sorted."""
+
+    missing: tuple[str, ...]
+    """Must speak and did not."""
+    failing: tuple[str, ...]
+    """Must pass and failed."""
+    skipped_unexpected: tuple[str, ...]
+    """Must pass and were skipped, without the contract's leave."""
+    skipped_expected: tuple[str, ...]
+    """Were skipped, as they may."""
+    contradictory: tuple[str, ...]
+    """Of the inventory, and reported with different outcomes."""
+    unlisted_failing: tuple[str, ...]
+    """Failed, though the inventory does not know them."""
+    unlisted_skipped: tuple[str, ...]
+    """Were skipped without leave, though the inventory does not know them."""
+
+    @property
+    def is_satisfied(self) -> bool:
+        """Whether every id of the inventory passed, or was skipped as it may; others are not considered."""
+        return not (self.missing or self.failing or self.skipped_unexpected or self.contradictory)
+
+
+def hold_against_inventory(
+    summary: ResultsSummary, inventory: Inventory, expected_skips: Iterable[str] = ()
+) -> InventoryVerdict:
+    """Compare what was reported with what must be."""
+    wanted = {as_reported(test) for test in (*inventory.fail_to_pass, *inventory.pass_to_pass)}
+    may_skip = {as_reported(test) for test in expected_skips}
+    return InventoryVerdict(
+        missing=_sort(wanted - summary.ids),
+        failing=_sort(wanted & summary.failed),
+        skipped_unexpected=_sort((wanted & summary.skipped) - may_skip),
+        skipped_expected=_sort(summary.skipped & may_skip),
+        contradictory=_sort(wanted & summary.duplicates),
+        unlisted_failing=_sort(summary.failed - wanted),
+        unlisted_skipped=_sort(summary.skipped - wanted - may_skip),
+    )
+
+
+def as_reported(test: str) -> str:
+    """An id of an inventory as results have it."""
+    # An inventory may have been written by hand, with control characters as the runner prints them.
+    return test if is_clean_id(test) else clean_id(test)
+
+
+def _sort(ids: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(ids))

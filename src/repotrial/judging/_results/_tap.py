@@ -12,7 +12,6 @@ import re
 from dataclasses import dataclass, field
 
 from repotrial._core.errors import EvidenceError
-from repotrial.judging._results._lines import iter_lines
 from repotrial.judging._results._model import (
     MAX_RESULTS,
     RESULTS_UNREADABLE,
@@ -20,6 +19,7 @@ from repotrial.judging._results._model import (
     TestResult,
     build_microseconds,
     build_result,
+    iter_lines,
 )
 
 _INDENT = 4

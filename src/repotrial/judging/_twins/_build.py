@@ -14,15 +14,101 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
 from repotrial._core.python_source import parse_python
-from repotrial.judging._twins._functions import TestFunction, find_imported, find_tests
-from repotrial.judging._twins._helper import build_helper
+from repotrial.judging._twins._functions import Edit, SourceText, TestFunction, find_imported, find_tests
 from repotrial.judging._twins._model import SkippedTest, Twin, TwinnedFile
-from repotrial.judging._twins._names import NameMaker
 from repotrial.judging._twins._scope import Scope, find_constants
-from repotrial.judging._twins._text import Edit, SourceText
 from repotrial.judging._twins._twist import Twist, find_twist
 
+_TEMPLATE = """\
+def {name}(value):
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, (int, float, complex)):
+        other = value + {step} + abs(value)
+        return object() if other == value else other
+    if isinstance(value, str):
+        return value[:-1] + chr(ord(value[-1]) ^ 1) if value else "{letter}"
+    if isinstance(value, (bytes, bytearray)):
+        return value[:-1] + bytes([value[-1] ^ 1]) if value else type(value)(b"{letter}")
+    if type(value) in (list, tuple):
+        return value[:-1] + type(value)([{name}(value[-1])]) if value else type(value)([{step}])
+    if type(value) in (set, frozenset):
+        return value ^ {{"{letter}{step}"}}
+    if type(value) is dict:
+        return {{**value, "{letter}{step}": value.get("{letter}{step}", {step}) == {step}}}
+    return object()
+"""
+
+
+# fmt: off
+_WORDS = (
+    "empty", "single", "several", "first", "last", "short", "long", "nested", "plain", "mixed", "large",
+    "small", "order", "input", "output", "value", "text", "line", "name", "path", "item", "list", "key",
+    "default", "option", "result", "error", "limit", "start", "end", "before", "after", "with",
+    "without", "keeps", "returns", "accepts", "rejects", "handles", "reads", "writes", "case", "form",
+    "state", "count", "size", "again", "never", "always", "other", "same", "own",
+)
+# fmt: on
+_ENOUGH_WORDS = 24
+_MIN_WORDS = 3
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def build_helper(name: str, *, step: int, letter: str) -> str:
+    """Its source; a value of a type that it does not know gives way to an object that equals nothing."""
+    return _TEMPLATE.format(name=name, step=step, letter=letter)
+
+
+class NameMaker:
+    """Makes names from the words of the file's own tests."""
+
+    def __init__(self, tree: ast.Module, tests: list[str], rng: random.Random) -> None:
+        self._rng = rng
+        self._taken = _identifiers(tree)
+        own = sorted({word for test in tests for word in _split(test)})
+        self._words = own if len(own) >= _ENOUGH_WORDS else sorted({*own, *_WORDS})
+        self._lengths = [max(_MIN_WORDS, len(_split(test))) for test in tests] or [_MIN_WORDS]
+
+    def make_test_name(self, like: str) -> str:
+        """A name in the style of `like` (`test_a_b` or `testAB`) that the file does not use."""
+        while True:
+            words = self._pick(self._rng.choice(self._lengths))
+            if like.startswith("test_") or not like[4:5].isupper():
+                name = "test_" + "_".join(words)
+            else:
+                name = "test" + "".join(word.capitalize() for word in words)
+            if self._take(name):
+                return name
+
+    def make_helper_name(self) -> str:
+        """A name for a function that is no test."""
+        while True:
+            name = "_".join(["as", *self._pick(2)])
+            if self._take(name):
+                return name
+
+    def _pick(self, count: int) -> list[str]:
+        return [self._rng.choice(self._words) for _ in range(count)]
+
+    def _take(self, name: str) -> bool:
+        is_free = name not in self._taken and name.isidentifier()
+        self._taken.add(name)
+        return is_free
+
+
+def _split(test: str) -> list[str]:
+    spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", test.removeprefix("test"))
+    return [word.lower() for word in spaced.split("_") if word]
+
+
+def _identifiers(tree: ast.Module) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        for field in ("id", "name", "attr", "arg", "asname"):
+            value = getattr(node, field, None)
+            if isinstance(value, str):
+                found.add(value)
+    return found
 
 
 def build_python_twins(

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from repotrial._core.python_source import parse_python
-from repotrial.judging._twins._text import Edit, SourceText
+from repotrial.judging._twins._functions import Edit, SourceText
 
 Resolve: TypeAlias = Callable[[ast.Name], "list[Edit] | None"]
 """Edits that change what a name stands for, where that is known."""

@@ -6,9 +6,8 @@ import ast
 import random
 from collections.abc import Iterator, Sequence
 
-from repotrial.judging._twins._functions import Function
+from repotrial.judging._twins._functions import Edit, Function, SourceText
 from repotrial.judging._twins._literals import LiteralChanger
-from repotrial.judging._twins._text import Edit, SourceText
 
 _MAX_CONSTANT_CHARACTERS = 200
 

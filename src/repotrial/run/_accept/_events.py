@@ -12,7 +12,7 @@ from repotrial.isolation import CommandResult
 from repotrial.judging import RunnerRecord
 from repotrial.run._accept._candidate import APPLY_ARGV, Candidate, find_rejected_paths, is_applied
 from repotrial.run._accept._execute import Execution
-from repotrial.run._outputs import build_output
+from repotrial.run._program_events import build_output
 from repotrial.trace import (
     AcceptanceExecution,
     BuildCheck,

@@ -7,19 +7,20 @@ agent wrote about itself (`collect_transcripts`) when the sandbox is closed.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 import msgspec
 
 from repotrial._core.errors import ErrorCode, UsageError
-from repotrial.isolation import WORKSPACE, Bind
+from repotrial.isolation import WORKSPACE, Account, Bind
 from repotrial.run._adapters._install import InstalledAgent, InstalledTree
+from repotrial.run._adapters._load import fill_template
 from repotrial.run._adapters._model import Adapter, Transcript
-from repotrial.run._adapters._template import fill_template
 
 AGENT_HOME: Final = "/home/agent"
 """Where an agent's home appears inside."""
@@ -58,6 +59,9 @@ MODEL_NAME = ErrorCode(
     "A model's name has characters that no configuration file could hold.",
     hint="use letters, digits and any of . _ : / @ + -",
 )
+
+
+_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class LaunchOrder(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,3 +178,33 @@ def _build_profiles(search_path: str) -> dict[str, bytes]:
     """A login shell reads the system's profile, which replaces `PATH`; the user's comes after it."""
     text = f"export PATH={shlex.quote(search_path)}\n".encode()
     return {".profile": text, ".bash_profile": text}
+
+
+def fill_home(place: Path, files: Mapping[str, bytes], *, owner: Account | None) -> Bind:
+    """Make a home and put files into it; how a sandbox shows it.
+
+    Args:
+        place: An empty directory of the harness's, such as a scratch place.
+        files: Path in the home to content.
+        owner: The account that programs inside have, where it is not ours.
+    """
+    home = place / "home"
+    make_directory(home, owner)
+    for name, data in files.items():
+        path = home / name
+        for parent in reversed(PurePosixPath(name).parents[:-1]):
+            if not (home / parent).is_dir():
+                make_directory(home / parent, owner)
+        with os.fdopen(os.open(path, _CREATE, 0o600), "wb") as stream:
+            stream.write(data)
+            if owner is not None:
+                os.fchown(stream.fileno(), owner.uid, owner.gid)
+    return Bind(source=home, target=AGENT_HOME, is_writable=True)
+
+
+def make_directory(path: Path, owner: Account | None) -> None:
+    """A directory for the account that works in it alone."""
+    path.mkdir(mode=0o700)
+    path.chmod(0o700)
+    if owner is not None:
+        os.chown(path, owner.uid, owner.gid)

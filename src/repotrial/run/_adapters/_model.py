@@ -6,10 +6,11 @@ that is left is the recipe, the command line, a few files, and where it keeps it
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from repotrial._core.schema import build_document_schema
 from repotrial.contract import Document
 from repotrial.gateway import Dialect
 
@@ -221,3 +222,8 @@ class Adapter(Document, frozen=True, kw_only=True):
     """Programs that it wants in its environment, such as `git`."""
     notes: tuple[_Words, ...] = ()
     """Anything else, in sentences."""
+
+
+def build_adapter_schema() -> dict[str, Any]:
+    """The schema of `repotrial/agent@1`."""
+    return build_document_schema(Adapter, "agent@1", title="Adapter of an agent")

@@ -7,7 +7,7 @@ which tools were called, with what, when and with what result, for every agent a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -15,7 +15,6 @@ from repotrial._core.clock import Clock
 from repotrial._core.digest import digest_bytes
 from repotrial.cost import Usage
 from repotrial.gateway import ExchangeEnd, ToolCall, ToolResult, WireRequest
-from repotrial.run._watch._threads import find_opening
 from repotrial.trace import (
     Conversation,
     EventRef,
@@ -28,6 +27,12 @@ from repotrial.trace import (
 from repotrial.trace import Usage as TraceUsage
 from repotrial.transcripts import GatewayCall, digest_arguments, find_defaults
 
+_MARKS: Final = frozenset({"cache_control", "id"})
+"""Keys that agents move or renew from request to request while the message stays the same."""
+_SETTING: Final = frozenset({"system", "developer"})
+_MOST_DEPTH: Final = 12
+
+
 _ON_THE_WIRE: Final = ExitUnknown(reason="the wire does not carry exit statuses")
 _TROUBLE: Final = frozenset({401, 403, 404, 407, 408, 429, *range(500, 600)})
 """Statuses by which a provider says that nobody can be asked there now, or not by us."""
@@ -38,6 +43,32 @@ _REST: Final = "side-rest"
 _MOST_THREADS: Final = 1000
 """Conversations that are told apart; an agent can open any number, and each one takes memory."""
 _MOST_NAME: Final = 200
+
+
+def find_opening(messages: Sequence[RawMessage]) -> bytes:
+    """What stays the same while a conversation grows: what its first message that sets no scene says."""
+    opening = next((message for message in messages if message.role not in _SETTING), None)
+    if opening is None:
+        return b"".join(message.data for message in messages)
+    try:
+        value = msgspec.json.decode(opening.data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return opening.data
+    return "\n".join(_iter_texts(value, 0)).encode("utf-8", "surrogatepass")
+
+
+def _iter_texts(value: Any, depth: int) -> list[str]:
+    if depth > _MOST_DEPTH:
+        return []
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, dict):
+        return [
+            text for key, item in value.items() if key not in _MARKS for text in _iter_texts(item, depth + 1)
+        ]
+    if isinstance(value, list):
+        return [text for item in value for text in _iter_texts(item, depth + 1)]
+    return []
 
 
 class OpenPrompt(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,13 +9,17 @@ from __future__ import annotations
 import queue
 import threading
 import time
+from pathlib import Path
 from types import TracebackType
 from typing import Final, Protocol, Self, TypeAlias
 
-from repotrial.policy import BreakerState, Decision, decide
+from repotrial._core.errors import EvidenceError
+from repotrial.policy import BodyReader, BreakerState, Decision, decide
 from repotrial.run._watch._ending import Ending, EndingSwitch
 from repotrial.run._watch._inbox import Answer, Inbox
 from repotrial.trace import (
+    BlobStore,
+    Body,
     Event,
     Intervention,
     InterventionAction,
@@ -32,6 +36,7 @@ from repotrial.trace import (
     Throttle,
     TraceWriter,
     iter_events,
+    load_body,
 )
 
 GRACE_SECONDS: Final = 5.0
@@ -39,6 +44,21 @@ GRACE_SECONDS: Final = 5.0
 _PATIENCE_SECONDS: Final = 60.0
 _MOST_PROBLEMS: Final = 100
 _MOST_TEXT: Final = 500
+_Item: TypeAlias = "Event | _Barrier | None"
+_NO_TREE: Final = "sha256:" + "0" * 64
+
+
+def build_body_reader(blobs: Path) -> BodyReader:
+    """Reads a body of a run whose blobs are in this directory; null where its bytes were not kept."""
+    store = BlobStore(blobs)
+
+    def read(body: Body) -> str | None:
+        try:
+            return load_body(body, store).decode("utf-8", "replace")
+        except EvidenceError:
+            return None
+
+    return read
 
 
 class Hands(Protocol):
@@ -63,9 +83,6 @@ class Hands(Protocol):
 class _Barrier:
     def __init__(self) -> None:
         self.passed = threading.Event()
-
-
-_Item: TypeAlias = "Event | _Barrier | None"
 
 
 class Watchpost:
@@ -229,9 +246,6 @@ class Overseer:
     def _record(self, action: InterventionAction, alert: int, *, is_effective: bool = True) -> int:
         done = Intervention(action=action, basis=OnAlert(alert=alert), effective=is_effective)
         return self._writer.append(done, actor="harness").seq
-
-
-_NO_TREE: Final = "sha256:" + "0" * 64
 
 
 def _build_decision(answer: Answer, pause: int) -> OperatorDecision:

@@ -103,16 +103,16 @@ class RunSkipped(_Event, frozen=True, kw_only=True, tag="skipped"):
     """Where."""
 
 
-class RunUndone(_Event, frozen=True, kw_only=True, tag="undone"):
+class RunNotConducted(_Event, frozen=True, kw_only=True, tag="undone"):
     """A run was not conducted, and has no sealed record."""
 
     fault: str | None
-    """Why; null where it had not begun when the fleet was stopped."""
+    """Why; None if it had not begun when the fleet was stopped."""
     hint: str = ""
-    """What to do about it; empty where nobody knows."""
+    """What to do about it; empty if that is not known."""
 
 
-FleetEvent: TypeAlias = RunStarted | RunPhase | RunEnded | RunSkipped | RunUndone
+FleetEvent: TypeAlias = RunStarted | RunPhase | RunEnded | RunSkipped | RunNotConducted
 
 
 def conduct_fleet(
@@ -140,27 +140,27 @@ def conduct_fleet(
     resolve_documents()  # before any thread decodes one
     missing = plan.missing
     allow_open_files(min(jobs, len(missing)))
-    news = _News(len(missing))
+    events = _EventQueue(len(missing))
     with (
-        _loaded_things_left_alone(),
+        _gc_frozen(),
         tidy_claims(settings.runs),
-        _Shelf(installation, settings.stopper) as shelf,
+        _SharedInstallations(installation, settings.stopper) as installations,
         ThreadPoolExecutor(jobs, thread_name_prefix="run") as pool,
     ):
         try:
             for run in missing:
-                pool.submit(_conduct, run, settings, shelf, news.put)
-            yield from news
+                pool.submit(_conduct, run, settings, installations, events.put)
+            yield from events
         finally:
-            if not news.is_over:
+            if not events.is_over:
                 settings.stopper.stop()  # leaving early must not wait for hours of work
 
 
-class _News:
-    """What runs tell, for one who listens.
+class _EventQueue:
+    """Events of all runs, for one reader.
 
-    Who listens looks up a few times in a second, and at the end: to be woken by every word would take the
-    interpreter from runs that are at work, hundreds of times in a second.
+    The reader polls: waking it for each event would take the interpreter from the runs at work, hundreds of
+    times in a second.
     """
 
     def __init__(self, runs: int) -> None:
@@ -177,7 +177,7 @@ class _News:
 
     def put(self, event: FleetEvent) -> None:
         self._told.append(event)
-        if isinstance(event, RunEnded | RunSkipped | RunUndone):
+        if isinstance(event, RunEnded | RunSkipped | RunNotConducted):
             with self._lock:
                 self._left -= 1
                 if not self._left:
@@ -192,8 +192,8 @@ class _News:
 
 
 @contextmanager
-def _loaded_things_left_alone() -> Iterator[None]:
-    """Spare the garbage collector to look through modules and contracts again during every run."""
+def _gc_frozen() -> Iterator[None]:
+    """Keep the garbage collector from scanning modules and contracts again during every run."""
     gc.freeze()
     try:
         yield
@@ -202,7 +202,10 @@ def _loaded_things_left_alone() -> Iterator[None]:
 
 
 def _conduct(
-    run: PlannedRun, settings: RunSettings, shelf: _Shelf, put: Callable[[FleetEvent], None]
+    run: PlannedRun,
+    settings: RunSettings,
+    installations: _SharedInstallations,
+    put: Callable[[FleetEvent], None],
 ) -> None:
     run_id = run.spec.run_id
     try:
@@ -220,19 +223,23 @@ def _conduct(
             if (directory := find_conducted_since(run, settings.runs)) is not None:
                 put(RunSkipped(run_id=run_id, directory=str(directory)))
             else:
-                put(conduct_run(run, settings, partial(shelf.open, run), listener=_Listener(run_id, put)))
+                put(
+                    conduct_run(
+                        run, settings, partial(installations.open, run), listener=_Listener(run_id, put)
+                    )
+                )
     except RepoTrialError as error:
         if error.code == RUN_STOPPED:
-            put(RunUndone(run_id=run_id, fault=None))
+            put(RunNotConducted(run_id=run_id, fault=None))
         else:
-            put(RunUndone(run_id=run_id, fault=f"{error.code}: {error.message}", hint=error.hint))
-    except BaseException as error:  # whoever counts the runs must hear of every one of them
-        put(RunUndone(run_id=run_id, fault=f"harness-exception: {type(error).__name__}: {error}"))
+            put(RunNotConducted(run_id=run_id, fault=f"{error.code}: {error.message}", hint=error.hint))
+    except BaseException as error:  # every run needs a last event: the queue counts them
+        put(RunNotConducted(run_id=run_id, fault=f"harness-exception: {type(error).__name__}: {error}"))
         raise
 
 
-class _Shelf:
-    """What runs share: installations, opened once for each contract, failures included."""
+class _SharedInstallations:
+    """Installations, opened once for each contract and shared by its runs; failures are kept, too."""
 
     def __init__(self, settings: InstallationSettings, stopper: Stopper) -> None:
         self._settings = settings
@@ -248,7 +255,7 @@ class _Shelf:
 
         Raises:
             RepoTrialError: it cannot be opened on this machine.
-            RUN_STOPPED: it was not opened because somebody wants an end.
+            RUN_STOPPED: it was not opened: the fleet is to stop.
         """
         directory = run.loaded.directory
         with self._lock:

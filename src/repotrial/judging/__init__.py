@@ -10,7 +10,7 @@ from repotrial.judging._judge import (
     judge_plain,
     judge_twinned,
 )
-from repotrial.judging._mix import MixedSuite, OracleFile, list_changeable, mix_in_negatives
+from repotrial.judging._mix import MixedSuite, SuiteFile, list_changeable, mix_in_negatives
 from repotrial.judging._recorded import (
     RecordedCheck,
     RecordedTests,
@@ -25,10 +25,10 @@ from repotrial.judging._twins._model import Twin
 __all__ = [
     "Judgement",
     "MixedSuite",
-    "OracleFile",
     "RecordedCheck",
     "RecordedTests",
     "RunnerRecord",
+    "SuiteFile",
     "Twin",
     "apply_judgement",
     "build_python_twins",

@@ -43,7 +43,7 @@ class RecordedTests(msgspec.Struct, frozen=True, kw_only=True):
     missing: tuple[str, ...] = ()
     """Of the inventory, without a result."""
     remark: str | None = None
-    """Why these may not be all; null where they are."""
+    """Why these may not be all; None if they are."""
     is_lost: bool = False
     """Whether that is because the directory does not have what was recorded."""
 

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     )
     from repotrial.run._setup_network import ProxiedSetup
     from repotrial.run._stop import RUN_STOPPED, Stopper
+    from repotrial.run._watch._breakers import build_body_reader
     from repotrial.run._watch._inbox import Answer, put_answer
-    from repotrial.run._watch._overseer import build_body_reader
 else:
     __getattr__, __dir__ = build_hooks(__name__)
 

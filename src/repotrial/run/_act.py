@@ -28,11 +28,11 @@ from repotrial.run._termination import terminate_as_seen, terminate_at_ceiling, 
 from repotrial.run._watch._mutations import MutationLog
 from repotrial.run._watch._stages import (
     STAGE_COMMAND,
-    StageKeeper,
+    StageController,
     find_first_stage,
     find_stage_mode,
-    open_desk,
-    serve_desk,
+    open_stage_requests,
+    serve_stage_requests,
 )
 from repotrial.trace import ExitUnknown, Signal, ToolInvocation
 from repotrial.workspace import Workspace
@@ -119,7 +119,7 @@ def _execute(
 ) -> CommandResult:
     writer, limits = run.writer, run.plan.limits
     monitor = SyscallMonitor(writer, phase="act", since=writer.last_seq, has_programs=True)
-    desk = open_desk(run, stack)
+    requests = open_stage_requests(run, stack)
     network = plan_network(run.plan.loaded.contract.policy.network, run, stack)
     first = find_first_stage(find_stage_mode(run.plan), run.installation.capabilities)
     ceilings = build_resource_limits(limits)
@@ -130,7 +130,7 @@ def _execute(
             phase="act",
             stage=first,
             test_tools=run.plan.loaded.contract.policy.test_tools,
-            binds=(bind, *(() if desk is None else desk.binds), *network.binds),
+            binds=(bind, *(() if requests is None else requests.binds), *network.binds),
             variables={
                 "REPOTRIAL_BRIEFING": f"{AGENT_PLACE}/briefing.md",
                 "REPOTRIAL_STAGE": STAGE_COMMAND,
@@ -143,7 +143,7 @@ def _execute(
     with (
         sandbox,
         run.settings.stopper.watch(sandbox),
-        serve_desk(desk, StageKeeper(writer, sandbox, stage=first)),
+        serve_stage_requests(requests, StageController(writer, sandbox, stage=first)),
         network.serve(run, sandbox, run.settings.network),
         watch_resources(writer, sandbox, ceilings),
     ):

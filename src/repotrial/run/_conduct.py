@@ -54,7 +54,7 @@ class RunEnded(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag
     directory: str
     """Its record."""
     fault: str | None
-    """What kept the harness from carrying it through; null where nothing did."""
+    """What kept the harness from carrying it through; None if nothing did."""
     hint: str = ""
     """What to do about it; empty if that is not known."""
     is_stopped: bool = False
@@ -184,7 +184,7 @@ def _brief(run: BoundRun) -> str:
 
 
 def _record_fault(writer: TraceWriter, lifecycle: Lifecycle, error: Exception) -> str:
-    """The harness could not go on: the trace says so, and why, and nobody takes it for a failure."""
+    """Record that the harness could not go on, and why; the agent did not fail."""
     code = error.code if isinstance(error, RepoTrialError) else "harness-exception"
     said = error.message if isinstance(error, RepoTrialError) else f"{type(error).__name__}: {error}"
     text = said[:_MAX_REASON].encode("utf-8", "backslashreplace").decode("utf-8")

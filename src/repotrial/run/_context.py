@@ -32,13 +32,13 @@ class RunListener(Protocol):
 
 
 class SilentListener:
-    """Watches nothing."""
+    """Ignores everything."""
 
     def on_phase(self, phase: Phase) -> None:
-        """Nobody asked."""
+        """Ignored."""
 
     def on_check(self, check_id: str, outcome: CheckOutcome) -> None:
-        """Nobody asked."""
+        """Ignored."""
 
 
 class Lifecycle:

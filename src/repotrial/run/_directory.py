@@ -145,7 +145,7 @@ def _claim(runs: Path, place: Path, run_id: str) -> Path:
     for number in range(first, first + _MAX_ATTEMPTS):
         target = runs / f"{run_id}{_ATTEMPT}{number}"
         try:
-            place.rename(target)  # whoever is first owns the number: no run directory is ever empty
+            place.rename(target)  # the first rename owns the number: no run directory is ever empty
         except OSError as error:
             if error.errno not in _TAKEN:
                 raise

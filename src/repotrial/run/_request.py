@@ -33,7 +33,7 @@ Handover: TypeAlias = Callable[[Path, str, int], bool]
 HUMAN_UNAVAILABLE = ErrorCode(
     "human-unavailable",
     UsageError,
-    "A run was to be done by a person, and nobody is there to be asked.",
+    "A run was to be done by a person, and there is no terminal to ask at.",
     hint="start it from a terminal, one run at a time",
 )
 
@@ -71,7 +71,7 @@ class PlannedRun:
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings:
-    """What all runs of one command share: where they are recorded, with whose key, and whom they may ask."""
+    """What all runs of one command share: where they are recorded, their key, and their models."""
 
     runs: Path
     """The directory that run directories are made in."""

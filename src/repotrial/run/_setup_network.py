@@ -1,4 +1,4 @@
-"""The network of Setup: opened for whoever prepares a contract, and told in every run that stands on it."""
+"""The network of Setup: opened while a contract is prepared, recorded in every run that uses it."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class ProxiedNetwork:
 
     Args:
         loop: Where the proxy runs.
-        resolver: Turns names into addresses; null: as the host does it.
-        check: Which addresses may be reached; null: only those of the public internet.
+        resolver: Turns names into addresses; None: as the host does it.
+        check: Which addresses may be reached; None: only those of the public internet.
     """
 
     def __init__(self, loop: GatewayLoop, *, resolver: Resolver | None, check: AddressCheck | None) -> None:

@@ -19,7 +19,7 @@ AGENT_NOT_STARTED = ErrorCode(
 AGENT_SANDBOX_LOST = ErrorCode(
     "agent-sandbox-lost",
     MachineError,
-    "The sandbox was gone before the agent was done: nobody can say what it would have done.",
+    "The sandbox was gone before the agent was done: what it would have done is unknown.",
     hint="look at the machine's memory and its log; `repotrial doctor` shows what it can do",
 )
 MODEL_UNREACHABLE = ErrorCode(
@@ -47,7 +47,7 @@ class Stopper:
         self._is_stopped = False
 
     def stop(self) -> None:
-        """End what is running; whoever asks from now on is told. Twice is once."""
+        """End what is running, and whatever is watched from now on. Idempotent."""
         with self._lock:
             self._is_stopped = True
             running, asked = tuple(self._open), tuple(self._asked)
@@ -60,7 +60,7 @@ class Stopper:
             thread.join()
 
     def tell(self, listener: Callable[[], None]) -> None:
-        """Call it when somebody stops; at once, if somebody did."""
+        """Call it on a stop; at once if there was one."""
         with self._lock:
             self._asked.append(listener)
             is_stopped = self._is_stopped
@@ -68,10 +68,10 @@ class Stopper:
             listener()
 
     def verify_going(self) -> None:
-        """Go on, unless somebody wants an end.
+        """Go on, unless there was a stop.
 
         Raises:
-            RUN_STOPPED: somebody does.
+            RUN_STOPPED: there was one.
         """
         if self._is_stopped:
             raise RUN_STOPPED.error("stopped by the operator")
@@ -89,7 +89,7 @@ class Stopper:
             self.verify_going()
             yield
         except RepoTrialError:
-            self.verify_going()  # a sandbox that was closed under somebody's hands is no fault
+            self.verify_going()  # a sandbox that a stop closed is no fault
             raise
         finally:
             with self._lock:

@@ -11,7 +11,7 @@ from repotrial.run._context import BoundRun
 from repotrial.run._resources import build_usage_signals
 from repotrial.run._stop import AGENT_NOT_STARTED, AGENT_SANDBOX_LOST, MODEL_UNREACHABLE
 from repotrial.run._watch._dialogue import Dialogue
-from repotrial.run._watch._ending import Ending
+from repotrial.run._watch._ending import RunEnding
 from repotrial.trace import (
     Exited,
     ExitStatus,
@@ -130,7 +130,9 @@ def terminate_at_ceiling(run: BoundRun, cause: Ceiling, *signals: Signal) -> Non
     )
 
 
-def terminate_model_run(run: BoundRun, result: CommandResult, ending: Ending | None, budget: Budget) -> None:
+def terminate_model_run(
+    run: BoundRun, result: CommandResult, ending: RunEnding | None, budget: Budget
+) -> None:
     """Say how acting ended: as it was decided, else as the sandbox tells."""
     signals = _list_signals(run, result, budget)
     if ending is not None:

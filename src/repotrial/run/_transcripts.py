@@ -41,7 +41,7 @@ class CollectedFile(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     """Relative to the home; bytes that are no UTF-8 as surrogates. Of joined files, their directory."""
     importer: str | None
-    """The importer that reads it, as the adapter says; null where there is none."""
+    """The importer that reads it, as the adapter says; None if there is none."""
     data: bytes
 
 

@@ -46,7 +46,7 @@ def parse_junit(data: bytes, *, by_suite: bool = False) -> list[TestResult]:
         parser = DefusedXMLParser(target=reader, forbid_dtd=True)
         parser.feed(data)
         parser.close()
-    except (ParseError, ValueError, LookupError) as error:  # LookupError: an encoding nobody knows
+    except (ParseError, ValueError, LookupError) as error:  # LookupError: an unknown encoding
         raise RESULTS_UNREADABLE.error(f"expected well-formed XML, found: {error}") from error
     return reader.results
 

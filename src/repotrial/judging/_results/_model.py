@@ -28,7 +28,7 @@ RESULTS_UNREADABLE = ErrorCode(
     hint="run the check by hand, look at the file it leaves, and compare the contract's `results`",
 )
 
-# The picture of ESC: printable, and in no id that anybody writes.
+# The picture of ESC: printable, and hardly in any real id.
 _MARK = "\u241b"
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\u241b]")
 

@@ -76,7 +76,7 @@ class InventoryVerdict(msgspec.Struct, frozen=True, kw_only=True):
         return not (self.missing or self.failing or self.skipped_unexpected or self.contradictory)
 
 
-def hold_against_inventory(
+def compare_with_inventory(
     summary: ResultsSummary, inventory: Inventory, expected_skips: Iterable[str] = ()
 ) -> InventoryVerdict:
     """Compare what was reported with what must be."""

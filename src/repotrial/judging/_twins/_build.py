@@ -14,9 +14,15 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
 from repotrial._core.python_source import parse_python
-from repotrial.judging._twins._functions import Edit, SourceText, TestFunction, find_imported, find_tests
+from repotrial.judging._twins._functions import (
+    SourceEdit,
+    SourceText,
+    TestFunction,
+    find_imported,
+    find_tests,
+)
 from repotrial.judging._twins._model import SkippedTest, Twin, TwinnedFile
-from repotrial.judging._twins._scope import Scope, find_constants
+from repotrial.judging._twins._scope import TestScope, find_constants
 from repotrial.judging._twins._twist import Twist, find_twist
 
 _TEMPLATE = """\
@@ -119,7 +125,7 @@ def build_python_twins(
     Args:
         source: The test file.
         path: Where it stands in the workspace; part of the random stream.
-        seed: Of this run; whoever knows it can tell twins from tests.
+        seed: Of this run; it tells twins from tests, so it is secret.
         has_swaps: Whether some twins take the real test's name, and the real test a random one.
         taken: Names that other files import: tests that are collected there too keep their names.
     """
@@ -155,8 +161,8 @@ class _Builder:
         self._names = NameMaker(text.tree, [test.node.name for test in self._tests], rng)
         self._constants = find_constants(text.tree)
         self._helper = self._names.make_helper_name()
-        self._edits: list[Edit] = []
-        self._insertions: list[tuple[int, Edit]] = []
+        self._edits: list[SourceEdit] = []
+        self._insertions: list[tuple[int, SourceEdit]] = []
         """With their columns: where a class ends, its own methods come before what follows the class."""
         self._twins: list[Twin] = []
         self._skipped: list[SkippedTest] = []
@@ -177,7 +183,7 @@ class _Builder:
         )
 
     def _add_twin(self, test: TestFunction) -> None:
-        scope = Scope(self._text, test.node, self._constants, self._rng)
+        scope = TestScope(self._text, test.node, self._constants, self._rng)
         twist = None if test.obstacle else find_twist(self._text, test.node, scope, self._rng, self._helper)
         renaming = self._find_name(test)
         obstacle = test.obstacle or self._find_obstacle(twist, renaming)
@@ -185,7 +191,7 @@ class _Builder:
             self._skipped.append(SkippedTest(original=test.qualified_name, reason=obstacle))
             return
         random_name = self._names.make_test_name(test.node.name)
-        rename = Edit(*renaming, random_name)
+        rename = SourceEdit(*renaming, random_name)
         is_swapped = self._has_swaps and not test.is_shared and self._rng.random() < 1 / 2
         if is_swapped:
             self._edits += twist.edits
@@ -222,7 +228,7 @@ class _Builder:
         )
         return found.span(1) if found else None
 
-    def _insert_copy(self, test: TestFunction, edits: Iterable[Edit]) -> None:
+    def _insert_copy(self, test: TestFunction, edits: Iterable[SourceEdit]) -> None:
         start, end = self._text.line_start(test.first_line), self._text.line_start(test.last_line + 1)
         copy = self._text.apply(list(edits), start=start, end=end).rstrip("\r\n")
         blank = self._text.newline * (2 if test.node.col_offset else 3)
@@ -246,7 +252,7 @@ class _Builder:
     def _insert(self, place: int, text: str, *, column: int) -> None:
         if place and not self._text.data[:place].endswith((b"\n", b"\r")):
             text = self._text.newline + text
-        self._insertions.append((column, Edit(place, place, text)))
+        self._insertions.append((column, SourceEdit(place, place, text)))
 
     def _add_helper(self) -> None:
         helper = build_helper(

@@ -20,7 +20,7 @@ _NEVER_FAILS = ("xfail", "expectedFailure")
 _NEVER_RUNS = ("mark.skip", "unittest.skip")
 
 
-class Edit(msgspec.Struct, frozen=True):
+class SourceEdit(msgspec.Struct, frozen=True):
     """A stretch of the source and what takes its place; offsets count bytes of UTF-8."""
 
     start: int
@@ -56,11 +56,11 @@ class SourceText:
         """Offset of a line, counted from 1; of the end, for the line after the last."""
         return self._starts[min(line - 1, len(self._starts) - 1)]
 
-    def replace(self, node: ast.expr, text: str) -> Edit:
+    def replace(self, node: ast.expr, text: str) -> SourceEdit:
         """The edit that writes `text` in the node's place."""
-        return Edit(*self.span(node), text)
+        return SourceEdit(*self.span(node), text)
 
-    def apply(self, edits: Sequence[Edit], *, start: int = 0, end: int | None = None) -> str:
+    def apply(self, edits: Sequence[SourceEdit], *, start: int = 0, end: int | None = None) -> str:
         """A stretch of the source with the edits in it."""
         stop = len(self.data) if end is None else end
         parts: list[bytes] = []

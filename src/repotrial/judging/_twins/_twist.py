@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TypeAlias
 
-from repotrial.judging._twins._functions import Edit, Function, SourceText
+from repotrial.judging._twins._functions import Function, SourceEdit, SourceText
 from repotrial.judging._twins._literals import do_differ
 from repotrial.judging._twins._model import TwinKind
-from repotrial.judging._twins._scope import Scope
+from repotrial.judging._twins._scope import TestScope
 
 FindConstant: TypeAlias = Callable[[str], "ast.expr | None"]
 
@@ -53,7 +53,7 @@ _OPPOSITE_METHODS = {
 _EQUALITIES = frozenset(
     f"assert{kind}Equal" for kind in ("", "List", "Tuple", "Dict", "Set", "Sequence", "MultiLine", "Count")
 ) | {"assertCountEqual"}
-# Built in, and seldom the base of anybody's own exception.
+# Built in, and seldom the base of a project's own exception.
 _EXCEPTIONS = ("BufferError", "FloatingPointError", "ReferenceError", "EOFError", "ProcessLookupError")
 _PLAIN_PATTERN = re.compile(r"[rR]?(['\"])[\w .,:'=-]+\1")
 _MANY_LETTERS = 3
@@ -136,12 +136,12 @@ class Twist:
     """Edits that make a test wrong."""
 
     kind: TwinKind
-    edits: list[Edit]
+    edits: list[SourceEdit]
     line: int
 
 
 def find_twist(
-    source: SourceText, function: Function, scope: Scope, rng: random.Random, helper: str
+    source: SourceText, function: Function, scope: TestScope, rng: random.Random, helper: str
 ) -> Twist | None:
     """The first assertion that a literal can make wrong, else the first that can be made wrong at all."""
     finder = _Finder(source, scope, rng, helper)
@@ -155,7 +155,7 @@ def find_twist(
 
 
 class _Finder:
-    def __init__(self, source: SourceText, scope: Scope, rng: random.Random, helper: str) -> None:
+    def __init__(self, source: SourceText, scope: TestScope, rng: random.Random, helper: str) -> None:
         self._source = source
         self._scope = scope
         self._rng = rng
@@ -239,7 +239,7 @@ class _Finder:
         between = self._source.data[start:end].decode()
         if "#" in between or len(re.findall(pattern, between)) != 1:
             return
-        yield Twist("operator", [Edit(start, end, re.sub(pattern, opposite, between))], right.lineno)
+        yield Twist("operator", [SourceEdit(start, end, re.sub(pattern, opposite, between))], right.lineno)
 
     def _twist_method(self, call: ast.Call) -> Iterator[Twist]:
         match call:

@@ -110,7 +110,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     patch: bytes
     """What of it is applied."""
     unreadable: str | None = None
-    """Why nothing of it can be applied; null where it can."""
+    """Why nothing of it can be applied; None if it can."""
     stripped: tuple[str, ...] = ()
     """Protected paths that were taken out."""
     steering: tuple[str, ...] = ()

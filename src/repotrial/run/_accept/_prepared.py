@@ -99,7 +99,7 @@ def apply_early(run: BoundRun, check: Check, patch: bytes) -> tuple[Prepared, Co
     """The change, applied in the first check's own sandbox before anything of it runs.
 
     A sandbox costs more than git does. But that tree must be the same as if git had worked alone: so nothing
-    else may come into it, and where git is not content, whoever calls asks it again in a sandbox of its own.
+    else may come into it, and if git refuses, the caller tries again in a sandbox of its own.
 
     Returns:
         None where it is not possible, or git objects.

@@ -45,7 +45,7 @@ _COMMON: Final = {
     "GIT_CONFIG_COUNT": "3",
     "GIT_CONFIG_KEY_0": "safe.directory",
     "GIT_CONFIG_VALUE_0": WORKSPACE,
-    # Whoever finds no name here writes one into the workspace's own configuration.
+    # An agent that finds no name here writes one into the workspace's own configuration.
     "GIT_CONFIG_KEY_1": "user.name",
     "GIT_CONFIG_VALUE_1": "agent",
     "GIT_CONFIG_KEY_2": "user.email",

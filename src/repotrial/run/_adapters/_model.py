@@ -95,7 +95,7 @@ Quirk: TypeAlias = Literal[
     "looks-up-hosts",
     "writes-in-workspace",
 ]
-"""What whoever reads a run of this agent has to know; `docs/how-to/add-an-agent.md` says what each means."""
+"""What a reader of its runs has to know; `docs/how-to/add-an-agent.md` says what each means."""
 
 
 class NpmRecipe(Document, frozen=True, kw_only=True, tag_field="kind", tag="npm"):
@@ -174,7 +174,7 @@ class StdoutTranscript(Document, frozen=True, kw_only=True, tag_field="kind", ta
     """What it prints."""
 
     importer: _Words | None = None
-    """The importer that reads it; left out: it is kept, and nobody reads it."""
+    """The importer that reads it; left out: it is kept, and not read."""
 
 
 class FileTranscript(Document, frozen=True, kw_only=True, tag_field="kind", tag="files"):
@@ -183,7 +183,7 @@ class FileTranscript(Document, frozen=True, kw_only=True, tag_field="kind", tag=
     pattern: _InnerPath
     """Relative to its home; `*` stops at a slash, `**` does not."""
     importer: _Words | None = None
-    """The importer that reads them; left out: they are kept, and nobody reads them."""
+    """The importer that reads them; left out: they are kept, and not read."""
     is_joined: bool = False
     """Whether files of one directory are one transcript: a JSON document each, ordered by their names."""
 

@@ -35,7 +35,7 @@ _MOST_DEPTH: Final = 12
 
 _ON_THE_WIRE: Final = ExitUnknown(reason="the wire does not carry exit statuses")
 _TROUBLE: Final = frozenset({401, 403, 404, 407, 408, 429, *range(500, 600)})
-"""Statuses by which a provider says that nobody can be asked there now, or not by us."""
+"""Statuses of a provider that cannot answer now, or not with our key."""
 _MARKED_FAILED: Final = ExitUnknown(reason="the agent marked the call as failed")
 _UNANSWERED: Final = ExitUnknown(reason="no result was sent back to the model")
 _FIRST: Final = "main"
@@ -79,7 +79,7 @@ class OpenPrompt(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     """As the request names it: prices go by it."""
     seq: int | None
-    """Its event; null where the byte budget dropped it."""
+    """Its event; None if the byte budget dropped it."""
     tools: Mapping[str, bytes]
     """The schemas of the tools that it offers, by name."""
 
@@ -200,7 +200,7 @@ class Dialogue:
         return ref.seq if isinstance(ref, EventRef) else None
 
     def withhold(self, prompt: OpenPrompt) -> None:
-        """The agent was not given the answer after all: its calls are nobody's to carry out."""
+        """The agent was not given the answer after all: its calls will not be carried out."""
         thread = self._get_thread(prompt)
         kept_back = [_describe_call(p.call, prompt.tools) for p in thread.pending if p.index == prompt.index]
         thread.pending = [waiting for waiting in thread.pending if waiting.index != prompt.index]
@@ -208,7 +208,7 @@ class Dialogue:
             self.calls.remove(call)
 
     def conclude(self) -> None:
-        """Record the calls that nobody ever answered for."""
+        """Record the calls that never got a result."""
         for thread in self._threads.values():
             for waiting in thread.pending:
                 self._record_call(waiting, None)

@@ -46,7 +46,7 @@ done
 StageMode: TypeAlias = Literal["explicit", "automatic", "single"]
 
 
-class StageKeeper:
+class StageController:
     """The stage of one sandbox. Safe from every thread."""
 
     def __init__(self, writer: TraceWriter, sandbox: Sandbox, *, stage: Stage) -> None:
@@ -100,7 +100,7 @@ class StageKeeper:
         return True
 
 
-class StageDesk:
+class StageRequests:
     """Serves one sandbox's requests for stages, in a thread of its own."""
 
     def __init__(self, room: ScratchPlace, *, owner: Account | None) -> None:
@@ -114,7 +114,7 @@ class StageDesk:
             os.chown(self._wanted, owner.uid, owner.gid)
         self._write("stage", _SCRIPT.encode(), mode=0o755)
         self._stop = threading.Event()
-        self._stages: StageKeeper | None = None
+        self._stages: StageController | None = None
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._serve, name="repotrial-stages", daemon=True)
 
@@ -126,7 +126,7 @@ class StageDesk:
             Bind(source=self._wanted, target=_COUNTER, is_writable=True),
         )
 
-    def open(self, stages: StageKeeper) -> Self:
+    def open(self, stages: StageController) -> Self:
         """Begin to serve."""
         self._stages = stages
         self._thread.start()
@@ -146,12 +146,12 @@ class StageDesk:
     def _serve(self) -> None:
         try:
             self._answer_requests()
-        except BaseException as error:  # noqa: BLE001 - told to whoever closes the desk
+        except BaseException as error:  # noqa: BLE001 - raised again by __exit__
             self._error = error
             self._refuse_all()
 
     def _refuse_all(self) -> None:
-        """Nobody may wait at a desk that is not served."""
+        """Answer every request: the command in the sandbox must not wait for ever."""
         for stage in ORDER:
             with contextlib.suppress(OSError):
                 self._write(f"refused-{stage}", b"", mode=0o644)
@@ -169,7 +169,7 @@ class StageDesk:
             self._write(f"{'granted' if is_granted else 'refused'}-{wanted}", b"", mode=0o644)
 
     def _read(self) -> str | None:
-        """The word that the agent left; null where there is none, or something else."""
+        """The word that the agent left; None if there is none, or something else."""
         with contextlib.suppress(OSError):
             directory = os.open(self._wanted, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
@@ -201,14 +201,16 @@ def find_first_stage(mode: StageMode, capabilities: Capabilities) -> Stage:
     return "read" if mode != "single" and capabilities.has_stages else "test"
 
 
-def open_desk(run: BoundRun, stack: ExitStack) -> StageDesk | None:
-    """Where the agent asks for stages; null where it has not to ask, or asking would change nothing."""
+def open_stage_requests(run: BoundRun, stack: ExitStack) -> StageRequests | None:
+    """Where the agent asks for stages; None if it need not ask, or asking would change nothing."""
     if find_stage_mode(run.plan) != "explicit" or not run.installation.capabilities.has_stages:
         return None
     room = stack.enter_context(run.installation.open_scratch())
-    return StageDesk(room, owner=run.installation.base.owner)
+    return StageRequests(room, owner=run.installation.base.owner)
 
 
-def serve_desk(desk: StageDesk | None, stages: StageKeeper) -> AbstractContextManager[object]:
+def serve_stage_requests(
+    requests: StageRequests | None, stages: StageController
+) -> AbstractContextManager[object]:
     """Answer for as long as the block lasts."""
-    return nullcontext() if desk is None else desk.open(stages)
+    return nullcontext() if requests is None else requests.open(stages)

@@ -1,4 +1,4 @@
-"""Carries out what the breakers decide, as events that anybody can hold against the rules (P12, P19, P20).
+"""Carries out what the breakers decide, as events that can be checked against the rules (P12, P19, P20).
 
 Every event of the trace passes by in its order, and a breaker is a pure function of those before. What it
 decides is put on record as an alert, then as an intervention that points at it.
@@ -15,7 +15,7 @@ from typing import Final, Protocol, Self, TypeAlias
 
 from repotrial._core.errors import EvidenceError
 from repotrial.policy import BodyReader, BreakerState, Decision, decide
-from repotrial.run._watch._ending import Ending, EndingSwitch
+from repotrial.run._watch._ending import EndingSwitch, RunEnding
 from repotrial.run._watch._inbox import Answer, Inbox
 from repotrial.trace import (
     BlobStore,
@@ -49,7 +49,7 @@ _NO_TREE: Final = "sha256:" + "0" * 64
 
 
 def build_body_reader(blobs: Path) -> BodyReader:
-    """Reads a body of a run whose blobs are in this directory; null where its bytes were not kept."""
+    """Reads a body of a run whose blobs are in this directory; None if its bytes were not kept."""
     store = BlobStore(blobs)
 
     def read(body: Body) -> str | None:
@@ -61,14 +61,14 @@ def build_body_reader(blobs: Path) -> BodyReader:
     return read
 
 
-class Hands(Protocol):
+class SandboxControls(Protocol):
     """What can be done to a sandbox and its workspace; each says whether it took effect."""
 
     def freeze(self) -> bool: ...
     def resume(self) -> bool: ...
     def suspend_writes(self, alert: int) -> bool: ...
     def roll_back(self, restore: int | None) -> str | None:
-        """Set the workspace back to how it was after an event; the digest of that tree, or null."""
+        """Set the workspace back to how it was after an event; the digest of that tree, or None."""
         ...
 
     def note_restored(self, intervention: int) -> None:
@@ -76,7 +76,7 @@ class Hands(Protocol):
         ...
 
     def set_aside(self) -> str | None:
-        """Put what the workspace holds on record; the digest of that tree, or null."""
+        """Put what the workspace holds on record; the digest of that tree, or None."""
         ...
 
 
@@ -85,8 +85,8 @@ class _Barrier:
         self.passed = threading.Event()
 
 
-class Watchpost:
-    """Sees every event of a trace from its first: breakers know the past before anybody acts."""
+class TraceObserver:
+    """Sees every event of a trace from its first: breakers know the past before the agent acts."""
 
     def __init__(self, writer: TraceWriter, state: BreakerState) -> None:
         self.state = state
@@ -97,25 +97,31 @@ class Watchpost:
         writer.observe(self.queue.put)
 
 
-class Overseer:
+class BreakerExecutor:
     """Watches one run's trace while its agent works, in a thread of its own."""
 
     def __init__(
-        self, writer: TraceWriter, *, post: Watchpost, switch: EndingSwitch, hands: Hands, inbox: Inbox
+        self,
+        writer: TraceWriter,
+        *,
+        observer: TraceObserver,
+        switch: EndingSwitch,
+        controls: SandboxControls,
+        inbox: Inbox,
     ) -> None:
         self._writer = writer
-        self._state = post.state
-        self._queue = post.queue
+        self._state = observer.state
+        self._queue = observer.queue
         self._switch = switch
-        self._hands = hands
+        self._controls = controls
         self._inbox = inbox
         self._open_again = 0.0
-        self._thread = threading.Thread(target=self._watch, name="repotrial-overseer", daemon=True)
+        self._thread = threading.Thread(target=self._watch, name="repotrial-breakers", daemon=True)
         self.problems: list[str] = []
 
     @property
-    def ending(self) -> Ending | None:
-        """Why the run is to end; null while it goes on."""
+    def ending(self) -> RunEnding | None:
+        """Why the run is to end; None while it goes on."""
         return self._switch.ending
 
     def settle(self) -> None:
@@ -156,11 +162,11 @@ class Overseer:
                 for decision in decide(self._state, item):
                     self._carry_out(decision)
             except BaseException as error:  # noqa: BLE001 - a watch that breaks must be known, not silent
-                # The thread goes on: whoever waits for a judgment must not wait for ever.
+                # The thread goes on: a thread in `settle` must not wait for ever.
                 self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
-        """Nobody watches any more, so nothing goes on."""
+        """Without a watch the run must not go on."""
         if len(self.problems) < _MOST_PROBLEMS:
             self.problems.append(f"{type(error).__name__}: {error}"[:_MOST_TEXT])
         self._switch.decide(_build_fault(error), grace_seconds=0)
@@ -181,12 +187,12 @@ class Overseer:
                 self._record(Throttle(wait_us=wait_us), alert)
                 self._open_again = max(self._open_again, time.monotonic()) + wait_us / 1_000_000
             case "suspend-writes":
-                self._record(SuspendWrites(), alert, is_effective=self._hands.suspend_writes(alert))
+                self._record(SuspendWrites(), alert, is_effective=self._controls.suspend_writes(alert))
             case "roll-back":
                 self._roll_back(decision, alert)
             case "quarantine":
-                is_frozen = self._hands.freeze()
-                tree = self._hands.set_aside()
+                is_frozen = self._controls.freeze()
+                tree = self._controls.set_aside()
                 self._record(Quarantine(tree_digest=tree), alert, is_effective=is_frozen)
             case "pause":
                 self._ask(decision, alert)
@@ -196,15 +202,15 @@ class Overseer:
                 pass
 
     def _roll_back(self, decision: Decision, alert: int) -> None:
-        tree = self._hands.roll_back(decision.restore)
+        tree = self._controls.roll_back(decision.restore)
         done = self._record(RollBack(tree_digest=tree or _NO_TREE), alert, is_effective=tree is not None)
-        self._hands.note_restored(done)
+        self._controls.note_restored(done)
 
     def _end(self, decision: Decision, alert: int) -> None:
         ending = decision.ending
         done = self._record(Terminate(), alert)
         self._switch.decide(
-            Ending(
+            RunEnding(
                 category="circuit-breaker" if ending is None else ending.category,
                 nature="resource" if ending is None else ending.nature,
                 code=decision.rule if ending is None else ending.code,
@@ -216,7 +222,7 @@ class Overseer:
 
     def _ask(self, decision: Decision, alert: int) -> None:
         """Everything stands still until a person has decided, or the time for it is over (P20)."""
-        is_frozen = self._hands.freeze()
+        is_frozen = self._controls.freeze()
         pause = self._record(Pause(), alert, is_effective=is_frozen)
         answer = self._inbox.wait()
         if answer is None:
@@ -224,7 +230,7 @@ class Overseer:
         decided = self._writer.append(_build_decision(answer, pause), actor="operator").seq
         basis = OnDecision(decision=decided)
         if answer.is_allowed:
-            is_effective = self._hands.resume()
+            is_effective = self._controls.resume()
             self._writer.append(
                 Intervention(action=Resume(), basis=basis, effective=is_effective), actor="harness"
             )
@@ -233,7 +239,7 @@ class Overseer:
             Intervention(action=Terminate(), basis=basis, effective=True), actor="harness"
         )
         self._switch.decide(
-            Ending(
+            RunEnding(
                 category="operator-abort",
                 nature="safety",
                 code=decision.rule,
@@ -257,8 +263,8 @@ def _build_decision(answer: Answer, pause: int) -> OperatorDecision:
     )
 
 
-def _build_fault(error: BaseException) -> Ending:
-    return Ending(
+def _build_fault(error: BaseException) -> RunEnding:
+    return RunEnding(
         category="harness-fault",
         nature="none",
         code="overseer-failed",
@@ -267,4 +273,4 @@ def _build_fault(error: BaseException) -> Ending:
 
 
 def _ignore(_: Event) -> None:
-    """Nobody watches any more."""
+    """The observer of a trace whose agent is done."""

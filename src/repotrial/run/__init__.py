@@ -9,7 +9,6 @@ from repotrial._core.lazy import build_hooks
 if TYPE_CHECKING:
     from repotrial.run._accept import find_variants
     from repotrial.run._accept._execute import list_mixable, list_twins
-    from repotrial.run._act import REFERENCE_MISSING
     from repotrial.run._adapters._check import AgentCheck, CheckedNeed, check_agent
     from repotrial.run._adapters._install import InstalledAgent, find_installed, install_agent, open_agent
     from repotrial.run._adapters._load import (
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
         short_version,
     )
     from repotrial.run._conduct import RunEnded, conduct_run
-    from repotrial.run._directory import RUN_DIRECTORY, AttemptIndex, find_attempts, remove_unfinished
+    from repotrial.run._directory import RUN_DIRECTORY, AttemptIndex, remove_unfinished
     from repotrial.run._models import MODEL_ACCESS_MISSING, ModelAccess, UpstreamOrder
     from repotrial.run._replay import Replay, replay_run
     from repotrial.run._request import (
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
         PlannedRun,
         RunSettings,
         build_spec,
-        refuse_handover,
     )
     from repotrial.run._setup_network import ProxiedSetup
     from repotrial.run._stop import RUN_STOPPED, Stopper
@@ -55,7 +53,6 @@ __all__ = [
     "ADAPTER_UNKNOWN",
     "HUMAN_UNAVAILABLE",
     "MODEL_ACCESS_MISSING",
-    "REFERENCE_MISSING",
     "RUN_DIRECTORY",
     "RUN_STOPPED",
     "Agent",
@@ -87,7 +84,6 @@ __all__ = [
     "check_agent",
     "conduct_run",
     "find_adapter",
-    "find_attempts",
     "find_installed",
     "find_variants",
     "install_agent",
@@ -98,7 +94,6 @@ __all__ = [
     "load_agent_file",
     "open_agent",
     "put_answer",
-    "refuse_handover",
     "remove_unfinished",
     "replay_run",
     "short_version",

@@ -6,7 +6,6 @@ from contextlib import ExitStack
 from typing import Final, assert_never
 
 from repotrial._core.clock import SystemClock
-from repotrial._core.errors import ContractError, ErrorCode
 from repotrial.environment import SandboxRequest, build_resource_limits
 from repotrial.isolation import Bind, CommandResult, CommandSpec
 from repotrial.run._agents import (
@@ -23,6 +22,7 @@ from repotrial.run._context import BoundRun
 from repotrial.run._model_work import work_with_model
 from repotrial.run._network import plan_network
 from repotrial.run._program_events import SyscallMonitor, record_program
+from repotrial.run._request import HUMAN_UNAVAILABLE
 from repotrial.run._resources import build_usage_signals, watch_resources
 from repotrial.run._termination import terminate_as_seen, terminate_at_ceiling, terminate_normally
 from repotrial.run._watch._mutations import MutationLog
@@ -40,14 +40,6 @@ from repotrial.workspace import Workspace
 AGENT_PLACE: Final = "/opt/repotrial/agent"
 
 
-REFERENCE_MISSING = ErrorCode(
-    "reference-missing",
-    ContractError,
-    "The reference was to be tried, and the contract has none.",
-    hint='add `reference = "reference.patch"` to the contract, or try another agent',
-)
-
-
 def act(run: BoundRun, briefing: str) -> bytes:
     """Let the agent work to its end; its change, as a patch.
 
@@ -60,10 +52,7 @@ def act(run: BoundRun, briefing: str) -> bytes:
             return b""
         case ReferenceAgent():
             reference = run.plan.loaded.reference
-            if reference is None:
-                raise REFERENCE_MISSING.error(
-                    f"{run.plan.loaded.directory}: expected a reference, found none"
-                )
+            assert reference is not None, "such a run has no specification"
             return _hand_in(run, reference)
         case PatchAgent(patch=patch):
             return _hand_in(run, patch)
@@ -158,6 +147,8 @@ def _execute(
 
 
 def _hand_over(run: BoundRun, briefing: str) -> bytes:
+    if run.settings.handover is None:
+        raise HUMAN_UNAVAILABLE.error("expected a person at a terminal, found none")
     seconds = run.plan.limits.wall_seconds
     with run.installation.open_plain_workspace() as workspace:
         mutations = MutationLog(run.writer, workspace)

@@ -44,7 +44,7 @@ def parse_automake(data: bytes, *, name: str) -> list[TestResult]:
         for index, (outcome, detail) in enumerate(found, start=1)
     ]
     if overall in {"fail", "error"} and all(result.outcome in {"pass", "skip"} for result in results):
-        results.append(build_result(name, overall, message="the test program as a whole"))
+        results.append(build_result(name, overall))
     return results
 
 

@@ -7,9 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from repotrial.contract import Inventory
-from repotrial.judging._results._model import TestOutcome, TestResult, clean_id, is_clean_id
-
-_WORSE: dict[TestOutcome, int] = {"pass": 0, "skip": 1, "fail": 2, "error": 3}
+from repotrial.judging._results._model import WORSE, TestOutcome, TestResult, clean_id, is_clean_id
 
 
 class ResultsSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +37,7 @@ def merge_results(parts: Iterable[tuple[TestResult, ...]]) -> ResultsSummary:
             known = worst.setdefault(result.id, result.outcome)
             if known != result.outcome:
                 duplicates.add(result.id)
-                worst[result.id] = max(known, result.outcome, key=_WORSE.__getitem__)
+                worst[result.id] = max(known, result.outcome, key=WORSE.__getitem__)
     return ResultsSummary(
         passed=_select(worst, "pass"),
         failed=_select(worst, "fail", "error"),
@@ -61,19 +59,10 @@ class InventoryVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """Must pass and failed."""
     skipped_unexpected: tuple[str, ...]
     """Must pass and were skipped, without the contract's leave."""
-    skipped_expected: tuple[str, ...]
-    """Were skipped, as they may."""
     contradictory: tuple[str, ...]
     """Of the inventory, and reported with different outcomes."""
     unlisted_failing: tuple[str, ...]
     """Failed, though the inventory does not know them."""
-    unlisted_skipped: tuple[str, ...]
-    """Were skipped without leave, though the inventory does not know them."""
-
-    @property
-    def is_satisfied(self) -> bool:
-        """Whether every id of the inventory passed, or was skipped as it may; others are not considered."""
-        return not (self.missing or self.failing or self.skipped_unexpected or self.contradictory)
 
 
 def compare_with_inventory(
@@ -86,10 +75,8 @@ def compare_with_inventory(
         missing=_sort(wanted - summary.ids),
         failing=_sort(wanted & summary.failed),
         skipped_unexpected=_sort((wanted & summary.skipped) - may_skip),
-        skipped_expected=_sort(summary.skipped & may_skip),
         contradictory=_sort(wanted & summary.duplicates),
         unlisted_failing=_sort(summary.failed - wanted),
-        unlisted_skipped=_sort(summary.skipped - wanted - may_skip),
     )
 
 

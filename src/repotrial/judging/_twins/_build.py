@@ -1,7 +1,7 @@
 """A test file with its twins.
 
 The source is edited, not written anew: a twin has the layout, quotes and comments of the test it copies, so
-that nothing but the expected value tells the two apart. By default half of the pairs swap names, since names
+that nothing but the expected value tells the two apart. Half of the pairs swap names, since names
 of tests that come with the repository are known: where a candidate forges results by name, it forges twins.
 """
 
@@ -25,7 +25,7 @@ from repotrial.judging._twins._model import SkippedTest, Twin, TwinnedFile
 from repotrial.judging._twins._scope import TestScope, find_constants
 from repotrial.judging._twins._twist import Twist, find_twist
 
-_TEMPLATE = """\
+_HELPER = """\
 def {name}(value):
     if isinstance(value, bool):
         return not value
@@ -44,7 +44,7 @@ def {name}(value):
         return {{**value, "{letter}{step}": value.get("{letter}{step}", {step}) == {step}}}
     return object()
 """
-
+"""Changes a value at run time; one of a type that it does not know becomes an object that equals nothing."""
 
 # fmt: off
 _WORDS = (
@@ -58,11 +58,6 @@ _WORDS = (
 _ENOUGH_WORDS = 24
 _MIN_WORDS = 3
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-
-
-def build_helper(name: str, *, step: int, letter: str) -> str:
-    """Its source; a value of a type that it does not know gives way to an object that equals nothing."""
-    return _TEMPLATE.format(name=name, step=step, letter=letter)
 
 
 class NameMaker:
@@ -118,7 +113,7 @@ def _identifiers(tree: ast.Module) -> set[str]:
 
 
 def build_python_twins(
-    source: bytes, *, path: str, seed: int, has_swaps: bool = True, taken: AbstractSet[str] = frozenset()
+    source: bytes, *, path: str, seed: int, taken: AbstractSet[str] = frozenset()
 ) -> TwinnedFile:
     """The file with a twin for every test whose expectation can be made wrong for certain.
 
@@ -126,14 +121,12 @@ def build_python_twins(
         source: The test file.
         path: Where it stands in the workspace; part of the random stream.
         seed: Of this run; it tells twins from tests, so it is secret.
-        has_swaps: Whether some twins take the real test's name, and the real test a random one.
         taken: Names that other files import: tests that are collected there too keep their names.
     """
     try:
         text = SourceText(source)
         rng = random.Random(f"{seed}:{path}")  # noqa: S311 - repeatable
-        builder = _Builder(text, path, rng, has_swaps=has_swaps, taken=taken)
-        return builder.build(source)
+        return _Builder(text, path, rng, taken=taken).build(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # ways of saying "not a program"
         reason = "the file is no Python that this interpreter reads"
         return TwinnedFile(
@@ -150,13 +143,10 @@ def list_imported(source: bytes) -> frozenset[str]:
 
 
 class _Builder:
-    def __init__(
-        self, text: SourceText, path: str, rng: random.Random, *, has_swaps: bool, taken: AbstractSet[str]
-    ) -> None:
+    def __init__(self, text: SourceText, path: str, rng: random.Random, *, taken: AbstractSet[str]) -> None:
         self._text = text
         self._path = path
         self._rng = rng
-        self._has_swaps = has_swaps
         self._tests = find_tests(text.tree, taken)
         self._names = NameMaker(text.tree, [test.node.name for test in self._tests], rng)
         self._constants = find_constants(text.tree)
@@ -192,7 +182,7 @@ class _Builder:
             return
         random_name = self._names.make_test_name(test.node.name)
         rename = SourceEdit(*renaming, random_name)
-        is_swapped = self._has_swaps and not test.is_shared and self._rng.random() < 1 / 2
+        is_swapped = not test.is_shared and self._rng.random() < 1 / 2
         if is_swapped:
             self._edits += twist.edits
         self._insert_copy(test, [rename] if is_swapped else [rename, *twist.edits])
@@ -255,13 +245,13 @@ class _Builder:
         self._insertions.append((column, SourceEdit(place, place, text)))
 
     def _add_helper(self) -> None:
-        helper = build_helper(
-            self._helper, step=self._rng.randint(2, 9), letter=self._rng.choice("abcdefghkmnprstuvwx")
-        ).replace("\n", self._text.newline)
-        first = next(node for node in self._text.tree.body if _holds_definitions(node))
+        step, letter = self._rng.randint(2, 9), self._rng.choice("abcdefghkmnprstuvwx")
+        helper = _HELPER.format(name=self._helper, step=step, letter=letter)
+        first = next(
+            node
+            for node in self._text.tree.body
+            if any(isinstance(item, _DEFINITIONS) for item in ast.walk(node))
+        )
         line = min(node.lineno for node in ast.walk(first) if isinstance(node, ast.expr | ast.stmt))
-        self._insert(self._text.line_start(line), helper + self._text.newline * 2, column=0)
-
-
-def _holds_definitions(node: ast.stmt) -> bool:
-    return any(isinstance(item, _DEFINITIONS) for item in ast.walk(node))
+        text = f"{helper}\n\n".replace("\n", self._text.newline)
+        self._insert(self._text.line_start(line), text, column=0)

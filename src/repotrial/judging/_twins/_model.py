@@ -29,11 +29,6 @@ class Twin(msgspec.Struct, frozen=True, kw_only=True):
     line: int
     """Where the changed expectation stands in the real file."""
 
-    @property
-    def is_swapped(self) -> bool:
-        """Whether the wrong expectation goes by the real test's name."""
-        return self.name == self.original.rpartition(".")[2]
-
 
 class SkippedTest(msgspec.Struct, frozen=True, kw_only=True):
     """A test without a twin."""
@@ -75,10 +70,3 @@ class TwinVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """
     other_failing: tuple[str, ...]
     """Ids that failed and are no twin's."""
-
-    @property
-    def has_held(self) -> bool:
-        """Whether exactly the twins failed, and at least one did; that others passed is asked elsewhere."""
-        return bool(self.expected_failing) and not (
-            self.survived or self.missing or self.evaded or self.other_failing
-        )

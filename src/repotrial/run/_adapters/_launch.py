@@ -1,6 +1,6 @@
 """Starting an agent: from an adapter and what was installed to command lines, variables, files and mounts.
 
-Nothing here starts anything. Whoever runs the agent opens a home (`open_home`), opens a sandbox with the
+Nothing here starts anything. The caller makes a home (`fill_home`), opens a sandbox with the
 launch's mounts and variables and a listener for the gateway, runs `prepare` and `argv`, and collects what the
 agent wrote about itself (`collect_transcripts`) when the sandbox is closed.
 """
@@ -98,8 +98,6 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """The installed tree and what starts it, read-only; the home comes on top."""
     transcripts: tuple[Transcript, ...]
     """What the agent writes about its own work."""
-    secrets: tuple[str, ...]
-    """Values that must not stand in the record in clear: the run's key."""
 
 
 def build_launch(adapter: Adapter, installed: InstalledAgent, order: LaunchOrder) -> Launch:
@@ -136,7 +134,6 @@ def build_launch(adapter: Adapter, installed: InstalledAgent, order: LaunchOrder
         files={**_build_profiles(order.search_path), _TASK_FILE: order.task.encode(), **files},
         binds=() if installed.tree is None else _build_binds(installed.tree),
         transcripts=adapter.transcripts,
-        secrets=(order.key,),
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from repotrial.gateway import GatewayLoop, RunAuthority, find_address_problem
-from repotrial.gateway._limits import GatewayLimits
+from repotrial.gateway._model import GatewayLimits
 from repotrial.gateway._proxy._fetch import LiveFetcher
 from repotrial.gateway._proxy._hosts import parse_allow_list, parse_authority
 from repotrial.gateway._proxy._proxy import AllowListProxy

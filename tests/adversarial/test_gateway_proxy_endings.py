@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from repotrial.gateway import Attempt, RunAuthority
-from repotrial.gateway._limits import GatewayLimits
+from repotrial.gateway._model import GatewayLimits
 from repotrial.gateway._proxy._fetch import LiveFetcher, RecordingFetcher, ReplayFetcher
 from repotrial.gateway._proxy._tape import TapeWriter, load_tape
 from support.gateways import send_raw

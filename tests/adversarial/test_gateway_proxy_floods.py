@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from repotrial.gateway import Attempt, GatewayLoop, RunAuthority
-from repotrial.gateway._limits import GatewayLimits
+from repotrial.gateway._model import GatewayLimits
 from repotrial.gateway._proxy._fetch import LiveFetcher, RecordingFetcher
 from repotrial.gateway._proxy._hosts import parse_allow_list
 from repotrial.gateway._proxy._proxy import AllowListProxy

@@ -13,8 +13,8 @@ import msgspec
 
 from fakes.exchanges import FakeSupervisor
 from repotrial.gateway import GatewayLoop, Upstream
-from repotrial.gateway._limits import GatewayLimits
 from repotrial.gateway._loop import ServedRun
+from repotrial.gateway._model import GatewayLimits
 
 KEY: Final = "key-of-this-run-0123456789abcdef"
 SECONDS: Final = 90.0

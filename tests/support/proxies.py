@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from repotrial.gateway import Attempt, GatewayLoop, RunAuthority, find_address_problem
-from repotrial.gateway._limits import GatewayLimits
-from repotrial.gateway._proxy._addresses import Address
+from repotrial.gateway._model import GatewayLimits
 from repotrial.gateway._proxy._fetch import Fetcher, LiveFetcher
-from repotrial.gateway._proxy._hosts import parse_allow_list
+from repotrial.gateway._proxy._hosts import Address, parse_allow_list
 from repotrial.gateway._proxy._proxy import AllowListProxy
 from support.gateways import SECONDS, Reply
 

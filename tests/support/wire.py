@@ -7,10 +7,10 @@ from typing import Any, Final, get_args
 
 from repotrial.cost import Usage
 from repotrial.gateway import Dialect, ToolCall, WireAnswer, WireRequest
-from repotrial.gateway._wire._answers._reader import AnswerReader
-from repotrial.gateway._wire._build._turn import Turn
-from repotrial.gateway._wire._requests import parse_request
+from repotrial.gateway._wire._dialects import parse_request
+from repotrial.gateway._wire._reader import AnswerReader
 from repotrial.gateway._wire._route import find_route
+from repotrial.gateway._wire._turn import Turn
 
 DIALECTS: Final[tuple[Dialect, ...]] = get_args(Dialect)
 

@@ -18,19 +18,16 @@ if TYPE_CHECKING:
         WireAnswer,
         WireRequest,
     )
-    from repotrial.gateway._proxy._addresses import AddressCheck, Resolver, find_address_problem
+    from repotrial.gateway._provider import ProviderConfig, ProviderUpstream, load_provider
     from repotrial.gateway._proxy._attempts import Attempt
     from repotrial.gateway._proxy._authority import RunAuthority
-    from repotrial.gateway._proxy._build import build_network_proxy
-    from repotrial.gateway._proxy._variables import build_proxy_variables
+    from repotrial.gateway._proxy._build import build_network_proxy, build_proxy_variables
+    from repotrial.gateway._proxy._hosts import AddressCheck, Resolver, find_address_problem
     from repotrial.gateway._recording._files import load_recording
     from repotrial.gateway._recording._recorder import Recorder
     from repotrial.gateway._recording._replay import RecordingUpstream
-    from repotrial.gateway._script._load import load_script
-    from repotrial.gateway._script._schema import build_script_schema
-    from repotrial.gateway._script._upstream import ScriptUpstream
-    from repotrial.gateway._upstreams._provider import ProviderConfig, ProviderUpstream
-    from repotrial.gateway._upstreams._provider_file import load_provider
+    from repotrial.gateway._script._plan import ScriptUpstream
+    from repotrial.gateway._script._script import build_script_schema, load_script
 else:
     __getattr__, __dir__ = build_hooks(__name__)
 

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from aiohttp import web
 
-from repotrial.gateway._limits import GatewayLimits
+from repotrial.gateway._model import GatewayLimits
 
 Handler: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 Report: TypeAlias = Callable[[int, str], web.Response]

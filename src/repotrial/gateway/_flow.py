@@ -13,10 +13,10 @@ from aiohttp import web
 
 from repotrial.cost import Usage
 from repotrial.gateway._headers import build_answer_headers
-from repotrial.gateway._limits import GatewayLimits
 from repotrial.gateway._model import (
     Exchange,
     ExchangeEnd,
+    GatewayLimits,
     HttpAnswer,
     Refusal,
     Supervisor,
@@ -25,7 +25,7 @@ from repotrial.gateway._model import (
     UpstreamRequest,
     WireAnswer,
 )
-from repotrial.gateway._wire._answers._reader import AnswerReader
+from repotrial.gateway._wire._reader import AnswerReader
 from repotrial.gateway._wire._refusals import build_break, build_refusal
 
 Cause: TypeAlias = Literal["complete", "cut", "refused", "upstream-failed", "agent-left"]

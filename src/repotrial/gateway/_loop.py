@@ -10,9 +10,8 @@ from collections.abc import Coroutine, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
-from repotrial.gateway._accepting import settle_accepted
-from repotrial.gateway._limits import GatewayLimits
-from repotrial.gateway._model import Supervisor, Upstream
+from repotrial.gateway._concurrency import settle_accepted
+from repotrial.gateway._model import GatewayLimits, Supervisor, Upstream
 
 if TYPE_CHECKING:
     from repotrial.gateway._server import RunServer

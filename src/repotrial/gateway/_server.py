@@ -15,18 +15,23 @@ import msgspec
 from aiohttp import web
 
 from repotrial._core.errors import AgentError
-from repotrial.gateway._accepting import stop_listening
-from repotrial.gateway._aside import work_aside
+from repotrial.gateway._concurrency import stop_listening, work_aside
 from repotrial.gateway._connections import BodyRoom, ConnectionServer, notice_leaving, read_body
 from repotrial.gateway._flow import Flow, FlowPorts, build_response
-from repotrial.gateway._headers import build_upstream_headers
-from repotrial.gateway._limits import GatewayLimits
-from repotrial.gateway._model import Dialect, Refusal, RefusalKind, Supervisor, Upstream, UpstreamRequest
-from repotrial.gateway._wire._build._plain import build_model_list
-from repotrial.gateway._wire._keys import find_key, strip_key
+from repotrial.gateway._headers import build_upstream_headers, find_key, strip_key
+from repotrial.gateway._model import (
+    Dialect,
+    GatewayLimits,
+    Refusal,
+    RefusalKind,
+    Supervisor,
+    Upstream,
+    UpstreamRequest,
+)
+from repotrial.gateway._wire._dialects import parse_request
 from repotrial.gateway._wire._refusals import build_refusal
-from repotrial.gateway._wire._requests import parse_request
 from repotrial.gateway._wire._route import Route, find_route
+from repotrial.gateway._wire._turn import build_model_list
 
 _PLAIN_DIALECT: Final[Dialect] = "openai-chat"
 """In whose form a request is refused that never became one."""
@@ -95,7 +100,7 @@ class RunServer:
             await self._connections.shutdown(timeout=_SHUTDOWN_SECONDS)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        _, target = strip_key({}, request.raw_path)
+        target = strip_key(request.raw_path)
         route = find_route(request.method, target)
         dialect = _PLAIN_DIALECT if route is None or route.dialect is None else route.dialect
         body = b""

@@ -3,15 +3,42 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from repotrial.contract import AllowListNetwork, ReplayNetwork
-from repotrial.gateway._proxy._addresses import AddressCheck, Resolver, find_address_problem
 from repotrial.gateway._proxy._attempts import AttemptSink
 from repotrial.gateway._proxy._authority import RunAuthority
 from repotrial.gateway._proxy._fetch import Fetcher, LiveFetcher, RecordingFetcher, ReplayFetcher
-from repotrial.gateway._proxy._hosts import parse_allow_list
+from repotrial.gateway._proxy._hosts import AddressCheck, Resolver, find_address_problem, parse_allow_list
 from repotrial.gateway._proxy._proxy import AllowListProxy
 from repotrial.gateway._proxy._tape import TapeWriter, load_tape
+
+_PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+_NO_PROXIES: Final = ("NO_PROXY", "no_proxy")
+_CERTIFICATES: Final = (
+    "SSL_CERT_FILE",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "NODE_EXTRA_CA_CERTS",
+    "PIP_CERT",
+    "GIT_SSL_CAINFO",
+    "CARGO_HTTP_CAINFO",
+    "npm_config_cafile",
+)
+
+
+def build_proxy_variables(port: int, *, certificate: str | None = None) -> dict[str, str]:
+    """Environment for every program.
+
+    Args:
+        port: Where the proxy listens inside.
+        certificate: The path inside of the authority's certificate, where there is one.
+    """
+    url = f"http://127.0.0.1:{port}"
+    variables = dict.fromkeys(_PROXIES, url) | dict.fromkeys(_NO_PROXIES, "localhost,127.0.0.1,::1")
+    if certificate is not None:
+        variables |= dict.fromkeys(_CERTIFICATES, certificate)
+    return variables
 
 
 def build_network_proxy(

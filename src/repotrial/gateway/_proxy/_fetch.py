@@ -15,15 +15,15 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from repotrial._core.digest import digest_bytes
-from repotrial.gateway._proxy._addresses import (
+from repotrial.gateway._proxy._hosts import (
     AddressCheck,
+    Authority,
     RefusedAddressError,
     Resolver,
     SystemResolver,
     find_address_problem,
     resolve_checked,
 )
-from repotrial.gateway._proxy._hosts import Authority
 from repotrial.gateway._proxy._tape import Tape, TapedAnswer, TapeWriter
 
 _CONNECT_SECONDS: Final = 30.0

@@ -11,21 +11,12 @@ from typing import Any, Final, Literal
 
 from aiohttp import ClientError, web
 
-from repotrial.gateway._accepting import stop_listening
+from repotrial.gateway._concurrency import stop_listening
 from repotrial.gateway._connections import BodyRoom, ConnectionServer, TurnedAway, find_label, read_body
 from repotrial.gateway._headers import build_web_answer_headers, build_web_request_headers
-from repotrial.gateway._limits import GatewayLimits
-from repotrial.gateway._proxy._addresses import (
-    AddressCheck,
-    RefusedAddressError,
-    Resolver,
-    SystemResolver,
-    find_address_problem,
-    resolve_checked,
-)
+from repotrial.gateway._model import GatewayLimits
 from repotrial.gateway._proxy._attempts import NOWHERE, AttemptLog, AttemptSink, OpenAttempt, Verdict
 from repotrial.gateway._proxy._authority import RunAuthority
-from repotrial.gateway._proxy._entrance import Entrance, Lobby, Visitor
 from repotrial.gateway._proxy._fetch import (
     Fetched,
     Fetcher,
@@ -34,8 +25,18 @@ from repotrial.gateway._proxy._fetch import (
     WebRequest,
     find_refusal,
 )
-from repotrial.gateway._proxy._hosts import AllowList, Authority, parse_authority
-from repotrial.gateway._proxy._tunnel import Tunnel, open_outside
+from repotrial.gateway._proxy._hosts import (
+    AddressCheck,
+    AllowList,
+    Authority,
+    RefusedAddressError,
+    Resolver,
+    SystemResolver,
+    find_address_problem,
+    parse_authority,
+    resolve_checked,
+)
+from repotrial.gateway._proxy._tunnel import Entrance, Lobby, Tunnel, Visitor, open_outside
 
 _ABSOLUTE: Final = re.compile(
     r"http://([^/?#@\s]+)(/[^#\s\ud800-\udfff]*|\?[^#\s\ud800-\udfff]*)?", re.IGNORECASE

@@ -10,11 +10,10 @@ from typing import Final
 import msgspec
 
 from repotrial._core.digest import digest_bytes
-from repotrial.gateway._aside import work_aside
+from repotrial.gateway._concurrency import work_aside
 from repotrial.gateway._headers import build_answer_headers
 from repotrial.gateway._model import Upstream, UpstreamAnswer, UpstreamRequest
-from repotrial.gateway._recording._document import NO_ANSWER, RecordedExchange, RecordedRequest
-from repotrial.gateway._recording._files import ExchangeFile
+from repotrial.gateway._recording._files import NO_ANSWER, ExchangeFile, RecordedExchange, RecordedRequest
 from repotrial.gateway._recording._identity import build_lane, redact_body
 from repotrial.trace import NO_REDACTION, Redactor
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import shlex
+from collections.abc import AsyncIterator
 from pathlib import PurePosixPath
 from typing import Final
 
 import msgspec
 
 from repotrial.cost import Usage
-from repotrial.gateway._model import ToolCall, WireRequest
-from repotrial.gateway._script._arguments import Values
-from repotrial.gateway._script._model import (
+from repotrial.gateway._model import ToolCall, UpstreamAnswer, UpstreamRequest, WireRequest
+from repotrial.gateway._script._arguments import Values, find_call
+from repotrial.gateway._script._script import (
     Act,
     EditStep,
     FinishStep,
+    LoadedScript,
     RawStep,
     ReadStep,
     SayStep,
@@ -22,11 +26,48 @@ from repotrial.gateway._script._model import (
     ShellStep,
     WriteStep,
 )
-from repotrial.gateway._script._shell import build_edit_command, build_read_command, build_write_command
 from repotrial.gateway._script._text import plan_text
-from repotrial.gateway._script._tools import find_call
-from repotrial.gateway._wire._build._turn import Turn
+from repotrial.gateway._wire._dialects import build_answer
 from repotrial.gateway._wire._texts import is_tool_use_forbidden
+from repotrial.gateway._wire._turn import Turn, build_token_count
+
+
+def build_read_command(path: str) -> str:
+    return f"cat {shlex.quote(path)}"
+
+
+def build_write_command(path: str, content: str) -> str:
+    """One line that writes a file, and its directory if need be."""
+    target = shlex.quote(path)
+    parent = PurePosixPath(path).parent
+    make = "" if str(parent) in {".", "/"} else f"mkdir -p {shlex.quote(str(parent))} && "
+    return f"{make}{_print(content)} > {target}"
+
+
+def build_edit_command(path: str, old: str, new: str) -> str:
+    """One line that replaces the first place where `old` stands, and fails where it stands nowhere."""
+    target = shlex.quote(path)
+    return (
+        f"old=$({_print(old)}; printf .) && old=${{old%.}}"
+        f" && new=$({_print(new)}; printf .) && new=${{new%.}}"
+        # A substitution drops line ends; the dot keeps them.
+        f" && all=$(cat {target} && printf .) && all=${{all%.}}"
+        ' && case $all in *"$old"*)'
+        f' printf %s%s%s "${{all%%"$old"*}}" "$new" "${{all#*"$old"}}" > {target} ;;'
+        f" *) echo 'the text to replace is not there' >&2; false ;; esac"
+    )
+
+
+def _print(text: str) -> str:
+    """A command that prints exactly this; line ends stand between arguments, so that it stays one line."""
+    *lines, last = text.split("\n")
+    printed = []
+    if lines:
+        printed.append("printf '%s\\n' " + " ".join(shlex.quote(line) for line in lines))
+    if last or not lines:
+        printed.append(f"printf %s {shlex.quote(last)}")
+    return printed[0] if len(printed) == 1 else "{ " + "; ".join(printed) + "; }"
+
 
 _SUBMIT: Final = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 """Agents with nothing but a shell end when a command prints the word that their prompt names."""
@@ -182,3 +223,44 @@ def estimate_input(request: WireRequest) -> int:
 
 def _tokens(size: int) -> int:
     return max(1, -(-size // _BYTES_PER_TOKEN))
+
+
+_WORKSPACE: Final = "/workspace"
+
+
+class ScriptUpstream:
+    """A canned model that drives any agent that calls tools. It keeps no state between requests.
+
+    Args:
+        loaded: The script.
+        workspace: Where the agent sees its files.
+    """
+
+    def __init__(self, loaded: LoadedScript, *, workspace: str = _WORKSPACE) -> None:
+        self._loaded = loaded
+        self._workspace = workspace
+
+    @property
+    def description(self) -> str:
+        return f"script {self._loaded.digest}"
+
+    async def send(self, request: UpstreamRequest) -> UpstreamAnswer:
+        """Answer with the step that follows on what the request already holds."""
+        if request.parsed.is_count_only:
+            answer = build_token_count(request.parsed.dialect, estimate_input(request.parsed))
+            return UpstreamAnswer(
+                status=answer.status, headers=answer.headers, chunks=_iterate((answer.body,))
+            )
+        plan = plan_turn(self._loaded.script, request.parsed, workspace=self._workspace)
+        if plan.delay_ms:
+            await asyncio.sleep(plan.delay_ms / 1000)
+        built = build_answer(request.parsed, plan.turn)
+        return UpstreamAnswer(status=built.status, headers=built.headers, chunks=_iterate(built.chunks))
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+async def _iterate(chunks: tuple[bytes, ...]) -> AsyncIterator[bytes]:
+    for chunk in chunks:
+        yield chunk

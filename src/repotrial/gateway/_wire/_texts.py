@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from repotrial.gateway._model import WireRequest
+from repotrial.gateway._wire._common import join_parts
 from repotrial.gateway._wire._json import (
     Members,
     UnreadableJsonError,
@@ -13,7 +14,6 @@ from repotrial.gateway._wire._json import (
     is_null,
     read_members,
 )
-from repotrial.gateway._wire._requests._common import join_parts
 from repotrial.trace import RawMessage
 
 _SCHEMA_PLACES = (

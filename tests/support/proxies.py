@@ -10,10 +10,10 @@ import ssl
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from repotrial.gateway import Attempt, GatewayLoop, RunAuthority, find_address_problem
+from repotrial.gateway import GatewayLoop, NetworkAttempt, RunAuthority
 from repotrial.gateway._model import GatewayLimits
 from repotrial.gateway._proxy._fetch import Fetcher, LiveFetcher
-from repotrial.gateway._proxy._hosts import Address, parse_allow_list
+from repotrial.gateway._proxy._hosts import IpAddress, find_address_problem, parse_allow_list
 from repotrial.gateway._proxy._proxy import AllowListProxy
 from support.gateways import SECONDS, Reply
 
@@ -34,7 +34,7 @@ class FakeResolver:
         return answer(self.asked.count(host)) if callable(answer) else answer
 
 
-def allow_loopback(address: Address) -> str | None:
+def allow_loopback(address: IpAddress) -> str | None:
     """As always, but for the address at which the test itself listens."""
     return None if address == ipaddress.ip_address(LOOPBACK) else find_address_problem(address)
 
@@ -43,7 +43,7 @@ class Proxy(NamedTuple):
     """A proxy that listens."""
 
     port: int
-    attempts: list[Attempt]
+    attempts: list[NetworkAttempt]
     loop: GatewayLoop
     service: AllowListProxy
 
@@ -55,11 +55,11 @@ def open_proxy(
     resolver: FakeResolver | None = None,
     fetcher: Fetcher | None = None,
     authority: RunAuthority | None = None,
-    check: Callable[[Address], str | None] = allow_loopback,
+    check: Callable[[IpAddress], str | None] = allow_loopback,
     limits: GatewayLimits | None = None,
 ) -> Iterator[Proxy]:
     """A proxy on a loop of its own; without a fetcher, one that reaches out."""
-    attempts: list[Attempt] = []
+    attempts: list[NetworkAttempt] = []
     names = resolver or FakeResolver(origin_example=[LOOPBACK])
     proxy = AllowListProxy(
         None if hosts is None else parse_allow_list(hosts),

@@ -34,7 +34,7 @@ HEAVY_BYTES: Final = 128 * 1024
 """From this size on a body is worked on in a thread; what is smaller takes some milliseconds at most."""
 
 
-async def work_aside(
+async def run_in_thread_if_large(
     size: int, work: Callable[Parameters, Value], *args: Parameters.args, **named: Parameters.kwargs
 ) -> Value:
     """Do work on so many bytes, which keeps no state, in a thread where they are many."""

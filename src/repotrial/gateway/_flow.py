@@ -16,10 +16,10 @@ from repotrial.gateway._headers import build_answer_headers
 from repotrial.gateway._model import (
     Exchange,
     ExchangeEnd,
+    ExchangeSupervisor,
     GatewayLimits,
     HttpAnswer,
     Refusal,
-    Supervisor,
     Upstream,
     UpstreamAnswer,
     UpstreamRequest,
@@ -43,7 +43,7 @@ _BYTES_PER_TOKEN: Final = 4
 class FlowPorts(msgspec.Struct, frozen=True, kw_only=True):
     """Whom an exchange deals with."""
 
-    supervisor: Supervisor
+    supervisor: ExchangeSupervisor
     upstream: Upstream
     limits: GatewayLimits
     note: Callable[[str], None]

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
 from repotrial.gateway._concurrency import settle_accepted
-from repotrial.gateway._model import GatewayLimits, Supervisor, Upstream
+from repotrial.gateway._model import ExchangeSupervisor, GatewayLimits, Upstream
 
 if TYPE_CHECKING:
     from repotrial.gateway._server import RunServer
@@ -22,7 +22,7 @@ _THREAD_NAME: Final = "repotrial-gateway"
 _MOST_ROUNDS: Final = 20
 
 
-class Service(Protocol):
+class LoopService(Protocol):
     """What listens on a socket of the loop."""
 
     async def start(self, listener: socket.socket) -> None: ...
@@ -46,13 +46,18 @@ class GatewayLoop:
     ) -> None:
         self.close()
 
+    @staticmethod
+    def shared() -> GatewayLoop:
+        """The loop that all runs of this process share."""
+        return _shared
+
     @contextlib.contextmanager
     def serve(
         self,
         listener: socket.socket,
         *,
         key: str,
-        supervisor: Supervisor,
+        supervisor: ExchangeSupervisor,
         upstream: Upstream,
         models: tuple[str, ...] = (),
         limits: GatewayLimits | None = None,
@@ -82,7 +87,7 @@ class GatewayLoop:
             yield ServedRun(self, server)
 
     @contextlib.contextmanager
-    def attach(self, listener: socket.socket, service: Service) -> Iterator[None]:
+    def attach(self, listener: socket.socket, service: LoopService) -> Iterator[None]:
         """Let any service listen on a socket until the block ends."""
         self.run(service.start(listener))
         try:
@@ -167,9 +172,4 @@ def _list_transports(loop: asyncio.AbstractEventLoop) -> tuple[asyncio.WriteTran
     return tuple(getattr(loop, "_transports", {}).values())
 
 
-_default = GatewayLoop()
-
-
-def open_default_loop() -> GatewayLoop:
-    """The loop that all runs of this process share."""
-    return _default
+_shared = GatewayLoop()

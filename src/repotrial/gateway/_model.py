@@ -214,7 +214,7 @@ class Exchange(Protocol):
         ...
 
 
-class Supervisor(Protocol):
+class ExchangeSupervisor(Protocol):
     """What a run makes of its agent's exchanges."""
 
     async def open(self, request: WireRequest, body: bytes) -> Exchange | Refusal:

@@ -15,16 +15,16 @@ import msgspec
 from aiohttp import web
 
 from repotrial._core.errors import AgentError
-from repotrial.gateway._concurrency import stop_listening, work_aside
+from repotrial.gateway._concurrency import run_in_thread_if_large, stop_listening
 from repotrial.gateway._connections import BodyRoom, ConnectionServer, notice_leaving, read_body
 from repotrial.gateway._flow import Flow, FlowPorts, build_response
 from repotrial.gateway._headers import build_upstream_headers, find_key, strip_key
 from repotrial.gateway._model import (
     Dialect,
+    ExchangeSupervisor,
     GatewayLimits,
     Refusal,
     RefusalKind,
-    Supervisor,
     Upstream,
     UpstreamRequest,
 )
@@ -52,7 +52,7 @@ class RunServer:
         self,
         *,
         key: str,
-        supervisor: Supervisor,
+        supervisor: ExchangeSupervisor,
         upstream: Upstream,
         limits: GatewayLimits,
         models: tuple[str, ...] = (),
@@ -169,7 +169,7 @@ class RunServer:
         self, request: web.BaseRequest, target: str, body: bytes, route: Route
     ) -> web.StreamResponse:
         try:
-            parsed = await work_aside(len(body), parse_request, route, body)
+            parsed = await run_in_thread_if_large(len(body), parse_request, route, body)
         except AgentError as error:  # `malformed-model-request`
             raise _Refused(HTTPStatus.BAD_REQUEST, "malformed", str(error)) from error
         if len(parsed.messages) > self._limits.request_messages:

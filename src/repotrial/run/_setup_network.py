@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from repotrial.gateway import open_default_loop
+from repotrial.gateway import GatewayLoop
 from repotrial.run._models import NetworkAccess
 from repotrial.run._setup_proxy import ProxiedNetwork
 from repotrial.trace import MonitorAlert, Severity, Signal, TraceWriter
@@ -28,7 +28,7 @@ class ProxiedSetup:
     def open(self) -> ProxiedNetwork:
         """For one Setup."""
         access = self._access
-        return ProxiedNetwork(open_default_loop(), resolver=access.resolver, check=access.check)
+        return ProxiedNetwork(GatewayLoop.shared(), resolver=access.resolver, check=access.check)
 
 
 def tell_setup_network(writer: TraceWriter, record: SetupNetworkRecord) -> None:

@@ -15,7 +15,7 @@ from repotrial.gateway import GatewayLoop
 from repotrial.workspace import SetupAttempt
 
 if TYPE_CHECKING:
-    from repotrial.gateway import AddressCheck, Attempt, Resolver, RunAuthority
+    from repotrial.gateway import AddressCheck, NetworkAttempt, Resolver, RunAuthority
 
 
 class ProxiedNetwork:
@@ -39,9 +39,7 @@ class ProxiedNetwork:
 
     def build_variables(self, port: int, certificate: str) -> dict[str, str]:
         """What programs have to be told."""
-        from repotrial.gateway import build_proxy_variables
-
-        return build_proxy_variables(port, certificate=certificate)
+        return self._authority.build_variables(port, certificate=certificate)
 
     @contextmanager
     def serve(
@@ -54,7 +52,7 @@ class ProxiedNetwork:
             RECORDING_UNREADABLE: recorded answers are needed, and there are none.
             SETUP_NETWORK: something that was tried could not be put on record.
         """
-        from repotrial.gateway import build_network_proxy, find_address_problem
+        from repotrial.gateway import build_network_proxy
 
         with listener:
             proxy = build_network_proxy(
@@ -64,7 +62,7 @@ class ProxiedNetwork:
                 tape=network.tape,
                 record_to=network.record_to,
                 resolver=self._resolver,
-                check=self._check or find_address_problem,
+                check=self._check,
             )
             with self._loop.attach(listener, proxy):
                 yield
@@ -81,5 +79,5 @@ class ProxiedNetwork:
         return RunAuthority()
 
 
-def _convert(attempt: Attempt) -> SetupAttempt:
+def _convert(attempt: NetworkAttempt) -> SetupAttempt:
     return msgspec.convert(attempt, SetupAttempt, from_attributes=True)

@@ -7,16 +7,16 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from functools import lru_cache
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, Self, TypeAlias, TypeVar
 
 import msgspec
 
 from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest, digest_bytes
 from repotrial.trace import Usage
-from repotrial.transcripts._json import decode_leniently, encode_value
 from repotrial.transcripts._model import Arguments, ImportedCall, ImportedTranscript
 from repotrial.transcripts._registry import IMPORTERS
+from repotrial.transcripts._values import decode_leniently, encode_value
 
 Defaults: TypeAlias = Mapping[str, object]
 """What a tool takes for an argument that is left out, by the argument's place: `limit`, `edits[].all`."""
@@ -114,6 +114,13 @@ class GatewayCall(msgspec.Struct, frozen=True, kw_only=True):
     """See `digest_arguments`; with these defaults."""
     defaults: Defaults = {}
     """What the tool takes for arguments that are left out; see `find_defaults`."""
+
+    @classmethod
+    def build(cls, call_id: str | None, name: str, arguments: bytes, *, schema: bytes = b"") -> Self:
+        """A call with these arguments (JSON) of a tool with this JSON schema."""
+        defaults = find_defaults(schema)
+        digest = digest_arguments(arguments, defaults)
+        return cls(call_id=call_id, name=name, arguments_digest=digest, defaults=defaults)
 
 
 class _Disagreement(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):

@@ -8,8 +8,7 @@ import msgspec
 
 from repotrial._core.canonical import Count
 from repotrial.trace import Usage
-from repotrial.transcripts._json import decode_leniently
-from repotrial.transcripts._values import parse_moment
+from repotrial.transcripts._values import decode_leniently, parse_moment
 
 Arguments: TypeAlias = "dict[str, Any] | str"
 """A JSON object; the raw text where the transcript has something else."""
@@ -110,11 +109,6 @@ class ImportedCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def started_at_us(self) -> int | None:
         """When it was asked for, in microseconds since the epoch; null where it cannot be read."""
         return parse_moment(self.timestamp)
-
-    @property
-    def finished_at_us(self) -> int | None:
-        """When the result was there, in microseconds since the epoch; null where it cannot be read."""
-        return parse_moment(self.finished)
 
 
 class MessageUsage(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -10,16 +10,17 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from repotrial._core.digest import digest_bytes
 from repotrial.gateway import (
     Dialect,
-    ScriptUpstream,
+    Upstream,
     WireAnswer,
     WireRequest,
     build_script_schema,
     load_script,
 )
 from repotrial.gateway._model import UpstreamRequest
-from repotrial.gateway._script._script import EditStep, RawStep, parse_script
+from repotrial.gateway._script._upstream import ScriptUpstream
 from support.errors import raises_code
 from support.wire import DIALECTS, build_request, read_chunks, target_of
 
@@ -55,7 +56,7 @@ text = "Done."
 """
 
 
-def _ask(upstream: ScriptUpstream, parsed: WireRequest) -> WireAnswer:
+def _ask(upstream: Upstream, parsed: WireRequest) -> WireAnswer:
     async def send() -> WireAnswer:
         request = UpstreamRequest(
             method="POST", target=target_of(parsed.dialect), headers={}, body=b"", parsed=parsed
@@ -69,19 +70,22 @@ def _ask(upstream: ScriptUpstream, parsed: WireRequest) -> WireAnswer:
     return asyncio.run(send())
 
 
-def test_a_script_is_read_from_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "mend.toml"
-    path.write_bytes(SCRIPT)
-    loaded = load_script(path)
-    assert isinstance(loaded.script.steps[2], EditStep)
-    assert isinstance(loaded.script.steps[3], RawStep)
-    assert ScriptUpstream(loaded).description == f"script {loaded.digest}"
+def _load(directory: Path, data: bytes = SCRIPT) -> ScriptUpstream:
+    path = directory / "script.toml"
+    path.write_bytes(data)
+    return load_script(path)
+
+
+def test_a_script_is_read_from_a_file_and_described_by_its_digest(tmp_path: Path) -> None:
+    loaded = _load(tmp_path)
+    assert [type(step).__struct_config__.tag for step in loaded.script.steps[2:4]] == ["edit", "raw"]
+    assert loaded.description == f"script {digest_bytes(SCRIPT)}"
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("is_streamed", [True, False])
-def test_a_whole_conversation_is_played(dialect: Dialect, *, is_streamed: bool) -> None:
-    upstream = ScriptUpstream(parse_script(SCRIPT, file="mend.toml"))
+def test_a_whole_conversation_is_played(tmp_path: Path, dialect: Dialect, *, is_streamed: bool) -> None:
+    upstream = _load(tmp_path)
     answers = [
         _ask(upstream, build_request(dialect, calls=number, is_streamed=is_streamed)) for number in range(4)
     ]
@@ -96,18 +100,18 @@ def test_a_whole_conversation_is_played(dialect: Dialect, *, is_streamed: bool) 
     assert dialect == "gemini" or len(set(identifiers)) == 3
 
 
-def test_a_count_is_a_number_of_tokens() -> None:
+def test_a_count_is_a_number_of_tokens(tmp_path: Path) -> None:
     parsed = build_request("anthropic-messages", is_streamed=False)
     counting = WireRequest(
         **{name: getattr(parsed, name) for name in parsed.__struct_fields__ if name != "is_count_only"},
         is_count_only=True,
     )
-    answer = _ask(ScriptUpstream(parse_script(SCRIPT, file="mend.toml")), counting)
+    answer = _ask(_load(tmp_path), counting)
     assert (answer.is_complete, answer.usage, answer.calls) == (True, None, ())
 
 
-def test_many_conversations_at_once_do_not_cross() -> None:
-    upstream = ScriptUpstream(parse_script(SCRIPT, file="mend.toml"))
+def test_many_conversations_at_once_do_not_cross(tmp_path: Path) -> None:
+    upstream = _load(tmp_path)
     parsed = {
         (dialect, number): build_request(dialect, calls=number) for dialect in DIALECTS for number in range(4)
     }
@@ -139,19 +143,17 @@ def test_many_conversations_at_once_do_not_cross() -> None:
         ('schema = "repotrial/script@1"\n[[steps]', "script.toml:2"),
     ],
 )
-def test_a_mistake_in_a_script_is_named_with_its_place(text: str, said: str) -> None:
+def test_a_mistake_in_a_script_is_named_with_its_place(tmp_path: Path, text: str, said: str) -> None:
     with raises_code("script-invalid", match="expected a sound script") as caught:
-        parse_script(text.encode(), file="script.toml")
+        _load(tmp_path, text.encode())
     assert said in caught.value.message
     assert "script.toml" in caught.value.message
 
 
-def test_the_script_of_the_page_is_sound() -> None:
+def test_the_script_of_the_page_is_sound(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "how-to" / "script-a-model.md").read_text(encoding="utf-8")
     text = page.split("```toml\n")[1].split("```")[0]
-    kinds = {
-        str(type(step).__struct_config__.tag) for step in parse_script(text.encode(), file="x").script.steps
-    }
+    kinds = {str(type(step).__struct_config__.tag) for step in _load(tmp_path, text.encode()).script.steps}
     assert kinds == {"shell", "read", "say", "edit", "finish"}
     assert all(f"`{kind}`" in page for kind in (*kinds, "write", "raw"))
 

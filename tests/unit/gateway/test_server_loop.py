@@ -15,7 +15,7 @@ from aiohttp import web
 
 from fakes.exchanges import FakeSupervisor, FakeUpstream
 from repotrial.gateway import GatewayLoop
-from repotrial.gateway._loop import Service
+from repotrial.gateway._loop import LoopService
 from repotrial.gateway._model import GatewayLimits
 from repotrial.gateway._proxy._fetch import LiveFetcher
 from repotrial.gateway._proxy._hosts import parse_allow_list
@@ -31,11 +31,11 @@ async def _say(_: web.BaseRequest) -> web.StreamResponse:
     return web.Response(text="reached")
 
 
-def _build_proxy() -> Service:
+def _build_proxy() -> LoopService:
     return AllowListProxy(parse_allow_list(["a.example"]), fetcher=LiveFetcher(), sink=lambda _: None)
 
 
-def _build_server() -> Service:
+def _build_server() -> LoopService:
     return RunServer(key="k", supervisor=FakeSupervisor(), upstream=FakeUpstream(), limits=GatewayLimits())
 
 
@@ -79,7 +79,7 @@ def _is_closed(client: socket.socket) -> bool:
 
 @pytest.mark.parametrize("build", SERVICES)
 def test_connections_that_come_while_a_service_closes_are_closed_with_it(
-    build: Callable[[], Service],
+    build: Callable[[], LoopService],
 ) -> None:
     with _leave_nothing(), GatewayLoop() as loop, contextlib.ExitStack() as clients:
         listener = socket.create_server((ADDRESS, 0))
@@ -96,7 +96,9 @@ def test_connections_that_come_while_a_service_closes_are_closed_with_it(
 
 
 @pytest.mark.parametrize("build", SERVICES)
-def test_connections_that_come_while_the_loop_ends_are_closed_with_it(build: Callable[[], Service]) -> None:
+def test_connections_that_come_as_the_loop_ends_are_closed_with_it(
+    build: Callable[[], LoopService],
+) -> None:
     with _leave_nothing(), contextlib.ExitStack() as clients:
         listener = clients.enter_context(socket.create_server((ADDRESS, 0)))
         loop = GatewayLoop()

@@ -12,11 +12,17 @@ from aiohttp import web
 
 from repotrial._core.digest import digest_bytes
 from repotrial.contract import AllowListNetwork, ReplayNetwork
-from repotrial.gateway import Attempt, GatewayLoop, RunAuthority, build_network_proxy, build_proxy_variables
+from repotrial.gateway import (
+    GatewayLoop,
+    NetworkAttempt,
+    RunAuthority,
+    build_network_proxy,
+)
+from repotrial.gateway._model import HttpAnswer
 from repotrial.gateway._proxy._fetch import LiveFetcher, RecordingFetcher, ReplayFetcher
 from repotrial.gateway._proxy._hosts import parse_allow_list, parse_authority
 from repotrial.gateway._proxy._proxy import AllowListProxy
-from repotrial.gateway._proxy._tape import Tape, TapedAnswer, TapeWriter, load_tape
+from repotrial.gateway._proxy._tape import Tape, TapeWriter, load_tape
 from support.errors import raises_code
 from support.gateways import Reply
 from support.providers import Provider, open_provider
@@ -194,7 +200,7 @@ def test_recordings_within_tls_are_replayed_by_another_authority(tmp_path: Path)
 def _tape(tmp_path: Path, *answers: tuple[str, int, bytes]) -> None:
     writer = TapeWriter(tmp_path)
     for asked, status, body in answers:
-        answer = TapedAnswer(status=status, headers={}, body=body)
+        answer = HttpAnswer(status=status, headers={}, body=body)
         writer.append(method="GET", url=URL, request_digest=digest_bytes(b""), part=asked, answer=answer)
     writer.close()
 
@@ -242,7 +248,7 @@ def test_ranges_pass_and_are_recorded(tmp_path: Path) -> None:
 
 def test_a_contract_says_which_network_there_is(tmp_path: Path) -> None:
     resolver = FakeResolver(origin_example=[LOOPBACK])
-    attempts: list[Attempt] = []
+    attempts: list[NetworkAttempt] = []
     with open_provider(_echo) as origin:
         declared = AllowListNetwork(hosts=(f"{HOST}:{origin.port}",))
         first = build_network_proxy(
@@ -322,10 +328,9 @@ def test_entries_that_are_no_hosts_are_refused(entry: str) -> None:
 
 
 def test_programs_are_told_in_every_way_they_know() -> None:
-    variables = build_proxy_variables(8080, certificate="/run/authority.pem")
+    variables = RunAuthority().build_variables(8080, certificate="/run/authority.pem")
     assert variables["https_proxy"] == variables["HTTPS_PROXY"] == "http://127.0.0.1:8080"
     assert variables["SSL_CERT_FILE"] == variables["NODE_EXTRA_CA_CERTS"] == "/run/authority.pem"
-    assert "SSL_CERT_FILE" not in build_proxy_variables(8080)
 
 
 def test_a_connection_that_never_said_anything_ends_with_the_loop() -> None:

@@ -65,7 +65,7 @@ def test_a_broken_stream_ends_with_an_error_that_its_readers_see(dialect: Dialec
 
 
 def test_answers_that_need_no_model() -> None:
-    assert json.loads(build_token_count("anthropic-messages", 7).body) == {"input_tokens": 7}
-    assert json.loads(build_token_count("gemini", 7).body) == {"totalTokens": 7}
+    assert json.loads(build_token_count("anthropic-messages", 7).chunks[0]) == {"input_tokens": 7}
+    assert json.loads(build_token_count("gemini", 7).chunks[0]) == {"totalTokens": 7}
     assert json.loads(build_model_list(None, ["a"]).body)["data"][0]["id"] == "a"
     assert json.loads(build_model_list("gemini", ["a"]).body)["models"][0]["name"] == "models/a"

@@ -12,7 +12,6 @@ from repotrial.transcripts import (
     GatewayCall,
     ImportedTranscript,
     compare_with_gateway,
-    digest_arguments,
     load_transcript,
 )
 from repotrial.transcripts._compare import (
@@ -21,6 +20,7 @@ from repotrial.transcripts._compare import (
     CallNotOnWire,
     CostDiffers,
     TokensDiffer,
+    digest_arguments,
 )
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "transcripts"
@@ -32,7 +32,7 @@ def _imported() -> ImportedTranscript:
 
 
 def _see(call_id: str | None, name: str, arguments: bytes) -> GatewayCall:
-    return GatewayCall(call_id=call_id, name=name, arguments_digest=digest_arguments(arguments))
+    return GatewayCall.build(call_id, name, arguments)
 
 
 READ = _see("c1", "read_file", b'{"path": "pump.py"}')

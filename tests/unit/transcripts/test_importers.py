@@ -13,6 +13,7 @@ from repotrial.trace import Usage
 from repotrial.transcripts import IMPORTERS, ImportedTranscript, import_transcript, load_transcript
 from repotrial.transcripts._lines import ImportLimits
 from repotrial.transcripts._model import ImportedCall
+from repotrial.transcripts._values import parse_moment
 from support.errors import raises_code
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "transcripts"
@@ -222,10 +223,11 @@ def test_times_are_microseconds_where_the_format_has_them(name: str) -> None:
     transcript = load_transcript(SAMPLES / name)
     start = 1_772_366_400_000_000
     for call in transcript.calls:
-        for at_us in (call.started_at_us, call.finished_at_us):
+        finished_at_us = parse_moment(call.finished)
+        for at_us in (call.started_at_us, finished_at_us):
             assert at_us is None or start <= at_us < start + 10_000_000
-        if call.started_at_us is not None and call.finished_at_us is not None:
-            assert call.finished_at_us >= call.started_at_us
+        if call.started_at_us is not None and finished_at_us is not None:
+            assert finished_at_us >= call.started_at_us
 
 
 @pytest.mark.parametrize("name", ["claude-code-stream.jsonl", "claude-code-session.jsonl", "atif.json"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
 
 from repotrial.contract import AllowListNetwork, ReplayNetwork
 from repotrial.gateway._proxy._attempts import AttemptSink
@@ -12,33 +11,6 @@ from repotrial.gateway._proxy._fetch import Fetcher, LiveFetcher, RecordingFetch
 from repotrial.gateway._proxy._hosts import AddressCheck, Resolver, find_address_problem, parse_allow_list
 from repotrial.gateway._proxy._proxy import AllowListProxy
 from repotrial.gateway._proxy._tape import TapeWriter, load_tape
-
-_PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
-_NO_PROXIES: Final = ("NO_PROXY", "no_proxy")
-_CERTIFICATES: Final = (
-    "SSL_CERT_FILE",
-    "REQUESTS_CA_BUNDLE",
-    "CURL_CA_BUNDLE",
-    "NODE_EXTRA_CA_CERTS",
-    "PIP_CERT",
-    "GIT_SSL_CAINFO",
-    "CARGO_HTTP_CAINFO",
-    "npm_config_cafile",
-)
-
-
-def build_proxy_variables(port: int, *, certificate: str | None = None) -> dict[str, str]:
-    """Environment for every program.
-
-    Args:
-        port: Where the proxy listens inside.
-        certificate: The path inside of the authority's certificate, where there is one.
-    """
-    url = f"http://127.0.0.1:{port}"
-    variables = dict.fromkeys(_PROXIES, url) | dict.fromkeys(_NO_PROXIES, "localhost,127.0.0.1,::1")
-    if certificate is not None:
-        variables |= dict.fromkeys(_CERTIFICATES, certificate)
-    return variables
 
 
 def build_network_proxy(
@@ -49,7 +21,7 @@ def build_network_proxy(
     tape: Path | None = None,
     record_to: Path | None = None,
     resolver: Resolver | None = None,
-    check: AddressCheck = find_address_problem,
+    check: AddressCheck | None = None,
 ) -> AllowListProxy:
     """The network of one phase.
 
@@ -60,12 +32,13 @@ def build_network_proxy(
         tape: A directory with recorded answers. Where there is one, nothing outside is reached.
         record_to: A directory in which answers are recorded.
         resolver: Turns names into addresses, where it is not the host's own way.
-        check: Which addresses may be reached.
+        check: Which addresses may be reached; None: only those of the public internet.
 
     Raises:
         HOST_PATTERN: an entry of the list is no host.
         RECORDING_UNREADABLE: a tape is needed, and there is none.
     """
+    check = check or find_address_problem
     allowed = parse_allow_list(network.hosts) if isinstance(network, AllowListNetwork) else None
     fetcher: Fetcher
     if tape is not None or isinstance(network, ReplayNetwork):

@@ -134,8 +134,8 @@ def _is_odd_address(host: str) -> bool:
     return False
 
 
-Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
-AddressCheck: TypeAlias = Callable[[Address], str | None]
+IpAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+AddressCheck: TypeAlias = Callable[[IpAddress], str | None]
 """Why an address must not be reached; null where it may be."""
 
 _RESOLVE_SECONDS: Final = 20.0
@@ -172,7 +172,7 @@ class RefusedAddressError(Exception):
 
 async def resolve_checked(
     authority: Authority, *, resolver: Resolver, check: AddressCheck
-) -> tuple[Address, ...]:
+) -> tuple[IpAddress, ...]:
     """Addresses to connect to, now: what is checked is what is used, whatever the name says a moment later.
 
     Raises:
@@ -197,7 +197,7 @@ async def resolve_checked(
     return addresses
 
 
-def find_address_problem(address: Address) -> str | None:
+def find_address_problem(address: IpAddress) -> str | None:
     """Why an address is not one of the public internet; null where it is."""
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
@@ -219,7 +219,7 @@ def find_address_problem(address: Address) -> str | None:
     return None
 
 
-def _parse(text: str) -> Address:
+def _parse(text: str) -> IpAddress:
     try:
         return ipaddress.ip_address(text)
     except ValueError as error:

@@ -7,14 +7,14 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from repotrial.gateway._proxy._hosts import Address
+from repotrial.gateway._proxy._hosts import IpAddress
 
 _CONNECT: Final = b"CONNECT "
 _HEAD_END: Final = b"\r\n\r\n"
 _REQUEST_LINE: Final = re.compile(rb"CONNECT ([!-~]{1,400}) HTTP/1\.[01]\r\n")
 
 
-class Visitor:
+class TunnelRequest:
     """A connection that wants a tunnel, held still until it is decided."""
 
     def __init__(self, transport: asyncio.Transport, target: str, rest: bytes) -> None:
@@ -38,7 +38,7 @@ class Visitor:
         protocol.connection_made(self.transport)
 
 
-class Lobby:
+class PendingConnections:
     """Connections about which nothing was decided yet; once it is closed, nobody comes in any more."""
 
     def __init__(self) -> None:
@@ -69,13 +69,13 @@ class Lobby:
             transport.abort()
 
 
-class Entrance(asyncio.Protocol):
+class ProxyAcceptor(asyncio.Protocol):
     """Looks at the first bytes only; everything that is no tunnel goes to an HTTP server.
 
     Args:
         accept: Makes the protocol that reads requests.
         tunnel: Decides about a tunnel.
-        lobby: Holds the connection for as long as nothing was decided about it.
+        pending: Holds the connection for as long as nothing was decided about it.
         max_bytes: Of the head that asks for one.
         seconds: Until that head must be there.
     """
@@ -83,16 +83,16 @@ class Entrance(asyncio.Protocol):
     def __init__(
         self,
         accept: Callable[[], asyncio.Protocol],
-        tunnel: Callable[[Visitor], None],
+        tunnel: Callable[[TunnelRequest], None],
         *,
-        lobby: Lobby,
+        pending: PendingConnections,
         max_bytes: int,
         seconds: float,
     ) -> None:
         self._accept = accept
         self._tunnel = tunnel
-        self._lobby = lobby
-        lobby.expect()
+        self._pending = pending
+        pending.expect()
         self._max_bytes = max_bytes
         self._seconds = seconds
         self._data = b""
@@ -102,7 +102,7 @@ class Entrance(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        self._lobby.enter(transport)
+        self._pending.enter(transport)
         self._timer = asyncio.get_running_loop().call_later(self._seconds, transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
@@ -114,20 +114,20 @@ class Entrance(asyncio.Protocol):
         if not _CONNECT.startswith(self._data[: len(_CONNECT)]):
             self._leave()
             reader = self._accept()
-            Visitor(self._transport, "", b"").hand_over(reader)
+            TunnelRequest(self._transport, "", b"").hand_over(reader)
             reader.data_received(self._data)
         elif _HEAD_END in self._data:
             self._leave()
             self._transport.pause_reading()
             head, _, rest = self._data.partition(_HEAD_END)
             line = _REQUEST_LINE.match(head + b"\r\n")
-            self._tunnel(Visitor(self._transport, line[1].decode("ascii") if line else "", rest))
+            self._tunnel(TunnelRequest(self._transport, line[1].decode("ascii") if line else "", rest))
         elif len(self._data) > self._max_bytes:
             self._transport.abort()
 
     def _leave(self) -> None:
         if self._transport is not None:
-            self._lobby.leave(self._transport)
+            self._pending.leave(self._transport)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -214,7 +214,7 @@ class _End(asyncio.Protocol):
         self._tunnel.pause(self, is_paused=False)
 
 
-async def open_outside(addresses: tuple[Address, ...], port: int, protocol: asyncio.Protocol) -> None:
+async def open_outside(addresses: tuple[IpAddress, ...], port: int, protocol: asyncio.Protocol) -> None:
     """Connect to the first address that answers.
 
     Raises:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import shlex
-from collections.abc import AsyncIterator
 from pathlib import PurePosixPath
 from typing import Final
 
 import msgspec
 
 from repotrial.cost import Usage
-from repotrial.gateway._model import ToolCall, UpstreamAnswer, UpstreamRequest, WireRequest
+from repotrial.gateway._model import ToolCall, WireRequest
 from repotrial.gateway._script._arguments import Values, find_call
 from repotrial.gateway._script._script import (
     Act,
     EditStep,
     FinishStep,
-    LoadedScript,
     RawStep,
     ReadStep,
     SayStep,
@@ -27,9 +24,8 @@ from repotrial.gateway._script._script import (
     WriteStep,
 )
 from repotrial.gateway._script._text import plan_text
-from repotrial.gateway._wire._dialects import build_answer
 from repotrial.gateway._wire._texts import is_tool_use_forbidden
-from repotrial.gateway._wire._turn import Turn, build_token_count
+from repotrial.gateway._wire._turn import Turn
 
 
 def build_read_command(path: str) -> str:
@@ -223,44 +219,3 @@ def estimate_input(request: WireRequest) -> int:
 
 def _tokens(size: int) -> int:
     return max(1, -(-size // _BYTES_PER_TOKEN))
-
-
-_WORKSPACE: Final = "/workspace"
-
-
-class ScriptUpstream:
-    """A canned model that drives any agent that calls tools. It keeps no state between requests.
-
-    Args:
-        loaded: The script.
-        workspace: Where the agent sees its files.
-    """
-
-    def __init__(self, loaded: LoadedScript, *, workspace: str = _WORKSPACE) -> None:
-        self._loaded = loaded
-        self._workspace = workspace
-
-    @property
-    def description(self) -> str:
-        return f"script {self._loaded.digest}"
-
-    async def send(self, request: UpstreamRequest) -> UpstreamAnswer:
-        """Answer with the step that follows on what the request already holds."""
-        if request.parsed.is_count_only:
-            answer = build_token_count(request.parsed.dialect, estimate_input(request.parsed))
-            return UpstreamAnswer(
-                status=answer.status, headers=answer.headers, chunks=_iterate((answer.body,))
-            )
-        plan = plan_turn(self._loaded.script, request.parsed, workspace=self._workspace)
-        if plan.delay_ms:
-            await asyncio.sleep(plan.delay_ms / 1000)
-        built = build_answer(request.parsed, plan.turn)
-        return UpstreamAnswer(status=built.status, headers=built.headers, chunks=_iterate(built.chunks))
-
-    async def close(self) -> None:
-        """Nothing is open."""
-
-
-async def _iterate(chunks: tuple[bytes, ...]) -> AsyncIterator[bytes]:
-    for chunk in chunks:
-        yield chunk

@@ -9,7 +9,7 @@ import msgspec
 
 from repotrial.gateway._model import ToolCall, ToolResult, WireRequest
 from repotrial.gateway._wire._common import (
-    History,
+    ParsedBody,
     add_tool,
     iter_messages,
     join_parts,
@@ -166,20 +166,20 @@ def _iter_events(message: dict[str, Any], blocks: list[dict[str, Any]]) -> Itera
     yield build("message_stop")
 
 
-def read_anthropic_history(body: Members) -> History:
-    """Everything that `system` and `messages` say."""
-    history = History.start()
+def read_anthropic(body: Members) -> ParsedBody:
+    """A request: what `system` and `messages` say."""
+    parsed = ParsedBody(tools=_read_tools(body), max_output_tokens=read_bound(body, ("max_tokens",)))
     system = body.get("system")
     if system is not None and not is_null(system):
-        history.messages.append(RawMessage("system", bytes(system)))
+        parsed.messages.append(RawMessage("system", bytes(system)))
     for raw, message in iter_messages(read_list(body.get("messages"), "messages"), "messages"):
-        history.messages.append(RawMessage(find_text(message.get("role")) or "unknown", bytes(raw)))
+        parsed.messages.append(RawMessage(find_text(message.get("role")) or "unknown", bytes(raw)))
         for item in find_items(message.get("content")) or ():
-            _read_block(history, find_members(item) or {})
-    return history
+            _read_block(parsed, find_members(item) or {})
+    return parsed
 
 
-def read_anthropic_tools(body: Members) -> dict[str, bytes]:
+def _read_tools(body: Members) -> dict[str, bytes]:
     """Tools that the agent runs; those that the provider runs have no schema and are left out."""
     tools: dict[str, bytes] = {}
     for _, tool in iter_messages(read_list(body.get("tools"), "tools"), "tools"):
@@ -191,15 +191,11 @@ def read_anthropic_tools(body: Members) -> dict[str, bytes]:
     return tools
 
 
-def find_anthropic_bound(body: Members) -> int | None:
-    return read_bound(body, ("max_tokens",))
-
-
-def _read_block(history: History, block: Members) -> None:
+def _read_block(parsed: ParsedBody, block: Members) -> None:
     kind = find_text(block.get("type"))
     if kind == "tool_use":
         given: msgspec.Raw | None = block.get("input")
-        history.calls.append(
+        parsed.calls.append(
             ToolCall(
                 id=find_text(block.get("id")),
                 name=find_text(block.get("name")) or "",
@@ -207,7 +203,7 @@ def _read_block(history: History, block: Members) -> None:
             )
         )
     elif kind == "tool_result":
-        history.results.append(
+        parsed.results.append(
             ToolResult(
                 call_id=find_text(block.get("tool_use_id")),
                 content=join_parts(block.get("content")),

@@ -11,7 +11,7 @@ from repotrial._core.canonical import Count
 from repotrial.gateway._model import ToolCall, ToolResult, WireRequest
 from repotrial.gateway._wire._common import (
     FREE_TEXT_SCHEMA,
-    History,
+    ParsedBody,
     add_tool,
     find_free_text,
     iter_messages,
@@ -229,30 +229,35 @@ def _describe(request: WireRequest, turn: Turn, index: int) -> dict[str, object]
     return {"id": identifier, "type": "function", "function": {"name": call.name, "arguments": text}}
 
 
-def read_chat_history(body: Members) -> History:
-    """Everything that `messages` says."""
-    history = History.start()
+def read_chat(body: Members) -> ParsedBody:
+    """A request; its bound is that of one choice times their number."""
+    bound = read_bound(body, ("max_completion_tokens", "max_tokens"))
+    answers = read_bound(body, ("n",)) or 1
+    parsed = ParsedBody(
+        tools=_read_tools(body),
+        max_output_tokens=None if bound is None else bound * answers,
+        answers=answers,
+    )
     for raw, message in iter_messages(read_list(body.get("messages"), "messages"), "messages"):
         role = find_text(message.get("role")) or "unknown"
-        history.messages.append(RawMessage(role, bytes(raw)))
+        parsed.messages.append(RawMessage(role, bytes(raw)))
         for _, call in iter_messages(read_list(message.get("tool_calls"), "tool_calls"), "tool_calls"):
-            history.calls.append(_read_call(call))
+            parsed.calls.append(_read_call(call))
         old = message.get("function_call")
         if old is not None and not is_null(old):
-            history.calls.append(_read_function(None, find_members(old) or {}))
+            parsed.calls.append(_read_function(None, find_members(old) or {}))
         if role in {"tool", "function"}:
-            history.results.append(
+            parsed.results.append(
                 ToolResult(
                     call_id=find_text(message.get("tool_call_id")),
                     name=find_text(message.get("name")),
                     content=join_parts(message.get("content")),
                 )
             )
-    return history
+    return parsed
 
 
-def read_chat_tools(body: Members) -> dict[str, bytes]:
-    """Tools that the request offers."""
+def _read_tools(body: Members) -> dict[str, bytes]:
     tools: dict[str, bytes] = {}
     for _, tool in iter_messages(read_list(body.get("tools"), "tools"), "tools"):
         custom = find_members(tool.get("custom"))
@@ -264,17 +269,6 @@ def read_chat_tools(body: Members) -> dict[str, bytes]:
     for _, function in iter_messages(read_list(body.get("functions"), "functions"), "functions"):
         add_tool(tools, find_text(function.get("name")), _schema(function))
     return tools
-
-
-def find_chat_bound(body: Members) -> int | None:
-    """The most that may come back: the bound of one choice times their number."""
-    bound = read_bound(body, ("max_completion_tokens", "max_tokens"))
-    return None if bound is None else bound * count_chat_answers(body)
-
-
-def count_chat_answers(body: Members) -> int:
-    """How many choices are asked for."""
-    return read_bound(body, ("n",)) or 1
 
 
 def _schema(function: Members) -> msgspec.Raw | None:

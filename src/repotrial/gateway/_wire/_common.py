@@ -43,16 +43,15 @@ MALFORMED_MODEL_REQUEST = ErrorCode(
 )
 
 
-class History(msgspec.Struct):
-    """What a request's messages hold, as it is found."""
+class ParsedBody(msgspec.Struct, kw_only=True):
+    """What a request's body holds, as it is found; see `WireRequest`."""
 
-    messages: list[RawMessage]
-    calls: list[ToolCall]
-    results: list[ToolResult]
-
-    @classmethod
-    def start(cls) -> History:
-        return cls(messages=[], calls=[], results=[])
+    messages: list[RawMessage] = []
+    calls: list[ToolCall] = []
+    results: list[ToolResult] = []
+    tools: dict[str, bytes]
+    max_output_tokens: int | None
+    answers: int = 1
 
 
 def read_object(data: bytes | msgspec.Raw, what: str) -> Members:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Literal
 
 import msgspec
 
 from repotrial.gateway._model import ToolCall, ToolResult, WireRequest
 from repotrial.gateway._wire._common import (
-    History,
+    ParsedBody,
     add_tool,
     iter_messages,
     read_bound,
@@ -23,26 +22,33 @@ from repotrial.gateway._wire._usage import build_gemini_usage
 from repotrial.trace import RawMessage
 
 
-def read_gemini_history(body: Members) -> History:
-    """Everything that `systemInstruction` and `contents` say."""
-    history = History.start()
+def read_gemini(body: Members) -> ParsedBody:
+    """A request; its bound is that of one candidate times their number."""
+    given = _either(body, "generationConfig", "generation_config")
+    config = {} if given is None else read_object(given, "generationConfig")
+    bound = read_bound(config, ("maxOutputTokens", "max_output_tokens"))
+    answers = read_bound(config, ("candidateCount", "candidate_count")) or 1
+    parsed = ParsedBody(
+        tools=_read_tools(body),
+        max_output_tokens=None if bound is None else bound * answers,
+        answers=answers,
+    )
     system = _either(body, "systemInstruction", "system_instruction")
     if system is not None:
-        history.messages.append(RawMessage("system", bytes(system)))
+        parsed.messages.append(RawMessage("system", bytes(system)))
     for raw, content in iter_messages(_read_contents(body), "contents"):
-        history.messages.append(RawMessage(find_text(content.get("role")) or "user", bytes(raw)))
+        parsed.messages.append(RawMessage(find_text(content.get("role")) or "user", bytes(raw)))
         for _, part in iter_messages(read_list(content.get("parts"), "parts"), "parts"):
             call = find_part_call(part)
             if call is not None:
-                history.calls.append(call)
+                parsed.calls.append(call)
             response = find_members(_either(part, "functionResponse", "function_response"))
             if response is not None:
-                history.results.append(_read_response(response))
-    return history
+                parsed.results.append(_read_response(response))
+    return parsed
 
 
-def read_gemini_tools(body: Members) -> dict[str, bytes]:
-    """Functions that the request declares."""
+def _read_tools(body: Members) -> dict[str, bytes]:
     tools: dict[str, bytes] = {}
     for _, tool in iter_messages(read_list(body.get("tools"), "tools"), "tools"):
         declared = _either(tool, "functionDeclarations", "function_declarations")
@@ -50,17 +56,6 @@ def read_gemini_tools(body: Members) -> dict[str, bytes]:
             schema = _either(function, "parametersJsonSchema", "parameters")
             add_tool(tools, find_text(function.get("name")), schema)
     return tools
-
-
-def find_gemini_bound(body: Members) -> int | None:
-    """The most that may come back: the bound of one candidate times their number."""
-    bound = read_bound(_read_config(body), ("maxOutputTokens", "max_output_tokens"))
-    return None if bound is None else bound * count_gemini_answers(body)
-
-
-def count_gemini_answers(body: Members) -> int:
-    """How many candidates are asked for."""
-    return read_bound(_read_config(body), ("candidateCount", "candidate_count")) or 1
 
 
 def find_part_call(part: Members) -> ToolCall | None:
@@ -76,20 +71,9 @@ def find_part_call(part: Members) -> ToolCall | None:
     )
 
 
-def _read_config(body: Members) -> Members:
-    raw = _either(body, "generationConfig", "generation_config")
-    return {} if raw is None else read_object(raw, "generationConfig")
-
-
 def _either(members: Members, *names: str) -> msgspec.Raw | None:
-    return next(_iter_given(members, names), None)
-
-
-def _iter_given(members: Members, names: tuple[str, ...]) -> Iterator[msgspec.Raw]:
-    for name in names:
-        raw = members.get(name)
-        if raw is not None and not is_null(raw):
-            yield raw
+    found = (members[name] for name in names if not is_null(members.get(name)))
+    return next(found, None)
 
 
 def _read_contents(body: Members) -> list[msgspec.Raw]:

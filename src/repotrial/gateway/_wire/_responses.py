@@ -13,7 +13,7 @@ from repotrial.gateway._wire._common import (
     FREE_TEXT_SCHEMA,
     MALFORMED_MODEL_REQUEST,
     SHELL_SCHEMA,
-    History,
+    ParsedBody,
     add_tool,
     find_free_text,
     iter_messages,
@@ -34,38 +34,28 @@ _OUTPUT: Final = "_call_output"
 _MAX_GROUP_DEPTH: Final = 8
 
 
-def read_responses_history(body: Members) -> History:
-    """Everything that `instructions` and `input` say."""
-    history = History.start()
+def read_responses(body: Members) -> ParsedBody:
+    """A request: what `instructions` and `input` say; groups of tools are flattened."""
+    parsed = ParsedBody(tools={}, max_output_tokens=read_bound(body, ("max_output_tokens",)))
+    _add_tools(parsed.tools, body.get("tools"), _MAX_GROUP_DEPTH)
     instructions = body.get("instructions")
     if instructions is not None and not is_null(instructions):
-        history.messages.append(RawMessage("system", bytes(instructions)))
+        parsed.messages.append(RawMessage("system", bytes(instructions)))
     given = body.get("input")
     if given is not None and find_text(given) is not None:
-        history.messages.append(RawMessage("user", bytes(given)))
-        return history
+        parsed.messages.append(RawMessage("user", bytes(given)))
+        return parsed
     for raw, item in iter_messages(read_list(given, "input"), "input"):
         kind = find_text(item.get("type")) or "message"
-        history.messages.append(RawMessage(_find_role(kind, item), bytes(raw)))
+        parsed.messages.append(RawMessage(_find_role(kind, item), bytes(raw)))
         call = find_item_call(item)
         if call is not None:
-            history.calls.append(call)
+            parsed.calls.append(call)
         elif kind.endswith(_OUTPUT):
-            history.results.append(
+            parsed.results.append(
                 ToolResult(call_id=find_text(item.get("call_id")), content=join_parts(item.get("output")))
             )
-    return history
-
-
-def read_responses_tools(body: Members) -> dict[str, bytes]:
-    """Tools that the agent itself would run; groups are flattened."""
-    tools: dict[str, bytes] = {}
-    _add_tools(tools, body.get("tools"), _MAX_GROUP_DEPTH)
-    return tools
-
-
-def find_responses_bound(body: Members) -> int | None:
-    return read_bound(body, ("max_output_tokens",))
+    return parsed
 
 
 def find_item_call(item: Members) -> ToolCall | None:

@@ -59,9 +59,9 @@ def halve(text: str) -> tuple[str, ...]:
     return tuple(piece for piece in (text[:middle], text[middle:]) if piece)
 
 
-def build_token_count(dialect: Dialect, tokens: int) -> HttpAnswer:
+def build_token_count(dialect: Dialect, tokens: int) -> BuiltAnswer:
     """How many tokens a request would take."""
-    return _answer({"totalTokens": tokens} if dialect == "gemini" else {"input_tokens": tokens})
+    return encode_json({"totalTokens": tokens} if dialect == "gemini" else {"input_tokens": tokens})
 
 
 def build_model_list(dialect: Dialect | None, models: Sequence[str]) -> HttpAnswer:

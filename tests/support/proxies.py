@@ -12,10 +12,31 @@ from typing import NamedTuple
 
 from repotrial.gateway import GatewayLoop, NetworkAttempt, RunAuthority
 from repotrial.gateway._model import GatewayLimits
-from repotrial.gateway._proxy._fetch import Fetcher, LiveFetcher
-from repotrial.gateway._proxy._hosts import IpAddress, find_address_problem, parse_allow_list
+from repotrial.gateway._proxy._fetch import Fetcher, LiveFetcher, RecordingFetcher, ReplayFetcher
+from repotrial.gateway._proxy._hosts import IpAddress, find_address_problem, parse_allow_list, parse_authority
 from repotrial.gateway._proxy._proxy import AllowListProxy
+from repotrial.gateway._proxy._tape import Tape, TapeWriter, load_tape
 from support.gateways import SECONDS, Reply
+
+__all__ = [
+    "LOOPBACK",
+    "AllowListProxy",
+    "FakeResolver",
+    "LiveFetcher",
+    "Proxy",
+    "RecordingFetcher",
+    "ReplayFetcher",
+    "Tape",
+    "TapeWriter",
+    "allow_loopback",
+    "fetch",
+    "fetch_in_tunnel",
+    "load_tape",
+    "open_proxy",
+    "parse_allow_list",
+    "parse_authority",
+]
+
 
 LOOPBACK = "127.0.0.1"
 

@@ -1,4 +1,4 @@
-"""Long work beside the loop: what takes long for one run must not keep the others waiting."""
+"""Work in threads, so that one run does not delay others; listeners that end without losing connections."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, ParamSpec, TypeVar
 
 
 async def stop_listening(server: asyncio.Server) -> None:
-    """Accept nobody any more; whoever was accepted has reached its protocol when this returns.
+    """Stop accepting; connections already accepted are connected to their protocol on return.
 
     asyncio accepts in one step and makes the transport in a later one. Where the server is closed between the
     two, making it fails, and the connection stays open until it is collected.

@@ -80,7 +80,7 @@ class Flow:
         self._started_ns = time.monotonic_ns()
 
     def leave(self, cause: Literal["cut", "agent-left"], detail: str) -> None:
-        """Nobody waits for the rest: stop as soon as nothing is left half done."""
+        """The rest is not wanted: stop as soon as nothing is left half done."""
         if self._left is None:
             refusal = Refusal(status=403, kind="ended", message=detail) if cause == "cut" else None
             self._left = _Ended(cause, detail, refusal)
@@ -236,7 +236,7 @@ class Flow:
             return await self._deliver_rest(rest)
         if self._response is None:
             return web.Response(status=_NOT_SEEN) if ended.refusal is None else self._refuse(ended.refusal)
-        # The head is out. An error as the last event, and no end of the body: whoever reads either of them
+        # The head is out. An error as the last event, and no end of the body: a client that reads either
         # knows that this was not the whole answer.
         if ended.refusal is not None and ended.refusal.kind != "upstream":
             with contextlib.suppress(_Ended):

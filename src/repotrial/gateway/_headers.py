@@ -1,4 +1,4 @@
-"""Which headers pass the gateway, and in which direction."""
+"""Which headers pass the gateway, in which direction, and where an agent puts its key."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _HOP_BY_HOP: Final = frozenset(
 _REQUEST_ONLY: Final = frozenset(
     {"host", "content-length", "accept-encoding", "expect", "forwarded", "x-real-ip", "via"}
 )
-# An account's names and cookies are nobody's business inside the sandbox.
+# An account's names and cookies must not get inside the sandbox.
 _ANSWER_ONLY: Final = frozenset(
     {
         "content-length",

@@ -64,7 +64,7 @@ class GatewayLoop:
     ) -> Iterator[ServedRun]:
         """Answer on a socket that listens already, until the block ends; the socket is closed with it.
 
-        The upstream stays open: it may serve several runs, and whoever made it closes it (`run`).
+        The upstream stays open: it may serve several runs, and its owner closes it (`run`).
 
         Args:
             listener: A stream socket of any family; each run has its own.
@@ -152,7 +152,7 @@ def _keep_running(loop: asyncio.AbstractEventLoop) -> None:
 
 
 async def _end_all(loop: asyncio.AbstractEventLoop) -> None:
-    """End what nobody owns; ending one thing may begin another, so it is repeated until nothing is left."""
+    """End tasks and connections without an owner; ending one may begin another, so this is repeated."""
     for _ in range(_MOST_ROUNDS):
         # An accepted connection has a transport only now; its task, cancelled before, would forget it.
         await settle_accepted()

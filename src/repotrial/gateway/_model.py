@@ -25,7 +25,7 @@ class GatewayLimits(msgspec.Struct, frozen=True, kw_only=True):
     request_messages: int = 20_000
     """In one request: each is looked at, put on record and referred to by itself."""
     held_bytes: int = 256 * _MEBIBYTE
-    """Of all requests together that are under way; whoever comes with more waits."""
+    """Of all requests together that are under way; requests beyond it wait."""
     answer_bytes: int = 64 * _MEBIBYTE
     """Of one answer: it is recorded whole."""
     connections: int = 128
@@ -35,7 +35,7 @@ class GatewayLimits(msgspec.Struct, frozen=True, kw_only=True):
     body_seconds: float = 120.0
     """From a request's head to the end of its body."""
     lingering_seconds: float = 2.0
-    """That the rest of a body is read which nobody wants, so that its sender can read why."""
+    """For reading the rest of a refused body, so that its sender can read why."""
     closing_seconds: float = 10.0
     """That the end of a run waits for exchanges to be closed."""
 
@@ -48,7 +48,7 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
     """The model wants a tool to be used."""
 
     id: str | None
-    """The call's id in the conversation; null where the dialect has none."""
+    """The call's id in the conversation; None if the dialect has none."""
     name: str
     """The tool, as the agent declared it."""
     arguments: bytes
@@ -65,7 +65,7 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     content: bytes
     """What was handed back to the model, as text."""
     is_error: bool | None = None
-    """Whether the agent marked it as failed; null where the dialect cannot say."""
+    """Whether the agent marked it as failed; None if the dialect cannot say."""
 
 
 class WireRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,7 +86,7 @@ class WireRequest(msgspec.Struct, frozen=True, kw_only=True):
     results: tuple[ToolResult, ...]
     """Results that the history holds, in order."""
     max_output_tokens: int | None
-    """The request's own bound, for all its answers together; null where it has none."""
+    """The request's own bound, for all its answers together; None if it has none."""
     answers: int = 1
     """How many it asks for (`n`, `candidateCount`)."""
     is_count_only: bool = False
@@ -108,7 +108,7 @@ class WireAnswer(msgspec.Struct, frozen=True, kw_only=True):
     stop_reason: str | None = None
     """In the provider's word."""
     usage: Usage | None = None
-    """What it says it consumed; null where it does not say."""
+    """What it says it consumed; None if it does not say."""
     is_complete: bool = True
     """Whether the end of the answer was seen."""
 
@@ -124,7 +124,7 @@ RefusalKind: TypeAlias = Literal[
     "upstream",
     "diverged",
 ]
-"""Why the gateway answers itself; `upstream`: whoever should have answered could not (502, try again);
+"""Why the gateway answers itself; `upstream`: the upstream could not answer (502, try again);
 `diverged`: a replay that is asked what was never recorded (409)."""
 
 
@@ -167,7 +167,7 @@ class UpstreamAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Upstream(Protocol):
-    """Whoever answers: a provider, a script, a recording."""
+    """Answers requests: a provider, a script, a recording."""
 
     @property
     def description(self) -> str:
@@ -187,7 +187,7 @@ class ExchangeEnd(msgspec.Struct, frozen=True, kw_only=True):
     status: int
     """What the agent saw."""
     answer: WireAnswer | None
-    """What was understood of the answer; null where there was none, or nothing of it could be read."""
+    """What was understood of the answer; None if there was none, or nothing of it could be read."""
     body: bytes
     """The answer's exact bytes, as far as they came from upstream."""
     wall_us: int

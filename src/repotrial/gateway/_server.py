@@ -1,4 +1,4 @@
-"""The HTTP side of one run's gateway: who may ask, for what, and how much of it."""
+"""The HTTP side of one run's gateway: which requests are answered, and how long they may be."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from repotrial.gateway._wire._route import Route, find_route
 from repotrial.gateway._wire._turn import build_model_list
 
 _PLAIN_DIALECT: Final[Dialect] = "openai-chat"
-"""In whose form a request is refused that never became one."""
+"""The form in which a request is refused if its path names no dialect."""
 _MAX_PROBLEMS: Final = 100
 _SHUTDOWN_SECONDS: Final = 1.0
 
@@ -58,7 +58,7 @@ class RunServer:
         models: tuple[str, ...] = (),
     ) -> None:
         if not key:
-            raise ValueError("expected a key, found none: whoever reaches the socket would be let in")
+            raise ValueError("expected a key, found none: every client of the socket would be let in")
         self.problems: list[str] = []
         self._key = key.encode()
         self._models = models
@@ -119,7 +119,7 @@ class RunServer:
             refusal = refused.refusal
         await self._record(refusal, method=request.method, target=target, body=body)
         response = build_response(build_refusal(dialect, refusal))
-        response.force_close()  # a body that nobody read may follow
+        response.force_close()  # an unread body may follow
         return response
 
     def _check_key(self, request: web.BaseRequest) -> None:

@@ -152,7 +152,7 @@ class _Reader:
                 self._read_result(result, calls, position, failed)
         elif "preview" in observation:
             self._recover_result(as_text(observation.get("preview")) or "", failed)
-        elif "content" in observation:  # written by nobody that follows the format, read all the same
+        elif "content" in observation:  # against the format, but read
             self._finish(calls[:1], observation["content"], failed)
         elif isinstance(value, str):
             self._finish(calls[:1], value, failed)

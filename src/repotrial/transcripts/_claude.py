@@ -2,7 +2,7 @@
 
 These are the transcripts that come by the gigabyte. So each line is decoded into a type that names only what
 is needed; every field accepts every JSON value, which makes one path for right and for wrong entries; and
-results stay bytes until somebody reads them.
+results stay bytes until they are read.
 """
 
 from __future__ import annotations

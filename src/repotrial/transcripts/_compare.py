@@ -98,7 +98,7 @@ def _below(place: str, name: str) -> str:
 _Key = TypeVar("_Key", bound=Hashable)
 
 _FLOAT_NOISE: Final = Decimal("1e-9")
-"""Of a sum: far more than adding doubles loses, and nothing that anybody would pay for."""
+"""Of a sum: far more than adding doubles loses, and too little to be a price."""
 _LEAST_PLACES: Final = 2
 """Prices are rounded to cents at most; zeros at the end are often not shown."""
 
@@ -107,7 +107,7 @@ class GatewayCall(msgspec.Struct, frozen=True, kw_only=True):
     """A tool call that the gateway saw."""
 
     call_id: str | None
-    """Its id on the wire; null where the dialect has none."""
+    """Its id on the wire; None if the dialect has none."""
     name: str
     """The tool."""
     arguments_digest: Digest

@@ -44,7 +44,7 @@ _ENDINGS = {
 
 
 def detect_format(head: bytes, name: str) -> str | None:
-    """The importer for a file that begins with `head`; null where nothing fits."""
+    """The importer for a file that begins with `head`; None if nothing fits."""
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if text.startswith(b"# aider chat started at"):
         return "aider-chat"

@@ -121,7 +121,7 @@ class TranscriptDraft:
     def add_call(
         self, call_id: object, name: object, arguments: object, origin: Origin
     ) -> ImportedCall | None:
-        """Note a tool call; null, and counted, where it names no tool or repeats one of the same message."""
+        """Note a tool call; None, and counted, if it names no tool or repeats one of the same message."""
         if type(name) is not str or not name:
             self.skip("call-without-name")
             return None

@@ -130,7 +130,7 @@ def _read_session_message(message_id: str, message: Fields, draft: TranscriptDra
 
 
 def _read_responses(parts: object) -> object:
-    """What the function responses of a message hold; null where there are none."""
+    """What the function responses of a message hold; None if there are none."""
     found = [
         response.get("output", response)
         for part in iter_objects(parts)

@@ -132,7 +132,7 @@ def read_bytes(stream: BinaryIO, draft: TranscriptDraft, limits: ImportLimits) -
 
 
 def read_document(stream: BinaryIO, draft: TranscriptDraft, limits: ImportLimits) -> dict[str, object] | None:
-    """A whole file as one JSON object; null, and counted, where it is none.
+    """A whole file as one JSON object; None, and counted, if it is none.
 
     Raises:
         TRANSCRIPT_UNREADABLE: the stream cannot be read.

@@ -59,7 +59,7 @@ class Importer(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """The name that adapters and commands use."""
     agent: str | None
-    """The agent that writes it; null where many do."""
+    """The agent that writes it; None if many do."""
     calls: CallWords = "wire"
     """Whether calls stand there as the model made them, in the agent's own words, or not at all."""
     by_lines: Callable[[Iterator[bytes], TranscriptDraft], None] | None = None

@@ -1,4 +1,4 @@
-"""Fields of foreign objects: what has another type than expected is not there."""
+"""Values of foreign objects (one of an unexpected type is not there), JSON text, and token counts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ANY = msgspec.json.Decoder()
 
 
 def repair_json(data: bytes) -> bytes | None:
-    """The same JSON with its text mended: bad UTF-8, half surrogates, a byte order mark. Null if it is none.
+    """The same JSON without bad UTF-8, half surrogates and a byte order mark; None if it is no JSON.
 
     Agents cut outputs in the middle of a character; one such character must not cost the whole entry.
     """
@@ -32,7 +32,7 @@ def repair_json(data: bytes) -> bytes | None:
 
 
 def decode_leniently(data: bytes) -> object:
-    """The value of a JSON text, mended if need be; the text itself where it is no JSON."""
+    """The value of a JSON text, repaired if need be; the text itself where it is no JSON."""
     try:
         return _ANY.decode(data)
     except (ValueError, RecursionError):
@@ -92,7 +92,7 @@ def iter_objects(value: object) -> Iterator[Fields]:
 
 
 def read_path(value: object, *keys: str) -> object:
-    """What stands below a row of keys; null as soon as one is missing."""
+    """What stands below a row of keys; None as soon as one is missing."""
     for key in keys:
         value = as_object(value).get(key)
     return value

@@ -19,9 +19,9 @@ from repotrial.gateway import (
     build_script_schema,
     load_script,
 )
-from repotrial.gateway._model import UpstreamRequest
 from repotrial.gateway._script._upstream import ScriptUpstream
 from support.errors import raises_code
+from support.gateways import UpstreamRequest
 from support.wire import DIALECTS, build_request, read_chunks, target_of
 
 ROOT = Path(__file__).resolve().parents[3]

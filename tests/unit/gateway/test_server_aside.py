@@ -13,13 +13,12 @@ import pytest
 
 from fakes.exchanges import FakeUpstream
 from repotrial.gateway import GatewayLoop, Recorder, RecordingUpstream
-from repotrial.gateway._concurrency import HEAVY_BYTES
-from repotrial.gateway._model import GatewayLimits
-from support.gateways import KEY, ask, build_chat, build_text_stream, open_gateway
+from support.gateways import KEY, GatewayLimits, ask, build_chat, build_text_stream, open_gateway
 from support.waiting import wait_until
 
 CHAT = "/v1/chat/completions"
-LONG = "long " * HEAVY_BYTES
+LONG = "long " * 128 * 1024
+"""Longer than what is worked on within the loop."""
 
 
 class _Witness:

@@ -19,8 +19,16 @@ import msgspec
 from fakes.exchanges import FakeSupervisor, FakeUpstream
 from repotrial.cost import Usage
 from repotrial.gateway import ExchangeEnd, GatewayLoop, Refusal, WireRequest
-from repotrial.gateway._model import Exchange, UpstreamAnswer, UpstreamRequest
-from support.gateways import KEY, build_chat, build_delta, build_stop, open_gateway
+from support.gateways import (
+    KEY,
+    Exchange,
+    UpstreamAnswer,
+    UpstreamRequest,
+    build_chat,
+    build_delta,
+    build_stop,
+    open_gateway,
+)
 from support.waiting import wait_until
 
 CHAT = "/v1/chat/completions"

@@ -15,13 +15,10 @@ from aiohttp import web
 
 from fakes.exchanges import FakeSupervisor, FakeUpstream
 from repotrial.gateway import GatewayLoop
-from repotrial.gateway._loop import LoopService
-from repotrial.gateway._model import GatewayLimits
-from repotrial.gateway._proxy._fetch import LiveFetcher
-from repotrial.gateway._proxy._hosts import parse_allow_list
-from repotrial.gateway._proxy._proxy import AllowListProxy
 from repotrial.gateway._server import RunServer
+from support.gateways import GatewayLimits, LoopService
 from support.providers import Provider
+from support.proxies import AllowListProxy, LiveFetcher, parse_allow_list
 from support.waiting import wait_until
 
 ADDRESS = "127.0.0.1"

@@ -18,15 +18,26 @@ from repotrial.gateway import (
     RunAuthority,
     build_network_proxy,
 )
-from repotrial.gateway._model import HttpAnswer
-from repotrial.gateway._proxy._fetch import LiveFetcher, RecordingFetcher, ReplayFetcher
-from repotrial.gateway._proxy._hosts import parse_allow_list, parse_authority
-from repotrial.gateway._proxy._proxy import AllowListProxy
-from repotrial.gateway._proxy._tape import Tape, TapeWriter, load_tape
 from support.errors import raises_code
-from support.gateways import Reply
+from support.gateways import HttpAnswer, Reply
 from support.providers import Provider, open_provider
-from support.proxies import LOOPBACK, FakeResolver, allow_loopback, fetch, fetch_in_tunnel, open_proxy
+from support.proxies import (
+    LOOPBACK,
+    AllowListProxy,
+    FakeResolver,
+    LiveFetcher,
+    RecordingFetcher,
+    ReplayFetcher,
+    Tape,
+    TapeWriter,
+    allow_loopback,
+    fetch,
+    fetch_in_tunnel,
+    load_tape,
+    open_proxy,
+    parse_allow_list,
+    parse_authority,
+)
 from support.waiting import wait_until
 
 HOST = "origin.example"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import os
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from hypothesis import strategies as st
 from fakes.exchanges import FakeUpstream
 from repotrial._core.errors import EvidenceError
 from repotrial.gateway import Recorder, RecordingUpstream
-from repotrial.gateway._recording._recorder import _count_shared
 from repotrial.gateway._recording._replay import find_difference
 from repotrial.trace import SecretRedactor
 from support.errors import raises_code
@@ -216,13 +214,6 @@ def test_a_damaged_recording_is_refused(tmp_path: Path, damage: str) -> None:
                     path.write_bytes(b"x" * path.stat().st_size)
     with pytest.raises(EvidenceError):
         RecordingUpstream(tmp_path)
-
-
-@given(st.binary(), st.binary(), st.binary())
-def test_shared_beginnings_are_counted(common: bytes, one: bytes, other: bytes) -> None:
-    left, right = common + one, common + other
-    # Slower, and plain to see.
-    assert _count_shared(left, right) == len(os.path.commonprefix([left, right]))  # noqa: RUF071
 
 
 _JSON = st.recursive(

@@ -12,9 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repotrial.gateway import Dialect, ToolCall, WireAnswer, WireRequest
-from repotrial.gateway._wire._dialects import build_answer
-from repotrial.gateway._wire._reader import AnswerReader
-from support.wire import DIALECTS, USAGE, build_request, build_turn, read_chunks
+from support.wire import DIALECTS, USAGE, AnswerReader, build_answer, build_request, build_turn, read_chunks
 
 EVENTS = "text/event-stream; charset=utf-8"
 STREAMS = {

@@ -9,10 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repotrial.gateway._wire._chat import ChatReader
-from repotrial.gateway._wire._dialects import parse_request
 from repotrial.gateway._wire._draft import AnswerDraft
-from repotrial.gateway._wire._reader import AnswerReader
-from repotrial.gateway._wire._route import find_route
+from support.wire import AnswerReader, find_route, parse_request
 
 _VALUES: st.SearchStrategy[Any] = st.sampled_from(
     [

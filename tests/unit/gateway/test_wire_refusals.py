@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
 from repotrial.gateway import Dialect, Refusal
-from repotrial.gateway._model import RefusalKind
-from repotrial.gateway._wire._dialects import build_answer
 from repotrial.gateway._wire._refusals import build_break, build_refusal
 from repotrial.gateway._wire._turn import build_model_list, build_token_count
-from support.wire import DIALECTS, build_request, build_turn, read_chunks
+from support.wire import DIALECTS, build_answer, build_request, build_turn, read_chunks
 
 BUDGET = Refusal(status=402, kind="budget", message="the budget of the run is spent")
 
@@ -39,8 +37,10 @@ def test_a_spent_budget_is_said_in_the_dialects_own_form(
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize("kind", [kind for kind in get_args(RefusalKind) if kind != "upstream"])
-def test_no_refusal_invites_another_try(dialect: Dialect, kind: RefusalKind) -> None:
+@pytest.mark.parametrize(
+    "kind", [kind for kind in get_args(get_type_hints(Refusal)["kind"]) if kind != "upstream"]
+)
+def test_no_refusal_invites_another_try(dialect: Dialect, kind: Any) -> None:
     answer = build_refusal(dialect, Refusal(status=403, kind=kind, message="no"))
     assert answer.headers["x-should-retry"] == "false"
     for word in (b"server_error", b"overloaded", b"EXHAUSTED", b"UNAVAILABLE", b"rate_limit"):

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from repotrial.gateway import Dialect
-from repotrial.gateway._wire._texts import find_answer_schema, read_message_text
 from support.errors import raises_code
-from support.wire import DIALECTS, build_body, build_request, parse
+from support.wire import DIALECTS, build_body, build_request, find_answer_schema, parse, read_message_text
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

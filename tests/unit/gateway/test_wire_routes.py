@@ -6,7 +6,7 @@ import pytest
 
 from repotrial.gateway import Dialect
 from repotrial.gateway._headers import find_key, strip_key
-from repotrial.gateway._wire._route import Route, find_route
+from support.wire import Route, find_route
 
 
 @pytest.mark.parametrize(

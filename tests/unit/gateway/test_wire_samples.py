@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from repotrial.gateway._wire._texts import read_message_text
-from support.wire import build_request, parse, read_chunks
+from support.wire import build_request, parse, read_chunks, read_message_text
 
 SAMPLES = Path(__file__).resolve().parents[4] / "shared" / "data" / "agent_samples"
 

@@ -11,10 +11,7 @@ from hypothesis import strategies as st
 
 from repotrial.cost import Usage
 from repotrial.gateway import Dialect
-from repotrial.gateway._wire._dialects import build_answer
-from repotrial.gateway._wire._reader import AnswerReader
-from repotrial.gateway._wire._turn import Turn
-from support.wire import build_request, read_chunks
+from support.wire import AnswerReader, Turn, build_answer, build_request, read_chunks
 
 MEMBER = {
     "openai-chat": "usage",

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.transcripts import IMPORTERS
-from repotrial.transcripts._detect import HEAD_BYTES, detect_format
+from repotrial.transcripts import IMPORTERS, load_transcript
+from support.errors import raises_code
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "transcripts"
 FILES = {
@@ -27,21 +27,27 @@ FILES = {
     "path", sorted(path for path in SAMPLES.rglob("*") if path.is_file()), ids=lambda p: p.name
 )
 @pytest.mark.parametrize("hint", ["own", "none"])
-def test_the_format_is_found_with_and_without_the_name(path: Path, hint: str) -> None:
+def test_the_format_is_found_with_and_without_the_name(tmp_path: Path, path: Path, hint: str) -> None:
     key = str(path.relative_to(SAMPLES))
     expected = FILES.get(key) or (path.stem if path.stem in IMPORTERS else "openhands-events")
-    head = path.read_bytes()[:HEAD_BYTES]
-    assert detect_format(head, path.name if hint == "own" else "") == expected
+    assert _detect(tmp_path, path.read_bytes(), path.name if hint == "own" else "file") == expected
 
 
-def test_a_name_helps_where_the_bytes_do_not() -> None:
-    assert detect_format(b"{}", "trajectory.json") == "atif"
-    assert detect_format(b"", "x.traj") == "swe-agent"
+def _detect(directory: Path, data: bytes, name: str) -> str:
+    path = directory / name
+    path.write_bytes(data)
+    return load_transcript(path).format
+
+
+def test_a_name_helps_where_the_bytes_do_not(tmp_path: Path) -> None:
+    assert _detect(tmp_path, b"{}", "trajectory.json") == "atif"
+    assert _detect(tmp_path, b"", "x.traj") == "swe-agent"
     tail = b'{"type":"result","subtype":"success","session_id":"s"}'
-    assert detect_format(tail, "claude-code.txt") == "claude-code-stream"
-    assert detect_format(tail, "qwen-code.txt") == "qwen-stream"
+    assert _detect(tmp_path, tail, "claude-code.txt") == "claude-code-stream"
+    assert _detect(tmp_path, tail, "qwen-code.txt") == "qwen-stream"
 
 
 @pytest.mark.parametrize("head", [b"", b"Dear diary", b"[1]", b"null", b'{"a": 1}', b"\xff\x00", b"{" * 5000])
-def test_what_is_no_transcript_has_no_format(head: bytes) -> None:
-    assert detect_format(head, "file") is None
+def test_what_is_no_transcript_has_no_format(tmp_path: Path, head: bytes) -> None:
+    with raises_code("unknown-transcript-format"):
+        _detect(tmp_path, head, "file")

@@ -15,9 +15,9 @@ NOWHERE: Final = Authority(host="", port=0)
 """Where it cannot be read where to."""
 
 Way: TypeAlias = Literal["http", "https", "tunnel"]
-"""`https`: read along, by means of the run's own authority; `tunnel`: bytes that nobody read."""
+"""`https`: read along, by means of the run's own authority; `tunnel`: unread bytes."""
 AttemptVerdict: TypeAlias = Literal["passed", "replayed", "refused", "failed"]
-"""`refused`: by the policy; `failed`: allowed, and nobody answered."""
+"""`refused`: by the policy; `failed`: allowed, but no answer came."""
 
 
 class NetworkAttempt(msgspec.Struct, frozen=True, kw_only=True):

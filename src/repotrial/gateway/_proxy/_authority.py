@@ -61,7 +61,7 @@ class RunAuthority:
         return proxied | direct | dict.fromkeys(_CERTIFICATES, certificate)
 
     def find_context(self, host: str) -> ssl.SSLContext | None:
-        """Server settings with a certificate for a host; null where too many were asked for."""
+        """Server settings with a certificate for a host; None if too many were asked for."""
         if host not in self._contexts:
             if len(self._contexts) >= _MAX_HOSTS:
                 return None

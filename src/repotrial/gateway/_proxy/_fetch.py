@@ -66,7 +66,7 @@ class WebRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fetcher(Protocol):
-    """Whoever answers the proxy."""
+    """Answers the proxy's requests."""
 
     @property
     def is_live(self) -> bool:
@@ -190,7 +190,7 @@ class RecordingFetcher:
     """Keeps what another one fetches; an answer for which there is no memory passes, and is not kept.
 
     Args:
-        fetcher: Whoever is asked.
+        fetcher: The one that is asked.
         writer: Takes answers that are whole.
         most_bytes: Of all answers together that are under way.
     """
@@ -276,7 +276,7 @@ class ReplayFetcher:
 
 
 def find_refusal(error: BaseException | None) -> RefusedAddressError | None:
-    """The refusal that an HTTP client's error came of; null where it came of something else."""
+    """The refusal that an HTTP client's error came of; None if it came of something else."""
     while error is not None:
         if isinstance(error, RefusedAddressError):
             return error

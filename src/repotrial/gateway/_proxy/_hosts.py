@@ -1,4 +1,4 @@
-"""Which hosts and ports a contract lets through, by name (P9)."""
+"""Hosts that may be reached: names of the allow-list, resolved outside, at public addresses only."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _parse_entry(text: str) -> _Entry:
 
 
 def parse_authority(text: str, *, default_port: int) -> Authority | None:
-    """Read `host`, `host:port`, `[address]:port`; null where it is none of these."""
+    """Read `host`, `host:port`, `[address]:port`; None if it is none of these."""
     if text.startswith("["):
         host, bracket, rest = text[1:].partition("]")
         if not bracket or not _is_version_6(host):
@@ -110,7 +110,7 @@ def parse_authority(text: str, *, default_port: int) -> Authority | None:
     host = host.lower().removesuffix(".")
     if port > _MAX_PORT or len(host) > _MAX_NAME or not (_is_version_6(host) or _NAME.fullmatch(host)):
         return None
-    # `127.1`, `0x7f.1` and `2130706433` are addresses to a resolver, and names to everybody else.
+    # `127.1`, `0x7f.1` and `2130706433` are addresses to a resolver, and names to other programs.
     if _is_odd_address(host):
         return None
     return Authority(host=host, port=port)
@@ -136,7 +136,7 @@ def _is_odd_address(host: str) -> bool:
 
 IpAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 AddressCheck: TypeAlias = Callable[[IpAddress], str | None]
-"""Why an address must not be reached; null where it may be."""
+"""Why an address must not be reached; None if it may be."""
 
 _RESOLVE_SECONDS: Final = 20.0
 # Version 6 addresses that carry a version 4 address somewhere inside, to be reached by a relay.
@@ -177,7 +177,7 @@ async def resolve_checked(
 
     Raises:
         RefusedAddressError: there is none, or one of them is not public. A name with a private address among
-            its addresses is somebody's trick, so the others do not count either.
+            its addresses is suspicious, so the others do not count either.
     """
     if authority.is_address:
         texts: Sequence[str] = (authority.host,)
@@ -198,7 +198,7 @@ async def resolve_checked(
 
 
 def find_address_problem(address: IpAddress) -> str | None:
-    """Why an address is not one of the public internet; null where it is."""
+    """Why an address is not one of the public internet; None if it is."""
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
             return find_address_problem(address.ipv4_mapped)

@@ -74,7 +74,7 @@ class AllowListProxy:
     pass through a tunnel, unread.
 
     Args:
-        allowed: Hosts and ports; null where a replay decides by what it holds.
+        allowed: Hosts and ports; None if a replay decides by what it holds.
         fetcher: Makes requests, or looks them up. It is closed with the proxy.
         sink: Told about every attempt when it is over.
         authority: Of this run; the sandbox has to trust its certificate.
@@ -132,7 +132,7 @@ class AllowListProxy:
         self._listening = await asyncio.get_running_loop().create_server(accept, sock=listener)
 
     async def close(self) -> None:
-        """End everything that is open, report what was under way, and end whoever fetches."""
+        """End everything that is open, report what was under way, and close the fetcher."""
         try:
             await self._end_connections()
         finally:

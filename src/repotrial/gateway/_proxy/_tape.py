@@ -83,9 +83,9 @@ class Tape:
             self._left[key].append(exchange)
 
     def find(self, *, method: str, url: str, request_digest: Digest, part: str = "") -> HttpAnswer | None:
-        """The next answer; null where none was recorded.
+        """The next answer; None if none was recorded.
 
-        Who asks for a part that is not there is given the whole, as servers may do.
+        A request for a part that is not there gets the whole, as servers may do.
 
         Raises:
             EvidenceError: the answer's blob is missing or damaged.

@@ -1,4 +1,4 @@
-"""Bytes in both directions between a program in the sandbox and a host outside; read by nobody."""
+"""CONNECT: the first bytes of a connection, and tunnels of unread bytes to a host outside."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class TunnelRequest:
 
 
 class PendingConnections:
-    """Connections about which nothing was decided yet; once it is closed, nobody comes in any more."""
+    """Connections about which nothing was decided yet; once it is closed, further ones are aborted."""
 
     def __init__(self) -> None:
         self._waiting: set[asyncio.Transport] = set()
@@ -63,7 +63,7 @@ class PendingConnections:
         self._waiting.discard(transport)
 
     def close(self) -> None:
-        """End them all: whoever has said nothing yet would else be answered after the end."""
+        """End them all: one that sent nothing yet would else be answered after the end."""
         self._is_closed = True
         for transport in tuple(self._waiting):
             transport.abort()

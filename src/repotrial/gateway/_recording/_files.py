@@ -18,7 +18,7 @@ from repotrial.trace import BlobRef, BlobStore
 
 FORMAT: Final = "repotrial-exchanges/1"
 NO_ANSWER: Final = 502
-"""Status of an exchange in which nobody answered."""
+"""Status of an exchange without an answer."""
 
 
 class RecordingHead(msgspec.Struct, frozen=True, kw_only=True):

@@ -34,7 +34,7 @@ class RequestDifference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_difference(expected: object, found: object, pointer: str = "") -> RequestDifference | None:
-    """The first difference in the order of the expected value; null where there is none."""
+    """The first difference in the order of the expected value; None if there is none."""
     if isinstance(expected, dict) and isinstance(found, dict):
         keys = [*expected, *(key for key in found if key not in expected)]
         pairs = [(_escape(str(key)), expected.get(key, _Absent), found.get(key, _Absent)) for key in keys]

@@ -1,4 +1,4 @@
-"""Arguments for a tool that was never seen before, filled in by the schema that it came with."""
+"""Which of an agent's tools does what, and arguments for it, filled in by the schema that it came with."""
 
 from __future__ import annotations
 
@@ -291,7 +291,7 @@ _NEEDS: Final[Mapping[Family, frozenset[Role]]] = {
 
 
 def find_call(tools: Mapping[str, bytes], family: Family, values: Values) -> ToolCall | None:
-    """A call of the first tool of a family that takes what is to be said; null where there is none.
+    """A call of the first tool of a family that takes what is to be said; None if there is none.
 
     Args:
         tools: What the request offers, by name.

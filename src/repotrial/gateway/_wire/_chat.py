@@ -1,4 +1,4 @@
-"""Requests in the form of OpenAI Chat Completions."""
+"""OpenAI Chat Completions: requests are read, answers are read and built."""
 
 from __future__ import annotations
 

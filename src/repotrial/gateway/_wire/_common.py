@@ -78,7 +78,7 @@ def iter_messages(items: Sequence[msgspec.Raw], what: str) -> Iterator[tuple[msg
 
 
 def read_bound(members: Mapping[str, msgspec.Raw], names: Sequence[str]) -> int | None:
-    """The first of these members that has a value; null where none has, or where it says zero."""
+    """The first of these members that has a value; None if none has, or where it says zero."""
     for name in names:
         raw = members.get(name)
         if raw is None or is_null(raw):

@@ -1,4 +1,4 @@
-"""Requests in the form of Gemini's generateContent."""
+"""Gemini's generateContent: requests are read, answers are read and built."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _read_tools(body: Members) -> dict[str, bytes]:
 
 
 def find_part_call(part: Members) -> ToolCall | None:
-    """The call that a part is; null for anything else."""
+    """The call that a part is; None for anything else."""
     call = find_members(_either(part, "functionCall", "function_call"))
     if call is None:
         return None

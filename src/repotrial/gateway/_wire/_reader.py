@@ -1,4 +1,4 @@
-"""Reads an answer while it is forwarded, and says how much of it may be."""
+"""Reads an answer, as events or whole, while it is forwarded, and says how much of it may be."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class StreamEvent(msgspec.Struct, frozen=True):
     """What stands between two empty lines."""
 
     data: bytes | None
-    """The payload; null where there is none (comments, names of events alone)."""
+    """The payload; None if there is none (comments, names of events alone)."""
     end: int
     """Where it ends in the stream, the empty line included."""
 
@@ -113,7 +113,7 @@ class AnswerReader:
 
     Args:
         request: What is answered.
-        content_type: The header of the answer; null where it has none.
+        content_type: The header of the answer; None if it has none.
     """
 
     def __init__(self, request: WireRequest, *, content_type: str | None = None) -> None:
@@ -149,7 +149,7 @@ class AnswerReader:
 
     @property
     def usage(self) -> Usage:
-        """What the provider says so far; all is null where it has not said anything."""
+        """What the provider says so far; all is None if it has not said anything."""
         if self._draft.usage is not self._counted:
             self._counted = self._draft.usage
             self._usage = read_usage(self._dialect, self._counted)

@@ -1,4 +1,4 @@
-"""Requests in the form of OpenAI Responses."""
+"""OpenAI Responses: requests are read, answers are read and built."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def read_responses(body: Members) -> ParsedBody:
 
 
 def find_item_call(item: Members) -> ToolCall | None:
-    """The call that an item is; null for anything else, and for calls that the provider runs itself."""
+    """The call that an item is; None for anything else, and for calls that the provider runs itself."""
     kind = find_text(item.get("type")) or ""
     identifier = find_text(item.get("call_id"))
     if not kind.endswith(_CALL) or (identifier is None and kind not in {"function_call", "custom_tool_call"}):

@@ -41,7 +41,7 @@ def read_message_text(message: RawMessage) -> str:
 
 
 def find_answer_schema(request: WireRequest) -> bytes | None:
-    """The JSON schema that the answer has to meet; null where any text will do."""
+    """The JSON schema that the answer has to meet; None if any text will do."""
     for place in _SCHEMA_PLACES:
         found = _follow(read_members(request.envelope), place)
         if found is not None:

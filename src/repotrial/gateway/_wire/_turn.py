@@ -1,4 +1,4 @@
-"""What a model would say next, before it is put into a dialect."""
+"""Answers that the gateway makes itself, before they are put into a dialect; and those that need no model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """Where a call has no id, one is made."""
     usage: Usage
     model: str | None = None
-    """The model that says it answers; the one that was asked for where this is null."""
+    """The model that says it answers; the one that was asked for if this is None."""
 
     def call_id(self, index: int, prefix: str) -> str:
         """The id of one of the calls."""

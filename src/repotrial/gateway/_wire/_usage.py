@@ -1,4 +1,4 @@
-"""What providers say was consumed, in one form (formats of usage; P21: what is not said stays null)."""
+"""Token counts as each dialect reads and writes them (P21: what is not said stays None)."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ _RESPONSES: Final = _OpenAiNames(
 
 
 def read_usage(dialect: Dialect, members: Members) -> Usage:
-    """The provider's own count; what it does not say, or not as a count, stays null."""
+    """The provider's own count; what it does not say, or not as a count, stays None."""
     match dialect:
         case "openai-chat":
             return _read_openai(members, _CHAT)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncGenerator, Callable
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal
 
 import msgspec
 from aiohttp import web
@@ -14,6 +14,7 @@ from aiohttp import web
 from repotrial.cost import Usage
 from repotrial.gateway._headers import build_answer_headers
 from repotrial.gateway._model import (
+    EndCause,
     Exchange,
     ExchangeEnd,
     ExchangeSupervisor,
@@ -27,8 +28,6 @@ from repotrial.gateway._model import (
 )
 from repotrial.gateway._wire._reader import AnswerReader
 from repotrial.gateway._wire._refusals import build_break, build_refusal
-
-Cause: TypeAlias = Literal["complete", "cut", "refused", "upstream-failed", "agent-left"]
 
 _FIRST_ERROR: Final = 400
 _NOT_SEEN: Final = 499
@@ -53,9 +52,9 @@ class FlowPorts(msgspec.Struct, frozen=True, kw_only=True):
 class _Ended(Exception):  # noqa: N818 - a way out, not a mistake
     """The exchange goes no further."""
 
-    def __init__(self, cause: Cause, detail: str, refusal: Refusal | None = None) -> None:
+    def __init__(self, cause: EndCause, detail: str, refusal: Refusal | None = None) -> None:
         super().__init__(detail)
-        self.cause: Cause = cause
+        self.cause: EndCause = cause
         self.detail = detail
         self.refusal = refusal
 
@@ -140,7 +139,7 @@ class Flow:
         except Exception as error:  # noqa: BLE001 - noted; the next exchange is none the worse for it
             self._ports.note(f"exchange.close: {_describe(error)}")
 
-    def _build_end(self, cause: Cause, detail: str) -> ExchangeEnd:
+    def _build_end(self, cause: EndCause, detail: str) -> ExchangeEnd:
         return ExchangeEnd(
             status=self._status,
             answer=self._answer,

@@ -181,6 +181,10 @@ class Upstream(Protocol):
     async def close(self) -> None: ...
 
 
+EndCause: TypeAlias = Literal["complete", "cut", "refused", "upstream-failed", "agent-left"]
+"""`cut`: the harness ended the stream; `agent-left`: the agent closed the connection."""
+
+
 class ExchangeEnd(msgspec.Struct, frozen=True, kw_only=True):
     """How an exchange ended."""
 
@@ -191,8 +195,7 @@ class ExchangeEnd(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
     """The answer's exact bytes, as far as they came from upstream."""
     wall_us: int
-    cause: Literal["complete", "cut", "refused", "upstream-failed", "agent-left"]
-    """`cut`: the harness ended the stream; `agent-left`: the agent closed the connection."""
+    cause: EndCause
     detail: str = ""
     is_sent: bool = True
     """Whether the request went out: then it may be charged, whatever came back."""

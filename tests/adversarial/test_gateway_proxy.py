@@ -9,10 +9,10 @@ import socket
 import pytest
 from aiohttp import web
 
-from repotrial.gateway import GatewayLoop, RunAuthority, find_address_problem
-from repotrial.gateway._limits import GatewayLimits
+from repotrial.gateway import GatewayLoop, RunAuthority
+from repotrial.gateway._model import GatewayLimits
 from repotrial.gateway._proxy._fetch import LiveFetcher
-from repotrial.gateway._proxy._hosts import parse_allow_list, parse_authority
+from repotrial.gateway._proxy._hosts import find_address_problem, parse_allow_list, parse_authority
 from repotrial.gateway._proxy._proxy import AllowListProxy
 from support.gateways import send_raw
 from support.providers import open_provider

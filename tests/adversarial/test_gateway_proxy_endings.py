@@ -12,8 +12,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from repotrial.gateway import Attempt, RunAuthority
-from repotrial.gateway._limits import GatewayLimits
+from repotrial.gateway import NetworkAttempt, RunAuthority
+from repotrial.gateway._model import GatewayLimits
 from repotrial.gateway._proxy._fetch import LiveFetcher, RecordingFetcher, ReplayFetcher
 from repotrial.gateway._proxy._tape import TapeWriter, load_tape
 from support.gateways import send_raw
@@ -36,7 +36,7 @@ def _open_live(resolver: FakeResolver | None = None) -> LiveFetcher:
     return LiveFetcher(resolver=resolver or FakeResolver(origin_example=[LOOPBACK]), check=allow_loopback)
 
 
-def _tell(attempt: Attempt) -> tuple[str, str, str, int]:
+def _tell(attempt: NetworkAttempt) -> tuple[str, str, str, int]:
     return attempt.verdict, attempt.reason, attempt.path, attempt.sent_bytes
 
 
@@ -258,4 +258,6 @@ def test_an_address_that_is_no_text_is_refused_and_can_be_written(authority: str
         assert b" 400 " in send_raw(proxy.port, head).partition(b"\r\n")[0]
         assert wait_until(lambda: proxy.attempts)
     assert [attempt.verdict for attempt in proxy.attempts] == ["refused"]
-    assert msgspec.json.decode(msgspec.json.encode(proxy.attempts), type=list[Attempt]) == proxy.attempts
+    assert (
+        msgspec.json.decode(msgspec.json.encode(proxy.attempts), type=list[NetworkAttempt]) == proxy.attempts
+    )

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from repotrial.gateway import Attempt, GatewayLoop, RunAuthority
-from repotrial.gateway._limits import GatewayLimits
+from repotrial.gateway import GatewayLoop, NetworkAttempt, RunAuthority
+from repotrial.gateway._model import GatewayLimits
 from repotrial.gateway._proxy._fetch import LiveFetcher, RecordingFetcher
 from repotrial.gateway._proxy._hosts import parse_allow_list
 from repotrial.gateway._proxy._proxy import AllowListProxy
@@ -140,7 +140,7 @@ def _attach(proxy: AllowListProxy) -> Iterator[int]:
 
 
 def test_an_attempt_that_cannot_be_put_on_record_is_known() -> None:
-    def fail(_: Attempt) -> None:
+    def fail(_: NetworkAttempt) -> None:
         raise OSError("no space left")
 
     live = LiveFetcher(resolver=FakeResolver(), check=allow_loopback)
@@ -157,7 +157,7 @@ def test_a_tunnel_that_our_own_mistake_prevents_is_closed_and_the_mistake_known(
         raise RuntimeError("a mistake of ours")
 
     monkeypatch.setattr(RunAuthority, "find_context", fail)
-    attempts: list[Attempt] = []
+    attempts: list[NetworkAttempt] = []
     live = LiveFetcher(resolver=FakeResolver(), check=allow_loopback)
     proxy = AllowListProxy(
         parse_allow_list([HOST]), fetcher=live, sink=attempts.append, authority=RunAuthority()

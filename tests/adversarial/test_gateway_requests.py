@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from fakes.exchanges import FakeSupervisor, FakeUpstream
-from repotrial.gateway._limits import GatewayLimits
+from repotrial.gateway._model import GatewayLimits
 from support.gateways import KEY, Gateway, ask, build_chat, build_text_stream, open_gateway, send_raw
 from support.waiting import wait_until
 

@@ -18,9 +18,9 @@ from repotrial.transcripts import (
     GatewayCall,
     ImportedTranscript,
     compare_with_gateway,
-    digest_arguments,
     import_transcript,
 )
+from repotrial.transcripts._compare import digest_arguments
 from repotrial.transcripts._detect import detect_format
 from repotrial.transcripts._lines import ImportLimits
 
@@ -81,7 +81,7 @@ def _use(transcript: ImportedTranscript) -> None:
         assert all(figure >= 0 for figure in figures)
     assert all(entry.count > 0 for entry in transcript.skipped)
     assert len({each.message_id for each in transcript.usage}) == len(transcript.usage)
-    wire = GatewayCall(call_id="c1", name="x", arguments_digest=digest_arguments(b"{}"))
+    wire = GatewayCall.build("c1", "x", b"{}")
     compare_with_gateway(transcript, [wire], usage=transcript.total_usage, cost_usd="1")
 
 

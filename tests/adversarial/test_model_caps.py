@@ -11,7 +11,7 @@ import pytest
 from fakes.exchanges import FakeUpstream
 from repotrial.cost import Caps, MeasureState
 from repotrial.gateway import Dialect, GatewayLoop, Refusal
-from repotrial.gateway._wire._build import build_answer
+from repotrial.gateway._wire._dialects import build_answer
 from repotrial.gateway._wire._refusals import build_break, build_refusal
 from repotrial.trace import Response, Usage
 from support.costs import get_measure

@@ -14,7 +14,8 @@ from repotrial.api import MachineSettings, execute_in_contract
 from repotrial.authoring import lock_contract
 from repotrial.authoring._certify._items import describe_setup
 from repotrial.environment import InstallationSettings, open_installation
-from repotrial.gateway._proxy._tape import TapedAnswer, TapeWriter
+from repotrial.gateway._model import HttpAnswer
+from repotrial.gateway._proxy._tape import TapeWriter
 from repotrial.machine import list_kept, prune_kept
 from repotrial.run import NoopAgent, ProxiedSetup, Replay, conduct_run, replay_run
 from repotrial.run._models import NetworkAccess
@@ -206,7 +207,7 @@ def test_every_run_tells_what_its_tree_was_made_from_and_a_replay_tells_the_diff
 def test_commands_set_contracts_up_with_the_network_that_these_declare() -> None:
     with open_trial() as trial:
         tape = TapeWriter(trial.directory / "tape")
-        answer = TapedAnswer(status=200, headers={}, body=b"from the tape")
+        answer = HttpAnswer(status=200, headers={}, body=b"from the tape")
         url = "http://origin.example:1234/data?token="
         tape.append(method="GET", url=url, request_digest=digest_bytes(b""), answer=answer)
         tape.close()

@@ -13,8 +13,32 @@ import msgspec
 
 from fakes.exchanges import FakeSupervisor
 from repotrial.gateway import GatewayLoop, Upstream
-from repotrial.gateway._limits import GatewayLimits
-from repotrial.gateway._loop import ServedRun
+from repotrial.gateway._loop import LoopService, ServedRun
+from repotrial.gateway._model import Exchange, GatewayLimits, HttpAnswer, UpstreamAnswer, UpstreamRequest
+
+__all__ = [
+    "KEY",
+    "SECONDS",
+    "Exchange",
+    "Gateway",
+    "GatewayLimits",
+    "HttpAnswer",
+    "LoopService",
+    "Reply",
+    "UpstreamAnswer",
+    "UpstreamRequest",
+    "ask",
+    "build_call_delta",
+    "build_call_stream",
+    "build_chat",
+    "build_delta",
+    "build_event",
+    "build_stop",
+    "build_text_stream",
+    "open_gateway",
+    "send_raw",
+]
+
 
 KEY: Final = "key-of-this-run-0123456789abcdef"
 SECONDS: Final = 90.0

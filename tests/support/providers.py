@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 from aiohttp import web
 
 from repotrial.gateway import GatewayLoop
-from repotrial.gateway._accepting import stop_listening
+from repotrial.gateway._concurrency import stop_listening
 
 Answer: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 

@@ -10,13 +10,33 @@ import ssl
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from repotrial.gateway import Attempt, GatewayLoop, RunAuthority, find_address_problem
-from repotrial.gateway._limits import GatewayLimits
-from repotrial.gateway._proxy._addresses import Address
-from repotrial.gateway._proxy._fetch import Fetcher, LiveFetcher
-from repotrial.gateway._proxy._hosts import parse_allow_list
+from repotrial.gateway import GatewayLoop, NetworkAttempt, RunAuthority
+from repotrial.gateway._model import GatewayLimits
+from repotrial.gateway._proxy._fetch import Fetcher, LiveFetcher, RecordingFetcher, ReplayFetcher
+from repotrial.gateway._proxy._hosts import IpAddress, find_address_problem, parse_allow_list, parse_authority
 from repotrial.gateway._proxy._proxy import AllowListProxy
+from repotrial.gateway._proxy._tape import Tape, TapeWriter, load_tape
 from support.gateways import SECONDS, Reply
+
+__all__ = [
+    "LOOPBACK",
+    "AllowListProxy",
+    "FakeResolver",
+    "LiveFetcher",
+    "Proxy",
+    "RecordingFetcher",
+    "ReplayFetcher",
+    "Tape",
+    "TapeWriter",
+    "allow_loopback",
+    "fetch",
+    "fetch_in_tunnel",
+    "load_tape",
+    "open_proxy",
+    "parse_allow_list",
+    "parse_authority",
+]
+
 
 LOOPBACK = "127.0.0.1"
 
@@ -35,7 +55,7 @@ class FakeResolver:
         return answer(self.asked.count(host)) if callable(answer) else answer
 
 
-def allow_loopback(address: Address) -> str | None:
+def allow_loopback(address: IpAddress) -> str | None:
     """As always, but for the address at which the test itself listens."""
     return None if address == ipaddress.ip_address(LOOPBACK) else find_address_problem(address)
 
@@ -44,7 +64,7 @@ class Proxy(NamedTuple):
     """A proxy that listens."""
 
     port: int
-    attempts: list[Attempt]
+    attempts: list[NetworkAttempt]
     loop: GatewayLoop
     service: AllowListProxy
 
@@ -56,11 +76,11 @@ def open_proxy(
     resolver: FakeResolver | None = None,
     fetcher: Fetcher | None = None,
     authority: RunAuthority | None = None,
-    check: Callable[[Address], str | None] = allow_loopback,
+    check: Callable[[IpAddress], str | None] = allow_loopback,
     limits: GatewayLimits | None = None,
 ) -> Iterator[Proxy]:
     """A proxy on a loop of its own; without a fetcher, one that reaches out."""
-    attempts: list[Attempt] = []
+    attempts: list[NetworkAttempt] = []
     names = resolver or FakeResolver(origin_example=[LOOPBACK])
     proxy = AllowListProxy(
         None if hosts is None else parse_allow_list(hosts),

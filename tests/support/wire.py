@@ -7,10 +7,32 @@ from typing import Any, Final, get_args
 
 from repotrial.cost import Usage
 from repotrial.gateway import Dialect, ToolCall, WireAnswer, WireRequest
-from repotrial.gateway._wire._answers._reader import AnswerReader
-from repotrial.gateway._wire._build._turn import Turn
-from repotrial.gateway._wire._requests import parse_request
-from repotrial.gateway._wire._route import find_route
+from repotrial.gateway._wire._dialects import build_answer, parse_request
+from repotrial.gateway._wire._reader import AnswerReader
+from repotrial.gateway._wire._route import Route, find_route
+from repotrial.gateway._wire._texts import find_answer_schema, read_message_text
+from repotrial.gateway._wire._turn import Turn
+
+__all__ = [
+    "DIALECTS",
+    "SHELL_SCHEMA",
+    "USAGE",
+    "AnswerReader",
+    "Route",
+    "Turn",
+    "build_answer",
+    "build_body",
+    "build_request",
+    "build_turn",
+    "find_answer_schema",
+    "find_route",
+    "parse",
+    "parse_request",
+    "read_chunks",
+    "read_message_text",
+    "target_of",
+]
+
 
 DIALECTS: Final[tuple[Dialect, ...]] = get_args(Dialect)
 

@@ -31,15 +31,13 @@ from repotrial.cost import (
 )
 from repotrial.environment import InstallationSettings
 from repotrial.gateway import (
+    GatewayLoop,
     ProviderConfig,
     ProviderUpstream,
     RecordingUpstream,
-    ScriptUpstream,
     Upstream,
     load_provider,
-    load_recording,
     load_script,
-    open_default_loop,
 )
 from repotrial.policy import THRESHOLDS_INVALID, parse_thresholds, read_thresholds
 from repotrial.run import LoadedAdapter, ModelAccess, UpstreamOrder, open_agent
@@ -164,13 +162,10 @@ def _find_upstream(name: str, machine: MachineSettings) -> Callable[[UpstreamOrd
     match kind:
         case "script":
             script = load_script(Path(rest))
-            return lambda _: ScriptUpstream(script)
+            return lambda _: script
         case "recording":
-            recording = load_recording(Path(rest))
             return lambda order: RecordingUpstream(
-                recording,
-                redactor=order.redactor,
-                on_divergence=lambda found: order.on_divergence(str(found)),
+                Path(rest), redactor=order.redactor, on_divergence=order.on_divergence
             )
         case "provider":
             config = _find_provider(rest)
@@ -224,7 +219,7 @@ def open_model_access(
         access = ModelAccess(
             description=describe_upstream(choice.upstream, machine),
             open_upstream=_find_upstream(choice.upstream, machine),
-            loop=open_default_loop(),
+            loop=GatewayLoop.shared(),
             tariff=_build_tariff(choice),
             unit_cap=str(choice.unit_cap),
             open_agent=lambda adapter: open_agent(adapter, settings),

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from aiohttp import web
 
-from repotrial.gateway._limits import GatewayLimits
+from repotrial.gateway._model import GatewayLimits
 
 Handler: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 Report: TypeAlias = Callable[[int, str], web.Response]
@@ -19,7 +19,7 @@ _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _FIRST_ERROR: Final = 400
 
 # What an agent sends wrongly goes on the run's record; it is no business of the harness's own log.
-_SILENT: Final = logging.Logger("repotrial.gateway", level=logging.CRITICAL + 1)  # noqa: LOG001 - nobody's child
+_SILENT: Final = logging.Logger("repotrial.gateway", level=logging.CRITICAL + 1)  # noqa: LOG001 - has no parent
 
 
 class ConnectionServer(web.Server):
@@ -76,7 +76,7 @@ class _Connection(web.RequestHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         super().connection_lost(exc)
-        if self._is_counted:  # TLS that fails is lost twice: for asyncio, and for who waited for it
+        if self._is_counted:  # TLS that fails is lost twice: by asyncio, and by its caller
             self._is_counted = False
             self._server.release()
         if self.on_leaving is not None:
@@ -166,7 +166,7 @@ class BodyRoom:
 
 
 async def read_body(request: web.BaseRequest, *, max_bytes: int) -> bytes | None:
-    """All of a request's body; null where it is longer, or says that it will be."""
+    """All of a request's body; None if it is longer, or says that it will be."""
     if request.content_length is not None and request.content_length > max_bytes:
         return None
     if request.headers.get("expect", "").lower() == "100-continue":

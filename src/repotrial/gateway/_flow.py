@@ -6,29 +6,28 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncGenerator, Callable
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal
 
 import msgspec
 from aiohttp import web
 
 from repotrial.cost import Usage
 from repotrial.gateway._headers import build_answer_headers
-from repotrial.gateway._limits import GatewayLimits
 from repotrial.gateway._model import (
+    EndCause,
     Exchange,
     ExchangeEnd,
+    ExchangeSupervisor,
+    GatewayLimits,
     HttpAnswer,
     Refusal,
-    Supervisor,
     Upstream,
     UpstreamAnswer,
     UpstreamRequest,
     WireAnswer,
 )
-from repotrial.gateway._wire._answers._reader import AnswerReader
+from repotrial.gateway._wire._reader import AnswerReader
 from repotrial.gateway._wire._refusals import build_break, build_refusal
-
-Cause: TypeAlias = Literal["complete", "cut", "refused", "upstream-failed", "agent-left"]
 
 _FIRST_ERROR: Final = 400
 _NOT_SEEN: Final = 499
@@ -43,7 +42,7 @@ _BYTES_PER_TOKEN: Final = 4
 class FlowPorts(msgspec.Struct, frozen=True, kw_only=True):
     """Whom an exchange deals with."""
 
-    supervisor: Supervisor
+    supervisor: ExchangeSupervisor
     upstream: Upstream
     limits: GatewayLimits
     note: Callable[[str], None]
@@ -53,9 +52,9 @@ class FlowPorts(msgspec.Struct, frozen=True, kw_only=True):
 class _Ended(Exception):  # noqa: N818 - a way out, not a mistake
     """The exchange goes no further."""
 
-    def __init__(self, cause: Cause, detail: str, refusal: Refusal | None = None) -> None:
+    def __init__(self, cause: EndCause, detail: str, refusal: Refusal | None = None) -> None:
         super().__init__(detail)
-        self.cause: Cause = cause
+        self.cause: EndCause = cause
         self.detail = detail
         self.refusal = refusal
 
@@ -80,7 +79,7 @@ class Flow:
         self._started_ns = time.monotonic_ns()
 
     def leave(self, cause: Literal["cut", "agent-left"], detail: str) -> None:
-        """Nobody waits for the rest: stop as soon as nothing is left half done."""
+        """The rest is not wanted: stop as soon as nothing is left half done."""
         if self._left is None:
             refusal = Refusal(status=403, kind="ended", message=detail) if cause == "cut" else None
             self._left = _Ended(cause, detail, refusal)
@@ -140,7 +139,7 @@ class Flow:
         except Exception as error:  # noqa: BLE001 - noted; the next exchange is none the worse for it
             self._ports.note(f"exchange.close: {_describe(error)}")
 
-    def _build_end(self, cause: Cause, detail: str) -> ExchangeEnd:
+    def _build_end(self, cause: EndCause, detail: str) -> ExchangeEnd:
         return ExchangeEnd(
             status=self._status,
             answer=self._answer,
@@ -236,7 +235,7 @@ class Flow:
             return await self._deliver_rest(rest)
         if self._response is None:
             return web.Response(status=_NOT_SEEN) if ended.refusal is None else self._refuse(ended.refusal)
-        # The head is out. An error as the last event, and no end of the body: whoever reads either of them
+        # The head is out. An error as the last event, and no end of the body: a client that reads either
         # knows that this was not the whole answer.
         if ended.refusal is not None and ended.refusal.kind != "upstream":
             with contextlib.suppress(_Ended):

@@ -1,10 +1,46 @@
-"""Which headers pass the gateway, and in which direction."""
+"""Which headers pass the gateway, in which direction, and where an agent puts its key."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
+from urllib.parse import unquote_plus
+
+_KEY_HEADERS: Final = ("x-api-key", "api-key", "x-goog-api-key")
+_KEY_PARAMETERS: Final = frozenset({"key", "access_token"})
+
+
+def find_key(headers: Mapping[str, str], target: str) -> str | None:
+    """The key that a request carries; None if it carries none.
+
+    Args:
+        headers: With names in any case.
+        target: Path and query, as on the wire.
+    """
+    lowered = {name.lower(): value for name, value in headers.items()}
+    scheme, _, token = lowered.get("authorization", "").strip().partition(" ")
+    if scheme.lower() == "bearer" and token.strip():
+        return token.strip()
+    for name in _KEY_HEADERS:
+        value = lowered.get(name, "").strip()
+        if value:
+            return value
+    for pair in target.partition("?")[2].split("&"):
+        name, _, value = pair.partition("=")
+        if unquote_plus(name) in _KEY_PARAMETERS and value:
+            return unquote_plus(value)
+    return None
+
+
+def strip_key(target: str) -> str:
+    """The target without a key in its query."""
+    path, mark, query = target.partition("?")
+    if not mark:
+        return target
+    pairs = [pair for pair in query.split("&") if unquote_plus(pair.partition("=")[0]) not in _KEY_PARAMETERS]
+    return f"{path}?{'&'.join(pairs)}" if pairs else path
+
 
 CREDENTIAL_HEADERS: Final = frozenset(
     {"authorization", "x-api-key", "x-goog-api-key", "api-key", "cookie", "x-amz-security-token"}
@@ -29,7 +65,7 @@ _HOP_BY_HOP: Final = frozenset(
 _REQUEST_ONLY: Final = frozenset(
     {"host", "content-length", "accept-encoding", "expect", "forwarded", "x-real-ip", "via"}
 )
-# An account's names and cookies are nobody's business inside the sandbox.
+# An account's names and cookies must not get inside the sandbox.
 _ANSWER_ONLY: Final = frozenset(
     {
         "content-length",

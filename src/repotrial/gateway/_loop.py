@@ -10,9 +10,8 @@ from collections.abc import Coroutine, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
-from repotrial.gateway._accepting import settle_accepted
-from repotrial.gateway._limits import GatewayLimits
-from repotrial.gateway._model import Supervisor, Upstream
+from repotrial.gateway._concurrency import settle_accepted
+from repotrial.gateway._model import ExchangeSupervisor, GatewayLimits, Upstream
 
 if TYPE_CHECKING:
     from repotrial.gateway._server import RunServer
@@ -23,7 +22,7 @@ _THREAD_NAME: Final = "repotrial-gateway"
 _MOST_ROUNDS: Final = 20
 
 
-class Service(Protocol):
+class LoopService(Protocol):
     """What listens on a socket of the loop."""
 
     async def start(self, listener: socket.socket) -> None: ...
@@ -47,20 +46,25 @@ class GatewayLoop:
     ) -> None:
         self.close()
 
+    @staticmethod
+    def shared() -> GatewayLoop:
+        """The loop that all runs of this process share."""
+        return _shared
+
     @contextlib.contextmanager
     def serve(
         self,
         listener: socket.socket,
         *,
         key: str,
-        supervisor: Supervisor,
+        supervisor: ExchangeSupervisor,
         upstream: Upstream,
         models: tuple[str, ...] = (),
         limits: GatewayLimits | None = None,
     ) -> Iterator[ServedRun]:
         """Answer on a socket that listens already, until the block ends; the socket is closed with it.
 
-        The upstream stays open: it may serve several runs, and whoever made it closes it (`run`).
+        The upstream stays open: it may serve several runs, and its owner closes it (`run`).
 
         Args:
             listener: A stream socket of any family; each run has its own.
@@ -83,7 +87,7 @@ class GatewayLoop:
             yield ServedRun(self, server)
 
     @contextlib.contextmanager
-    def attach(self, listener: socket.socket, service: Service) -> Iterator[None]:
+    def attach(self, listener: socket.socket, service: LoopService) -> Iterator[None]:
         """Let any service listen on a socket until the block ends."""
         self.run(service.start(listener))
         try:
@@ -148,7 +152,7 @@ def _keep_running(loop: asyncio.AbstractEventLoop) -> None:
 
 
 async def _end_all(loop: asyncio.AbstractEventLoop) -> None:
-    """End what nobody owns; ending one thing may begin another, so it is repeated until nothing is left."""
+    """End tasks and connections without an owner; ending one may begin another, so this is repeated."""
     for _ in range(_MOST_ROUNDS):
         # An accepted connection has a transport only now; its task, cancelled before, would forget it.
         await settle_accepted()
@@ -168,9 +172,4 @@ def _list_transports(loop: asyncio.AbstractEventLoop) -> tuple[asyncio.WriteTran
     return tuple(getattr(loop, "_transports", {}).values())
 
 
-_default = GatewayLoop()
-
-
-def open_default_loop() -> GatewayLoop:
-    """The loop that all runs of this process share."""
-    return _default
+_shared = GatewayLoop()

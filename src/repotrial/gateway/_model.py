@@ -3,12 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from typing import Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
 from repotrial.cost import Usage
 from repotrial.trace import RawMessage
+
+_MEBIBYTE: Final = 1024 * 1024
+
+
+class GatewayLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """How much, how many, how long. Never part of a document."""
+
+    line_bytes: int = 8190
+    """Of the request line, and of one header line."""
+    header_lines: int = 128
+    """Of one request."""
+    request_bytes: int = 64 * _MEBIBYTE
+    """Of one request's body: a long conversation with images."""
+    request_messages: int = 20_000
+    """In one request: each is looked at, put on record and referred to by itself."""
+    held_bytes: int = 256 * _MEBIBYTE
+    """Of all requests together that are under way; requests beyond it wait."""
+    answer_bytes: int = 64 * _MEBIBYTE
+    """Of one answer: it is recorded whole."""
+    connections: int = 128
+    """At the same time; what comes beyond is closed unread."""
+    idle_seconds: float = 120.0
+    """Without a whole request head: longer than clients keep a connection to use it again."""
+    body_seconds: float = 120.0
+    """From a request's head to the end of its body."""
+    lingering_seconds: float = 2.0
+    """For reading the rest of a refused body, so that its sender can read why."""
+    closing_seconds: float = 10.0
+    """That the end of a run waits for exchanges to be closed."""
+
 
 Dialect: TypeAlias = Literal["openai-chat", "openai-responses", "anthropic-messages", "gemini"]
 """A wire format."""
@@ -18,7 +48,7 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
     """The model wants a tool to be used."""
 
     id: str | None
-    """The call's id in the conversation; null where the dialect has none."""
+    """The call's id in the conversation; None if the dialect has none."""
     name: str
     """The tool, as the agent declared it."""
     arguments: bytes
@@ -35,7 +65,7 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     content: bytes
     """What was handed back to the model, as text."""
     is_error: bool | None = None
-    """Whether the agent marked it as failed; null where the dialect cannot say."""
+    """Whether the agent marked it as failed; None if the dialect cannot say."""
 
 
 class WireRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +86,7 @@ class WireRequest(msgspec.Struct, frozen=True, kw_only=True):
     results: tuple[ToolResult, ...]
     """Results that the history holds, in order."""
     max_output_tokens: int | None
-    """The request's own bound, for all its answers together; null where it has none."""
+    """The request's own bound, for all its answers together; None if it has none."""
     answers: int = 1
     """How many it asks for (`n`, `candidateCount`)."""
     is_count_only: bool = False
@@ -78,7 +108,7 @@ class WireAnswer(msgspec.Struct, frozen=True, kw_only=True):
     stop_reason: str | None = None
     """In the provider's word."""
     usage: Usage | None = None
-    """What it says it consumed; null where it does not say."""
+    """What it says it consumed; None if it does not say."""
     is_complete: bool = True
     """Whether the end of the answer was seen."""
 
@@ -94,7 +124,7 @@ RefusalKind: TypeAlias = Literal[
     "upstream",
     "diverged",
 ]
-"""Why the gateway answers itself; `upstream`: whoever should have answered could not (502, try again);
+"""Why the gateway answers itself; `upstream`: the upstream could not answer (502, try again);
 `diverged`: a replay that is asked what was never recorded (409)."""
 
 
@@ -137,7 +167,7 @@ class UpstreamAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Upstream(Protocol):
-    """Whoever answers: a provider, a script, a recording."""
+    """Answers requests: a provider, a script, a recording."""
 
     @property
     def description(self) -> str:
@@ -151,18 +181,21 @@ class Upstream(Protocol):
     async def close(self) -> None: ...
 
 
+EndCause: TypeAlias = Literal["complete", "cut", "refused", "upstream-failed", "agent-left"]
+"""`cut`: the harness ended the stream; `agent-left`: the agent closed the connection."""
+
+
 class ExchangeEnd(msgspec.Struct, frozen=True, kw_only=True):
     """How an exchange ended."""
 
     status: int
     """What the agent saw."""
     answer: WireAnswer | None
-    """What was understood of the answer; null where there was none, or nothing of it could be read."""
+    """What was understood of the answer; None if there was none, or nothing of it could be read."""
     body: bytes
     """The answer's exact bytes, as far as they came from upstream."""
     wall_us: int
-    cause: Literal["complete", "cut", "refused", "upstream-failed", "agent-left"]
-    """`cut`: the harness ended the stream; `agent-left`: the agent closed the connection."""
+    cause: EndCause
     detail: str = ""
     is_sent: bool = True
     """Whether the request went out: then it may be charged, whatever came back."""
@@ -184,7 +217,7 @@ class Exchange(Protocol):
         ...
 
 
-class Supervisor(Protocol):
+class ExchangeSupervisor(Protocol):
     """What a run makes of its agent's exchanges."""
 
     async def open(self, request: WireRequest, body: bytes) -> Exchange | Refusal:

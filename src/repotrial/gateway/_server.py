@@ -1,4 +1,4 @@
-"""The HTTP side of one run's gateway: who may ask, for what, and how much of it."""
+"""The HTTP side of one run's gateway: which requests are answered, and how long they may be."""
 
 from __future__ import annotations
 
@@ -15,21 +15,26 @@ import msgspec
 from aiohttp import web
 
 from repotrial._core.errors import AgentError
-from repotrial.gateway._accepting import stop_listening
-from repotrial.gateway._aside import work_aside
+from repotrial.gateway._concurrency import run_in_thread_if_large, stop_listening
 from repotrial.gateway._connections import BodyRoom, ConnectionServer, notice_leaving, read_body
 from repotrial.gateway._flow import Flow, FlowPorts, build_response
-from repotrial.gateway._headers import build_upstream_headers
-from repotrial.gateway._limits import GatewayLimits
-from repotrial.gateway._model import Dialect, Refusal, RefusalKind, Supervisor, Upstream, UpstreamRequest
-from repotrial.gateway._wire._build._plain import build_model_list
-from repotrial.gateway._wire._keys import find_key, strip_key
+from repotrial.gateway._headers import build_upstream_headers, find_key, strip_key
+from repotrial.gateway._model import (
+    Dialect,
+    ExchangeSupervisor,
+    GatewayLimits,
+    Refusal,
+    RefusalKind,
+    Upstream,
+    UpstreamRequest,
+)
+from repotrial.gateway._wire._dialects import parse_request
 from repotrial.gateway._wire._refusals import build_refusal
-from repotrial.gateway._wire._requests import parse_request
 from repotrial.gateway._wire._route import Route, find_route
+from repotrial.gateway._wire._turn import build_model_list
 
 _PLAIN_DIALECT: Final[Dialect] = "openai-chat"
-"""In whose form a request is refused that never became one."""
+"""The form in which a request is refused if its path names no dialect."""
 _MAX_PROBLEMS: Final = 100
 _SHUTDOWN_SECONDS: Final = 1.0
 
@@ -47,13 +52,13 @@ class RunServer:
         self,
         *,
         key: str,
-        supervisor: Supervisor,
+        supervisor: ExchangeSupervisor,
         upstream: Upstream,
         limits: GatewayLimits,
         models: tuple[str, ...] = (),
     ) -> None:
         if not key:
-            raise ValueError("expected a key, found none: whoever reaches the socket would be let in")
+            raise ValueError("expected a key, found none: every client of the socket would be let in")
         self.problems: list[str] = []
         self._key = key.encode()
         self._models = models
@@ -95,7 +100,7 @@ class RunServer:
             await self._connections.shutdown(timeout=_SHUTDOWN_SECONDS)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        _, target = strip_key({}, request.raw_path)
+        target = strip_key(request.raw_path)
         route = find_route(request.method, target)
         dialect = _PLAIN_DIALECT if route is None or route.dialect is None else route.dialect
         body = b""
@@ -114,7 +119,7 @@ class RunServer:
             refusal = refused.refusal
         await self._record(refusal, method=request.method, target=target, body=body)
         response = build_response(build_refusal(dialect, refusal))
-        response.force_close()  # a body that nobody read may follow
+        response.force_close()  # an unread body may follow
         return response
 
     def _check_key(self, request: web.BaseRequest) -> None:
@@ -164,7 +169,7 @@ class RunServer:
         self, request: web.BaseRequest, target: str, body: bytes, route: Route
     ) -> web.StreamResponse:
         try:
-            parsed = await work_aside(len(body), parse_request, route, body)
+            parsed = await run_in_thread_if_large(len(body), parse_request, route, body)
         except AgentError as error:  # `malformed-model-request`
             raise _Refused(HTTPStatus.BAD_REQUEST, "malformed", str(error)) from error
         if len(parsed.messages) > self._limits.request_messages:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Final
 from repotrial._core.errors import ErrorCode, MachineError
 from repotrial.contract import AllowListNetwork, Network, ReplayNetwork
 from repotrial.environment import ContractSandbox
-from repotrial.gateway import open_default_loop
+from repotrial.gateway import GatewayLoop
 from repotrial.isolation import Bind, open_listener
 from repotrial.run._context import BoundRun
 from repotrial.run._models import NetworkAccess
 from repotrial.trace import MonitorAlert, Severity, Signal, TraceWriter
 
 if TYPE_CHECKING:
-    from repotrial.gateway import Attempt, RunAuthority
+    from repotrial.gateway import NetworkAttempt, RunAuthority
 
 PROXY_PORT: Final = 4001
 _CERTIFICATE: Final = "/opt/repotrial/authority.pem"
@@ -49,7 +49,7 @@ class NetworkPlan:
         if self.declared is None:
             yield
             return
-        from repotrial.gateway import build_network_proxy, find_address_problem
+        from repotrial.gateway import build_network_proxy
 
         directory = run.plan.loaded.directory
         proxy = build_network_proxy(
@@ -59,9 +59,9 @@ class NetworkPlan:
             tape=_find_tape(self.declared, directory),
             record_to=run.paths.root,
             resolver=access.resolver,
-            check=access.check or find_address_problem,
+            check=access.check,
         )
-        with open_default_loop().attach(open_listener(sandbox.pid, PROXY_PORT), proxy):
+        with GatewayLoop.shared().attach(open_listener(sandbox.pid, PROXY_PORT), proxy):
             yield
         if proxy.problems:
             raise NETWORK_RECORD.error(
@@ -73,7 +73,7 @@ def plan_network(network: Network, run: BoundRun, stack: ExitStack) -> NetworkPl
     """What the agent's sandbox is told about the network that its contract declares."""
     if not isinstance(network, AllowListNetwork | ReplayNetwork):
         return NetworkPlan()
-    from repotrial.gateway import RunAuthority, build_proxy_variables
+    from repotrial.gateway import RunAuthority
 
     authority = RunAuthority()
     room = stack.enter_context(run.installation.open_scratch())
@@ -81,7 +81,7 @@ def plan_network(network: Network, run: BoundRun, stack: ExitStack) -> NetworkPl
     return NetworkPlan(
         declared=network,
         authority=authority,
-        variables=build_proxy_variables(PROXY_PORT, certificate=_CERTIFICATE),
+        variables=authority.build_variables(PROXY_PORT, certificate=_CERTIFICATE),
         binds=(Bind(source=certificate, target=_CERTIFICATE),),
     )
 
@@ -101,7 +101,7 @@ class _AttemptLog:
         self._writer = writer
         self._kept = 0
 
-    def __call__(self, attempt: Attempt) -> None:
+    def __call__(self, attempt: NetworkAttempt) -> None:
         severity = _SEVERITIES.get(attempt.verdict, "warning")
         self._kept += 1
         if self._kept > _ALERTS_KEPT and severity == "info":

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from repotrial.environment import SETUP_NETWORK, StepNetwork
-from repotrial.gateway import GatewayLoop, open_default_loop
+from repotrial.gateway import GatewayLoop
 from repotrial.run._models import NetworkAccess
 from repotrial.trace import MonitorAlert, Severity, Signal, TraceWriter
 from repotrial.workspace import SetupAttempt, SetupNetworkRecord
 
 if TYPE_CHECKING:
-    from repotrial.gateway import AddressCheck, Attempt, Resolver, RunAuthority
+    from repotrial.gateway import AddressCheck, NetworkAttempt, Resolver, RunAuthority
 
 
 _MONITOR: Final = "setup-network"
@@ -46,9 +46,7 @@ class ProxiedNetwork:
 
     def build_variables(self, port: int, certificate: str) -> dict[str, str]:
         """What programs have to be told."""
-        from repotrial.gateway import build_proxy_variables
-
-        return build_proxy_variables(port, certificate=certificate)
+        return self._authority.build_variables(port, certificate=certificate)
 
     @contextmanager
     def serve(
@@ -61,7 +59,7 @@ class ProxiedNetwork:
             RECORDING_UNREADABLE: recorded answers are needed, and there are none.
             SETUP_NETWORK: something that was tried could not be put on record.
         """
-        from repotrial.gateway import build_network_proxy, find_address_problem
+        from repotrial.gateway import build_network_proxy
 
         with listener:
             proxy = build_network_proxy(
@@ -71,7 +69,7 @@ class ProxiedNetwork:
                 tape=network.tape,
                 record_to=network.record_to,
                 resolver=self._resolver,
-                check=self._check or find_address_problem,
+                check=self._check,
             )
             with self._loop.attach(listener, proxy):
                 yield
@@ -88,7 +86,7 @@ class ProxiedNetwork:
         return RunAuthority()
 
 
-def _convert(attempt: Attempt) -> SetupAttempt:
+def _convert(attempt: NetworkAttempt) -> SetupAttempt:
     return msgspec.convert(attempt, SetupAttempt, from_attributes=True)
 
 
@@ -105,7 +103,7 @@ class ProxiedSetup:
     def open(self) -> ProxiedNetwork:
         """For one Setup."""
         access = self._access
-        return ProxiedNetwork(open_default_loop(), resolver=access.resolver, check=access.check)
+        return ProxiedNetwork(GatewayLoop.shared(), resolver=access.resolver, check=access.check)
 
 
 def tell_setup_network(writer: TraceWriter, record: SetupNetworkRecord) -> None:

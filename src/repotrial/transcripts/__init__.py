@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from repotrial.transcripts._arguments import digest_arguments, find_defaults
-from repotrial.transcripts._compare import Disagreement, GatewayCall, compare_with_gateway
+from repotrial.transcripts._compare import (
+    Disagreement,
+    GatewayCall,
+    compare_with_gateway,
+)
 from repotrial.transcripts._model import Arguments, ImportedTranscript, ToolOutput
 from repotrial.transcripts._registry import IMPORTERS, import_transcript, load_transcript
 
@@ -15,8 +18,6 @@ __all__ = [
     "ImportedTranscript",
     "ToolOutput",
     "compare_with_gateway",
-    "digest_arguments",
-    "find_defaults",
     "import_transcript",
     "load_transcript",
 ]

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 import msgspec
 
 from repotrial.trace import Usage
-from repotrial.transcripts._draft import Draft, Origin, build_origin
-from repotrial.transcripts._json import encode_value
+from repotrial.transcripts._draft import Origin, TranscriptDraft, build_origin
 from repotrial.transcripts._model import ImportedCall, ReportedTotals, ToolOutput
-from repotrial.transcripts._usage import build_inclusive
 from repotrial.transcripts._values import (
+    Fields,
     as_count,
     as_decimal,
     as_object,
     as_text,
+    build_inclusive,
+    encode_value,
     iter_objects,
     join_texts,
     read_path,
@@ -32,7 +32,7 @@ _MAX_ESCAPE = 12
 """A cut can fall into an escaped pair of surrogates, `\\ud83d\\ude00`."""
 
 
-def read_atif(document: Mapping[str, object], draft: Draft) -> None:
+def read_atif(document: Fields, draft: TranscriptDraft) -> None:
     """A trajectory with the trajectories of its subagents."""
     agent = as_object(document.get("agent"))
     draft.agent = as_text(agent.get("name")) or draft.agent
@@ -55,24 +55,16 @@ def read_atif(document: Mapping[str, object], draft: Draft) -> None:
 
 
 class _Reader:
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: TranscriptDraft) -> None:
         self._draft = draft
         self._subagents: dict[str, str] = {}
         self._call_key: tuple[object, ...] | None = None
         self._call_message = ""
 
-    def read(self, document: Mapping[str, object], around: Origin, *, prefix: str, levels: int) -> None:
+    def read(self, document: Fields, around: Origin, *, prefix: str, levels: int) -> None:
         self._draft.see(session=document.get("session_id"))
-        steps = document.get("steps")
-        if not isinstance(steps, list):
-            self._draft.skip("wrong-type")
-            steps = []
-        for number, step in enumerate(steps, start=1):
-            self._draft.entries += 1
-            if isinstance(step, dict):
-                self._read_step(step, f"{prefix}step-{number}", around)
-            else:
-                self._draft.skip("wrong-type")
+        for number, step in self._draft.iter_parts(document.get("steps"), are_entries=True):
+            self._read_step(step, f"{prefix}step-{number + 1}", around)
         self._read_subagents(document.get("subagent_trajectories"), prefix, levels)
 
     def _read_subagents(self, trajectories: object, prefix: str, levels: int) -> None:
@@ -86,7 +78,7 @@ class _Reader:
             self._call_key = None
             self.read(child, around, prefix=f"{prefix}subagent-{number}/", levels=levels - 1)
 
-    def _read_step(self, step: Mapping[str, object], step_id: str, around: Origin) -> None:
+    def _read_step(self, step: Fields, step_id: str, around: Origin) -> None:
         extra = as_object(step.get("extra"))
         is_subagent = around.is_subagent or extra.get("is_sidechain") is True
         origin = build_origin(
@@ -104,7 +96,7 @@ class _Reader:
             self._draft.add_message(step.get("source"), text=text, reasoning=reasoning, origin=origin)
         self._read_observation(step.get("observation"), calls, extra)
 
-    def _read_usage(self, step: Mapping[str, object], step_id: str, *, is_subagent: bool) -> str:
+    def _read_usage(self, step: Fields, step_id: str, *, is_subagent: bool) -> str:
         """The message of a step: exporters of Claude Code give each block of a message its own step."""
         metrics = as_object(step.get("metrics"))
         if not metrics:
@@ -132,14 +124,8 @@ class _Reader:
             return []
         if isinstance(value, dict):
             return self._recover_calls(as_text(value.get("preview")) or "", origin)
-        if not isinstance(value, list):
-            self._draft.skip("wrong-type")
-            return []
         calls = []
-        for item in value:
-            if not isinstance(item, dict):
-                self._draft.skip("wrong-type")
-                continue
+        for _, item in self._draft.iter_parts(value):
             name = item.get("function_name") or item.get("name")
             call = self._draft.add_call(item.get("tool_call_id"), name, item.get("arguments"), origin)
             if call is not None:
@@ -155,9 +141,7 @@ class _Reader:
         call = self._draft.add_call(match[1], match[2], preview[match.end() :], origin)
         return [] if call is None else [call]
 
-    def _read_observation(
-        self, value: object, calls: list[ImportedCall], extra: Mapping[str, object]
-    ) -> None:
+    def _read_observation(self, value: object, calls: list[ImportedCall], extra: Fields) -> None:
         if value is None:
             return
         observation = as_object(value)
@@ -168,7 +152,7 @@ class _Reader:
                 self._read_result(result, calls, position, failed)
         elif "preview" in observation:
             self._recover_result(as_text(observation.get("preview")) or "", failed)
-        elif "content" in observation:  # written by nobody that follows the format, read all the same
+        elif "content" in observation:  # against the format, but read
             self._finish(calls[:1], observation["content"], failed)
         elif isinstance(value, str):
             self._finish(calls[:1], value, failed)
@@ -217,7 +201,7 @@ def _decode_prefix(text: str) -> str:
     return ""
 
 
-def _read_metrics(metrics: Mapping[str, object]) -> Usage:
+def _read_metrics(metrics: Fields) -> Usage:
     """Prompt tokens contain the cached ones, but not what Claude Code's requests stored in the cache."""
     usage = build_inclusive(
         total_input=metrics.get("prompt_tokens"),

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
-from repotrial.transcripts._draft import Draft, Origin, build_origin
-from repotrial.transcripts._json import encode_value
+from repotrial.transcripts._draft import Origin, TranscriptDraft, build_origin
 from repotrial.transcripts._model import ReportedTotals, ToolOutput
-from repotrial.transcripts._usage import build_inclusive, read_openai
 from repotrial.transcripts._values import (
+    Fields,
     as_count,
     as_decimal,
     as_object,
     as_text,
+    build_inclusive,
+    encode_value,
     iter_objects,
     join_texts,
+    read_openai,
     read_path,
 )
 
@@ -23,7 +24,7 @@ _FENCED = re.compile(r"```(?:bash|sh|mswea_bash_command)[ \t]*\n(.*?)\n?```", re
 _RETURN_CODE = re.compile(r"<returncode>(-?\d+)</returncode>")
 
 
-def read_mini_swe_agent(document: Mapping[str, object], draft: Draft) -> None:
+def read_mini_swe_agent(document: Fields, draft: TranscriptDraft) -> None:
     """mini-swe-agent's `.traj.json`: with tool calls, or (v1) with one fenced command for each answer."""
     info = as_object(document.get("info"))
     draft.see(
@@ -43,22 +44,15 @@ def read_mini_swe_agent(document: Mapping[str, object], draft: Draft) -> None:
 
 
 class _MiniReader:
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: TranscriptDraft) -> None:
         self._draft = draft
         self._fenced: str | None = None
 
     def read(self, messages: object) -> None:
-        if not isinstance(messages, list):
-            self._draft.skip("wrong-type")
-            return
-        for number, message in enumerate(messages):
-            self._draft.entries += 1
-            if isinstance(message, dict):
-                self._read_message(message, number)
-            else:
-                self._draft.skip("wrong-type")
+        for number, message in self._draft.iter_parts(messages, are_entries=True):
+            self._read_message(message, number)
 
-    def _read_message(self, message: Mapping[str, object], number: int) -> None:
+    def _read_message(self, message: Fields, number: int) -> None:
         extra = as_object(message.get("extra"))
         response = as_object(extra.get("response"))
         message_id = as_text(response.get("id")) or f"message-{number}"
@@ -79,7 +73,7 @@ class _MiniReader:
                 self._draft.set_usage(message_id, usage, model=response.get("model"), cost_usd=cost)
             self._read_calls(message, text, origin)
 
-    def _read_calls(self, message: Mapping[str, object], text: str, origin: Origin) -> None:
+    def _read_calls(self, message: Fields, text: str, origin: Origin) -> None:
         self._fenced = None
         calls = message.get("tool_calls")
         if calls is not None:
@@ -90,7 +84,7 @@ class _MiniReader:
             self._fenced = f"{origin.message_id}/command"
             self._draft.add_call(self._fenced, "bash", {"command": commands[0]}, origin)
 
-    def _read_result(self, message: Mapping[str, object], extra: Mapping[str, object]) -> None:
+    def _read_result(self, message: Fields, extra: Fields) -> None:
         code = extra.get("returncode")
         self._draft.add_result(
             message.get("tool_call_id"),
@@ -106,20 +100,14 @@ class _MiniReader:
         self._fenced = None
 
 
-def add_openai_calls(calls: object, origin: Origin, draft: Draft) -> None:
+def add_openai_calls(calls: object, origin: Origin, draft: TranscriptDraft) -> None:
     """The `tool_calls` of a Chat Completions message."""
-    if not isinstance(calls, list):
-        draft.skip("wrong-type")
-        return
-    for call in calls:
-        if not isinstance(call, dict):
-            draft.skip("wrong-type")
-            continue
+    for _, call in draft.iter_parts(calls):
         function = as_object(call.get("function"))
         draft.add_call(call.get("id"), function.get("name"), function.get("arguments"), origin)
 
 
-def read_swe_agent(document: Mapping[str, object], draft: Draft) -> None:
+def read_swe_agent(document: Fields, draft: TranscriptDraft) -> None:
     """SWE-agent's `.traj`: calls from the history, or from the trajectory where that has no tool calls."""
     info = as_object(document.get("info"))
     stats = as_object(info.get("model_stats"))
@@ -140,7 +128,7 @@ def read_swe_agent(document: Mapping[str, object], draft: Draft) -> None:
         draft.state("success" if succeeded else "error", word=status, text=info.get("submission"))
 
 
-def _read_history(message: Mapping[str, object], number: int, draft: Draft) -> None:
+def _read_history(message: Fields, number: int, draft: TranscriptDraft) -> None:
     origin = Origin(message_id=f"message-{number}")
     text = join_texts(message.get("content")).removeprefix("OBSERVATION:\n")
     ids = message.get("tool_call_ids")
@@ -153,17 +141,12 @@ def _read_history(message: Mapping[str, object], number: int, draft: Draft) -> N
         add_openai_calls(message["tool_calls"], origin, draft)
 
 
-def _read_steps(steps: object, draft: Draft) -> None:
-    if not isinstance(steps, list):
-        draft.skip("wrong-type")
-        return
-    for number, step in enumerate(steps):
-        draft.entries += 1
-        action = as_text(as_object(step).get("action"))
+def _read_steps(steps: object, draft: TranscriptDraft) -> None:
+    for number, step in draft.iter_parts(steps, are_entries=True):
+        action = as_text(step.get("action"))
         if action is None:
             draft.skip("wrong-type")
             continue
         call = draft.add_call(None, "action", {"command": action}, Origin(message_id=f"step-{number}"))
         if call is not None:
-            raw = encode_value(as_object(step).get("observation"))
-            draft.finish_call(call, ToolOutput(raw=raw))
+            draft.finish_call(call, ToolOutput(raw=encode_value(step.get("observation"))))

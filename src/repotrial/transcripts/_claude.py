@@ -2,7 +2,7 @@
 
 These are the transcripts that come by the gigabyte. So each line is decoded into a type that names only what
 is needed; every field accepts every JSON value, which makes one path for right and for wrong entries; and
-results stay bytes until somebody reads them.
+results stay bytes until they are read.
 """
 
 from __future__ import annotations
@@ -14,11 +14,9 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from repotrial.trace import Usage
-from repotrial.transcripts._draft import Draft, Origin
-from repotrial.transcripts._json import decode_leniently
+from repotrial.transcripts._draft import Origin, TranscriptDraft
 from repotrial.transcripts._lines import iter_entries
 from repotrial.transcripts._model import ImportedCall, ReportedTotals
-from repotrial.transcripts._usage import build_exclusive, build_inclusive
 from repotrial.transcripts._values import (
     as_count,
     as_decimal,
@@ -26,6 +24,9 @@ from repotrial.transcripts._values import (
     as_moment,
     as_object,
     as_text,
+    build_exclusive,
+    build_inclusive,
+    decode_leniently,
     join_texts,
 )
 
@@ -142,18 +143,18 @@ _CONTENT = msgspec.json.Decoder(_Content)
 _STARTED = msgspec.json.Decoder(_Started)
 
 
-def read_claude(lines: Iterator[bytes], draft: Draft) -> None:
+def read_claude(lines: Iterator[bytes], draft: TranscriptDraft) -> None:
     """Claude Code: `--output-format stream-json`, or a session file below `projects/`."""
     _Reader(draft, is_qwen=False).read(lines)
 
 
-def read_qwen_stream(lines: Iterator[bytes], draft: Draft) -> None:
+def read_qwen_stream(lines: Iterator[bytes], draft: TranscriptDraft) -> None:
     """Qwen Code: `-o stream-json`."""
     _Reader(draft, is_qwen=True).read(lines)
 
 
 class _Reader:
-    def __init__(self, draft: Draft, *, is_qwen: bool) -> None:
+    def __init__(self, draft: TranscriptDraft, *, is_qwen: bool) -> None:
         self._draft = draft
         self._is_qwen = is_qwen
         self._seen: set[str] = set()

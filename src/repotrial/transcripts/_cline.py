@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from repotrial.trace import Usage
-from repotrial.transcripts._draft import Draft, Origin, build_origin
-from repotrial.transcripts._json import encode_value
-from repotrial.transcripts._lines import OBJECTS, iter_entries
+from repotrial.transcripts._draft import Origin, TranscriptDraft, build_origin
 from repotrial.transcripts._model import ReportedTotals
-from repotrial.transcripts._usage import build_undeclared
 from repotrial.transcripts._values import (
+    Fields,
     as_count,
     as_decimal,
     as_micros,
     as_object,
     as_text,
+    build_undeclared,
+    encode_value,
     iter_objects,
     read_path,
 )
@@ -24,10 +23,10 @@ _IGNORED = frozenset({"hook_event", "run_start", "session_event"})
 _IGNORED_EVENTS = frozenset({"content_update", "done", "error", "iteration_end", "notice"})
 
 
-def read_cline_run(lines: Iterator[bytes], draft: Draft) -> None:
+def read_cline_run(entries: Iterator[Fields], draft: TranscriptDraft) -> None:
     """The event stream."""
     iteration = 0
-    for entry in iter_entries(lines, OBJECTS, draft):
+    for entry in entries:
         kind, event = as_text(entry.get("type")), as_object(entry.get("event"))
         if kind == "agent_event" and event.get("type") == "iteration_start":
             iteration += 1
@@ -39,13 +38,11 @@ def read_cline_run(lines: Iterator[bytes], draft: Draft) -> None:
             draft.skip("unknown-kind")
 
 
-def _read_event(
-    event: Mapping[str, object], entry: Mapping[str, object], message_id: str, draft: Draft
-) -> None:
+def _read_event(event: Fields, entry: Fields, message_id: str, draft: TranscriptDraft) -> None:
     kind, content = as_text(event.get("type")), event.get("contentType")
     origin = build_origin(message_id=message_id, timestamp=entry.get("ts"))
     if kind == "usage":
-        draft.set_usage(message_id, _build_usage(event), model=draft.model)
+        draft.set_usage(message_id, build_undeclared(event), model=draft.model)
     elif kind == "content_end" and content in ("text", "reasoning"):
         text = as_text(event.get("text")) or as_text(event.get("reasoning")) or ""
         spoken, thought = (text, "") if content == "text" else ("", text)
@@ -73,20 +70,11 @@ def _is_failed(output: object, error: object = None) -> bool | None:
     return not all(told) if told else None
 
 
-def _build_usage(usage: Mapping[str, object]) -> Usage:
-    return build_undeclared(
-        some_input=usage.get("inputTokens"),
-        cache_read=usage.get("cacheReadTokens"),
-        cache_write=usage.get("cacheWriteTokens"),
-        output=usage.get("outputTokens"),
-    )
-
-
-def _read_end(entry: Mapping[str, object], draft: Draft) -> None:
+def _read_end(entry: Fields, draft: TranscriptDraft) -> None:
     usage = as_object(entry.get("aggregateUsage")) or as_object(entry.get("usage"))
     draft.see(model=read_path(entry, "model", "id"))
     draft.totals = ReportedTotals(
-        usage=_build_usage(usage),
+        usage=build_undeclared(usage),
         cost_usd=as_decimal(usage.get("totalCost")),
         turns=as_count(entry.get("iterations")),
         duration_us=as_micros(entry.get("durationMs"), per_unit=1000),
@@ -95,22 +83,14 @@ def _read_end(entry: Mapping[str, object], draft: Draft) -> None:
     draft.state("success" if reason == "completed" else "error", word=reason, text=entry.get("text"))
 
 
-def read_cline_messages(document: Mapping[str, object], draft: Draft) -> None:
+def read_cline_messages(document: Fields, draft: TranscriptDraft) -> None:
     """The stored conversation, in blocks like Anthropic's."""
     draft.see(session=document.get("sessionId"), version=read_path(document, "origin", "version"))
-    messages = document.get("messages")
-    if not isinstance(messages, list):
-        draft.skip("wrong-type")
-        return
-    for message in messages:
-        draft.entries += 1
-        if isinstance(message, dict):
-            _read_message(message, draft)
-        else:
-            draft.skip("wrong-type")
+    for _, message in draft.iter_parts(document.get("messages"), are_entries=True):
+        _read_message(message, draft)
 
 
-def _read_message(message: Mapping[str, object], draft: Draft) -> None:
+def _read_message(message: Fields, draft: TranscriptDraft) -> None:
     message_id = as_text(message.get("id"))
     origin = build_origin(message_id=message_id, timestamp=message.get("ts"))
     content = message.get("content")
@@ -123,10 +103,10 @@ def _read_message(message: Mapping[str, object], draft: Draft) -> None:
     metrics = as_object(message.get("metrics"))
     if metrics:
         cost = as_decimal(metrics.get("cost"))
-        draft.set_usage(message_id, _build_usage(metrics), model=model, cost_usd=cost)
+        draft.set_usage(message_id, build_undeclared(metrics), model=model, cost_usd=cost)
 
 
-def _read_block(block: Mapping[str, object], role: object, origin: Origin, draft: Draft) -> None:
+def _read_block(block: Fields, role: object, origin: Origin, draft: TranscriptDraft) -> None:
     kind = as_text(block.get("type"))
     if kind in ("text", "thinking"):
         text, thinking = as_text(block.get("text")) or "", as_text(block.get("thinking")) or ""

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from repotrial.trace import Usage
-from repotrial.transcripts._draft import Draft, Origin, build_origin
-from repotrial.transcripts._json import encode_value
-from repotrial.transcripts._lines import OBJECTS, iter_entries
+from repotrial.transcripts._draft import Origin, TranscriptDraft, build_origin
 from repotrial.transcripts._model import ReportedTotals, ToolOutput
-from repotrial.transcripts._usage import build_inclusive
-from repotrial.transcripts._values import as_micros, as_object, as_text, join_texts, read_path
+from repotrial.transcripts._values import (
+    Fields,
+    as_micros,
+    as_object,
+    as_text,
+    build_inclusive,
+    encode_value,
+    join_texts,
+    read_path,
+)
 
 _ITEM_ARGUMENTS = {
     "command_execution": ("command",),
@@ -26,10 +32,10 @@ _CALLS = frozenset({"custom_tool_call", "function_call", "local_shell_call"})
 _OUTPUTS = frozenset({"custom_tool_call_output", "function_call_output"})
 
 
-def read_codex_exec(lines: Iterator[bytes], draft: Draft) -> None:
+def read_codex_exec(entries: Iterator[Fields], draft: TranscriptDraft) -> None:
     """The event stream: calls in Codex's own words, without the wire's names and ids."""
     answer = ""
-    for entry in iter_entries(lines, OBJECTS, draft):
+    for entry in entries:
         kind = as_text(entry.get("type"))
         item = as_object(entry.get("item"))
         if kind == "thread.started":
@@ -48,7 +54,7 @@ def read_codex_exec(lines: Iterator[bytes], draft: Draft) -> None:
             draft.skip("unknown-kind")
 
 
-def _read_item(item: Mapping[str, object], draft: Draft, *, is_complete: bool) -> str | None:
+def _read_item(item: Fields, draft: TranscriptDraft, *, is_complete: bool) -> str | None:
     kind = as_text(item.get("type"))
     origin = Origin()
     if kind in ("agent_message", "reasoning"):
@@ -70,18 +76,18 @@ def _read_item(item: Mapping[str, object], draft: Draft, *, is_complete: bool) -
     return None
 
 
-def _name_item(item: Mapping[str, object]) -> object:
+def _name_item(item: Fields) -> object:
     server, tool = as_text(item.get("server")), as_text(item.get("tool"))
     return f"mcp__{server}__{tool}" if server and tool else item.get("type")
 
 
-def _arguments(item: Mapping[str, object], keys: tuple[str, ...]) -> object:
+def _arguments(item: Fields, keys: tuple[str, ...]) -> object:
     if item.get("type") == "mcp_tool_call":
         return item.get("arguments")
     return {key: item[key] for key in keys if key in item}
 
 
-def _read_output(item: Mapping[str, object]) -> tuple[ToolOutput | None, bool | None]:
+def _read_output(item: Fields) -> tuple[ToolOutput | None, bool | None]:
     status = item.get("status")
     failed = None if status is None else status != "completed"
     for key in ("aggregated_output", "result", "error"):
@@ -101,9 +107,9 @@ def _read_usage(value: object) -> Usage:
     )
 
 
-def read_codex_rollout(lines: Iterator[bytes], draft: Draft) -> None:
+def read_codex_rollout(entries: Iterator[Fields], draft: TranscriptDraft) -> None:
     """The session file: calls as on the wire, with times."""
-    for entry in iter_entries(lines, OBJECTS, draft):
+    for entry in entries:
         kind, payload = as_text(entry.get("type")), entry.get("payload")
         if not isinstance(payload, dict):
             draft.skip("wrong-type" if "payload" in entry else "unknown-kind")
@@ -124,7 +130,7 @@ def read_codex_rollout(lines: Iterator[bytes], draft: Draft) -> None:
             draft.see(model=payload.get("model"))
 
 
-def _read_response_item(item: Mapping[str, object], entry: Mapping[str, object], draft: Draft) -> None:
+def _read_response_item(item: Fields, entry: Fields, draft: TranscriptDraft) -> None:
     kind = as_text(item.get("type"))
     origin = build_origin(message_id=item.get("id"), timestamp=entry.get("timestamp"))
     if kind == "message":
@@ -151,7 +157,7 @@ def _is_failed(output: object) -> bool | None:
     return not success if isinstance(success, bool) else None
 
 
-def _read_event(event: Mapping[str, object], draft: Draft) -> None:
+def _read_event(event: Fields, draft: TranscriptDraft) -> None:
     kind = as_text(event.get("type"))
     if kind == "token_count":
         usage = read_path(event, "info", "total_token_usage")

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from repotrial.trace import Usage
-from repotrial.transcripts._draft import Draft, build_origin
-from repotrial.transcripts._json import encode_value
-from repotrial.transcripts._lines import OBJECTS, iter_entries
+from repotrial.transcripts._draft import TranscriptDraft, build_origin
 from repotrial.transcripts._model import ReportedTotals
-from repotrial.transcripts._usage import build_undeclared
-from repotrial.transcripts._values import as_decimal, as_micros, as_object, as_text, iter_objects, read_path
+from repotrial.transcripts._values import (
+    Fields,
+    as_decimal,
+    as_micros,
+    as_object,
+    as_text,
+    build_undeclared,
+    encode_value,
+    iter_objects,
+    read_path,
+)
 
 _IGNORED = frozenset(
     {
@@ -30,9 +36,9 @@ _IGNORED = frozenset(
 )
 
 
-def read_copilot(lines: Iterator[bytes], draft: Draft) -> None:
+def read_copilot(entries: Iterator[Fields], draft: TranscriptDraft) -> None:
     """Both forms hold the same events."""
-    for entry in iter_entries(lines, OBJECTS, draft):
+    for entry in entries:
         if entry.get("ephemeral") is True:  # pieces of what comes whole later
             continue
         kind, data = as_text(entry.get("type")), as_object(entry.get("data"))
@@ -46,7 +52,7 @@ def read_copilot(lines: Iterator[bytes], draft: Draft) -> None:
             draft.skip("unknown-kind")
 
 
-def _read_message(kind: str, data: Mapping[str, object], entry: Mapping[str, object], draft: Draft) -> None:
+def _read_message(kind: str, data: Fields, entry: Fields, draft: TranscriptDraft) -> None:
     parent = as_text(data.get("parentToolCallId"))
     message_id = as_text(data.get("apiCallId")) or as_text(data.get("messageId"))
     origin = build_origin(
@@ -66,7 +72,7 @@ def _read_message(kind: str, data: Mapping[str, object], entry: Mapping[str, obj
         draft.add_call(request.get("toolCallId"), request.get("name"), request.get("arguments"), origin)
 
 
-def _read_result(data: Mapping[str, object], entry: Mapping[str, object], draft: Draft) -> None:
+def _read_result(data: Fields, entry: Fields, draft: TranscriptDraft) -> None:
     succeeded = data.get("success")
     content = read_path(data, "result", "content")
     draft.add_result(
@@ -77,7 +83,7 @@ def _read_result(data: Mapping[str, object], entry: Mapping[str, object], draft:
     )
 
 
-def _read_session(kind: str, data: Mapping[str, object], entry: Mapping[str, object], draft: Draft) -> None:
+def _read_session(kind: str, data: Fields, entry: Fields, draft: TranscriptDraft) -> None:
     draft.see(session=data.get("sessionId") or entry.get("sessionId"))
     if kind == "session.start":
         draft.see(model=data.get("selectedModel"), version=data.get("copilotVersion"))
@@ -86,7 +92,7 @@ def _read_session(kind: str, data: Mapping[str, object], entry: Mapping[str, obj
         usage = as_object(data.get("usage"))
         draft.set_usage(
             as_text(usage.get("apiCallId")),
-            _build_usage(usage),
+            build_undeclared(usage),
             model=usage.get("model"),
             cost_usd=as_decimal(usage.get("cost")),
         )
@@ -98,26 +104,17 @@ def _read_session(kind: str, data: Mapping[str, object], entry: Mapping[str, obj
         _read_end(entry, draft)
 
 
-def _build_usage(usage: Mapping[str, object]) -> Usage:
-    return build_undeclared(
-        some_input=usage.get("inputTokens"),
-        cache_read=usage.get("cacheReadTokens"),
-        cache_write=usage.get("cacheWriteTokens"),
-        output=usage.get("outputTokens"),
-    )
-
-
-def _read_shutdown(data: Mapping[str, object], draft: Draft) -> None:
+def _read_shutdown(data: Fields, draft: TranscriptDraft) -> None:
     metrics = data.get("modelMetrics") or read_path(data, "accountingSnapshot", "modelMetrics")
     models = [as_object(as_object(model).get("usage")) for model in as_object(metrics).values()]
     if len(models) == 1:
-        draft.totals = ReportedTotals(usage=_build_usage(models[0]))
+        draft.totals = ReportedTotals(usage=build_undeclared(models[0]))
     if draft.outcome is None:
         routine = data.get("shutdownType") == "routine"
         draft.state("success" if routine else "error", word=data.get("shutdownType"), text=_answer(draft))
 
 
-def _read_end(entry: Mapping[str, object], draft: Draft) -> None:
+def _read_end(entry: Fields, draft: TranscriptDraft) -> None:
     duration = as_micros(read_path(entry, "usage", "sessionDurationMs"), per_unit=1000)
     draft.totals = ReportedTotals(usage=draft.totals.usage, duration_us=duration)
     code = entry.get("exitCode")
@@ -127,5 +124,5 @@ def _read_end(entry: Mapping[str, object], draft: Draft) -> None:
         draft.state("error", word=f"exit {code}" if isinstance(code, int) else "result", text="")
 
 
-def _answer(draft: Draft) -> str:
+def _answer(draft: TranscriptDraft) -> str:
     return next((m.text for m in reversed(draft.messages) if m.role == "assistant"), "")

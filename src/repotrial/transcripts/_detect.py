@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TypeAlias
+from collections.abc import Callable, Iterator
 
 import msgspec
 
-from repotrial.transcripts._values import as_object, as_text, read_path
+from repotrial.transcripts._values import Fields, as_object, as_text, read_path
 
 HEAD_BYTES = 256 * 1024
 """How much of a file is enough."""
 
 _MAX_LINES = 50
 
-_Entry: TypeAlias = Mapping[str, object]
 
 _DOCUMENT_MARKS: tuple[tuple[str, tuple[bytes, ...]], ...] = (
     ("atif", (b'"schema_version"', b'"ATIF-v')),
@@ -46,7 +44,7 @@ _ENDINGS = {
 
 
 def detect_format(head: bytes, name: str) -> str | None:
-    """The importer for a file that begins with `head`; null where nothing fits."""
+    """The importer for a file that begins with `head`; None if nothing fits."""
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if text.startswith(b"# aider chat started at"):
         return "aider-chat"
@@ -64,7 +62,7 @@ def detect_format(head: bytes, name: str) -> str | None:
     return next((format_ for ending, format_ in _ENDINGS.items() if name.endswith(ending)), None)
 
 
-def _detect_entries(entries: list[_Entry]) -> str | None:
+def _detect_entries(entries: list[Fields]) -> str | None:
     return next(filter(None, (_detect_entry(entry, entries) for entry in entries)), None)
 
 
@@ -74,7 +72,7 @@ def _detect_document(head: bytes) -> str | None:
     return next(fitting, None)
 
 
-def _iter_objects(texts: list[bytes]) -> Iterator[_Entry]:
+def _iter_objects(texts: list[bytes]) -> Iterator[Fields]:
     for text in texts:
         if not text.lstrip().startswith(b"{"):
             continue
@@ -86,7 +84,7 @@ def _iter_objects(texts: list[bytes]) -> Iterator[_Entry]:
             yield entry
 
 
-def _detect_entry(entry: _Entry, entries: list[_Entry]) -> str | None:
+def _detect_entry(entry: Fields, entries: list[Fields]) -> str | None:
     for format_, fits in _RULES:
         if fits(entry):
             if format_ == "pi-session":  # both forms begin alike
@@ -96,32 +94,32 @@ def _detect_entry(entry: _Entry, entries: list[_Entry]) -> str | None:
     return None
 
 
-def _has(entry: _Entry, *keys: str) -> bool:
+def _has(entry: Fields, *keys: str) -> bool:
     return all(key in entry for key in keys)
 
 
-def _kind(entry: _Entry) -> str:
+def _kind(entry: Fields) -> str:
     return as_text(entry.get("type")) or ""
 
 
-def _is_claude_session(entry: _Entry) -> bool:
+def _is_claude_session(entry: Fields) -> bool:
     if _has(entry, "sessionId") and _kind(entry) in ("queue-operation", "ai-title", "last-prompt"):
         return True
     return _has(entry, "parentUuid", "uuid") and not _is_qwen_session(entry)
 
 
-def _is_qwen_session(entry: _Entry) -> bool:
+def _is_qwen_session(entry: Fields) -> bool:
     is_message = isinstance(read_path(entry, "message", "parts"), list)
     return _has(entry, "uuid", "parentUuid", "sessionId") and (is_message or _has(entry, "systemPayload"))
 
 
-def _is_claude_stream(entry: _Entry) -> bool:
+def _is_claude_stream(entry: Fields) -> bool:
     if _kind(entry) in ("assistant", "user"):
         return isinstance(as_object(entry.get("message")).get("content"), list | str)
     return _kind(entry) in ("system", "result") and _has(entry, "subtype")
 
 
-def _is_gemini_stream(entry: _Entry) -> bool:
+def _is_gemini_stream(entry: Fields) -> bool:
     kind = _kind(entry)
     return (
         (kind == "init" and _has(entry, "session_id", "model"))
@@ -130,19 +128,19 @@ def _is_gemini_stream(entry: _Entry) -> bool:
     )
 
 
-def _is_codex_exec(entry: _Entry) -> bool:
+def _is_codex_exec(entry: Fields) -> bool:
     if _kind(entry).startswith(("thread.", "turn.", "item.")):
         return True
     return _kind(entry) == "error" and isinstance(entry.get("message"), str)
 
 
-def _is_goose(entry: _Entry) -> bool:
+def _is_goose(entry: Fields) -> bool:
     if _kind(entry) == "complete":
         return _has(entry, "total_tokens")
     return _kind(entry) == "message" and set(entry) == {"type", "message"}
 
 
-def _is_pi(entry: _Entry) -> bool:
+def _is_pi(entry: Fields) -> bool:
     kind = _kind(entry)
     return (
         (kind == "session" and _has(entry, "id", "cwd"))
@@ -151,21 +149,21 @@ def _is_pi(entry: _Entry) -> bool:
     )
 
 
-def _is_openhands(entry: _Entry) -> bool:
+def _is_openhands(entry: Fields) -> bool:
     return _has(entry, "execution_status") or _has(entry, "kind", "source", "timestamp")
 
 
-def _is_copilot(entry: _Entry) -> bool:
+def _is_copilot(entry: Fields) -> bool:
     return _has(entry, "data", "parentId", "type") or _has(entry, "type", "exitCode")
 
 
-def _is_mini(entry: _Entry) -> bool:
+def _is_mini(entry: Fields) -> bool:
     return _has(entry, "trajectory_format") or (
         isinstance(entry.get("info"), dict) and _has(entry, "messages")
     )
 
 
-_RULES: tuple[tuple[str, Callable[[_Entry], bool]], ...] = (
+_RULES: tuple[tuple[str, Callable[[Fields], bool]], ...] = (
     ("atif", lambda e: _has(e, "steps") and not _has(e, "outcome")),
     ("mini-swe-agent", _is_mini),
     ("swe-agent", lambda e: _has(e, "trajectory", "info")),

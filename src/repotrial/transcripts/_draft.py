@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
 from msgspec.structs import force_setattr
 
 from repotrial.trace import Usage
-from repotrial.transcripts._json import encode_value, parse_object
 from repotrial.transcripts._model import (
     Arguments,
     ImportedCall,
@@ -22,7 +22,7 @@ from repotrial.transcripts._model import (
     StatedOutcome,
     ToolOutput,
 )
-from repotrial.transcripts._values import as_moment, as_text
+from repotrial.transcripts._values import Fields, as_moment, as_text, encode_value, parse_object
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -53,7 +53,7 @@ def build_origin(
     )
 
 
-class Draft:
+class TranscriptDraft:
     """What an importer has found so far."""
 
     def __init__(self, *, format_: str, agent: str | None) -> None:
@@ -75,6 +75,18 @@ class Draft:
 
     def skip(self, reason: SkipReason) -> None:
         self._skipped[reason] += 1
+
+    def iter_parts(self, parts: object, *, are_entries: bool = False) -> Iterator[tuple[int, Fields]]:
+        """The objects of a list, each with its place; anything else is counted as being of a wrong type."""
+        if not isinstance(parts, list):
+            self.skip("wrong-type")
+            return
+        for number, part in enumerate(parts):
+            self.entries += are_entries
+            if isinstance(part, dict):
+                yield number, part
+            else:
+                self.skip("wrong-type")
 
     def see(self, *, session: object = None, model: object = None, version: object = None) -> None:
         """Note who speaks; the first model and version stand, every session is kept."""
@@ -109,7 +121,7 @@ class Draft:
     def add_call(
         self, call_id: object, name: object, arguments: object, origin: Origin
     ) -> ImportedCall | None:
-        """Note a tool call; null, and counted, where it names no tool or repeats one of the same message."""
+        """Note a tool call; None, and counted, if it names no tool or repeats one of the same message."""
         if type(name) is not str or not name:
             self.skip("call-without-name")
             return None

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from repotrial.trace import Usage
-from repotrial.transcripts._draft import Draft, Origin, build_origin
-from repotrial.transcripts._json import encode_value
+from repotrial.transcripts._draft import Origin, TranscriptDraft, build_origin
 from repotrial.transcripts._lines import OBJECTS, iter_entries, join_document
 from repotrial.transcripts._model import ReportedTotals, ToolOutput
-from repotrial.transcripts._usage import build_inclusive
 from repotrial.transcripts._values import (
+    Fields,
     as_count,
     as_micros,
     as_object,
     as_text,
+    build_inclusive,
+    encode_value,
     iter_objects,
     join_texts,
     read_path,
@@ -23,11 +24,11 @@ from repotrial.transcripts._values import (
 _QWEN_FIGURES = ("prompt", "cachedContent", "candidates", "thoughts", "total")
 
 
-def read_gemini_stream(lines: Iterator[bytes], draft: Draft) -> None:
+def read_gemini_stream(entries: Iterator[Fields], draft: TranscriptDraft) -> None:
     """`-o stream-json`; pieces of an answer are put together."""
     pieces: list[str] = []
     begun = Origin()
-    for entry in iter_entries(lines, OBJECTS, draft):
+    for entry in entries:
         kind = as_text(entry.get("type"))
         origin = build_origin(timestamp=entry.get("timestamp"))
         if kind == "message" and entry.get("delta") is True:
@@ -40,7 +41,7 @@ def read_gemini_stream(lines: Iterator[bytes], draft: Draft) -> None:
     draft.add_message("assistant", text="".join(pieces), origin=begun)
 
 
-def _read_stream_entry(entry: Mapping[str, object], kind: object, origin: Origin, draft: Draft) -> None:
+def _read_stream_entry(entry: Fields, kind: object, origin: Origin, draft: TranscriptDraft) -> None:
     if kind == "init":
         draft.see(session=entry.get("session_id"), model=entry.get("model"))
     elif kind == "message":
@@ -60,7 +61,7 @@ def _read_stream_entry(entry: Mapping[str, object], kind: object, origin: Origin
         draft.skip("unknown-kind")
 
 
-def _read_end(entry: Mapping[str, object], draft: Draft) -> None:
+def _read_end(entry: Fields, draft: TranscriptDraft) -> None:
     stats = as_object(entry.get("stats"))
     draft.totals = ReportedTotals(
         usage=build_inclusive(
@@ -81,9 +82,9 @@ def _is_failed(status: object) -> bool | None:
     return status != "success" if isinstance(status, str) else None
 
 
-def read_gemini_session(lines: Iterator[bytes], draft: Draft) -> None:
+def read_gemini_session(lines: Iterator[bytes], draft: TranscriptDraft) -> None:
     """A file below `chats/`: lines with patches, or one document; the last version of a message stands."""
-    messages: dict[str, Mapping[str, object]] = {}
+    messages: dict[str, Fields] = {}
     for entry in iter_entries(join_document(lines, draft), OBJECTS, draft):
         patch = as_object(entry.get("$set"))
         draft.see(session=entry.get("sessionId"))
@@ -98,7 +99,7 @@ def read_gemini_session(lines: Iterator[bytes], draft: Draft) -> None:
         _read_session_message(message_id, message, draft)
 
 
-def _read_session_message(message_id: str, message: Mapping[str, object], draft: Draft) -> None:
+def _read_session_message(message_id: str, message: Fields, draft: TranscriptDraft) -> None:
     origin = build_origin(message_id=message_id, timestamp=message.get("timestamp"))
     kind = as_text(message.get("type"))
     thoughts = "\n".join(
@@ -129,7 +130,7 @@ def _read_session_message(message_id: str, message: Mapping[str, object], draft:
 
 
 def _read_responses(parts: object) -> object:
-    """What the function responses of a message hold; null where there are none."""
+    """What the function responses of a message hold; None if there are none."""
     found = [
         response.get("output", response)
         for part in iter_objects(parts)
@@ -138,7 +139,7 @@ def _read_responses(parts: object) -> object:
     return found[0] if len(found) == 1 else found or None
 
 
-def _read_tokens(tokens: Mapping[str, object]) -> Usage:
+def _read_tokens(tokens: Fields) -> Usage:
     return _build_usage(*map(tokens.get, ("input", "cached", "output", "thoughts", "total")))
 
 
@@ -151,9 +152,9 @@ def _build_usage(asked: object, cached: object, candidates: object, thoughts: ob
     return build_inclusive(total_input=asked, cache_read=cached, output=output, reasoning=thought)
 
 
-def read_qwen_session(lines: Iterator[bytes], draft: Draft) -> None:
+def read_qwen_session(entries: Iterator[Fields], draft: TranscriptDraft) -> None:
     """A file below `chats/` of Qwen Code."""
-    for entry in iter_entries(lines, OBJECTS, draft):
+    for entry in entries:
         kind = as_text(entry.get("type"))
         draft.see(session=entry.get("sessionId"), model=entry.get("model"), version=entry.get("version"))
         if kind in ("user", "assistant"):
@@ -164,7 +165,7 @@ def read_qwen_session(lines: Iterator[bytes], draft: Draft) -> None:
             draft.skip("unknown-kind")
 
 
-def _read_qwen_message(entry: Mapping[str, object], draft: Draft) -> None:
+def _read_qwen_message(entry: Fields, draft: TranscriptDraft) -> None:
     message_id = as_text(entry.get("uuid"))
     origin = build_origin(message_id=message_id, timestamp=entry.get("timestamp"))
     parts = read_path(entry, "message", "parts")
@@ -184,7 +185,7 @@ def _read_qwen_message(entry: Mapping[str, object], draft: Draft) -> None:
         draft.set_usage(message_id, _build_usage(*figures), model=entry.get("model"))
 
 
-def _read_qwen_result(entry: Mapping[str, object], draft: Draft) -> None:
+def _read_qwen_result(entry: Fields, draft: TranscriptDraft) -> None:
     parts = read_path(entry, "message", "parts")
     identity = next((as_object(part.get("functionResponse")) for part in iter_objects(parts)), {})
     status = read_path(entry, "toolCallResult", "status")

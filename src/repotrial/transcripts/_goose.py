@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from repotrial.transcripts._draft import Draft, Origin, build_origin
-from repotrial.transcripts._json import encode_value
-from repotrial.transcripts._lines import OBJECTS, iter_entries
+from repotrial.transcripts._draft import Origin, TranscriptDraft, build_origin
 from repotrial.transcripts._model import ReportedTotals
-from repotrial.transcripts._usage import build_inclusive
-from repotrial.transcripts._values import as_object, as_text, read_path
+from repotrial.transcripts._values import Fields, as_object, as_text, build_inclusive, encode_value, read_path
 
 _FAILURE = "Ran into this error:"
 _IGNORED = frozenset({"model_change", "notification"})
 _IGNORED_BLOCKS = frozenset({"image", "redactedThinking", "systemNotification"})
 
 
-def read_goose(lines: Iterator[bytes], draft: Draft) -> None:
+def read_goose(entries: Iterator[Fields], draft: TranscriptDraft) -> None:
     """Messages with their tool requests and responses; a failure is only a text of the assistant."""
     answer = ""
-    for entry in iter_entries(lines, OBJECTS, draft):
+    for entry in entries:
         kind = as_text(entry.get("type"))
         if kind == "message":
             answer = _read_message(as_object(entry.get("message")), draft) or answer
@@ -34,7 +31,7 @@ def read_goose(lines: Iterator[bytes], draft: Draft) -> None:
             draft.skip("unknown-kind")
 
 
-def _read_message(message: Mapping[str, object], draft: Draft) -> str | None:
+def _read_message(message: Fields, draft: TranscriptDraft) -> str | None:
     """The blocks of a message; what the assistant said, if it did."""
     content = message.get("content")
     if not isinstance(content, list):
@@ -48,7 +45,7 @@ def _read_message(message: Mapping[str, object], draft: Draft) -> str | None:
     return spoken
 
 
-def _read_block(block: Mapping[str, object], role: object, origin: Origin, draft: Draft) -> str | None:
+def _read_block(block: Fields, role: object, origin: Origin, draft: TranscriptDraft) -> str | None:
     kind = as_text(block.get("type"))
     if kind == "text":
         text = as_text(block.get("text")) or ""
@@ -66,7 +63,7 @@ def _read_block(block: Mapping[str, object], role: object, origin: Origin, draft
     return None
 
 
-def _read_response(block: Mapping[str, object], origin: Origin, draft: Draft) -> None:
+def _read_response(block: Fields, origin: Origin, draft: TranscriptDraft) -> None:
     result = as_object(block.get("toolResult"))
     value = as_object(result.get("value"))
     content = value.get("content", result.get("error", result.get("value")))

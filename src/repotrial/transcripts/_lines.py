@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import BinaryIO, TypeVar
 
 import msgspec
 
 from repotrial._core.errors import ErrorCode, EvidenceError
-from repotrial.transcripts._draft import Draft
-from repotrial.transcripts._json import repair_json
+from repotrial.transcripts._draft import TranscriptDraft
+from repotrial.transcripts._values import repair_json
 
 _CHUNK_BYTES = 256 * 1024
 
@@ -37,7 +37,7 @@ class ImportLimits(msgspec.Struct, frozen=True, kw_only=True):
     """A longer file of a format that is one document is left out."""
 
 
-def iter_lines(stream: BinaryIO, draft: Draft, limits: ImportLimits) -> Iterator[bytes]:
+def iter_lines(stream: BinaryIO, draft: TranscriptDraft, limits: ImportLimits) -> Iterator[bytes]:
     """The lines that are not blank, the last one also without a newline; cut at LF and nowhere else.
 
     Raises:
@@ -65,43 +65,35 @@ def _drop_line(stream: BinaryIO) -> None:
             return
 
 
-def decode_entry(line: bytes, decoder: msgspec.json.Decoder[_Entry], draft: Draft) -> _Entry | None:
-    """A line decoded; null, and counted, where it is no JSON object."""
+def decode_entry(line: bytes, decoder: msgspec.json.Decoder[_Entry], draft: TranscriptDraft) -> _Entry | None:
+    """A line decoded; None, and counted, if it is no JSON object."""
     try:
         return decoder.decode(line)
-    except (ValueError, RecursionError) as error:
-        return _decode_damaged(line, decoder, draft, error)
+    except RecursionError:
+        draft.skip("too-deep")
+        return None
+    except ValueError:
+        repaired = repair_json(line)
+    try:
+        if repaired is not None:
+            return decoder.decode(repaired)
+        draft.skip("not-json")
+    except (ValueError, RecursionError):
+        draft.skip("not-an-object")
+    return None
 
 
 def iter_entries(
-    lines: Iterator[bytes], decoder: msgspec.json.Decoder[_Entry], draft: Draft
+    lines: Iterator[bytes], decoder: msgspec.json.Decoder[_Entry], draft: TranscriptDraft
 ) -> Iterator[_Entry]:
     """Each line decoded; lines that are no JSON object are counted."""
-    decode = decoder.decode
     for line in lines:
-        try:
-            yield decode(line)
-        except (ValueError, RecursionError) as error:
-            entry = _decode_damaged(line, decoder, draft, error)
-            if entry is not None:
-                yield entry
+        entry = decode_entry(line, decoder, draft)
+        if entry is not None:
+            yield entry
 
 
-def _decode_damaged(
-    line: bytes, decoder: msgspec.json.Decoder[_Entry], draft: Draft, error: Exception
-) -> _Entry | None:
-    repaired = None if isinstance(error, RecursionError) else repair_json(line)
-    if repaired is None:
-        draft.skip("too-deep" if isinstance(error, RecursionError) else "not-json")
-        return None
-    try:
-        return decoder.decode(repaired)
-    except (ValueError, RecursionError):
-        draft.skip("not-an-object")
-        return None
-
-
-def join_document(lines: Iterator[bytes], draft: Draft) -> Iterator[bytes]:
+def join_document(lines: Iterator[bytes], draft: TranscriptDraft) -> Iterator[bytes]:
     """The lines of a file that may also be one indented document: then it comes as one line."""
     first = next(lines, b"")
     if first.strip() != b"{":
@@ -120,24 +112,27 @@ def join_document(lines: Iterator[bytes], draft: Draft) -> Iterator[bytes]:
     yield b"\n".join(pieces)
 
 
-def read_bytes(stream: BinaryIO, draft: Draft, limits: ImportLimits) -> bytes:
+def read_bytes(stream: BinaryIO, draft: TranscriptDraft, limits: ImportLimits) -> bytes:
     """A whole file; nothing, and counted, where it is too long.
 
     Raises:
         TRANSCRIPT_UNREADABLE: the stream cannot be read.
     """
     pieces, size = list[bytes](), 0
-    while piece := _call(stream.read, _CHUNK_BYTES):
-        size += len(piece)
-        if size > limits.document_bytes:
-            draft.skip("too-long")
-            return b""
-        pieces.append(piece)
+    try:
+        while piece := stream.read(_CHUNK_BYTES):
+            size += len(piece)
+            if size > limits.document_bytes:
+                draft.skip("too-long")
+                return b""
+            pieces.append(piece)
+    except (OSError, ValueError) as error:  # ValueError: the stream is closed
+        raise TRANSCRIPT_UNREADABLE.error(f"expected readable bytes, found: {error}") from error
     return b"".join(pieces)
 
 
-def read_document(stream: BinaryIO, draft: Draft, limits: ImportLimits) -> dict[str, object] | None:
-    """A whole file as one JSON object; null, and counted, where it is none.
+def read_document(stream: BinaryIO, draft: TranscriptDraft, limits: ImportLimits) -> dict[str, object] | None:
+    """A whole file as one JSON object; None, and counted, if it is none.
 
     Raises:
         TRANSCRIPT_UNREADABLE: the stream cannot be read.
@@ -145,10 +140,3 @@ def read_document(stream: BinaryIO, draft: Draft, limits: ImportLimits) -> dict[
     data = read_bytes(stream, draft, limits)
     draft.entries += 1
     return decode_entry(data, OBJECTS, draft) if data else None
-
-
-def _call(read: Callable[[int], bytes], size: int) -> bytes:
-    try:
-        return read(size)
-    except (OSError, ValueError) as error:  # ValueError: the stream is closed
-        raise TRANSCRIPT_UNREADABLE.error(f"expected readable bytes, found: {error}") from error

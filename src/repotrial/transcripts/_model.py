@@ -8,8 +8,7 @@ import msgspec
 
 from repotrial._core.canonical import Count
 from repotrial.trace import Usage
-from repotrial.transcripts._json import decode_leniently
-from repotrial.transcripts._values import parse_moment
+from repotrial.transcripts._values import decode_leniently, parse_moment
 
 Arguments: TypeAlias = "dict[str, Any] | str"
 """A JSON object; the raw text where the transcript has something else."""
@@ -41,7 +40,7 @@ class ToolOutput(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     raw: bytes
     """The content as JSON, as the transcript writes it."""
     is_trimmed: bool = False
-    """Whether somebody cut it before it came to us."""
+    """Whether it was cut before it came to us."""
 
     @property
     def content(self) -> object:
@@ -64,7 +63,7 @@ class ImportedMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     reasoning: str = ""
     """What the model showed of its thinking; empty where it showed none."""
     message_id: str | None = None
-    """The message's id; null where the transcript gives none."""
+    """The message's id; None if the transcript gives none."""
     timestamp: str | None = None
     """When, as the transcript writes it."""
     is_subagent: bool = False
@@ -72,7 +71,7 @@ class ImportedMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def at_us(self) -> int | None:
-        """When, in microseconds since the epoch; null where it cannot be read."""
+        """When, in microseconds since the epoch; None if it cannot be read."""
         return parse_moment(self.timestamp)
 
 
@@ -82,15 +81,15 @@ class ImportedCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     order: Count
     """Number of the call within the transcript, from 0, whatever its tool."""
     call_id: str | None
-    """The call's id in the conversation; null where there is none."""
+    """The call's id in the conversation; None if there is none."""
     name: str
     """The tool, in the agent's word."""
     arguments: Arguments
     """What it was called with."""
     output: ToolOutput | None = None
-    """What came back; null where the transcript has no result."""
+    """What came back; None if the transcript has no result."""
     is_error: bool | None = None
-    """Whether the agent marked the result as failed; null where it does not say."""
+    """Whether the agent marked the result as failed; None if it does not say."""
     timestamp: str | None = None
     """When it was asked for, as the transcript writes it."""
     finished: str | None = None
@@ -98,7 +97,7 @@ class ImportedCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     is_subagent: bool = False
     """Whether a subagent made the call."""
     parent_call_id: str | None = None
-    """The call that started that subagent; null where it is not known."""
+    """The call that started that subagent; None if it is not known."""
     subagent_id: str | None = None
     """The subagent that made the call, where the transcript names it."""
     started_subagent_id: str | None = None
@@ -108,7 +107,7 @@ class ImportedCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def started_at_us(self) -> int | None:
-        """When it was asked for, in microseconds since the epoch; null where it cannot be read."""
+        """When it was asked for, in microseconds since the epoch; None if it cannot be read."""
         return parse_moment(self.timestamp)
 
 
@@ -118,7 +117,7 @@ class MessageUsage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     message_id: str
     """The message; made up from the position where the transcript has no ids."""
     usage: Usage
-    """What it consumed; null is unknown."""
+    """What it consumed; None is unknown."""
     model: str | None = None
     """The model that answered."""
     cost_usd: str | None = None
@@ -131,7 +130,7 @@ class ReportedTotals(msgspec.Struct, frozen=True, kw_only=True):
     """What the agent says about its whole run."""
 
     usage: Usage = msgspec.field(default_factory=Usage)
-    """Tokens; null is unknown."""
+    """Tokens; None is unknown."""
     cost_usd: str | None = None
     """What it believes it cost, as a decimal."""
     turns: Count | None = None
@@ -184,17 +183,17 @@ class ImportedTranscript(msgspec.Struct, frozen=True, kw_only=True):
     totals: ReportedTotals
     """What the agent reports about itself."""
     outcome: StatedOutcome | None
-    """How the agent says it ended; null where the transcript has no end."""
+    """How the agent says it ended; None if the transcript has no end."""
     entries: Count
     """Lines or entries seen, blank ones left out."""
     skipped: tuple[SkippedEntries, ...]
     """What was not taken, by reason."""
     directory: str | None = None
-    """Where the agent says it began to work; null where it does not."""
+    """Where the agent says it began to work; None if it does not."""
 
     @property
     def total_usage(self) -> Usage:
-        """The sum over `usage`; a part that one message leaves open is null."""
+        """The sum over `usage`; a part that one message leaves open is None."""
         parts = [name for name in Usage.__struct_fields__ if name.endswith("_tokens")]
         sums = {part: _sum_known([getattr(each.usage, part) for each in self.usage]) for part in parts}
         return msgspec.convert(sums, Usage)

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from repotrial.trace import Usage
-from repotrial.transcripts._draft import Draft, Origin, build_origin
-from repotrial.transcripts._json import encode_value
-from repotrial.transcripts._lines import OBJECTS, iter_entries
+from repotrial.transcripts._draft import Origin, TranscriptDraft, build_origin
 from repotrial.transcripts._model import ToolOutput
-from repotrial.transcripts._usage import build_exclusive
-from repotrial.transcripts._values import as_count, as_decimal, as_object, as_text, read_path
+from repotrial.transcripts._values import (
+    Fields,
+    as_count,
+    as_decimal,
+    as_object,
+    as_text,
+    build_exclusive,
+    encode_value,
+    read_path,
+)
 
 
-def read_opencode(lines: Iterator[bytes], draft: Draft) -> None:
+def read_opencode(entries: Iterator[Fields], draft: TranscriptDraft) -> None:
     """Parts of messages; a call comes once, when it is done."""
     answer = ""
-    for entry in iter_entries(lines, OBJECTS, draft):
+    for entry in entries:
         kind, part = as_text(entry.get("type")), as_object(entry.get("part"))
         draft.see(session=entry.get("sessionID"))
         origin = build_origin(message_id=part.get("messageID"), timestamp=entry.get("timestamp"))
@@ -36,7 +42,7 @@ def read_opencode(lines: Iterator[bytes], draft: Draft) -> None:
             draft.skip("unknown-kind")
 
 
-def _read_call(part: Mapping[str, object], origin: Origin, draft: Draft) -> None:
+def _read_call(part: Fields, origin: Origin, draft: TranscriptDraft) -> None:
     state = as_object(part.get("state"))
     begun = build_origin(
         message_id=origin.message_id,
@@ -55,7 +61,7 @@ def _read_call(part: Mapping[str, object], origin: Origin, draft: Draft) -> None
     )
 
 
-def _read_step(part: Mapping[str, object], origin: Origin, answer: str, draft: Draft) -> None:
+def _read_step(part: Fields, origin: Origin, answer: str, draft: TranscriptDraft) -> None:
     tokens = as_object(part.get("tokens"))
     if tokens:
         draft.set_usage(origin.message_id, _read_tokens(tokens), cost_usd=as_decimal(part.get("cost")))
@@ -63,7 +69,7 @@ def _read_step(part: Mapping[str, object], origin: Origin, answer: str, draft: D
         draft.state("success", word="stop", text=answer)
 
 
-def _read_tokens(tokens: Mapping[str, object]) -> Usage:
+def _read_tokens(tokens: Fields) -> Usage:
     """Releases differ in whether reasoning is a part of the output; the total tells which."""
     cache = as_object(tokens.get("cache"))
     output, reasoning, total = (as_count(tokens.get(key)) for key in ("output", "reasoning", "total"))

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from repotrial.trace import Usage
-from repotrial.transcripts._draft import Draft, build_origin
-from repotrial.transcripts._json import encode_value
+from repotrial.transcripts._draft import TranscriptDraft, build_origin
 from repotrial.transcripts._lines import OBJECTS, iter_entries, join_document
 from repotrial.transcripts._model import ReportedTotals
-from repotrial.transcripts._usage import build_inclusive
-from repotrial.transcripts._values import as_decimal, as_object, as_text, iter_objects, join_texts, read_path
+from repotrial.transcripts._values import (
+    Fields,
+    as_decimal,
+    as_object,
+    as_text,
+    build_inclusive,
+    encode_value,
+    iter_objects,
+    join_texts,
+    read_path,
+)
 
 _IGNORED = frozenset(
     {
@@ -25,13 +33,13 @@ _IGNORED = frozenset(
 _ERRORS = frozenset({"AgentErrorEvent", "ConversationErrorEvent", "ServerErrorEvent"})
 
 
-def read_openhands(lines: Iterator[bytes], draft: Draft) -> None:
+def read_openhands(lines: Iterator[bytes], draft: TranscriptDraft) -> None:
     """Events in order; what else stands in the output is counted."""
     for entry in iter_entries(join_document(lines, draft), OBJECTS, draft):
         read_openhands_entry(entry, draft)
 
 
-def read_openhands_entry(entry: Mapping[str, object], draft: Draft) -> None:
+def read_openhands_entry(entry: Fields, draft: TranscriptDraft) -> None:
     """One event, or the state of the conversation."""
     kind = as_text(entry.get("kind"))
     if kind == "ActionEvent":
@@ -53,7 +61,7 @@ def read_openhands_entry(entry: Mapping[str, object], draft: Draft) -> None:
         draft.skip("unknown-kind")
 
 
-def _read_action(entry: Mapping[str, object], draft: Draft) -> None:
+def _read_action(entry: Fields, draft: TranscriptDraft) -> None:
     message_id = as_text(entry.get("llm_response_id")) or as_text(entry.get("id"))
     origin = build_origin(message_id=message_id, timestamp=entry.get("timestamp"))
     reasoning = as_text(entry.get("reasoning_content")) or ""
@@ -68,7 +76,7 @@ def _read_action(entry: Mapping[str, object], draft: Draft) -> None:
     draft.add_call(entry.get("tool_call_id"), entry.get("tool_name"), arguments, origin)
 
 
-def _read_observation(entry: Mapping[str, object], draft: Draft) -> None:
+def _read_observation(entry: Fields, draft: TranscriptDraft) -> None:
     observation = as_object(entry.get("observation"))
     content = observation.get("content", entry.get("rejection_reason"))
     draft.add_result(
@@ -81,7 +89,7 @@ def _read_observation(entry: Mapping[str, object], draft: Draft) -> None:
         draft.state("success", word="finish", text=join_texts(content))
 
 
-def _read_error(entry: Mapping[str, object], draft: Draft) -> None:
+def _read_error(entry: Fields, draft: TranscriptDraft) -> None:
     text = entry.get("detail") or entry.get("error")
     if entry.get("kind") != "AgentErrorEvent":
         draft.state("error", word=entry.get("code"), text=text)
@@ -91,7 +99,7 @@ def _read_error(entry: Mapping[str, object], draft: Draft) -> None:
         )
 
 
-def _read_state(state: Mapping[str, object], draft: Draft) -> None:
+def _read_state(state: Fields, draft: TranscriptDraft) -> None:
     draft.see(session=state.get("id"))
     metrics = as_object(read_path(state, "stats", "usage_to_metrics", "agent"))
     draft.see(model=metrics.get("model_name"))
@@ -107,7 +115,7 @@ def _read_state(state: Mapping[str, object], draft: Draft) -> None:
         draft.state("success" if status == "finished" else "error", word=status, text=text)
 
 
-def _read_usage(usage: Mapping[str, object]) -> Usage:
+def _read_usage(usage: Fields) -> Usage:
     return build_inclusive(
         total_input=usage.get("prompt_tokens"),
         cache_read=usage.get("cache_read_tokens"),

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from repotrial.transcripts._draft import Draft, Origin, build_origin
-from repotrial.transcripts._json import encode_value
-from repotrial.transcripts._lines import OBJECTS, iter_entries
-from repotrial.transcripts._usage import build_exclusive
+from repotrial.transcripts._draft import Origin, TranscriptDraft, build_origin
 from repotrial.transcripts._values import (
+    Fields,
     as_decimal,
     as_moment,
     as_object,
     as_text,
+    build_exclusive,
+    encode_value,
     iter_objects,
     join_texts,
     read_path,
@@ -43,18 +43,18 @@ _IGNORED = frozenset(
 )
 
 
-def read_pi(lines: Iterator[bytes], draft: Draft) -> None:
+def read_pi(entries: Iterator[Fields], draft: TranscriptDraft) -> None:
     """Events and session files have the same messages; a message that comes again counts once."""
-    _Reader(draft).read(lines)
+    _Reader(draft).read(entries)
 
 
 class _Reader:
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: TranscriptDraft) -> None:
         self._draft = draft
         self._seen: set[tuple[object, ...]] = set()
 
-    def read(self, lines: Iterator[bytes]) -> None:
-        for entry in iter_entries(lines, OBJECTS, self._draft):
+    def read(self, entries: Iterator[Fields]) -> None:
+        for entry in entries:
             kind = as_text(entry.get("type"))
             if kind in ("message", "message_end", "turn_end"):
                 self._read_message(entry.get("message"))
@@ -99,7 +99,7 @@ class _Reader:
         else:
             self._draft.add_message(role, text=join_texts(value.get("content")), origin=origin)
 
-    def _read_assistant(self, message: Mapping[str, object], origin: Origin) -> None:
+    def _read_assistant(self, message: Fields, origin: Origin) -> None:
         draft = self._draft
         text = join_texts(message.get("content"))
         thinking = join_texts(message.get("content"), "thinking")
@@ -122,7 +122,7 @@ class _Reader:
                 cost_usd=as_decimal(read_path(usage, "cost", "total")),
             )
 
-    def _note_end(self, message: Mapping[str, object]) -> None:
+    def _note_end(self, message: Fields) -> None:
         """The last assistant message says how it ended; where messages are repeated, it is last again."""
         reason = as_text(message.get("stopReason"))
         if reason == "stop":

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from repotrial.transcripts._draft import Draft, Origin
-from repotrial.transcripts._values import as_text
+from repotrial.transcripts._draft import Origin, TranscriptDraft
+from repotrial.transcripts._values import Fields, as_text
 
 _STARTED = "# aider chat started at "
 _FAILED = re.compile(r"(?:litellm|openai|anthropic)\.\w*Error")
 _SEARCH, _DIVIDER, _REPLACE = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
 
 
-def read_aider(text: str, draft: Draft) -> None:
+def read_aider(text: str, draft: TranscriptDraft) -> None:
     """Headings are the user, quotes are aider, the rest is the model; its edit blocks count as calls.
 
     The figures that aider prints are rounded to hundreds, so none is taken.
@@ -25,7 +25,7 @@ def read_aider(text: str, draft: Draft) -> None:
 
 
 class _AiderReader:
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: TranscriptDraft) -> None:
         self._draft = draft
         self._said: list[str] = []
         self._asked: list[str] = []
@@ -97,7 +97,7 @@ def _iter_edits(lines: list[str]) -> Iterator[tuple[str, str, str]]:
             target.append(line)
 
 
-def read_continue(document: Mapping[str, object], draft: Draft) -> None:
+def read_continue(document: Fields, draft: TranscriptDraft) -> None:
     """`cn -p --format json`: a final text and a status, nothing else."""
     text, status = as_text(document.get("response")) or "", as_text(document.get("status"))
     draft.add_message("assistant", text=text, origin=Origin())

@@ -19,12 +19,14 @@ from repotrial.transcripts._cline import read_cline_messages, read_cline_run
 from repotrial.transcripts._codex import read_codex_exec, read_codex_rollout
 from repotrial.transcripts._copilot import read_copilot
 from repotrial.transcripts._detect import HEAD_BYTES, detect_format
-from repotrial.transcripts._draft import Draft
+from repotrial.transcripts._draft import TranscriptDraft
 from repotrial.transcripts._gemini import read_gemini_session, read_gemini_stream, read_qwen_session
 from repotrial.transcripts._goose import read_goose
 from repotrial.transcripts._lines import (
+    OBJECTS,
     TRANSCRIPT_UNREADABLE,
     ImportLimits,
+    iter_entries,
     iter_lines,
     read_bytes,
     read_document,
@@ -34,6 +36,7 @@ from repotrial.transcripts._opencode import read_opencode
 from repotrial.transcripts._openhands import read_openhands, read_openhands_entry
 from repotrial.transcripts._pi import read_pi
 from repotrial.transcripts._plain import read_aider, read_continue
+from repotrial.transcripts._values import Fields
 from repotrial.transcripts._vibe import read_vibe_export, read_vibe_stream
 
 CallWords: TypeAlias = Literal["wire", "own", "none"]
@@ -56,14 +59,16 @@ class Importer(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """The name that adapters and commands use."""
     agent: str | None
-    """The agent that writes it; null where many do."""
+    """The agent that writes it; None if many do."""
     calls: CallWords = "wire"
     """Whether calls stand there as the model made them, in the agent's own words, or not at all."""
-    by_lines: Callable[[Iterator[bytes], Draft], None] | None = None
+    by_lines: Callable[[Iterator[bytes], TranscriptDraft], None] | None = None
     """Reads lines as they come."""
-    whole: Callable[[Mapping[str, object], Draft], None] | None = None
+    by_entries: Callable[[Iterator[Fields], TranscriptDraft], None] | None = None
+    """Reads lines, each decoded as a JSON object."""
+    whole: Callable[[Fields, TranscriptDraft], None] | None = None
     """Reads a document."""
-    plain: Callable[[str, Draft], None] | None = None
+    plain: Callable[[str, TranscriptDraft], None] | None = None
     """Reads a text."""
 
 
@@ -73,25 +78,25 @@ _ALL = (
     Importer(name="claude-code-session", agent="claude-code", by_lines=read_claude),
     Importer(name="claude-code-stream", agent="claude-code", by_lines=read_claude),
     Importer(name="cline-messages", agent="cline", whole=read_cline_messages),
-    Importer(name="cline-run", agent="cline", by_lines=read_cline_run),
-    Importer(name="codex-exec", agent="codex", calls="own", by_lines=read_codex_exec),
-    Importer(name="codex-rollout", agent="codex", by_lines=read_codex_rollout),
+    Importer(name="cline-run", agent="cline", by_entries=read_cline_run),
+    Importer(name="codex-exec", agent="codex", calls="own", by_entries=read_codex_exec),
+    Importer(name="codex-rollout", agent="codex", by_entries=read_codex_rollout),
     Importer(name="continue-final", agent="continue", calls="none", whole=read_continue),
-    Importer(name="copilot-events", agent="copilot", by_lines=read_copilot),
-    Importer(name="copilot-stream", agent="copilot", by_lines=read_copilot),
+    Importer(name="copilot-events", agent="copilot", by_entries=read_copilot),
+    Importer(name="copilot-stream", agent="copilot", by_entries=read_copilot),
     Importer(name="gemini-session", agent="gemini-cli", by_lines=read_gemini_session),
-    Importer(name="gemini-stream", agent="gemini-cli", by_lines=read_gemini_stream),
-    Importer(name="goose-stream", agent="goose", by_lines=read_goose),
+    Importer(name="gemini-stream", agent="gemini-cli", by_entries=read_gemini_stream),
+    Importer(name="goose-stream", agent="goose", by_entries=read_goose),
     Importer(name="mini-swe-agent", agent="mini-swe-agent", whole=read_mini_swe_agent),
-    Importer(name="opencode-run", agent="opencode", by_lines=read_opencode),
+    Importer(name="opencode-run", agent="opencode", by_entries=read_opencode),
     Importer(name="openhands-events", agent="openhands", by_lines=read_openhands),
-    Importer(name="pi-events", agent="pi", by_lines=read_pi),
-    Importer(name="pi-session", agent="pi", by_lines=read_pi),
-    Importer(name="qwen-session", agent="qwen-code", by_lines=read_qwen_session),
+    Importer(name="pi-events", agent="pi", by_entries=read_pi),
+    Importer(name="pi-session", agent="pi", by_entries=read_pi),
+    Importer(name="qwen-session", agent="qwen-code", by_entries=read_qwen_session),
     Importer(name="qwen-stream", agent="qwen-code", by_lines=read_qwen_stream),
     Importer(name="swe-agent", agent="swe-agent", whole=read_swe_agent),
     Importer(name="vibe-export", agent="vibe", calls="none", whole=read_vibe_export),
-    Importer(name="vibe-stream", agent="vibe", calls="own", by_lines=read_vibe_stream),
+    Importer(name="vibe-stream", agent="vibe", calls="own", by_entries=read_vibe_stream),
 )
 
 IMPORTERS: Mapping[str, Importer] = MappingProxyType({importer.name: importer for importer in _ALL})
@@ -110,7 +115,10 @@ def import_transcript(
         UNKNOWN_TRANSCRIPT_FORMAT: no importer has that name.
         TRANSCRIPT_UNREADABLE: the stream cannot be read.
     """
-    importer = _find_importer(format_)
+    importer = IMPORTERS.get(format_)
+    if importer is None:
+        known = ", ".join(IMPORTERS)
+        raise UNKNOWN_TRANSCRIPT_FORMAT.error(f"expected one of {known}, found {format_!r}")
     if isinstance(stream, io.RawIOBase):  # it would read lines byte by byte
         buffered = io.BufferedReader(stream, _BUFFER_BYTES)
         try:
@@ -121,9 +129,12 @@ def import_transcript(
 
 
 def _import(stream: BinaryIO, importer: Importer, bounds: ImportLimits) -> ImportedTranscript:
-    draft = Draft(format_=importer.name, agent=importer.agent)
+    draft = TranscriptDraft(format_=importer.name, agent=importer.agent)
     if importer.by_lines is not None:
         importer.by_lines(iter_lines(stream, draft, bounds), draft)
+    elif importer.by_entries is not None:
+        entries = iter_entries(iter_lines(stream, draft, bounds), OBJECTS, draft)
+        importer.by_entries(entries, draft)
     elif importer.plain is not None:
         importer.plain(read_bytes(stream, draft, bounds).decode("utf-8", "replace"), draft)
     elif importer.whole is not None:
@@ -164,14 +175,6 @@ def load_transcript(
         ) from error
 
 
-def _find_importer(name: str) -> Importer:
-    try:
-        return IMPORTERS[name]
-    except KeyError:
-        known = ", ".join(IMPORTERS)
-        raise UNKNOWN_TRANSCRIPT_FORMAT.error(f"expected one of {known}, found {name!r}") from None
-
-
 def _load_openhands(folder: Path, limits: ImportLimits) -> ImportedTranscript:
     """`base_state.json` and `events/event-NNNNN-ID.json`, each a document; the state comes last."""
     try:
@@ -182,7 +185,7 @@ def _load_openhands(folder: Path, limits: ImportLimits) -> ImportedTranscript:
         raise TRANSCRIPT_UNREADABLE.error(f"{folder}: expected a readable folder, found: {error}") from error
     if not files:
         raise UNKNOWN_TRANSCRIPT_FORMAT.error(f"{folder}: expected a conversation of OpenHands, found none")
-    draft = Draft(format_="openhands-events", agent="openhands")
+    draft = TranscriptDraft(format_="openhands-events", agent="openhands")
     for file in files:
         try:
             with open_regular(file) as stream:

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from repotrial.transcripts._draft import Draft, Origin, build_origin
-from repotrial.transcripts._json import encode_value
-from repotrial.transcripts._lines import OBJECTS, iter_entries
+from repotrial.transcripts._draft import Origin, TranscriptDraft, build_origin
 from repotrial.transcripts._model import ReportedTotals, ToolOutput
-from repotrial.transcripts._usage import build_inclusive
 from repotrial.transcripts._values import (
+    Fields,
     as_count,
     as_decimal,
     as_moment,
     as_object,
     as_text,
+    build_inclusive,
+    encode_value,
     join_texts,
     parse_moment,
     read_path,
 )
 
 
-def read_vibe_stream(lines: Iterator[bytes], draft: Draft) -> None:
+def read_vibe_stream(entries: Iterator[Fields], draft: TranscriptDraft) -> None:
     """Entries of the journal; an entry that comes again, changed, replaces the earlier one."""
-    entries: dict[str, dict[str, object]] = {}
-    for entry in iter_entries(lines, OBJECTS, draft):
-        entries[as_text(entry.get("id")) or f"entry-{len(entries)}"] = entry
-    for entry_id, entry in entries.items():
+    latest: dict[str, Fields] = {}
+    for entry in entries:
+        latest[as_text(entry.get("id")) or f"entry-{len(latest)}"] = entry
+    for entry_id, entry in latest.items():
         kind = as_text(entry.get("type"))
         draft.see(session=entry.get("sessionId"))
         origin = build_origin(message_id=entry_id, timestamp=entry.get("createdAt"))
@@ -41,7 +41,7 @@ def read_vibe_stream(lines: Iterator[bytes], draft: Draft) -> None:
             draft.skip("unknown-kind")
 
 
-def _read_effect(entry: Mapping[str, object], origin: Origin, draft: Draft) -> None:
+def _read_effect(entry: Fields, origin: Origin, draft: TranscriptDraft) -> None:
     detail, state = as_object(entry.get("detail")), as_object(entry.get("state"))
     call_id = detail.get("toolCallId") or entry.get("id")
     call = draft.add_call(call_id, detail.get("toolName"), detail.get("input"), origin)
@@ -58,7 +58,7 @@ def _read_effect(entry: Mapping[str, object], origin: Origin, draft: Draft) -> N
     )
 
 
-def read_vibe_export(document: Mapping[str, object], draft: Draft) -> None:
+def read_vibe_export(document: Fields, draft: TranscriptDraft) -> None:
     """Totals and the end; no messages."""
     usage = as_object(document.get("usage"))
     draft.see(session=document.get("session_id"), version=document.get("vibe_version"))

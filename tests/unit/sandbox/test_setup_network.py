@@ -29,7 +29,7 @@ from repotrial.environment._installation._setup_network import (
     SetupNetwork,
     find_setup_access,
 )
-from repotrial.gateway import Attempt
+from repotrial.gateway import NetworkAttempt
 from repotrial.isolation import FloodRecord, NetworkRecord, find_identity
 from repotrial.run import ProxiedSetup
 from repotrial.run._setup_network import _convert
@@ -155,7 +155,7 @@ def test_what_is_kept_is_text_without_secrets(tmp_path: Path) -> None:
 
 
 def test_an_attempt_of_the_proxy_keeps_every_word() -> None:
-    attempt = Attempt(
+    attempt = NetworkAttempt(
         host="a.example",
         port=443,
         way="tunnel",

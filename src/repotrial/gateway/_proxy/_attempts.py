@@ -15,12 +15,12 @@ NOWHERE: Final = Authority(host="", port=0)
 """Where it cannot be read where to."""
 
 Way: TypeAlias = Literal["http", "https", "tunnel"]
-"""`https`: read along, by means of the run's own authority; `tunnel`: bytes that nobody read."""
-Verdict: TypeAlias = Literal["passed", "replayed", "refused", "failed"]
-"""`refused`: by the policy; `failed`: allowed, and nobody answered."""
+"""`https`: read along, by means of the run's own authority; `tunnel`: unread bytes."""
+AttemptVerdict: TypeAlias = Literal["passed", "replayed", "refused", "failed"]
+"""`refused`: by the policy; `failed`: allowed, but no answer came."""
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+class NetworkAttempt(msgspec.Struct, frozen=True, kw_only=True):
     """A request or a tunnel, when it is over."""
 
     host: str
@@ -33,7 +33,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """Of the request; `CONNECT` for a tunnel."""
     path: str
     """Path and query; empty for a tunnel."""
-    verdict: Verdict
+    verdict: AttemptVerdict
     """What came of it."""
     reason: str = ""
     """Why not, where it did not pass."""
@@ -45,7 +45,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """Towards it."""
 
 
-AttemptSink: TypeAlias = Callable[[Attempt], None]
+AttemptSink: TypeAlias = Callable[[NetworkAttempt], None]
 """Called on the gateway's loop, so it must be quick."""
 
 
@@ -64,8 +64,8 @@ class OpenAttempt:
     def count_sent(self, size: int) -> None:
         self.sent_bytes += size
 
-    def close(self, verdict: Verdict, reason: str) -> Attempt:
-        return Attempt(
+    def close(self, verdict: AttemptVerdict, reason: str) -> NetworkAttempt:
+        return NetworkAttempt(
             host=self.authority.host,
             port=self.authority.port,
             way=self.way,
@@ -99,7 +99,7 @@ class AttemptLog:
         self._open[attempt] = None
         return attempt
 
-    def end(self, attempt: OpenAttempt, verdict: Verdict, reason: str = "") -> None:
+    def end(self, attempt: OpenAttempt, verdict: AttemptVerdict, reason: str = "") -> None:
         """Report an attempt; not again where that was done."""
         if attempt not in self._open:
             return

@@ -18,6 +18,18 @@ _LIFETIME: Final = dt.timedelta(days=7)
 _SKEW: Final = dt.timedelta(days=1)
 _NAME: Final = "RepoTrial run authority"
 _MAX_HOSTS: Final = 1000
+_PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+_NO_PROXIES: Final = ("NO_PROXY", "no_proxy")
+_CERTIFICATES: Final = (
+    "SSL_CERT_FILE",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "NODE_EXTRA_CA_CERTS",
+    "PIP_CERT",
+    "GIT_SSL_CAINFO",
+    "CARGO_HTTP_CAINFO",
+    "npm_config_cafile",
+)
 
 
 class RunAuthority:
@@ -37,8 +49,19 @@ class RunAuthority:
 
         return self._certificate.public_bytes(Encoding.PEM)
 
+    def build_variables(self, port: int, *, certificate: str) -> dict[str, str]:
+        """Environment for every program: it uses the proxy and trusts this authority.
+
+        Args:
+            port: Where the proxy listens inside.
+            certificate: The path inside of this authority's certificate.
+        """
+        proxied = dict.fromkeys(_PROXIES, f"http://127.0.0.1:{port}")
+        direct = dict.fromkeys(_NO_PROXIES, "localhost,127.0.0.1,::1")
+        return proxied | direct | dict.fromkeys(_CERTIFICATES, certificate)
+
     def find_context(self, host: str) -> ssl.SSLContext | None:
-        """Server settings with a certificate for a host; null where too many were asked for."""
+        """Server settings with a certificate for a host; None if too many were asked for."""
         if host not in self._contexts:
             if len(self._contexts) >= _MAX_HOSTS:
                 return None

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from repotrial.contract import AllowListNetwork, ReplayNetwork
-from repotrial.gateway._proxy._addresses import AddressCheck, Resolver, find_address_problem
 from repotrial.gateway._proxy._attempts import AttemptSink
 from repotrial.gateway._proxy._authority import RunAuthority
 from repotrial.gateway._proxy._fetch import Fetcher, LiveFetcher, RecordingFetcher, ReplayFetcher
-from repotrial.gateway._proxy._hosts import parse_allow_list
+from repotrial.gateway._proxy._hosts import AddressCheck, Resolver, find_address_problem, parse_allow_list
 from repotrial.gateway._proxy._proxy import AllowListProxy
 from repotrial.gateway._proxy._tape import TapeWriter, load_tape
 
@@ -22,7 +21,7 @@ def build_network_proxy(
     tape: Path | None = None,
     record_to: Path | None = None,
     resolver: Resolver | None = None,
-    check: AddressCheck = find_address_problem,
+    check: AddressCheck | None = None,
 ) -> AllowListProxy:
     """The network of one phase.
 
@@ -33,12 +32,13 @@ def build_network_proxy(
         tape: A directory with recorded answers. Where there is one, nothing outside is reached.
         record_to: A directory in which answers are recorded.
         resolver: Turns names into addresses, where it is not the host's own way.
-        check: Which addresses may be reached.
+        check: Which addresses may be reached; None: only those of the public internet.
 
     Raises:
         HOST_PATTERN: an entry of the list is no host.
         RECORDING_UNREADABLE: a tape is needed, and there is none.
     """
+    check = check or find_address_problem
     allowed = parse_allow_list(network.hosts) if isinstance(network, AllowListNetwork) else None
     fetcher: Fetcher
     if tape is not None or isinstance(network, ReplayNetwork):

@@ -15,16 +15,17 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from repotrial._core.digest import digest_bytes
-from repotrial.gateway._proxy._addresses import (
+from repotrial.gateway._model import HttpAnswer, UpstreamAnswer
+from repotrial.gateway._proxy._hosts import (
     AddressCheck,
+    Authority,
     RefusedAddressError,
     Resolver,
     SystemResolver,
     find_address_problem,
     resolve_checked,
 )
-from repotrial.gateway._proxy._hosts import Authority
-from repotrial.gateway._proxy._tape import Tape, TapedAnswer, TapeWriter
+from repotrial.gateway._proxy._tape import Tape, TapeWriter
 
 _CONNECT_SECONDS: Final = 30.0
 _SILENCE_SECONDS: Final = 300.0
@@ -64,23 +65,15 @@ class WebRequest(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.scheme}://{host}{port}{self.path}"
 
 
-class Fetched(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer that comes in pieces."""
-
-    status: int
-    headers: Mapping[str, str]
-    chunks: AsyncIterator[bytes]
-
-
 class Fetcher(Protocol):
-    """Whoever answers the proxy."""
+    """Answers the proxy's requests."""
 
     @property
     def is_live(self) -> bool:
         """Whether anything is reached outside."""
         ...
 
-    async def fetch(self, request: WebRequest) -> Fetched:
+    async def fetch(self, request: WebRequest) -> UpstreamAnswer:
         """Ask; the answer begins when its status is known."""
         ...
 
@@ -112,7 +105,7 @@ class LiveFetcher:
         self._tls = tls
         self._session: aiohttp.ClientSession | None = None
 
-    async def fetch(self, request: WebRequest) -> Fetched:
+    async def fetch(self, request: WebRequest) -> UpstreamAnswer:
         if request.authority.is_address:  # these never come to a resolver
             await resolve_checked(request.authority, resolver=self._resolver, check=self._check)
         response = await self._open_session().request(
@@ -124,7 +117,7 @@ class LiveFetcher:
             trace_request_ctx=request,
         )
         headers = {name.lower(): value for name, value in response.headers.items()}
-        return Fetched(status=response.status, headers=headers, chunks=_iter_chunks(response))
+        return UpstreamAnswer(status=response.status, headers=headers, chunks=_iter_chunks(response))
 
     async def close(self) -> None:
         if self._session is not None:
@@ -197,7 +190,7 @@ class RecordingFetcher:
     """Keeps what another one fetches; an answer for which there is no memory passes, and is not kept.
 
     Args:
-        fetcher: Whoever is asked.
+        fetcher: The one that is asked.
         writer: Takes answers that are whole.
         most_bytes: Of all answers together that are under way.
     """
@@ -212,9 +205,9 @@ class RecordingFetcher:
     def is_live(self) -> bool:
         return self._fetcher.is_live
 
-    async def fetch(self, request: WebRequest) -> Fetched:
+    async def fetch(self, request: WebRequest) -> UpstreamAnswer:
         fetched = await self._fetcher.fetch(request)
-        return Fetched(
+        return UpstreamAnswer(
             status=fetched.status, headers=fetched.headers, chunks=self._iter_kept(request, fetched)
         )
 
@@ -224,7 +217,7 @@ class RecordingFetcher:
         finally:
             await asyncio.to_thread(self._writer.close)  # waits for the disk
 
-    async def _iter_kept(self, request: WebRequest, fetched: Fetched) -> AsyncIterator[bytes]:
+    async def _iter_kept(self, request: WebRequest, fetched: UpstreamAnswer) -> AsyncIterator[bytes]:
         kept: bytearray | None = bytearray()
         held = 0
         try:
@@ -245,14 +238,14 @@ class RecordingFetcher:
             if isinstance(fetched.chunks, AsyncGenerator):
                 await fetched.chunks.aclose()
 
-    def _keep(self, request: WebRequest, fetched: Fetched, body: bytes) -> None:
+    def _keep(self, request: WebRequest, fetched: UpstreamAnswer, body: bytes) -> None:
         try:
             self._writer.append(
                 method=request.method,
                 url=request.url,
                 request_digest=digest_bytes(request.body),
                 part=request.headers.get("range", ""),
-                answer=TapedAnswer(status=fetched.status, headers=dict(fetched.headers), body=body),
+                answer=HttpAnswer(status=fetched.status, headers=dict(fetched.headers), body=body),
             )
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
@@ -267,7 +260,7 @@ class ReplayFetcher:
     def __init__(self, tape: Tape) -> None:
         self._tape = tape
 
-    async def fetch(self, request: WebRequest) -> Fetched:
+    async def fetch(self, request: WebRequest) -> UpstreamAnswer:
         answer = self._tape.find(
             method=request.method,
             url=request.url,
@@ -276,14 +269,14 @@ class ReplayFetcher:
         )
         if answer is None:
             raise NotRecordedError(f"{request.method} {request.url[:500]}")
-        return Fetched(status=answer.status, headers=answer.headers, chunks=_iter_once(answer.body))
+        return UpstreamAnswer(status=answer.status, headers=answer.headers, chunks=_iter_once(answer.body))
 
     async def close(self) -> None:
         """Nothing is open."""
 
 
 def find_refusal(error: BaseException | None) -> RefusedAddressError | None:
-    """The refusal that an HTTP client's error came of; null where it came of something else."""
+    """The refusal that an HTTP client's error came of; None if it came of something else."""
     while error is not None:
         if isinstance(error, RefusedAddressError):
             return error

@@ -11,31 +11,37 @@ from typing import Any, Final, Literal
 
 from aiohttp import ClientError, web
 
-from repotrial.gateway._accepting import stop_listening
+from repotrial.gateway._concurrency import stop_listening
 from repotrial.gateway._connections import BodyRoom, ConnectionServer, TurnedAway, find_label, read_body
 from repotrial.gateway._headers import build_web_answer_headers, build_web_request_headers
-from repotrial.gateway._limits import GatewayLimits
-from repotrial.gateway._proxy._addresses import (
-    AddressCheck,
-    RefusedAddressError,
-    Resolver,
-    SystemResolver,
-    find_address_problem,
-    resolve_checked,
-)
-from repotrial.gateway._proxy._attempts import NOWHERE, AttemptLog, AttemptSink, OpenAttempt, Verdict
+from repotrial.gateway._model import GatewayLimits, UpstreamAnswer
+from repotrial.gateway._proxy._attempts import NOWHERE, AttemptLog, AttemptSink, AttemptVerdict, OpenAttempt
 from repotrial.gateway._proxy._authority import RunAuthority
-from repotrial.gateway._proxy._entrance import Entrance, Lobby, Visitor
 from repotrial.gateway._proxy._fetch import (
-    Fetched,
     Fetcher,
     NotKeptError,
     NotRecordedError,
     WebRequest,
     find_refusal,
 )
-from repotrial.gateway._proxy._hosts import AllowList, Authority, parse_authority
-from repotrial.gateway._proxy._tunnel import Tunnel, open_outside
+from repotrial.gateway._proxy._hosts import (
+    AddressCheck,
+    AllowList,
+    Authority,
+    RefusedAddressError,
+    Resolver,
+    SystemResolver,
+    find_address_problem,
+    parse_authority,
+    resolve_checked,
+)
+from repotrial.gateway._proxy._tunnel import (
+    PendingConnections,
+    ProxyAcceptor,
+    Tunnel,
+    TunnelRequest,
+    open_outside,
+)
 
 _ABSOLUTE: Final = re.compile(
     r"http://([^/?#@\s]+)(/[^#\s\ud800-\udfff]*|\?[^#\s\ud800-\udfff]*)?", re.IGNORECASE
@@ -54,11 +60,11 @@ def build_proxy_limits() -> GatewayLimits:
 
 
 class _Refused(Exception):  # noqa: N818 - a way out, not a mistake
-    def __init__(self, status: HTTPStatus, reason: str, verdict: Verdict = "refused") -> None:
+    def __init__(self, status: HTTPStatus, reason: str, verdict: AttemptVerdict = "refused") -> None:
         super().__init__(reason)
         self.status = status
         self.reason = reason
-        self.verdict: Verdict = verdict
+        self.verdict: AttemptVerdict = verdict
 
 
 class AllowListProxy:
@@ -68,7 +74,7 @@ class AllowListProxy:
     pass through a tunnel, unread.
 
     Args:
-        allowed: Hosts and ports; null where a replay decides by what it holds.
+        allowed: Hosts and ports; None if a replay decides by what it holds.
         fetcher: Makes requests, or looks them up. It is closed with the proxy.
         sink: Told about every attempt when it is over.
         authority: Of this run; the sandbox has to trust its certificate.
@@ -98,7 +104,7 @@ class AllowListProxy:
         self.problems: list[str] = []
         """Attempts that could not be reported, answers that could not be kept, and mistakes of our own."""
         self._log = AttemptLog(sink, self._note)
-        self._lobby = Lobby()
+        self._pending = PendingConnections()
         self._tunnels: set[Tunnel] = set()
         self._deciding: set[asyncio.Task[Any]] = set()
         self._answering: set[asyncio.Task[Any]] = set()
@@ -113,12 +119,12 @@ class AllowListProxy:
 
         def accept() -> asyncio.Protocol:
             # Attempts outlive the connections of those who leave, and hold others outside.
-            if len(self._lobby) + len(self._log) >= self._limits.connections:
+            if len(self._pending) + len(self._log) >= self._limits.connections:
                 return TurnedAway()
-            return Entrance(
+            return ProxyAcceptor(
                 server.accept,
                 self._begin_connect,
-                lobby=self._lobby,
+                pending=self._pending,
                 max_bytes=self._limits.line_bytes,
                 seconds=self._limits.idle_seconds,
             )
@@ -126,7 +132,7 @@ class AllowListProxy:
         self._listening = await asyncio.get_running_loop().create_server(accept, sock=listener)
 
     async def close(self) -> None:
-        """End everything that is open, report what was under way, and end whoever fetches."""
+        """End everything that is open, report what was under way, and close the fetcher."""
         try:
             await self._end_connections()
         finally:
@@ -136,7 +142,7 @@ class AllowListProxy:
     async def _end_connections(self) -> None:
         if self._listening is not None:
             await stop_listening(self._listening)
-        self._lobby.close()
+        self._pending.close()
         for task in self._deciding:
             task.cancel()
         for tunnel in tuple(self._tunnels):
@@ -204,7 +210,7 @@ class AllowListProxy:
             raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the body is too long")
         return body
 
-    async def _fetch(self, asked: WebRequest) -> Fetched:
+    async def _fetch(self, asked: WebRequest) -> UpstreamAnswer:
         try:
             return await self._fetcher.fetch(asked)
         except NotRecordedError as error:
@@ -217,11 +223,11 @@ class AllowListProxy:
             raise _Refused(HTTPStatus.BAD_GATEWAY, reason[:500], "failed") from error
 
     async def _deliver(
-        self, request: web.BaseRequest, attempt: OpenAttempt, fetched: Fetched
+        self, request: web.BaseRequest, attempt: OpenAttempt, fetched: UpstreamAnswer
     ) -> web.StreamResponse:
         headers = build_web_answer_headers(fetched.headers.items())
         response = web.StreamResponse(status=fetched.status, headers=headers)
-        verdict: Verdict = "failed"
+        verdict: AttemptVerdict = "failed"
         reason = ""
         try:
             await response.prepare(request)
@@ -247,49 +253,49 @@ class AllowListProxy:
         return response
 
     @property
-    def _passed(self) -> Verdict:
+    def _passed(self) -> AttemptVerdict:
         return "passed" if self._fetcher.is_live else "replayed"
 
-    def _begin_connect(self, visitor: Visitor) -> None:
-        authority = parse_authority(visitor.target, default_port=0) or NOWHERE
+    def _begin_connect(self, wanted: TunnelRequest) -> None:
+        authority = parse_authority(wanted.target, default_port=0) or NOWHERE
         attempt = self._log.begin(OpenAttempt(authority=authority, way="tunnel", method="CONNECT"))
-        _keep(asyncio.create_task(self._connect(visitor, attempt)), self._deciding)
+        _keep(asyncio.create_task(self._connect(wanted, attempt)), self._deciding)
 
-    async def _connect(self, visitor: Visitor, attempt: OpenAttempt) -> None:
+    async def _connect(self, wanted: TunnelRequest, attempt: OpenAttempt) -> None:
         """Decide about a tunnel."""
         try:
             if not attempt.authority.port:
                 raise _Refused(HTTPStatus.BAD_REQUEST, "expected host:port")  # noqa: TRY301
             self._check_allowed(attempt.authority)
             if self._authority is not None:
-                await self._intercept(visitor, attempt, self._authority)
+                await self._intercept(wanted, attempt, self._authority)
             else:
-                await self._open_tunnel(visitor, attempt)
+                await self._open_tunnel(wanted, attempt)
         except _Refused as refused:
-            visitor.refuse(f"{refused.status.value} {refused.status.phrase}", refused.reason)
+            wanted.refuse(f"{refused.status.value} {refused.status.phrase}", refused.reason)
             self._log.end(attempt, refused.verdict, refused.reason)
         except asyncio.CancelledError:
-            visitor.transport.abort()
+            wanted.transport.abort()
             raise
         except Exception as error:  # noqa: BLE001 - a mistake of ours must not hang the program
-            visitor.transport.abort()
+            wanted.transport.abort()
             self._fail(attempt, error)
 
-    async def _intercept(self, visitor: Visitor, attempt: OpenAttempt, vouching: RunAuthority) -> None:
+    async def _intercept(self, wanted: TunnelRequest, attempt: OpenAttempt, vouching: RunAuthority) -> None:
         """End the TLS here, and read the requests within."""
         assert self._server is not None
         context = vouching.find_context(attempt.authority.host)
-        if context is None or visitor.rest:
+        if context is None or wanted.rest:
             raise _Refused(HTTPStatus.FORBIDDEN, "too many hosts, or bytes ahead of the answer")
         attempt.way = "https"
         reader = self._server.accept(attempt.authority)
-        visitor.accept()
+        wanted.accept()
         loop = asyncio.get_running_loop()
         transport: asyncio.Transport | None = None
         reason = "no TLS with the run's authority"
         try:
             transport = await loop.start_tls(
-                visitor.transport,
+                wanted.transport,
                 reader,
                 context,
                 server_side=True,
@@ -299,7 +305,7 @@ class AllowListProxy:
             reason = f"{reason}: {error}"
         finally:
             if transport is None:
-                visitor.transport.close()
+                wanted.transport.close()
                 reader.connection_lost(None)
         if transport is None:
             self._log.end(attempt, "failed", reason)
@@ -307,7 +313,7 @@ class AllowListProxy:
             reader.connection_made(transport)
             self._log.drop(attempt)
 
-    async def _open_tunnel(self, visitor: Visitor, attempt: OpenAttempt) -> None:
+    async def _open_tunnel(self, wanted: TunnelRequest, attempt: OpenAttempt) -> None:
         authority = attempt.authority
         if not self._fetcher.is_live:
             raise _Refused(HTTPStatus.FORBIDDEN, "a replay has no tunnels; it needs the run's authority")
@@ -324,14 +330,14 @@ class AllowListProxy:
         except OSError as error:
             raise _Refused(HTTPStatus.BAD_GATEWAY, f"{authority}: {error}"[:300], "failed") from error
         self._tunnels.add(tunnel)
-        visitor.hand_over(tunnel.inside)
-        visitor.accept()
-        if visitor.rest:
-            tunnel.inside.data_received(visitor.rest)
-        if visitor.transport.is_closing():
+        wanted.hand_over(tunnel.inside)
+        wanted.accept()
+        if wanted.rest:
+            tunnel.inside.data_received(wanted.rest)
+        if wanted.transport.is_closing():
             tunnel.end()
         else:
-            visitor.transport.resume_reading()
+            wanted.transport.resume_reading()
 
     def _end_tunnel(self, tunnel: Tunnel, attempt: OpenAttempt, sent: int, received: int) -> None:
         self._tunnels.discard(tunnel)

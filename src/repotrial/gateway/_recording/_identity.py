@@ -1,4 +1,4 @@
-"""When two requests are the same one: to the byte, or but for what differs from run to run."""
+"""When two requests are the same one, apart from what differs from run to run."""
 
 from __future__ import annotations
 
@@ -14,19 +14,13 @@ def build_lane(request: WireRequest) -> str:
     return f"{request.dialect} {request.model} {'with' if request.tools else 'without'} tools"
 
 
-def build_identity(dialect: Dialect, method: str, target: str, body: bytes, *, is_normalized: bool) -> Digest:
-    """Digest over a request: to the byte, or as far as it is the same in every run of one agent."""
-    return digest_bytes(
-        b"\0".join(
-            (method.encode(), target.encode(), build_compared(dialect, body, is_normalized=is_normalized))
-        )
-    )
+def build_identity(dialect: Dialect, method: str, target: str, body: bytes) -> Digest:
+    """Digest over what of a request is the same in every run of one agent."""
+    return digest_bytes(b"\0".join((method.encode(), target.encode(), build_compared(dialect, body))))
 
 
-def build_compared(dialect: Dialect, body: bytes, *, is_normalized: bool) -> bytes:
-    """The body as it is compared."""
-    if not is_normalized:
-        return body
+def build_compared(dialect: Dialect, body: bytes) -> bytes:
+    """The body as it is compared: normalized; as it is if it is malformed."""
     try:
         return normalize_request(dialect, body)
     except AgentError:  # `malformed-model-request`

@@ -10,11 +10,17 @@ from typing import Final
 import msgspec
 
 from repotrial._core.digest import digest_bytes
-from repotrial.gateway._aside import work_aside
+from repotrial.gateway._concurrency import run_in_thread_if_large
 from repotrial.gateway._headers import build_answer_headers
 from repotrial.gateway._model import Upstream, UpstreamAnswer, UpstreamRequest
-from repotrial.gateway._recording._document import NO_ANSWER, RecordedExchange, RecordedRequest
-from repotrial.gateway._recording._files import ExchangeFile
+from repotrial.gateway._recording._files import (
+    INDEX_NAME,
+    NO_ANSWER,
+    LinesWriter,
+    RecordedExchange,
+    RecordedRequest,
+    RecordingHead,
+)
 from repotrial.gateway._recording._identity import build_lane, redact_body
 from repotrial.trace import NO_REDACTION, Redactor
 
@@ -44,7 +50,7 @@ class Recorder:
     def __init__(self, upstream: Upstream, directory: Path, *, redactor: Redactor = NO_REDACTION) -> None:
         self._upstream = upstream
         self._redactor = redactor
-        self._file = ExchangeFile(directory, upstream=upstream.description)
+        self._file = LinesWriter(directory / INDEX_NAME, RecordingHead(upstream=upstream.description))
         self._asked = 0
         self._last: dict[str, tuple[int, bytes]] = {}
 
@@ -53,7 +59,7 @@ class Recorder:
         return self._upstream.description
 
     async def send(self, request: UpstreamRequest) -> UpstreamAnswer:
-        body = await work_aside(len(request.body), redact_body, request.body, self._redactor)
+        body = await run_in_thread_if_large(len(request.body), redact_body, request.body, self._redactor)
         asked = self._keep_request(request, body)
         try:
             answer = await self._upstream.send(request)
@@ -109,7 +115,7 @@ class Recorder:
         finally:
             if isinstance(answer.chunks, AsyncGenerator):
                 await answer.chunks.aclose()
-            kept = await work_aside(len(body), redact_body, bytes(body), self._redactor)
+            kept = await run_in_thread_if_large(len(body), redact_body, bytes(body), self._redactor)
             self._keep_answer(asked, answer.status, answer.headers, kept, is_whole=is_whole)
 
     def _keep_answer(

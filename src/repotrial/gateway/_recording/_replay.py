@@ -3,61 +3,85 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from typing import Literal, TypeAlias
+from pathlib import Path
+from typing import Final
 
 import msgspec
 
-from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest
-from repotrial.gateway._aside import work_aside
+from repotrial._core.display import neutralize
+from repotrial.gateway._concurrency import run_in_thread_if_large
 from repotrial.gateway._model import Refusal, UpstreamAnswer, UpstreamRequest
-from repotrial.gateway._recording._difference import Difference, find_difference
-from repotrial.gateway._recording._document import NO_ANSWER, RecordedExchange
-from repotrial.gateway._recording._files import Recording
+from repotrial.gateway._recording._files import NO_ANSWER, RecordedExchange, load_recording
 from repotrial.gateway._recording._identity import build_compared, build_identity, build_lane, redact_body
 from repotrial.gateway._wire._refusals import build_refusal
 from repotrial.trace import NO_REDACTION, Redactor
 
-MatchMode: TypeAlias = Literal["exact", "normalized"]
-"""Whether a request must be the recorded one to the byte, or but for what differs from run to run."""
+_SNIPPET: Final = 160
+_BEFORE: Final = 40
+_ABSENT: Final = "(absent)"
 
 
-class Divergence(msgspec.Struct, frozen=True, kw_only=True):
-    """A request that the recording does not hold."""
+class RequestDifference(msgspec.Struct, frozen=True, kw_only=True):
+    """The first value that is another one."""
 
-    request: Count
-    """Its number in the replay, from zero."""
-    expected: Count | None
-    """The recorded exchange that was next in its place; null where none was left."""
-    difference: Difference
-    """The first value in which the two differ."""
+    pointer: str
+    """Where it stands: a JSON pointer into the request."""
+    expected: str
+    """What stood there when it was recorded."""
+    found: str
+    """What stands there now."""
 
-    def __str__(self) -> str:
-        place = "the end of the recording" if self.expected is None else f"exchange {self.expected}"
-        return (
-            f"request {self.request}: expected {place}; at {self.difference.pointer or '/'}:"
-            f" expected {self.difference.expected!r}, found {self.difference.found!r}"
+
+def find_difference(expected: object, found: object, pointer: str = "") -> RequestDifference | None:
+    """The first difference in the order of the expected value; None if there is none."""
+    if isinstance(expected, dict) and isinstance(found, dict):
+        keys = [*expected, *(key for key in found if key not in expected)]
+        pairs = [(_escape(str(key)), expected.get(key, _Absent), found.get(key, _Absent)) for key in keys]
+    elif isinstance(expected, list) and isinstance(found, list):
+        length = max(len(expected), len(found))
+        left, right = (items + [_Absent] * (length - len(items)) for items in (expected, found))
+        pairs = [(str(index), left[index], right[index]) for index in range(length)]
+    else:
+        return None if _is_same(expected, found) else _describe(expected, found, pointer)
+    for key, one, other in pairs:
+        difference = find_difference(one, other, f"{pointer}/{key}")
+        if difference is not None:
+            return difference
+    return None
+
+
+class _Absent:
+    """Stands where one side has nothing."""
+
+
+def _is_same(expected: object, found: object) -> bool:
+    # `True == 1` in Python, and not in JSON.
+    return type(expected) is type(found) and expected == found
+
+
+def _escape(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def _describe(expected: object, found: object, pointer: str) -> RequestDifference:
+    start = 0
+    if isinstance(expected, str) and isinstance(found, str):
+        same = next(
+            (index for index, (a, b) in enumerate(zip(expected, found, strict=False)) if a != b),
+            min(len(expected), len(found)),
         )
+        start = max(0, same - _BEFORE)
+    return RequestDifference(pointer=pointer, expected=_show(expected, start), found=_show(found, start))
 
 
-class ReplayReport(msgspec.Struct, frozen=True, kw_only=True):
-    """How a replay kept to its recording."""
-
-    asked: Count
-    """Requests that came."""
-    answered: Count
-    """Those that the recording held."""
-    divergence: Divergence | None
-    """The first that it did not hold."""
-    unused: tuple[Count, ...]
-    """Recorded exchanges that nobody asked for."""
-    out_of_order: tuple[Count, ...]
-    """Exchanges that were asked for while an earlier one of their lane was not yet."""
-
-    @property
-    def is_same(self) -> bool:
-        """Whether the run went the recorded way from end to end."""
-        return self.divergence is None and not self.unused and not self.out_of_order
+def _show(value: object, start: int) -> str:
+    if value is _Absent:
+        return _ABSENT
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    cut = text[start : start + _SNIPPET]
+    shown = f"{'…' if start else ''}{cut}{'…' if start + _SNIPPET < len(text) else ''}"
+    return neutralize(shown, max_characters=2 * _SNIPPET)
 
 
 class RecordedCutError(ConnectionError):
@@ -68,116 +92,70 @@ class RecordingUpstream:
     """Replays a recording. The earliest unused exchange with the same request answers it.
 
     Args:
-        recording: What was said before.
-        mode: When two requests are the same.
+        directory: A recording of what was said before.
         redactor: Of this run: its key stands where another run's key stood.
         on_divergence: Told about the first request that the recording does not hold.
 
     Raises:
+        RECORDING_UNREADABLE: there is no recording, or it is not one of ours.
         EvidenceError: the recording is damaged.
     """
 
     def __init__(
         self,
-        recording: Recording,
+        directory: Path,
         *,
-        mode: MatchMode = "normalized",
         redactor: Redactor = NO_REDACTION,
-        on_divergence: Callable[[Divergence], None] | None = None,
+        on_divergence: Callable[[str], None] | None = None,
     ) -> None:
-        self._recording = recording
-        self._mode = mode
+        self._recording = load_recording(directory)
         self._redactor = redactor
         self._on_divergence = on_divergence
+        self._asked = 0
         self._unused: dict[int, tuple[Digest, RecordedExchange]] = {
             exchange.index: (
-                build_identity(
-                    exchange.dialect,
-                    exchange.method,
-                    exchange.target,
-                    body,
-                    is_normalized=self._is_normalized,
-                ),
+                build_identity(exchange.dialect, exchange.method, exchange.target, body),
                 exchange,
             )
-            for exchange, body in recording.iter_requests()
+            for exchange, body in self._recording.iter_requests()
         }
-        self._asked = 0
-        self._answered = 0
-        self._divergence: Divergence | None = None
-        self._out_of_order: list[int] = []
 
     @property
     def description(self) -> str:
         return f"recording of {self._recording.head.upstream}"
 
-    @property
-    def report(self) -> ReplayReport:
-        """So far."""
-        return ReplayReport(
-            asked=self._asked,
-            answered=self._answered,
-            divergence=self._divergence,
-            unused=tuple(self._unused),
-            out_of_order=tuple(self._out_of_order),
-        )
-
     async def send(self, request: UpstreamRequest) -> UpstreamAnswer:
         number = self._asked
         self._asked += 1
-        body = await work_aside(len(request.body), redact_body, request.body, self._redactor)
-        identity = await work_aside(
-            len(body),
-            build_identity,
-            request.parsed.dialect,
-            request.method,
-            request.target,
-            body,
-            is_normalized=self._is_normalized,
+        body = await run_in_thread_if_large(len(request.body), redact_body, request.body, self._redactor)
+        identity = await run_in_thread_if_large(
+            len(body), build_identity, request.parsed.dialect, request.method, request.target, body
         )
-        lane = build_lane(request.parsed)
-        exchange = self._take(identity, lane)
-        if exchange is None:
-            return self._diverge(number, request, body, lane)
-        self._answered += 1
-        if exchange.status == NO_ANSWER and not exchange.is_whole and not exchange.answer.size_bytes:
-            raise RecordedCutError("nobody answered when this was recorded")
-        return UpstreamAnswer(
-            status=exchange.status,
-            headers=exchange.headers,
-            chunks=_iter_answer(self._recording.load_answer(exchange), is_whole=exchange.is_whole),
-        )
+        found = next((item for own, item in self._unused.values() if own == identity), None)
+        if found is None:
+            return self._diverge(number, request, body)
+        del self._unused[found.index]
+        if found.status == NO_ANSWER and not found.is_whole and not found.answer.size_bytes:
+            raise RecordedCutError("no answer came when this was recorded")
+        chunks = _iter_answer(self._recording.load_answer(found), is_whole=found.is_whole)
+        return UpstreamAnswer(status=found.status, headers=found.headers, chunks=chunks)
 
     async def close(self) -> None:
         """Nothing is open."""
 
-    @property
-    def _is_normalized(self) -> bool:
-        return self._mode == "normalized"
-
-    def _take(self, identity: Digest, lane: str) -> RecordedExchange | None:
-        found = next((item for own, item in self._unused.values() if own == identity), None)
-        if found is not None:
-            earliest = self._find_next(lane)
-            if earliest is not None and earliest.index != found.index:
-                self._out_of_order.append(found.index)
-            del self._unused[found.index]
-        return found
-
-    def _find_next(self, lane: str) -> RecordedExchange | None:
-        return next((item for _, item in self._unused.values() if item.lane == lane), None)
-
-    def _diverge(self, number: int, request: UpstreamRequest, body: bytes, lane: str) -> UpstreamAnswer:
-        expected = self._find_next(lane) or next((item for _, item in self._unused.values()), None)
-        divergence = Divergence(
-            request=number,
-            expected=None if expected is None else expected.index,
-            difference=self._compare(expected, request, body),
+    def _diverge(self, number: int, request: UpstreamRequest, body: bytes) -> UpstreamAnswer:
+        lane = build_lane(request.parsed)
+        left = [item for _, item in self._unused.values()]
+        expected = next((item for item in left if item.lane == lane), left[0] if left else None)
+        place = "the end of the recording" if expected is None else f"exchange {expected.index}"
+        difference = self._compare(expected, request, body)
+        divergence = (
+            f"request {number}: expected {place}; at {difference.pointer or '/'}:"
+            f" expected {difference.expected!r}, found {difference.found!r}"
         )
-        if self._divergence is None:
-            self._divergence = divergence
-            if self._on_divergence is not None:
-                self._on_divergence(divergence)
+        if self._on_divergence is not None:
+            self._on_divergence(divergence)
+            self._on_divergence = None
         refusal = Refusal(status=409, kind="diverged", message=f"the replay diverges: {divergence}")
         answer = build_refusal(request.parsed.dialect, refusal)
         return UpstreamAnswer(
@@ -186,30 +164,29 @@ class RecordingUpstream:
 
     def _compare(
         self, expected: RecordedExchange | None, request: UpstreamRequest, body: bytes
-    ) -> Difference:
-        found = {
-            "method": request.method,
-            "target": request.target,
-            "body": self._read(request, body),
-        }
+    ) -> RequestDifference:
         if expected is None:
-            return Difference(pointer="", expected="the end of the recording", found="one more request")
+            return RequestDifference(
+                pointer="", expected="the end of the recording", found="one more request"
+            )
+        found = {"method": request.method, "target": request.target, "body": _read(request, body)}
         recorded = {
             "method": expected.method,
             "target": expected.target,
-            "body": self._read(request, self._recording.load_request(expected)),
+            "body": _read(request, self._recording.load_request(expected)),
         }
-        return find_difference(recorded, found) or Difference(
+        return find_difference(recorded, found) or RequestDifference(
             pointer="/body", expected="the same value in other bytes", found="the same value"
         )
 
-    def _read(self, request: UpstreamRequest, body: bytes) -> object:
-        compared = build_compared(request.parsed.dialect, body, is_normalized=self._is_normalized)
-        try:
-            value: object = msgspec.json.decode(compared)
-        except msgspec.DecodeError:
-            return compared.decode("utf-8", "replace")
-        return value
+
+def _read(request: UpstreamRequest, body: bytes) -> object:
+    compared = build_compared(request.parsed.dialect, body)
+    try:
+        value: object = msgspec.json.decode(compared)
+    except msgspec.DecodeError:
+        return compared.decode("utf-8", "replace")
+    return value
 
 
 async def _iter_answer(body: bytes, *, is_whole: bool) -> AsyncIterator[bytes]:

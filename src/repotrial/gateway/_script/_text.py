@@ -10,7 +10,7 @@ import msgspec
 
 from repotrial.gateway._model import WireRequest
 from repotrial.gateway._script._arguments import fill_schema
-from repotrial.gateway._script._model import EditStep, FinishStep, ReadStep, Script, WriteStep
+from repotrial.gateway._script._script import EditStep, FinishStep, ReadStep, Script, WriteStep
 from repotrial.gateway._wire._texts import find_answer_schema, read_message_text
 
 _SIDE_TEXT: Final = "Scripted run"

@@ -35,7 +35,7 @@ class UnreadableJsonError(ValueError):
 
 
 def check_text(data: bytes) -> bytes:
-    """The same bytes: values that nobody looks into are not decoded, and have to be text all the same.
+    """The same bytes: values that are not read are not decoded, but must still be text.
 
     Raises:
         UnreadableJsonError: they are not UTF-8.
@@ -82,7 +82,7 @@ def find_flag(data: msgspec.Raw | None) -> bool | None:
 
 
 def find_count(data: msgspec.Raw | None) -> int | None:
-    """A quantity; null where there is none, or one that cannot be."""
+    """A quantity; None if there is none, or one that cannot be."""
     value = _find(_INTEGER, data)
     return value if value is not None and 0 <= value <= MAX_SAFE_INTEGER else None
 
@@ -108,16 +108,16 @@ def _decode(decoder: msgspec.json.Decoder[ValueT], data: bytes | msgspec.Raw) ->
         raise UnreadableJsonError(str(error)) from error
     except msgspec.DecodeError as error:
         # Programs that cut strings by UTF-16 units leave half a pair behind, and JSON allows to write it.
-        mended = _ESCAPE.sub(_mend, bytes(data))
-        if mended == bytes(data):
+        repaired = _ESCAPE.sub(_repair, bytes(data))
+        if repaired == bytes(data):
             raise UnreadableJsonError(str(error)) from error
     except (RecursionError, UnicodeDecodeError) as error:
         raise UnreadableJsonError(str(error)) from error
     try:
-        return decoder.decode(mended)
+        return decoder.decode(repaired)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise UnreadableJsonError(str(error)) from error
 
 
-def _mend(match: re.Match[bytes]) -> bytes:
+def _repair(match: re.Match[bytes]) -> bytes:
     return b"\\ufffd" if match[1] else match[0]

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from repotrial.gateway._model import Dialect
-from repotrial.gateway._wire._requests._common import MALFORMED_MODEL_REQUEST
+from repotrial.gateway._wire._common import MALFORMED_MODEL_REQUEST
 
 
 class VolatileText(msgspec.Struct, frozen=True, kw_only=True):

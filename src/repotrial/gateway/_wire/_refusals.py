@@ -54,7 +54,7 @@ def build_refusal(dialect: Dialect | None, refusal: Refusal) -> HttpAnswer:
     """A refusal in place of an answer; the same where a stream was asked for.
 
     Args:
-        dialect: Null where the path does not tell; the most common form is used then.
+        dialect: None if the path does not tell; the most common form is used then.
         refusal: What to say.
     """
     return HttpAnswer(

@@ -19,11 +19,11 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: RouteKind
     dialect: Dialect | None
-    """Null where the path does not tell."""
+    """None if the path does not tell."""
     model: str | None = None
     """The model, where the path names it."""
     is_streamed: bool | None = None
-    """Whether an answer in pieces is asked for; null where the body says."""
+    """Whether an answer in pieces is asked for; None if the body says."""
 
 
 _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._@:-]*"
@@ -78,7 +78,7 @@ _HEALTH: Final = frozenset({"", "/", "/health", "/v1", "/v1/", "/v1/health"})
 
 
 def find_route(method: str, target: str) -> Route | None:
-    """What a request line asks for; null where it is nothing that the gateway serves.
+    """What a request line asks for; None if it is nothing that the gateway serves.
 
     Args:
         method: As on the wire.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from repotrial.gateway._model import WireRequest
+from repotrial.gateway._wire._common import join_parts
 from repotrial.gateway._wire._json import (
     Members,
     UnreadableJsonError,
@@ -13,7 +14,6 @@ from repotrial.gateway._wire._json import (
     is_null,
     read_members,
 )
-from repotrial.gateway._wire._requests._common import join_parts
 from repotrial.trace import RawMessage
 
 _SCHEMA_PLACES = (
@@ -41,7 +41,7 @@ def read_message_text(message: RawMessage) -> str:
 
 
 def find_answer_schema(request: WireRequest) -> bytes | None:
-    """The JSON schema that the answer has to meet; null where any text will do."""
+    """The JSON schema that the answer has to meet; None if any text will do."""
     for place in _SCHEMA_PLACES:
         found = _follow(read_members(request.envelope), place)
         if found is not None:

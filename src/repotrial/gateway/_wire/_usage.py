@@ -1,4 +1,4 @@
-"""What providers say was consumed, in one form (formats of usage; P21: what is not said stays null)."""
+"""Token counts as each dialect reads and writes them (P21: what is not said stays None)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,61 @@ from repotrial._core.canonical import MAX_SAFE_INTEGER
 from repotrial.cost import Usage
 from repotrial.gateway._model import Dialect
 from repotrial.gateway._wire._json import Members, find_count, find_members
+
+
+def build_chat_usage(usage: Usage) -> dict[str, object]:
+    total, output = _sum_input(usage), usage.output or 0
+    return {
+        "prompt_tokens": total,
+        "completion_tokens": output,
+        "total_tokens": total + output,
+        "prompt_tokens_details": _input_details(usage),
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning or 0},
+    }
+
+
+def build_responses_usage(usage: Usage) -> dict[str, object]:
+    total, output = _sum_input(usage), usage.output or 0
+    return {
+        "input_tokens": total,
+        "input_tokens_details": _input_details(usage),
+        "output_tokens": output,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning or 0},
+        "total_tokens": total + output,
+    }
+
+
+def build_anthropic_usage(usage: Usage) -> dict[str, object]:
+    short, long = usage.cache_write_5m or 0, usage.cache_write_1h or 0
+    return {
+        "input_tokens": usage.input_uncached or 0,
+        "cache_creation_input_tokens": short + long,
+        "cache_read_input_tokens": usage.cache_read or 0,
+        "cache_creation": {"ephemeral_5m_input_tokens": short, "ephemeral_1h_input_tokens": long},
+        "output_tokens": usage.output or 0,
+    }
+
+
+def build_gemini_usage(usage: Usage) -> dict[str, object]:
+    total, output, thoughts = _sum_input(usage), usage.output or 0, usage.reasoning or 0
+    return {
+        "promptTokenCount": total,
+        "cachedContentTokenCount": usage.cache_read or 0,
+        "candidatesTokenCount": max(0, output - thoughts),
+        "thoughtsTokenCount": thoughts,
+        "totalTokenCount": total + output,
+    }
+
+
+def _input_details(usage: Usage) -> dict[str, int]:
+    details = {"cached_tokens": usage.cache_read or 0}
+    written = (usage.cache_write_5m or 0) + (usage.cache_write_1h or 0)
+    return {**details, "cache_write_tokens": written} if written else details
+
+
+def _sum_input(usage: Usage) -> int:
+    parts = (usage.input_uncached, usage.cache_read, usage.cache_write_5m, usage.cache_write_1h)
+    return sum(part or 0 for part in parts)
 
 
 class _OpenAiNames(msgspec.Struct, frozen=True):
@@ -28,7 +83,7 @@ _RESPONSES: Final = _OpenAiNames(
 
 
 def read_usage(dialect: Dialect, members: Members) -> Usage:
-    """The provider's own count; what it does not say, or not as a count, stays null."""
+    """The provider's own count; what it does not say, or not as a count, stays None."""
     match dialect:
         case "openai-chat":
             return _read_openai(members, _CHAT)

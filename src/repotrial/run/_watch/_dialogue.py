@@ -25,7 +25,7 @@ from repotrial.trace import (
     TraceWriter,
 )
 from repotrial.trace import Usage as TraceUsage
-from repotrial.transcripts import GatewayCall, digest_arguments, find_defaults
+from repotrial.transcripts import GatewayCall
 
 _MARKS: Final = frozenset({"cache_control", "id"})
 """Keys that agents move or renew from request to request while the message stays the same."""
@@ -285,9 +285,7 @@ def _build_usage(usage: Usage) -> TraceUsage:
 
 
 def _describe_call(call: ToolCall, tools: Mapping[str, bytes]) -> GatewayCall:
-    defaults = find_defaults(tools.get(call.name, b""))
-    digest = digest_arguments(call.arguments, defaults)
-    return GatewayCall(call_id=call.id, name=call.name, arguments_digest=digest, defaults=defaults)
+    return GatewayCall.build(call.id, call.name, call.arguments, schema=tools.get(call.name, b""))
 
 
 def _describe_exit(result: ToolResult | None) -> ExitUnknown:

@@ -1,1 +1,0 @@
-"""Whoever answers in the end: a provider, a recording, either with faults on purpose."""

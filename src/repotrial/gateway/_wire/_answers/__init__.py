@@ -1,1 +1,0 @@
-"""Answers of all dialects, read while they come."""

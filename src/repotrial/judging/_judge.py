@@ -20,12 +20,12 @@ from repotrial._core.display import list_some, neutralize
 from repotrial._core.errors import EvidenceError
 from repotrial.contract import Check, Inventory, ResultFile, Runner
 from repotrial.judging._results._model import RESULTS_UNREADABLE, TestResult
-from repotrial.judging._results._parse import parse_results
-from repotrial.judging._results._summary import (
+from repotrial.judging._results._parse import (
     ResultsSummary,
     as_reported,
     compare_with_inventory,
     merge_results,
+    parse_results,
 )
 from repotrial.judging._twins._judge import find_silent, judge_twins, pair_tests
 from repotrial.judging._twins._model import Twin

@@ -17,8 +17,7 @@ from repotrial.contract import AllowListNetwork, Limits, LoadedContract, Network
 from repotrial.environment import CONTROLLED_VARIABLES, Installation
 from repotrial.isolation import Capabilities
 from repotrial.run._agents import ModelAgent
-from repotrial.run._models import ModelAccess
-from repotrial.run._request import PlannedRun, RunSettings
+from repotrial.run._request import ModelAccess, PlannedRun, RunSettings
 from repotrial.run._watch._stages import find_stage_mode
 from repotrial.trace import (
     AgentConfiguration,

@@ -23,19 +23,17 @@ from repotrial.run._adapters._launch import AGENT_HOME, Launch, LaunchOrder, bui
 from repotrial.run._agents import ModelAgent
 from repotrial.run._change import take_change
 from repotrial.run._context import BoundRun
-from repotrial.run._models import MODEL_ACCESS_MISSING, ModelAccess, UpstreamOrder
 from repotrial.run._network import NetworkPlan, plan_network
 from repotrial.run._program_events import SyscallMonitor, record_program
+from repotrial.run._request import MODEL_ACCESS_MISSING, ModelAccess, UpstreamOrder
 from repotrial.run._resources import watch_resources
 from repotrial.run._termination import terminate_model_run, verify_model
 from repotrial.run._transcripts import keep_transcripts
-from repotrial.run._watch._breakers import BreakerExecutor, TraceObserver, build_body_reader
-from repotrial.run._watch._controls import ROOM, LiveSandboxControls
+from repotrial.run._watch._breakers import BreakerExecutor, EndingSwitch, TraceObserver, build_body_reader
 from repotrial.run._watch._dialogue import Dialogue
-from repotrial.run._watch._ending import EndingSwitch
 from repotrial.run._watch._inbox import Inbox
 from repotrial.run._watch._inspection import AnswerInspector
-from repotrial.run._watch._mutations import MutationLog
+from repotrial.run._watch._mutations import ROOM, LiveSandboxControls, MutationLog
 from repotrial.run._watch._stages import (
     STAGE_COMMAND,
     StageController,

@@ -12,7 +12,7 @@ import msgspec
 
 from repotrial.environment import SETUP_NETWORK, StepNetwork
 from repotrial.gateway import GatewayLoop, open_default_loop
-from repotrial.run._models import NetworkAccess
+from repotrial.run._request import NetworkAccess
 from repotrial.trace import MonitorAlert, Severity, Signal, TraceWriter
 from repotrial.workspace import SetupAttempt, SetupNetworkRecord
 

@@ -10,8 +10,8 @@ from repotrial.isolation import CommandResult, CommandSpec
 from repotrial.run._context import BoundRun
 from repotrial.run._resources import build_usage_signals
 from repotrial.run._stop import AGENT_NOT_STARTED, AGENT_SANDBOX_LOST, MODEL_UNREACHABLE
+from repotrial.run._watch._breakers import RunEnding
 from repotrial.run._watch._dialogue import Dialogue
-from repotrial.run._watch._ending import RunEnding
 from repotrial.trace import (
     Exited,
     ExitStatus,

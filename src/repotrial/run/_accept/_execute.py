@@ -34,8 +34,13 @@ from repotrial.judging import (
 )
 from repotrial.run._accept._candidate import apply_patch_inside, is_applied
 from repotrial.run._accept._oracle import list_oracle_files, place_files
-from repotrial.run._accept._prepared import Prepared
-from repotrial.run._accept._tree import carry_outputs, read_leftovers, remove_inside, take_outputs
+from repotrial.run._accept._prepared import (
+    Prepared,
+    carry_outputs,
+    read_leftovers,
+    remove_inside,
+    take_outputs,
+)
 from repotrial.run._context import BoundRun
 from repotrial.trace import Subject
 from repotrial.workspace import Workspace

@@ -1,4 +1,4 @@
-"""Outcomes derived again, from what the trace kept of an execution and a contract's inventory. Pure.
+"""Executions on record: the tests that reported, and the outcome derived again. Pure.
 
 Only the judge can be another one than it was: the commands and the files of the check are those of the run.
 """

@@ -1,4 +1,4 @@
-"""What a run needs to know before it begins."""
+"""What a run needs to know before it begins: contract, agent, models, network, people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""From bytes of a declared format to results; anything doubtful is unreadable, never a pass."""
+"""From bytes of a declared format to results, and from all results of a check to one summary.
+
+Anything doubtful is unreadable, never a pass.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model's answer says and asks for, held against the policy before the agent gets it (P7, P17)."""
+"""Alerts of the gateway: what an answer says and asks for (P7, P17), and requests that were refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changed in the workspace, as events, each after what caused it (P14, P15)."""
+"""The workspace while an agent works: its changes as events (P14, P15), and control over it (P19)."""
 
 from __future__ import annotations
 

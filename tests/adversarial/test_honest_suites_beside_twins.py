@@ -12,8 +12,7 @@ import pytest
 
 from repotrial.contract import Check, Inventory, ResultFile, Runner
 from repotrial.judging import RunnerRecord, SuiteFile, judge_twinned
-from repotrial.judging._results._parse import parse_results
-from repotrial.judging._results._summary import merge_results
+from repotrial.judging._results._parse import merge_results, parse_results
 from repotrial.run._accept._execute import mix_in_twins
 from repotrial.trace import CheckOutcome, Exited, Passed
 

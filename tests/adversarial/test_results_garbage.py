@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from repotrial._core.errors import EvidenceError
 from repotrial.contract import ResultFormat
 from repotrial.judging._results._model import MAX_RESULTS_BYTES
-from repotrial.judging._results._parse import parse_results
-from repotrial.judging._results._summary import merge_results
+from repotrial.judging._results._parse import merge_results, parse_results
 from support.errors import raises_code
 
 FORMATS: tuple[ResultFormat, ...] = get_args(ResultFormat)

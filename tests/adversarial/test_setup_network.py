@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from repotrial.run import ProxiedSetup
-from repotrial.run._models import NetworkAccess
+from repotrial.run._request import NetworkAccess
 from repotrial.workspace import SetupAttempt, SetupNetworkRecord
 from support.errors import raises_code
 from support.harness import list_host_processes

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from repotrial.environment import InstallationSettings, open_installation
 from repotrial.run import ScriptAgent, conduct_run
-from repotrial.run._models import NetworkAccess
+from repotrial.run._request import NetworkAccess
 from repotrial.trace import MonitorAlert, RunPaths, iter_events
 from support.greetings import SAY, build_request, make_say_contract
 from support.harness import require_sandboxes

@@ -18,7 +18,7 @@ from repotrial.gateway._model import HttpAnswer
 from repotrial.gateway._proxy._tape import TapeWriter
 from repotrial.machine import list_kept, prune_kept
 from repotrial.run import NoopAgent, ProxiedSetup, Replay, conduct_run, replay_run
-from repotrial.run._models import NetworkAccess
+from repotrial.run._request import NetworkAccess
 from repotrial.trace import (
     BlobStore,
     MonitorAlert,

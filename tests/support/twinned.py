@@ -7,8 +7,7 @@ import sys
 from pathlib import Path
 
 from repotrial.judging import build_python_twins
-from repotrial.judging._results._parse import parse_results
-from repotrial.judging._results._summary import ResultsSummary, merge_results
+from repotrial.judging._results._parse import ResultsSummary, merge_results, parse_results
 from repotrial.judging._twins._judge import judge_twins
 from repotrial.judging._twins._model import TwinnedFile, TwinVerdict
 

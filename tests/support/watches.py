@@ -16,9 +16,8 @@ from repotrial.cost import Budget, Caps, Parent, Tariff
 from repotrial.gateway import GatewayLoop
 from repotrial.policy import BreakerState, build_settings, parse_thresholds, read_thresholds
 from repotrial.run import build_body_reader
-from repotrial.run._watch._breakers import BreakerExecutor, TraceObserver
+from repotrial.run._watch._breakers import BreakerExecutor, EndingSwitch, TraceObserver
 from repotrial.run._watch._dialogue import Dialogue
-from repotrial.run._watch._ending import EndingSwitch
 from repotrial.run._watch._inbox import Inbox
 from repotrial.run._watch._inspection import AnswerInspector
 from repotrial.run._watch._mutations import MutationLog

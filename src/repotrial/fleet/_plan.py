@@ -13,13 +13,7 @@ from repotrial._core.digest import Digest
 from repotrial._core.errors import EvidenceError
 from repotrial._core.words import Level
 from repotrial.contract import LoadedContract, RunCaps
-from repotrial.run import (
-    Agent,
-    AttemptIndex,
-    PlannedRun,
-    build_spec,
-    find_variants,
-)
+from repotrial.run import Agent, AttemptIndex, PlannedRun, build_spec, find_variants
 from repotrial.trace import MonitorAlert, RunPaths, Termination, iter_events
 
 _DEFAULT_SECONDS: Final = 600

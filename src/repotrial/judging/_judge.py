@@ -20,12 +20,12 @@ from repotrial._core.display import list_some, neutralize
 from repotrial._core.errors import EvidenceError
 from repotrial.contract import Check, Inventory, ResultFile, Runner
 from repotrial.judging._results._model import RESULTS_UNREADABLE, TestResult
-from repotrial.judging._results._parse import parse_results
-from repotrial.judging._results._summary import (
+from repotrial.judging._results._parse import (
     ResultsSummary,
     as_reported,
     compare_with_inventory,
     merge_results,
+    parse_results,
 )
 from repotrial.judging._twins._judge import find_silent, judge_twins, pair_tests
 from repotrial.judging._twins._model import Twin
@@ -59,7 +59,7 @@ _TAIL_CHARACTERS: Final = 300
 _SHOWN_IDS: Final = 3
 
 
-_NOBODY = build_test_ids([])
+_NO_TESTS = build_test_ids([])
 
 
 class RunnerRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,7 +95,7 @@ def judge_plain(check: Check, inventory: Inventory | None, records: Sequence[Run
     """The suite as the contract has it."""
     read = _read(records)
     if isinstance(read, Errored):
-        return Judgement(outcome=read, failing=_NOBODY, missing=_NOBODY)
+        return Judgement(outcome=read, failing=_NO_TESTS, missing=_NO_TESTS)
     wanted = inventory or Inventory(fail_to_pass=())
     verdict = compare_with_inventory(read.summary, wanted, check.expected_skips)
     complaints = [
@@ -121,7 +121,7 @@ def judge_twinned(
     """
     read = _read(records)
     if isinstance(read, Errored):
-        return Judgement(outcome=read, failing=_NOBODY, missing=_NOBODY)
+        return Judgement(outcome=read, failing=_NO_TESTS, missing=_NO_TESTS)
     verdict = judge_twins(read.summary, twins)
     beside = _judge_beside(read.summary, check, inventory or Inventory(fail_to_pass=()), twins)
     quiet = verdict.missing if inventory else (*verdict.missing, *verdict.idle)
@@ -169,7 +169,7 @@ def judge_negatives(records: Sequence[RunnerRecord]) -> Judgement:
     """The author's wrong-expectation suite alone: every test of it must fail."""
     read = _read(records)
     if isinstance(read, Errored):
-        return Judgement(outcome=read, failing=_NOBODY, missing=_NOBODY)
+        return Judgement(outcome=read, failing=_NO_TESTS, missing=_NO_TESTS)
     survived = tuple(sorted(read.summary.passed))
     complaints = [
         _complain("passed though the expectation is wrong:", survived),
@@ -185,7 +185,7 @@ def judge_mixed(
     """The suite with some of its expectations made wrong by the author: exactly these must fail."""
     read = _read(records)
     if isinstance(read, Errored):
-        return Judgement(outcome=read, failing=_NOBODY, missing=_NOBODY)
+        return Judgement(outcome=read, failing=_NO_TESTS, missing=_NO_TESTS)
     right = Inventory(
         fail_to_pass=tuple(test for test in inventory.fail_to_pass if test not in wrong),
         pass_to_pass=tuple(test for test in inventory.pass_to_pass if test not in wrong),

@@ -1,4 +1,4 @@
-"""Outcomes derived again, from what the trace kept of an execution and a contract's inventory. Pure.
+"""Executions on record: the tests that reported, and the outcome derived again. Pure.
 
 Only the judge can be another one than it was: the commands and the files of the check are those of the run.
 """
@@ -17,8 +17,7 @@ from repotrial._core.errors import EvidenceError
 from repotrial.contract import Check, Inventory, ResultFile, Runner
 from repotrial.judging._judge import Judgement, RunnerRecord, digest_results, judge_negatives, judge_plain
 from repotrial.judging._results._model import MAX_RESULTS_BYTES, RESULTS_UNREADABLE, TestResult
-from repotrial.judging._results._parse import parse_results
-from repotrial.judging._results._summary import ResultsSummary, merge_results
+from repotrial.judging._results._parse import ResultsSummary, merge_results, parse_results
 from repotrial.trace import (
     BLOB_MISSING,
     AcceptanceExecution,

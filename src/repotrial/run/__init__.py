@@ -33,13 +33,15 @@ if TYPE_CHECKING:
     )
     from repotrial.run._conduct import RunEnded, conduct_run
     from repotrial.run._directory import RUN_DIRECTORY, AttemptIndex, remove_unfinished
-    from repotrial.run._models import MODEL_ACCESS_MISSING, ModelAccess, UpstreamOrder
     from repotrial.run._replay import Replay, replay_run
     from repotrial.run._request import (
         HUMAN_UNAVAILABLE,
+        MODEL_ACCESS_MISSING,
         Handover,
+        ModelAccess,
         PlannedRun,
         RunSettings,
+        UpstreamOrder,
         build_spec,
     )
     from repotrial.run._setup_network import ProxiedSetup

@@ -23,7 +23,7 @@ from repotrial.run._model_work import work_with_model
 from repotrial.run._network import plan_network
 from repotrial.run._program_events import SyscallMonitor, record_program
 from repotrial.run._request import HUMAN_UNAVAILABLE
-from repotrial.run._resources import build_usage_signals, watch_resources
+from repotrial.run._resources import watch_resources
 from repotrial.run._termination import terminate_as_seen, terminate_at_ceiling, terminate_normally
 from repotrial.run._watch._mutations import MutationLog
 from repotrial.run._watch._stages import (
@@ -99,7 +99,7 @@ def _work(run: BoundRun, briefing: str, argv: tuple[str, ...], script: bytes | N
         mutations = MutationLog(run.writer, workspace)
         result = _execute(run, workspace, argv, Bind(source=scratch.path, target=AGENT_PLACE), stack)
         mutations.record()
-        _terminate(run, result)
+        terminate_as_seen(run, result)
         return take_change(run, workspace)
 
 
@@ -173,11 +173,3 @@ def _hand_over(run: BoundRun, briefing: str) -> bytes:
         else:
             terminate_at_ceiling(run, "timeout", minutes)
         return take_change(run, workspace)
-
-
-def _terminate(run: BoundRun, result: CommandResult) -> None:
-    usage = (
-        Signal(name="wall_us", value=result.usage.wall_us, threshold=run.plan.limits.wall_seconds * 10**6),
-        *build_usage_signals(result.usage, build_resource_limits(run.plan.limits)),
-    )
-    terminate_as_seen(run, result, *usage)

@@ -1,4 +1,4 @@
-"""The agent's change, taken from its workspace; what it could not hold is evidence, not silence."""
+"""The agent's change: taken from its workspace, or restated from a patch that was handed in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the phases of one run share, once it is bound."""
+"""What the phases of one run share, and their order (P1): bind, set up, brief, act, accept, seal."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from decimal import Decimal
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal
 
 import msgspec
 
@@ -15,10 +15,8 @@ from repotrial._core.canonical import decimal_text
 from repotrial._core.errors import RepoTrialError
 from repotrial.contract import AllowListNetwork, Limits, LoadedContract, Network, ReplayNetwork, RunSpec
 from repotrial.environment import CONTROLLED_VARIABLES, Installation
-from repotrial.isolation import Capabilities
 from repotrial.run._agents import ModelAgent
-from repotrial.run._models import ModelAccess
-from repotrial.run._request import PlannedRun, RunSettings
+from repotrial.run._request import ModelAccess, PlannedRun, RunSettings
 from repotrial.run._watch._stages import find_stage_mode
 from repotrial.trace import (
     AgentConfiguration,
@@ -40,8 +38,7 @@ from repotrial.trace import (
     Submodule,
 )
 
-StreamName: TypeAlias = Literal["agent", "tests"]
-_STREAMS: Final[tuple[StreamName, ...]] = ("agent", "tests")
+_STREAMS: Final[tuple[Literal["agent", "tests"], ...]] = ("agent", "tests")
 
 
 _NO_MODEL = Unknown(reason="asks no model")
@@ -66,12 +63,14 @@ def build_facts(
     started_at_us: int,
 ) -> RunFacts:
     """What a run stands on. Without an installation it is invalid, and its manifest says why (C2, P2)."""
-    unknown = Unknown(reason="not looked at")
+    lock, unknown = plan.lock, Unknown(reason="not looked at")
     if isinstance(installation, RepoTrialError):
         unknown = Unknown(reason=f"{installation.code}: {installation.message}")
     unbound = RunFacts(
         run_id=run_id,
-        contract=_bind_contract(plan),
+        contract=ContractBinding(
+            id=lock.id, version_id=lock.version_id, statement_digest=lock.statement_digest
+        ),
         repository=unknown,
         dependencies=DependencySpecification(lockfiles=unknown, mirrors=unknown),
         environment=unknown,
@@ -93,34 +92,33 @@ def build_facts(
 
 
 def _bind(facts: RunFacts, plan: PlannedRun, installation: Installation) -> RunFacts:
-    found = installation.facts
+    found, setup, can = installation.facts, installation.setup_network, installation.capabilities
     return msgspec.structs.replace(
         facts,
         repository=_identify_repository(plan),
         dependencies=DependencySpecification(
-            lockfiles=found.lockfiles, mirrors=found.mirrors, setup=_describe_setup(installation)
+            lockfiles=found.lockfiles,
+            mirrors=found.mirrors,
+            setup=None
+            if setup is None
+            else SetupProduct(product_digest=setup.product_digest, hosts=setup.hosts),
         ),
         environment=found.environment,
         package_managers=found.package_managers,
         toolchain=found.toolchain,
         configuration=msgspec.structs.replace(
-            facts.configuration, meters=_describe_meters(installation.capabilities)
+            facts.configuration,
+            meters={
+                "cpu": can.cpu_meter,
+                "memory": can.memory_limit,
+                "disk": can.disk_limit,
+                "system_calls": can.syscall_audit,
+                "freezer": can.freezer,
+            },
         ),
         locale=_find_variable(plan.loaded, "LANG"),
         time_zone=_find_variable(plan.loaded, "TZ"),
     )
-
-
-def _describe_setup(installation: Installation) -> SetupProduct | None:
-    record = installation.setup_network
-    if record is None:
-        return None
-    return SetupProduct(product_digest=record.product_digest, hosts=record.hosts)
-
-
-def _bind_contract(plan: PlannedRun) -> ContractBinding:
-    lock = plan.lock
-    return ContractBinding(id=lock.id, version_id=lock.version_id, statement_digest=lock.statement_digest)
 
 
 def _identify_repository(plan: PlannedRun) -> GitIdentity | ArchiveIdentity | DirectoryIdentity:
@@ -165,16 +163,6 @@ def _describe_configuration(plan: PlannedRun, access: ModelAccess | None) -> Run
         network=_name_network(plan.loaded.contract.policy.network),
         models=_describe_models(plan, access),
     )
-
-
-def _describe_meters(capabilities: Capabilities) -> dict[str, str | Unknown]:
-    return {
-        "cpu": capabilities.cpu_meter,
-        "memory": capabilities.memory_limit,
-        "disk": capabilities.disk_limit,
-        "system_calls": capabilities.syscall_audit,
-        "freezer": capabilities.freezer,
-    }
 
 
 def _describe_models(plan: PlannedRun, access: ModelAccess | None) -> ModelFacts | None:

@@ -18,24 +18,22 @@ from repotrial.cost import Budget, Caps, Parent
 from repotrial.environment import ContractSandbox, SandboxRequest, ScratchPlace, build_resource_limits
 from repotrial.gateway import Recorder
 from repotrial.isolation import Bind, CommandResult, CommandSpec
-from repotrial.policy import BreakerSettings, BreakerState, build_settings, parse_thresholds
+from repotrial.policy import BreakerState, build_settings, parse_thresholds
 from repotrial.run._adapters._launch import AGENT_HOME, Launch, LaunchOrder, build_launch, fill_home
 from repotrial.run._agents import ModelAgent
 from repotrial.run._change import take_change
 from repotrial.run._context import BoundRun
-from repotrial.run._models import MODEL_ACCESS_MISSING, ModelAccess, UpstreamOrder
 from repotrial.run._network import NetworkPlan, plan_network
 from repotrial.run._program_events import SyscallMonitor, record_program
+from repotrial.run._request import MODEL_ACCESS_MISSING, ModelAccess, UpstreamOrder
 from repotrial.run._resources import watch_resources
 from repotrial.run._termination import terminate_model_run, verify_model
 from repotrial.run._transcripts import keep_transcripts
-from repotrial.run._watch._breakers import BreakerExecutor, TraceObserver, build_body_reader
-from repotrial.run._watch._controls import ROOM, LiveSandboxControls
+from repotrial.run._watch._breakers import BreakerExecutor, EndingSwitch, TraceObserver, build_body_reader
 from repotrial.run._watch._dialogue import Dialogue
-from repotrial.run._watch._ending import EndingSwitch
 from repotrial.run._watch._inbox import Inbox
 from repotrial.run._watch._inspection import AnswerInspector
-from repotrial.run._watch._mutations import MutationLog
+from repotrial.run._watch._mutations import ROOM, LiveSandboxControls, MutationLog
 from repotrial.run._watch._stages import (
     STAGE_COMMAND,
     StageController,
@@ -111,7 +109,14 @@ def work_with_model(run: BoundRun, briefing: str, agent: ModelAgent) -> bytes:
             dialogue=Dialogue(run.writer, SystemClock()),
         )
         result, switch = _execute(run, place, access, key, watch)
-        _keep_transcripts(run, place, result, watch)
+        keep_transcripts(
+            run.writer,
+            place.home,
+            place.launch.transcripts,
+            printed=result.stdout.prefix,
+            dialogue=watch.dialogue,
+            cost_usd=next((state.spent for state in budget.read().measures if state.measure == "usd"), None),
+        )
         if switch.ending is None or switch.ending.nature != "safety":
             verify_model(watch.dialogue)
         terminate_model_run(run, result, switch.ending, budget)
@@ -169,8 +174,8 @@ def _execute(
     run: BoundRun, place: _Place, access: ModelAccess, key: str, watch: _Watch
 ) -> tuple[CommandResult, EndingSwitch]:
     writer = run.writer
-    reader = build_body_reader(run.paths.blobs)
-    observer = TraceObserver(writer, BreakerState(_build_settings(run, access), read=reader))
+    settings = build_settings(run.plan.limits, parse_thresholds(access.thresholds))
+    observer = TraceObserver(writer, BreakerState(settings, read=build_body_reader(run.paths.blobs)))
     monitor = SyscallMonitor(writer, phase="act", since=writer.last_seq, has_programs=True)
     sandbox = _open_sandbox(run, place, monitor)
     switch = EndingSwitch(sandbox.close)
@@ -254,10 +259,6 @@ def _open_recorder(run: BoundRun, access: ModelAccess, key: str) -> Iterator[Rec
         access.loop.run(recorder.close())
 
 
-def _build_settings(run: BoundRun, access: ModelAccess) -> BreakerSettings:
-    return build_settings(run.plan.limits, parse_thresholds(access.thresholds))
-
-
 def _open_sandbox(run: BoundRun, place: _Place, monitor: SyscallMonitor) -> ContractSandbox:
     return run.installation.open_sandbox(
         place.workspace,
@@ -295,15 +296,3 @@ def _run_agent(run: BoundRun, sandbox: ContractSandbox, launch: Launch) -> Comma
         )
     record_program(run, launch.argv, result, started_at_us=started_us)
     return result
-
-
-def _keep_transcripts(run: BoundRun, place: _Place, result: CommandResult, watch: _Watch) -> None:
-    spent = {state.measure: state.spent for state in watch.budget.read().measures}
-    keep_transcripts(
-        run.writer,
-        place.home,
-        place.launch.transcripts,
-        printed=result.stdout.prefix,
-        dialogue=watch.dialogue,
-        cost_usd=spent.get("usd"),
-    )

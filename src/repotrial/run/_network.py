@@ -14,7 +14,7 @@ from repotrial.environment import ContractSandbox
 from repotrial.gateway import GatewayLoop
 from repotrial.isolation import Bind, open_listener
 from repotrial.run._context import BoundRun
-from repotrial.run._models import NetworkAccess
+from repotrial.run._request import NetworkAccess
 from repotrial.trace import MonitorAlert, Severity, Signal, TraceWriter
 
 if TYPE_CHECKING:

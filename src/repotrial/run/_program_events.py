@@ -1,4 +1,4 @@
-"""What a program did and printed, as the trace keeps it."""
+"""What programs in a sandbox did and printed, as the trace keeps it (P14, P18)."""
 
 from __future__ import annotations
 

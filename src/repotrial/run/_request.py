@@ -1,11 +1,12 @@
-"""What a run needs to know before it begins."""
+"""What a run needs to know before it begins: contract, agent, models, network, people."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from repotrial._core.errors import ContractError, ErrorCode, UsageError
 from repotrial._core.words import Level
@@ -18,28 +19,86 @@ from repotrial.contract import (
     RunCaps,
     RunSpec,
 )
+from repotrial.cost import Parent, Tariff
+from repotrial.gateway import GatewayLoop, Upstream
+from repotrial.run._adapters._install import InstalledAgent
+from repotrial.run._adapters._load import LoadedAdapter
 from repotrial.run._agents import Agent, ReferenceAgent, build_agent_configuration
-from repotrial.run._models import ModelAccess, NetworkAccess
 from repotrial.run._stop import Stopper
-from repotrial.trace import SecretRedactor, SigningKey
+from repotrial.trace import Redactor, SecretRedactor, SigningKey
 from repotrial.workspace import CONTRACT_UNLOCKED
+
+if TYPE_CHECKING:
+    from repotrial.gateway import AddressCheck, Resolver
+
+
+MODEL_ACCESS_MISSING = ErrorCode(
+    "model-access-missing",
+    UsageError,
+    "An agent that asks a model was to be run, and no model source was named.",
+    hint="name the model source with --upstream: provider:NAME, script:FILE or recording:RUN_DIR",
+)
+
 
 Handover: TypeAlias = Callable[[Path, str, int], bool]
 """Takes the workspace, the briefing and the seconds that there are; true when the person is done in time."""
-
-
 REFERENCE_MISSING = ErrorCode(
     "reference-missing",
     ContractError,
     "The reference was to be tried, and the contract has none.",
     hint='add `reference = "reference.patch"` to the contract, or try another agent',
 )
+
 HUMAN_UNAVAILABLE = ErrorCode(
     "human-unavailable",
     UsageError,
     "A run was to be done by a person, and there is no terminal to ask at.",
     hint="start it from a terminal, one run at a time",
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpstreamOrder:
+    """What one run gives to its model source."""
+
+    redactor: Redactor
+    """Its secrets, its own key among them: where another run's stood in a recording, this one's stand now."""
+    on_divergence: Callable[[str], None]
+    """Told where a replay leaves its recording."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelAccess:
+    """The model source, its prices, and where agents are installed."""
+
+    description: str
+    """Of the model source; never a key."""
+    open_upstream: Callable[[UpstreamOrder], Upstream]
+    """Opens the model source for one run; the run closes it."""
+    loop: GatewayLoop
+    tariff: Tariff
+    unit_cap: str
+    """Most that a run may cost in abstract units, where its model has no price."""
+    open_agent: Callable[[LoadedAdapter], AbstractContextManager[InstalledAgent]]
+    """Finds an agent in the cache, or installs it there; it stays for as long as the run holds it."""
+    thresholds: bytes
+    """The breakers' thresholds (TOML)."""
+    open_envelopes: Callable[[str, RunSpec], AbstractContextManager[Parent | None]]
+    """What a run draws on beside its own caps, until the block ends: then it holds nothing any more."""
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    """Keys of the model source, by their names: kept out of every record."""
+    patience_seconds: float = 900
+    """How long a paused run waits for an operator before it is ended."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkAccess:
+    """How names become addresses, and which of those may be reached: those of the internet, unless told."""
+
+    resolver: Resolver | None = None
+    """None: as the host does it."""
+    check: AddressCheck | None = None
+    """None: only addresses of the public internet."""
 
 
 @dataclass(frozen=True, kw_only=True)

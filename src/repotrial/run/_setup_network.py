@@ -12,12 +12,12 @@ import msgspec
 
 from repotrial.environment import SETUP_NETWORK, StepNetwork
 from repotrial.gateway import GatewayLoop
-from repotrial.run._models import NetworkAccess
+from repotrial.run._request import NetworkAccess
 from repotrial.trace import MonitorAlert, Severity, Signal, TraceWriter
 from repotrial.workspace import SetupAttempt, SetupNetworkRecord
 
 if TYPE_CHECKING:
-    from repotrial.gateway import AddressCheck, NetworkAttempt, Resolver, RunAuthority
+    from repotrial.gateway import NetworkAttempt, RunAuthority
 
 
 _MONITOR: Final = "setup-network"
@@ -29,15 +29,11 @@ class ProxiedNetwork:
     """Serves the steps of one Setup.
 
     Args:
-        loop: Where the proxy runs.
-        resolver: Turns names into addresses; None: as the host does it.
-        check: Which addresses may be reached; None: only those of the public internet.
+        access: How names become addresses, and which of those may be reached.
     """
 
-    def __init__(self, loop: GatewayLoop, *, resolver: Resolver | None, check: AddressCheck | None) -> None:
-        self._loop = loop
-        self._resolver = resolver
-        self._check = check
+    def __init__(self, access: NetworkAccess) -> None:
+        self._access = access
 
     @property
     def certificate(self) -> bytes:
@@ -68,10 +64,10 @@ class ProxiedNetwork:
                 authority=self._authority,
                 tape=network.tape,
                 record_to=network.record_to,
-                resolver=self._resolver,
-                check=self._check,
+                resolver=self._access.resolver,
+                check=self._access.check,
             )
-            with self._loop.attach(listener, proxy):
+            with GatewayLoop.shared().attach(listener, proxy):
                 yield
         if proxy.problems:
             raise SETUP_NETWORK.error(
@@ -102,8 +98,7 @@ class ProxiedSetup:
 
     def open(self) -> ProxiedNetwork:
         """For one Setup."""
-        access = self._access
-        return ProxiedNetwork(GatewayLoop.shared(), resolver=access.resolver, check=access.check)
+        return ProxiedNetwork(self._access)
 
 
 def tell_setup_network(writer: TraceWriter, record: SetupNetworkRecord) -> None:

@@ -10,8 +10,8 @@ from repotrial.isolation import CommandResult, CommandSpec
 from repotrial.run._context import BoundRun
 from repotrial.run._resources import build_usage_signals
 from repotrial.run._stop import AGENT_NOT_STARTED, AGENT_SANDBOX_LOST, MODEL_UNREACHABLE
+from repotrial.run._watch._breakers import RunEnding
 from repotrial.run._watch._dialogue import Dialogue
-from repotrial.run._watch._ending import RunEnding
 from repotrial.trace import (
     Exited,
     ExitStatus,
@@ -78,8 +78,8 @@ def terminate_normally(
     )
 
 
-def terminate_as_seen(run: BoundRun, result: CommandResult, *signals: Signal) -> None:
-    """End it as the sandbox tells.
+def terminate_as_seen(run: BoundRun, result: CommandResult, *further: Signal) -> None:
+    """End it as the sandbox tells, with what its program used and further signals.
 
     Raises:
         AGENT_NOT_STARTED: there never was a process.
@@ -87,6 +87,7 @@ def terminate_as_seen(run: BoundRun, result: CommandResult, *signals: Signal) ->
     """
     if isinstance(result.exit, NotStarted):
         raise AGENT_NOT_STARTED.error(f"expected to start the agent's program, found: {result.exit.reason}")
+    signals = (*_list_usage(run, result), *further)
     match result.cause:
         case "ended":
             rationale = f"the agent's program ended{_describe_exit(result.exit)}"
@@ -134,7 +135,7 @@ def terminate_model_run(
     run: BoundRun, result: CommandResult, ending: RunEnding | None, budget: Budget
 ) -> None:
     """Say how acting ended: as it was decided, else as the sandbox tells."""
-    signals = _list_signals(run, result, budget)
+    measures = _list_measures(budget)
     if ending is not None:
         run.lifecycle.terminate(
             Termination(
@@ -143,14 +144,22 @@ def terminate_model_run(
                 code=ending.code,
                 rationale=ending.rationale,
                 evidence=ending.evidence,
-                signals=signals,
+                signals=(*_list_usage(run, result), *measures),
             )
         )
         return
-    terminate_as_seen(run, result, *signals)
+    terminate_as_seen(run, result, *measures)
 
 
-def _list_signals(run: BoundRun, result: CommandResult, budget: Budget) -> tuple[Signal, ...]:
+def _list_usage(run: BoundRun, result: CommandResult) -> tuple[Signal, ...]:
+    """What the program used, against the ceilings."""
+    wall_us = Signal(
+        name="wall_us", value=result.usage.wall_us, threshold=run.plan.limits.wall_seconds * 10**6
+    )
+    return wall_us, *build_usage_signals(result.usage, build_resource_limits(run.plan.limits))
+
+
+def _list_measures(budget: Budget) -> list[Signal]:
     """What was consumed, against the caps (B2, S13)."""
     names = {
         "usd": "cost_usd",
@@ -159,10 +168,7 @@ def _list_signals(run: BoundRun, result: CommandResult, budget: Budget) -> tuple
         "tool-calls": "tool_calls",
         "failed-checks": "failed_check_cycles",
     }
-    signals = [
-        Signal(name="wall_us", value=result.usage.wall_us, threshold=run.plan.limits.wall_seconds * 10**6),
-        *build_usage_signals(result.usage, build_resource_limits(run.plan.limits)),
-    ]
+    signals: list[Signal] = []
     measures = budget.read().measures
     has_units = any(state.measure == "units" and state.spent != "0" for state in measures)
     for state in measures:
@@ -175,7 +181,7 @@ def _list_signals(run: BoundRun, result: CommandResult, budget: Budget) -> tuple
         signals.append(Signal(name=name, value=value, threshold=threshold))
         if state.measure in _RESERVED and state.limit is not None:
             signals += _list_excess(name, state, is_money=is_money)
-    return tuple(signals)
+    return signals
 
 
 def _list_excess(name: str, state: MeasureState, *, is_money: bool) -> list[Signal]:

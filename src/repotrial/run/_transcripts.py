@@ -17,7 +17,7 @@ from repotrial._core.errors import RepoTrialError
 from repotrial.run._adapters._model import FileTranscript, StdoutTranscript, Transcript
 from repotrial.run._watch._dialogue import Dialogue
 from repotrial.trace import AgentTranscript, EventRef, MonitorAlert, TraceWriter, Usage
-from repotrial.transcripts import Disagreement, compare_with_gateway, import_transcript
+from repotrial.transcripts import compare_with_gateway, import_transcript
 from repotrial.workspace import open_beneath
 
 _MOST_ENTRIES: Final = 20_000
@@ -210,7 +210,9 @@ def _compare(
         cost_usd=cost_usd,
     )
     for disagreement in found[:_ALERTS_PER_FILE]:
-        _alert(writer, _name(disagreement), msgspec.json.encode(disagreement).decode(), seq)
+        _alert(
+            writer, str(disagreement.__struct_config__.tag), msgspec.json.encode(disagreement).decode(), seq
+        )
     _tell_rest(writer, "disagreements-left-out", found, seq)
 
 
@@ -218,10 +220,6 @@ def _tell_rest(writer: TraceWriter, rule: str, items: Sequence[object], seq: int
     """What is not told one by one is told as a number."""
     if (rest := len(items) - _ALERTS_PER_FILE) > 0:
         _alert(writer, rule, f"{rest} more", seq)
-
-
-def _name(disagreement: Disagreement) -> str:
-    return str(disagreement.__struct_config__.tag)
 
 
 def _alert(writer: TraceWriter, rule: str, text: str, seq: int | None = None) -> None:

@@ -7,8 +7,12 @@ from hypothesis import strategies as st
 
 from repotrial.contract import Inventory
 from repotrial.judging._results._model import MAX_ID_BYTES, TestOutcome, TestResult, clean_id
-from repotrial.judging._results._parse import parse_results
-from repotrial.judging._results._summary import InventoryVerdict, compare_with_inventory, merge_results
+from repotrial.judging._results._parse import (
+    InventoryVerdict,
+    compare_with_inventory,
+    merge_results,
+    parse_results,
+)
 from support.errors import raises_code
 
 

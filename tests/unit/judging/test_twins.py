@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repotrial.judging import Twin, build_python_twins
-from repotrial.judging._results._summary import ResultsSummary
+from repotrial.judging._results._parse import ResultsSummary
 from repotrial.judging._twins._judge import PairedTest, judge_twins, pair_tests
 from support.twinned import execute_pytest, has_held, judge_product
 

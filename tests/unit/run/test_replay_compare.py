@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.run._replay._compare import compare_outcomes
+from repotrial.run._replay import compare_outcomes
 from repotrial.trace import CheckOutcome, RunPaths
 from support.score_runs import FAILED, HUNG, PASSED, UNIT, ScoreRun, build_contract
 

@@ -8,7 +8,7 @@ import pytest
 
 from fakes.exchanges import FakeUpstream
 from repotrial.gateway import GatewayLoop
-from repotrial.run._watch._ending import EndingSwitch, RunEnding
+from repotrial.run._watch._breakers import EndingSwitch, RunEnding
 from repotrial.trace import PhaseChanged
 from support.gateways import ask, build_chat
 from support.watches import Watched, open_watch, serve_watch

@@ -7,12 +7,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from repotrial.judging._results._model import (
-    RESULTS_UNREADABLE,
-    TestOutcome,
-    TestResult,
-    build_result,
-)
+from repotrial.judging._results._model import RESULTS_UNREADABLE, TestOutcome, TestResult, build_result
 
 _Status: TypeAlias = Literal["passed", "failed", "skipped", "pending", "other"]
 _OUTCOMES: dict[_Status, TestOutcome] = {

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from repotrial.judging._results._summary import ResultsSummary
+from repotrial.judging._results._parse import ResultsSummary
 from repotrial.judging._twins._model import Twin, TwinVerdict
 
 # `pkg.module.Class::test_name[parameters]`; parameters may hold anything.

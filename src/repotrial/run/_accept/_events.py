@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from itertools import accumulate
 from typing import Any, Final
 
 from repotrial._core.digest import Digest
@@ -23,7 +24,6 @@ from repotrial.trace import (
     Failed,
     LogPointer,
     NotStarted,
-    Output,
     Passed,
     PatchApplication,
     TraceWriter,
@@ -55,10 +55,10 @@ def build_patch_event(
         exit=_NOTHING_TO_DO if result is None else result.exit,
         cause="ended" if result is None else result.cause,
         outcome=_cut_text(_judge_application(candidate, result)),
-        stdout=_build_empty(writer)
+        stdout=writer.output(b"")
         if result is None
         else build_output(writer, result.stdout, of=PatchApplication),
-        stderr=_build_empty(writer)
+        stderr=writer.output(b"")
         if result is None
         else build_output(writer, result.stderr, of=PatchApplication),
         patch_digest=candidate.digest,
@@ -150,8 +150,8 @@ def build_skipped_event(
         command=Command(argv=("/bin/sh", "-c", check.all_runners[-1].run), cwd=check.cwd),
         exit=NotStarted(reason=reason),
         outcome=outcome,
-        stdout=_build_empty(writer),
-        stderr=_build_empty(writer),
+        stdout=writer.output(b""),
+        stderr=writer.output(b""),
         check_id=check.id,
         gate=check.gate,
         attempt=1,
@@ -168,10 +168,6 @@ def build_skipped_event(
         missing=build_test_ids([]),
         tree_digest=tree_digest,
     )
-
-
-def _build_empty(writer: TraceWriter) -> Output:
-    return writer.output(b"")
 
 
 def _keep_logs(
@@ -191,16 +187,10 @@ def _keep_logs(
 
 
 def _list_first(names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(_iter_first(names))
-
-
-def _iter_first(names: Iterable[str]) -> Iterator[str]:
-    left = _NAME_CHARACTERS
-    for name in names:
-        left -= len(name)
-        if left < 0:
-            return
-        yield name
+    """As many as fit into the bound."""
+    listed = [*names]
+    ends = accumulate(map(len, listed))
+    return tuple(name for name, end in zip(listed, ends, strict=True) if end <= _NAME_CHARACTERS)
 
 
 def _sum(values: Iterable[int | None]) -> int | None:

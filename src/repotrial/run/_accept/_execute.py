@@ -34,8 +34,13 @@ from repotrial.judging import (
 )
 from repotrial.run._accept._candidate import apply_patch_inside, is_applied
 from repotrial.run._accept._oracle import list_oracle_files, place_files
-from repotrial.run._accept._prepared import Prepared
-from repotrial.run._accept._tree import carry_outputs, read_leftovers, remove_inside, take_outputs
+from repotrial.run._accept._prepared import (
+    Prepared,
+    carry_outputs,
+    read_leftovers,
+    remove_inside,
+    take_outputs,
+)
 from repotrial.run._context import BoundRun
 from repotrial.trace import Subject
 from repotrial.workspace import Workspace
@@ -115,9 +120,15 @@ class Executor:
                 return None
             prepared = self._open_patched(check, stack, has_files=bool(chosen.files))
             self._prepare(check, variant, prepared.workspace)
-            ended, left = self._run_all(check, prepared, self._place(chosen, stack))
+            files: tuple[Bind, ...] = ()
+            if chosen.files:
+                scratch = stack.enter_context(self.run.installation.open_scratch())
+                files = place_files(chosen.files, scratch)
+            ended, left = self._run_all(check, prepared, files)
             if variant == "plain" and check.outputs:
-                self._keep_outputs(check, prepared.workspace)
+                kept = self._stack.enter_context(self.run.installation.open_scratch())
+                take_outputs(prepared.workspace, check.outputs, kept.path)
+                self.outputs[check.id] = kept.path
         records = tuple(_build_record(runner, result, left) for runner, result in ended)
         return CheckExecution(
             check=check,
@@ -156,11 +167,6 @@ class Executor:
             return None
         right = list_oracle_files(loaded, check.files)
         return mix_in_negatives(right, wrong, inventory, random.Random(self._seed))  # noqa: S311 - drawn once
-
-    def _place(self, chosen: _Chosen, stack: ExitStack) -> tuple[Bind, ...]:
-        if not chosen.files:
-            return ()
-        return place_files(chosen.files, stack.enter_context(self.run.installation.open_scratch()))
 
     def _open_patched(self, check: Check, stack: ExitStack, *, has_files: bool) -> Prepared:
         if self.prepared is not None and self.prepared.fits(check, has_files=has_files):
@@ -207,11 +213,6 @@ class Executor:
                 output_bytes=self.run.plan.loaded.contract.limits.output_mb * 2**20,
             )
         )
-
-    def _keep_outputs(self, check: Check, workspace: Workspace) -> None:
-        kept = self._stack.enter_context(self.run.installation.open_scratch())
-        take_outputs(workspace, check.outputs, kept.path)
-        self.outputs[check.id] = kept.path
 
     def _judge(
         self, check: Check, variant: Variant, chosen: _Chosen, records: tuple[RunnerRecord, ...]

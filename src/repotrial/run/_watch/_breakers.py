@@ -6,16 +6,19 @@ decides is put on record as an alert, then as an intervention that points at it.
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Protocol, Self, TypeAlias
+from typing import Final, Literal, Protocol, Self, TypeAlias
 
-from repotrial._core.errors import EvidenceError
+import msgspec
+
+from repotrial._core.errors import EvidenceError, RepoTrialError
 from repotrial.policy import BodyReader, BreakerState, Decision, decide
-from repotrial.run._watch._ending import EndingSwitch, RunEnding
 from repotrial.run._watch._inbox import Answer, Inbox
 from repotrial.trace import (
     BlobStore,
@@ -33,6 +36,7 @@ from repotrial.trace import (
     RollBack,
     SuspendWrites,
     Terminate,
+    TerminationCategory,
     Throttle,
     TraceWriter,
     iter_events,
@@ -46,6 +50,61 @@ _MOST_PROBLEMS: Final = 100
 _MOST_TEXT: Final = 500
 _Item: TypeAlias = "Event | _Barrier | None"
 _NO_TREE: Final = "sha256:" + "0" * 64
+
+
+class RunEnding(msgspec.Struct, frozen=True, kw_only=True):
+    """A decision to end a run."""
+
+    category: TerminationCategory
+    nature: Literal["safety", "resource", "none"]
+    code: str
+    """Stable kebab-case reason."""
+    rationale: str
+    evidence: tuple[int, ...] = ()
+    """The events that it rests on."""
+
+
+class EndingSwitch:
+    """The first decision counts; after the grace time the sandbox is ended."""
+
+    def __init__(self, end: Callable[[], None]) -> None:
+        self._end = end
+        self._lock = threading.Lock()
+        self._timer: threading.Timer | None = None
+        self._is_closed = False
+        self.ending: RunEnding | None = None
+
+    def decide(self, ending: RunEnding, *, grace_seconds: float) -> bool:
+        """End the run; false if that was decided before."""
+        with self._lock:
+            if self.ending is not None or self._is_closed:
+                return False
+            self.ending = ending
+            timer = threading.Timer(grace_seconds, self._carry_out)
+            timer.daemon = True
+            try:
+                timer.start()
+            except RuntimeError:  # no thread is to be had: without grace rather than not at all
+                timer.cancel()
+            else:
+                self._timer = timer
+        if self._timer is None:
+            self._carry_out()
+        return True
+
+    def _carry_out(self) -> None:
+        # The owner of the sandbox closes it, too, and gets the error there.
+        with contextlib.suppress(RepoTrialError):
+            self._end()
+
+    def close(self) -> None:
+        """The agent is done: nothing is left to end."""
+        with self._lock:
+            self._is_closed = True
+            timer = self._timer
+        if timer is not None:
+            timer.cancel()
+            timer.join()
 
 
 def build_body_reader(blobs: Path) -> BodyReader:

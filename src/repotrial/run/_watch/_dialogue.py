@@ -116,7 +116,8 @@ class _Thread:
             if not self.pending:
                 break
             for position in reversed(range(len(self.pending))):
-                if _answers(result, self.pending[position].call):
+                call = self.pending[position].call
+                if call.id == result.call_id if call.id and result.call_id else call.name == result.name:
                     found.append((self.pending.pop(position), result))
                     break
         return found[::-1]
@@ -260,10 +261,6 @@ class Dialogue:
             actor="agent",
         )
         return ref.seq if isinstance(ref, EventRef) else None
-
-
-def _answers(result: ToolResult, call: ToolCall) -> bool:
-    return call.id == result.call_id if call.id and result.call_id else call.name == result.name
 
 
 def _clean(name: str) -> str:

@@ -32,10 +32,9 @@ from repotrial.cost import (
 from repotrial.gateway import ExchangeEnd, Refusal, WireRequest
 from repotrial.run._watch._breakers import BreakerExecutor
 from repotrial.run._watch._dialogue import Dialogue, OpenPrompt
-from repotrial.run._watch._inspection import AnswerInspector
+from repotrial.run._watch._inspection import AnswerInspector, RefusalLog
 from repotrial.run._watch._metering import ExchangeMeter
 from repotrial.run._watch._mutations import MutationLog
-from repotrial.run._watch._refusal_log import RefusalLog
 from repotrial.trace import ByTool, MonitorAlert, Signal, TraceWriter
 
 Parameters = ParamSpec("Parameters")

@@ -103,7 +103,11 @@ def _is_reached_plainly(root: Path, path: Path) -> bool:
 
 def check_rebuilt(workspace: CopyWorkspace, changes: Iterable[FileChange]) -> list[str]:
     """Paths that are not what the trace says they became."""
-    expected = {change.path: _find_after(change) for change in changes if not isinstance(change, ModeChanged)}
+    expected = {
+        change.path: None if isinstance(change, FileDeleted) else change.after
+        for change in changes
+        if not isinstance(change, ModeChanged)
+    }
     entries = workspace.snapshot().entries
     wrong = []
     for name, after in expected.items():
@@ -114,7 +118,3 @@ def check_rebuilt(workspace: CopyWorkspace, changes: Iterable[FileChange]) -> li
         ) or (after is None and found is not None):
             wrong.append(name)
     return sorted(wrong)
-
-
-def _find_after(change: FileAdded | FileModified | FileDeleted) -> object:
-    return None if isinstance(change, FileDeleted) else change.after

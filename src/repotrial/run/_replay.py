@@ -16,18 +16,23 @@ from repotrial.isolation import CommandSpec
 from repotrial.run._accept._candidate import apply_patch_inside
 from repotrial.run._agents import PatchAgent
 from repotrial.run._conduct import conduct_run
-from repotrial.run._replay._compare import ReplayDivergence, compare_outcomes
-from repotrial.run._replay._rebuild import check_rebuilt, rebuild_changes
+from repotrial.run._rebuild import check_rebuilt, rebuild_changes
 from repotrial.run._request import PlannedRun, RunSettings, build_spec
 from repotrial.shell import is_test_command
 from repotrial.trace import (
+    AcceptanceExecution,
     BlobStore,
+    BuildCheck,
+    CheckOutcome,
     Exited,
     FileChange,
+    PatchApplication,
     RunPaths,
+    StaticCheck,
     ToolInvocation,
     WorkspaceMutation,
     iter_events,
+    iter_with_moot,
     load_body,
     load_manifest,
 )
@@ -39,6 +44,17 @@ REPLAY_MISMATCH = ErrorCode(
     "The contract that was given is not the one that the run was bound to.",
     hint="name the contract directory whose lock has the run's version id",
 )
+
+
+class ReplayDivergence(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that came out differently the second time."""
+
+    what: str
+    """Which execution, or which path."""
+    recorded: str
+    """What the record says."""
+    replayed: str
+    """What came out now."""
 
 
 class Replay(msgspec.Struct, frozen=True, kw_only=True):
@@ -199,3 +215,47 @@ def _is_key(invocation: ToolInvocation) -> bool:
     """Checks and test commands that the agent ran to their end."""
     command = invocation.command
     return isinstance(invocation.exit, Exited) and command is not None and is_test_command(command.argv)
+
+
+class _Finding(msgspec.Struct, frozen=True, kw_only=True):
+    outcome: str
+    failing: str
+
+
+def compare_outcomes(recorded: RunPaths, replayed: RunPaths) -> tuple[ReplayDivergence, ...]:
+    """Every execution of the two that says something, by check, tree, variant and attempt."""
+    one, other = dict(_iter_findings(recorded)), dict(_iter_findings(replayed))
+    return tuple(
+        ReplayDivergence(what=key, recorded=_describe(one.get(key)), replayed=_describe(other.get(key)))
+        for key in sorted(one.keys() | other.keys())
+        if one.get(key) != other.get(key)
+    )
+
+
+def _iter_findings(paths: RunPaths) -> Iterator[tuple[str, _Finding]]:
+    for event, is_moot in iter_with_moot(iter_events(paths.trace)):
+        match event.payload:
+            case PatchApplication(outcome=outcome):
+                yield "patch", _Finding(outcome=_name(outcome), failing="")
+            case BuildCheck() | StaticCheck() as check:
+                key = f"{check.check_id} #{check.attempt} on the {check.subject}"
+                yield key, _Finding(outcome=_name(check.outcome), failing="")
+            case AcceptanceExecution() as check if not is_moot:
+                key = f"{check.check_id} ({check.variant}) #{check.attempt} on the {check.subject}"
+                # Twins get new names each time, so their ids cannot be compared.
+                failing = check.failing.digest if check.variant == "plain" else ""
+                yield key, _Finding(outcome=_name(check.outcome), failing=failing)
+            case _:
+                pass
+
+
+def _name(outcome: CheckOutcome) -> str:
+    return str(outcome.__struct_config__.tag)
+
+
+def _describe(finding: _Finding | None) -> str:
+    if finding is None:
+        return "not executed"
+    return (
+        finding.outcome if not finding.failing else f"{finding.outcome}, failing tests {finding.failing[:19]}"
+    )

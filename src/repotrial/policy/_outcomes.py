@@ -36,10 +36,10 @@ def find_result(exit_status: ExitStatus, printed: str | None) -> CheckResult:
         case NotStarted():
             return "unknown"
         case ExitUnknown():
-            return _read(printed or "")
+            return _read_printed(printed or "")
 
 
-def _read(text: str) -> CheckResult:
+def _read_printed(text: str) -> CheckResult:
     # Runners put their summary last; a pipe through `tail` hides the exit code, so the words count first.
     tail = text[-4000:]
     if _FAILURES.search(tail):

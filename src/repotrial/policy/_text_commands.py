@@ -16,7 +16,7 @@ from repotrial.shell import ShellCommand, ShellScript, find_python_uses, parse_s
 
 _Rule: TypeAlias = Callable[[ShellCommand, ShellScript], bool]
 
-_RULES: Final[dict[str, _Rule]] = {
+_COMMAND_RULES: Final[dict[str, _Rule]] = {
     "destructive-delete": system.deletes_too_much,
     "destructive-device": system.harms_device,
     "download-and-run": network.downloads_and_runs,
@@ -56,7 +56,7 @@ def find_in_script(script: ShellScript, depth: int = 0, *, is_leading_only: bool
     for command in script.commands:
         if is_leading_only and _find_start(_RUN, command, script):
             continue
-        for rule, is_met in _RULES.items():
+        for rule, is_met in _COMMAND_RULES.items():
             if is_met(command, script):
                 yield Hit(rule, _find_start(rule, command, script), command.end)
         if network.runs_saved(command, saved):

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-_MAX_CHARACTERS: Final = 200_000
+_MAX_PYTHON_CHARACTERS: Final = 200_000
 _FETCH = r"(?:urlopen|urlretrieve|requests\.(?:get|post)|httpx\.(?:get|post)|http\.client|urllib3?\b)"
 _REMOTE = r"(?:https?|ftp)://(?!127\.|localhost|\[::1\]|0\.0\.0\.0)"
-_RULES: Final = tuple(
+_PYTHON_RULES: Final = tuple(
     (rule, re.compile(pattern, re.DOTALL))
     for rule, pattern in (
         ("download-and-run", rf"\b(?:exec|eval)\s*\([^\n]{{0,200}}{_FETCH}"),
@@ -43,7 +43,7 @@ _RULES: Final = tuple(
 def find_in_python(code: str) -> Iterator[tuple[str, int, int]]:
     """Rules that code meets, each once, and between which characters."""
     seen: set[str] = set()
-    for rule, pattern in _RULES:
-        if rule not in seen and (found := pattern.search(code[:_MAX_CHARACTERS])) is not None:
+    for rule, pattern in _PYTHON_RULES:
+        if rule not in seen and (found := pattern.search(code[:_MAX_PYTHON_CHARACTERS])) is not None:
             seen.add(rule)
             yield rule, found.start(), found.end()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-_ROOTS: Final = ("/workspace/", "/testbed/", "/repo_full/")
+_ROOTS: Final = ("/workspace", "/testbed", "/repo_full")
 """Where harnesses put the repository; the specification names them."""
 
 
@@ -12,11 +12,11 @@ def normalize_path(path: str) -> str:
     """A path relative to the repository, in lower case; applying it again changes nothing.
 
     Dots are resolved, spaces around names dropped, one root of the workspace is taken off. Nothing else is: a
-    directory that is called `a` stays: only whoever reads a patch knows that `a/` there is no directory.
+    directory named `a` stays, because `a/` is a prefix only in a patch.
     """
     text = path.strip().replace("\\", "/")
     for root in _ROOTS:
-        if text.startswith(root):
+        if text.startswith(f"{root}/"):
             text = text[len(root) :]
             break
     parts: list[str] = []

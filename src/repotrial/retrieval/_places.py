@@ -22,7 +22,6 @@ _NEVER: Final = re.compile(
 _SYSTEM: Final = re.compile(
     r"^/(?:bin|boot|dev|etc|lib|lib64|opt|proc|root|run|sbin|sys|tmp|usr|var)(?:/|$)|^~"
 )
-_ROOTS: Final = ("/workspace", "/testbed", "/repo_full")
 
 
 class Place(msgspec.Struct, frozen=True, gc=False):

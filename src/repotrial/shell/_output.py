@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-_MAX_CHARACTERS: Final = 64 * 1024
+_MAX_OUTPUT_CHARACTERS: Final = 64 * 1024
 _SIMPLE = {
     "a": "\a",
     "b": "\b",
@@ -63,7 +63,7 @@ def find_output(name: str, arguments: tuple[str, ...], given: str | None) -> str
             output = _decode_bytes(name, arguments, given)
         case _:
             pass
-    return output if output is None or len(output) <= _MAX_CHARACTERS else None
+    return output if output is None or len(output) <= _MAX_OUTPUT_CHARACTERS else None
 
 
 def _echo(arguments: tuple[str, ...]) -> str:

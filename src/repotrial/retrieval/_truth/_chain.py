@@ -31,19 +31,19 @@ def _json(read: Callable[[Any], Claim | None]) -> Reader:
 
 
 def _patch(data: bytes) -> Claim | None:
-    return _of(list_patched_files(_text(data)), "patch", "high", names_edits=True)
+    return _of(list_patched_files(_decode(data)), "patch", "high", names_edits=True)
 
 
 def _gold_patch(data: bytes) -> Claim | None:
-    return _of(list_patched_files(find_embedded_patches(_text(data))), "patch", "medium", names_edits=True)
+    return _of(list_patched_files(find_embedded_patches(_decode(data))), "patch", "medium", names_edits=True)
 
 
 def _instruction(data: bytes) -> Claim | None:
-    return _of(list_mentioned_files(_text(data)), "instruction", "medium")
+    return _of(list_mentioned_files(_decode(data)), "instruction", "medium")
 
 
 def _test_script(data: bytes) -> Claim | None:
-    return _of(list_mentioned_files(_text(data)), "test_script", "low")
+    return _of(list_mentioned_files(_decode(data)), "test_script", "low")
 
 
 CHAIN: Final[tuple[tuple[str, Reader], ...]] = (
@@ -117,5 +117,5 @@ def _of(
     return Claim(files=files, source=source, confidence=confidence, names_edits=names_edits)
 
 
-def _text(data: bytes) -> str:
+def _decode(data: bytes) -> str:
     return data.decode("utf-8", "replace")

@@ -8,7 +8,7 @@ import re
 import tokenize
 from collections.abc import Iterator
 
-from repotrial.policy._flag import WORD_PATTERN, Confidence, Sighting, find_word_code
+from repotrial.policy._flag_lines import WORD_PATTERN, Confidence, Sighting, find_word_code
 
 _MAX_PARTS = 16
 """Of a name that is looked at from each of its parts."""

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from repotrial.retrieval._contract_truth import Truth
 from repotrial.retrieval._documents import (
     Coverage,
     EventsDocument,
@@ -19,11 +20,9 @@ from repotrial.retrieval._documents import (
     RetrievalEvent,
 )
 from repotrial.retrieval._extract import Extractor, Retrieved, TracedCall
-from repotrial.retrieval._paths import normalize_path
-from repotrial.retrieval._places import PlaceNames, build_names
+from repotrial.retrieval._merge import TrialTraces
+from repotrial.retrieval._places import PlaceNames, build_names, normalize_path
 from repotrial.retrieval._tools import RetrievalTools
-from repotrial.retrieval._traces import TrialTraces
-from repotrial.retrieval._truth._model import Truth
 
 _QUARTER_US: Final = 15 * 60 * 1_000_000
 _NO_FILES: Final = "No trajectory.json or claude-code.txt found"

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from repotrial.policy import read_tool_use
+from repotrial.retrieval._contract_truth import list_patched_files
 from repotrial.retrieval._documents import Category
 from repotrial.retrieval._places import Place, PlaceNames, has_extension
 from repotrial.retrieval._results import (
@@ -22,7 +23,6 @@ from repotrial.retrieval._results import (
 )
 from repotrial.retrieval._shell import Found, find_last_directory, mine_shell
 from repotrial.retrieval._tools import RetrievalTools, ToolKind
-from repotrial.retrieval._truth._patches import list_patched_files
 from repotrial.transcripts import Arguments
 
 _PATCH_FILE: Final = re.compile(

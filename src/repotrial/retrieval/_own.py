@@ -12,8 +12,7 @@ import msgspec
 
 from repotrial._core.errors import EvidenceError
 from repotrial.retrieval._extract import TracedCall
-from repotrial.retrieval._merge import MergedTrace
-from repotrial.retrieval._traces import TrialTraces
+from repotrial.retrieval._merge import MergedTrace, TrialTraces
 from repotrial.trace import (
     BlobStore,
     Body,

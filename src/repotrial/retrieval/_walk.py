@@ -10,8 +10,27 @@ from typing import Any, Final
 import msgspec
 
 from repotrial.retrieval._evaluate import AGGREGATE, EVENTS
-from repotrial.retrieval._json import dig, load_object
 from repotrial.trace import RunPaths
+
+_MOST_BYTES: Final = 64 * 1024**2
+
+
+def load_object(path: Path) -> dict[str, Any]:
+    """The object that a file holds; empty where it holds none."""
+    try:
+        with path.open("rb") as stream:
+            value = msgspec.json.decode(stream.read(_MOST_BYTES))
+    except (OSError, msgspec.DecodeError, UnicodeError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def dig(value: Any, *keys: str) -> Any:
+    """What lies below these keys; null where something on the way is no object."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
 
 _BATCH: Final = re.compile(r"\d{4}-\d\d-\d\d__\d\d-\d\d-\d\d")
 _ARCHIVES: Final = ("archive", "__broken", "__duplicate", "__all_errored", "__partial", "__integrated")

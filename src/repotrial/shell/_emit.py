@@ -9,13 +9,11 @@ from typing import Final, TypeAlias
 import msgspec
 
 from repotrial.shell._documents import find_length, iter_substitutions
-from repotrial.shell._files import resolve
+from repotrial.shell._files import Collector, resolve
 from repotrial.shell._model import Assignment, Nesting, Redirection, ShellCommand, Word, WrittenText
-from repotrial.shell._output import find_output
 from repotrial.shell._programs import load_programs
-from repotrial.shell._store import Collector
 from repotrial.shell._unwrap import Unwrapped, unwrap
-from repotrial.shell._words import Scope
+from repotrial.shell._words import Scope, find_output
 
 _MAX_NESTED: Final = 6
 _MAX_MISREAD: Final = 20

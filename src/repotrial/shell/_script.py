@@ -11,10 +11,9 @@ from functools import lru_cache
 import msgspec
 
 from repotrial.shell._emit import Limits
-from repotrial.shell._grammar import parse_bytes
+from repotrial.shell._files import Collector
 from repotrial.shell._model import ShellCommand, ShellFault, ShellScript, WrittenText
-from repotrial.shell._source import build_source
-from repotrial.shell._store import Collector
+from repotrial.shell._source import build_source, parse_bytes
 from repotrial.shell._walk import Walker
 from repotrial.shell._words import Scope
 

@@ -11,10 +11,9 @@ from tree_sitter import Node
 
 from repotrial.shell._documents import iter_misread_sums, unescape_backticks
 from repotrial.shell._emit import Context, Emitter, Limits, Nested
-from repotrial.shell._grammar import SUBSTITUTIONS, iter_substitution_nodes
+from repotrial.shell._files import Collector
 from repotrial.shell._model import Assignment, FaultReason, Nesting, Redirection, RedirectionKind, Word
-from repotrial.shell._source import HereDocument
-from repotrial.shell._store import Collector
+from repotrial.shell._source import SUBSTITUTIONS, HereDocument, iter_substitution_nodes
 from repotrial.shell._words import WORD_TYPES, Scope, WordReader
 
 _MAX_DEPTH: Final = 60

@@ -17,7 +17,7 @@ from repotrial.policy import (
     parse_thresholds,
     recompute_decisions,
 )
-from repotrial.policy._breakers._thresholds import Caps, load_thresholds
+from repotrial.policy._thresholds import Caps, load_thresholds
 from repotrial.trace import (
     Event,
     Exited,

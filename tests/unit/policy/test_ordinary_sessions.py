@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from repotrial.policy import BreakerSettings, BreakerState, TextFinding, check_text, decide, read_tool_use
-from repotrial.policy._breakers._thresholds import Caps, load_thresholds
 from repotrial.policy._stages import find_stage
+from repotrial.policy._thresholds import Caps, load_thresholds
 from repotrial.shell import parse_shell
 from support.breakers import Record
 

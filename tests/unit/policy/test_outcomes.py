@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from repotrial.policy._outcomes import CheckResult, find_result
+from repotrial.policy._breaker_facts import CheckResult, find_result
 from repotrial.trace import Exited, ExitStatus, ExitUnknown, NotStarted, Signaled, TimedOut
 
 _UNKNOWN = ExitUnknown(reason="the wire does not carry exit statuses")

@@ -2,15 +2,90 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 
-from repotrial.retrieval._documents import Chunk, Symbol
-from repotrial.retrieval._truth._model import Attempt, Claim, Truth
-from repotrial.retrieval._truth._patches import list_patched_files
+from repotrial._core.errors import AgentError
+from repotrial.change import PATCH_UNREADABLE, scan_headers, scan_patch
+from repotrial.retrieval._documents import Chunk, Confidence, Symbol
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """What one file says about what matters; it may say nothing of use."""
+
+    files: tuple[str, ...]
+    """Without repeats, as spelled; `repo::path` where several repositories are meant."""
+    source: str
+    """Which form of which file."""
+    confidence: Confidence
+    chunks: tuple[Chunk, ...] = ()
+    names_edits: bool = False
+    """Whether the files are those that a right change edits (R6)."""
+    edits: tuple[str, ...] = ()
+    """Those that a right change edits, where they are stated apart."""
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One step of the chain, for `--explain`."""
+
+    path: str
+    """Relative to the task's directory."""
+    outcome: Literal["absent", "unreadable", "nothing", "taken", "not-reached"]
+    detail: str = ""
+
+
+class Truth(msgspec.Struct, frozen=True, kw_only=True):
+    """What won, and why."""
+
+    claim: Claim | None
+    """Null where no source says anything."""
+    symbols: tuple[Symbol, ...]
+    attempts: tuple[Attempt, ...]
+    """All steps, in order."""
+
+
+_PREFIX: Final = re.compile(r"^[ab]/")
+_START: Final = re.compile(r"^(diff --git |--- (a/|/dev/null))", re.MULTILINE)
+_HERE_DOC: Final = re.compile(r"<<-?\s*(['\"]?)(?P<word>[A-Za-z_][A-Za-z0-9_]*)\1")
+
+
+def list_patched_files(text: str) -> tuple[str, ...]:
+    """Every file that a patch names, new name before old, without repeats; empty if it is no patch."""
+    patch = text.encode("utf-8", "surrogatepass")
+    try:
+        files = scan_patch(patch)
+    except AgentError as error:
+        if error.code != PATCH_UNREADABLE:
+            raise
+        files = scan_headers(patch)  # all that can be read
+    names = (name for file in files for name in (file.new_name, file.old_name) if name)
+    return tuple(dict.fromkeys(_PREFIX.sub("", name.strip(), count=1) for name in names))
+
+
+def find_embedded_patches(script: str) -> str:
+    """The patches that a script carries in here-documents, or plainly; empty where it has none."""
+    parts: list[str] = []
+    lines = script.splitlines(keepends=True)
+    place = 0
+    while place < len(lines):
+        opened = _HERE_DOC.search(lines[place])
+        place += 1
+        if opened is None:
+            continue
+        end = next((n for n in range(place, len(lines)) if lines[n].strip() == opened["word"]), len(lines))
+        body = "".join(lines[place:end])
+        if _START.search(body):
+            parts.append(body)
+        place = end + 1
+    if parts:
+        return "".join(parts)
+    start = _START.search(script)
+    return script[start.start() :] if start else ""
+
 
 _STATED: Final = "retrieval.toml"
 _LARGEST: Final = 64 * 1024**2

@@ -96,7 +96,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-CheckResult: TypeAlias = Literal["passed", "failed", "unknown"]
+ChecksOutcome: TypeAlias = Literal["passed", "failed", "unknown"]
 
 _EXIT_CODE = re.compile(
     r"(?:exit(?:ed)?[ _]?(?:with )?(?:code|status)|return ?code)\"?>?\s*[:=]?\s*\"?(?P<code>\d{1,3})",
@@ -115,7 +115,7 @@ _PASSES = re.compile(
 )
 
 
-def find_result(exit_status: ExitStatus, printed: str | None) -> CheckResult:
+def find_result(exit_status: ExitStatus, printed: str | None) -> ChecksOutcome:
     """Whether checks passed; `unknown` where neither the exit status nor the text says it."""
     match exit_status:
         case Exited(code=code):
@@ -128,7 +128,7 @@ def find_result(exit_status: ExitStatus, printed: str | None) -> CheckResult:
             return _read_printed(printed or "")
 
 
-def _read_printed(text: str) -> CheckResult:
+def _read_printed(text: str) -> ChecksOutcome:
     # Runners put their summary last; a pipe through `tail` hides the exit code, so the words count first.
     tail = text[-4000:]
     if _FAILURES.search(tail):
@@ -164,7 +164,7 @@ class CallFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The strongest of its commands; `read` where it runs none."""
     installs: tuple[tuple[str, ...], ...]
     """Packages, for each command that resolves dependencies."""
-    result: CheckResult | None
+    result: ChecksOutcome | None
     """Whether checks passed; null where it ran none."""
     wall_us: int
     is_over_ceiling: bool

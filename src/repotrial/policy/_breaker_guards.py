@@ -178,5 +178,8 @@ def _end_on(alert: MonitorAlert, seq: int) -> Decision:
     signal = alert.signals[0] if alert.signals else Signal(name="alerts", value=1, threshold=1)
     decision = build_decision(alert.rule, signal, (seq,), "terminate")
     assert decision.ending is not None
-    ending = msgspec.structs.replace(decision.ending, rationale=f"{alert.monitor}: {alert.rule}")
-    return msgspec.structs.replace(decision, alert=seq, ending=ending)
+    return msgspec.structs.replace(
+        decision,
+        alert=seq,
+        ending=msgspec.structs.replace(decision.ending, rationale=f"{alert.monitor}: {alert.rule}"),
+    )

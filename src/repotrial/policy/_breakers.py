@@ -79,8 +79,9 @@ class BreakerState:
 
     def _take_call(self, invocation: ToolInvocation, event: Event) -> Iterator[Decision]:
         call = read_call(invocation, seq=event.seq, at_us=event.t, read=self._read)
-        is_milestone = call.result == "passed" and len(self._seen_trees) > 1
-        yield from self._spending.take_call(call, is_milestone=is_milestone)
+        yield from self._spending.take_call(
+            call, is_milestone=call.result == "passed" and len(self._seen_trees) > 1
+        )
         yield from self._loops.take_call(call)
         yield from self._work.take_call(call)
         yield from self._pace.take_call(call)

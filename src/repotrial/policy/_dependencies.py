@@ -14,8 +14,8 @@ from repotrial._core.python_source import parse_module
 from repotrial.change import ChangedFile, ChangeView, PathRules
 from repotrial.contract import DependencyPolicy, Policy
 from repotrial.policy._flag_lines import find_language
-from repotrial.policy._manifests import Ecosystem, find_requirements, normalize_name
-from repotrial.policy._rules import Violation
+from repotrial.policy._manifests import PackageEcosystem, find_requirements, normalize_name
+from repotrial.policy._rules import PolicyViolation
 
 _LINE_CHARACTERS = 2000
 _IMPORT = re.compile(r"\s*import\s+([\w.]+(?:\s+as\s+\w+)?(?:\s*,\s*[\w.]+(?:\s+as\s+\w+)?)*)\s*(?:[#;].*)?$")
@@ -149,7 +149,7 @@ class NewDependency(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     """As it is written there."""
-    ecosystem: Ecosystem
+    ecosystem: PackageEcosystem
     """Whose registry would have it."""
     path: str
     """The file, as the trace writes names."""
@@ -174,11 +174,11 @@ def find_new_dependencies(
     return (*required, *_iter_imported(view, known, declared))
 
 
-def check_dependencies(found: Sequence[NewDependency], policy: Policy) -> tuple[Violation, ...]:
+def check_dependencies(found: Sequence[NewDependency], policy: Policy) -> tuple[PolicyViolation, ...]:
     """The dependencies that the policy's rule does not allow."""
     rule = policy.dependencies.rule
     return tuple(
-        Violation(
+        PolicyViolation(
             rule="dependencies",
             severity=policy.violations.dependencies,
             path=each.path,
@@ -192,8 +192,7 @@ def check_dependencies(found: Sequence[NewDependency], policy: Policy) -> tuple[
 def _iter_required(view: ChangeView, policy: DependencyPolicy, known: KnownNames) -> Iterator[NewDependency]:
     manifests = PathRules(policy.manifests)
     for file in view.iter_present():
-        is_manifest = manifests.covers(file.path)
-        for name, ecosystem, line in find_requirements(file, is_manifest=is_manifest):
+        for name, ecosystem, line in find_requirements(file, is_manifest=manifests.covers(file.path)):
             if not _has(known.declared, name, ecosystem):
                 yield NewDependency(
                     name=name,
@@ -206,14 +205,14 @@ def _iter_required(view: ChangeView, policy: DependencyPolicy, known: KnownNames
 
 
 def _iter_imported(
-    view: ChangeView, known: KnownNames, declared: set[tuple[Ecosystem, str]]
+    view: ChangeView, known: KnownNames, declared: set[tuple[PackageEcosystem, str]]
 ) -> Iterator[NewDependency]:
     brought = {
         part.rpartition(".")[0] or part for file in view.iter_present() for part in file.path.split("/")
     }
     seen: set[tuple[str, str]] = set()
     for file in view.iter_present():
-        ecosystem: Ecosystem = "python" if find_language(file.path) == "python" else "npm"
+        ecosystem: PackageEcosystem = "python" if find_language(file.path) == "python" else "npm"
         for name, line in find_imports(file):
             is_own = name in known.project or (ecosystem == "python" and name in brought)
             if is_own or name in known.installed or is_standard(name, is_python=ecosystem == "python"):
@@ -232,6 +231,6 @@ def _iter_imported(
             )
 
 
-def _has(names: frozenset[str], name: str, ecosystem: Ecosystem) -> bool:
+def _has(names: frozenset[str], name: str, ecosystem: PackageEcosystem) -> bool:
     key = normalize_name(name, ecosystem)
     return name in names or any(normalize_name(each, ecosystem) == key for each in names)

@@ -15,7 +15,7 @@ import msgspec
 
 from repotrial.change import AddedLine
 
-Confidence: TypeAlias = Literal["code", "text"]
+FlagConfidence: TypeAlias = Literal["code", "text"]
 """`code`: it would run; `text`: a comment, a docstring or prose mentions it."""
 
 REASONS = {
@@ -81,7 +81,7 @@ class Sighting(msgspec.Struct, frozen=True, kw_only=True):
     line: int
     column: int = 0
     """Where in the line it begins, from 0."""
-    confidence: Confidence = "code"
+    confidence: FlagConfidence = "code"
 
 
 class ReviewFlag(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +97,7 @@ class ReviewFlag(msgspec.Struct, frozen=True, kw_only=True):
     """The exact text that triggered it, bounded (S10); empty where the file itself is the reason."""
     why: str
     """The reason in words."""
-    confidence: Confidence
+    confidence: FlagConfidence
     """Whether it would run or is only mentioned."""
 
 

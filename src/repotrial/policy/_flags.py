@@ -54,8 +54,7 @@ _SHADOWED = frozenset(["pytest.py", "unittest.py", "_pytest", "pluggy.py", "asse
 
 def find_file_codes(file: ChangedFile) -> Iterator[str]:
     """The codes that a file asks for by its name, kind and mode."""
-    path = fold(file.path)
-    *directories, name = path.split("/")
+    *directories, name = fold(file.path).split("/")
     if name in _HOOKS or _HOOK_PATTERN.fullmatch(name):
         yield "hook-file"
     if name in _SHADOWED or not _SHADOWED.isdisjoint(directories):
@@ -103,13 +102,13 @@ def _find_in_file(file: ChangedFile) -> Iterator[ReviewFlag]:
         counts[sighting.code] += 1
         if counts[sighting.code] > _MOST:
             continue
-        why = REASONS[sighting.code] + ("; there is more like it" if counts[sighting.code] == _MOST else "")
         yield ReviewFlag(
             code=sighting.code,
             path=file.path,
             line=sighting.line,
             segment=_cut(texts.get(sighting.line, ""), sighting.column),
-            why=why,
+            why=REASONS[sighting.code]
+            + ("; there is more like it" if counts[sighting.code] == _MOST else ""),
             confidence=sighting.confidence,
         )
 

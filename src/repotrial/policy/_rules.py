@@ -57,7 +57,7 @@ _NOT_WRITABLE = "expected a path that the contract lets change, found another"
 _GENERATED = "expected no generated file in the change, found one"
 
 
-class Violation(msgspec.Struct, frozen=True, kw_only=True):
+class PolicyViolation(msgspec.Struct, frozen=True, kw_only=True):
     """One broken rule of the policy."""
 
     rule: RuleName
@@ -70,7 +70,7 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
     """What was expected and what was found."""
 
 
-def check_change(view: ChangeView, policy: Policy) -> tuple[Violation, ...]:
+def check_change(view: ChangeView, policy: Policy) -> tuple[PolicyViolation, ...]:
     """Every rule that the change breaks, rule by rule, in the order of the patch.
 
     Raises:
@@ -82,21 +82,21 @@ def check_change(view: ChangeView, policy: Policy) -> tuple[Violation, ...]:
     weights = policy.violations
     return (
         *(
-            Violation(rule="protected", severity=weights.protected, path=path, message=message)
+            PolicyViolation(rule="protected", severity=weights.protected, path=path, message=message)
             for path, message in _iter_protected(view, protected)
         ),
         *(
-            Violation(rule="writable", severity=weights.writable, path=path, message=_NOT_WRITABLE)
+            PolicyViolation(rule="writable", severity=weights.writable, path=path, message=_NOT_WRITABLE)
             for path in _iter_paths(view)
             # What is taken back stays taken back under another spelling.
             if not (writable.covers(path) and writable.covers_folded(path))
         ),
         *(
-            Violation(rule="change_size", severity=weights.change_size, message=message)
+            PolicyViolation(rule="change_size", severity=weights.change_size, message=message)
             for message in _iter_sizes(view, policy)
         ),
         *(
-            Violation(rule="generated", severity=weights.generated, path=path, message=_GENERATED)
+            PolicyViolation(rule="generated", severity=weights.generated, path=path, message=_GENERATED)
             for path in _iter_paths(view)
             if generated.covers(path)
         ),

@@ -56,8 +56,7 @@ class Offsets:
             return min(place, len(self._text))
         block = min(bisect_right(self._marks, place), len(self._marks)) - 1
         data = self._text[block * _STEP : (block + 1) * _STEP].encode("utf-8", "surrogatepass")
-        begun = data[: place - self._marks[block]].translate(None, _CONTINUATIONS)
-        return block * _STEP + len(begun)
+        return block * _STEP + len(data[: place - self._marks[block]].translate(None, _CONTINUATIONS))
 
 
 _MAX_FINDINGS: Final = 100
@@ -176,8 +175,13 @@ def _iter_pieces(text: str, where: TextPlace) -> Iterator[_Piece]:
     if where == "command":
         yield _Piece(text=text, start=0, format="command", language="shell", steps_down=0)
     elif where == "program":
-        language = "shell" if _guess(text) == "shell" else "python"
-        yield _Piece(text=text, start=0, format="code", language=language, steps_down=0)
+        yield _Piece(
+            text=text,
+            start=0,
+            format="code",
+            language="shell" if _guess(text) == "shell" else "python",
+            steps_down=0,
+        )
     elif where == "code":
         yield _Piece(text=text, start=0, format="code", language=_guess(text), steps_down=1)
     else:

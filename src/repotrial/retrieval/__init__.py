@@ -8,7 +8,7 @@ from repotrial.retrieval._compare import (
     RetrievalComparison,
     compare_study,
 )
-from repotrial.retrieval._contract_truth import Attempt
+from repotrial.retrieval._contract_truth import TruthAttempt
 from repotrial.retrieval._evaluate import (
     AGGREGATE,
     EVENTS,
@@ -18,7 +18,7 @@ from repotrial.retrieval._evaluate import (
     evaluate,
     find_event_files,
 )
-from repotrial.retrieval._match import Delta, MatchedComparison
+from repotrial.retrieval._match import MatchedComparison, MatchedDelta
 from repotrial.retrieval._metrics import LeftOutAttempt
 from repotrial.retrieval._normalize import (
     NormalizationOptions,
@@ -49,16 +49,15 @@ __all__ = [
     "SUMMARY",
     "Artefact",
     "AssociationScope",
-    "Attempt",
     "ComparisonOptions",
     "ConfigurationFigures",
-    "Delta",
     "DocumentCheck",
     "Evaluation",
     "EvaluationOptions",
     "Figure",
     "LeftOutAttempt",
     "MatchedComparison",
+    "MatchedDelta",
     "NormalizationOptions",
     "NormalizedTask",
     "Outcome",
@@ -67,6 +66,7 @@ __all__ = [
     "RetrievalReport",
     "SupplementOptions",
     "TrialRow",
+    "TruthAttempt",
     "build_retrieval_report",
     "build_task_index",
     "check_document",

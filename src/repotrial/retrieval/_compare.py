@@ -104,8 +104,11 @@ def _associate(
         if x is not None and y is not None:
             # Runs are repeats: a task that was tried in another run can stand for this one.
             counts[item.task, item.config_name] += 1
-            slot = f"{item.config_name}/{counts[item.task, item.config_name]}"
-            values.append(PairedValue(key=item.task, slot=slot, x=x, y=y))
+            values.append(
+                PairedValue(
+                    key=item.task, slot=f"{item.config_name}/{counts[item.task, item.config_name]}", x=x, y=y
+                )
+            )
     found = estimate_association(
         values,
         seed_sequence=build_seed(f"{scope}: {measure} and {outcome}"),

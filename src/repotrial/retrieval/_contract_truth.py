@@ -11,7 +11,7 @@ import msgspec
 
 from repotrial._core.errors import AgentError
 from repotrial.change import PATCH_UNREADABLE, scan_headers, scan_patch
-from repotrial.retrieval._documents import Chunk, Confidence, Symbol
+from repotrial.retrieval._documents import Chunk, Symbol, TruthConfidence
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,7 +21,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """Without repeats, as spelled; `repo::path` where several repositories are meant."""
     source: str
     """Which form of which file."""
-    confidence: Confidence
+    confidence: TruthConfidence
     chunks: tuple[Chunk, ...] = ()
     names_edits: bool = False
     """Whether the files are those that a right change edits (R6)."""
@@ -29,7 +29,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """Those that a right change edits, where they are stated apart."""
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+class TruthAttempt(msgspec.Struct, frozen=True, kw_only=True):
     """One step of the chain, for `--explain`."""
 
     path: str
@@ -44,7 +44,7 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True):
     claim: Claim | None
     """Null where no source says anything."""
     symbols: tuple[Symbol, ...]
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[TruthAttempt, ...]
     """All steps, in order."""
 
 
@@ -116,28 +116,32 @@ def find_contract_truth(directory: Path) -> Truth:
         if patched is not None and stated is not None:
             patched = msgspec.structs.replace(patched, chunks=stated.chunks)
         return Truth(claim=patched, symbols=symbols, attempts=(first, second))
-    edits = stated.expected_edit_files or (() if patched is None else patched.files)
     claim = Claim(
-        files=stated.files, source="retrieval_toml", confidence="high", chunks=stated.chunks, edits=edits
+        files=stated.files,
+        source="retrieval_toml",
+        confidence="high",
+        chunks=stated.chunks,
+        edits=stated.expected_edit_files or (() if patched is None else patched.files),
     )
     if second.outcome == "taken":
-        second = Attempt(path=second.path, outcome="not-reached", detail="it names the expected edits")
+        second = TruthAttempt(path=second.path, outcome="not-reached", detail="it names the expected edits")
     return Truth(claim=claim, symbols=stated.symbols, attempts=(first, second))
 
 
-def _try_stated(path: Path) -> tuple[RetrievalTruth | None, Attempt]:
+def _try_stated(path: Path) -> tuple[RetrievalTruth | None, TruthAttempt]:
     if not path.is_file():
-        return None, Attempt(path=_STATED, outcome="absent")
+        return None, TruthAttempt(path=_STATED, outcome="absent")
     try:
         with path.open("rb") as stream:
             value = tomllib.loads(stream.read(_LARGEST).decode())
         stated = msgspec.convert(value, RetrievalTruth)
     except (OSError, UnicodeError, tomllib.TOMLDecodeError, msgspec.ValidationError, RecursionError) as error:
-        return None, Attempt(path=_STATED, outcome="unreadable", detail=str(error)[:200])
+        return None, TruthAttempt(path=_STATED, outcome="unreadable", detail=str(error)[:200])
     if not stated.files:
-        return stated, Attempt(path=_STATED, outcome="nothing", detail="it names no files")
-    detail = f"retrieval_toml, high confidence, {len(stated.files)} files"
-    return stated, Attempt(path=_STATED, outcome="taken", detail=detail)
+        return stated, TruthAttempt(path=_STATED, outcome="nothing", detail="it names no files")
+    return stated, TruthAttempt(
+        path=_STATED, outcome="taken", detail=f"retrieval_toml, high confidence, {len(stated.files)} files"
+    )
 
 
 def _find_reference(directory: Path) -> str:
@@ -150,15 +154,19 @@ def _find_reference(directory: Path) -> str:
     return name if isinstance(name, str) and is_inside else "reference.patch"
 
 
-def _try_patch(path: Path, name: str) -> tuple[Claim | None, Attempt]:
+def _try_patch(path: Path, name: str) -> tuple[Claim | None, TruthAttempt]:
     if not path.is_file():
-        return None, Attempt(path=name, outcome="absent")
+        return None, TruthAttempt(path=name, outcome="absent")
     try:
         with path.open("rb") as stream:
             files = list_patched_files(stream.read(_LARGEST).decode("utf-8", "replace"))
     except OSError as error:
-        return None, Attempt(path=name, outcome="unreadable", detail=str(error)[:200])
+        return None, TruthAttempt(path=name, outcome="unreadable", detail=str(error)[:200])
     if not files:
-        return None, Attempt(path=name, outcome="nothing", detail="it names no file in a form that is known")
+        return None, TruthAttempt(
+            path=name, outcome="nothing", detail="it names no file in a form that is known"
+        )
     claim = Claim(files=files, source="patch", confidence="high", names_edits=True)
-    return claim, Attempt(path=name, outcome="taken", detail=f"patch, high confidence, {len(files)} files")
+    return claim, TruthAttempt(
+        path=name, outcome="taken", detail=f"patch, high confidence, {len(files)} files"
+    )

@@ -98,7 +98,7 @@ class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
     """As the treatment has it."""
 
 
-class Delta(msgspec.Struct, frozen=True, kw_only=True):
+class MatchedDelta(msgspec.Struct, frozen=True, kw_only=True):
     """Treatment less baseline, for one quantity, over all matched tasks that have it."""
 
     quantity: str
@@ -120,7 +120,7 @@ class MatchedComparison(msgspec.Struct, frozen=True, kw_only=True):
     """The other one."""
     n_tasks: int
     """Matched tasks; repeats and runs of one task are averaged, for they tell less than other tasks would."""
-    deltas: tuple[Delta, ...] | NotComputable
+    deltas: tuple[MatchedDelta, ...] | NotComputable
     """By quantity, or why none is stated."""
     tasks: tuple[MatchedTask, ...]
     """Every matched task in every run."""
@@ -228,7 +228,9 @@ def _average(side: Iterable[Observation]) -> dict[str, float]:
     return found
 
 
-def _estimate(tasks: Sequence[MatchedTask], label: str, options: StatisticsOptions) -> tuple[Delta, ...]:
+def _estimate(
+    tasks: Sequence[MatchedTask], label: str, options: StatisticsOptions
+) -> tuple[MatchedDelta, ...]:
     from repotrial.stats import build_clusters, estimate_shift
 
     found: list[tuple[str, int, Shift | NotComputable]] = []
@@ -245,6 +247,6 @@ def _estimate(tasks: Sequence[MatchedTask], label: str, options: StatisticsOptio
         found.append((name, len(clusters), shift))
     adjusted = adjust([s if isinstance(s, NotComputable) else s.sign_flip.p_value for _, _, s in found])
     return tuple(
-        Delta(quantity=name, n_tasks=count, shift=shift, p_adjusted=p)
+        MatchedDelta(quantity=name, n_tasks=count, shift=shift, p_adjusted=p)
         for (name, count, shift), p in zip(found, adjusted, strict=True)
     )

@@ -22,7 +22,7 @@ from repotrial.retrieval._merge import load_traces
 from repotrial.retrieval._own import load_own_run
 from repotrial.retrieval._tools import RetrievalTools
 from repotrial.retrieval._truth import find_truth
-from repotrial.retrieval._walk import Trial, is_own_run, walk_run
+from repotrial.retrieval._walk import HarnessTrial, is_own_run, walk_run
 
 _PREFIXES: Final = ("artifact_bl_", "artifact_", "mcp_", "bl_", "sgonly_")
 _SUFFIX: Final = re.compile(r"_+[A-Za-z0-9]{4,8}$")
@@ -240,8 +240,7 @@ def normalize_run(run: Path, out: Path | None, options: NormalizationOptions) ->
         name = options.tasks.resolve(trial.stated_name, is_cut=not trial.is_name_stated)
         repeats[trial.config_name, name] += 1
         if options.task is None or options.task in {name, trial.stated_name}:
-            number = repeats[trial.config_name, name]
-            yield _normalize_trial(run, trial, name, number, target, options)
+            yield _normalize_trial(run, trial, name, repeats[trial.config_name, name], target, options)
     for place, reason in walked.passed_over if options.task is None else ():
         config = place.partition("/")[0]
         name = place.rpartition("/")[2].rpartition("__")[0]
@@ -262,7 +261,7 @@ def explain_truth(tasks: TaskIndex, name: str) -> tuple[Path | None, Truth]:
 
 
 def _normalize_trial(
-    run: Path, trial: Trial, name: str, number: int, target: Path, options: NormalizationOptions
+    run: Path, trial: HarnessTrial, name: str, number: int, target: Path, options: NormalizationOptions
 ) -> NormalizedTask:
     directory = options.tasks.find_directory(name)
     place = trial.directory.relative_to(run).as_posix()

@@ -14,7 +14,7 @@ from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import EvidenceError
 from repotrial.retrieval._evaluate import EVENTS, EVENTS_SUFFIX, METRICS_SUFFIX
 from repotrial.retrieval._reading import RankingRule, ReadDocument, read_document
-from repotrial.retrieval._walk import Trial, dig, load_object, walk_run
+from repotrial.retrieval._walk import HarnessTrial, dig, load_object, walk_run
 
 OUTCOMES: Final = ("reward", "cost_usd", "wall_clock_seconds", "output_tokens")
 """What retrieval is held against, by field."""
@@ -55,7 +55,7 @@ def load_outcomes(run: Path) -> tuple[Outcome, ...]:
     return tuple(_load_outcome(trial) for trial in walk_run(run).trials)
 
 
-def _load_outcome(trial: Trial) -> Outcome:
+def _load_outcome(trial: HarnessTrial) -> Outcome:
     result = load_object(trial.directory / "result.json")
     metrics = load_object(trial.directory / "task_metrics.json")
     return Outcome(
@@ -114,7 +114,7 @@ _SEPARATOR: Final = "::"
 """Between a repository and a path in it, in ground truth that spans several."""
 
 
-class Progress(msgspec.Struct, frozen=True, kw_only=True):
+class TrialProgress(msgspec.Struct, frozen=True, kw_only=True):
     """One trial over its steps."""
 
     file: str
@@ -145,7 +145,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """Repositories of which at least one was met."""
 
 
-def load_progress(metrics: Path, run: Path, rule: RankingRule | None) -> Progress | Unknown:
+def load_progress(metrics: Path, run: Path, rule: RankingRule | None) -> TrialProgress | Unknown:
     """Read the events from which metrics were made; they lie beside them, or in the run."""
     name = metrics.name.removesuffix(METRICS_SUFFIX) + EVENTS_SUFFIX
     for path in (metrics.with_name(name), run / EVENTS / metrics.parent.name / name):
@@ -156,12 +156,11 @@ def load_progress(metrics: Path, run: Path, rule: RankingRule | None) -> Progres
             continue
         except EvidenceError as error:
             return Unknown(f"the events cannot be read: {error}")
-        file = f"{run.name}/{path.relative_to(run).as_posix()}"
-        return _follow(document, file, digest_bytes(data))
+        return _follow(document, f"{run.name}/{path.relative_to(run).as_posix()}", digest_bytes(data))
     return Unknown("there is no events document beside the metrics")
 
 
-def _follow(document: ReadDocument, file: str, digest: str) -> Progress:
+def _follow(document: ReadDocument, file: str, digest: str) -> TrialProgress:
     relevant = document.relevant if document.has_ground_truth else frozenset[str]()
     met: set[str] = set()
     curve: list[tuple[int, float]] = []
@@ -182,7 +181,7 @@ def _follow(document: ReadDocument, file: str, digest: str) -> Progress:
     tokens = _list_known(event.cumulative_tokens for event in document.events)
     items = {path for path in relevant if _SEPARATOR in path}
     ranks = (n for n, path in enumerate(document.retrieved, start=1) if path in relevant)
-    return Progress(
+    return TrialProgress(
         file=file,
         digest=digest,
         first_hit_rank=next(ranks, None),

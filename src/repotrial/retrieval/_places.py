@@ -55,7 +55,7 @@ _SYSTEM: Final = re.compile(
 )
 
 
-class Place(msgspec.Struct, frozen=True, gc=False):
+class FilePlace(msgspec.Struct, frozen=True, gc=False):
     """A file, and the lines of it that were shown, as far as they are known."""
 
     path: str
@@ -88,7 +88,7 @@ class PlaceNames(msgspec.Struct, frozen=True, kw_only=True):
     qualified: tuple[tuple[str, str, str], ...]
     """Repository, path and whole name of each file that ground truth names with its repository."""
 
-    def name(self, place: Place) -> str:
+    def name(self, place: FilePlace) -> str:
         """A file as it is compared; empty where it is none."""
         path = normalize_path(self._strip(place.path))
         for repo, wanted, whole in self.qualified:

@@ -17,7 +17,7 @@ from repotrial.retrieval._compare import (
 )
 from repotrial.retrieval._match import StatisticsOptions, build_seed
 from repotrial.retrieval._metrics import FileMetrics
-from repotrial.retrieval._outcomes import OUTCOMES, Progress
+from repotrial.retrieval._outcomes import OUTCOMES, TrialProgress
 from repotrial.retrieval._stages import CUTOFFS
 from repotrial.retrieval._study import Artefact, Observation, Study, get_value
 
@@ -195,7 +195,7 @@ class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
     """Measures, probes and outcomes that it has."""
     reason: str | None
     """Why it has no measures; null where it has."""
-    progress: Progress | Unknown
+    progress: TrialProgress | Unknown
     """What its events say over time."""
     artefact: Artefact
     """Its metrics on disk."""

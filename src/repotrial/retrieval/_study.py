@@ -14,7 +14,14 @@ from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import ErrorCode, EvidenceError, UsageError
 from repotrial.retrieval._evaluate import EVENTS, METRICS_SUFFIX
 from repotrial.retrieval._metrics import FileMetrics, FindLeftOut, LeftOutAttempt, NotMeasured, leave_none_out
-from repotrial.retrieval._outcomes import LARGEST, OUTCOMES, Outcome, Progress, load_outcomes, load_progress
+from repotrial.retrieval._outcomes import (
+    LARGEST,
+    OUTCOMES,
+    Outcome,
+    TrialProgress,
+    load_outcomes,
+    load_progress,
+)
 from repotrial.retrieval._reading import RankingRule
 from repotrial.retrieval._walk import find_runs, is_own_run
 
@@ -134,7 +141,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """How it ended; not known where no trial could be joined."""
     artefact: Artefact
     """Its metrics on disk."""
-    progress: Progress | Unknown
+    progress: TrialProgress | Unknown
     """What its events say over time; not known where they were not read."""
 
 
@@ -286,7 +293,6 @@ def _load_source(
         place = 0 if source.is_own else _find_outcome(figures.provenance, path, outcomes)
         if place is not None:
             joined.add(place)
-        file = f"{source.name}/{path.relative_to(source.run).as_posix()}"
         found.append(
             Observation(
                 group=_OWN if source.is_own else source.name,
@@ -295,7 +301,9 @@ def _load_source(
                 repeat=1,
                 figures=figures,
                 outcome=Unknown("no trial is joined with it") if place is None else outcomes[place],
-                artefact=Artefact(file=file, digest=digest_bytes(data)),
+                artefact=Artefact(
+                    file=f"{source.name}/{path.relative_to(source.run).as_posix()}", digest=digest_bytes(data)
+                ),
                 progress=load_progress(path, source.run, figures.ranking) if has_progress else _NOT_READ,
             )
         )

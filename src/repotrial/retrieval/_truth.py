@@ -10,13 +10,13 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from repotrial.retrieval._contract_truth import (
-    Attempt,
     Claim,
     Truth,
+    TruthAttempt,
     find_embedded_patches,
     list_patched_files,
 )
-from repotrial.retrieval._documents import Chunk, Confidence, Symbol
+from repotrial.retrieval._documents import Chunk, Symbol, TruthConfidence
 
 _UNESCAPED: Final = (("\\.", "."), ("\\-", "-"), ("\\(", "("), ("\\)", ")"))
 
@@ -148,10 +148,10 @@ def _claim(files: tuple[str, ...], source: str) -> Claim | None:
     return Claim(files=files, source=source, confidence="high") if files else None
 
 
-def _confidence(value: Any) -> Confidence:
+def _confidence(value: Any) -> TruthConfidence:
     match value:
         case "high" | "medium" | "low":
-            found: Confidence = value
+            found: TruthConfidence = value
             return found
         case _:
             return "high"
@@ -235,28 +235,33 @@ CHAIN: Final[tuple[tuple[str, Reader], ...]] = (
 def find_truth(task: Path) -> Truth:
     """What matters for a task, from its directory."""
     claim: Claim | None = None
-    attempts: list[Attempt] = []
+    attempts: list[TruthAttempt] = []
     for name, read in CHAIN:
         if claim is not None:
             is_there = (task / name).is_file()
-            attempts.append(Attempt(path=name, outcome="not-reached" if is_there else "absent"))
+            attempts.append(TruthAttempt(path=name, outcome="not-reached" if is_there else "absent"))
             continue
         claim, attempt = _try(task / name, name, read)
         attempts.append(attempt)
     return Truth(claim=claim, symbols=_load_symbols(task), attempts=tuple(attempts))
 
 
-def _try(path: Path, name: str, read: Reader) -> tuple[Claim | None, Attempt]:
+def _try(path: Path, name: str, read: Reader) -> tuple[Claim | None, TruthAttempt]:
     if not path.is_file():
-        return None, Attempt(path=name, outcome="absent")
+        return None, TruthAttempt(path=name, outcome="absent")
     try:
         claim = read(_load(path))
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        return None, Attempt(path=name, outcome="unreadable", detail=str(error)[:200])
+        return None, TruthAttempt(path=name, outcome="unreadable", detail=str(error)[:200])
     if claim is None:
-        return None, Attempt(path=name, outcome="nothing", detail="it names no file in a form that is known")
-    detail = f"{claim.source}, {claim.confidence} confidence, {len(claim.files)} files"
-    return claim, Attempt(path=name, outcome="taken", detail=detail)
+        return None, TruthAttempt(
+            path=name, outcome="nothing", detail="it names no file in a form that is known"
+        )
+    return claim, TruthAttempt(
+        path=name,
+        outcome="taken",
+        detail=f"{claim.source}, {claim.confidence} confidence, {len(claim.files)} files",
+    )
 
 
 def _load_symbols(task: Path) -> tuple[Symbol, ...]:
@@ -279,7 +284,7 @@ def _load(path: Path) -> bytes:
 
 
 def _of(
-    files: tuple[str, ...], source: str, confidence: Confidence, *, names_edits: bool = False
+    files: tuple[str, ...], source: str, confidence: TruthConfidence, *, names_edits: bool = False
 ) -> Claim | None:
     if not files:
         return None

@@ -197,8 +197,12 @@ def check_document(path: Path) -> DocumentCheck:
     value: dict[str, Any] = msgspec.json.decode(data)
     version = value.get("schema_version")
     if not isinstance(version, str):
-        problems = ("schema_version: expected a version, found none",)
-        return DocumentCheck(path=str(path), kind="unknown", schema_version=None, problems=problems)
+        return DocumentCheck(
+            path=str(path),
+            kind="unknown",
+            schema_version=None,
+            problems=("schema_version: expected a version, found none",),
+        )
     minor = int(version.partition(".")[2] or 0)
     kind: DocumentKind = "unknown"
     found: Iterator[str] = iter(["expected an events or a metrics document, found neither"])

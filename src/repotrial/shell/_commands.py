@@ -130,8 +130,7 @@ def _positionals(arguments: Sequence[str], values: frozenset[str]) -> list[str]:
 
 def _find_subcommand(name: str, arguments: Sequence[str]) -> CommandClass:
     table = load_programs().subcommands[name]
-    values = frozenset(table.get("values", ()))
-    text = " ".join(_positionals(arguments, values))
+    text = " ".join(_positionals(arguments, frozenset(table.get("values", ()))))
     found: list[CommandClass] = [
         kind
         for kind in COMMAND_CLASSES
@@ -196,8 +195,7 @@ def _classify_file(arguments: Sequence[str]) -> CommandClass:
     """A script of the project: its name may say that it runs tests."""
     if not arguments:
         return "other"
-    path = arguments[0]
-    base = path.rpartition("/")[2]
+    base = arguments[0].rpartition("/")[2]
     if base in {"manage.py", "setup.py"}:
         return _classify_manager(base, arguments[1:])
     return "test" if _TEST_NAME.search(base) else "other"

@@ -74,7 +74,7 @@ _MAX_FILLED_BYTES: Final = 32 * 1024
 _MAX_WRITTEN: Final = 200
 
 
-class Budget:
+class ReadBudget:
     """How much is looked at, in a script and in all text inside it together."""
 
     def __init__(self) -> None:
@@ -92,13 +92,13 @@ class Budget:
 class Collector:
     """Commands in the order in which they would run; bounded."""
 
-    def __init__(self, budget: Budget | None = None) -> None:
+    def __init__(self, budget: ReadBudget | None = None) -> None:
         self.commands: list[ShellCommand] = []
         self.assignments: list[Assignment] = []
         self.functions: list[tuple[str, int, int]] = []
         self.faults: list[ShellFault] = []
         self.written: list[WrittenText] = []
-        self.budget = budget or Budget()
+        self.budget = budget or ReadBudget()
 
     @property
     def files(self) -> ScriptFiles:

@@ -168,11 +168,11 @@ def _take_document(
     if found["tabs"]:
         body = re.sub(r"^\t+", "", body, flags=re.MULTILINE)
     place = start if body.encode() == raw else None
-    is_raw = found["q3"] is None or b"\\" in found["here"]
-    documents[found.start()] = HereDocument(text=body, is_raw=is_raw, start=place)
+    documents[found.start()] = HereDocument(
+        text=body, is_raw=found["q3"] is None or b"\\" in found["here"], start=place
+    )
     masked[found.start() + 1 : found.end()] = b"h" * (found.end() - found.start() - 1)
-    end = min(closing.end() + 1, len(data))
-    return end, _mask(masked, start, closing.end(), b" ")
+    return min(closing.end() + 1, len(data)), _mask(masked, start, closing.end(), b" ")
 
 
 def _mask(masked: bytearray, start: int, end: int, filler: bytes) -> int:

@@ -94,8 +94,7 @@ def _printf(arguments: tuple[str, ...]) -> str | None:
         return form.replace("%%", "%")
     pieces = []
     for first in range(0, max(len(values), 1), count):
-        group = iter(values[first : first + count])
-        pieces.append(_fill(form, group))
+        pieces.append(_fill(form, iter(values[first : first + count])))
     return "".join(pieces)
 
 
@@ -160,7 +159,7 @@ _MAX_CHARACTERS: Final = 32_768
 _MAX_DEPTH: Final = 40
 
 
-class Scope:
+class VariableScope:
     """What is known about variables and the working directory."""
 
     def __init__(self, variables: dict[str, str | None], cwd: str | None) -> None:
@@ -169,9 +168,9 @@ class Scope:
         self.previous: str | None = None
         """Where `cd -` leads."""
 
-    def fork(self) -> Scope:
+    def fork(self) -> VariableScope:
         """What a subshell starts with."""
-        return Scope(dict(self.variables), self.cwd)
+        return VariableScope(dict(self.variables), self.cwd)
 
     def find(self, name: str) -> str | None:
         """A variable's value; None where it is not known."""
@@ -202,7 +201,7 @@ class WordReader:
     def slice(self, start: int, end: int) -> str:
         return self._original[self._offset + start : self._offset + end].decode("utf-8", "replace")
 
-    def read(self, node: Node, scope: Scope) -> tuple[Word, ...]:
+    def read(self, node: Node, scope: VariableScope) -> tuple[Word, ...]:
         """The words that a node becomes: one, or several where an unquoted value or braces fall apart."""
         part = self._expand(node, scope, depth=0, quoted=False)
         is_quoted = _has_quotes(node)
@@ -225,7 +224,7 @@ class WordReader:
             for text in words[:_MAX_WORDS]
         )
 
-    def read_one(self, node: Node, scope: Scope) -> Word:
+    def read_one(self, node: Node, scope: VariableScope) -> Word:
         """The same without falling apart, as in assignments and redirections."""
         part = self._expand(node, scope, depth=0, quoted=False)
         return Word(
@@ -242,7 +241,7 @@ class WordReader:
         end = start + len(part.text.encode("utf-8", "replace"))
         return self._offset + start if self.slice(start, end) == part.text else None
 
-    def _expand(self, node: Node, scope: Scope, *, depth: int, quoted: bool) -> _Part:
+    def _expand(self, node: Node, scope: VariableScope, *, depth: int, quoted: bool) -> _Part:
         raw = self.text_of(node)
         if depth > _MAX_DEPTH:
             self._fill(node, raw)
@@ -251,7 +250,7 @@ class WordReader:
         is_short = len(part.text) <= max(_MAX_CHARACTERS, len(raw))
         return part if is_short else _Part(raw, is_static=False)
 
-    def _expand_node(self, node: Node, raw: str, scope: Scope, *, depth: int, quoted: bool) -> _Part:
+    def _expand_node(self, node: Node, raw: str, scope: VariableScope, *, depth: int, quoted: bool) -> _Part:
         match node.type:
             case "raw_string":
                 return _Part(raw[1:-1])
@@ -276,7 +275,7 @@ class WordReader:
             case _:
                 return _Part(_unescape(raw))
 
-    def _iter_parts(self, node: Node, scope: Scope, *, depth: int) -> Iterator[_Part]:
+    def _iter_parts(self, node: Node, scope: VariableScope, *, depth: int) -> Iterator[_Part]:
         position = node.start_byte
         for child in node.children:
             gap = self.slice(position, child.start_byte)
@@ -285,7 +284,7 @@ class WordReader:
             position = child.end_byte
             yield self._expand(child, scope, depth=depth + 1, quoted=False)
 
-    def _expand_string(self, node: Node, scope: Scope, *, depth: int) -> _Part:
+    def _expand_string(self, node: Node, scope: VariableScope, *, depth: int) -> _Part:
         """The grammar leaves some blanks between nodes, so what lies between them counts as well."""
         pieces: list[_Part] = []
         start = position = node.start_byte + (2 if self.text_of(node).startswith("$") else 1)
@@ -299,7 +298,7 @@ class WordReader:
         pieces.append(_Part(_unescape_quoted(self.slice(position, max(position, end)))))
         return _Part("".join(piece.text for piece in pieces), all(piece.is_static for piece in pieces))
 
-    def _expand_variable(self, raw: str, scope: Scope, *, quoted: bool) -> _Part:
+    def _expand_variable(self, raw: str, scope: VariableScope, *, quoted: bool) -> _Part:
         name = raw.strip("${}")
         if name == "IFS":
             return _Part(" " if quoted else _SPLIT)

@@ -16,7 +16,7 @@ import pytrec_eval
 
 from bench.trace import Part, Ratio
 from repotrial import api
-from repotrial.retrieval._measures import CUTOFFS, PORTION, measure_lists
+from repotrial.retrieval._stages import CUTOFFS, PORTION, measure_lists
 
 __all__ = ["Flatness", "bench_measures", "bench_runs"]
 

@@ -17,7 +17,7 @@ from repotrial.authoring._codes import DRAFT_CODES
 from repotrial.cli._app import build_command
 from repotrial.contract._codes import PROBLEM_CODES
 from repotrial.contract._lint import iter_rules
-from repotrial.retrieval._schemas import build_retrieval_schemas
+from repotrial.retrieval._validate import build_retrieval_schemas
 from repotrial.score._schema import build_score_schemas
 from repotrial.score._taxonomy import ARTIFACTS, load_artifact
 from repotrial.trace import RunPaths, iter_payload_types

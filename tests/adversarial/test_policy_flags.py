@@ -7,7 +7,7 @@ import pytest
 from repotrial.change import AddedLine, ChangedFile, ChangeView
 from repotrial.change._model import ChangeKind
 from repotrial.policy import find_review_flags
-from repotrial.policy._flag import ReviewFlag
+from repotrial.policy._flag_lines import ReviewFlag
 
 
 def _find(source: str, *, path: str = "a.py", kind: ChangeKind = "modified") -> tuple[ReviewFlag, ...]:

@@ -78,12 +78,13 @@ def test_a_run_directory_holds_what_its_page_lists(
     shutil.copytree(find_run(court, "first", "fix"), copy)
     for verb in ("normalize", "evaluate"):
         assert call(capsys, "retrieval", verb, copy).status == 0
+    assert call(capsys, "run", "rejudge", copy, "--contract", court.place / "first").status == 0
     files = [path.relative_to(copy) for path in copy.rglob("*") if path.is_file()]
     found = {file.name if file == Path(file.name) else f"{file.parts[0]}/" for file in files}
     assert found == {name for name, _ in rows} - {"acceptance/"}
     assert found == {
         *("manifest.json", "contract.json", "spec.json", "trace.jsonl", "trace.lock", "blobs/", "seal.json"),
-        *("change.patch", "report.json", "score.json", "retrieval_events/"),
+        *("change.patch", "report.json", "score.json", "retrieval_events/", "rejudged/"),
     }
     # What the page says of the seal is so: only sealed files can break it.
     assert api.verify_run(copy, trusted_keys=None).holds

@@ -16,7 +16,6 @@ from repotrial.retrieval import (
     AGGREGATE,
     EVENTS,
     SUMMARY,
-    Attempt,
     DocumentCheck,
     Evaluation,
     EvaluationOptions,
@@ -24,6 +23,7 @@ from repotrial.retrieval import (
     NormalizationOptions,
     NormalizedTask,
     RankingRule,
+    TruthAttempt,
     build_task_index,
     check_document,
     evaluate,
@@ -110,7 +110,7 @@ class TruthExplanation(msgspec.Struct, frozen=True, kw_only=True):
     symbols: int
     chunks: int
     expected_edit_files: tuple[str, ...]
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[TruthAttempt, ...]
     """Every step of the chain."""
 
 

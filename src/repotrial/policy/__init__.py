@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from repotrial.policy._breakers._facts import BodyReader
-from repotrial.policy._breakers._fold import BreakerState, decide
-from repotrial.policy._breakers._guards import POLICY
-from repotrial.policy._breakers._model import Decision
-from repotrial.policy._breakers._recompute import Recomputed, recompute_decisions
-from repotrial.policy._breakers._thresholds import (
+from repotrial.policy._breaker_facts import BodyReader, Decision
+from repotrial.policy._breaker_guards import POLICY
+from repotrial.policy._breakers import BreakerState, Recomputed, decide, recompute_decisions
+from repotrial.policy._dependencies import (
+    KnownNames,
+    NewDependency,
+    check_dependencies,
+    find_new_dependencies,
+)
+from repotrial.policy._flags import find_review_flags
+from repotrial.policy._rules import check_change, find_conflict_markers, split_change
+from repotrial.policy._stages import decide_stage
+from repotrial.policy._text import check_text
+from repotrial.policy._text_model import TextFinding, TextPlace
+from repotrial.policy._thresholds import (
     BREAKER_RULES_UNKNOWN,
     THRESHOLDS_INVALID,
     BreakerSettings,
@@ -16,19 +25,6 @@ from repotrial.policy._breakers._thresholds import (
     parse_thresholds,
     read_thresholds,
 )
-from repotrial.policy._dependencies import (
-    KnownNames,
-    NewDependency,
-    check_dependencies,
-    find_new_dependencies,
-)
-from repotrial.policy._flags import find_review_flags
-from repotrial.policy._markers import find_conflict_markers
-from repotrial.policy._rules import check_change
-from repotrial.policy._split import split_change
-from repotrial.policy._stages import decide_stage
-from repotrial.policy._text import check_text
-from repotrial.policy._text_model import TextFinding, TextPlace
 from repotrial.policy._tools import load_tool_table, read_tool_use
 
 __all__ = [

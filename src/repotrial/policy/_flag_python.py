@@ -8,7 +8,7 @@ import re
 import tokenize
 from collections.abc import Iterator
 
-from repotrial.policy._flag import WORD_PATTERN, Confidence, Sighting, find_word_code
+from repotrial.policy._flag_lines import WORD_PATTERN, FlagConfidence, Sighting, find_word_code
 
 _MAX_PARTS = 16
 """Of a name that is looked at from each of its parts."""
@@ -85,11 +85,14 @@ class _Reading:
         if text is None:
             return
         is_name = _NAME.fullmatch(text) is not None and id(node) not in self._prose
-        confidence: Confidence = "code" if is_name else "text"
+        confidence: FlagConfidence = "code" if is_name else "text"
         for found in WORD_PATTERN.finditer(text):
-            line = node.lineno + (text.count("\n", 0, found.start()) if id(node) in self._prose else 0)
-            code = find_word_code(found[0]) or ""
-            yield Sighting(code=code, line=line, column=node.col_offset, confidence=confidence)
+            yield Sighting(
+                code=find_word_code(found[0]) or "",
+                line=node.lineno + (text.count("\n", 0, found.start()) if id(node) in self._prose else 0),
+                column=node.col_offset,
+                confidence=confidence,
+            )
 
     def _look_at_import(self, node: ast.Import | ast.ImportFrom) -> Iterator[Sighting]:
         module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
@@ -104,8 +107,7 @@ class _Reading:
     def _look_at_call(self, node: ast.Call, *, runs_at_import: bool) -> Iterator[Sighting]:
         called = self._resolve(node.func)
         first = node.args[0] if node.args else None
-        is_constant = isinstance(first, ast.Constant)
-        if called in _EVALUATORS or (called in _IMPORTERS and not is_constant):
+        if called in _EVALUATORS or (called in _IMPORTERS and not isinstance(first, ast.Constant)):
             yield from _see(node, "dynamic-code")
         if called in {"setattr", "delattr"} and first is not None:
             yield from _see(node, self._find_owner(self._resolve(first)))
@@ -219,6 +221,9 @@ def _find_in_comments(source: str) -> Iterator[Sighting]:
     for token in tokens:
         if token.type == tokenize.COMMENT:
             for found in WORD_PATTERN.finditer(token.string):
-                code = find_word_code(found[0]) or ""
-                column = token.start[1] + found.start()
-                yield Sighting(code=code, line=token.start[0], column=column, confidence="text")
+                yield Sighting(
+                    code=find_word_code(found[0]) or "",
+                    line=token.start[0],
+                    column=token.start[1] + found.start(),
+                    confidence="text",
+                )

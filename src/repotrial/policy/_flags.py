@@ -6,12 +6,68 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from repotrial._core.escaping import unescape_text
+from repotrial._core.paths import is_escaping_link
 from repotrial._core.python_source import parse_module
-from repotrial.change import AddedLine, ChangedFile, ChangeView
-from repotrial.policy._flag import REASONS, ReviewFlag, Sighting
-from repotrial.policy._flag_files import find_file_codes
-from repotrial.policy._flag_lines import find_in_lines, find_language
+from repotrial.change import GITLINK, AddedLine, ChangedFile, ChangeView, fold
+from repotrial.policy._flag_lines import REASONS, ReviewFlag, Sighting, find_in_lines, find_language
 from repotrial.policy._flag_python import find_in_module
+
+_HOOKS = frozenset(
+    {
+        ".bash_profile",
+        ".bashrc",
+        ".coveragerc",
+        ".envrc",
+        ".gitattributes",
+        ".mocharc.cjs",
+        ".mocharc.js",
+        ".mocharc.json",
+        ".mocharc.yml",
+        ".npmrc",
+        ".pnp.cjs",
+        ".pnp.loader.mjs",
+        ".profile",
+        ".pytest.ini",
+        ".pytest.toml",
+        ".yarnrc",
+        ".yarnrc.yml",
+        "conftest.py",
+        "pytest.ini",
+        "pytest.toml",
+        "sitecustomize.py",
+        "tox.ini",
+        "usercustomize.py",
+    }
+)
+_HOOK_PATTERN = re.compile(
+    r".*\.pth|.*\.egg-link|(?:jest|vitest|vite|babel|ava)\.config\.\w+|jest\.setup\.\w+"
+)
+_BUILD = frozenset(["build.rs", "setup.py", "binding.gyp", ".cargo/config", ".cargo/config.toml"])
+_BUILD_DIRECTORIES = frozenset({".husky", ".githooks", ".mvn", ".cargo"})
+_OPAQUE = frozenset(
+    {"a", "class", "dll", "dylib", "egg", "exe", "jar", "node", "o", "pyc", "pyd", "pyo", "so", "wasm", "whl"}
+)
+# Standard modules that a file of the same name would shadow for every program started beside it.
+_SHADOWED = frozenset(["pytest.py", "unittest.py", "_pytest", "pluggy.py", "assert.js"])
+
+
+def find_file_codes(file: ChangedFile) -> Iterator[str]:
+    """The codes that a file asks for by its name, kind and mode."""
+    *directories, name = fold(file.path).split("/")
+    if name in _HOOKS or _HOOK_PATTERN.fullmatch(name):
+        yield "hook-file"
+    if name in _SHADOWED or not _SHADOWED.isdisjoint(directories):
+        yield "import-system"
+    if name in _BUILD or not _BUILD_DIRECTORIES.isdisjoint(directories):
+        yield "build-hook"
+    if "." in name and name.rpartition(".")[2] in _OPAQUE:
+        yield "binary-code"
+    if file.mode == GITLINK:
+        yield "submodule"
+    if file.link_target is not None and is_escaping_link(unescape_text(file.path), file.link_target.encode()):
+        yield "link-outside"
+
 
 _SEGMENT_CHARACTERS = 200
 _LINE_CHARACTERS = 10_000
@@ -46,13 +102,13 @@ def _find_in_file(file: ChangedFile) -> Iterator[ReviewFlag]:
         counts[sighting.code] += 1
         if counts[sighting.code] > _MOST:
             continue
-        why = REASONS[sighting.code] + ("; there is more like it" if counts[sighting.code] == _MOST else "")
         yield ReviewFlag(
             code=sighting.code,
             path=file.path,
             line=sighting.line,
             segment=_cut(texts.get(sighting.line, ""), sighting.column),
-            why=why,
+            why=REASONS[sighting.code]
+            + ("; there is more like it" if counts[sighting.code] == _MOST else ""),
             confidence=sighting.confidence,
         )
 

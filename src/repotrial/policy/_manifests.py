@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 
 from repotrial.change import ChangedFile
 
-Ecosystem: TypeAlias = Literal["python", "npm", "cargo", "go"]
+PackageEcosystem: TypeAlias = Literal["python", "npm", "cargo", "go"]
 
 _LINE_CHARACTERS = 2000
 _REQUIREMENT = re.compile(
@@ -38,14 +38,14 @@ _NO_NPM = frozenset({"node", "npm", "packageManager", "pnpm", "version", "vscode
 _NPM_TABLES = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
 
 
-def normalize_name(name: str, ecosystem: Ecosystem) -> str:
+def normalize_name(name: str, ecosystem: PackageEcosystem) -> str:
     """Equal for spellings that the ecosystem takes for the same."""
     if ecosystem in {"python", "cargo"}:
         return re.sub(r"[-_.]+", "-", name).lower()
     return name
 
 
-def find_requirements(file: ChangedFile, *, is_manifest: bool) -> Iterator[tuple[str, Ecosystem, int]]:
+def find_requirements(file: ChangedFile, *, is_manifest: bool) -> Iterator[tuple[str, PackageEcosystem, int]]:
     """Names that the file requires now and did not before, with the ecosystem and the line.
 
     Args:
@@ -68,7 +68,7 @@ def find_requirements(file: ChangedFile, *, is_manifest: bool) -> Iterator[tuple
 
 
 _Form: TypeAlias = Literal["requirements", "pyproject", "setup", "npm", "cargo", "go"]
-_ECOSYSTEMS: dict[_Form, Ecosystem] = {
+_ECOSYSTEMS: dict[_Form, PackageEcosystem] = {
     "requirements": "python",
     "pyproject": "python",
     "setup": "python",
@@ -119,8 +119,7 @@ def _read_line(text: str, form: _Form) -> list[str]:
     text = text[:_LINE_CHARACTERS].rstrip("\r")
     match form:
         case "requirements":
-            direct = _DIRECT.match(text)
-            found = direct or _REQUIREMENT.match(text)
+            found = _DIRECT.match(text) or _REQUIREMENT.match(text)
             return [found[1]] if found is not None and not text.lstrip().startswith("#") else []
         case "setup":
             parts = [first or second for first, second in _QUOTED.findall(text)] or [text]

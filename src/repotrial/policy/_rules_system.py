@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from repotrial.policy._rule_paths import has_letter, iter_paths, iter_written, place
-from repotrial.policy._text_model import find_names
+from repotrial.policy._text_model import find_names, has_letter, iter_paths, iter_written, place
 from repotrial.shell import ShellCommand, ShellScript, Word, classify_command, join_path
 
 _SYSTEM = re.compile(r"/(?:etc|usr|bin|sbin|lib|lib32|lib64|boot|sys|proc|dev|root|var|opt|srv)(?:/|$)")

@@ -68,8 +68,9 @@ def decide_stage(
     if blocks:
         needed.append("write")
         signals.append(Signal(name="edit_blocks", value=blocks))
-    after = max([current, *needed], key=_ORDER.index)
-    return StageDecision(before=current, after=after, signals=tuple(signals))
+    return StageDecision(
+        before=current, after=max([current, *needed], key=_ORDER.index), signals=tuple(signals)
+    )
 
 
 def find_stage(use: ToolUse) -> Stage:

@@ -9,13 +9,14 @@ step lower as well. The form is kept with each finding (S10).
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Final
 
 import msgspec
 
-from repotrial.policy._text_commands import find_in_script
+from repotrial.policy._text_commands import find_in_python, find_in_script
 from repotrial.policy._text_model import (
     SEVERITIES,
     Hit,
@@ -24,10 +25,39 @@ from repotrial.policy._text_model import (
     build_finding,
     load_text_rules,
 )
-from repotrial.policy._text_offsets import Offsets
-from repotrial.policy._text_python import find_in_python
 from repotrial.shell import ShellScript, find_python_uses, load_programs, parse_shell
 from repotrial.trace import TextFormat
+
+_STEP: Final = 1024
+_CONTINUATIONS: Final = bytes(range(0x80, 0xC0))
+"""Bytes of UTF-8 that are not the first of a character."""
+
+
+class Offsets:
+    """Where the characters of one text lie in its bytes."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        blocks = (text[first : first + _STEP] for first in range(0, len(text), _STEP))
+        sizes = (len(block.encode("utf-8", "surrogatepass")) for block in blocks)
+        self._marks = [0] if text.isascii() else [0, *accumulate(sizes)][:-1]
+        """Bytes before each block."""
+
+    def to_bytes(self, place: int) -> int:
+        """How many bytes stand before a character."""
+        if self._text.isascii():
+            return min(place, len(self._text))
+        block = min(place // _STEP, len(self._marks) - 1)
+        return self._marks[block] + len(self._text[block * _STEP : place].encode("utf-8", "surrogatepass"))
+
+    def to_characters(self, place: int) -> int:
+        """How many characters begin before a byte."""
+        if self._text.isascii():
+            return min(place, len(self._text))
+        block = min(bisect_right(self._marks, place), len(self._marks)) - 1
+        data = self._text[block * _STEP : (block + 1) * _STEP].encode("utf-8", "surrogatepass")
+        return block * _STEP + len(data[: place - self._marks[block]].translate(None, _CONTINUATIONS))
+
 
 _MAX_FINDINGS: Final = 100
 _MAX_CHARACTERS: Final = 512 * 1024
@@ -145,8 +175,13 @@ def _iter_pieces(text: str, where: TextPlace) -> Iterator[_Piece]:
     if where == "command":
         yield _Piece(text=text, start=0, format="command", language="shell", steps_down=0)
     elif where == "program":
-        language = "shell" if _guess(text) == "shell" else "python"
-        yield _Piece(text=text, start=0, format="code", language=language, steps_down=0)
+        yield _Piece(
+            text=text,
+            start=0,
+            format="code",
+            language="shell" if _guess(text) == "shell" else "python",
+            steps_down=0,
+        )
     elif where == "code":
         yield _Piece(text=text, start=0, format="code", language=_guess(text), steps_down=1)
     else:

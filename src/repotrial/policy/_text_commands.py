@@ -9,14 +9,87 @@ from typing import Final, TypeAlias
 
 from repotrial.policy import _rules_network as network
 from repotrial.policy import _rules_system as system
-from repotrial.policy._foreign_code import LANGUAGES, find_started
 from repotrial.policy._text_model import Hit
-from repotrial.policy._text_python import find_in_python
 from repotrial.shell import ShellCommand, ShellScript, find_python_uses, parse_shell
+
+LANGUAGES: Final = frozenset({"perl", "ruby", "node", "php", "lua", "deno", "bun", "awk", "gawk", "mawk"})
+_STARTS = re.compile(r"\b(?:system|exec\w*|spawn\w*|popen|child_process|shell_exec|passthru|qx)\b|`")
+_LITERAL = re.compile(
+    r"'((?:[^'\\\n]|\\.){2,500})'|\"((?:[^\"\\\n]|\\.){2,500})\"|`([^`\n]{2,500})`|qx\{([^}\n]{2,500})\}"
+)
+_MAX_LITERALS: Final = 20
+
+
+def find_started(command: ShellCommand) -> Iterator[str]:
+    """Texts in a one-line program that may be commands, where it starts any."""
+    if command.name not in LANGUAGES:
+        return
+    for code in _iter_codes(command):
+        if _STARTS.search(code) is None:
+            continue
+        for count, found in enumerate(_LITERAL.finditer(code)):
+            if count >= _MAX_LITERALS:
+                return
+            yield next(text for text in found.groups() if text is not None)
+
+
+def _iter_codes(command: ShellCommand) -> Iterator[str]:
+    if command.name in {"awk", "gawk", "mawk"}:
+        yield from (word.text for word in command.arguments[:3])
+        return
+    for word, following in pairwise(command.words):
+        if re.fullmatch(r"-[A-Za-z]*[erE]|--eval|--print|-p", word.text):
+            yield following.text
+    if command.runs_input and command.input_text is not None:
+        yield command.input_text
+
+
+_MAX_PYTHON_CHARACTERS: Final = 200_000
+_FETCH = r"(?:urlopen|urlretrieve|requests\.(?:get|post)|httpx\.(?:get|post)|http\.client|urllib3?\b)"
+_REMOTE = r"(?:https?|ftp)://(?!127\.|localhost|\[::1\]|0\.0\.0\.0)"
+_PYTHON_RULES: Final = tuple(
+    (rule, re.compile(pattern, re.DOTALL))
+    for rule, pattern in (
+        ("download-and-run", rf"\b(?:exec|eval)\s*\([^\n]{{0,200}}{_FETCH}"),
+        ("download-and-run", rf"{_FETCH}[^\n]{{0,300}}(?:;|\n)[^\n]{{0,200}}\b(?:exec|eval)\s*\(\s*\w+"),
+        ("download-and-run", rf"{_FETCH}[^\n]{{0,300}}\b(?:os\.system|subprocess\.\w+)\s*\("),
+        ("exfiltration", rf"\b(?:requests|httpx|session)\.(?:post|put)\s*\(\s*f?['\"]{_REMOTE}"),
+        ("exfiltration", rf"\bRequest\s*\(\s*['\"]{_REMOTE}[^\n]{{0,200}}\bdata\s*="),
+        ("network-access", r"\.connect\s*\(\s*\(\s*['\"](?!127\.|localhost|::1|0\.0\.0\.0)[\w.:-]+['\"]\s*,"),
+        ("network-access", rf"\b(?:requests|httpx|session)\.(?:get|head)\s*\(\s*f?['\"]{_REMOTE}"),
+        ("network-access", rf"\burl(?:open|retrieve)\s*\(\s*f?['\"]{_REMOTE}"),
+        (
+            "destructive-delete",
+            r"\brmtree\s*\(\s*(?:['\"](?:/|~|/home|/root|/etc|/usr)/?['\"]|(?:os\.path\.)?expanduser|Path\.home\(\))",
+        ),
+        (
+            "secret-access",
+            r"['\"](?:/proc/(?!self/)[^'\"/]+/environ|/etc/(?:shadow|sudoers)|[^'\"\n]{0,100}\.ssh/id_\w+|~/\.(?:netrc|ssh|aws)[^'\"\n]{0,60})['\"]",
+        ),
+        ("secret-access", r"f['\"]/proc/\{[^}]{1,40}\}/environ['\"]"),
+        ("privilege-grant", r"\bos\.set(?:res)?[ug]id\s*\(\s*0"),
+        (
+            "sandbox-probe",
+            r"\bptrace\b[^\n]{0,40}\(|\bos\.(?:unshare|setns)\s*\(|['\"]/proc/(?:self|1)/(?:ns|root|mem)\b",
+        ),
+        ("sandbox-escape", r"['\"]/(?:var/)?run/docker\.sock['\"]"),
+        ("fork-bomb", r"while\s+(?:True|1)\s*:\s*(?:\n\s*)?os\.fork\s*\("),
+    )
+)
+
+
+def find_in_python(code: str) -> Iterator[tuple[str, int, int]]:
+    """Rules that code meets, each once, and between which characters."""
+    seen: set[str] = set()
+    for rule, pattern in _PYTHON_RULES:
+        if rule not in seen and (found := pattern.search(code[:_MAX_PYTHON_CHARACTERS])) is not None:
+            seen.add(rule)
+            yield rule, found.start(), found.end()
+
 
 _Rule: TypeAlias = Callable[[ShellCommand, ShellScript], bool]
 
-_RULES: Final[dict[str, _Rule]] = {
+_COMMAND_RULES: Final[dict[str, _Rule]] = {
     "destructive-delete": system.deletes_too_much,
     "destructive-device": system.harms_device,
     "download-and-run": network.downloads_and_runs,
@@ -56,7 +129,7 @@ def find_in_script(script: ShellScript, depth: int = 0, *, is_leading_only: bool
     for command in script.commands:
         if is_leading_only and _find_start(_RUN, command, script):
             continue
-        for rule, is_met in _RULES.items():
+        for rule, is_met in _COMMAND_RULES.items():
             if is_met(command, script):
                 yield Hit(rule, _find_start(rule, command, script), command.end)
         if network.runs_saved(command, saved):

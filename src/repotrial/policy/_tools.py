@@ -175,8 +175,7 @@ def _find_subcommand(name: str, values: Mapping[str, Any], table: ToolTable) -> 
     for candidate in _spellings(name):
         rule = table.subcommands.get(candidate)
         if rule is not None:
-            given = values.get(rule.argument)
-            return "read" if given in rule.read else "write"
+            return "read" if values.get(rule.argument) in rule.read else "write"
     return None
 
 

@@ -12,7 +12,7 @@ from repotrial._core.absence import NotComputable, Unknown
 from repotrial._core.digest import digest_bytes
 from repotrial._core.display import neutralize
 from repotrial.report._svg import GRID, INK, draw
-from repotrial.retrieval import Artefact, Delta, MatchedComparison, RetrievalReport, TrialRow
+from repotrial.retrieval import Artefact, MatchedComparison, MatchedDelta, RetrievalReport, TrialRow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -319,7 +319,7 @@ def _list_deltas(pair: MatchedComparison, quantity: str) -> list[tuple[str, floa
     return sorted(found, key=lambda item: (item[1], item[0]))
 
 
-def _paint_delta(axes: Axes, delta: Delta, values: Sequence[tuple[str, float]]) -> None:
+def _paint_delta(axes: Axes, delta: MatchedDelta, values: Sequence[tuple[str, float]]) -> None:
     places = list(range(len(values)))
     colors = [_COLORS[0] if value > 0 else _COLORS[1] if value < 0 else INK for _, value in values]
     axes.axvline(0, color=INK, linewidth=1)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from repotrial.retrieval._associate import AssociationScope
-from repotrial.retrieval._attempts import LeftOutAttempt
-from repotrial.retrieval._compare import ComparisonOptions, RetrievalComparison, compare_study
+from repotrial.retrieval._compare import (
+    AssociationScope,
+    ComparisonOptions,
+    RetrievalComparison,
+    compare_study,
+)
+from repotrial.retrieval._contract_truth import TruthAttempt
 from repotrial.retrieval._evaluate import (
     AGGREGATE,
     EVENTS,
@@ -14,22 +18,28 @@ from repotrial.retrieval._evaluate import (
     evaluate,
     find_event_files,
 )
-from repotrial.retrieval._match import Delta, MatchedComparison
-from repotrial.retrieval._normalize import NormalizationOptions, NormalizedTask, explain_truth, normalize_run
+from repotrial.retrieval._match import MatchedComparison, MatchedDelta
+from repotrial.retrieval._metrics import LeftOutAttempt
+from repotrial.retrieval._normalize import (
+    NormalizationOptions,
+    NormalizedTask,
+    build_task_index,
+    explain_truth,
+    find_tasks_directory,
+    normalize_run,
+)
 from repotrial.retrieval._outcomes import Outcome
 from repotrial.retrieval._reading import RankingRule
 from repotrial.retrieval._report import (
     ConfigurationFigures,
     Figure,
     RetrievalReport,
+    SupplementOptions,
     TrialRow,
     build_retrieval_report,
 )
 from repotrial.retrieval._study import Artefact, load_study
-from repotrial.retrieval._supplements import SupplementOptions
-from repotrial.retrieval._tasks import build_task_index, find_tasks_directory
 from repotrial.retrieval._tools import load_retrieval_tools
-from repotrial.retrieval._truth._model import Attempt
 from repotrial.retrieval._validate import DocumentCheck, check_document
 from repotrial.retrieval._walk import find_runs, is_own_run
 
@@ -39,16 +49,15 @@ __all__ = [
     "SUMMARY",
     "Artefact",
     "AssociationScope",
-    "Attempt",
     "ComparisonOptions",
     "ConfigurationFigures",
-    "Delta",
     "DocumentCheck",
     "Evaluation",
     "EvaluationOptions",
     "Figure",
     "LeftOutAttempt",
     "MatchedComparison",
+    "MatchedDelta",
     "NormalizationOptions",
     "NormalizedTask",
     "Outcome",
@@ -57,6 +66,7 @@ __all__ = [
     "RetrievalReport",
     "SupplementOptions",
     "TrialRow",
+    "TruthAttempt",
     "build_retrieval_report",
     "build_task_index",
     "check_document",

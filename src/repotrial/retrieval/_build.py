@@ -9,21 +9,20 @@ from typing import Final
 
 import msgspec
 
+from repotrial.retrieval._contract_truth import Truth
 from repotrial.retrieval._documents import (
     Coverage,
     EventsDocument,
     EventsSummary,
     GroundTruth,
-    LineRange,
     Provenance,
     RetrievalEvent,
+    ShownLines,
 )
 from repotrial.retrieval._extract import Extractor, Retrieved, TracedCall
-from repotrial.retrieval._paths import normalize_path
-from repotrial.retrieval._places import PlaceNames, build_names
+from repotrial.retrieval._merge import TrialTraces
+from repotrial.retrieval._places import PlaceNames, build_names, normalize_path
 from repotrial.retrieval._tools import RetrievalTools
-from repotrial.retrieval._traces import TrialTraces
-from repotrial.retrieval._truth._model import Truth
 
 _QUARTER_US: Final = 15 * 60 * 1_000_000
 _NO_FILES: Final = "No trajectory.json or claude-code.txt found"
@@ -92,17 +91,16 @@ def build_document(
     events = tuple(
         _build_event(step, tools, names, wanted, start_us, is_extended=is_extended) for step in steps
     )
-    document = EventsDocument(
-        schema_version="1.1" if is_extended else "1.0",
-        generated_at=generated_at,
-        provenance=trial.provenance,
-        coverage=_build_coverage(trial, has_events=_has_retrieved(events), is_extended=is_extended),
-        ground_truth=_build_truth(trial.truth),
-        events=events,
-        summary=_summarize(events, wanted),
-    )
     return BuiltDocument(
-        document=document,
+        document=EventsDocument(
+            schema_version="1.1" if is_extended else "1.0",
+            generated_at=generated_at,
+            provenance=trial.provenance,
+            coverage=_build_coverage(trial, has_events=_has_retrieved(events), is_extended=is_extended),
+            ground_truth=_build_truth(trial.truth),
+            events=events,
+            summary=_summarize(events, wanted),
+        ),
         calls_seen=len(merged.calls),
         calls_tracked=len({step.index for step in steps}),
         calls_mined=len({step.index for step in steps if step.found.is_mined}),
@@ -125,7 +123,7 @@ def _build_event(
     matched = tuple(file for file in files if file in wanted)
     ranges = tuple(
         dict.fromkeys(
-            LineRange(file=name, line_start=place.first, line_end=place.last)
+            ShownLines(file=name, line_start=place.first, line_end=place.last)
             for name, place in named
             if place.first is not None and place.last is not None and 1 <= place.first <= place.last
         )

@@ -23,7 +23,7 @@ Category: TypeAlias = Literal[
 ]
 """What kind of tool was used (R7)."""
 
-Confidence: TypeAlias = Literal["high", "medium", "low"]
+TruthConfidence: TypeAlias = Literal["high", "medium", "low"]
 TraceSource: TypeAlias = Literal["trajectory", "transcript", "merged"]
 
 Index = Annotated[int, msgspec.Meta(ge=0)]
@@ -70,7 +70,7 @@ class Coverage(_Part, frozen=True, kw_only=True):
     """It is known which lines matter."""
     ground_truth_source: str | None = None
     """Which file said so."""
-    ground_truth_confidence: Confidence | None = None
+    ground_truth_confidence: TruthConfidence | None = None
     """How far it can be trusted."""
     skipped_entries: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
     """Since 1.1: entries of the trace that could not be read, by reason."""
@@ -113,11 +113,11 @@ class GroundTruth(_Part, frozen=True, kw_only=True):
     """Files that a right change edits; absent where no source says so."""
     expected_edit_files_source: str | msgspec.UnsetType = msgspec.UNSET
     """Which source says so."""
-    expected_edit_files_confidence: Confidence | msgspec.UnsetType = msgspec.UNSET
+    expected_edit_files_confidence: TruthConfidence | msgspec.UnsetType = msgspec.UNSET
     """How far it can be trusted."""
 
 
-class LineRange(_Part, frozen=True, kw_only=True):
+class ShownLines(_Part, frozen=True, kw_only=True):
     """Since 1.1: lines of a file that an event showed."""
 
     file: str
@@ -159,7 +159,7 @@ class RetrievalEvent(_Part, frozen=True, kw_only=True):
     """Since the agent began; null where times are not known."""
     call_id: str | msgspec.UnsetType | None = msgspec.UNSET
     """Since 1.1: the call's id in the trace."""
-    line_ranges: tuple[LineRange, ...] | msgspec.UnsetType = msgspec.UNSET
+    line_ranges: tuple[ShownLines, ...] | msgspec.UnsetType = msgspec.UNSET
     """Since 1.1: lines that were shown."""
 
 

@@ -10,8 +10,9 @@ from typing import Any, Final
 import msgspec
 
 from repotrial.policy import read_tool_use
+from repotrial.retrieval._contract_truth import list_patched_files
 from repotrial.retrieval._documents import Category
-from repotrial.retrieval._places import Place, PlaceNames, has_extension
+from repotrial.retrieval._places import FilePlace, PlaceNames, has_extension
 from repotrial.retrieval._results import (
     find_numbered_lines,
     is_line_of_one_file,
@@ -22,7 +23,6 @@ from repotrial.retrieval._results import (
 )
 from repotrial.retrieval._shell import Found, find_last_directory, mine_shell
 from repotrial.retrieval._tools import RetrievalTools, ToolKind
-from repotrial.retrieval._truth._patches import list_patched_files
 from repotrial.transcripts import Arguments
 
 _PATCH_FILE: Final = re.compile(
@@ -58,7 +58,7 @@ class Retrieved(msgspec.Struct, frozen=True, kw_only=True):
     """What one call, or one of the things that its command does, brought up."""
 
     category: Category
-    places: tuple[Place, ...]
+    places: tuple[FilePlace, ...]
     symbols: tuple[str, ...] = ()
     is_mined: bool = False
     """Whether it comes from the words or the output of a shell command."""
@@ -103,10 +103,10 @@ class Extractor:
             output = split_metadata(output)[0]
         found: list[Found] = mine_shell(commands, output, directory, self._names)
         for command in commands:
-            found += [("file_write", Place(path)) for path in _find_patched(command)]
+            found += [("file_write", FilePlace(path)) for path in _find_patched(command)]
             if self._tools.keeps_directory(call.name):
                 self._directory = find_last_directory(command, directory)
-        grouped: dict[Category, dict[Place, None]] = {}
+        grouped: dict[Category, dict[FilePlace, None]] = {}
         for category, place in found[:_MOST_FILES]:
             grouped.setdefault(category, {})[place] = None
         if not grouped:
@@ -125,7 +125,9 @@ class Extractor:
             return posixpath.normpath(posixpath.join(self._start, given.removeprefix("file://")))
         return self._directory if self._tools.keeps_directory(call.name) else self._start
 
-    def _iter_named(self, kind: Category, call: TracedCall, arguments: Mapping[str, Any]) -> Iterator[Place]:
+    def _iter_named(
+        self, kind: Category, call: TracedCall, arguments: Mapping[str, Any]
+    ) -> Iterator[FilePlace]:
         """Files that the arguments name."""
         is_mcp = self._tools.is_mcp(call.name)
         repo = self._find_repo(arguments)
@@ -139,11 +141,11 @@ class Extractor:
                     (path, None) for text in texts if isinstance(text, str) for path in _find_patched(text)
                 ]
             for path, inner in paths:
-                yield from self._with_lines(kind, Place(path, repo), inner or arguments, call)
+                yield from self._with_lines(kind, FilePlace(path, repo), inner or arguments, call)
         elif kind in {"file_search", "code_search"} and not is_mcp:
             for value in self._tools.find_values(arguments, "directories"):
                 if isinstance(value, str) and self._names_file(value, kind, call):
-                    yield Place(value, repo)
+                    yield FilePlace(value, repo)
                     return
 
     def _names_file(self, path: str, kind: Category, call: TracedCall) -> bool:
@@ -154,11 +156,11 @@ class Extractor:
         )
 
     def _with_lines(
-        self, kind: Category, place: Place, arguments: Mapping[str, Any], call: TracedCall
-    ) -> Iterator[Place]:
+        self, kind: Category, place: FilePlace, arguments: Mapping[str, Any], call: TracedCall
+    ) -> Iterator[FilePlace]:
         lines = self._find_lines(arguments, call) if kind == "file_read" else None
         first, last = lines or (None, None)
-        yield Place(place.path, place.repo, first, last)
+        yield FilePlace(place.path, place.repo, first, last)
 
     def _find_lines(self, arguments: Mapping[str, Any], call: TracedCall) -> tuple[int, int] | None:
         shown = next(
@@ -180,15 +182,16 @@ class Extractor:
 
     def _iter_returned(
         self, kind: Category, call: TracedCall, arguments: Mapping[str, Any]
-    ) -> Iterator[Place]:
+    ) -> Iterator[FilePlace]:
         """Files that the results name."""
         is_mcp = self._tools.is_mcp(call.name)
         for output in call.outputs:
             text, filenames = split_metadata(output)
-            yield from (Place(name) for name in filenames)
+            yield from (FilePlace(name) for name in filenames)
             if is_mcp:
-                is_listing = kind == "file_search"
-                yield from iter_served(text, is_listing=is_listing, repo=self._find_repo(arguments))
+                yield from iter_served(
+                    text, is_listing=kind == "file_search", repo=self._find_repo(arguments)
+                )
             elif kind == "code_search":
                 is_content = arguments.get("output_mode") == "content"
                 if not (is_content and is_line_of_one_file(text)):
@@ -197,8 +200,8 @@ class Extractor:
                 yield from self._iter_below(iter_listed(text), arguments, call)
 
     def _iter_below(
-        self, places: Iterator[Place], arguments: Mapping[str, Any], call: TracedCall
-    ) -> Iterator[Place]:
+        self, places: Iterator[FilePlace], arguments: Mapping[str, Any], call: TracedCall
+    ) -> Iterator[FilePlace]:
         """Names of a directory's listing stand for files in it."""
         spelled = call.name.casefold()
         is_directory = any(word in spelled for word in ("list", "ls", "tree", "dir"))
@@ -208,7 +211,7 @@ class Extractor:
         for place in places:
             if is_directory and "/" not in place.path:
                 if has_extension(place.path) or place.path.startswith("."):
-                    yield Place(posixpath.normpath(posixpath.join(folder, place.path)))
+                    yield FilePlace(posixpath.normpath(posixpath.join(folder, place.path)))
             else:
                 yield place
 

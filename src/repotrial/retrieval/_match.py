@@ -10,11 +10,45 @@ import msgspec
 
 from repotrial._core.absence import NotComputable, Unknown
 from repotrial.retrieval._outcomes import OUTCOMES
-from repotrial.retrieval._seeds import StatisticsOptions, adjust, build_seed
 from repotrial.retrieval._study import Observation, Study, get_value
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from repotrial.stats import Shift
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from repotrial._core.seed import ROOT_SEED
+
+
+class StatisticsOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How sure, and how hard one tries."""
+
+    draws: int = 2000
+    """Resamples for intervals."""
+    rearrangements: int = 20_000
+    """Random rearrangements for p-values, where they cannot all be counted."""
+    level: float = 0.95
+    """Of intervals."""
+
+
+def build_seed(label: str) -> np.random.SeedSequence:
+    """A stream for one figure: the same whatever else is computed."""
+    import numpy as np
+
+    digest = sha256(label.encode("utf-8", "surrogatepass")).digest()
+    return np.random.SeedSequence([ROOT_SEED, *(int.from_bytes(digest[i : i + 4]) for i in range(0, 16, 4))])
+
+
+def adjust(p_values: Sequence[float | NotComputable]) -> list[float | NotComputable]:
+    """Holm's adjustment over those that there are; the others stay as they are."""
+    from repotrial.stats import adjust_holm
+
+    known = [p for p in p_values if not isinstance(p, NotComputable)]
+    adjusted = iter(adjust_holm(known))
+    return [p if isinstance(p, NotComputable) else next(adjusted) for p in p_values]
+
 
 QUANTITIES: Final = (
     *OUTCOMES,
@@ -64,7 +98,7 @@ class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
     """As the treatment has it."""
 
 
-class Delta(msgspec.Struct, frozen=True, kw_only=True):
+class MatchedDelta(msgspec.Struct, frozen=True, kw_only=True):
     """Treatment less baseline, for one quantity, over all matched tasks that have it."""
 
     quantity: str
@@ -86,7 +120,7 @@ class MatchedComparison(msgspec.Struct, frozen=True, kw_only=True):
     """The other one."""
     n_tasks: int
     """Matched tasks; repeats and runs of one task are averaged, for they tell less than other tasks would."""
-    deltas: tuple[Delta, ...] | NotComputable
+    deltas: tuple[MatchedDelta, ...] | NotComputable
     """By quantity, or why none is stated."""
     tasks: tuple[MatchedTask, ...]
     """Every matched task in every run."""
@@ -194,7 +228,9 @@ def _average(side: Iterable[Observation]) -> dict[str, float]:
     return found
 
 
-def _estimate(tasks: Sequence[MatchedTask], label: str, options: StatisticsOptions) -> tuple[Delta, ...]:
+def _estimate(
+    tasks: Sequence[MatchedTask], label: str, options: StatisticsOptions
+) -> tuple[MatchedDelta, ...]:
     from repotrial.stats import build_clusters, estimate_shift
 
     found: list[tuple[str, int, Shift | NotComputable]] = []
@@ -211,6 +247,6 @@ def _estimate(tasks: Sequence[MatchedTask], label: str, options: StatisticsOptio
         found.append((name, len(clusters), shift))
     adjusted = adjust([s if isinstance(s, NotComputable) else s.sign_flip.p_value for _, _, s in found])
     return tuple(
-        Delta(quantity=name, n_tasks=count, shift=shift, p_adjusted=p)
+        MatchedDelta(quantity=name, n_tasks=count, shift=shift, p_adjusted=p)
         for (name, count, shift), p in zip(found, adjusted, strict=True)
     )

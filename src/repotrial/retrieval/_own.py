@@ -12,8 +12,7 @@ import msgspec
 
 from repotrial._core.errors import EvidenceError
 from repotrial.retrieval._extract import TracedCall
-from repotrial.retrieval._merge import MergedTrace
-from repotrial.retrieval._traces import TrialTraces
+from repotrial.retrieval._merge import MergedTrace, TrialTraces
 from repotrial.trace import (
     BlobStore,
     Body,
@@ -65,17 +64,16 @@ def load_own_run(directory: Path) -> OwnRun:
     if reader.lost:
         skipped["body-not-kept"] = reader.lost
     calls = tuple(reader.calls or reader.programs)
-    merged = MergedTrace(
-        calls=calls,
-        first_at_us=reader.started_us or next((call.at_us for call in calls), None),
-        directory=WORKSPACE,
-        model=manifest.agent.model if isinstance(manifest.agent.model, str) else None,
-        skipped=skipped,
-    )
     return OwnRun(
         manifest=manifest,
         traces=TrialTraces(
-            merged=merged,
+            merged=MergedTrace(
+                calls=calls,
+                first_at_us=reader.started_us or next((call.at_us for call in calls), None),
+                directory=WORKSPACE,
+                model=manifest.agent.model if isinstance(manifest.agent.model, str) else None,
+                skipped=skipped,
+            ),
             has_trajectory=True,
             has_transcript=False,
             source="trajectory" if calls else None,
@@ -109,9 +107,12 @@ class _Reader:
                 self.calls.append(self._build(call))
             case ToolInvocation(source="sandbox", tool=tool, command=command) as call if tool == _EXECUTED:
                 if command is not None:
-                    arguments = {"command": shlex.join(command.argv), "cwd": command.cwd}
                     self.programs.append(
-                        msgspec.structs.replace(self._build(call), arguments=arguments, name="shell")
+                        msgspec.structs.replace(
+                            self._build(call),
+                            arguments={"command": shlex.join(command.argv), "cwd": command.cwd},
+                            name="shell",
+                        )
                     )
             case _:
                 return

@@ -9,7 +9,38 @@ from typing import Final
 
 import msgspec
 
-from repotrial.retrieval._paths import normalize_path
+_ROOTS: Final = ("/workspace", "/testbed", "/repo_full")
+"""Where harnesses put the repository; the specification names them."""
+
+
+def normalize_path(path: str) -> str:
+    """A path relative to the repository, in lower case; applying it again changes nothing.
+
+    Dots are resolved, spaces around names dropped, one root of the workspace is taken off. Nothing else is: a
+    directory named `a` stays, because `a/` is a prefix only in a patch.
+    """
+    text = path.strip().replace("\\", "/")
+    for root in _ROOTS:
+        if text.startswith(f"{root}/"):
+            text = text[len(root) :]
+            break
+    parts: list[str] = []
+    for part in (piece.strip() for piece in text.split("/")):
+        if part == ".." and parts and parts[-1] != "..":
+            parts.pop()
+        elif part not in {"", "."}:
+            parts.append(part)
+    return "/".join(parts).lower()
+
+
+def normalize_as_reference(path: str) -> str:
+    """As the reference implementation does at every stage; it is not idempotent."""
+    text = path.strip()
+    text = text.removeprefix("/workspace/").removeprefix("workspace/")
+    if text.startswith(("a/", "b/")):
+        text = text[2:]
+    return text.strip("/").lower()
+
 
 _MOST_CHARACTERS: Final = 400
 _EXTENSION: Final = re.compile(r"[^/]\.[A-Za-z][A-Za-z0-9_+~-]{0,15}$")
@@ -22,10 +53,9 @@ _NEVER: Final = re.compile(
 _SYSTEM: Final = re.compile(
     r"^/(?:bin|boot|dev|etc|lib|lib64|opt|proc|root|run|sbin|sys|tmp|usr|var)(?:/|$)|^~"
 )
-_ROOTS: Final = ("/workspace", "/testbed", "/repo_full")
 
 
-class Place(msgspec.Struct, frozen=True, gc=False):
+class FilePlace(msgspec.Struct, frozen=True, gc=False):
     """A file, and the lines of it that were shown, as far as they are known."""
 
     path: str
@@ -58,7 +88,7 @@ class PlaceNames(msgspec.Struct, frozen=True, kw_only=True):
     qualified: tuple[tuple[str, str, str], ...]
     """Repository, path and whole name of each file that ground truth names with its repository."""
 
-    def name(self, place: Place) -> str:
+    def name(self, place: FilePlace) -> str:
         """A file as it is compared; empty where it is none."""
         path = normalize_path(self._strip(place.path))
         for repo, wanted, whole in self.qualified:

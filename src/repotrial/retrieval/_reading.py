@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from repotrial._core.errors import ErrorCode, EvidenceError
-from repotrial.retrieval._paths import normalize_as_reference, normalize_path
+from repotrial.retrieval._places import normalize_as_reference, normalize_path
 
 RankingRule: TypeAlias = Literal["reads", "reference"]
 """`reads`: what was written is not retrieved; `reference`: as the reference implementation ranks."""

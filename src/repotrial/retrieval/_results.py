@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from repotrial.retrieval._places import Place, has_extension, is_path
+from repotrial.retrieval._places import FilePlace, has_extension, is_path
 
 _MOST: Final = 50_000
 _DEEPEST: Final = 16
@@ -51,15 +51,15 @@ def split_metadata(text: str) -> tuple[str, tuple[str, ...]]:
     return text[: start.start()], ()
 
 
-def iter_listed(text: str) -> Iterator[Place]:
+def iter_listed(text: str) -> Iterator[FilePlace]:
     """Files of a listing, one on a line: of a glob, of a search that shows names, of a directory."""
     for line in _lines(text):
         name = _LISTED_SIZE.sub("", line.strip().removeprefix("[FILE] ").removeprefix("- "))
         if is_path(name, may_have_spaces=name.startswith(("/", "./"))):
-            yield Place(name)
+            yield FilePlace(name)
 
 
-def iter_matched(text: str, *, has_names: bool) -> Iterator[Place]:
+def iter_matched(text: str, *, has_names: bool) -> Iterator[FilePlace]:
     """Files of a search: `path:line:text`, `path:count`, and names alone where it shows names.
 
     Lines of context (`path-line-text`), lines of a single file (`line:text`) and prose name no file.
@@ -70,11 +70,11 @@ def iter_matched(text: str, *, has_names: bool) -> Iterator[Place]:
             if _is_named(match["path"]):
                 # `path:3` alone is a count, not a line
                 number = int(match["line"]) if match[0].endswith(":") else 0
-                yield Place(match["path"], first=number or None, last=number or None)
+                yield FilePlace(match["path"], first=number or None, last=number or None)
             continue
         plain = _PLAIN_MATCH.match(line)
         if plain is not None and has_extension(plain["path"]) and is_path(plain["path"]):
-            yield Place(plain["path"])
+            yield FilePlace(plain["path"])
         elif has_names:
             yield from iter_listed(line)
 
@@ -84,7 +84,7 @@ def is_line_of_one_file(text: str) -> bool:
     return _OF_ONE_FILE.match(text) is not None
 
 
-def iter_served(text: str, *, is_listing: bool, repo: str | None = None) -> Iterator[Place]:
+def iter_served(text: str, *, is_listing: bool, repo: str | None = None) -> Iterator[FilePlace]:
     """Files of a search server's answer: JSON, headings with numbered lines, addresses, listings."""
     value = _decode(text)
     if isinstance(value, dict) and isinstance(value.get("text"), str) and len(value) <= 2:  # noqa: PLR2004 - text, and what kind
@@ -97,12 +97,12 @@ def iter_served(text: str, *, is_listing: bool, repo: str | None = None) -> Iter
         for found in _CUT_JSON.finditer(text):
             path = _unescape(found[1])
             if path and not path.endswith("/"):
-                yield Place(path, repo)
+                yield FilePlace(path, repo)
     else:
         yield from _iter_text(text, is_listing=is_listing, repo=repo)
 
 
-def iter_json_places(value: Any, repo: str | None, depth: int = 0) -> Iterator[Place]:
+def iter_json_places(value: Any, repo: str | None, depth: int = 0) -> Iterator[FilePlace]:
     """Every object that names a file, with the lines that it shows; directories are none."""
     if depth > _DEEPEST:
         return
@@ -113,26 +113,26 @@ def iter_json_places(value: Any, repo: str | None, depth: int = 0) -> Iterator[P
         yield from _iter_object_places(value, repo, depth)
 
 
-def _iter_object_places(value: dict[str, Any], repo: str | None, depth: int) -> Iterator[Place]:
+def _iter_object_places(value: dict[str, Any], repo: str | None, depth: int) -> Iterator[FilePlace]:
     repo = next((value[key] for key in _REPO_KEYS if isinstance(value.get(key), str)), repo)
     path = next((value[key] for key in _PATH_KEYS if isinstance(value.get(key), str) and value[key]), None)
     if path is not None:
         if value.get("isDirectory") is not True and not path.endswith("/") and not _is_address(path):
-            yield from _with_ranges(Place(path, repo), _find_ranges(value))
+            yield from _with_ranges(FilePlace(path, repo), _find_ranges(value))
     elif isinstance(value.get("url"), str) and (match := _BLOB.search(unquote(value["url"]))):
         yield _of_address(match)
     for key, item in value.items():
         if isinstance(item, list) and key in _LIST_KEYS:
             names = (name for name in item[:_MOST] if isinstance(name, str) and name)
-            yield from (Place(name, repo) for name in names if not name.endswith("/"))
+            yield from (FilePlace(name, repo) for name in names if not name.endswith("/"))
         if isinstance(item, dict | list) and key != "arguments":
             yield from iter_json_places(item, repo, depth + 1)
 
 
-def _with_ranges(place: Place, ranges: list[tuple[int, int]]) -> Iterator[Place]:
+def _with_ranges(place: FilePlace, ranges: list[tuple[int, int]]) -> Iterator[FilePlace]:
     if not ranges:
         yield place
-    yield from (Place(place.path, place.repo, first, last) for first, last in ranges)
+    yield from (FilePlace(place.path, place.repo, first, last) for first, last in ranges)
 
 
 def find_numbered_lines(text: str) -> tuple[int, int] | None:
@@ -142,7 +142,7 @@ def find_numbered_lines(text: str) -> tuple[int, int] | None:
     return (numbers[0], max(numbers)) if numbers else None
 
 
-def _iter_text(text: str, *, is_listing: bool, repo: str | None) -> Iterator[Place]:
+def _iter_text(text: str, *, is_listing: bool, repo: str | None) -> Iterator[FilePlace]:
     heading: tuple[str, str] | None = None
     shown: list[int] = []
     for line in _lines(text):
@@ -164,14 +164,14 @@ def _iter_text(text: str, *, is_listing: bool, repo: str | None) -> Iterator[Pla
                 heading = None
                 yield place
         elif is_listing and is_path(line.strip()):
-            yield Place(line.strip(), repo)
+            yield FilePlace(line.strip(), repo)
         elif (found := _MATCH.match(line)) and _is_named(found["path"]):
-            yield Place(found["path"], repo, int(found["line"]) or None, int(found["line"]) or None)
+            yield FilePlace(found["path"], repo, int(found["line"]) or None, int(found["line"]) or None)
     if heading is not None:
         yield from _shown_in(heading, shown)
 
 
-def _shown_in(heading: tuple[str, str], shown: list[int]) -> Iterator[Place]:
+def _shown_in(heading: tuple[str, str], shown: list[int]) -> Iterator[FilePlace]:
     """One place for each run of lines."""
     repo, path = heading
     runs: list[list[int]] = []
@@ -181,8 +181,8 @@ def _shown_in(heading: tuple[str, str], shown: list[int]) -> Iterator[Place]:
         elif number:
             runs.append([number, number])
     if not runs:
-        yield Place(path, repo or None)
-    yield from (Place(path, repo or None, first, last) for first, last in runs)
+        yield FilePlace(path, repo or None)
+    yield from (FilePlace(path, repo or None, first, last) for first, last in runs)
 
 
 def _find_ranges(value: dict[str, Any]) -> list[tuple[int, int]]:
@@ -196,14 +196,14 @@ def _find_ranges(value: dict[str, Any]) -> list[tuple[int, int]]:
     return found
 
 
-def _of_address(match: re.Match[str]) -> Place:
+def _of_address(match: re.Match[str]) -> FilePlace:
     path, _, query = unquote(match["path"]).partition("?")
     lines = re.match(r"L?(\d+)(?:-(\d+))?", match["lines"] or query)
     first = int(lines[1]) if lines else None
     last = int(lines[2] or lines[1]) if lines else None
     if not first or not last or last < first:
         first = last = None
-    return Place(path, match["repo"], first, last)
+    return FilePlace(path, match["repo"], first, last)
 
 
 def _is_named(path: str) -> bool:

@@ -11,11 +11,11 @@ from typing import Final, TypeAlias
 import msgspec
 
 from repotrial.retrieval._documents import Category
-from repotrial.retrieval._places import Place, PlaceNames, has_extension, is_path
+from repotrial.retrieval._places import FilePlace, PlaceNames, has_extension, is_path
 from repotrial.retrieval._results import iter_matched, iter_served
 from repotrial.shell import FileAccess, ShellScript, find_file_accesses, parse_shell
 
-Found: TypeAlias = tuple[Category, Place]
+Found: TypeAlias = tuple[Category, FilePlace]
 
 _CATEGORIES: Final[dict[str, Category]] = {
     "read": "file_read",
@@ -141,9 +141,9 @@ def _read_access(
         return  # what it prints says which files
     lines = access.line_range
     if lines is None:
-        yield _CATEGORIES[access.kind], Place(path)
+        yield _CATEGORIES[access.kind], FilePlace(path)
     else:
-        yield _CATEGORIES[access.kind], Place(path, None, lines.first, lines.last)
+        yield _CATEGORIES[access.kind], FilePlace(path, None, lines.first, lines.last)
 
 
 def _mine_output(script: ShellScript, text: str, directory: str, names: PlaceNames) -> Iterator[Found]:
@@ -202,11 +202,11 @@ def _mine_listing(script: ShellScript, text: str, directory: str, names: PlaceNa
         name = _read_listed(line)
         if name is not None and is_path(name, may_have_spaces=_LONG_LIST.match(line) is not None):
             if posixpath.basename(folder) == posixpath.basename(name):  # a file was listed, not a directory
-                yield "file_search", Place(folder)
+                yield "file_search", FilePlace(folder)
                 continue
             yield (
                 "file_search",
-                Place(name if name.startswith("/") else posixpath.normpath(f"{folder}/{name}")),
+                FilePlace(name if name.startswith("/") else posixpath.normpath(f"{folder}/{name}")),
             )
 
 
@@ -233,6 +233,6 @@ def _measure_whole(found: list[Found], scripts: list[ShellScript], text: str | N
     return [(category, _close(place))]
 
 
-def _close(place: Place) -> Place:
+def _close(place: FilePlace) -> FilePlace:
     """Without lines where their end is not known."""
     return place if place.last is not None else msgspec.structs.replace(place, first=None)

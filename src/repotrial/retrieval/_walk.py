@@ -10,14 +10,33 @@ from typing import Any, Final
 import msgspec
 
 from repotrial.retrieval._evaluate import AGGREGATE, EVENTS
-from repotrial.retrieval._json import dig, load_object
 from repotrial.trace import RunPaths
+
+_MOST_BYTES: Final = 64 * 1024**2
+
+
+def load_object(path: Path) -> dict[str, Any]:
+    """The object that a file holds; empty where it holds none."""
+    try:
+        with path.open("rb") as stream:
+            value = msgspec.json.decode(stream.read(_MOST_BYTES))
+    except (OSError, msgspec.DecodeError, UnicodeError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def dig(value: Any, *keys: str) -> Any:
+    """What lies below these keys; null where something on the way is no object."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
 
 _BATCH: Final = re.compile(r"\d{4}-\d\d-\d\d__\d\d-\d\d-\d\d")
 _ARCHIVES: Final = ("archive", "__broken", "__duplicate", "__all_errored", "__partial", "__integrated")
 
 
-class Trial(msgspec.Struct, frozen=True, kw_only=True):
+class HarnessTrial(msgspec.Struct, frozen=True, kw_only=True):
     """One trial, as its directory and its `result.json` describe it."""
 
     directory: Path
@@ -37,7 +56,7 @@ class WalkedRun(msgspec.Struct, frozen=True, kw_only=True):
     """The trials of a run, in a fixed order."""
 
     directory: Path
-    trials: tuple[Trial, ...]
+    trials: tuple[HarnessTrial, ...]
     passed_over: tuple[tuple[str, str], ...] = ()
     """Directories that look like trials and are none, and why."""
 
@@ -61,7 +80,7 @@ def find_runs(root: Path) -> tuple[Path, ...]:
 
 def walk_run(run: Path) -> WalkedRun:
     """Find the trials of a run, whatever its configurations are called."""
-    trials: list[Trial] = []
+    trials: list[HarnessTrial] = []
     passed_over: list[tuple[str, str]] = []
     for config in _list(run):
         if config.name in {EVENTS, AGGREGATE, "archive"}:
@@ -87,11 +106,11 @@ def _iter_candidates(config: Path) -> Iterator[tuple[str, Path]]:
             yield "", batch  # a trial without a batch around it
 
 
-def _describe(directory: Path, config: str, batch: str) -> Trial:
+def _describe(directory: Path, config: str, batch: str) -> HarnessTrial:
     result = load_object(directory / "result.json")
     stated = result.get("task_name")
     is_stated = isinstance(stated, str) and bool(stated)
-    return Trial(
+    return HarnessTrial(
         directory=directory,
         config_name=config,
         batch_timestamp=batch,

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from repotrial.shell._accesses import FileAccess, find_file_accesses
-from repotrial.shell._commands import classify_command, find_classes, is_test_command, strongest
+from repotrial.shell._commands import (
+    classify_command,
+    find_classes,
+    find_installs,
+    is_test_command,
+    strongest,
+)
 from repotrial.shell._files import join_path
 from repotrial.shell._model import ShellCommand, ShellScript, Word
-from repotrial.shell._packages import find_installs
 from repotrial.shell._programs import CommandClass, load_programs
 from repotrial.shell._python_code import find_python_uses
 from repotrial.shell._script import parse_shell

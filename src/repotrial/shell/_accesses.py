@@ -115,8 +115,7 @@ def _positionals(words: Sequence[Word], values: frozenset[str]) -> list[Word]:
 
 def _find_lines(name: str, command: ShellCommand) -> LineRange | None:
     if name in {"bat", "batcat"}:
-        text = " ".join(command.argv)
-        match = re.search(r"(?:-r|--line-range)[ =](\d+):(\d+)", text)
+        match = re.search(r"(?:-r|--line-range)[ =](\d+):(\d+)", " ".join(command.argv))
         return None if match is None else LineRange(int(match[1]), int(match[2]))
     return find_count(name, command.argv[1:])
 
@@ -145,8 +144,7 @@ def _is_recursive(texts: Sequence[str]) -> bool:
 
 def _find_sed(command: ShellCommand) -> Iterator[_Found]:
     texts = command.argv[1:]
-    values = frozenset({"-e", "-f", "--expression", "--file", "-l"})
-    paths = _files(command.arguments, values)
+    paths = _files(command.arguments, frozenset({"-e", "-f", "--expression", "--file", "-l"}))
     scripts = [following for text, following in pairwise(texts) if text in {"-e", "--expression"}]
     if not scripts and not any(text in {"-f", "--file"} for text in texts):
         scripts, paths = paths[:1], paths[1:]

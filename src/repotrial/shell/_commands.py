@@ -130,8 +130,7 @@ def _positionals(arguments: Sequence[str], values: frozenset[str]) -> list[str]:
 
 def _find_subcommand(name: str, arguments: Sequence[str]) -> CommandClass:
     table = load_programs().subcommands[name]
-    values = frozenset(table.get("values", ()))
-    text = " ".join(_positionals(arguments, values))
+    text = " ".join(_positionals(arguments, frozenset(table.get("values", ()))))
     found: list[CommandClass] = [
         kind
         for kind in COMMAND_CLASSES
@@ -196,8 +195,7 @@ def _classify_file(arguments: Sequence[str]) -> CommandClass:
     """A script of the project: its name may say that it runs tests."""
     if not arguments:
         return "other"
-    path = arguments[0]
-    base = path.rpartition("/")[2]
+    base = arguments[0].rpartition("/")[2]
     if base in {"manage.py", "setup.py"}:
         return _classify_manager(base, arguments[1:])
     return "test" if _TEST_NAME.search(base) else "other"
@@ -217,3 +215,80 @@ def _grants_privilege(name: str, arguments: Sequence[str]) -> bool:
     if name == "chown":
         return re.search(r"(?:^|\s)(?:root|0)(?::\S*)?\s", text) is not None
     return re.search(r"(?:^|[\s,])(?:[ugoa]*\+[rwxXt]*s|0?[4267][0-7]{3})(?=[\s,]|$)", text) is not None
+
+
+_VALUES: Final = frozenset(
+    {
+        "-r",
+        "--requirement",
+        "-c",
+        "--constraint",
+        "-i",
+        "--index-url",
+        "--extra-index-url",
+        "-f",
+        "--find-links",
+    }
+    | {"-t", "--target", "--prefix", "--root", "--registry", "--python", "-p", "--group", "--extra"}
+    | {"--features", "--version", "--vers", "--source", "--cache-dir"}
+)
+_VERBS: Final = frozenset(
+    {
+        "install",
+        "add",
+        "get",
+        "i",
+        "ci",
+        "sync",
+        "download",
+        "require",
+        "update",
+        "upgrade",
+        "pip",
+        "pip3",
+        "tool",
+    }
+    | {"run", "-m", "uv", "lock", "mod", "tidy", "fetch"}
+)
+_MAX_PACKAGES: Final = 50
+
+
+def find_installs(script: ShellScript) -> tuple[tuple[str, ...], ...]:
+    """For each command that resolves dependencies, what it names; `.` stands for the project's own lists."""
+    return tuple(
+        tuple(sorted(set(_iter_names(command))))[:_MAX_PACKAGES] or (".",)
+        for command in script.commands
+        if classify_command(command) == "install" or _is_wrapped_install(command)
+    )
+
+
+def _is_wrapped_install(command: ShellCommand) -> bool:
+    """`sudo apt-get install x` is privileged first of all, and an install as well."""
+    return (
+        bool(command.wrappers)
+        and load_programs().find_class(command.name) == "install"
+        and any(word.text in {"install", "add"} for word in command.arguments[:2])
+    )
+
+
+def _iter_names(command: ShellCommand) -> Iterator[str]:
+    skips = False
+    for word in command.arguments:
+        text = word.text
+        if skips:
+            skips = False
+        elif text in _VALUES:
+            skips = True
+            if text in {"-r", "--requirement"}:
+                yield "."
+        elif not text.startswith("-") and text not in _VERBS:
+            yield _normalize(text)
+
+
+def _normalize(text: str) -> str:
+    """The package without its version: `requests==2.0` and `requests` are the same package."""
+    if text.startswith((".", "/")) or "://" in text:
+        return text
+    name = re.split(r"[=<>!~;\[ ]", text, maxsplit=1)[0]
+    at = name.rfind("@")
+    return (name[:at] if at > 0 else name).casefold().replace("_", "-")

@@ -14,8 +14,7 @@ from typing import Final, Literal
 import msgspec
 from tree_sitter import Node
 
-from repotrial.shell._grammar import iter_substitution_nodes, parse_bytes
-from repotrial.shell._source import build_source
+from repotrial.shell._source import build_source, iter_substitution_nodes, parse_bytes
 
 _MAX_CHARACTERS: Final = 4096
 """Of one substitution; the grammar's time for what it cannot read grows with the square."""

@@ -9,29 +9,29 @@ from typing import Final, TypeAlias
 import msgspec
 
 from repotrial.shell._documents import find_length, iter_substitutions
-from repotrial.shell._files import resolve
+from repotrial.shell._files import Collector, resolve
 from repotrial.shell._model import Assignment, Nesting, Redirection, ShellCommand, Word, WrittenText
-from repotrial.shell._output import find_output
 from repotrial.shell._programs import load_programs
-from repotrial.shell._store import Collector
 from repotrial.shell._unwrap import Unwrapped, unwrap
-from repotrial.shell._words import Scope
+from repotrial.shell._words import VariableScope, find_output
 
 _MAX_NESTED: Final = 6
 _MAX_MISREAD: Final = 20
 _HERE: Final = frozenset({"here-doc", "here-string"})
 
 
-class Limits(msgspec.Struct, frozen=True):
+class ReadLimits(msgspec.Struct, frozen=True):
     """How deep text may stand within text."""
 
     nested: int = 0
 
-    def enter(self) -> Limits | None:
-        return Limits(nested=self.nested + 1) if self.nested < _MAX_NESTED else None
+    def enter(self) -> ReadLimits | None:
+        return ReadLimits(nested=self.nested + 1) if self.nested < _MAX_NESTED else None
 
 
-Nested: TypeAlias = Callable[[str, Collector, Scope, Limits, tuple[int, int, int | None]], str | None]
+Nested: TypeAlias = Callable[
+    [str, Collector, VariableScope, ReadLimits, tuple[int, int, int | None]], str | None
+]
 """Reads text that stands inside an argument."""
 
 
@@ -54,7 +54,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 class Emitter:
     """Puts commands into a collection."""
 
-    def __init__(self, collector: Collector, *, limits: Limits, nested: Nested) -> None:
+    def __init__(self, collector: Collector, *, limits: ReadLimits, nested: Nested) -> None:
         self._collector = collector
         self._limits = limits
         self._nested = nested
@@ -62,7 +62,7 @@ class Emitter:
     def emit(
         self,
         words: tuple[Word, ...],
-        scope: Scope,
+        scope: VariableScope,
         context: Context,
         *,
         streams: tuple[Redirection, ...],
@@ -113,7 +113,7 @@ class Emitter:
         return output
 
     def _find_input(
-        self, streams: tuple[Redirection, ...], scope: Scope, context: Context
+        self, streams: tuple[Redirection, ...], scope: VariableScope, context: Context
     ) -> tuple[str | None, int | None]:
         """What a command reads, where that is known, and where it stands byte for byte."""
         for stream in streams:
@@ -135,7 +135,7 @@ class Emitter:
         return None if text is None else find_output(command.name, options, text)
 
     def fill_in(
-        self, text: str, start: int | None, scope: Scope, context: Context, place: tuple[int, int]
+        self, text: str, start: int | None, scope: VariableScope, context: Context, place: tuple[int, int]
     ) -> range:
         """Put down what a shell runs to fill a text in; answers the numbers of those commands.
 
@@ -156,7 +156,9 @@ class Emitter:
                 self._collector.fault(*place, each.fault)
         return range(first, len(self._collector.commands))
 
-    def fill_misread(self, texts: Iterable[tuple[int, str]], scope: Scope, place: tuple[int, int]) -> None:
+    def fill_misread(
+        self, texts: Iterable[tuple[int, str]], scope: VariableScope, place: tuple[int, int]
+    ) -> None:
         """`$((a) | b)` is no sum, as the grammar has it; each text begins with one."""
         for count, (start, text) in enumerate(texts):
             if count >= _MAX_MISREAD:
@@ -168,7 +170,7 @@ class Emitter:
             self.fill_in(text[:length], start, scope, Context(), place)
 
     def read_substitution(
-        self, text: str, scope: Scope, context: Context, place: tuple[int, int, int | None]
+        self, text: str, scope: VariableScope, context: Context, place: tuple[int, int, int | None]
     ) -> str | None:
         """Put down the commands of a substitution; answers what they would print, where that is known."""
         limits = self._enter(text, place[:2])
@@ -178,11 +180,12 @@ class Emitter:
         output = self._nested(text, self._collector, scope.fork(), limits, place)
         for index in range(first, len(self._collector.commands)):
             command = self._collector.commands[index]
-            nesting = (*context.nesting, "substitution", *command.nesting)
-            self._collector.commands[index] = msgspec.structs.replace(command, nesting=nesting)
+            self._collector.commands[index] = msgspec.structs.replace(
+                command, nesting=(*context.nesting, "substitution", *command.nesting)
+            )
         return output
 
-    def _enter(self, text: str, place: tuple[int, int]) -> Limits | None:
+    def _enter(self, text: str, place: tuple[int, int]) -> ReadLimits | None:
         """Limits for text within text; None, and a fault, where it is too deep or too much."""
         limits = self._limits.enter()
         if limits is None:
@@ -201,8 +204,13 @@ class Emitter:
                 self._note(command, stream.text, name, stream.text_start)
 
     def _note(self, command: ShellCommand, text: str, target: str | None, text_start: int | None) -> None:
-        start = min([command.start, *(self._collector.commands[each].start for each in command.sources)])
-        written = WrittenText(text=text, target=target, start=start, end=command.end, text_start=text_start)
+        written = WrittenText(
+            text=text,
+            target=target,
+            start=min([command.start, *(self._collector.commands[each].start for each in command.sources)]),
+            end=command.end,
+            text_start=text_start,
+        )
         self._collector.note(written)
 
     def _save(self, command: ShellCommand, output: str) -> None:
@@ -228,7 +236,7 @@ class Emitter:
             return command
         return msgspec.structs.replace(command, runs_input=True, input_text=text)
 
-    def _run_saved(self, command: ShellCommand, scope: Scope) -> None:
+    def _run_saved(self, command: ShellCommand, scope: VariableScope) -> None:
         """A file that the script itself has written and now runs."""
         runs_files = _is_shell(command.name) or command.name in {"source", "."}
         words = command.arguments if runs_files else command.words[:1]
@@ -240,12 +248,11 @@ class Emitter:
         if text is None or limits is None:
             return
         first = len(self._collector.commands)
-        place = (command.start, command.end, None)
-        self._nested(text, self._collector, scope.fork(), limits, place)
+        self._nested(text, self._collector, scope.fork(), limits, (command.start, command.end, None))
         self._adopt(first, command, wrappers=(*command.wrappers, command.name), is_script=True)
 
     def _emit_inner(
-        self, words: tuple[Word, ...], command: ShellCommand, scope: Scope, context: Context
+        self, words: tuple[Word, ...], command: ShellCommand, scope: VariableScope, context: Context
     ) -> None:
         """What `find -exec` runs, on files that the text does not have."""
         place = (words[0].start, words[-1].end)
@@ -260,7 +267,7 @@ class Emitter:
         self._adopt(first, command, wrappers=(*command.wrappers, command.name), is_script=False)
 
     def _run_script(
-        self, command: ShellCommand, left: Unwrapped, scope: Scope, given_start: int | None
+        self, command: ShellCommand, left: Unwrapped, scope: VariableScope, given_start: int | None
     ) -> bool:
         """Read text that the command hands to a shell; answers whether that was possible."""
         script = left.script
@@ -282,8 +289,12 @@ class Emitter:
             inner.variables[str(number)] = word.text if word.is_static else None
         first = len(self._collector.commands)
         self._nested(text, self._collector, inner, limits, (*place, verbatim))
-        wrappers = left.wrappers if script is not None else (*left.wrappers, command.name)
-        self._adopt(first, command, wrappers=wrappers, is_script=True)
+        self._adopt(
+            first,
+            command,
+            wrappers=left.wrappers if script is not None else (*left.wrappers, command.name),
+            is_script=True,
+        )
         return len(self._collector.commands) > first
 
     def _adopt(self, first: int, outer: ShellCommand, *, wrappers: tuple[str, ...], is_script: bool) -> None:
@@ -338,7 +349,7 @@ def _mark_dynamic(command: ShellCommand) -> ShellCommand:
     return msgspec.structs.replace(command, is_dynamic=True)
 
 
-def _follow(command: ShellCommand, scope: Scope) -> None:
+def _follow(command: ShellCommand, scope: VariableScope) -> None:
     """`cd` and `pushd` change where later commands run."""
     if command.name not in {"cd", "pushd", "popd"} or command.wrappers not in (
         (),

@@ -56,7 +56,7 @@ class _Names(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     interpreters: frozenset[str]
 
 
-class Programs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ProgramTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The table as its file has it."""
 
     schema: Annotated[str, msgspec.Meta(pattern="^repotrial/programs@1$")]
@@ -85,10 +85,10 @@ class Programs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @cache
-def load_programs() -> Programs:
+def load_programs() -> ProgramTable:
     """The bundled table."""
     return msgspec.convert(
-        tomllib.loads(read_package_data("repotrial.shell", "programs.toml").decode()), Programs
+        tomllib.loads(read_package_data("repotrial.shell", "programs.toml").decode()), ProgramTable
     )
 
 

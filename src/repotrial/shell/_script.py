@@ -10,13 +10,12 @@ from functools import lru_cache
 
 import msgspec
 
-from repotrial.shell._emit import Limits
-from repotrial.shell._grammar import parse_bytes
+from repotrial.shell._emit import ReadLimits
+from repotrial.shell._files import Collector
 from repotrial.shell._model import ShellCommand, ShellFault, ShellScript, WrittenText
-from repotrial.shell._source import build_source
-from repotrial.shell._store import Collector
+from repotrial.shell._source import build_source, parse_bytes
 from repotrial.shell._walk import Walker
-from repotrial.shell._words import Scope
+from repotrial.shell._words import VariableScope
 
 _CACHED_CHARACTERS = 4096
 _CACHED_LONG = 4
@@ -29,7 +28,7 @@ def parse_shell(text: str) -> ShellScript:
 
 def _parse(text: str) -> ShellScript:
     collector = Collector()
-    _parse_into(collector, text, scope=Scope({}, "."), limits=Limits())
+    _parse_into(collector, text, scope=VariableScope({}, "."), limits=ReadLimits())
     return ShellScript(
         commands=tuple(collector.commands),
         assignments=tuple(collector.assignments),
@@ -44,7 +43,7 @@ _parse_cached = lru_cache(maxsize=256)(_parse)
 _parse_long = lru_cache(maxsize=_CACHED_LONG)(_parse)
 
 
-def _parse_into(collector: Collector, text: str, *, scope: Scope, limits: Limits) -> str | None:
+def _parse_into(collector: Collector, text: str, *, scope: VariableScope, limits: ReadLimits) -> str | None:
     """Read a text into a collection of commands; answers what it would print, where that is known."""
     source = build_source(text)
     output: str | None = None
@@ -60,13 +59,18 @@ def _parse_into(collector: Collector, text: str, *, scope: Scope, limits: Limits
         )
         output = walker.walk_all(root, scope)
     if source.unread_from is not None:
-        end = len(source.original)
-        collector.faults.append(ShellFault(start=source.unread_from, end=end, reason="too-long"))
+        collector.faults.append(
+            ShellFault(start=source.unread_from, end=len(source.original), reason="too-long")
+        )
     return output if len(source.pieces) == 1 else None
 
 
 def _parse_nested(
-    text: str, collector: Collector, scope: Scope, limits: Limits, place: tuple[int, int, int | None]
+    text: str,
+    collector: Collector,
+    scope: VariableScope,
+    limits: ReadLimits,
+    place: tuple[int, int, int | None],
 ) -> str | None:
     """Read text that stands inside an argument; places in it become places in the whole."""
     inner = Collector(collector.budget)

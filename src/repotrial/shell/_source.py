@@ -12,6 +12,28 @@ from collections.abc import Iterator
 from typing import Final
 
 import msgspec
+import tree_sitter_bash
+from tree_sitter import Language, Node, Parser
+
+SUBSTITUTIONS: Final = frozenset({"command_substitution", "process_substitution"})
+_LANGUAGE = Language(tree_sitter_bash.language())
+
+
+def parse_bytes(data: bytes) -> Node:
+    """The root of the syntax."""
+    return Parser(_LANGUAGE).parse(data).root_node
+
+
+def iter_substitution_nodes(node: Node) -> Iterator[Node]:
+    """Substitutions anywhere below a node, in order; not those within them."""
+    waiting = node.children[::-1]
+    while waiting:
+        child = waiting.pop()
+        if child.type in SUBSTITUTIONS:
+            yield child
+        else:
+            waiting.extend(reversed(child.children))
+
 
 _WHOLE_BYTES: Final = 4 * 1024
 _LINE_BYTES: Final = 8 * 1024
@@ -146,11 +168,11 @@ def _take_document(
     if found["tabs"]:
         body = re.sub(r"^\t+", "", body, flags=re.MULTILINE)
     place = start if body.encode() == raw else None
-    is_raw = found["q3"] is None or b"\\" in found["here"]
-    documents[found.start()] = HereDocument(text=body, is_raw=is_raw, start=place)
+    documents[found.start()] = HereDocument(
+        text=body, is_raw=found["q3"] is None or b"\\" in found["here"], start=place
+    )
     masked[found.start() + 1 : found.end()] = b"h" * (found.end() - found.start() - 1)
-    end = min(closing.end() + 1, len(data))
-    return end, _mask(masked, start, closing.end(), b" ")
+    return min(closing.end() + 1, len(data)), _mask(masked, start, closing.end(), b" ")
 
 
 def _mask(masked: bytearray, start: int, end: int, filler: bytes) -> int:

@@ -129,8 +129,7 @@ def _skip_runner(words: tuple[Word, ...], subcommands: tuple[str, ...]) -> tuple
     if _name(words) == "coverage" and index > 1 and any(word.text == "-m" for word in words[1:index]):
         # `coverage run -m pytest` is `python -m pytest`.
         module = next(position for position, word in enumerate(words) if word.text == "-m")
-        head = _cut(words[0], "python")
-        return (head, *words[module:])
+        return (_cut(words[0], "python"), *words[module:])
     return rest
 
 
@@ -150,8 +149,7 @@ def _read_shell(words: tuple[Word, ...], wrappers: tuple[str, ...]) -> Unwrapped
     if name in {"su", "runuser", "script"}:
         for index, word in enumerate(words[:-1]):
             if word.text in {"-c", "--command", "-qc"}:
-                script = words[index + 1]
-                return Unwrapped(words=words, wrappers=(*wrappers, name), script=script)
+                return Unwrapped(words=words, wrappers=(*wrappers, name), script=words[index + 1])
     if name == "trap" and len(words) > 2:  # noqa: PLR2004 -- `trap 'command' SIGNAL`
         return Unwrapped(words=words, wrappers=(*wrappers, name), script=words[1])
     if name == "eval" and len(words) > 1:
@@ -161,8 +159,7 @@ def _read_shell(words: tuple[Word, ...], wrappers: tuple[str, ...]) -> Unwrapped
         return Unwrapped(
             words=words, wrappers=wrappers, runs_input=not rest or rest[0] in {"-", "/dev/stdin"}
         )
-    inner = _find_inner(words) if name == "find" else ()
-    return Unwrapped(words=words, wrappers=wrappers, inner=inner)
+    return Unwrapped(words=words, wrappers=wrappers, inner=_find_inner(words) if name == "find" else ())
 
 
 def _read_shell_options(words: tuple[Word, ...], wrappers: tuple[str, ...]) -> Unwrapped:

@@ -10,12 +10,11 @@ import msgspec
 from tree_sitter import Node
 
 from repotrial.shell._documents import iter_misread_sums, unescape_backticks
-from repotrial.shell._emit import Context, Emitter, Limits, Nested
-from repotrial.shell._grammar import SUBSTITUTIONS, iter_substitution_nodes
+from repotrial.shell._emit import Context, Emitter, Nested, ReadLimits
+from repotrial.shell._files import Collector
 from repotrial.shell._model import Assignment, FaultReason, Nesting, Redirection, RedirectionKind, Word
-from repotrial.shell._source import HereDocument
-from repotrial.shell._store import Collector
-from repotrial.shell._words import WORD_TYPES, Scope, WordReader
+from repotrial.shell._source import SUBSTITUTIONS, HereDocument, iter_substitution_nodes
+from repotrial.shell._words import WORD_TYPES, VariableScope, WordReader
 
 _MAX_DEPTH: Final = 60
 _MAX_VALUE: Final = 8192
@@ -57,7 +56,7 @@ class Walker:
         offset: int,
         *,
         documents: Mapping[int, HereDocument],
-        limits: Limits,
+        limits: ReadLimits,
         nested: Nested,
     ) -> None:
         self._collector = collector
@@ -66,11 +65,11 @@ class Walker:
         self._emitter = Emitter(collector, limits=limits, nested=nested)
         self._reader = WordReader(original, offset, self._substitute)
         self._substituted: list[int] = []
-        self._scope = Scope({}, ".")
+        self._scope = VariableScope({}, ".")
         self._context = Context()
         self._depth = 0
 
-    def walk_all(self, root: Node, scope: Scope) -> str | None:
+    def walk_all(self, root: Node, scope: VariableScope) -> str | None:
         """Read a whole tree; answers what it would print, where that is known."""
         output = self._walk_children(root, scope, Context())
         if root.has_error:
@@ -81,7 +80,7 @@ class Walker:
                 self._fault(root, "syntax")
         return output
 
-    def _walk_children(self, node: Node, scope: Scope, context: Context) -> str | None:
+    def _walk_children(self, node: Node, scope: VariableScope, context: Context) -> str | None:
         outputs: list[str | None] = []
         children = node.children
         for index, child in enumerate(children):
@@ -91,7 +90,9 @@ class Walker:
                 outputs.append(self._walk(child, scope, here))
         return outputs[0] if len(outputs) == 1 else None
 
-    def _walk(self, node: Node, scope: Scope, context: Context, redirects: _Redirects = ()) -> str | None:
+    def _walk(
+        self, node: Node, scope: VariableScope, context: Context, redirects: _Redirects = ()
+    ) -> str | None:
         if self._depth >= _MAX_DEPTH:
             self._fault(node, "too-deep")
             return None
@@ -103,7 +104,9 @@ class Walker:
         finally:
             self._depth -= 1
 
-    def _dispatch(self, node: Node, scope: Scope, context: Context, redirects: _Redirects) -> str | None:
+    def _dispatch(
+        self, node: Node, scope: VariableScope, context: Context, redirects: _Redirects
+    ) -> str | None:
         match node.type:
             case "command" | "declaration_command" | "unset_command" | "test_command":
                 return self._walk_command(node, scope, context, redirects)
@@ -126,7 +129,7 @@ class Walker:
                     self._emit_redirects(scope, context, redirects)
                 return output
 
-    def _walk_compound(self, node: Node, scope: Scope, context: Context) -> str | None:
+    def _walk_compound(self, node: Node, scope: VariableScope, context: Context) -> str | None:
         match node.type:
             case "subshell":
                 return self._walk_children(node, scope.fork(), context.enter("subshell"))
@@ -146,7 +149,7 @@ class Walker:
                 self._walk_children(node, scope, context if nesting is None else context.enter(nesting))
         return None
 
-    def _walk_list(self, node: Node, scope: Scope, context: Context, redirects: _Redirects) -> None:
+    def _walk_list(self, node: Node, scope: VariableScope, context: Context, redirects: _Redirects) -> None:
         """`a && b || c` leans to the left; a long one must not nest our calls."""
         waiting: list[Node] = [node]
         parts: list[Node] = []
@@ -159,7 +162,9 @@ class Walker:
         for index, part in enumerate(parts):
             self._walk(part, scope, context, redirects if index == len(parts) - 1 else ())
 
-    def _walk_pipeline(self, node: Node, scope: Scope, context: Context, redirects: _Redirects) -> str | None:
+    def _walk_pipeline(
+        self, node: Node, scope: VariableScope, context: Context, redirects: _Redirects
+    ) -> str | None:
         parts = [child for child in node.children if child.is_named and child.type != "comment"]
         output = context.input_text
         here = context
@@ -168,16 +173,18 @@ class Walker:
             last = redirects if index == len(parts) - 1 else ()
             output = self._walk(part, scope.fork(), here, last)
             level = context.nesting.count("substitution")
-            sources = tuple(
-                number
-                for number in range(first, len(self._collector.commands))
-                if self._collector.commands[number].nesting.count("substitution") == level
+            here = context.replace(
+                sources=tuple(
+                    number
+                    for number in range(first, len(self._collector.commands))
+                    if self._collector.commands[number].nesting.count("substitution") == level
+                ),
+                input_text=output,
             )
-            here = context.replace(sources=sources, input_text=output)
         return output
 
     def _walk_redirected(
-        self, node: Node, scope: Scope, context: Context, redirects: _Redirects
+        self, node: Node, scope: VariableScope, context: Context, redirects: _Redirects
     ) -> str | None:
         own = tuple(child for child in node.children if child.type in _REDIRECTS)
         body = next(
@@ -188,7 +195,7 @@ class Walker:
             return None
         return self._walk(body, scope, context, (*own, *redirects))
 
-    def _walk_for(self, node: Node, scope: Scope, context: Context) -> None:
+    def _walk_for(self, node: Node, scope: VariableScope, context: Context) -> None:
         name = node.child_by_field_name("variable")
         body = node.child_by_field_name("body")
         values = [
@@ -207,7 +214,7 @@ class Walker:
             scope.variables[self._reader.text_of(name)] = value
             self._walk_children(body, scope, context)
 
-    def _walk_function(self, node: Node, scope: Scope, context: Context) -> None:
+    def _walk_function(self, node: Node, scope: VariableScope, context: Context) -> None:
         name = node.child_by_field_name("name")
         if name is not None:
             self._collector.functions.append((self._reader.text_of(name), *self._span(node)))
@@ -215,7 +222,9 @@ class Walker:
         if body is not None:
             self._walk(body, scope.fork(), context.enter("function"))
 
-    def _walk_command(self, node: Node, scope: Scope, context: Context, redirects: _Redirects) -> str | None:
+    def _walk_command(
+        self, node: Node, scope: VariableScope, context: Context, redirects: _Redirects
+    ) -> str | None:
         kept, self._substituted = self._substituted, []
         first = node.children[0] if node.children else node
         assignments: tuple[Assignment, ...] = ()
@@ -242,7 +251,7 @@ class Walker:
         )
 
     def _read_command(
-        self, node: Node, scope: Scope, context: Context
+        self, node: Node, scope: VariableScope, context: Context
     ) -> tuple[list[Word], tuple[Assignment, ...]]:
         assignments = tuple(
             each
@@ -252,7 +261,7 @@ class Walker:
         )
         return self._join_words(node.children, scope, context), assignments
 
-    def _join_words(self, nodes: list[Node], scope: Scope, context: Context) -> list[Word]:
+    def _join_words(self, nodes: list[Node], scope: VariableScope, context: Context) -> list[Word]:
         """Words in order; a backslash at the end of a line joins what the grammar has taken apart."""
         words: list[Word] = []
         end = -1
@@ -262,19 +271,22 @@ class Walker:
             read = self._read_words(node, scope, context)
             if words and read and self._reader.slice(end, node.start_byte) == "\\\n":
                 joined = words.pop()
-                text = joined.text + read[0].text
-                words.append(msgspec.structs.replace(joined, text=text, end=read[0].end, verbatim_start=None))
+                words.append(
+                    msgspec.structs.replace(
+                        joined, text=joined.text + read[0].text, end=read[0].end, verbatim_start=None
+                    )
+                )
                 words.extend(read[1:])
             else:
                 words.extend(read)
             end = node.end_byte
         return words
 
-    def _read_words(self, node: Node, scope: Scope, context: Context) -> tuple[Word, ...]:
+    def _read_words(self, node: Node, scope: VariableScope, context: Context) -> tuple[Word, ...]:
         self._scope, self._context = scope, context
         return self._reader.read(node, scope)
 
-    def _read_inside(self, node: Node, scope: Scope, context: Context) -> None:
+    def _read_inside(self, node: Node, scope: VariableScope, context: Context) -> None:
         """Substitutions anywhere below a node."""
         for child in iter_substitution_nodes(node):
             self._read_words(child, scope, context)
@@ -288,8 +300,9 @@ class Walker:
         if node.type not in SUBSTITUTIONS:
             self._emitter.fill_in(text, place[0], scope, context, place)
         elif text.startswith("`") and "\\" in text:
-            is_quoted = node.parent is not None and node.parent.type == "string"
-            commands = unescape_backticks(text[1:-1], is_quoted=is_quoted)
+            commands = unescape_backticks(
+                text[1:-1], is_quoted=node.parent is not None and node.parent.type == "string"
+            )
             output = self._emitter.read_substitution(commands, scope, context, (*place, None))
         elif self._depth >= _MAX_DEPTH:
             self._fault(node, "too-deep")
@@ -299,7 +312,7 @@ class Walker:
         self._substituted.extend(range(first, len(self._collector.commands)))
         return output
 
-    def _assign(self, node: Node, scope: Scope, context: Context) -> Iterator[Assignment]:
+    def _assign(self, node: Node, scope: VariableScope, context: Context) -> Iterator[Assignment]:
         if node.type != "variable_assignment":
             for child in node.children:
                 if child.type == "variable_assignment":
@@ -323,10 +336,12 @@ class Walker:
         scope.variables[key] = known if known is not None and len(known) <= _MAX_VALUE else None
         yield Assignment(name=key, value=word)
 
-    def _read_redirects(self, nodes: _Redirects, scope: Scope, context: Context) -> tuple[Redirection, ...]:
+    def _read_redirects(
+        self, nodes: _Redirects, scope: VariableScope, context: Context
+    ) -> tuple[Redirection, ...]:
         return tuple(each for node in nodes for each in self._read_redirect(node, scope, context))
 
-    def _read_redirect(self, node: Node, scope: Scope, context: Context) -> Iterator[Redirection]:
+    def _read_redirect(self, node: Node, scope: VariableScope, context: Context) -> Iterator[Redirection]:
         operator = next((child for child in node.children if child.type in _OPERATORS), None)
         targets = [
             child for child in node.children if child.type in WORD_TYPES and child.type != "file_descriptor"
@@ -359,7 +374,7 @@ class Walker:
                 is_copy = kind == "duplicate" and re.fullmatch(r"\d+|-", word.text)
                 yield Redirection(kind=kind if is_copy or kind != "duplicate" else "write", target=word)
 
-    def _emit_redirects(self, scope: Scope, context: Context, redirects: _Redirects) -> None:
+    def _emit_redirects(self, scope: VariableScope, context: Context, redirects: _Redirects) -> None:
         kept, self._substituted = self._substituted, []
         streams = self._read_redirects(redirects, scope, context)
         place = (self._span(redirects[0])[0], self._span(redirects[-1])[1])
@@ -367,15 +382,21 @@ class Walker:
         here = context.replace(substitutions=substituted)
         self._emitter.emit((), scope, here, streams=streams, assignments=(), place=place)
 
-    def _salvage(self, node: Node, scope: Scope, context: Context) -> None:
+    def _salvage(self, node: Node, scope: VariableScope, context: Context) -> None:
         """What stands in a place that is no syntax: commands as usual, loose words as one command."""
         loose: list[Node] = []
 
         def flush() -> None:
             if loose:
                 words = tuple(self._join_words(loose, scope, context))
-                place = (self._span(loose[0])[0], self._span(loose[-1])[1])
-                self._emitter.emit(words, scope, context, streams=(), assignments=(), place=place)
+                self._emitter.emit(
+                    words,
+                    scope,
+                    context,
+                    streams=(),
+                    assignments=(),
+                    place=(self._span(loose[0])[0], self._span(loose[-1])[1]),
+                )
                 loose.clear()
 
         for child in node.children:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -10,7 +12,116 @@ import msgspec
 from tree_sitter import Node
 
 from repotrial.shell._model import Word
-from repotrial.shell._output import decode_escapes
+
+_MAX_OUTPUT_CHARACTERS: Final = 64 * 1024
+_SIMPLE = {
+    "a": "\a",
+    "b": "\b",
+    "e": "\x1b",
+    "E": "\x1b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "v": "\v",
+    "\\": "\\",
+    "'": "'",
+    '"': '"',
+    "?": "?",
+}
+_ESCAPE = re.compile(
+    r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|(0?[0-7]{1,3})|(.))", re.DOTALL
+)
+_MAX_CODE_POINT: Final = 0x10FFFF
+
+
+def decode_escapes(text: str) -> str:
+    r"""Text with `\n`, `\x72`, `\162` and `\u0072` as the shell reads them in `$'…'`."""
+    return _ESCAPE.sub(_decode, text)
+
+
+def _decode(match: re.Match[str]) -> str:
+    hexadecimal = match[1] or match[2] or match[3]
+    if hexadecimal is not None:
+        point = int(hexadecimal, 16)
+        return chr(point) if 0 < point <= _MAX_CODE_POINT and not 0xD800 <= point < 0xE000 else "\ufffd"  # noqa: PLR2004 -- surrogates
+    if match[4] is not None:
+        return chr(int(match[4], 8) & 0xFF) if int(match[4], 8) & 0xFF else "\ufffd"
+    return _SIMPLE.get(match[5], match[0])
+
+
+def find_output(name: str, arguments: tuple[str, ...], given: str | None) -> str | None:
+    """What a program prints for static arguments and the input `given`; None where that is not known."""
+    output: str | None = None
+    match name:
+        case "echo":
+            output = _echo(arguments)
+        case "printf":
+            output = _printf(arguments)
+        case "cat" if given is not None and not [each for each in arguments if each != "-"]:
+            output = given
+        case "tee" if given is not None:
+            output = given
+        case "rev" if given is not None and not arguments:
+            output = "\n".join(line[::-1] for line in given.split("\n"))
+        case "base64" | "base32" | "xxd" | "openssl" if given is not None:
+            output = _decode_bytes(name, arguments, given)
+        case _:
+            pass
+    return output if output is None or len(output) <= _MAX_OUTPUT_CHARACTERS else None
+
+
+def _echo(arguments: tuple[str, ...]) -> str:
+    reads_escapes = ends_line = False
+    words = list(arguments)
+    while words and re.fullmatch(r"-[neE]+", words[0]):
+        reads_escapes = reads_escapes or "e" in words[0]
+        ends_line = ends_line or "n" in words[0]
+        del words[0]
+    text = " ".join(words)
+    return (decode_escapes(text) if reads_escapes else text) + ("" if ends_line else "\n")
+
+
+def _printf(arguments: tuple[str, ...]) -> str | None:
+    words = list(arguments[1:] if arguments[:1] == ("--",) else arguments)
+    if not words or words[0] == "-v":
+        return None
+    form, values = decode_escapes(words[0]), words[1:]
+    if re.search(r"%(?![sb%])", form):
+        return None
+    count = len(re.findall(r"%[sb]", form))
+    if not count:
+        return form.replace("%%", "%")
+    starts = range(0, max(len(values), 1), count)
+    return "".join(_fill(form, iter(values[first : first + count])) for first in starts)
+
+
+def _fill(form: str, values: Iterator[str]) -> str:
+    def take(found: re.Match[str]) -> str:
+        if found[1] == "%":
+            return "%"
+        value = next(values, "")
+        return decode_escapes(value) if found[1] == "b" else value
+
+    return re.sub(r"%([sb%])", take, form)
+
+
+def _decode_bytes(name: str, arguments: tuple[str, ...], given: str) -> str | None:
+    compact = "".join(given.split())
+    try:
+        if name == "xxd":
+            is_decoding = any(each.startswith("-") and "r" in each for each in arguments)
+            return bytes.fromhex(compact).decode() if is_decoding else None
+        is_decoding = any(each in {"-d", "-D", "--decode", "-di", "-id"} for each in arguments)
+        if not is_decoding:
+            return None
+        if name == "base32":
+            return base64.b32decode(compact).decode()
+        ignores = any(each in {"-i", "--ignore-garbage", "-di", "-id"} for each in arguments)
+        return base64.b64decode(compact, validate=not ignores).decode()
+    except (ValueError, binascii.Error):
+        return None
+
 
 WORD_TYPES: Final = frozenset(
     {
@@ -46,7 +157,7 @@ _MAX_CHARACTERS: Final = 32_768
 _MAX_DEPTH: Final = 40
 
 
-class Scope:
+class VariableScope:
     """What is known about variables and the working directory."""
 
     def __init__(self, variables: dict[str, str | None], cwd: str | None) -> None:
@@ -55,9 +166,9 @@ class Scope:
         self.previous: str | None = None
         """Where `cd -` leads."""
 
-    def fork(self) -> Scope:
+    def fork(self) -> VariableScope:
         """What a subshell starts with."""
-        return Scope(dict(self.variables), self.cwd)
+        return VariableScope(dict(self.variables), self.cwd)
 
     def find(self, name: str) -> str | None:
         """A variable's value; None where it is not known."""
@@ -88,7 +199,7 @@ class WordReader:
     def slice(self, start: int, end: int) -> str:
         return self._original[self._offset + start : self._offset + end].decode("utf-8", "replace")
 
-    def read(self, node: Node, scope: Scope) -> tuple[Word, ...]:
+    def read(self, node: Node, scope: VariableScope) -> tuple[Word, ...]:
         """The words that a node becomes: one, or several where an unquoted value or braces fall apart."""
         part = self._expand(node, scope, depth=0, quoted=False)
         is_quoted = _has_quotes(node)
@@ -111,7 +222,7 @@ class WordReader:
             for text in words[:_MAX_WORDS]
         )
 
-    def read_one(self, node: Node, scope: Scope) -> Word:
+    def read_one(self, node: Node, scope: VariableScope) -> Word:
         """The same without falling apart, as in assignments and redirections."""
         part = self._expand(node, scope, depth=0, quoted=False)
         return Word(
@@ -128,7 +239,7 @@ class WordReader:
         end = start + len(part.text.encode("utf-8", "replace"))
         return self._offset + start if self.slice(start, end) == part.text else None
 
-    def _expand(self, node: Node, scope: Scope, *, depth: int, quoted: bool) -> _Part:
+    def _expand(self, node: Node, scope: VariableScope, *, depth: int, quoted: bool) -> _Part:
         raw = self.text_of(node)
         if depth > _MAX_DEPTH:
             self._fill(node, raw)
@@ -137,7 +248,7 @@ class WordReader:
         is_short = len(part.text) <= max(_MAX_CHARACTERS, len(raw))
         return part if is_short else _Part(raw, is_static=False)
 
-    def _expand_node(self, node: Node, raw: str, scope: Scope, *, depth: int, quoted: bool) -> _Part:
+    def _expand_node(self, node: Node, raw: str, scope: VariableScope, *, depth: int, quoted: bool) -> _Part:
         match node.type:
             case "raw_string":
                 return _Part(raw[1:-1])
@@ -162,7 +273,7 @@ class WordReader:
             case _:
                 return _Part(_unescape(raw))
 
-    def _iter_parts(self, node: Node, scope: Scope, *, depth: int) -> Iterator[_Part]:
+    def _iter_parts(self, node: Node, scope: VariableScope, *, depth: int) -> Iterator[_Part]:
         position = node.start_byte
         for child in node.children:
             gap = self.slice(position, child.start_byte)
@@ -171,7 +282,7 @@ class WordReader:
             position = child.end_byte
             yield self._expand(child, scope, depth=depth + 1, quoted=False)
 
-    def _expand_string(self, node: Node, scope: Scope, *, depth: int) -> _Part:
+    def _expand_string(self, node: Node, scope: VariableScope, *, depth: int) -> _Part:
         """The grammar leaves some blanks between nodes, so what lies between them counts as well."""
         pieces: list[_Part] = []
         start = position = node.start_byte + (2 if self.text_of(node).startswith("$") else 1)
@@ -185,7 +296,7 @@ class WordReader:
         pieces.append(_Part(_unescape_quoted(self.slice(position, max(position, end)))))
         return _Part("".join(piece.text for piece in pieces), all(piece.is_static for piece in pieces))
 
-    def _expand_variable(self, raw: str, scope: Scope, *, quoted: bool) -> _Part:
+    def _expand_variable(self, raw: str, scope: VariableScope, *, quoted: bool) -> _Part:
         name = raw.strip("${}")
         if name == "IFS":
             return _Part(" " if quoted else _SPLIT)

@@ -17,7 +17,7 @@ from repotrial.policy import (
     parse_thresholds,
     recompute_decisions,
 )
-from repotrial.policy._breakers._thresholds import Caps, load_thresholds
+from repotrial.policy._thresholds import BreakerCaps, load_thresholds
 from repotrial.trace import (
     Event,
     Exited,
@@ -38,7 +38,7 @@ from support.errors import raises_code
 
 HOUR_US = 3_600_000_000
 SETTINGS = BreakerSettings(
-    thresholds=load_thresholds(), caps=Caps(wall_us=HOUR_US, command_us=600_000_000, tokens=1_000_000)
+    thresholds=load_thresholds(), caps=BreakerCaps(wall_us=HOUR_US, command_us=600_000_000, tokens=1_000_000)
 )
 
 
@@ -192,7 +192,7 @@ def test_running_failing_checks_twice_on_one_tree_is_one_attempt() -> None:
 
 
 def test_the_cap_on_failed_check_cycles_ends_the_run() -> None:
-    caps = Caps(wall_us=HOUR_US, command_us=HOUR_US, failed_check_cycles=3)
+    caps = BreakerCaps(wall_us=HOUR_US, command_us=HOUR_US, failed_check_cycles=3)
     settings = BreakerSettings(thresholds=load_thresholds(), caps=caps)
     record = Record()
     for number in range(3):

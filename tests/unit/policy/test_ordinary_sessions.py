@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from repotrial.policy import BreakerSettings, BreakerState, TextFinding, check_text, decide, read_tool_use
-from repotrial.policy._breakers._thresholds import Caps, load_thresholds
 from repotrial.policy._stages import find_stage
+from repotrial.policy._thresholds import BreakerCaps, load_thresholds
 from repotrial.shell import parse_shell
 from support.breakers import Record
 
 TRACES = Path(__file__).resolve().parents[4] / "shared" / "data" / "traces"
 FILES = sorted(TRACES.glob("*/*.json*"))
-_CAPS = Caps(wall_us=10**12, command_us=10**9)
+_CAPS = BreakerCaps(wall_us=10**12, command_us=10**9)
 
 pytestmark = pytest.mark.skipif(not FILES, reason="recorded sessions are not on this machine")
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from repotrial.policy._outcomes import CheckResult, find_result
+from repotrial.policy._breaker_facts import ChecksOutcome, find_result
 from repotrial.trace import Exited, ExitStatus, ExitUnknown, NotStarted, Signaled, TimedOut
 
 _UNKNOWN = ExitUnknown(reason="the wire does not carry exit statuses")
 
-PRINTED: list[tuple[CheckResult, str]] = [
+PRINTED: list[tuple[ChecksOutcome, str]] = [
     ("passed", "===== 12 passed in 0.31s ====="),
     ("failed", "===== 1 failed, 11 passed in 0.31s ====="),
     ("failed", "ERROR: not found: tests/test_x.py\n\nno tests ran in 0.01s"),
@@ -33,7 +33,7 @@ PRINTED: list[tuple[CheckResult, str]] = [
 
 
 @pytest.mark.parametrize(("expected", "text"), PRINTED)
-def test_words_of_a_runner_tell_where_no_exit_status_does(expected: CheckResult, text: str) -> None:
+def test_words_of_a_runner_tell_where_no_exit_status_does(expected: ChecksOutcome, text: str) -> None:
     assert find_result(_UNKNOWN, text) == expected
 
 
@@ -48,6 +48,6 @@ def test_words_of_a_runner_tell_where_no_exit_status_does(expected: CheckResult,
         ("unknown", _UNKNOWN),
     ],
 )
-def test_an_exit_status_counts_more_than_words(expected: CheckResult, status: ExitStatus) -> None:
+def test_an_exit_status_counts_more_than_words(expected: ChecksOutcome, status: ExitStatus) -> None:
     printed = None if status == _UNKNOWN else "12 passed, or 1 failed"
     assert find_result(status, printed) == expected

@@ -7,8 +7,8 @@ import pytest
 from repotrial.change import AddedLine, ChangedFile, ChangeView
 from repotrial.change._model import ChangeKind
 from repotrial.policy import find_review_flags
-from repotrial.policy._flag import REASONS as REVIEW_REASONS
-from repotrial.policy._flag import ReviewFlag
+from repotrial.policy._flag_lines import REASONS as REVIEW_REASONS
+from repotrial.policy._flag_lines import ReviewFlag
 
 
 def _find(path: str, source: str, *, kind: ChangeKind = "added", first: int = 1) -> tuple[ReviewFlag, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repotrial.policy._text_offsets import Offsets
+from repotrial.policy._text import Offsets
 
 _TEXTS = st.lists(st.sampled_from(["a" * 500, "\u00fc" * 500, "\u6f22", "\U0001f600", "\ud800", "\n"])).map(
     "".join

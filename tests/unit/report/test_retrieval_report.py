@@ -17,7 +17,7 @@ from repotrial.retrieval import (
     build_retrieval_report,
     load_study,
 )
-from repotrial.retrieval._seeds import StatisticsOptions
+from repotrial.retrieval._match import StatisticsOptions
 from support.pages import Page
 from support.retrieval_studies import NOW, TrialPlan, plan_example, refuse_to_judge, write_runs
 

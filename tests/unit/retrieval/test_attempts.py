@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from repotrial.retrieval import LeftOutAttempt
-from repotrial.retrieval._attempts import describe_left_out
+from repotrial.retrieval._metrics import describe_left_out
 
 
 def _build(run: str, reason: str) -> LeftOutAttempt:

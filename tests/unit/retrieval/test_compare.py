@@ -19,8 +19,8 @@ from repotrial.retrieval import (
     compare_study,
     load_study,
 )
-from repotrial.retrieval._seeds import StatisticsOptions
-from repotrial.retrieval._taskdata import read_metrics
+from repotrial.retrieval._match import StatisticsOptions
+from repotrial.retrieval._study import read_metrics
 from support.errors import raises_code
 from support.retrieval_studies import NOW, TrialPlan, plan_example, refuse_to_judge, write_runs
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repotrial.retrieval._truth._chain import CHAIN, find_truth
-from repotrial.retrieval._truth._patches import list_patched_files
+from repotrial.retrieval._contract_truth import list_patched_files
+from repotrial.retrieval._truth import CHAIN, find_truth
 from support.retrieval_cases import list_cases, load_case, unpack_case
 
 _PATCH = """\

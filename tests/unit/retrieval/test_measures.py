@@ -10,8 +10,8 @@ import pytrec_eval
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repotrial.retrieval._measures import CUTOFFS, measure_lists
-from repotrial.retrieval._paths import normalize_as_reference, normalize_path
+from repotrial.retrieval._places import normalize_as_reference, normalize_path
+from repotrial.retrieval._stages import CUTOFFS, measure_lists
 
 _THEIRS = {"P": "precision", "recall": "recall", "ndcg_cut": "ndcg"}
 _LISTS = 10_000

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from repotrial._core.errors import EvidenceError
+from repotrial.retrieval._evaluate import build_summary
 from repotrial.retrieval._reading import read_document
 from repotrial.retrieval._stages import measure_tasks
-from repotrial.retrieval._summary import build_summary
 from support.retrieval_cases import list_cases, load_case
 
 DELIBERATE = {

@@ -16,9 +16,9 @@ from repotrial.retrieval import (
     load_retrieval_tools,
     normalize_run,
 )
+from repotrial.retrieval._normalize import find_benchmark
 from repotrial.retrieval._reading import read_document
 from repotrial.retrieval._stages import measure_tasks
-from repotrial.retrieval._tasks import find_benchmark
 
 READ = {
     "type": "assistant",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from repotrial.retrieval._schemas import build_retrieval_schemas
+from repotrial.retrieval._validate import build_retrieval_schemas
 from support.retrieval_cases import list_cases, load_case, unpack_case
 from support.retrieval_differences import normalize_case
 

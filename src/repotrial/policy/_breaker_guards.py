@@ -8,17 +8,15 @@ from typing import Final
 
 import msgspec
 
-from repotrial.policy._breakers._facts import CallFacts
-from repotrial.policy._breakers._model import BreakerEnding, Decision
-from repotrial.policy._breakers._rules import build_decision
-from repotrial.policy._breakers._thresholds import BreakerSettings
-from repotrial.trace import MonitorAlert, Response, Signal, TerminationCategory
+from repotrial.policy._breaker_facts import ActionKind, CallFacts, Decision
+from repotrial.policy._breaker_rules import build_decision
+from repotrial.policy._thresholds import BreakerSettings
+from repotrial.trace import MonitorAlert, Response, Signal
 
 POLICY: Final = "policy"
 """The monitor whose alerts are findings in text."""
 
 _RESOURCE_MONITORS: Final = frozenset({"budget", "resources"})
-_CATEGORIES: Final[dict[str, TerminationCategory]] = {"wall-time": "run-timeout"}
 _HUNDRED: Final = 100
 _MILLION: Final = 1_000_000
 
@@ -27,7 +25,13 @@ class SpendingRules:
     """The run's ceiling and caps, and budgets that go without milestones (B2, B15)."""
 
     def __init__(self, settings: BreakerSettings) -> None:
-        self._caps = settings.caps
+        caps = settings.caps
+        self._call_cap = caps.tool_calls
+        self._ceilings = (
+            ("wall-time", "wall_us", caps.wall_us),
+            ("token-cap", "tokens", caps.tokens),
+            ("cost-cap", "cost_micro_usd", caps.cost_micro_usd),
+        )
         self._percent = settings.thresholds.dominance.percent
         self._began_us: int | None = None
         self._tokens = self._calls = self._cost = 0
@@ -58,11 +62,15 @@ class SpendingRules:
     def take_call(self, call: CallFacts, *, is_milestone: bool) -> Iterator[Decision]:
         """Count a call; a passing check is a milestone."""
         self._calls += 1
-        cap = self._caps.tool_calls
+        cap = self._call_cap
         if cap is not None and self._calls == cap and "tool-call-cap" not in self.fired:
             self.fired.add("tool-call-cap")
-            signal = Signal(name="tool_calls", value=self._calls, threshold=cap)
-            yield build_decision("tool-call-cap", signal, (call.seq,), "terminate")
+            yield build_decision(
+                "tool-call-cap",
+                Signal(name="tool_calls", value=self._calls, threshold=cap),
+                (call.seq,),
+                "terminate",
+            )
         if is_milestone:
             self.take_milestone(call.seq, call.at_us)
 
@@ -72,7 +80,7 @@ class SpendingRules:
         self._milestone_seq = seq
 
     def judge(self, seq: int, at_us: int) -> Iterator[Decision]:
-        """Hold what is spent by now against the caps."""
+        """Compare what is spent by now with the caps."""
         if self._began_us is None:
             return
         spent = self._spent(at_us)
@@ -85,36 +93,25 @@ class SpendingRules:
         return {"wall_us": wall_us, "tokens": self._tokens, "cost_micro_usd": self._cost}
 
     def _judge_ceilings(self, spent: dict[str, int], seq: int) -> Iterator[Decision]:
-        for code, name, cap in (
-            ("wall-time", "wall_us", self._caps.wall_us),
-            ("token-cap", "tokens", self._caps.tokens),
-            ("cost-cap", "cost_micro_usd", self._caps.cost_micro_usd),
-        ):
+        for code, name, cap in self._ceilings:
             if cap is not None and spent[name] >= cap and code not in self.fired:
                 self.fired.add(code)
                 signal = Signal(name=name, value=spent[name], threshold=cap)
-                decision = build_decision(code, signal, (seq,), "terminate")
-                assert decision.ending is not None
-                category = _CATEGORIES.get(code, "circuit-breaker")
-                ending = msgspec.structs.replace(decision.ending, category=category)
-                yield msgspec.structs.replace(decision, ending=ending)
+                yield build_decision(code, signal, (seq,), "terminate")
 
     def _judge_dominance(self, spent: dict[str, int], seq: int) -> Iterator[Decision]:
-        caps = {
-            "wall_us": self._caps.wall_us,
-            "tokens": self._caps.tokens,
-            "cost_micro_usd": self._caps.cost_micro_usd,
-        }
-        for name, cap in caps.items():
-            if cap is None:
-                continue
+        for _, name, cap in self._ceilings:
             since = spent[name] - self._milestone[name]
-            limit = cap * self._percent // _HUNDRED
+            limit = 0 if cap is None else cap * self._percent // _HUNDRED
             if limit and since >= limit:
                 self.fired.add("dominance")
-                signal = Signal(name=f"{name}_since_milestone", value=since, threshold=limit)
                 evidence = (seq,) if self._milestone_seq is None else (self._milestone_seq, seq)
-                yield build_decision("dominance", signal, evidence, "terminate")
+                yield build_decision(
+                    "dominance",
+                    Signal(name=f"{name}_since_milestone", value=since, threshold=limit),
+                    evidence,
+                    "terminate",
+                )
                 return
 
 
@@ -144,60 +141,45 @@ class AlertRules:
 
     def _take_prohibited(self, seq: int) -> Iterator[Decision]:
         self._commands.append(seq)
-        count, values = len(self._commands), self._prohibited
-        if values.quarantine_after and count == values.quarantine_after:
-            signal = Signal(name="prohibited_commands", value=count, threshold=values.quarantine_after)
-            yield msgspec.structs.replace(
-                build_decision(
-                    "prohibited-operation",
-                    signal,
-                    tuple(self._commands),
-                    "quarantine",
-                ),
-                alert=seq,
-            )
-        if values.terminate_after and count == values.terminate_after:
-            signal = Signal(name="prohibited_commands", value=count, threshold=values.terminate_after)
-            yield msgspec.structs.replace(
-                build_decision(
-                    "prohibited-operation",
-                    signal,
-                    tuple(self._commands),
-                    "terminate",
-                    nature="safety",
-                ),
-                alert=seq,
-            )
+        steps: tuple[tuple[ActionKind, int], ...] = (
+            ("quarantine", self._prohibited.quarantine_after),
+            ("terminate", self._prohibited.terminate_after),
+        )
+        for action, limit in steps:
+            if limit and len(self._commands) == limit:
+                signal = Signal(name="prohibited_commands", value=limit, threshold=limit)
+                decision = build_decision(
+                    "prohibited-operation", signal, tuple(self._commands), action, nature="safety"
+                )
+                yield msgspec.structs.replace(decision, alert=seq)
 
     def _take_suspicious(self, seq: int) -> Iterator[Decision]:
         self._doubts.append(seq)
         limit = self._suspicious.pause_after
         if limit and len(self._doubts) % limit == 0:
-            signal = Signal(name="suspicious_commands", value=len(self._doubts), threshold=limit)
-            yield build_decision("suspicious-operation", signal, tuple(self._doubts), "pause")
+            yield build_decision(
+                "suspicious-operation",
+                Signal(name="suspicious_commands", value=len(self._doubts), threshold=limit),
+                tuple(self._doubts),
+                "pause",
+            )
 
     def _take_call(self, seq: int) -> Iterator[Decision]:
         self._calls.append(seq)
         limit = self._prohibited.calls_terminate_after
         if limit and len(self._calls) == limit:
-            signal = Signal(name="prohibited_calls", value=len(self._calls), threshold=limit)
-            decision = build_decision(
-                "prohibited-operation",
-                signal,
-                tuple(self._calls),
-                "terminate",
-                nature="safety",
+            signal = Signal(name="prohibited_calls", value=limit, threshold=limit)
+            yield build_decision(
+                "prohibited-operation", signal, tuple(self._calls), "terminate", nature="safety"
             )
-            yield decision
 
 
 def _end_on(alert: MonitorAlert, seq: int) -> Decision:
     signal = alert.signals[0] if alert.signals else Signal(name="alerts", value=1, threshold=1)
     decision = build_decision(alert.rule, signal, (seq,), "terminate")
-    ending = BreakerEnding(
-        code=alert.rule,
-        nature="resource",
-        category=_CATEGORIES.get(alert.rule, "circuit-breaker"),
-        rationale=f"{alert.monitor}: {alert.rule}",
+    assert decision.ending is not None
+    return msgspec.structs.replace(
+        decision,
+        alert=seq,
+        ending=msgspec.structs.replace(decision.ending, rationale=f"{alert.monitor}: {alert.rule}"),
     )
-    return msgspec.structs.replace(decision, alert=seq, ending=ending)

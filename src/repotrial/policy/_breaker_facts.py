@@ -3,28 +3,143 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from repotrial.policy._outcomes import CheckResult, find_result
+from repotrial._core.canonical import Count
 from repotrial.policy._tools import ToolFamily, read_tool_use
 from repotrial.shell import CommandClass, find_classes, find_installs, parse_shell, strongest
 from repotrial.trace import (
     BinaryBody,
     Body,
     Entry,
+    Exited,
+    ExitStatus,
+    ExitUnknown,
     FileAdded,
     FileChange,
     FileDeleted,
     FileModified,
     ModeChanged,
+    MonitorAlert,
+    NotStarted,
+    Phase,
+    Severity,
+    Signal,
+    Signaled,
+    TerminationCategory,
+    TerminationNature,
     TextBody,
     TimedOut,
     ToolInvocation,
     WorkspaceMutation,
 )
+
+BREAKERS: Final = "breakers"
+"""The monitor whose alerts these are."""
+
+ActionKind: TypeAlias = Literal["pause", "suspend-writes", "roll-back", "quarantine", "throttle", "terminate"]
+"""As the trace's interventions are called."""
+
+
+class BreakerEnding(msgspec.Struct, frozen=True, kw_only=True):
+    """How the termination reads that a decision asks for."""
+
+    code: str
+    """Stable kebab-case reason."""
+    nature: TerminationNature
+    """Safety or resource."""
+    category: TerminationCategory = "circuit-breaker"
+    """Who ends it."""
+    rationale: str
+    """The reason in a sentence."""
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """What a breaker decides at an event."""
+
+    rule: str
+    """Which rule."""
+    severity: Severity
+    """How grave it is."""
+    signals: tuple[Signal, ...]
+    """The values against their thresholds."""
+    evidence: tuple[Count, ...]
+    """The events that it rests on; at most 20."""
+    at: Count
+    """The event at which it was decided."""
+    phase: Phase = "act"
+    """The phase of the run."""
+    alert: Count | None = None
+    """An alert of another monitor that asks for it; null: the decision is an alert of its own."""
+    action: ActionKind | None = None
+    """What is to be done; null: nothing more than the alert."""
+    wait_us: Count | None = None
+    """How long the agent has to wait."""
+    restore: Count | None = None
+    """The workspace goes back to how it was after this event; null: to how the agent found it."""
+    ending: BreakerEnding | None = None
+    """How the run ends, where it does."""
+
+    def build_alert(self) -> MonitorAlert:
+        """The event that puts the decision on record."""
+        return MonitorAlert(
+            monitor=BREAKERS,
+            rule=self.rule,
+            severity=self.severity,
+            phase=self.phase,
+            signals=self.signals,
+            evidence=self.evidence,
+        )
+
+
+ChecksOutcome: TypeAlias = Literal["passed", "failed", "unknown"]
+
+_EXIT_CODE = re.compile(
+    r"(?:exit(?:ed)?[ _]?(?:with )?(?:code|status)|return ?code)\"?>?\s*[:=]?\s*\"?(?P<code>\d{1,3})",
+    re.IGNORECASE,
+)
+_FAILURES = re.compile(
+    r"(?P<count>\b[1-9]\d*) (?:failed|errors?|failing|failures?)\b|^FAILED \(|^(?:FAIL|FAILED|ERROR)[:\t ]"
+    r"|test result: FAILED|--- FAIL|^# fail [1-9]|^not ok \d|Tests:\s+[1-9]\d* failed|BUILD FAIL"
+    r"|\bno tests ran\b|ERROR: not found|^Traceback \(most recent call last\)|No module named",
+    re.MULTILINE,
+)
+_PASSES = re.compile(
+    r"\b[1-9]\d* (?:passed|passing)\b|^OK(?: \(|$)|test result: ok|^ok\s|^# pass [1-9]|^PASS\b|BUILD SUCCESS"
+    r"|All tests passed|^Tests:\s+[1-9]\d* passed",
+    re.MULTILINE,
+)
+
+
+def find_result(exit_status: ExitStatus, printed: str | None) -> ChecksOutcome:
+    """Whether checks passed; `unknown` where neither the exit status nor the text says it."""
+    match exit_status:
+        case Exited(code=code):
+            return "passed" if code == 0 else "failed"
+        case Signaled() | TimedOut():
+            return "failed"
+        case NotStarted():
+            return "unknown"
+        case ExitUnknown():
+            return _read_printed(printed or "")
+
+
+def _read_printed(text: str) -> ChecksOutcome:
+    # Runners put their summary last; a pipe through `tail` hides the exit code, so the words count first.
+    tail = text[-4000:]
+    if _FAILURES.search(tail):
+        return "failed"
+    if _PASSES.search(tail):
+        return "passed"
+    codes = [int(found["code"]) for found in _EXIT_CODE.finditer(text[:500] + "\n" + tail)]
+    if not codes:
+        return "unknown"
+    return "failed" if codes[-1] else "passed"
+
 
 BodyReader: TypeAlias = Callable[[Body], str | None]
 """A body's text, redacted as the trace has it; None where it cannot be had."""
@@ -49,7 +164,7 @@ class CallFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The strongest of its commands; `read` where it runs none."""
     installs: tuple[tuple[str, ...], ...]
     """Packages, for each command that resolves dependencies."""
-    result: CheckResult | None
+    result: ChecksOutcome | None
     """Whether checks passed; null where it ran none."""
     wall_us: int
     is_over_ceiling: bool

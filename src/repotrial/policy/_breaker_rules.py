@@ -6,9 +6,8 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from typing import Final
 
-from repotrial.policy._breakers._facts import CallFacts, TreeFacts
-from repotrial.policy._breakers._model import ActionKind, BreakerEnding, Decision
-from repotrial.policy._breakers._thresholds import BreakerSettings, Repeats
+from repotrial.policy._breaker_facts import ActionKind, BreakerEnding, CallFacts, Decision, TreeFacts
+from repotrial.policy._thresholds import BreakerSettings, Repeats
 from repotrial.trace import Signal, TerminationNature
 
 _MAX_EVIDENCE: Final = 20
@@ -28,7 +27,12 @@ def build_decision(
 ) -> Decision:
     """A decision with one signal, at the last event of its evidence; what ends a run is critical."""
     is_grave = action in {"terminate", "quarantine"}
-    rationale = f"{signal.name} is {signal.value}, the threshold is {signal.threshold}"
+    ending = BreakerEnding(
+        code=rule,
+        nature=nature,
+        category="run-timeout" if rule == "wall-time" else "circuit-breaker",
+        rationale=f"{signal.name} is {signal.value}, the threshold is {signal.threshold}",
+    )
     return Decision(
         rule=rule,
         severity="critical" if is_grave else "warning",
@@ -38,9 +42,7 @@ def build_decision(
         action=action,
         wait_us=wait_us,
         restore=restore,
-        ending=BreakerEnding(code=rule, nature=nature, rationale=rationale)
-        if action == "terminate"
-        else None,
+        ending=ending if action == "terminate" else None,
     )
 
 
@@ -52,9 +54,8 @@ class _Backpressure:
         self._wait = self._values.first_wait_seconds
 
     def next_us(self) -> int:
-        values = self._values
-        wait = min(self._wait, values.most_wait_seconds)
-        self._wait = wait * values.factor
+        wait = min(self._wait, self._values.most_wait_seconds)
+        self._wait = wait * self._values.factor
         return wait * _MICROSECONDS
 
 
@@ -101,21 +102,26 @@ class LoopRules:
         places.append(call.seq)
         count = len(places)
         if _reaches(count, values.terminate_after):
-            signal = Signal(name="identical_calls", value=count, threshold=values.terminate_after)
-            yield build_decision("identical-calls", signal, tuple(places), "terminate")
-        elif values.throttle_after and count >= values.throttle_after:
-            signal = Signal(name="identical_calls", value=count, threshold=values.throttle_after)
-            wait_us = self._pressure.next_us()
             yield build_decision(
                 "identical-calls",
-                signal,
+                Signal(name="identical_calls", value=count, threshold=values.terminate_after),
+                tuple(places),
+                "terminate",
+            )
+        elif values.throttle_after and count >= values.throttle_after:
+            yield build_decision(
+                "identical-calls",
+                Signal(name="identical_calls", value=count, threshold=values.throttle_after),
                 tuple(places),
                 "throttle",
-                wait_us=wait_us,
+                wait_us=self._pressure.next_us(),
             )
         elif _reaches(count, values.alert_after):
-            signal = Signal(name="identical_calls", value=count, threshold=values.alert_after)
-            yield build_decision("identical-calls", signal, tuple(places))
+            yield build_decision(
+                "identical-calls",
+                Signal(name="identical_calls", value=count, threshold=values.alert_after),
+                tuple(places),
+            )
 
     def _count_install(self, rule: str, package: str, source: str, seq: int) -> Iterator[Decision]:
         key = (rule, package)
@@ -152,21 +158,14 @@ class WorkRules:
         self._cycles: list[int] = []
         self._failures: list[int] = []
         self._good_seq: int | None = None
-        self._is_suspended = False
-
-    @property
-    def good_seq(self) -> int | None:
-        """The change after which checks last passed."""
-        return self._good_seq
 
     def take_tree(self, tree: TreeFacts) -> Iterator[Decision]:
         """Follow the tree; a mass deletion is taken back."""
         limit = self._values.mass_deletion.roll_back_after
         if limit and tree.deleted >= limit:
-            signal = Signal(name="deleted_files", value=tree.deleted, threshold=limit)
             yield build_decision(
                 "mass-deletion",
-                signal,
+                Signal(name="deleted_files", value=tree.deleted, threshold=limit),
                 (tree.seq,),
                 "roll-back",
                 restore=self._tree_seq,
@@ -191,8 +190,12 @@ class WorkRules:
 
     def _judge_cap(self) -> Iterator[Decision]:
         if self._cap is not None and len(self._cycles) == self._cap:
-            signal = Signal(name="failed_check_cycles", value=len(self._cycles), threshold=self._cap)
-            yield build_decision("failed-check-cap", signal, tuple(self._cycles), "terminate")
+            yield build_decision(
+                "failed-check-cap",
+                Signal(name="failed_check_cycles", value=len(self._cycles), threshold=self._cap),
+                tuple(self._cycles),
+                "terminate",
+            )
 
     def _judge_oscillation(self, call: CallFacts) -> Iterator[Decision]:
         """A tree that failed, another that failed, and the first one again."""
@@ -213,19 +216,17 @@ class WorkRules:
             return
         self._failures.append(call.seq)
         values, count = self._values.repeated_failures, len(self._failures)
-        signal = Signal(name="failed_attempts", value=count, threshold=values.suspend_after)
         if _reaches(count, values.suspend_after):
             yield build_decision(
                 "repeated-failures",
-                signal,
+                Signal(name="failed_attempts", value=count, threshold=values.suspend_after),
                 tuple(self._failures),
                 "suspend-writes",
             )
         elif _reaches(count, values.roll_back_after):
-            signal = Signal(name="failed_attempts", value=count, threshold=values.roll_back_after)
             yield build_decision(
                 "repeated-failures",
-                signal,
+                Signal(name="failed_attempts", value=count, threshold=values.roll_back_after),
                 tuple(self._failures),
                 "roll-back",
                 restore=self._good_seq,
@@ -261,9 +262,11 @@ class PaceRules:
         """Any event of the agent is a sign of life."""
         limit_us = self._values.silence.alert_seconds * _MICROSECONDS
         if self._last is not None and limit_us and at_us - self._last[1] >= limit_us:
-            gap = at_us - self._last[1]
-            signal = Signal(name="silence_us", value=gap, threshold=limit_us)
-            yield build_decision("silence", signal, (self._last[0], seq))
+            yield build_decision(
+                "silence",
+                Signal(name="silence_us", value=at_us - self._last[1], threshold=limit_us),
+                (self._last[0], seq),
+            )
         self._last = (seq, at_us)
 
     def _judge_ceiling(self, call: CallFacts) -> Iterator[Decision]:
@@ -271,13 +274,11 @@ class PaceRules:
         if values is None or (not call.is_over_ceiling and call.wall_us <= self._caps.command_us):
             return
         self._slow.append(call.seq)
-        signal = Signal(name="command_wall_us", value=call.wall_us, threshold=self._caps.command_us)
-        ends = _reaches(len(self._slow), values.terminate_after)
         yield build_decision(
             "command-ceiling",
-            signal,
+            Signal(name="command_wall_us", value=call.wall_us, threshold=self._caps.command_us),
             tuple(self._slow),
-            "terminate" if ends else None,
+            "terminate" if _reaches(len(self._slow), values.terminate_after) else None,
         )
 
     def _judge_burst(self, call: CallFacts) -> Iterator[Decision]:
@@ -289,8 +290,7 @@ class PaceRules:
             signal = Signal(name="calls_in_window", value=len(self._recent), threshold=values.calls)
             evidence = tuple(seq for seq, _ in self._recent)
             self._recent.clear()
-            wait_us = self._pressure.next_us()
-            yield build_decision("burst", signal, evidence, "throttle", wait_us=wait_us)
+            yield build_decision("burst", signal, evidence, "throttle", wait_us=self._pressure.next_us())
 
     def _judge_expense(self, call: CallFacts) -> Iterator[Decision]:
         values = self._values.expensive_repeats
@@ -299,10 +299,9 @@ class PaceRules:
         places = self._expensive.setdefault(call.identity, [])
         places.append(call.seq)
         if len(places) >= values.throttle_after:
-            signal = Signal(name="expensive_repeats", value=len(places), threshold=values.throttle_after)
             yield build_decision(
                 "expensive-repeats",
-                signal,
+                Signal(name="expensive_repeats", value=len(places), threshold=values.throttle_after),
                 tuple(places),
                 "throttle",
                 wait_us=self._pressure.next_us(),
@@ -313,11 +312,18 @@ class PaceRules:
         self._output += call.output_bytes
         if values.terminate_bytes and self._output >= values.terminate_bytes and not self._is_flooded:
             self._is_flooded = True
-            signal = Signal(name="output_bytes", value=self._output, threshold=values.terminate_bytes)
-            yield build_decision("output-flood", signal, (call.seq,), "terminate")
+            yield build_decision(
+                "output-flood",
+                Signal(name="output_bytes", value=self._output, threshold=values.terminate_bytes),
+                (call.seq,),
+                "terminate",
+            )
         elif values.alert_bytes and call.output_bytes >= values.alert_bytes:
-            signal = Signal(name="output_bytes", value=call.output_bytes, threshold=values.alert_bytes)
-            yield build_decision("output-flood", signal, (call.seq,))
+            yield build_decision(
+                "output-flood",
+                Signal(name="output_bytes", value=call.output_bytes, threshold=values.alert_bytes),
+                (call.seq,),
+            )
 
 
 def _reaches(count: int, threshold: int) -> bool:
@@ -328,8 +334,8 @@ def _reaches(count: int, threshold: int) -> bool:
 def _judge(rule: str, name: str, count: int, values: Repeats, places: tuple[int, ...]) -> Iterator[Decision]:
     """An alert at the first threshold, the end at the second."""
     if _reaches(count, values.terminate_after):
-        signal = Signal(name=name, value=count, threshold=values.terminate_after)
-        yield build_decision(rule, signal, places, "terminate")
+        yield build_decision(
+            rule, Signal(name=name, value=count, threshold=values.terminate_after), places, "terminate"
+        )
     elif _reaches(count, values.alert_after):
-        signal = Signal(name=name, value=count, threshold=values.alert_after)
-        yield build_decision(rule, signal, places)
+        yield build_decision(rule, Signal(name=name, value=count, threshold=values.alert_after), places)

@@ -213,7 +213,7 @@ class Thresholds(_Section, frozen=True, kw_only=True, rename="kebab"):
     """Of the file; not part of it."""
 
 
-class Caps(msgspec.Struct, frozen=True, kw_only=True):
+class BreakerCaps(msgspec.Struct, frozen=True, kw_only=True):
     """The contract's limits that breakers hold events against; null: no such cap."""
 
     wall_us: Count
@@ -235,7 +235,7 @@ class BreakerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     thresholds: Thresholds
     """Published values."""
-    caps: Caps
+    caps: BreakerCaps
     """The contract's limits."""
 
 
@@ -296,12 +296,14 @@ def read_thresholds(path: Path | None = None) -> bytes:
 
 def build_settings(limits: Limits, thresholds: Thresholds | None = None) -> BreakerSettings:
     """A contract's limits and the thresholds."""
-    caps = Caps(
-        wall_us=limits.wall_seconds * _MICROSECONDS,
-        command_us=limits.command_seconds * _MICROSECONDS,
-        tokens=limits.tokens,
-        tool_calls=limits.tool_calls,
-        failed_check_cycles=limits.failed_check_cycles,
-        cost_micro_usd=int(limits.cost_usd * _MICROSECONDS),
+    return BreakerSettings(
+        thresholds=thresholds or load_thresholds(),
+        caps=BreakerCaps(
+            wall_us=limits.wall_seconds * _MICROSECONDS,
+            command_us=limits.command_seconds * _MICROSECONDS,
+            tokens=limits.tokens,
+            tool_calls=limits.tool_calls,
+            failed_check_cycles=limits.failed_check_cycles,
+            cost_micro_usd=int(limits.cost_usd * _MICROSECONDS),
+        ),
     )
-    return BreakerSettings(thresholds=thresholds or load_thresholds(), caps=caps)

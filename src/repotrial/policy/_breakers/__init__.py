@@ -1,1 +1,0 @@
-"""Circuit breakers as pure functions of past events (P19, B3, B6, B15, P24)."""

@@ -1,0 +1,172 @@
+"""What matters for a contract of our own: `retrieval.toml` beside it, and its reference patch (R5, R6)."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+from repotrial._core.errors import AgentError
+from repotrial.change import PATCH_UNREADABLE, scan_headers, scan_patch
+from repotrial.retrieval._documents import Chunk, Symbol, TruthConfidence
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """What one file says about what matters; it may say nothing of use."""
+
+    files: tuple[str, ...]
+    """Without repeats, as spelled; `repo::path` where several repositories are meant."""
+    source: str
+    """Which form of which file."""
+    confidence: TruthConfidence
+    chunks: tuple[Chunk, ...] = ()
+    names_edits: bool = False
+    """Whether the files are those that a right change edits (R6)."""
+    edits: tuple[str, ...] = ()
+    """Those that a right change edits, where they are stated apart."""
+
+
+class TruthAttempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One step of the chain, for `--explain`."""
+
+    path: str
+    """Relative to the task's directory."""
+    outcome: Literal["absent", "unreadable", "nothing", "taken", "not-reached"]
+    detail: str = ""
+
+
+class Truth(msgspec.Struct, frozen=True, kw_only=True):
+    """What won, and why."""
+
+    claim: Claim | None
+    """Null where no source says anything."""
+    symbols: tuple[Symbol, ...]
+    attempts: tuple[TruthAttempt, ...]
+    """All steps, in order."""
+
+
+_PREFIX: Final = re.compile(r"^[ab]/")
+_START: Final = re.compile(r"^(diff --git |--- (a/|/dev/null))", re.MULTILINE)
+_HERE_DOC: Final = re.compile(r"<<-?\s*(['\"]?)(?P<word>[A-Za-z_][A-Za-z0-9_]*)\1")
+
+
+def list_patched_files(text: str) -> tuple[str, ...]:
+    """Every file that a patch names, new name before old, without repeats; empty if it is no patch."""
+    patch = text.encode("utf-8", "surrogatepass")
+    try:
+        files = scan_patch(patch)
+    except AgentError as error:
+        if error.code != PATCH_UNREADABLE:
+            raise
+        files = scan_headers(patch)  # all that can be read
+    names = (name for file in files for name in (file.new_name, file.old_name) if name)
+    return tuple(dict.fromkeys(_PREFIX.sub("", name.strip(), count=1) for name in names))
+
+
+def find_embedded_patches(script: str) -> str:
+    """The patches that a script carries in here-documents, or plainly; empty where it has none."""
+    parts: list[str] = []
+    lines = script.splitlines(keepends=True)
+    place = 0
+    while place < len(lines):
+        opened = _HERE_DOC.search(lines[place])
+        place += 1
+        if opened is None:
+            continue
+        end = next((n for n in range(place, len(lines)) if lines[n].strip() == opened["word"]), len(lines))
+        body = "".join(lines[place:end])
+        if _START.search(body):
+            parts.append(body)
+        place = end + 1
+    if parts:
+        return "".join(parts)
+    start = _START.search(script)
+    return script[start.start() :] if start else ""
+
+
+_STATED: Final = "retrieval.toml"
+_LARGEST: Final = 64 * 1024**2
+
+
+class RetrievalTruth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The document `retrieval.toml`."""
+
+    schema: Annotated[str, msgspec.Meta(pattern="^repotrial/retrieval@1$")]
+    """Which version of this format."""
+    files: tuple[str, ...] = ()
+    """Files that matter for the task, relative to the repository."""
+    expected_edit_files: tuple[str, ...] = ()
+    """Files that a right change edits; those of the reference patch where none are named."""
+    symbols: tuple[Symbol, ...] = ()
+    """Symbols that matter."""
+    chunks: tuple[Chunk, ...] = ()
+    """Lines that matter."""
+
+
+def find_contract_truth(directory: Path) -> Truth:
+    """What matters for a contract; what its author states comes before what its patch touches."""
+    stated, first = _try_stated(directory / _STATED)
+    reference = _find_reference(directory)
+    patched, second = _try_patch(directory / reference, reference)
+    if stated is None or not stated.files:
+        symbols = () if stated is None else stated.symbols
+        if patched is not None and stated is not None:
+            patched = msgspec.structs.replace(patched, chunks=stated.chunks)
+        return Truth(claim=patched, symbols=symbols, attempts=(first, second))
+    claim = Claim(
+        files=stated.files,
+        source="retrieval_toml",
+        confidence="high",
+        chunks=stated.chunks,
+        edits=stated.expected_edit_files or (() if patched is None else patched.files),
+    )
+    if second.outcome == "taken":
+        second = TruthAttempt(path=second.path, outcome="not-reached", detail="it names the expected edits")
+    return Truth(claim=claim, symbols=stated.symbols, attempts=(first, second))
+
+
+def _try_stated(path: Path) -> tuple[RetrievalTruth | None, TruthAttempt]:
+    if not path.is_file():
+        return None, TruthAttempt(path=_STATED, outcome="absent")
+    try:
+        with path.open("rb") as stream:
+            value = tomllib.loads(stream.read(_LARGEST).decode())
+        stated = msgspec.convert(value, RetrievalTruth)
+    except (OSError, UnicodeError, tomllib.TOMLDecodeError, msgspec.ValidationError, RecursionError) as error:
+        return None, TruthAttempt(path=_STATED, outcome="unreadable", detail=str(error)[:200])
+    if not stated.files:
+        return stated, TruthAttempt(path=_STATED, outcome="nothing", detail="it names no files")
+    return stated, TruthAttempt(
+        path=_STATED, outcome="taken", detail=f"retrieval_toml, high confidence, {len(stated.files)} files"
+    )
+
+
+def _find_reference(directory: Path) -> str:
+    try:
+        with (directory / "contract.toml").open("rb") as stream:
+            name = tomllib.loads(stream.read(_LARGEST).decode()).get("reference")
+    except (OSError, UnicodeError, tomllib.TOMLDecodeError, RecursionError):
+        name = None
+    is_inside = isinstance(name, str) and not name.startswith("/") and ".." not in name.split("/")
+    return name if isinstance(name, str) and is_inside else "reference.patch"
+
+
+def _try_patch(path: Path, name: str) -> tuple[Claim | None, TruthAttempt]:
+    if not path.is_file():
+        return None, TruthAttempt(path=name, outcome="absent")
+    try:
+        with path.open("rb") as stream:
+            files = list_patched_files(stream.read(_LARGEST).decode("utf-8", "replace"))
+    except OSError as error:
+        return None, TruthAttempt(path=name, outcome="unreadable", detail=str(error)[:200])
+    if not files:
+        return None, TruthAttempt(
+            path=name, outcome="nothing", detail="it names no file in a form that is known"
+        )
+    claim = Claim(files=files, source="patch", confidence="high", names_edits=True)
+    return claim, TruthAttempt(
+        path=name, outcome="taken", detail=f"patch, high confidence, {len(files)} files"
+    )

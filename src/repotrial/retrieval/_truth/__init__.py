@@ -1,1 +1,0 @@
-"""Ground truth: which files, lines and symbols matter for a task, and who says so (R5, R6)."""

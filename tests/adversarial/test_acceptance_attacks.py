@@ -17,7 +17,7 @@ from repotrial.contract import LoadedContract, load_contract
 from repotrial.environment import Installation, open_installation
 from repotrial.judging import build_python_twins
 from repotrial.run import Agent, ReferenceAgent, RunEnded, ScriptAgent, conduct_run
-from repotrial.run._progress import SilentListener
+from repotrial.run._context import SilentListener
 from repotrial.score import Scorable, ScoreCard, build_score_card, load_evidence
 from repotrial.trace import AcceptanceExecution, CheckOutcome, iter_events
 from support.cheating import build_settings

@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from repotrial.contract import Check, Inventory, ResultFile, Runner
-from repotrial.judging import OracleFile, RunnerRecord, judge_twinned
+from repotrial.judging import RunnerRecord, SuiteFile, judge_twinned
 from repotrial.judging._results._parse import parse_results
 from repotrial.judging._results._summary import merge_results
 from repotrial.run._accept._execute import mix_in_twins
@@ -152,7 +152,7 @@ def judge(root: Path, suite: Mapping[str, str]) -> list[CheckOutcome]:
     (root / "acceptance").mkdir()
     (root / "product.py").write_text(PRODUCT, encoding="utf-8")
     files = [
-        OracleFile(target=f"acceptance/{name}", content=(HEAD + text).encode(), is_executable=False)
+        SuiteFile(target=f"acceptance/{name}", content=(HEAD + text).encode(), is_executable=False)
         for name, text in suite.items()
     ]
     for file in files:

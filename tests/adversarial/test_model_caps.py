@@ -77,8 +77,8 @@ def test_a_stream_is_cut_at_the_cap_and_the_next_request_is_refused_in_the_diale
         assert int(state.overspend) == int(state.spent) - cap
         assert int(state.overspend) <= 1, "no more than a piece"
         assert int(state.overspend) <= int(state.overdraft), "and far less than the one declared bound"
-        assert watched.overseer.ending is not None
-        assert watched.overseer.ending.code == "token-cap"
+        assert watched.breakers.ending is not None
+        assert watched.breakers.ending.code == "token-cap"
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

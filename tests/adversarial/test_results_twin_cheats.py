@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.twinned import execute_pytest, judge_product
+from support.twinned import execute_pytest, has_held, judge_product
 
 TESTS = """
 import pytest
@@ -115,7 +115,7 @@ CHEATS = {
 
 def test_an_honest_product_is_not_accused(tmp_path: Path) -> None:
     _, verdict = judge_product(tmp_path, product=HONEST, tests=TESTS)
-    assert verdict.has_held
+    assert has_held(verdict)
     assert len(verdict.expected_failing) == 5
 
 
@@ -123,7 +123,7 @@ def test_a_wrong_product_fails_more_than_the_twins(tmp_path: Path) -> None:
     _, verdict = judge_product(tmp_path, product=WRONG, tests=TESTS)
     # A wrong product may give just what a twin expects: that is why twins follow only a suite that passed.
     assert len(verdict.other_failing) == 5
-    assert not verdict.has_held
+    assert not has_held(verdict)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -134,14 +134,14 @@ def test_no_twin_survives_a_product_that_gives_nothing_any_test_expects(
     _, verdict = judge_product(tmp_path, product=product, tests=TESTS, seed=seed)
     assert verdict.survived == ()
     assert len(verdict.other_failing) == 5
-    assert not verdict.has_held
+    assert not has_held(verdict)
 
 
 @pytest.mark.parametrize("product", CHEATS.values(), ids=CHEATS)
 def test_a_forger_lets_twins_survive(tmp_path: Path, product: str) -> None:
     _, verdict = judge_product(tmp_path, product=product, tests=TESTS, seed=11)
     assert verdict.survived
-    assert not verdict.has_held
+    assert not has_held(verdict)
 
 
 @pytest.mark.parametrize("product", CHEATS.values(), ids=CHEATS)

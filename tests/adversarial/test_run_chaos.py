@@ -20,8 +20,8 @@ import pytest
 from repotrial._core.words import Level
 from repotrial.contract import LoadedContract, parse_record, parse_run_spec
 from repotrial.fleet import RunConditions, plan_runs
-from repotrial.run import ScriptAgent, build_spec, find_attempts
-from repotrial.run._lifecycle import PHASES
+from repotrial.run import AttemptIndex, ScriptAgent, build_spec
+from repotrial.run._context import PHASES
 from repotrial.score import Invalid, Scorable, ScoreCard, build_score_card, load_evidence
 from repotrial.trace import Holds, RunPaths, check_run, load_or_create_key
 from support.greetings import SAY, make_say_contract
@@ -74,7 +74,7 @@ class Chaos:
 
     def find_attempts(self, replicate: int) -> list[Path]:
         spec = build_spec(self.loaded, AGENT, level=Level.L3, root_seed=ROOT_SEED, replicate=replicate)
-        return find_attempts(self.place / "runs", spec)
+        return AttemptIndex(self.place / "runs").find(spec.run_id)
 
     def count_lines(self, replicate: int) -> int:
         """How far the trace of the first attempt has come."""

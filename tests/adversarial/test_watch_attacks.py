@@ -20,7 +20,7 @@ from repotrial.cost._exhausted import Hold
 from repotrial.gateway import ExchangeEnd, GatewayLoop, Refusal, ToolCall, WireAnswer
 from repotrial.run._watch import _supervisor
 from repotrial.run._watch._dialogue import Dialogue
-from repotrial.run._watch._inspection import Inspector
+from repotrial.run._watch._inspection import AnswerInspector
 from repotrial.run._watch._mutations import MutationLog
 from repotrial.run._watch._supervisor import RunExchange
 from repotrial.trace import Intervention, MonitorAlert, OperatorDecision, Prompt, Response, ToolInvocation
@@ -79,7 +79,7 @@ def test_fifty_requests_at_once_do_not_pass_the_cap_by_more_than_one_bound() -> 
             assert (asked.conversation, asked.index) == (answer.conversation, answer.index)
         alerts = [e.payload for e in watched.list_of(MonitorAlert) if isinstance(e.payload, MonitorAlert)]
         assert [alert.rule for alert in alerts if alert.monitor == "budget"] == ["cost-cap"]
-        assert watched.overseer.ending is not None
+        assert watched.breakers.ending is not None
 
 
 def test_a_request_that_waits_for_room_does_not_outlast_the_run() -> None:
@@ -159,7 +159,7 @@ def test_an_answer_that_is_kept_back_is_on_record_as_that_and_its_calls_are_nobo
         (withheld,) = (alert for alert in alerts if alert.rule == "answer-withheld")
         assert withheld.evidence == (answer.seq,)
         assert [signal.value for signal in withheld.signals if signal.name == "status"] == [403]
-        assert watched.hands.acts == ["freeze", "set-aside"]
+        assert watched.controls.acts == ["freeze", "set-aside"]
 
 
 def test_a_finding_points_at_the_answer_and_claims_no_place_in_its_escaped_body() -> None:
@@ -188,10 +188,10 @@ def test_a_run_that_waits_for_a_person_keeps_no_other_run_waiting() -> None:
         with serve_watch(paused, upstream, loop) as first:
             # More than any shared pool of threads has.
             waiting = [agents.submit(_ask, first, f"{n}") for n in range(40)]
-            assert wait_until(lambda: "freeze" in paused.hands.acts)
+            assert wait_until(lambda: "freeze" in paused.controls.acts)
             assert _ask(second).status == 200
             assert not any(future.done() for future in waiting)
-            paused.overseer.stop_asking()
+            paused.breakers.stop_asking()
             assert {future.result().status for future in waiting} == {200}
         # The run ended before anybody decided: nobody did.
         assert paused.list_of(OperatorDecision) == []
@@ -265,7 +265,7 @@ def test_a_flood_of_wrong_keys_is_counted_and_does_not_fill_the_trace() -> None:
 
 def test_a_flood_of_small_findings_is_told_as_such_and_hides_no_grave_one() -> None:
     with open_watch() as watched:
-        inspector = Inspector(watched.writer, None)
+        inspector = AnswerInspector(watched.writer, None)
         small = WireAnswer(model="m-1", texts=("```sh\ncurl http://a.example/x\n```",))
         grave = WireAnswer(
             model="m-1",

@@ -86,7 +86,7 @@ def test_an_overseer_that_breaks_ends_the_run_which_is_invalid_and_says_why(
             raise SystemExit("a mistake of ours")
         return tuple(decide(state, event))
 
-    monkeypatch.setattr("repotrial.run._watch._overseer.decide", fail)
+    monkeypatch.setattr("repotrial.run._watch._breakers.decide", fail)
     # It would stay for ever: only the end of its sandbox ends it.
     run = try_script(court, capsys, [shell("sed -i s/41/42/ answer.sh"), shell("sleep 100000"), finish()])
     assert run.status == "invalid"
@@ -102,7 +102,7 @@ def test_a_desk_that_breaks_refuses_every_stage_and_the_run_is_invalid(
     def fail(*_: object, **__: object) -> bool:
         raise RuntimeError("a mistake of ours")
 
-    monkeypatch.setattr("repotrial.run._watch._stages.StageKeeper.advance", fail)
+    monkeypatch.setattr("repotrial.run._watch._stages.StageController.advance", fail)
     contract = court.write_contract(policy='stages = "explicit"')
     # It would wait for ever at a desk that nobody serves.
     script = court.write("agent.sh", '"$REPOTRIAL_STAGE" write\n')

@@ -1,4 +1,4 @@
-"""A watch over a run without its sandbox: supervisor, overseer, budget and trace are real."""
+"""A watch over a run without its sandbox: supervisor, breakers, budget and trace are real."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from fakes.controls import FakeControls
 from fakes.exchanges import FakeUpstream
-from fakes.hands import FakeHands
 from repotrial._core.clock import SystemClock
 from repotrial.contract import Limits
 from repotrial.cost import Budget, Caps, Parent, Tariff
 from repotrial.gateway import GatewayLoop
 from repotrial.policy import BreakerState, build_settings, parse_thresholds, read_thresholds
 from repotrial.run import build_body_reader
+from repotrial.run._watch._breakers import BreakerExecutor, TraceObserver
 from repotrial.run._watch._dialogue import Dialogue
 from repotrial.run._watch._ending import EndingSwitch
 from repotrial.run._watch._inbox import Inbox
-from repotrial.run._watch._inspection import Inspector
+from repotrial.run._watch._inspection import AnswerInspector
 from repotrial.run._watch._mutations import MutationLog
-from repotrial.run._watch._overseer import Overseer, Watchpost
 from repotrial.run._watch._supervisor import RunSupervisor
 from repotrial.trace import Event, PhaseChanged, RunPaths, TraceWriter, iter_events
 from repotrial.workspace import CopyWorkspace
@@ -39,8 +39,8 @@ class Watched(NamedTuple):
     budget: Budget
     dialogue: Dialogue
     switch: EndingSwitch
-    overseer: Overseer
-    hands: FakeHands
+    breakers: BreakerExecutor
+    controls: FakeControls
     supervisor: RunSupervisor
     directory: Path
 
@@ -73,18 +73,18 @@ def open_watch(
         state = BreakerState(
             build_settings(Limits(), thresholds), read=build_body_reader(RunPaths(directory).blobs)
         )
-        switch, hands = EndingSwitch(lambda: None), FakeHands()
-        overseer = Overseer(
+        switch, controls = EndingSwitch(lambda: None), FakeControls()
+        breakers = BreakerExecutor(
             writer,
-            post=Watchpost(writer, state),
+            observer=TraceObserver(writer, state),
             switch=switch,
-            hands=hands,
+            controls=controls,
             inbox=Inbox(directory, patience_seconds=patience_seconds),
         )
         stack.callback(switch.close)
         dialogue = Dialogue(writer, SystemClock())
         budget = Budget(caps or Caps(), parent=parent)
-        stack.enter_context(overseer)
+        stack.enter_context(breakers)
         supervisor = stack.enter_context(
             RunSupervisor(
                 writer=writer,
@@ -92,12 +92,12 @@ def open_watch(
                 mutations=MutationLog(writer, workspace),
                 budget=budget,
                 tariff=tariff or Tariff(book=None),
-                overseer=overseer,
-                inspector=Inspector(writer, None),
+                breakers=breakers,
+                inspector=AnswerInspector(writer, None),
             )
         )
-        stack.callback(overseer.stop_asking)
-        yield Watched(writer, budget, dialogue, switch, overseer, hands, supervisor, directory)
+        stack.callback(breakers.stop_asking)
+        yield Watched(writer, budget, dialogue, switch, breakers, controls, supervisor, directory)
 
 
 @contextlib.contextmanager
@@ -109,6 +109,6 @@ def serve_watch(watched: Watched, upstream: FakeUpstream, loop: GatewayLoop) -> 
             try:
                 yield port
             finally:
-                watched.overseer.stop_asking()
+                watched.breakers.stop_asking()
                 watched.supervisor.stop()
         assert served.problems == ()

@@ -116,7 +116,7 @@ if TYPE_CHECKING:
         load_swebench_instances,
     )
     from repotrial.contract import Check, Contract, Inventory, LoadedContract, Problem, TaskKind
-    from repotrial.fleet import RunConditions, RunPhase, RunSkipped, RunStarted, RunUndone
+    from repotrial.fleet import RunConditions, RunNotConducted, RunPhase, RunSkipped, RunStarted
     from repotrial.isolation import Capabilities, CommandResult
     from repotrial.machine import DoctorFix, DoctorReport, KeptItem, ProbeReport
     from repotrial.retrieval import (
@@ -237,12 +237,12 @@ __all__ = [
     "RunEnded",
     "RunEntry",
     "RunFilter",
+    "RunNotConducted",
     "RunPhase",
     "RunScored",
     "RunSide",
     "RunSkipped",
     "RunStarted",
-    "RunUndone",
     "RunUnscored",
     "RunsSummary",
     "ScoreCard",

@@ -13,7 +13,7 @@ from repotrial._core.display import list_some
 from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.api._contracts import load_contract
 from repotrial.contract import Check, ContractRecord, LoadedContract, build_invalid_error, check_lock
-from repotrial.run import RecordedCheck, apply_judgement, judge_recorded
+from repotrial.judging import RecordedCheck, apply_judgement, judge_recorded
 from repotrial.score import (
     RECORD_BROKEN,
     RejudgedExecution,

@@ -34,7 +34,6 @@ from repotrial.run import (
     RunEnded,
     RunSettings,
     Stopper,
-    refuse_handover,
 )
 from repotrial.score import RunEntry, judge_run
 from repotrial.trace import SecretRedactor, load_or_create_key
@@ -163,7 +162,7 @@ def conduct_trials(
     *,
     key_file: Path,
     stopper: Stopper,
-    handover: Handover = refuse_handover,
+    handover: Handover | None = None,
     on_install: Callable[[str], None] | None = None,
 ) -> Generator[TrialEvent, None, None]:
     """Conduct what is missing and judge it; what was conducted before is judged, too, and left as it is.

@@ -70,7 +70,7 @@ class _LineProgress:
             case api.RunEnded(fault=fault):
                 if fault is not None:
                     self._end(event.run_id, ("broke off", "bold yellow"), fault)
-            case api.RunUndone(fault=fault):
+            case api.RunNotConducted(fault=fault):
                 if fault is not None:
                     self._end_for_good(event.run_id, ("not conducted", "bold yellow"), fault)
             case api.RunScored(entry=entry):
@@ -107,7 +107,7 @@ class _LineProgress:
         """Take what is over off the list of what is at work."""
         from repotrial import api
 
-        if isinstance(event, api.RunScored | api.RunUnscored | api.RunUndone):
+        if isinstance(event, api.RunScored | api.RunUnscored | api.RunNotConducted):
             self._at_work.pop(event.run_id, None)
 
     def list_at_work(self) -> list[Part]:

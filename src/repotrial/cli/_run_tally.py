@@ -38,7 +38,7 @@ class Tally:
                 if fault is not None and not is_stopped:
                     self._count_fault(hint)
                 self._undone += is_stopped
-            case api.RunUndone(fault=fault, hint=hint):
+            case api.RunNotConducted(fault=fault, hint=hint):
                 if fault is not None:
                     self._count_fault(hint)
                 self._undone += fault is None

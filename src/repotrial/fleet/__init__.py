@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from repotrial.fleet._events import FleetEvent, RunPhase, RunSkipped, RunStarted, RunUndone
 from repotrial.fleet._plan import FleetPlan, RunConditions, plan_runs
-from repotrial.fleet._pool import conduct_fleet
+from repotrial.fleet._pool import FleetEvent, RunNotConducted, RunPhase, RunSkipped, RunStarted, conduct_fleet
 
 __all__ = [
     "FleetEvent",
     "FleetPlan",
     "RunConditions",
+    "RunNotConducted",
     "RunPhase",
     "RunSkipped",
     "RunStarted",
-    "RunUndone",
     "conduct_fleet",
     "plan_runs",
 ]

@@ -17,7 +17,7 @@ _FOLDER: Final = ".under-way"
 """One file for each run, until all runs are over. To remove each at its end would cost more: a file system
 without a journal does not use an inode again for minutes, and walks over all of those to make the next."""
 _TIDYING_SECONDS: Final = 0.05
-"""Whoever holds a claim for less than that was only tidying."""
+"""A claim held for less than that was held only to tidy up."""
 _PAUSE_SECONDS: Final = 0.005
 
 
@@ -50,7 +50,7 @@ def claim_run(runs: Path, run_id: str) -> Iterator[None]:
 
 @contextmanager
 def tidy_claims(runs: Path) -> Iterator[None]:
-    """Afterwards, remove what is left of claims that nobody holds, whoever made them."""
+    """Afterwards, remove the files of claims that no process holds, of any harness."""
     try:
         yield
     finally:
@@ -64,7 +64,7 @@ def _try_remove(path: Path) -> None:
     with suppress(OSError, UsageError):
         handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            # Before it is free: whoever gets this file then finds that it is not there any more.
+            # Before unlocking: a process that then locks this file finds that it was removed.
             if _try_lock(path, handle):
                 path.unlink()
         finally:
@@ -86,7 +86,7 @@ def _lock(path: Path) -> int:
 
 
 def _lock_once(path: Path) -> int | None:
-    """The lock; None where somebody has removed it meanwhile, or the folder, which was empty."""
+    """The lock; None if it was removed meanwhile, or its empty folder was."""
     try:
         handle = _open(path)
     except FileNotFoundError:

@@ -12,15 +12,12 @@ import msgspec
 from repotrial._core.digest import Digest
 from repotrial._core.errors import EvidenceError
 from repotrial._core.words import Level
-from repotrial.contract import LoadedContract, RunCaps, RunSpec
+from repotrial.contract import LoadedContract, RunCaps
 from repotrial.run import (
-    REFERENCE_MISSING,
     Agent,
     AttemptIndex,
     PlannedRun,
-    ReferenceAgent,
     build_spec,
-    find_attempts,
     find_variants,
 )
 from repotrial.trace import MonitorAlert, RunPaths, Termination, iter_events
@@ -91,10 +88,15 @@ def plan_runs(
             for agent, only in agents:
                 if only is not None and only != loaded.contract.id:
                     continue
-                if isinstance(agent, ReferenceAgent) and loaded.reference is None:
-                    raise REFERENCE_MISSING.error(f"{loaded.directory}: expected a reference, found none")
-                spec = _build_spec(loaded, agent, conditions, replicate)
-                attempts = known.find(spec)
+                spec = build_spec(
+                    loaded,
+                    agent,
+                    level=conditions.level,
+                    root_seed=conditions.root_seed,
+                    replicate=replicate,
+                    caps=conditions.caps,
+                )
+                attempts = known.find(spec.run_id)
                 run = PlannedRun(
                     loaded=loaded,
                     agent=agent,
@@ -107,20 +109,10 @@ def plan_runs(
     return FleetPlan(runs=tuple(planned.values()))
 
 
-def _build_spec(loaded: LoadedContract, agent: Agent, conditions: RunConditions, replicate: int) -> RunSpec:
-    return build_spec(
-        loaded,
-        agent,
-        level=conditions.level,
-        root_seed=conditions.root_seed,
-        replicate=replicate,
-        caps=conditions.caps,
-    )
-
-
 def find_conducted_since(run: PlannedRun, runs: Path) -> Path | None:
     """What another harness has conducted since the plan was made."""
-    return _find_conducted(path for path in find_attempts(runs, run.spec) if path not in run.attempts)
+    attempts = AttemptIndex(runs).find(run.spec.run_id)
+    return _find_conducted(path for path in attempts if path not in run.attempts)
 
 
 def _find_conducted(attempts: Iterable[Path]) -> Path | None:

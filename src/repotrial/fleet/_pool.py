@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import resource
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
@@ -10,9 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, Self, TypeAlias
 
-from repotrial._core.errors import RepoTrialError
+import msgspec
+
+from repotrial._core.errors import ErrorCode, MachineError, RepoTrialError
 from repotrial._core.resolve import resolve_documents
 from repotrial._core.words import Level
 from repotrial.environment import (
@@ -23,8 +26,6 @@ from repotrial.environment import (
     open_installation,
 )
 from repotrial.fleet._claim import claim_run, tidy_claims
-from repotrial.fleet._descriptors import allow_open_files
-from repotrial.fleet._events import FleetEvent, RunPhase, RunSkipped, RunStarted, RunUndone
 from repotrial.fleet._plan import FleetPlan, find_conducted_since
 from repotrial.run import (
     RUN_STOPPED,
@@ -37,7 +38,81 @@ from repotrial.run import (
 )
 from repotrial.trace import CheckOutcome, Phase
 
+_OWN: Final = 256
+_EACH_RUN: Final = 64
+"""Pipes, sockets, control groups, its trace: up to 20 were seen at once; twice 18 to measure its files."""
+
+
+OPEN_FILES = ErrorCode(
+    "open-files",
+    MachineError,
+    "This user may not open as many files as so many runs at a time need.",
+    hint="use fewer --jobs, or have the hard limit raised (`ulimit -Hn`)",
+)
+
+
 _LOOK_SECONDS: Final = 0.05
+
+
+def allow_open_files(jobs: int) -> None:
+    """Raise this process's own ceiling where it is too low; programs in sandboxes have their own.
+
+    Raises:
+        OPEN_FILES: the system does not allow it.
+    """
+    needed = _OWN + _EACH_RUN * jobs
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        raise OPEN_FILES.error(
+            f"expected {needed} open files to be allowed for {jobs} runs at a time, found {hard}"
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+
+
+class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
+    run_id: str
+    """Of the specification; attempts share it."""
+
+
+class RunStarted(_Event, frozen=True, kw_only=True, tag="started"):
+    """A run began."""
+
+    contract: str
+    """The contract's id."""
+    agent: str
+    """Who works."""
+    replicate: int
+    """Counted from 0."""
+
+
+class RunPhase(_Event, frozen=True, kw_only=True, tag="phase"):
+    """A run went on."""
+
+    phase: Phase
+    """Where it is now."""
+    checks: dict[str, str] = {}
+    """Outcomes so far: pass, fail or error, by check."""
+
+
+class RunSkipped(_Event, frozen=True, kw_only=True, tag="skipped"):
+    """A run was conducted before."""
+
+    directory: str
+    """Where."""
+
+
+class RunNotConducted(_Event, frozen=True, kw_only=True, tag="undone"):
+    """A run was not conducted, and has no sealed record."""
+
+    fault: str | None
+    """Why; None if it had not begun when the fleet was stopped."""
+    hint: str = ""
+    """What to do about it; empty if that is not known."""
+
+
+FleetEvent: TypeAlias = RunStarted | RunPhase | RunEnded | RunSkipped | RunNotConducted
 
 
 def conduct_fleet(
@@ -65,27 +140,27 @@ def conduct_fleet(
     resolve_documents()  # before any thread decodes one
     missing = plan.missing
     allow_open_files(min(jobs, len(missing)))
-    news = _News(len(missing))
+    events = _EventQueue(len(missing))
     with (
-        _loaded_things_left_alone(),
+        _gc_frozen(),
         tidy_claims(settings.runs),
-        _Shelf(installation, settings.stopper) as shelf,
+        _SharedInstallations(installation, settings.stopper) as installations,
         ThreadPoolExecutor(jobs, thread_name_prefix="run") as pool,
     ):
         try:
             for run in missing:
-                pool.submit(_conduct, run, settings, shelf, news.put)
-            yield from news
+                pool.submit(_conduct, run, settings, installations, events.put)
+            yield from events
         finally:
-            if not news.is_over:
+            if not events.is_over:
                 settings.stopper.stop()  # leaving early must not wait for hours of work
 
 
-class _News:
-    """What runs tell, for one who listens.
+class _EventQueue:
+    """Events of all runs, for one reader.
 
-    Who listens looks up a few times in a second, and at the end: to be woken by every word would take the
-    interpreter from runs that are at work, hundreds of times in a second.
+    The reader polls: waking it for each event would take the interpreter from the runs at work, hundreds of
+    times in a second.
     """
 
     def __init__(self, runs: int) -> None:
@@ -102,7 +177,7 @@ class _News:
 
     def put(self, event: FleetEvent) -> None:
         self._told.append(event)
-        if isinstance(event, RunEnded | RunSkipped | RunUndone):
+        if isinstance(event, RunEnded | RunSkipped | RunNotConducted):
             with self._lock:
                 self._left -= 1
                 if not self._left:
@@ -117,8 +192,8 @@ class _News:
 
 
 @contextmanager
-def _loaded_things_left_alone() -> Iterator[None]:
-    """Spare the garbage collector to look through modules and contracts again during every run."""
+def _gc_frozen() -> Iterator[None]:
+    """Keep the garbage collector from scanning modules and contracts again during every run."""
     gc.freeze()
     try:
         yield
@@ -127,7 +202,10 @@ def _loaded_things_left_alone() -> Iterator[None]:
 
 
 def _conduct(
-    run: PlannedRun, settings: RunSettings, shelf: _Shelf, put: Callable[[FleetEvent], None]
+    run: PlannedRun,
+    settings: RunSettings,
+    installations: _SharedInstallations,
+    put: Callable[[FleetEvent], None],
 ) -> None:
     run_id = run.spec.run_id
     try:
@@ -145,19 +223,23 @@ def _conduct(
             if (directory := find_conducted_since(run, settings.runs)) is not None:
                 put(RunSkipped(run_id=run_id, directory=str(directory)))
             else:
-                put(conduct_run(run, settings, partial(shelf.open, run), listener=_Listener(run_id, put)))
+                put(
+                    conduct_run(
+                        run, settings, partial(installations.open, run), listener=_Listener(run_id, put)
+                    )
+                )
     except RepoTrialError as error:
         if error.code == RUN_STOPPED:
-            put(RunUndone(run_id=run_id, fault=None))
+            put(RunNotConducted(run_id=run_id, fault=None))
         else:
-            put(RunUndone(run_id=run_id, fault=f"{error.code}: {error.message}", hint=error.hint))
-    except BaseException as error:  # whoever counts the runs must hear of every one of them
-        put(RunUndone(run_id=run_id, fault=f"harness-exception: {type(error).__name__}: {error}"))
+            put(RunNotConducted(run_id=run_id, fault=f"{error.code}: {error.message}", hint=error.hint))
+    except BaseException as error:  # every run needs a last event: the queue counts them
+        put(RunNotConducted(run_id=run_id, fault=f"harness-exception: {type(error).__name__}: {error}"))
         raise
 
 
-class _Shelf:
-    """What runs share: installations, opened once for each contract, failures included."""
+class _SharedInstallations:
+    """Installations, opened once for each contract and shared by its runs; failures are kept, too."""
 
     def __init__(self, settings: InstallationSettings, stopper: Stopper) -> None:
         self._settings = settings
@@ -173,7 +255,7 @@ class _Shelf:
 
         Raises:
             RepoTrialError: it cannot be opened on this machine.
-            RUN_STOPPED: it was not opened because somebody wants an end.
+            RUN_STOPPED: it was not opened: the fleet is to stop.
         """
         directory = run.loaded.directory
         with self._lock:

@@ -5,31 +5,37 @@ from __future__ import annotations
 from repotrial.judging._judge import (
     Judgement,
     RunnerRecord,
-    digest_results,
     judge_mixed,
     judge_negatives,
     judge_plain,
     judge_twinned,
 )
-from repotrial.judging._mix import MixedSuite, OracleFile, list_changeable, mix_in_negatives
-from repotrial.judging._results._model import RESULTS_UNREADABLE
-from repotrial.judging._results._recorded import RecordedTests, list_recorded_tests, read_recorded_tests
+from repotrial.judging._mix import MixedSuite, SuiteFile, list_changeable, mix_in_negatives
+from repotrial.judging._recorded import (
+    RecordedCheck,
+    RecordedTests,
+    apply_judgement,
+    judge_recorded,
+    list_recorded_tests,
+    read_recorded_tests,
+)
 from repotrial.judging._twins._build import build_python_twins, list_imported
 from repotrial.judging._twins._model import Twin
 
 __all__ = [
-    "RESULTS_UNREADABLE",
     "Judgement",
     "MixedSuite",
-    "OracleFile",
+    "RecordedCheck",
     "RecordedTests",
     "RunnerRecord",
+    "SuiteFile",
     "Twin",
+    "apply_judgement",
     "build_python_twins",
-    "digest_results",
     "judge_mixed",
     "judge_negatives",
     "judge_plain",
+    "judge_recorded",
     "judge_twinned",
     "list_changeable",
     "list_imported",

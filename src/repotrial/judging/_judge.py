@@ -19,10 +19,14 @@ from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.display import list_some, neutralize
 from repotrial._core.errors import EvidenceError
 from repotrial.contract import Check, Inventory, ResultFile, Runner
-from repotrial.judging._results._inventory import as_reported, hold_against_inventory
 from repotrial.judging._results._model import RESULTS_UNREADABLE, TestResult
 from repotrial.judging._results._parse import parse_results
-from repotrial.judging._results._summary import ResultsSummary, merge_results
+from repotrial.judging._results._summary import (
+    ResultsSummary,
+    as_reported,
+    compare_with_inventory,
+    merge_results,
+)
 from repotrial.judging._twins._judge import find_silent, judge_twins, pair_tests
 from repotrial.judging._twins._model import Twin
 from repotrial.trace import (
@@ -55,6 +59,9 @@ _TAIL_CHARACTERS: Final = 300
 _SHOWN_IDS: Final = 3
 
 
+_NOBODY = build_test_ids([])
+
+
 class RunnerRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One command of a check, how it ended, and what it left."""
 
@@ -84,16 +91,13 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     twins: TwinCount | None = None
 
 
-_NOBODY = build_test_ids([])
-
-
 def judge_plain(check: Check, inventory: Inventory | None, records: Sequence[RunnerRecord]) -> Judgement:
     """The suite as the contract has it."""
     read = _read(records)
     if isinstance(read, Errored):
         return Judgement(outcome=read, failing=_NOBODY, missing=_NOBODY)
     wanted = inventory or Inventory(fail_to_pass=())
-    verdict = hold_against_inventory(read.summary, wanted, check.expected_skips)
+    verdict = compare_with_inventory(read.summary, wanted, check.expected_skips)
     complaints = [
         _complain("no result of", verdict.missing),
         _complain("failed:", (*verdict.failing, *verdict.unlisted_failing)),
@@ -112,8 +116,8 @@ def judge_twinned(
 ) -> Judgement:
     """The suite with twins mixed in: an honest judge fails exactly them, and passes all the others.
 
-    Both are asked for id by id. Whoever knows that twins are there, which is easy, could otherwise let
-    nobody speak in this run, and everybody pass in the other.
+    Both are asked for id by id. A candidate that detects the twins, which is easy, could otherwise report
+    nothing in this run, and a pass of everything in the other.
     """
     read = _read(records)
     if isinstance(read, Errored):
@@ -141,7 +145,7 @@ class _Beside(NamedTuple):
     silent: tuple[str, ...]
     """Wrong expectations that neither failed nor passed."""
     unpassed: tuple[str, ...]
-    """Right ones that did not speak, were skipped, or spoke with two tongues."""
+    """Required tests without a result, skipped, or reported twice with different outcomes."""
 
 
 def _judge_beside(
@@ -150,7 +154,7 @@ def _judge_beside(
     tests = [as_reported(test) for test in (*inventory.fail_to_pass, *inventory.pass_to_pass)]
     skips = {as_reported(test) for test in check.expected_skips}
     pairs = pair_tests({*tests, *skips}, twins)
-    right = hold_against_inventory(
+    right = compare_with_inventory(
         summary,
         Inventory(fail_to_pass=tuple(pairs[test].true_id for test in tests)),
         [pairs[test].true_id for test in skips],
@@ -186,8 +190,8 @@ def judge_mixed(
         fail_to_pass=tuple(test for test in inventory.fail_to_pass if test not in wrong),
         pass_to_pass=tuple(test for test in inventory.pass_to_pass if test not in wrong),
     )
-    of_wrong = hold_against_inventory(read.summary, Inventory(fail_to_pass=tuple(sorted(wrong))))
-    of_right = hold_against_inventory(read.summary, right, check.expected_skips)
+    of_wrong = compare_with_inventory(read.summary, Inventory(fail_to_pass=tuple(sorted(wrong))))
+    of_right = compare_with_inventory(read.summary, right, check.expected_skips)
     failed = {*of_wrong.failing} - {*of_wrong.contradictory}
     silent = (*of_wrong.missing, *of_wrong.skipped_unexpected)
     survived = tuple(sorted(wrong - failed - {*silent}))

@@ -1,7 +1,7 @@
 """An author's wrong expectations, mixed with the right ones. Pure: files in, files out.
 
 A suite in which every test is wrong can be told from one in which every test is right, by a comment or by a
-single test that the candidate does pass; whoever knows that much forges the rest. So each execution takes
+single test that the candidate does pass; that is enough to forge the rest. So each execution takes
 some tests from the one copy and the others from the other: which, is drawn anew and stands nowhere.
 """
 
@@ -22,7 +22,7 @@ from repotrial.contract import Inventory
 _FEWEST = 2
 
 
-class OracleFile(msgspec.Struct, frozen=True, kw_only=True):
+class SuiteFile(msgspec.Struct, frozen=True, kw_only=True):
     """One file of the oracle."""
 
     target: str
@@ -35,7 +35,7 @@ class OracleFile(msgspec.Struct, frozen=True, kw_only=True):
 class MixedSuite(msgspec.Struct, frozen=True, kw_only=True):
     """A suite of right and wrong tests."""
 
-    files: tuple[OracleFile, ...]
+    files: tuple[SuiteFile, ...]
     wrong: frozenset[str]
     """Ids that must fail; all others of the inventory must not."""
 
@@ -50,7 +50,7 @@ class _Block:
 
 
 def mix_in_negatives(
-    right: Sequence[OracleFile], wrong: Sequence[OracleFile], inventory: Inventory, rng: random.Random
+    right: Sequence[SuiteFile], wrong: Sequence[SuiteFile], inventory: Inventory, rng: random.Random
 ) -> MixedSuite | None:
     """The suite with some of its tests made wrong.
 
@@ -58,7 +58,7 @@ def mix_in_negatives(
         right: The suite.
         wrong: The same suite with the author's wrong expectations in place.
         inventory: Its tests; they are found by their titles.
-        rng: Nobody else may know it.
+        rng: Secret: it decides which expectations are wrong.
 
     Returns:
         None where the copies do not show, line by line, which test each wrong expectation belongs to.
@@ -72,15 +72,13 @@ def mix_in_negatives(
 
 
 def list_changeable(
-    right: Sequence[OracleFile], wrong: Sequence[OracleFile], inventory: Inventory
+    right: Sequence[SuiteFile], wrong: Sequence[SuiteFile], inventory: Inventory
 ) -> tuple[str, ...]:
     """Tests that `mix_in_negatives` can make wrong; none where the suites cannot be mixed."""
     return tuple(_list_edited(_pair_files(right, wrong, inventory)))
 
 
-def _pair_files(
-    right: Sequence[OracleFile], wrong: Sequence[OracleFile], inventory: Inventory
-) -> list[_Pair]:
+def _pair_files(right: Sequence[SuiteFile], wrong: Sequence[SuiteFile], inventory: Inventory) -> list[_Pair]:
     """Every file with its other copy; none where they cannot be mixed."""
     tests = _find_titles(inventory)
     others = {file.target: file.content for file in wrong}
@@ -111,7 +109,7 @@ def _find_titles(inventory: Inventory) -> dict[str, str] | None:
 class _Pair:
     """Both copies of a file, and which of their differences belong to which test."""
 
-    def __init__(self, right: OracleFile, wrong: bytes, tests: Mapping[str, str]) -> None:
+    def __init__(self, right: SuiteFile, wrong: bytes, tests: Mapping[str, str]) -> None:
         self._right = right
         self._lines = _split(right.content)
         self._others = _split(wrong)
@@ -133,7 +131,7 @@ class _Pair:
             block.first < end and start < block.end for block in self.blocks
         )
 
-    def build(self, chosen: Iterable[str]) -> OracleFile:
+    def build(self, chosen: Iterable[str]) -> SuiteFile:
         lines = [*self._lines]
         edits = [edit for test in chosen for edit in self.edits.get(test, ())]
         for start, end, other, other_end in sorted(edits, reverse=True):

@@ -9,8 +9,6 @@ from repotrial._core.lazy import build_hooks
 if TYPE_CHECKING:
     from repotrial.run._accept import find_variants
     from repotrial.run._accept._execute import list_mixable, list_twins
-    from repotrial.run._accept._judge_recorded import RecordedCheck, apply_judgement, judge_recorded
-    from repotrial.run._act import REFERENCE_MISSING
     from repotrial.run._adapters._check import AgentCheck, CheckedNeed, check_agent
     from repotrial.run._adapters._install import InstalledAgent, find_installed, install_agent, open_agent
     from repotrial.run._adapters._load import (
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
         list_adapters,
         load_adapter,
     )
-    from repotrial.run._adapters._schema import build_adapter_schema
+    from repotrial.run._adapters._model import build_adapter_schema
     from repotrial.run._agents import (
         Agent,
         CommandAgent,
@@ -34,16 +32,19 @@ if TYPE_CHECKING:
         short_version,
     )
     from repotrial.run._conduct import RunEnded, conduct_run
-    from repotrial.run._directory import RUN_DIRECTORY, AttemptIndex, find_attempts, remove_unfinished
-    from repotrial.run._faults import RUN_STOPPED
-    from repotrial.run._human import HUMAN_UNAVAILABLE, Handover, refuse_handover
+    from repotrial.run._directory import RUN_DIRECTORY, AttemptIndex, remove_unfinished
     from repotrial.run._models import MODEL_ACCESS_MISSING, ModelAccess, UpstreamOrder
     from repotrial.run._replay import Replay, replay_run
-    from repotrial.run._replay._compare import Divergence
-    from repotrial.run._request import PlannedRun, RunSettings, build_spec
+    from repotrial.run._request import (
+        HUMAN_UNAVAILABLE,
+        Handover,
+        PlannedRun,
+        RunSettings,
+        build_spec,
+    )
     from repotrial.run._setup_network import ProxiedSetup
-    from repotrial.run._stop import Stopper
-    from repotrial.run._watch._bodies import build_body_reader
+    from repotrial.run._stop import RUN_STOPPED, Stopper
+    from repotrial.run._watch._breakers import build_body_reader
     from repotrial.run._watch._inbox import Answer, put_answer
 else:
     __getattr__, __dir__ = build_hooks(__name__)
@@ -52,7 +53,6 @@ __all__ = [
     "ADAPTER_UNKNOWN",
     "HUMAN_UNAVAILABLE",
     "MODEL_ACCESS_MISSING",
-    "REFERENCE_MISSING",
     "RUN_DIRECTORY",
     "RUN_STOPPED",
     "Agent",
@@ -61,7 +61,6 @@ __all__ = [
     "AttemptIndex",
     "CheckedNeed",
     "CommandAgent",
-    "Divergence",
     "Handover",
     "HumanAgent",
     "InstalledAgent",
@@ -72,7 +71,6 @@ __all__ = [
     "PatchAgent",
     "PlannedRun",
     "ProxiedSetup",
-    "RecordedCheck",
     "ReferenceAgent",
     "Replay",
     "RunEnded",
@@ -80,18 +78,15 @@ __all__ = [
     "ScriptAgent",
     "Stopper",
     "UpstreamOrder",
-    "apply_judgement",
     "build_adapter_schema",
     "build_body_reader",
     "build_spec",
     "check_agent",
     "conduct_run",
     "find_adapter",
-    "find_attempts",
     "find_installed",
     "find_variants",
     "install_agent",
-    "judge_recorded",
     "list_adapters",
     "list_mixable",
     "list_twins",
@@ -99,7 +94,6 @@ __all__ = [
     "load_agent_file",
     "open_agent",
     "put_answer",
-    "refuse_handover",
     "remove_unfinished",
     "replay_run",
     "short_version",

@@ -6,7 +6,6 @@ from contextlib import ExitStack
 from typing import Final, assert_never
 
 from repotrial._core.clock import SystemClock
-from repotrial._core.errors import ContractError, ErrorCode
 from repotrial.environment import SandboxRequest, build_resource_limits
 from repotrial.isolation import Bind, CommandResult, CommandSpec
 from repotrial.run._agents import (
@@ -18,31 +17,27 @@ from repotrial.run._agents import (
     ReferenceAgent,
     ScriptAgent,
 )
-from repotrial.run._change import take_change
+from repotrial.run._change import restate_patch, take_change
 from repotrial.run._context import BoundRun
 from repotrial.run._model_work import work_with_model
-from repotrial.run._monitor import SyscallMonitor
 from repotrial.run._network import plan_network
-from repotrial.run._outputs import record_program
+from repotrial.run._program_events import SyscallMonitor, record_program
+from repotrial.run._request import HUMAN_UNAVAILABLE
 from repotrial.run._resources import build_usage_signals, watch_resources
-from repotrial.run._restate import restate_patch
-from repotrial.run._staging import find_first_stage, find_stage_mode, open_desk, serve_desk
 from repotrial.run._termination import terminate_as_seen, terminate_at_ceiling, terminate_normally
 from repotrial.run._watch._mutations import MutationLog
-from repotrial.run._watch._stage_desk import STAGE_COMMAND
-from repotrial.run._watch._stages import StageKeeper
+from repotrial.run._watch._stages import (
+    STAGE_COMMAND,
+    StageController,
+    find_first_stage,
+    find_stage_mode,
+    open_stage_requests,
+    serve_stage_requests,
+)
 from repotrial.trace import ExitUnknown, Signal, ToolInvocation
 from repotrial.workspace import Workspace
 
 AGENT_PLACE: Final = "/opt/repotrial/agent"
-
-
-REFERENCE_MISSING = ErrorCode(
-    "reference-missing",
-    ContractError,
-    "The reference was to be tried, and the contract has none.",
-    hint='add `reference = "reference.patch"` to the contract, or try another agent',
-)
 
 
 def act(run: BoundRun, briefing: str) -> bytes:
@@ -57,10 +52,7 @@ def act(run: BoundRun, briefing: str) -> bytes:
             return b""
         case ReferenceAgent():
             reference = run.plan.loaded.reference
-            if reference is None:
-                raise REFERENCE_MISSING.error(
-                    f"{run.plan.loaded.directory}: expected a reference, found none"
-                )
+            assert reference is not None, "such a run has no specification"
             return _hand_in(run, reference)
         case PatchAgent(patch=patch):
             return _hand_in(run, patch)
@@ -116,7 +108,7 @@ def _execute(
 ) -> CommandResult:
     writer, limits = run.writer, run.plan.limits
     monitor = SyscallMonitor(writer, phase="act", since=writer.last_seq, has_programs=True)
-    desk = open_desk(run, stack)
+    requests = open_stage_requests(run, stack)
     network = plan_network(run.plan.loaded.contract.policy.network, run, stack)
     first = find_first_stage(find_stage_mode(run.plan), run.installation.capabilities)
     ceilings = build_resource_limits(limits)
@@ -127,7 +119,7 @@ def _execute(
             phase="act",
             stage=first,
             test_tools=run.plan.loaded.contract.policy.test_tools,
-            binds=(bind, *(() if desk is None else desk.binds), *network.binds),
+            binds=(bind, *(() if requests is None else requests.binds), *network.binds),
             variables={
                 "REPOTRIAL_BRIEFING": f"{AGENT_PLACE}/briefing.md",
                 "REPOTRIAL_STAGE": STAGE_COMMAND,
@@ -140,7 +132,7 @@ def _execute(
     with (
         sandbox,
         run.settings.stopper.watch(sandbox),
-        serve_desk(desk, StageKeeper(writer, sandbox, stage=first)),
+        serve_stage_requests(requests, StageController(writer, sandbox, stage=first)),
         network.serve(run, sandbox, run.settings.network),
         watch_resources(writer, sandbox, ceilings),
     ):
@@ -155,6 +147,8 @@ def _execute(
 
 
 def _hand_over(run: BoundRun, briefing: str) -> bytes:
+    if run.settings.handover is None:
+        raise HUMAN_UNAVAILABLE.error("expected a person at a terminal, found none")
     seconds = run.plan.limits.wall_seconds
     with run.installation.open_plain_workspace() as workspace:
         mutations = MutationLog(run.writer, workspace)

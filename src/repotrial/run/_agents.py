@@ -49,13 +49,13 @@ class ReferenceAgent(_Agent, frozen=True, kw_only=True, tag="reference"):
 
 
 class PatchAgent(_Agent, frozen=True, kw_only=True, tag="patch"):
-    """Hands in a patch that somebody else made."""
+    """Hands in a patch that was made elsewhere."""
 
     name: AgentName = "patch"
     patch: bytes
     """The patch, as git reads it."""
     version: AgentVersion | None = None
-    """Of whoever made it: equal for all patches of one set, so that they count as one agent's."""
+    """Of its maker: equal for all patches of one set, so that they count as one agent's."""
 
 
 class ScriptAgent(_Agent, frozen=True, kw_only=True, tag="script"):

@@ -18,7 +18,7 @@ BRIEFING_LEAK = ErrorCode(
 )
 
 
-class BriefingText(msgspec.Struct, frozen=True, kw_only=True):
+class BuiltBriefing(msgspec.Struct, frozen=True, kw_only=True):
     """A briefing in its parts, and as one text."""
 
     issue: str
@@ -31,13 +31,13 @@ class BriefingText(msgspec.Struct, frozen=True, kw_only=True):
     """All of it, as the agent reads it."""
 
 
-def build_briefing(contract: Contract, statement: str) -> BriefingText:
+def build_briefing(contract: Contract, statement: str) -> BuiltBriefing:
     """Write the briefing of a contract; the same contract always gives the same text."""
     issue = f"# {contract.title}\n\n{statement.strip()}\n"
     obligations = (*contract.clarify.behavior, *_list_rules(contract))
     hints = (*_list_places(contract), *contract.clarify.hints, *_list_stages(contract))
     parts = [issue, _render_list("What must hold afterwards", obligations), _render_list("Hints", hints)]
-    return BriefingText(
+    return BuiltBriefing(
         issue=issue, obligations=obligations, hints=hints, delivered="\n".join(part for part in parts if part)
     )
 

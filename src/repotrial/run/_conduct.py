@@ -17,14 +17,12 @@ from repotrial.environment import Installation
 from repotrial.run._accept import accept
 from repotrial.run._act import act
 from repotrial.run._briefing import build_briefing, verify_no_leak
-from repotrial.run._context import BoundRun
+from repotrial.run._context import BoundRun, Lifecycle, RunListener, SilentListener
 from repotrial.run._directory import open_attempt
 from repotrial.run._facts import build_facts
-from repotrial.run._faults import RUN_STOPPED
-from repotrial.run._lifecycle import Lifecycle
-from repotrial.run._progress import RunListener, SilentListener
 from repotrial.run._request import PlannedRun, RunSettings
 from repotrial.run._setup_network import tell_setup_network
+from repotrial.run._stop import RUN_STOPPED
 from repotrial.trace import (
     Briefing,
     Justification,
@@ -56,7 +54,7 @@ class RunEnded(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag
     directory: str
     """Its record."""
     fault: str | None
-    """What kept the harness from carrying it through; null where nothing did."""
+    """What kept the harness from carrying it through; None if nothing did."""
     hint: str = ""
     """What to do about it; empty if that is not known."""
     is_stopped: bool = False
@@ -186,7 +184,7 @@ def _brief(run: BoundRun) -> str:
 
 
 def _record_fault(writer: TraceWriter, lifecycle: Lifecycle, error: Exception) -> str:
-    """The harness could not go on: the trace says so, and why, and nobody takes it for a failure."""
+    """Record that the harness could not go on, and why; the agent did not fail."""
     code = error.code if isinstance(error, RepoTrialError) else "harness-exception"
     said = error.message if isinstance(error, RepoTrialError) else f"{type(error).__name__}: {error}"
     text = said[:_MAX_REASON].encode("utf-8", "backslashreplace").decode("utf-8")

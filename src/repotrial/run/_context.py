@@ -3,12 +3,78 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final, Protocol
 
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.environment import Installation
-from repotrial.run._lifecycle import Lifecycle
-from repotrial.run._progress import RunListener
 from repotrial.run._request import PlannedRun, RunSettings
-from repotrial.trace import Manifest, RunPaths, TraceWriter
+from repotrial.trace import CheckOutcome, Manifest, Phase, PhaseChanged, RunPaths, Termination, TraceWriter
+
+PHASES: Final[tuple[Phase, ...]] = ("bind", "set-up", "brief", "act", "accept", "seal")
+PHASE_ORDER = ErrorCode(
+    "phase-order",
+    UsageError,
+    "A phase was entered out of order.",
+    hint="enter the phases of a run in order: bind, set-up, brief, act, accept, seal",
+)
+
+
+class RunListener(Protocol):
+    """Called by the thread that conducts the run; must return at once."""
+
+    def on_phase(self, phase: Phase) -> None:
+        """A phase began."""
+        ...
+
+    def on_check(self, check_id: str, outcome: CheckOutcome) -> None:
+        """One attempt of a check on the candidate ended; what its twins say is in the outcome."""
+        ...
+
+
+class SilentListener:
+    """Ignores everything."""
+
+    def on_phase(self, phase: Phase) -> None:
+        """Ignored."""
+
+    def on_check(self, check_id: str, outcome: CheckOutcome) -> None:
+        """Ignored."""
+
+
+class Lifecycle:
+    """Where a run is. A phase may be left out only for sealing: a run that broke is sealed as it is."""
+
+    def __init__(self, writer: TraceWriter, listener: RunListener) -> None:
+        self._writer = writer
+        self._listener = listener
+        self.phase: Phase | None = None
+        self.has_termination = False
+
+    def terminate(self, termination: Termination) -> None:
+        """Say how acting ended; only once."""
+        self._writer.append(termination, actor="harness")
+        self.has_termination = True
+
+    def enter(self, phase: Phase) -> None:
+        """Go on to a phase; the trace has it on disk before anything of the phase happens.
+
+        Raises:
+            PHASE_ORDER: it is not the next one.
+        """
+        expected = PHASES[0] if self.phase is None else _find_next(self.phase)
+        if phase not in (expected, "seal"):
+            raise PHASE_ORDER.error(f"expected the phase {expected or 'none'}, found {phase}")
+        if self.phase == "seal":
+            raise PHASE_ORDER.error(f"expected nothing after sealing, found {phase}")
+        self._writer.append(PhaseChanged(phase=phase, previous=self.phase), actor="harness")
+        self._writer.flush()
+        self.phase = phase
+        self._listener.on_phase(phase)
+
+
+def _find_next(phase: Phase) -> Phase | None:
+    place = PHASES.index(phase) + 1
+    return PHASES[place] if place < len(PHASES) else None
 
 
 @dataclass(frozen=True, kw_only=True)

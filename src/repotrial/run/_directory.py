@@ -33,7 +33,7 @@ RUN_DIRECTORY = ErrorCode(
 
 
 class AttemptIndex:
-    """Attempts at all specifications, from one look at the directory of runs: for plans of thousands."""
+    """Attempts at all specifications, from one look at the directory of runs."""
 
     def __init__(self, runs: Path) -> None:
         self._runs = runs
@@ -43,25 +43,10 @@ class AttemptIndex:
             if mark and number.isdecimal():
                 self._found.setdefault(run_id, []).append((int(number), name))
 
-    def find(self, spec: RunSpec) -> list[Path]:
-        """As `find_attempts` does, as it was when the index was made."""
-        paths = [self._runs / name for _, name in sorted(self._found.get(spec.run_id, ()))]
+    def find(self, run_id: str) -> list[Path]:
+        """Directories of attempts at one specification, oldest first, as they were at that look."""
+        paths = [self._runs / name for _, name in sorted(self._found.get(run_id, ()))]
         return [path for path in paths if path.is_dir()]
-
-
-def find_attempts(runs: Path, spec: RunSpec) -> list[Path]:
-    """Directories of earlier attempts at this specification, oldest first."""
-    return _find_attempts(runs, spec.run_id)
-
-
-def _find_attempts(runs: Path, run_id: str) -> list[Path]:
-    prefix = f"{run_id}{_ATTEMPT}"
-    found = []
-    for name in _list_names(runs):
-        number = name.removeprefix(prefix)
-        if name.startswith(prefix) and number.isdecimal() and (runs / name).is_dir():
-            found.append((int(number), runs / name))
-    return [path for _, path in sorted(found)]
 
 
 def _list_names(runs: Path) -> list[str]:
@@ -140,12 +125,12 @@ def _locked(runs: Path, operation: int) -> Iterator[None]:
 
 
 def _claim(runs: Path, place: Path, run_id: str) -> Path:
-    attempts = _find_attempts(runs, run_id)
+    attempts = AttemptIndex(runs).find(run_id)
     first = 1 if not attempts else int(attempts[-1].name.rpartition(_ATTEMPT)[2]) + 1
     for number in range(first, first + _MAX_ATTEMPTS):
         target = runs / f"{run_id}{_ATTEMPT}{number}"
         try:
-            place.rename(target)  # whoever is first owns the number: no run directory is ever empty
+            place.rename(target)  # the first rename owns the number: no run directory is ever empty
         except OSError as error:
             if error.errno not in _TAKEN:
                 raise

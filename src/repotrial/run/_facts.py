@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from decimal import Decimal
-from typing import Literal
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -13,14 +13,13 @@ from repotrial import __version__
 from repotrial._core.absence import Unknown
 from repotrial._core.canonical import decimal_text
 from repotrial._core.errors import RepoTrialError
-from repotrial.contract import AllowListNetwork, Limits, LoadedContract, Network, ReplayNetwork
+from repotrial.contract import AllowListNetwork, Limits, LoadedContract, Network, ReplayNetwork, RunSpec
 from repotrial.environment import CONTROLLED_VARIABLES, Installation
 from repotrial.isolation import Capabilities
 from repotrial.run._agents import ModelAgent
 from repotrial.run._models import ModelAccess
 from repotrial.run._request import PlannedRun, RunSettings
-from repotrial.run._seeds import build_seeds
-from repotrial.run._staging import find_stage_mode
+from repotrial.run._watch._stages import find_stage_mode
 from repotrial.trace import (
     AgentConfiguration,
     ArchiveIdentity,
@@ -35,12 +34,27 @@ from repotrial.trace import (
     ModelFacts,
     RunConfiguration,
     RunFacts,
+    Seeds,
+    SeedStream,
     SetupProduct,
     Submodule,
 )
 
+StreamName: TypeAlias = Literal["agent", "tests"]
+_STREAMS: Final[tuple[StreamName, ...]] = ("agent", "tests")
+
+
 _NO_MODEL = Unknown(reason="asks no model")
 _MEMORY_STEP_BYTES = 2**30
+
+
+def build_seeds(spec: RunSpec) -> Seeds:
+    """The streams of one run; `numpy.random.SeedSequence` makes the same ones from root and spawn key."""
+    streams = tuple(
+        SeedStream(name=name, spawn_key=(spec.replicate, place)) for place, name in enumerate(_STREAMS)
+    )
+    variables = {"PYTHONHASHSEED": CONTROLLED_VARIABLES["PYTHONHASHSEED"]}
+    return Seeds(root=spec.root_seed, streams=streams, test_variables=variables)
 
 
 def build_facts(

@@ -19,30 +19,32 @@ from repotrial.environment import ContractSandbox, SandboxRequest, ScratchPlace,
 from repotrial.gateway import Recorder
 from repotrial.isolation import Bind, CommandResult, CommandSpec
 from repotrial.policy import BreakerSettings, BreakerState, build_settings, parse_thresholds
-from repotrial.run._adapters._home import fill_home
-from repotrial.run._adapters._launch import AGENT_HOME, Launch, LaunchOrder, build_launch
+from repotrial.run._adapters._launch import AGENT_HOME, Launch, LaunchOrder, build_launch, fill_home
 from repotrial.run._agents import ModelAgent
 from repotrial.run._change import take_change
 from repotrial.run._context import BoundRun
-from repotrial.run._control import verify_model
-from repotrial.run._model_end import terminate_model_run
 from repotrial.run._models import MODEL_ACCESS_MISSING, ModelAccess, UpstreamOrder
-from repotrial.run._monitor import SyscallMonitor
 from repotrial.run._network import NetworkPlan, plan_network
-from repotrial.run._outputs import record_program
+from repotrial.run._program_events import SyscallMonitor, record_program
 from repotrial.run._resources import watch_resources
-from repotrial.run._staging import find_first_stage, find_stage_mode, open_desk, serve_desk
+from repotrial.run._termination import terminate_model_run, verify_model
 from repotrial.run._transcripts import keep_transcripts
-from repotrial.run._watch._bodies import build_body_reader
+from repotrial.run._watch._breakers import BreakerExecutor, TraceObserver, build_body_reader
+from repotrial.run._watch._controls import ROOM, LiveSandboxControls
 from repotrial.run._watch._dialogue import Dialogue
 from repotrial.run._watch._ending import EndingSwitch
-from repotrial.run._watch._hands import ROOM, SandboxHands
 from repotrial.run._watch._inbox import Inbox
-from repotrial.run._watch._inspection import Inspector
+from repotrial.run._watch._inspection import AnswerInspector
 from repotrial.run._watch._mutations import MutationLog
-from repotrial.run._watch._overseer import Overseer, Watchpost
-from repotrial.run._watch._stage_desk import STAGE_COMMAND, StageDesk
-from repotrial.run._watch._stages import StageKeeper
+from repotrial.run._watch._stages import (
+    STAGE_COMMAND,
+    StageController,
+    StageRequests,
+    find_first_stage,
+    find_stage_mode,
+    open_stage_requests,
+    serve_stage_requests,
+)
 from repotrial.run._watch._supervisor import RunSupervisor
 from repotrial.trace import Exited, MonitorAlert
 from repotrial.workspace import Workspace
@@ -68,7 +70,7 @@ class _Place(msgspec.Struct, frozen=True, kw_only=True):
     home: Path
     room: ScratchPlace
     launch: Launch
-    desk: StageDesk | None
+    requests: StageRequests | None
     network: NetworkPlan
 
 
@@ -80,26 +82,24 @@ class _Watch(msgspec.Struct, frozen=True, kw_only=True):
     dialogue: Dialogue
 
 
-class _Guard(msgspec.Struct, frozen=True, kw_only=True):
-    """Who decides about one agent while it works."""
+class _Watchers(msgspec.Struct, frozen=True, kw_only=True):
+    """What decides about one agent while it works."""
 
-    stages: StageKeeper
+    stages: StageController
     supervisor: RunSupervisor
     switch: EndingSwitch
-    overseer: Overseer
+    breakers: BreakerExecutor
 
 
 def work_with_model(run: BoundRun, briefing: str, agent: ModelAgent) -> bytes:
     """Let the agent work to its end; its change, as a patch.
 
     Raises:
-        MODEL_ACCESS_MISSING: nobody said which model answers.
+        MODEL_ACCESS_MISSING: no model source is configured.
     """
     access = run.settings.models
     if access is None:
-        raise MODEL_ACCESS_MISSING.error(
-            f"{agent.name}: expected somebody who answers for its model, found none"
-        )
+        raise MODEL_ACCESS_MISSING.error(f"{agent.name}: expected a model source, found none")
     key = f"rt-{secrets.token_urlsafe(24)}"  # never begins like an option of a command line
     with ExitStack() as stack:
         place = _prepare(run, briefing, agent, access, key, stack)
@@ -137,15 +137,17 @@ def _prepare(
     scratch = stack.enter_context(run.installation.open_scratch())
     room = stack.enter_context(run.installation.open_scratch())
     home = fill_home(scratch.path, launch.files, owner=run.installation.base.owner)
-    desk = open_desk(run, stack)
-    asked = () if desk is None else desk.binds
+    requests = open_stage_requests(run, stack)
+    asked = () if requests is None else requests.binds
     network = plan_network(run.plan.loaded.contract.policy.network, run, stack)
     shown = msgspec.structs.replace(
         launch,
         binds=(*launch.binds, home, Bind(source=room.path, target=ROOM), *asked, *network.binds),
         variables={**launch.variables, **network.variables, "REPOTRIAL_STAGE": STAGE_COMMAND},
     )
-    return _Place(workspace=workspace, home=home.source, room=room, launch=shown, desk=desk, network=network)
+    return _Place(
+        workspace=workspace, home=home.source, room=room, launch=shown, requests=requests, network=network
+    )
 
 
 def _build_budget(run: BoundRun, access: ModelAccess, parent: Parent | None) -> Budget:
@@ -168,17 +170,17 @@ def _execute(
 ) -> tuple[CommandResult, EndingSwitch]:
     writer = run.writer
     reader = build_body_reader(run.paths.blobs)
-    post = Watchpost(writer, BreakerState(_build_settings(run, access), read=reader))
+    observer = TraceObserver(writer, BreakerState(_build_settings(run, access), read=reader))
     monitor = SyscallMonitor(writer, phase="act", since=writer.last_seq, has_programs=True)
     sandbox = _open_sandbox(run, place, monitor)
     switch = EndingSwitch(sandbox.close)
     mode = find_stage_mode(run.plan)
-    stages = StageKeeper(writer, sandbox, stage=find_first_stage(mode, run.installation.capabilities))
-    overseer = Overseer(
+    stages = StageController(writer, sandbox, stage=find_first_stage(mode, run.installation.capabilities))
+    breakers = BreakerExecutor(
         writer,
-        post=post,
+        observer=observer,
         switch=switch,
-        hands=SandboxHands(sandbox, stages=stages, mutations=watch.mutations, room=place.room),
+        controls=LiveSandboxControls(sandbox, stages=stages, mutations=watch.mutations, room=place.room),
         inbox=Inbox(run.paths.root, patience_seconds=access.patience_seconds),
     )
     supervisor = RunSupervisor(
@@ -187,48 +189,48 @@ def _execute(
         mutations=watch.mutations,
         budget=watch.budget,
         tariff=access.tariff,
-        overseer=overseer,
-        inspector=Inspector(writer, stages if mode == "automatic" else None),
+        breakers=breakers,
+        inspector=AnswerInspector(writer, stages if mode == "automatic" else None),
     )
-    guard = _Guard(stages=stages, supervisor=supervisor, switch=switch, overseer=overseer)
-    # The overseer sees everything that acting leaves: rules that anybody can apply again see it, too.
-    with overseer:
+    watchers = _Watchers(stages=stages, supervisor=supervisor, switch=switch, breakers=breakers)
+    # The breakers see all events of acting: applied again to the trace, the rules see the same.
+    with breakers:
         with sandbox, run.settings.stopper.watch(sandbox):
-            result, problems = _serve(run, place, access, key, sandbox, guard)
+            result, problems = _serve(run, place, access, key, sandbox, watchers)
         watch.dialogue.conclude()
         watch.mutations.record()
         monitor.close()
-    _report_problems(run, (*problems, *overseer.problems))
+    _report_problems(run, (*problems, *breakers.problems))
     return result, switch
 
 
 def _serve(
-    run: BoundRun, place: _Place, access: ModelAccess, key: str, sandbox: ContractSandbox, guard: _Guard
+    run: BoundRun, place: _Place, access: ModelAccess, key: str, sandbox: ContractSandbox, watchers: _Watchers
 ) -> tuple[CommandResult, tuple[str, ...]]:
     """Let the agent work while its gateway listens; what came of it, and what went wrong in the harness."""
     assert sandbox.listener is not None
     # A duplicate: ending the sandbox closes its own, and the gateway must still be able to close.
     listener = sandbox.listener.dup()
     with (
-        guard.supervisor,
-        serve_desk(place.desk, guard.stages),
+        watchers.supervisor,
+        serve_stage_requests(place.requests, watchers.stages),
         place.network.serve(run, sandbox, run.settings.network),
         _open_recorder(run, access, key) as upstream,
-        access.loop.serve(listener, key=key, supervisor=guard.supervisor, upstream=upstream) as served,
+        access.loop.serve(listener, key=key, supervisor=watchers.supervisor, upstream=upstream) as served,
     ):
         try:
             _run_preparations(sandbox, place.launch)
             result = _run_agent(run, sandbox, place.launch)
         finally:
-            # Nobody who waits for a person, for room or for a timer outlasts the agent.
-            guard.switch.close()
-            guard.overseer.stop_asking()
-            guard.supervisor.stop()
+            # Nothing that waits for a person, for room or for a timer outlasts the agent.
+            watchers.switch.close()
+            watchers.breakers.stop_asking()
+            watchers.supervisor.stop()
     return result, served.problems
 
 
 def _report_problems(run: BoundRun, problems: Sequence[str]) -> None:
-    """Where the watch itself failed, evidence may be missing: such a run proves nothing."""
+    """If watching itself failed, evidence may be missing: such a run proves nothing."""
     if not problems:
         return
     alert = MonitorAlert(monitor="harness", rule="watch-failed", severity="critical", phase="act")
@@ -237,7 +239,7 @@ def _report_problems(run: BoundRun, problems: Sequence[str]) -> None:
 
 @contextmanager
 def _open_recorder(run: BoundRun, access: ModelAccess, key: str) -> Iterator[Recorder]:
-    """Whoever answers, with a record beside the trace from which the run can be replayed."""
+    """The model source, with a record beside the trace from which the run can be replayed."""
     redactor = run.settings.redactor.with_secret("REPOTRIAL_RUN_KEY", key)
 
     def note(text: str) -> None:

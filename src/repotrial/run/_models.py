@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 MODEL_ACCESS_MISSING = ErrorCode(
     "model-access-missing",
     UsageError,
-    "An agent that asks a model was to be run, and nobody said which model answers.",
-    hint="say with --upstream who answers: provider:NAME, script:FILE or recording:RUN_DIR",
+    "An agent that asks a model was to be run, and no model source was named.",
+    hint="name the model source with --upstream: provider:NAME, script:FILE or recording:RUN_DIR",
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class UpstreamOrder:
-    """What one run gives to whoever answers it."""
+    """What one run gives to its model source."""
 
     redactor: Redactor
     """Its secrets, its own key among them: where another run's stood in a recording, this one's stand now."""
@@ -39,12 +39,12 @@ class UpstreamOrder:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelAccess:
-    """Who answers, at what price, and where agents are installed."""
+    """The model source, its prices, and where agents are installed."""
 
     description: str
-    """Who answers; never a key."""
+    """Of the model source; never a key."""
     open_upstream: Callable[[UpstreamOrder], Upstream]
-    """Whoever answers, for one run; the run closes it."""
+    """Opens the model source for one run; the run closes it."""
     loop: GatewayLoop
     tariff: Tariff
     unit_cap: str
@@ -56,7 +56,7 @@ class ModelAccess:
     open_envelopes: Callable[[str, RunSpec], AbstractContextManager[Parent | None]]
     """What a run draws on beside its own caps, until the block ends: then it holds nothing any more."""
     secrets: Mapping[str, str] = field(default_factory=dict)
-    """Keys of whoever answers, by their names: kept out of every record."""
+    """Keys of the model source, by their names: kept out of every record."""
     patience_seconds: float = 900
     """How long a paused run waits for an operator before it is ended."""
 
@@ -66,6 +66,6 @@ class NetworkAccess:
     """How names become addresses, and which of those may be reached: those of the internet, unless told."""
 
     resolver: Resolver | None = None
-    """Null: as the host does it."""
+    """None: as the host does it."""
     check: AddressCheck | None = None
-    """Null: only addresses of the public internet."""
+    """None: only addresses of the public internet."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
+from repotrial._core.errors import ContractError, ErrorCode, UsageError
 from repotrial._core.words import Level
 from repotrial.contract import (
     ConfigurationSpec,
@@ -15,12 +18,28 @@ from repotrial.contract import (
     RunCaps,
     RunSpec,
 )
-from repotrial.run._agents import Agent, build_agent_configuration
-from repotrial.run._human import Handover, refuse_handover
+from repotrial.run._agents import Agent, ReferenceAgent, build_agent_configuration
 from repotrial.run._models import ModelAccess, NetworkAccess
 from repotrial.run._stop import Stopper
 from repotrial.trace import SecretRedactor, SigningKey
 from repotrial.workspace import CONTRACT_UNLOCKED
+
+Handover: TypeAlias = Callable[[Path, str, int], bool]
+"""Takes the workspace, the briefing and the seconds that there are; true when the person is done in time."""
+
+
+REFERENCE_MISSING = ErrorCode(
+    "reference-missing",
+    ContractError,
+    "The reference was to be tried, and the contract has none.",
+    hint='add `reference = "reference.patch"` to the contract, or try another agent',
+)
+HUMAN_UNAVAILABLE = ErrorCode(
+    "human-unavailable",
+    UsageError,
+    "A run was to be done by a person, and there is no terminal to ask at.",
+    hint="start it from a terminal, one run at a time",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +70,7 @@ class PlannedRun:
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings:
-    """What all runs of one command share: where they are recorded, with whose key, and whom they may ask."""
+    """What all runs of one command share: where they are recorded, their key, and their models."""
 
     runs: Path
     """The directory that run directories are made in."""
@@ -64,8 +83,8 @@ class RunSettings:
     """For agents that ask a model."""
     network: NetworkAccess = field(default_factory=NetworkAccess)
     """For contracts that declare a network."""
-    handover: Handover = refuse_handover
-    """For people who work in the workspace: shows it, and returns when they are done."""
+    handover: Handover | None = None
+    """Shows the workspace to a person, and returns when they are done; None: no person is there."""
 
 
 def find_lock(loaded: LoadedContract) -> ContractLock:
@@ -88,7 +107,14 @@ def build_spec(
     replicate: int,
     caps: RunCaps | None = None,
 ) -> RunSpec:
-    """What is to be run; equal for every attempt at it."""
+    """What is to be run; equal for every attempt at it.
+
+    Raises:
+        REFERENCE_MISSING: the reference is to be tried on a contract that has none.
+        CONTRACT_UNLOCKED: the contract has no lock.
+    """
+    if isinstance(agent, ReferenceAgent) and loaded.reference is None:
+        raise REFERENCE_MISSING.error(f"{loaded.directory}: expected a reference, found none")
     lock = find_lock(loaded)
     return RunSpec(
         contract_id=loaded.contract.id,

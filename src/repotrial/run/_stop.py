@@ -6,9 +6,35 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 
-from repotrial._core.errors import RepoTrialError
+from repotrial._core.errors import ErrorCode, MachineError, RepoTrialError, UsageError
 from repotrial.isolation import Sandbox
-from repotrial.run._faults import RUN_STOPPED
+
+AGENT_NOT_STARTED = ErrorCode(
+    "agent-not-started",
+    UsageError,
+    "There never was a process of the agent: nothing was measured.",
+    hint="name a program that the contract's environment or the repository has; `repotrial sandbox exec "
+    "DIR -- NAME` tries it",
+)
+AGENT_SANDBOX_LOST = ErrorCode(
+    "agent-sandbox-lost",
+    MachineError,
+    "The sandbox was gone before the agent was done: what it would have done is unknown.",
+    hint="look at the machine's memory and its log; `repotrial doctor` shows what it can do",
+)
+MODEL_UNREACHABLE = ErrorCode(
+    "model-unreachable",
+    MachineError,
+    "No request of the agent was answered by a model: nothing was measured but the provider's trouble.",
+    hint="look at the key, the provider's address and its limits; then repeat the command, and the run is "
+    "conducted again",
+)
+RUN_STOPPED = ErrorCode(
+    "run-stopped",
+    UsageError,
+    "The operator stopped the run.",
+    hint="start it again: what was completed is kept, what was stopped gets a new attempt",
+)
 
 
 class Stopper:
@@ -21,7 +47,7 @@ class Stopper:
         self._is_stopped = False
 
     def stop(self) -> None:
-        """End what is running; whoever asks from now on is told. Twice is once."""
+        """End what is running, and whatever is watched from now on. Idempotent."""
         with self._lock:
             self._is_stopped = True
             running, asked = tuple(self._open), tuple(self._asked)
@@ -34,7 +60,7 @@ class Stopper:
             thread.join()
 
     def tell(self, listener: Callable[[], None]) -> None:
-        """Call it when somebody stops; at once, if somebody did."""
+        """Call it on a stop; at once if there was one."""
         with self._lock:
             self._asked.append(listener)
             is_stopped = self._is_stopped
@@ -42,10 +68,10 @@ class Stopper:
             listener()
 
     def verify_going(self) -> None:
-        """Go on, unless somebody wants an end.
+        """Go on, unless there was a stop.
 
         Raises:
-            RUN_STOPPED: somebody does.
+            RUN_STOPPED: there was one.
         """
         if self._is_stopped:
             raise RUN_STOPPED.error("stopped by the operator")
@@ -63,7 +89,7 @@ class Stopper:
             self.verify_going()
             yield
         except RepoTrialError:
-            self.verify_going()  # a sandbox that was closed under somebody's hands is no fault
+            self.verify_going()  # a sandbox that a stop closed is no fault
             raise
         finally:
             with self._lock:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias
 
-from repotrial.isolation import CommandResult
+from repotrial.cost import Budget, MeasureState
+from repotrial.environment import SandboxRequest, build_resource_limits
+from repotrial.isolation import CommandResult, CommandSpec
 from repotrial.run._context import BoundRun
-from repotrial.run._control import verify_machine
-from repotrial.run._faults import AGENT_NOT_STARTED
+from repotrial.run._resources import build_usage_signals
+from repotrial.run._stop import AGENT_NOT_STARTED, AGENT_SANDBOX_LOST, MODEL_UNREACHABLE
+from repotrial.run._watch._dialogue import Dialogue
+from repotrial.run._watch._ending import RunEnding
 from repotrial.trace import (
     Exited,
     ExitStatus,
@@ -22,8 +26,10 @@ from repotrial.trace import (
     TerminationCategory,
 )
 
-Ceiling: TypeAlias = Literal["timeout", "cpu", "memory", "output", "disk", "processes"]
+_CONTROL_SECONDS: Final = 300
 
+
+Ceiling: TypeAlias = Literal["timeout", "cpu", "memory", "output", "disk", "processes"]
 _CODES: Final[dict[Ceiling, tuple[TerminationCategory, str]]] = {
     "timeout": ("run-timeout", "wall-time"),
     "cpu": ("circuit-breaker", "cpu-time"),
@@ -32,6 +38,35 @@ _CODES: Final[dict[Ceiling, tuple[TerminationCategory, str]]] = {
     "disk": ("circuit-breaker", "disk"),
     "processes": ("circuit-breaker", "processes"),
 }
+_RESERVED: Final = ("usd", "units", "tokens")
+
+
+def verify_model(dialogue: Dialogue) -> None:
+    """Where one request was answered, the agent had its chance: what it makes of later trouble is its own.
+
+    Raises:
+        MODEL_UNREACHABLE: the provider answered none.
+    """
+    if dialogue.unanswered and not dialogue.answers:
+        raise MODEL_UNREACHABLE.error(
+            f"expected a model to answer, found that none did (requests: {len(dialogue.unanswered)}; "
+            f"the last got: {dialogue.unanswered[-1]})"
+        )
+
+
+def verify_machine(run: BoundRun) -> None:
+    """Where another sandbox does its work at once, it was the agent that ended its own.
+
+    Raises:
+        AGENT_SANDBOX_LOST: the machine cannot hold a sandbox.
+    """
+    with (
+        run.installation.open_workspace() as workspace,
+        run.installation.open_sandbox(workspace, SandboxRequest(phase="act", has_services=False)) as sandbox,
+    ):
+        result = sandbox.run(CommandSpec(argv=("/bin/sh", "-c", ":"), timeout_seconds=_CONTROL_SECONDS))
+    if result.exit != Exited(code=0):
+        raise AGENT_SANDBOX_LOST.error("the sandbox was lost while the agent worked, and so was another one")
 
 
 def terminate_normally(
@@ -93,3 +128,60 @@ def terminate_at_ceiling(run: BoundRun, cause: Ceiling, *signals: Signal) -> Non
             signals=signals,
         )
     )
+
+
+def terminate_model_run(
+    run: BoundRun, result: CommandResult, ending: RunEnding | None, budget: Budget
+) -> None:
+    """Say how acting ended: as it was decided, else as the sandbox tells."""
+    signals = _list_signals(run, result, budget)
+    if ending is not None:
+        run.lifecycle.terminate(
+            Termination(
+                category=ending.category,
+                nature=ending.nature,
+                code=ending.code,
+                rationale=ending.rationale,
+                evidence=ending.evidence,
+                signals=signals,
+            )
+        )
+        return
+    terminate_as_seen(run, result, *signals)
+
+
+def _list_signals(run: BoundRun, result: CommandResult, budget: Budget) -> tuple[Signal, ...]:
+    """What was consumed, against the caps (B2, S13)."""
+    names = {
+        "usd": "cost_usd",
+        "units": "cost_units",
+        "tokens": "tokens",
+        "tool-calls": "tool_calls",
+        "failed-checks": "failed_check_cycles",
+    }
+    signals = [
+        Signal(name="wall_us", value=result.usage.wall_us, threshold=run.plan.limits.wall_seconds * 10**6),
+        *build_usage_signals(result.usage, build_resource_limits(run.plan.limits)),
+    ]
+    measures = budget.read().measures
+    has_units = any(state.measure == "units" and state.spent != "0" for state in measures)
+    for state in measures:
+        name = names.get(state.measure)
+        if name is None or (name == "cost_usd" and has_units and state.spent == "0"):
+            continue  # a model without a price costs units, and not nothing in dollars
+        is_money = state.measure in {"usd", "units"}
+        value = state.spent if is_money else int(state.spent)
+        threshold = state.limit if is_money or state.limit is None else int(state.limit)
+        signals.append(Signal(name=name, value=value, threshold=threshold))
+        if state.measure in _RESERVED and state.limit is not None:
+            signals += _list_excess(name, state, is_money=is_money)
+    return tuple(signals)
+
+
+def _list_excess(name: str, state: MeasureState, *, is_money: bool) -> list[Signal]:
+    """By how much a cap was passed, against the one declared bound by which it may be (B2)."""
+    read = str if is_money else int
+    signals = [Signal(name=f"{name}_overspend", value=read(state.overspend), threshold=read(state.overdraft))]
+    if state.beyond_bounds != "0":
+        signals.append(Signal(name=f"{name}_beyond_bounds", value=read(state.beyond_bounds)))
+    return signals

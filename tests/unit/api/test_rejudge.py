@@ -16,7 +16,7 @@ from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import EvidenceError
 from repotrial.authoring import lock_contract
 from repotrial.contract import Check, Inventory, Overlay, ResultFile, Runner, parse_record
-from repotrial.run import apply_judgement, judge_recorded
+from repotrial.judging import apply_judgement, judge_recorded
 from repotrial.score import RejudgedVerdict
 from repotrial.score._document import render_document
 from repotrial.trace import (

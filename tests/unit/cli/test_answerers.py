@@ -179,8 +179,10 @@ def test_what_to_do_about_runs_that_could_not_be_conducted_is_said_once(
 ) -> None:
     tally = Tally()
     for run_id in ("one", "two"):
-        tally.count(api.RunUndone(run_id=run_id, fault="run-under-way: another does", hint="wait for it"))
-    tally.count(api.RunUndone(run_id="three", fault="harness-exception: X: y"))
+        tally.count(
+            api.RunNotConducted(run_id=run_id, fault="run-under-way: another does", hint="wait for it")
+        )
+    tally.count(api.RunNotConducted(run_id="three", fault="harness-exception: X: y"))
     tally.report(Screen(), tmp_path, is_stopped=False, json=False)
     assert capsys.readouterr().out == (
         "0 runs: no verdict\n3 runs could not be conducted\n  fix: wait for it\n"

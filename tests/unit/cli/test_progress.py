@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.api import RunPhase, RunScored, RunStarted, RunUndone, TrialEvent, judge_run
+from repotrial.api import RunNotConducted, RunPhase, RunScored, RunStarted, TrialEvent, judge_run
 from repotrial.cli._output import Screen
 from repotrial.cli._progress import open_progress
 from support.score_runs import FAILED, write_run
@@ -45,7 +45,7 @@ def test_ends_are_counted_against_all_that_is_planned(
         start("one"),
         RunScored(run_id="one", entry=entry),
         start("two"),
-        RunUndone(run_id="two", fault="run-under-way: another does"),
+        RunNotConducted(run_id="two", fault="run-under-way: another does"),
         RunScored(run_id="three", entry=entry),
     ]
     gates = "failure  G1 pass  G2 pass  G3 FAIL  G4 pass"

@@ -9,7 +9,7 @@ import sys
 _PROGRAM = """
 import resource, sys
 from repotrial._core.errors import MachineError
-from repotrial.fleet._descriptors import allow_open_files
+from repotrial.fleet._pool import allow_open_files
 resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]), int(sys.argv[2])))
 try:
     allow_open_files(int(sys.argv[3]))

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from repotrial.run import LoadedAdapter, find_adapter, list_adapters, load_adapter
+from repotrial.run._adapters._load import PLACEHOLDERS, fill_template
 from repotrial.run._adapters._model import NpmRecipe, PypiRecipe, Quirk
-from repotrial.run._adapters._template import PLACEHOLDERS, fill_template
 from support.errors import raises_code
 
 SHIPPED = list_adapters()

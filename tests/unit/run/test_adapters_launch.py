@@ -15,9 +15,15 @@ import pytest
 from repotrial.environment import HostTool
 from repotrial.isolation import Bind
 from repotrial.run import InstalledAgent, LoadedAdapter, find_adapter, list_adapters
-from repotrial.run._adapters._home import fill_home
 from repotrial.run._adapters._install import InstalledTree
-from repotrial.run._adapters._launch import AGENT_HOME, AGENT_PREFIX, Launch, LaunchOrder, build_launch
+from repotrial.run._adapters._launch import (
+    AGENT_HOME,
+    AGENT_PREFIX,
+    Launch,
+    LaunchOrder,
+    build_launch,
+    fill_home,
+)
 from repotrial.run._adapters._model import PypiRecipe
 from support.errors import raises_code
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.run._adapters import _transcripts
+from repotrial.run import _transcripts
 from repotrial.run._adapters._model import FileTranscript, StdoutTranscript
-from repotrial.run._adapters._transcripts import collect_transcripts
+from repotrial.run._transcripts import collect_transcripts
 
 WANTED = (
     StdoutTranscript(importer="codex-exec"),

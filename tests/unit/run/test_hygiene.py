@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from repotrial.contract import Policy
-from repotrial.run._accept._hygiene import find_allowed_paths, find_steering_paths
+from repotrial.run._accept._candidate import find_allowed_paths, find_steering_paths
 from repotrial.run._accept._oracle import find_collisions
 
 BASE = frozenset({"textkit", "tests", "README.md"})

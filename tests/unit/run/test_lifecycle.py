@@ -18,13 +18,12 @@ from repotrial.contract import (
     parse_record,
     parse_run_spec,
 )
-from repotrial.run import AttemptIndex, CommandAgent, NoopAgent, PatchAgent, ScriptAgent, find_attempts
+from repotrial.run import AttemptIndex, CommandAgent, NoopAgent, PatchAgent, ScriptAgent
 from repotrial.run._agents import build_agent_configuration
 from repotrial.run._briefing import build_briefing
+from repotrial.run._context import PHASES, Lifecycle, SilentListener
 from repotrial.run._directory import open_attempt
-from repotrial.run._lifecycle import PHASES, Lifecycle
-from repotrial.run._progress import SilentListener
-from repotrial.run._seeds import build_seeds
+from repotrial.run._facts import build_seeds
 from repotrial.trace import RunPaths, TraceWriter, iter_events
 from support.errors import raises_code
 from support.traces import open_writer
@@ -91,20 +90,20 @@ def test_an_attempt_has_its_contract_and_specification_from_the_first_moment(
 def test_a_second_attempt_is_another_directory(tmp_path: Path) -> None:
     first, second = (open_attempt(tmp_path, build_spec(), build_record()) for _ in range(2))
     assert [path.name[-3:] for path in (first.root, second.root)] == ["-a1", "-a2"]
-    assert find_attempts(tmp_path, build_spec()) == [first.root, second.root]
-    assert find_attempts(tmp_path, build_spec(1)) == []
+    assert AttemptIndex(tmp_path).find(build_spec().run_id) == [first.root, second.root]
+    assert AttemptIndex(tmp_path).find(build_spec(1).run_id) == []
 
 
-def test_an_index_of_attempts_finds_what_a_look_for_each_finds(tmp_path: Path) -> None:
+def test_an_index_of_attempts_finds_directories_with_a_number_in_their_order(tmp_path: Path) -> None:
     specs = [build_spec(number) for number in range(3)]
     for name in ("a2", "a10", "a1", "a03", "ax", "a", "b1"):
         (tmp_path / f"{specs[0].run_id}-{name}").mkdir()
     (tmp_path / f"{specs[1].run_id}-a1").touch()
     (tmp_path / "-a1").mkdir()
     index = AttemptIndex(tmp_path)
-    assert [index.find(spec) for spec in specs] == [find_attempts(tmp_path, spec) for spec in specs]
-    assert [path.name[-2:] for path in index.find(specs[0])] == ["a1", "a2", "03", "10"]
-    assert AttemptIndex(tmp_path / "nowhere").find(specs[0]) == []
+    assert [len(index.find(spec.run_id)) for spec in specs] == [4, 0, 0]
+    assert [path.name[-2:] for path in index.find(specs[0].run_id)] == ["a1", "a2", "03", "10"]
+    assert AttemptIndex(tmp_path / "nowhere").find(specs[0].run_id) == []
 
 
 def test_a_number_that_somebody_else_took_is_passed_over(tmp_path: Path) -> None:

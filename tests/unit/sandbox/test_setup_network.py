@@ -32,7 +32,7 @@ from repotrial.environment._installation._setup_network import (
 from repotrial.gateway import Attempt
 from repotrial.isolation import FloodRecord, NetworkRecord, find_identity
 from repotrial.run import ProxiedSetup
-from repotrial.run._setup_proxy import _convert
+from repotrial.run._setup_network import _convert
 from repotrial.trace import SecretRedactor
 from repotrial.workspace import BaseCache, SetupAttempt, SetupAttempts, SetupPlace
 from support.contracts import write_contract

@@ -15,7 +15,7 @@ from repotrial._core.seed import ROOT_SEED
 from repotrial._core.words import Level
 from repotrial.authoring._certify._model import NOT_APPLIED
 from repotrial.contract import Check, LoadedContract, build_lock
-from repotrial.fleet import FleetEvent, FleetPlan, RunUndone
+from repotrial.fleet import FleetEvent, FleetPlan, RunNotConducted
 from repotrial.run import Agent, PlannedRun, RunEnded, build_spec
 from repotrial.score import Evidence, Scorable, ScoreCard, build_score_card, load_evidence
 from repotrial.trace import RunPaths
@@ -91,7 +91,7 @@ def collect_results(
     found: dict[str, TrialResult] = {}
     for event in events:
         match event:
-            case RunUndone(run_id=run_id, fault=fault):
+            case RunNotConducted(run_id=run_id, fault=fault):
                 raise CERTIFICATION_BROKEN.error(
                     f"{run_id}: expected a conducted run, found: {fault or 'none'}"
                 )

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import re
 
-from repotrial.judging._results._lines import iter_lines
-from repotrial.judging._results._model import RESULTS_UNREADABLE, TestOutcome, TestResult, build_result
+from repotrial.judging._results._model import (
+    RESULTS_UNREADABLE,
+    TestOutcome,
+    TestResult,
+    build_result,
+    iter_lines,
+)
 
 _FIELD = re.compile(r":([a-z-]+):\s*(.*)")
 _OUTCOMES: dict[str, TestOutcome] = {
@@ -39,7 +44,7 @@ def parse_automake(data: bytes, *, name: str) -> list[TestResult]:
         for index, (outcome, detail) in enumerate(found, start=1)
     ]
     if overall in {"fail", "error"} and all(result.outcome in {"pass", "skip"} for result in results):
-        results.append(build_result(name, overall, message="the test program as a whole"))
+        results.append(build_result(name, overall))
     return results
 
 

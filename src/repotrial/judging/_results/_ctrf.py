@@ -11,7 +11,6 @@ from repotrial.judging._results._model import (
     RESULTS_UNREADABLE,
     TestOutcome,
     TestResult,
-    build_microseconds,
     build_result,
 )
 
@@ -65,15 +64,7 @@ def parse_ctrf(data: bytes) -> list[TestResult]:
         raise RESULTS_UNREADABLE.error(
             f"expected the {summary.tests} tests that the summary counts as {stated}, found {dict(counts)}"
         )
-    return [
-        build_result(
-            _build_id(test),
-            _OUTCOMES[test.status],
-            message=test.message,
-            wall_us=build_microseconds(test.duration, unit_us=1000),
-        )
-        for test in tests
-    ]
+    return [build_result(_build_id(test), _OUTCOMES[test.status]) for test in tests]
 
 
 def _build_id(test: _Test) -> str:

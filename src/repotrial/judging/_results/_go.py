@@ -15,7 +15,6 @@ from repotrial.judging._results._model import (
     RESULTS_UNREADABLE,
     TestOutcome,
     TestResult,
-    build_microseconds,
     build_result,
 )
 
@@ -85,8 +84,7 @@ class _Reader:
             raise RESULTS_UNREADABLE.error(f"expected at most {MAX_RESULTS} tests, found more")
         package.running.discard(event.test)
         package.has_failure = package.has_failure or outcome == "fail"
-        wall_us = build_microseconds(event.elapsed, unit_us=10**6)
-        self._results.append(build_result(f"{event.package}::{event.test}", outcome, wall_us=wall_us))
+        self._results.append(build_result(f"{event.package}::{event.test}", outcome))
 
     def _end_package(self, package: _Package, name: str, outcome: TestOutcome) -> None:
         # Worst first: a second, friendlier end does not take the first back.
@@ -94,9 +92,7 @@ class _Reader:
             package.outcome = outcome
         if outcome == "fail":
             for test in sorted(package.running):
-                self._results.append(
-                    build_result(f"{name}::{test}", "error", message="the package ended before the test")
-                )
+                self._results.append(build_result(f"{name}::{test}", "error"))
                 package.has_failure = True
             package.running.clear()
 
@@ -110,7 +106,7 @@ class _Reader:
                 test = min(package.running)
                 raise RESULTS_UNREADABLE.error(f"expected an end of test {test!r} of {name!r}, found none")
             if package.outcome == "fail" and not package.has_failure:
-                self._results.append(build_result(name, "error", message="the package failed"))
+                self._results.append(build_result(name, "error"))
             elif package.outcome != "fail" and package.has_failure:
                 raise RESULTS_UNREADABLE.error(f"expected {name!r} to fail with its tests, found a pass")
         return self._results

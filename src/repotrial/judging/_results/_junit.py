@@ -15,16 +15,15 @@ from defusedxml.ElementTree import DefusedXMLParser
 from repotrial.judging._results._model import (
     MAX_RESULTS,
     RESULTS_UNREADABLE,
+    WORSE,
     TestOutcome,
     TestResult,
-    build_microseconds,
     build_result,
 )
 
 NODE_SUITE_SEPARATOR = " > "
 
 _MAX_DEPTH = 200
-_MAX_TEXT = 4000
 _SUITES = frozenset({"testsuite", "testsuites"})
 _MARKS: dict[str, TestOutcome] = {
     "failure": "fail",
@@ -46,7 +45,7 @@ def parse_junit(data: bytes, *, by_suite: bool = False) -> list[TestResult]:
         parser = DefusedXMLParser(target=reader, forbid_dtd=True)
         parser.feed(data)
         parser.close()
-    except (ParseError, ValueError, LookupError) as error:  # LookupError: an encoding nobody knows
+    except (ParseError, ValueError, LookupError) as error:  # LookupError: an unknown encoding
         raise RESULTS_UNREADABLE.error(f"expected well-formed XML, found: {error}") from error
     return reader.results
 
@@ -57,7 +56,7 @@ class _Open:
     def __init__(self, tag: str, attributes: dict[str, str]) -> None:
         self.tag = tag
         self.attributes = attributes
-        self.marks: list[tuple[TestOutcome, str]] = []
+        self.marks: list[TestOutcome] = []
         self.has_todo = False
 
 
@@ -70,8 +69,6 @@ class _Reader:
         self._path: list[str] = []
         self._suites: list[_Open] = []
         self._case: _Open | None = None
-        self._text: list[str] | None = None
-        self._text_left = 0
         self._has_failure = False
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
@@ -97,25 +94,16 @@ class _Reader:
         outcome = _MARKS[name]
         if outcome == "skip" and holder is not self._case:
             return  # some tools count skips in an element of the suite
-        holder.marks.append((outcome, attributes.get("message", "")))
+        holder.marks.append(outcome)
         holder.has_todo = holder.has_todo or attributes.get("type") == "todo"
         self._has_failure = self._has_failure or outcome != "skip"
-        self._text, self._text_left = [], _MAX_TEXT
 
-    def data(self, text: str) -> None:
-        if self._text is not None and self._text_left > 0:
-            self._text.append(text[: self._text_left])
-            self._text_left -= len(text)
+    def data(self, _text: str) -> None:
+        """Ignored; but the parser reports undefined entities only to targets that take text."""
 
     def end(self, _tag: str) -> None:
         name = self._path.pop()
-        parent = self._path[-1] if self._path else ""
-        if name in _MARKS and self._text is not None and (parent == "testcase" or parent in _SUITES):
-            marks = (self._case or self._suites[-1]).marks
-            outcome, message = marks[-1]
-            marks[-1] = (outcome, f"{message}\n{''.join(self._text)}")
-            self._text = None
-        elif name == "testcase" and self._case is not None:
+        if name == "testcase" and self._case is not None:
             self._add(self._case)
             self._case = None
         elif name in _SUITES:
@@ -127,9 +115,7 @@ class _Reader:
     def _add(self, case: _Open) -> None:
         if len(self.results) >= MAX_RESULTS:
             raise RESULTS_UNREADABLE.error(f"expected at most {MAX_RESULTS} tests, found more")
-        outcome, message = _judge(case, is_node=self._by_suite)
-        wall_us = build_microseconds(case.attributes.get("time"), unit_us=10**6)
-        self.results.append(build_result(self._id(case), outcome, message=message, wall_us=wall_us))
+        self.results.append(build_result(self._id(case), _judge(case, is_node=self._by_suite)))
 
     def _id(self, case: _Open) -> str:
         name = case.attributes.get("name", "")
@@ -142,8 +128,8 @@ class _Reader:
         return f"{classname}::{name}" if classname else name
 
     def _end_suite(self, suite: _Open) -> None:
-        name = suite.attributes.get("name") or suite.tag
-        self.results.extend(build_result(name, "error", message=message) for _, message in suite.marks[:1])
+        if suite.marks:
+            self.results.append(build_result(suite.attributes.get("name") or suite.tag, "error"))
         for word in ("failures", "errors"):
             count = suite.attributes.get(word, "0")
             if re.fullmatch(r"\s*0*[1-9][0-9]*\s*", count) and not self._has_failure:
@@ -152,16 +138,14 @@ class _Reader:
                 )
 
 
-def _judge(case: _Open, *, is_node: bool) -> tuple[TestOutcome, str]:
+def _judge(case: _Open, *, is_node: bool) -> TestOutcome:
     if is_node and case.has_todo:
-        return "skip", case.marks[0][1]
-    for outcome in ("error", "fail", "skip"):
-        for found, message in case.marks:
-            if found == outcome:
-                return found, message
+        return "skip"
+    if case.marks:
+        return max(case.marks, key=WORSE.__getitem__)
     words = {case.attributes.get(key, "").lower() for key in ("status", "result")}
     if words & _FAILED_WORDS:
-        return "fail", ""
+        return "fail"
     if words & _SKIPPED_WORDS:
-        return "skip", ""
-    return "pass", ""
+        return "skip"
+    return "pass"

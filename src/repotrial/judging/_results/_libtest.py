@@ -15,13 +15,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from repotrial.judging._results._lines import iter_lines
 from repotrial.judging._results._model import (
     MAX_RESULTS,
     RESULTS_UNREADABLE,
     TestOutcome,
     TestResult,
     build_result,
+    iter_lines,
 )
 
 _RUNNING = re.compile(r"running (\d{1,9}) tests?")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
+from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
 import msgspec
 
-from repotrial._core.display import escape_unprintable
 from repotrial._core.errors import ErrorCode, EvidenceError
 
 MAX_RESULTS_BYTES = 64 * 2**20
@@ -17,19 +16,25 @@ MAX_RESULTS = 1_000_000
 """Tests in one file of results."""
 MAX_ID_BYTES = 4096
 """Of one test's id, in UTF-8."""
-
-_MAX_MESSAGE_CHARACTERS = 2000
-_MAX_SECONDS = 10**9
-
 TestOutcome: TypeAlias = Literal["pass", "fail", "error", "skip"]
-
-
+WORSE: dict[TestOutcome, int] = {"pass": 0, "skip": 1, "fail": 2, "error": 3}
+"""Of two reports of one test the worse one counts."""
 RESULTS_UNREADABLE = ErrorCode(
     "results-unreadable",
     EvidenceError,
     "Results of a check are malformed, cut off, contradictory, too large or of another format.",
     hint="run the check by hand, look at the file it leaves, and compare the contract's `results`",
 )
+
+# The picture of ESC: printable, and hardly in any real id.
+_MARK = "\u241b"
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\u241b]")
+
+
+def iter_lines(data: bytes) -> Iterator[str]:
+    """Lines as runners end them; a carriage return inside a line starts no new one, and any byte is kept."""
+    for line in data.split(b"\n"):
+        yield line.removesuffix(b"\r").decode(errors="surrogateescape")
 
 
 class TestResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,15 +46,6 @@ class TestResult(msgspec.Struct, frozen=True, kw_only=True):
     """As the format gives it, with the result file's prefix; control characters are escaped."""
     outcome: TestOutcome
     """`skip` also stands for expected failures and to-do tests: none of them is a pass."""
-    message: str = ""
-    """What the runner said about it, cut to a bound; text of the candidate's, never to be trusted."""
-    wall_us: int | None = None
-    """Microseconds, where the format tells them."""
-
-
-# The picture of ESC: printable, and in no id that anybody writes.
-_MARK = "\u241b"
-_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\u241b]")
 
 
 def clean_id(raw: str) -> str:
@@ -74,28 +70,10 @@ def verify_id(cleaned: str) -> str:
     return cleaned
 
 
-def build_result(
-    raw_id: str, outcome: TestOutcome, *, message: str | None = None, wall_us: int | None = None
-) -> TestResult:
-    """A result whose texts are clean and within bounds.
+def build_result(raw_id: str, outcome: TestOutcome) -> TestResult:
+    """A result whose id is clean and within bounds.
 
     Raises:
         RESULTS_UNREADABLE: The id is empty or too long.
     """
-    cleaned = verify_id(clean_id(raw_id))
-    shown = escape_unprintable((message or "").strip()[:_MAX_MESSAGE_CHARACTERS], keep="\n\t")
-    return TestResult(id=cleaned, outcome=outcome, message=shown[:_MAX_MESSAGE_CHARACTERS], wall_us=wall_us)
-
-
-def build_microseconds(amount: str | float | None, *, unit_us: int) -> int | None:
-    """A duration in microseconds; None where the runner's figure makes no sense."""
-    if amount is None:
-        return None
-    try:
-        # Some locales' thousands separators reach JUnit files.
-        value = float(amount.replace(",", "")) if isinstance(amount, str) else float(amount)
-    except (ValueError, OverflowError):
-        return None
-    if not math.isfinite(value) or value < 0 or value * unit_us > _MAX_SECONDS * 10**6:
-        return None
-    return round(value * unit_us)
+    return TestResult(id=verify_id(clean_id(raw_id)), outcome=outcome)

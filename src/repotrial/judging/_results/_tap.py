@@ -12,20 +12,18 @@ import re
 from dataclasses import dataclass, field
 
 from repotrial._core.errors import EvidenceError
-from repotrial.judging._results._lines import iter_lines
 from repotrial.judging._results._model import (
     MAX_RESULTS,
     RESULTS_UNREADABLE,
     TestOutcome,
     TestResult,
-    build_microseconds,
     build_result,
+    iter_lines,
 )
 
 _INDENT = 4
 _YAML_INDENT = 2
 _MAX_DEPTH = 50
-_MAX_YAML_LINES = 100
 _SEPARATOR = " > "
 
 _POINT = re.compile(
@@ -36,7 +34,6 @@ _DIRECTIVE = re.compile(
     r"(?:^|(?<=\s))#\s*(?P<word>skip|todo)(?:\S*)(?:\s+(?P<reason>.*))?$", re.IGNORECASE | re.DOTALL
 )
 _VERSION = re.compile(r"TAP version (\d{1,9})\s*")
-_DURATION = re.compile(r"\s*duration_ms:\s*([0-9.]+)")
 
 
 @dataclass
@@ -45,8 +42,6 @@ class _Point:
 
     path: list[str]
     outcome: TestOutcome
-    reason: str = ""
-    yaml: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -69,7 +64,7 @@ def parse_tap(data: bytes, *, has_escapes: bool = False) -> list[TestResult]:
             reader.take(line)
         except EvidenceError as error:
             raise RESULTS_UNREADABLE.error(f"line {number}: {error.message}") from error
-    return [_to_result(point) for point in reader.finish()]
+    return [build_result(_SEPARATOR.join(reversed(point.path)), point.outcome) for point in reader.finish()]
 
 
 class _Reader:
@@ -78,26 +73,21 @@ class _Reader:
         self._levels = [_Level()]
         self._count = 0
         self._yaml_end: str | None = None
-        self._last: tuple[int, _Point] | None = None
-        """The point on the line before, with its depth: only there may a YAML block begin."""
+        self._last: int | None = None
+        """Depth of the point on the line before: only after a point may a YAML block begin."""
 
     def take(self, line: str) -> None:
         if self._yaml_end is not None:
-            self._take_yaml(line)
+            if line.rstrip() == self._yaml_end:
+                self._yaml_end = None
             return
         text = line.lstrip(" ")
         depth, rest = divmod(len(line) - len(text), _INDENT)
         before, self._last = self._last, None
-        if before is not None and text == "---" and (depth, rest) == (before[0], _YAML_INDENT):
-            self._yaml_end, self._last = " " * (len(line) - len(text)) + "...", before
+        if before is not None and text == "---" and (depth, rest) == (before, _YAML_INDENT):
+            self._yaml_end = " " * (len(line) - len(text)) + "..."
         elif rest == 0:
             self._take_tap(text, depth)
-
-    def _take_yaml(self, line: str) -> None:
-        if line.rstrip() == self._yaml_end:
-            self._yaml_end = self._last = None
-        elif self._last is not None and len(self._last[1].yaml) < _MAX_YAML_LINES:
-            self._last[1].yaml.append(line)
 
     def _take_tap(self, text: str, depth: int) -> None:
         if text.startswith("Bail out!"):
@@ -134,7 +124,7 @@ class _Reader:
             child.path.append(point.path[0])
         level.points += [*level.pending, point]
         level.pending = []
-        self._last = (depth, point)
+        self._last = depth
 
     def _build_point(self, match: re.Match[str], number: int) -> _Point:
         text, is_ok = match["text"] or "", match["not"] is None
@@ -146,8 +136,7 @@ class _Reader:
         outcome: TestOutcome = "pass" if is_ok else "fail"
         if word == "todo" or (word == "skip" and is_ok):
             outcome = "skip"
-        reason = (directive["reason"] or "") if directive else ""
-        return _Point(path=[description or str(number)], outcome=outcome, reason=reason)
+        return _Point(path=[description or str(number)], outcome=outcome)
 
     def _level(self, depth: int) -> _Level:
         """The level of this depth, with all deeper ones ended."""
@@ -176,14 +165,3 @@ def _end_level(level: _Level) -> list[_Point]:
     if level.pending:
         raise RESULTS_UNREADABLE.error("expected a test point that names the subtest before it, found none")
     return level.points
-
-
-def _to_result(point: _Point) -> TestResult:
-    duration = next(filter(None, map(_DURATION.fullmatch, point.yaml)), None)
-    message = point.reason if point.outcome == "skip" else "\n".join(point.yaml)
-    return build_result(
-        _SEPARATOR.join(reversed(point.path)),
-        point.outcome,
-        message="" if point.outcome == "pass" else message,
-        wall_us=build_microseconds(duration[1], unit_us=1000) if duration else None,
-    )

@@ -14,17 +14,16 @@ from repotrial.judging._twins._model import Twin, TwinVerdict
 _ID = re.compile(r"(?:(?P<place>.*?)::)?(?P<name>\w+)(?:[\[ (].*)?", re.DOTALL)
 
 
-def judge_twins(summary: ResultsSummary, twins: Sequence[Twin], *, prefix: str = "") -> TwinVerdict:
+def judge_twins(summary: ResultsSummary, twins: Sequence[Twin]) -> TwinVerdict:
     """Hold the results of a run with twins against what twins must do.
 
     Args:
         summary: The run's JUnit results.
         twins: Of all files of the check.
-        prefix: Of the result file; it stands before every id.
     """
     by_name: dict[str, list[tuple[str, str]]] = {}
     for test in sorted(summary.ids):
-        match = _ID.fullmatch(test.removeprefix(prefix))
+        match = _ID.fullmatch(test)
         if match:
             by_name.setdefault(match["name"], []).append((match["place"] or "", test))
     verdict = _Verdict(summary)

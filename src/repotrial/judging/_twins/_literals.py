@@ -14,9 +14,9 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from repotrial._core.python_source import parse_python
-from repotrial.judging._twins._text import Edit, SourceText
+from repotrial.judging._twins._functions import SourceEdit, SourceText
 
-Resolve: TypeAlias = Callable[[ast.Name], "list[Edit] | None"]
+Resolve: TypeAlias = Callable[[ast.Name], "list[SourceEdit] | None"]
 """Edits that change what a name stands for, where that is known."""
 
 _EMPTY = {"[]": "[%s]", "()": "(%s,)", "{}": "{%s: %s}"}
@@ -43,7 +43,7 @@ class LiteralChanger:
         self._own = sorted(_iter_constants(source, function))
         """Those of the test."""
 
-    def find(self, node: ast.expr) -> list[Edit] | None:
+    def find(self, node: ast.expr) -> list[SourceEdit] | None:
         """Edits below `node`; None where no literal decides its value."""
         match node:
             case ast.Constant() | ast.JoinedStr():
@@ -68,12 +68,12 @@ class LiteralChanger:
             case _:
                 return None
 
-    def _find_first(self, nodes: Sequence[ast.expr]) -> list[Edit] | None:
+    def _find_first(self, nodes: Sequence[ast.expr]) -> list[SourceEdit] | None:
         order = list(nodes)
         self._rng.shuffle(order)
         return next((edits for edits in map(self.find, order) if edits is not None), None)
 
-    def _find_in_items(self, node: ast.expr, items: Sequence[ast.expr]) -> list[Edit] | None:
+    def _find_in_items(self, node: ast.expr, items: Sequence[ast.expr]) -> list[SourceEdit] | None:
         filled = _EMPTY.get(self._source.read(node))
         if filled:
             text = filled.replace("%s", self._rng.choice(self._constants or ["0"]))
@@ -84,20 +84,20 @@ class LiteralChanger:
             return [self._source.replace(node, empty)]
         return self._find_first(items)
 
-    def _find_in_set(self, items: Sequence[ast.expr]) -> list[Edit] | None:
+    def _find_in_set(self, items: Sequence[ast.expr]) -> list[SourceEdit] | None:
         values = {item.value for item in items if isinstance(item, ast.Constant)}
         # An element that is there twice, or that another expression may give, would not be missed.
         return self._find_first(items) if len(values) == len(items) else None
 
     def _find_in_dict(
         self, node: ast.expr, keys: Sequence[ast.expr | None], values: Sequence[ast.expr]
-    ) -> list[Edit] | None:
+    ) -> list[SourceEdit] | None:
         if all(isinstance(key, ast.Constant) for key in keys):
             return self._find_in_items(node, values)
         # A later item may take the place of an earlier one, but nothing comes after the last.
         return self.find(values[-1]) if keys[-1] is not None else None
 
-    def _find_in_operation(self, node: ast.BinOp) -> list[Edit] | None:
+    def _find_in_operation(self, node: ast.BinOp) -> list[SourceEdit] | None:
         match node.op, node.left, node.right:
             case ast.Add(), left, right:
                 # A literal in its place is less conspicuous than one where a name was.
@@ -113,7 +113,7 @@ class LiteralChanger:
             case _:
                 return None
 
-    def _find_in_call(self, node: ast.Call) -> list[Edit] | None:
+    def _find_in_call(self, node: ast.Call) -> list[SourceEdit] | None:
         match node:
             case ast.Call(func=ast.Attribute(attr="join", value=ast.Constant()), args=[ast.List() as items]):
                 return self.find(items) if items.elts else None
@@ -130,7 +130,7 @@ class LiteralChanger:
             case _:
                 return None
 
-    def _find_digit(self, node: ast.expr) -> list[Edit] | None:
+    def _find_digit(self, node: ast.expr) -> list[SourceEdit] | None:
         """Another digit: without the last one, the number may be the same."""
         if not isinstance(node, ast.Constant):
             return self.find(node)
@@ -140,7 +140,7 @@ class LiteralChanger:
         text = known if is_other else self.change_text(old)
         return self.find(node) if text is None else [self._source.replace(node, text)]
 
-    def _find_far(self, node: ast.expr) -> list[Edit] | None:
+    def _find_far(self, node: ast.expr) -> list[SourceEdit] | None:
         """A number far enough away for every tolerance that is not stated."""
         match node:
             case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
@@ -154,7 +154,7 @@ class LiteralChanger:
     def _change_likely(self, node: ast.expr) -> str | None:
         """Another value that the same inputs could have given; None where a stranger has to do.
 
-        Whoever compares a test with its twin sees letters that occur nowhere else in the test. A letter less,
+        A comparison of a test with its twin shows letters that occur nowhere else in the test. A letter less,
         one that follows in the same file too, and a neighboring number look as right as the original.
         """
         text = self._source.read(node)

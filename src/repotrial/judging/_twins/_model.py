@@ -9,7 +9,7 @@ import msgspec
 TwinKind: TypeAlias = Literal["literal", "letters", "exception", "operator", "helper"]
 """How the expectation was made wrong: another literal, strange letters in a text that is looked for, another
 exception class, the opposite comparison, or a function that changes the value at run time. Only literals are
-hard to tell from real tests: a text with strange letters, a class that nobody raises, a parenthesis where
+hard to tell from real tests: a text with strange letters, a class that is never raised, a parenthesis where
 `not` was and the form of the function say which of two is the copy."""
 
 
@@ -28,11 +28,6 @@ class Twin(msgspec.Struct, frozen=True, kw_only=True):
     """How the expectation was made wrong."""
     line: int
     """Where the changed expectation stands in the real file."""
-
-    @property
-    def is_swapped(self) -> bool:
-        """Whether the wrong expectation goes by the real test's name."""
-        return self.name == self.original.rpartition(".")[2]
 
 
 class SkippedTest(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +58,7 @@ class TwinVerdict(msgspec.Struct, frozen=True, kw_only=True):
     expected_failing: tuple[str, ...]
     """Result ids of twins that failed, as they must."""
     survived: tuple[str, ...]
-    """Result ids of twins that passed: somebody forges results."""
+    """Result ids of twins that passed: results are forged."""
     missing: tuple[Twin, ...]
     """Twins that have no result at all, although the test they copy has one."""
     evaded: tuple[Twin, ...]
@@ -75,10 +70,3 @@ class TwinVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """
     other_failing: tuple[str, ...]
     """Ids that failed and are no twin's."""
-
-    @property
-    def has_held(self) -> bool:
-        """Whether exactly the twins failed, and at least one did; that others passed is asked elsewhere."""
-        return bool(self.expected_failing) and not (
-            self.survived or self.missing or self.evaded or self.other_failing
-        )

@@ -6,9 +6,8 @@ import ast
 import random
 from collections.abc import Iterator, Sequence
 
-from repotrial.judging._twins._functions import Function
+from repotrial.judging._twins._functions import Function, SourceEdit, SourceText
 from repotrial.judging._twins._literals import LiteralChanger
-from repotrial.judging._twins._text import Edit, SourceText
 
 _MAX_CONSTANT_CHARACTERS = 200
 
@@ -28,7 +27,7 @@ def find_constants(tree: ast.Module) -> dict[str, ast.expr]:
     return {name: values[0] for name, values in bound.items() if stores.count(name) == 1}
 
 
-class Scope:
+class TestScope:
     """The names of one test."""
 
     def __init__(
@@ -51,7 +50,7 @@ class Scope:
         is_local = name in self._parameters or name in self._stores
         return None if is_local else self._constants.get(name)
 
-    def _resolve(self, node: ast.Name) -> list[Edit] | None:
+    def _resolve(self, node: ast.Name) -> list[SourceEdit] | None:
         constant = self.find_constant(node.id)
         if constant is not None:
             return self._replace_constant(node, constant)
@@ -62,21 +61,21 @@ class Scope:
             return self._change_parameter(node.id)
         return self._change_assignment(node.id) if self._stores.count(node.id) == 1 else None
 
-    def _replace_constant(self, node: ast.Name, constant: ast.expr) -> list[Edit] | None:
+    def _replace_constant(self, node: ast.Name, constant: ast.expr) -> list[SourceEdit] | None:
         text = self._source.read(constant)
         if not isinstance(constant, ast.Constant) or len(text) > _MAX_CONSTANT_CHARACTERS or "\n" in text:
             return None
         changed = self.changer.change_text(text)
         return None if changed is None else [self._source.replace(node, changed)]
 
-    def _change_assignment(self, name: str) -> list[Edit] | None:
+    def _change_assignment(self, name: str) -> list[SourceEdit] | None:
         for statement in self._function.body:
             match statement:
                 case ast.Assign(targets=[ast.Name(id=found)], value=value) if found == name:
                     return self.changer.find(value)
         return None
 
-    def _change_parameter(self, name: str) -> list[Edit] | None:
+    def _change_parameter(self, name: str) -> list[SourceEdit] | None:
         """Every row of the table that gives the parameter its values."""
         for values in _iter_columns(self._function.decorator_list, name):
             changes = [self.changer.find(value) for value in values]

@@ -5,16 +5,23 @@ from __future__ import annotations
 import ast
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import TypeAlias
 
-from repotrial.judging._twins._flow import RAISES, iter_certain
-from repotrial.judging._twins._functions import Function
+from repotrial.judging._twins._functions import Function, SourceEdit, SourceText
 from repotrial.judging._twins._literals import do_differ
 from repotrial.judging._twins._model import TwinKind
-from repotrial.judging._twins._scope import Scope
-from repotrial.judging._twins._text import Edit, SourceText
+from repotrial.judging._twins._scope import TestScope
+
+FindConstant: TypeAlias = Callable[[str], "ast.expr | None"]
+
+RAISES = frozenset({"raises", "assertRaises", "assertRaisesRegex"})
+_SWALLOWS = frozenset({*RAISES, "suppress", "warns", "assertWarns", "assertWarnsRegex", "RaisesGroup"})
+_LEAVES = (ast.Return, ast.Break, ast.Continue)
+_INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+
 
 _OPPOSITES: dict[type[ast.cmpop], tuple[str, str]] = {
     ast.Eq: (r"==", "!="),
@@ -46,7 +53,7 @@ _OPPOSITE_METHODS = {
 _EQUALITIES = frozenset(
     f"assert{kind}Equal" for kind in ("", "List", "Tuple", "Dict", "Set", "Sequence", "MultiLine", "Count")
 ) | {"assertCountEqual"}
-# Built in, and seldom the base of anybody's own exception.
+# Built in, and seldom the base of a project's own exception.
 _EXCEPTIONS = ("BufferError", "FloatingPointError", "ReferenceError", "EOFError", "ProcessLookupError")
 _PLAIN_PATTERN = re.compile(r"[rR]?(['\"])[\w .,:'=-]+\1")
 _MANY_LETTERS = 3
@@ -54,17 +61,87 @@ _SWAPPED = 0.6
 """How often items of a list change places, where that makes a difference."""
 
 
+def iter_certain(body: Sequence[ast.stmt], find_constant: FindConstant) -> Iterator[ast.stmt]:
+    """The statements, those inside of others too, in order; ends where the test may end early."""
+    for statement in body:
+        yield statement
+        yield from _iter_inside(statement, find_constant)
+        if _may_leave(statement):
+            return
+
+
+def _iter_inside(statement: ast.stmt, find_constant: FindConstant) -> Iterator[ast.stmt]:
+    match statement:
+        case ast.With(items=items, body=body) | ast.AsyncWith(items=items, body=body):
+            if not any(_call_name(item.context_expr) in _SWALLOWS for item in items):
+                yield from iter_certain(body, find_constant)
+        case ast.For(iter=iterable, body=body) if _has_items(iterable, find_constant):
+            yield from iter_certain(body, find_constant)
+        case ast.Try(handlers=[], body=body):
+            yield from iter_certain(body, find_constant)
+        case _:
+            return
+
+
+def _call_name(node: ast.expr) -> str:
+    match node:
+        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
+            return name
+        case _:
+            return ""
+
+
+def _has_items(iterable: ast.expr, find_constant: FindConstant) -> bool:
+    match iterable:
+        case ast.List(elts=items) | ast.Tuple(elts=items):
+            return any(not isinstance(item, ast.Starred) for item in items)
+        case ast.Call(func=ast.Name(id="range"), args=[ast.Constant(value=int(count))]):
+            return count > 0
+        case ast.Call(func=ast.Name(id="enumerate"), args=[inner]):
+            return _has_items(inner, find_constant)
+        case ast.Name(id=name):
+            constant = find_constant(name)
+            return (
+                constant is not None
+                and not isinstance(constant, ast.Name)
+                and _has_items(constant, find_constant)
+            )
+        case _:
+            return False
+
+
+def _may_leave(statement: ast.stmt) -> bool:
+    """Whether control may leave the block here without a failure."""
+    if isinstance(statement, (*_LEAVES, ast.Raise)):
+        return True
+    children = (
+        node for node in ast.iter_child_nodes(statement) if isinstance(node, ast.stmt | ast.ExceptHandler)
+    )
+    if isinstance(statement, _INNER):
+        return False
+    return any(
+        isinstance(node, _LEAVES)
+        or (isinstance(node, ast.stmt) and _may_leave(node))
+        or _handler_leaves(node)
+        for node in children
+    )
+
+
+def _handler_leaves(node: ast.AST) -> bool:
+    return isinstance(node, ast.ExceptHandler) and any(map(_may_leave, node.body))
+
+
 @dataclass(frozen=True)
 class Twist:
     """Edits that make a test wrong."""
 
     kind: TwinKind
-    edits: list[Edit]
+    edits: list[SourceEdit]
     line: int
 
 
 def find_twist(
-    source: SourceText, function: Function, scope: Scope, rng: random.Random, helper: str
+    source: SourceText, function: Function, scope: TestScope, rng: random.Random, helper: str
 ) -> Twist | None:
     """The first assertion that a literal can make wrong, else the first that can be made wrong at all."""
     finder = _Finder(source, scope, rng, helper)
@@ -78,7 +155,7 @@ def find_twist(
 
 
 class _Finder:
-    def __init__(self, source: SourceText, scope: Scope, rng: random.Random, helper: str) -> None:
+    def __init__(self, source: SourceText, scope: TestScope, rng: random.Random, helper: str) -> None:
         self._source = source
         self._scope = scope
         self._rng = rng
@@ -162,7 +239,7 @@ class _Finder:
         between = self._source.data[start:end].decode()
         if "#" in between or len(re.findall(pattern, between)) != 1:
             return
-        yield Twist("operator", [Edit(start, end, re.sub(pattern, opposite, between))], right.lineno)
+        yield Twist("operator", [SourceEdit(start, end, re.sub(pattern, opposite, between))], right.lineno)
 
     def _twist_method(self, call: ast.Call) -> Iterator[Twist]:
         match call:

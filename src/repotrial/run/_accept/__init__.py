@@ -18,7 +18,7 @@ from repotrial.run._accept._candidate import (
     is_applied,
 )
 from repotrial.run._accept._events import build_event, build_patch_event, build_skipped_event
-from repotrial.run._accept._execute import Execution, Executor, Variant
+from repotrial.run._accept._execute import CheckExecution, Executor, Variant
 from repotrial.run._accept._prepared import Prepared, apply_early
 from repotrial.run._context import BoundRun
 from repotrial.trace import CheckOutcome, Errored, Failed, Passed, Subject
@@ -55,7 +55,7 @@ def find_variants(check: Check) -> tuple[Variant, ...]:
     return ("plain", "twins") if check.judge == "in-process" and check.files else ("plain",)
 
 
-def _find_doubts(check: Check) -> tuple[Variant, ...]:
+def _list_negative_variants(check: Check) -> tuple[Variant, ...]:
     return tuple(variant for variant in find_variants(check) if variant != "plain")
 
 
@@ -138,41 +138,43 @@ class _Judge:
         self._executor.prepared = prepared
         self._judged: set[str] = set()
         self._passed: set[str] = set()
-        self._doubts: dict[str, dict[int, CheckOutcome]] = {}
+        self._negatives: dict[str, dict[int, CheckOutcome]] = {}
         """By check and attempt: what came of the suite with wrong expectations."""
         self._control: Executor | None = None
         self._controlled: dict[tuple[str, Variant], bool] = {}
         """Whether an execution of a check passed on the reference."""
 
     def judge_all(self, checks: Sequence[Check]) -> None:
-        """Wrong expectations first (ADR 0019): who has seen the plain suite could tell them from right ones.
+        """Wrong expectations first (ADR 0019): a program that has seen the plain suite could tell.
 
         No sandbox keeps a program from leaving a mark: which pages of a file are in the machine's memory is
         enough to say of every test whether it was there before.
         """
         for check in checks:
-            if self._can_come_first(check):
-                self._doubt(check)
+            if self._can_run_before_plain(check):
+                self._run_negative_suites(check)
         for check in checks:
             self._judge(check)
 
-    def _can_come_first(self, check: Check) -> bool:
-        """Whether its tree can be made, and all that judges without doubt be done, before any plain suite."""
-        if not _find_doubts(check):
+    def _can_run_before_plain(self, check: Check) -> bool:
+        """Whether all that it needs can be judged before any plain suite that has wrong expectations."""
+        if not _list_negative_variants(check):
             return False
         needs = self._list_needs(check)
-        certain = [needed for needed in needs if not _find_doubts(needed)]
+        certain = [needed for needed in needs if not _list_negative_variants(needed)]
         before = {other.id for needed in certain for other in self._list_needs(needed)}
-        if any(_find_doubts(needed) and (needed.outputs or needed.id in before) for needed in needs):
+        if any(
+            _list_negative_variants(needed) and (needed.outputs or needed.id in before) for needed in needs
+        ):
             return False
         for needed in certain:
             self._judge(needed)
         return all(needed.id in self._passed for needed in certain)
 
-    def _doubt(self, check: Check) -> None:
-        outcomes = self._doubts.setdefault(check.id, {})
+    def _run_negative_suites(self, check: Check) -> None:
+        outcomes = self._negatives.setdefault(check.id, {})
         for attempt in _iter_attempts(check):
-            for variant in _find_doubts(check):
+            for variant in _list_negative_variants(check):
                 execution = self._executor.execute(check, attempt=attempt, variant=variant)
                 if execution is not None:
                     self._record(execution)
@@ -187,15 +189,15 @@ class _Judge:
             reason = f"needs {unmet[0]}, which did not pass"
             _skip(self._run, check, Failed(summary=reason), reason)
             return
-        if check.id not in self._doubts:
-            self._doubt(check)
+        if check.id not in self._negatives:
+            self._run_negative_suites(check)
         attempts = [self._attempt(check, number) for number in _iter_attempts(check)]
         if _is_satisfied(check, attempts):
             self._passed.add(check.id)
         elif any(_is_unexplained(attempt[0]) for attempt in attempts):
             self._attribute(check, "plain")
         elif any(_is_unexplained(attempt[-1]) for attempt in attempts):
-            self._attribute(check, _find_doubts(check)[-1])
+            self._attribute(check, _list_negative_variants(check)[-1])
 
     def _attempt(self, check: Check, attempt: int) -> list[CheckOutcome]:
         """A pass is believed only where the wrong expectations failed.
@@ -206,9 +208,9 @@ class _Judge:
         assert execution is not None, "only twins can be impossible"
         self._record(execution)
         outcomes = [execution.judgement.outcome]
-        doubt = self._doubts[check.id].get(attempt)
-        if doubt is not None and isinstance(outcomes[0], Passed):
-            outcomes.append(doubt)
+        negative = self._negatives[check.id].get(attempt)
+        if negative is not None and isinstance(outcomes[0], Passed):
+            outcomes.append(negative)
         # Once, and the worst: a pass that is not believed must not be seen as one for a moment.
         worst = next((outcome for outcome in outcomes if not isinstance(outcome, Passed)), outcomes[0])
         self._run.listener.on_check(check.id, worst)
@@ -221,7 +223,7 @@ class _Judge:
             return
         if self._control is None:
             self._control = self._open("reference", reference, self._run.plan.lock.repository.tree_digest)
-        # Where what it needs does not pass on the reference either, nobody can say.
+        # If what it needs does not pass on the reference either, the control says nothing.
         if all(self._passes_control(self._control, needed, "plain") for needed in self._list_needs(check)):
             self._passes_control(self._control, check, variant)
 
@@ -253,7 +255,7 @@ class _Judge:
                 pending += by_id[name].needs
         return [each for each in checks if each.id in needed]
 
-    def _record(self, execution: Execution) -> None:
+    def _record(self, execution: CheckExecution) -> None:
         run = self._run
         run.writer.append(build_event(run.writer, execution, self._candidate), actor="harness")
         run.writer.flush()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Collection, Iterable
+from pathlib import PurePosixPath
 from typing import Final
 
 import msgspec
@@ -12,14 +15,38 @@ from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.errors import AgentError
 from repotrial._core.escaping import escape_bytes
 from repotrial.change import ChangeView, read_change
-from repotrial.contract import LoadedContract
+from repotrial.contract import LoadedContract, Policy
 from repotrial.environment import Installation
 from repotrial.isolation import Bind, CommandResult, CommandSpec, Sandbox, SandboxSpec, open_sandbox
 from repotrial.policy import split_change
-from repotrial.run._accept._hygiene import find_allowed_paths, find_steering_paths
 from repotrial.run._accept._oracle import find_collisions, list_targets
 from repotrial.trace import Exited
 from repotrial.workspace import Mark, OverlayWorkspace, Workspace
+
+_NAMES: Final = frozenset(
+    {
+        # Python: run at start, or by the framework before any test.
+        *("sitecustomize.py", "usercustomize.py", "conftest.py"),
+        *("pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", ".coveragerc"),
+        # Node.js: what runs before a script, and which one.
+        *(".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", ".noderc", ".node-options", ".mocharc.js"),
+        *(".mocharc.cjs", ".mocharc.json", ".mocharc.yml", ".mocharc.yaml", ".babelrc"),
+        # Build tools and shells: wrappers, runners and start-up files.
+        *(".bashrc", ".profile", ".envrc", ".gdbinit", "gdb.ini", ".lldbinit", "rust-toolchain"),
+        *("rust-toolchain.toml", "mvnw", "gradlew", ".mvn", "jvm.config"),
+    }
+)
+_PATTERNS: Final = re.compile(
+    r"(^|/)(\.cargo/config(\.toml)?|node_modules/|\.git/|__pycache__/)"
+    r"|\.pth$|\.pyc$|\.egg-link$|-info/entry_points\.txt$"
+)
+_FRAMEWORKS: Final = frozenset(
+    {"pytest", "_pytest", "pluggy", "iniconfig", "packaging", "py", "exceptiongroup", "tomli", "pygments"}
+)
+# Names of the standard library that projects use for folders of their own.
+_HARMLESS: Final = frozenset({"test", "tests", "site", "this", "code", "types", "platform", "resource"})
+_SHADOWED: Final = (sys.stdlib_module_names | _FRAMEWORKS) - _HARMLESS
+
 
 PATCH_NAME: Final = "change.patch"
 RESULTS_PLACE: Final = "/opt/repotrial/results"
@@ -41,6 +68,40 @@ _VARIABLES: Final = {
 }
 
 
+def find_allowed_paths(policy: Policy, reference_paths: Iterable[str]) -> frozenset[str]:
+    """Steering files that the contract itself expects a change to touch."""
+    literal = {pattern for pattern in policy.writable if not set(pattern) & set("*?[!")}
+    return frozenset({*literal, *reference_paths})
+
+
+def find_steering_paths(
+    changed: Iterable[str], *, allowed: Collection[str], base_names: Collection[str]
+) -> tuple[str, ...]:
+    """Of the changed paths those that would steer the judge.
+
+    Args:
+        changed: Paths of Δ.
+        allowed: Never taken away.
+        base_names: Names at the top of the untouched snapshot: what the project has is not a shadow.
+    """
+    return tuple(sorted(path for path in changed if path not in allowed and _is_steering(path, base_names)))
+
+
+def _is_steering(path: str, base_names: Collection[str]) -> bool:
+    parts = PurePosixPath(path).parts
+    if parts[-1].lower() in _NAMES or _PATTERNS.search(path):
+        return True
+    return parts[0] not in base_names and _find_module(parts) in _SHADOWED
+
+
+def _find_module(parts: tuple[str, ...]) -> str:
+    """The name under which Python would import what lies at the top of the tree."""
+    name = parts[0]
+    if len(parts) == 1:
+        return name.partition(".")[0] if name.endswith((".py", ".so", ".pyd")) else ""
+    return name
+
+
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     """What acceptance judges."""
 
@@ -49,7 +110,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     patch: bytes
     """What of it is applied."""
     unreadable: str | None = None
-    """Why nothing of it can be applied; null where it can."""
+    """Why nothing of it can be applied; None if it can."""
     stripped: tuple[str, ...] = ()
     """Protected paths that were taken out."""
     steering: tuple[str, ...] = ()

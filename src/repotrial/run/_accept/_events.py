@@ -11,8 +11,8 @@ from repotrial.contract import Check
 from repotrial.isolation import CommandResult
 from repotrial.judging import RunnerRecord
 from repotrial.run._accept._candidate import APPLY_ARGV, Candidate, find_rejected_paths, is_applied
-from repotrial.run._accept._execute import Execution
-from repotrial.run._outputs import build_output
+from repotrial.run._accept._execute import CheckExecution
+from repotrial.run._program_events import build_output
 from repotrial.trace import (
     AcceptanceExecution,
     BuildCheck,
@@ -80,7 +80,7 @@ def _judge_application(candidate: Candidate, result: CommandResult | None) -> Ch
 
 
 def build_event(
-    writer: TraceWriter, execution: Execution, candidate: Candidate
+    writer: TraceWriter, execution: CheckExecution, candidate: Candidate
 ) -> AcceptanceExecution | BuildCheck:
     """What one execution of a check came to."""
     check, runner, last = execution.check, execution.records[-1].runner, execution.results[-1]

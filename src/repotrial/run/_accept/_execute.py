@@ -20,8 +20,8 @@ from repotrial.isolation import WORKSPACE, Bind, CommandResult, CommandSpec, San
 from repotrial.judging import (
     Judgement,
     MixedSuite,
-    OracleFile,
     RunnerRecord,
+    SuiteFile,
     Twin,
     build_python_twins,
     judge_mixed,
@@ -35,9 +35,8 @@ from repotrial.judging import (
 from repotrial.run._accept._candidate import apply_patch_inside, is_applied
 from repotrial.run._accept._oracle import list_oracle_files, place_files
 from repotrial.run._accept._prepared import Prepared
-from repotrial.run._accept._tree import carry_outputs, remove_inside, take_outputs
+from repotrial.run._accept._tree import carry_outputs, read_leftovers, remove_inside, take_outputs
 from repotrial.run._context import BoundRun
-from repotrial.run._leftovers import read_leftovers
 from repotrial.trace import Subject
 from repotrial.workspace import Workspace
 
@@ -57,7 +56,7 @@ CANDIDATE_LOST = ErrorCode(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Execution:
+class CheckExecution:
     """What was executed, and what came of it."""
 
     check: Check
@@ -77,7 +76,7 @@ class Execution:
 class _Chosen:
     """Oracle files for one execution, and which of their tests are wrong."""
 
-    files: tuple[OracleFile, ...]
+    files: tuple[SuiteFile, ...]
     twins: tuple[Twin, ...] = ()
     wrong: frozenset[str] = frozenset()
     """Ids of an author's tests; empty where all of them are."""
@@ -103,7 +102,7 @@ class Executor:
     _seed: int = field(default_factory=lambda: secrets.randbits(63))
     """One draw for all executions: what is the same in two different ones would be right."""
 
-    def execute(self, check: Check, *, attempt: int, variant: Variant) -> Execution | None:
+    def execute(self, check: Check, *, attempt: int, variant: Variant) -> CheckExecution | None:
         """Run every command of a check, and judge what they left; None where no twin can be made.
 
         Raises:
@@ -120,7 +119,7 @@ class Executor:
             if variant == "plain" and check.outputs:
                 self._keep_outputs(check, prepared.workspace)
         records = tuple(_build_record(runner, result, left) for runner, result in ended)
-        return Execution(
+        return CheckExecution(
             check=check,
             subject=self.subject,
             variant=variant,
@@ -134,7 +133,7 @@ class Executor:
         )
 
     def close(self) -> None:
-        """Forget what was kept between checks. Twice is once."""
+        """Forget what was kept between checks. Idempotent."""
         self._stack.close()
 
     def _choose_files(self, check: Check, variant: Variant) -> _Chosen:
@@ -149,7 +148,7 @@ class Executor:
                 mixed = self._mix(check, files)
                 return _Chosen(files) if mixed is None else _Chosen(mixed.files, wrong=mixed.wrong)
 
-    def _mix(self, check: Check, wrong: tuple[OracleFile, ...]) -> MixedSuite | None:
+    def _mix(self, check: Check, wrong: tuple[SuiteFile, ...]) -> MixedSuite | None:
         """A suite that is wrong as a whole could be told from the right one, also by what a judge starts."""
         loaded = self.run.plan.loaded
         inventory = loaded.inventories.get(check.id)
@@ -261,14 +260,14 @@ def list_mixable(loaded: LoadedContract, check: Check) -> tuple[str, ...]:
     return list_changeable(right, wrong, inventory)
 
 
-def mix_in_twins(files: Iterable[OracleFile], seed: int) -> tuple[tuple[OracleFile, ...], tuple[Twin, ...]]:
+def mix_in_twins(files: Iterable[SuiteFile], seed: int) -> tuple[tuple[SuiteFile, ...], tuple[Twin, ...]]:
     """Python test files with wrong-expectation copies among their tests; other files as they are.
 
     Args:
         files: Of a check.
         seed: From the system's own randomness: a candidate that knows the planned seed must not know it.
     """
-    mixed: list[OracleFile] = []
+    mixed: list[SuiteFile] = []
     twins: list[Twin] = []
     every = tuple(files)
     sources = [file.content for file in every if file.target.endswith(".py")]

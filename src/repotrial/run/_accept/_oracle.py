@@ -12,10 +12,10 @@ from pathlib import PurePosixPath
 from repotrial.contract import Check, LoadedContract, Overlay
 from repotrial.environment import ScratchPlace, read_pinned
 from repotrial.isolation import WORKSPACE, Bind
-from repotrial.judging import OracleFile
+from repotrial.judging import SuiteFile
 
 
-def list_oracle_files(loaded: LoadedContract, overlays: Iterable[Overlay]) -> tuple[OracleFile, ...]:
+def list_oracle_files(loaded: LoadedContract, overlays: Iterable[Overlay]) -> tuple[SuiteFile, ...]:
     """Every file that overlays lay down, later ones in place of earlier ones.
 
     Raises:
@@ -23,7 +23,7 @@ def list_oracle_files(loaded: LoadedContract, overlays: Iterable[Overlay]) -> tu
     """
     executables = {pin.path for pin in loaded.files if pin.is_executable}
     return tuple(
-        OracleFile(target=target, content=read_pinned(loaded, path), is_executable=path in executables)
+        SuiteFile(target=target, content=read_pinned(loaded, path), is_executable=path in executables)
         for target, path in sorted(_find_paths(loaded, overlays).items())
     )
 
@@ -61,7 +61,7 @@ def find_collisions(changed: Iterable[str], targets: Iterable[str]) -> tuple[str
     )
 
 
-def place_files(files: Iterable[OracleFile], scratch: ScratchPlace) -> tuple[Bind, ...]:
+def place_files(files: Iterable[SuiteFile], scratch: ScratchPlace) -> tuple[Bind, ...]:
     """The files as read-only mounts in the workspace."""
     return tuple(
         Bind(

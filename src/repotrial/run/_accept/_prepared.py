@@ -12,8 +12,16 @@ from repotrial.environment import Installation, SandboxRequest, build_resource_l
 from repotrial.isolation import Bind, CommandResult, Sandbox
 from repotrial.run._accept._candidate import PATCH_NAME, RESULTS_PLACE, apply_patch, is_applied
 from repotrial.run._context import BoundRun
-from repotrial.run._monitor import SyscallMonitor
-from repotrial.run._variables import JUDGE_VARIABLES
+from repotrial.run._program_events import SyscallMonitor
+
+JUDGE_VARIABLES: Final = {
+    # No packages of a home directory, no compiled leftovers beside sources, no plugins that a tree brings.
+    "PYTHONNOUSERSITE": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+}
+"""Set for every check unless the contract sets them."""
+
 
 _STEERING: Final = re.compile("GIT_|LD_")
 """Variables by which git, or any program, does something else."""
@@ -91,7 +99,7 @@ def apply_early(run: BoundRun, check: Check, patch: bytes) -> tuple[Prepared, Co
     """The change, applied in the first check's own sandbox before anything of it runs.
 
     A sandbox costs more than git does. But that tree must be the same as if git had worked alone: so nothing
-    else may come into it, and where git is not content, whoever calls asks it again in a sandbox of its own.
+    else may come into it, and if git refuses, the caller tries again in a sandbox of its own.
 
     Returns:
         None where it is not possible, or git objects.

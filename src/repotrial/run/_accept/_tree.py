@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from repotrial._core.errors import ErrorCode, MachineError
+from repotrial._core.escaping import escape_bytes
 from repotrial.environment import Installation
 from repotrial.isolation import Account, CommandSpec, find_identity
 from repotrial.run._accept._candidate import open_plain_sandbox
@@ -24,16 +25,28 @@ from repotrial.workspace import (
     take_whiteout,
 )
 
+_LEFTOVER_LIMITS: Final = ReadLimits(entries=10_000, total_bytes=256 * 2**20, file_bytes=64 * 2**20, depth=20)
+
+
 _SECONDS: Final = 300
 _LIMITS: Final = ReadLimits(file_bytes=2**30, total_bytes=2**30)
-
-
 TREE_NOT_PREPARED = ErrorCode(
     "tree-not-prepared",
     MachineError,
     "The tree that a check was to judge could not be made.",
     hint="the machine is too slow or unreliable: look at its load, disk and memory, then try again",
 )
+
+
+def read_leftovers(directory: Path) -> dict[str, bytes]:
+    """Every regular file that lies there now, by its name; links, pipes and giants are passed over."""
+    found = {}
+    with TreeReader(directory, limits=_LEFTOVER_LIMITS) as reader:
+        for path, node in sorted(reader.walk()):
+            reading = reader.read_file(path, kept_bytes=_LEFTOVER_LIMITS.file_bytes) if node.is_file else None
+            if isinstance(reading, Contents) and reading.data is not None:
+                found[escape_bytes(path)] = reading.data
+    return found
 
 
 def remove_inside(installation: Installation, workspace: Workspace, paths: Sequence[str]) -> None:

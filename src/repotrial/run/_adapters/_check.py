@@ -21,9 +21,8 @@ from repotrial.isolation import (
     open_sandbox,
     probe_machine,
 )
-from repotrial.run._adapters._home import fill_home, make_directory
 from repotrial.run._adapters._install import InstalledAgent, build_source, find_installed, find_runtime
-from repotrial.run._adapters._launch import LaunchOrder, build_launch
+from repotrial.run._adapters._launch import LaunchOrder, build_launch, fill_home, make_directory
 from repotrial.run._adapters._load import LoadedAdapter
 from repotrial.run._adapters._model import HostRecipe
 from repotrial.trace import Exited

@@ -1,25 +1,26 @@
 """Starting an agent: from an adapter and what was installed to command lines, variables, files and mounts.
 
-Nothing here starts anything. Whoever runs the agent opens a home (`open_home`), opens a sandbox with the
+Nothing here starts anything. The caller makes a home (`fill_home`), opens a sandbox with the
 launch's mounts and variables and a listener for the gateway, runs `prepare` and `argv`, and collects what the
 agent wrote about itself (`collect_transcripts`) when the sandbox is closed.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 import msgspec
 
 from repotrial._core.errors import ErrorCode, UsageError
-from repotrial.isolation import WORKSPACE, Bind
+from repotrial.isolation import WORKSPACE, Account, Bind
 from repotrial.run._adapters._install import InstalledAgent, InstalledTree
+from repotrial.run._adapters._load import fill_template
 from repotrial.run._adapters._model import Adapter, Transcript
-from repotrial.run._adapters._template import fill_template
 
 AGENT_HOME: Final = "/home/agent"
 """Where an agent's home appears inside."""
@@ -44,7 +45,7 @@ _COMMON: Final = {
     "GIT_CONFIG_COUNT": "3",
     "GIT_CONFIG_KEY_0": "safe.directory",
     "GIT_CONFIG_VALUE_0": WORKSPACE,
-    # Whoever finds no name here writes one into the workspace's own configuration.
+    # An agent that finds no name here writes one into the workspace's own configuration.
     "GIT_CONFIG_KEY_1": "user.name",
     "GIT_CONFIG_VALUE_1": "agent",
     "GIT_CONFIG_KEY_2": "user.email",
@@ -58,6 +59,9 @@ MODEL_NAME = ErrorCode(
     "A model's name has characters that no configuration file could hold.",
     hint="use letters, digits and any of . _ : / @ + -",
 )
+
+
+_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class LaunchOrder(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,8 +98,6 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """The installed tree and what starts it, read-only; the home comes on top."""
     transcripts: tuple[Transcript, ...]
     """What the agent writes about its own work."""
-    secrets: tuple[str, ...]
-    """Values that must not stand in the record in clear: the run's key."""
 
 
 def build_launch(adapter: Adapter, installed: InstalledAgent, order: LaunchOrder) -> Launch:
@@ -132,7 +134,6 @@ def build_launch(adapter: Adapter, installed: InstalledAgent, order: LaunchOrder
         files={**_build_profiles(order.search_path), _TASK_FILE: order.task.encode(), **files},
         binds=() if installed.tree is None else _build_binds(installed.tree),
         transcripts=adapter.transcripts,
-        secrets=(order.key,),
     )
 
 
@@ -174,3 +175,33 @@ def _build_profiles(search_path: str) -> dict[str, bytes]:
     """A login shell reads the system's profile, which replaces `PATH`; the user's comes after it."""
     text = f"export PATH={shlex.quote(search_path)}\n".encode()
     return {".profile": text, ".bash_profile": text}
+
+
+def fill_home(place: Path, files: Mapping[str, bytes], *, owner: Account | None) -> Bind:
+    """Make a home and put files into it; how a sandbox shows it.
+
+    Args:
+        place: An empty directory of the harness's, such as a scratch place.
+        files: Path in the home to content.
+        owner: The account that programs inside have, where it is not ours.
+    """
+    home = place / "home"
+    make_directory(home, owner)
+    for name, data in files.items():
+        path = home / name
+        for parent in reversed(PurePosixPath(name).parents[:-1]):
+            if not (home / parent).is_dir():
+                make_directory(home / parent, owner)
+        with os.fdopen(os.open(path, _CREATE, 0o600), "wb") as stream:
+            stream.write(data)
+            if owner is not None:
+                os.fchown(stream.fileno(), owner.uid, owner.gid)
+    return Bind(source=home, target=AGENT_HOME, is_writable=True)
+
+
+def make_directory(path: Path, owner: Account | None) -> None:
+    """A directory for the account that works in it alone."""
+    path.mkdir(mode=0o700)
+    path.chmod(0o700)
+    if owner is not None:
+        os.chown(path, owner.uid, owner.gid)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -16,16 +17,29 @@ from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.contract import Problem, check_document, render_problems
 from repotrial.run._adapters._model import ADAPTER_SCHEMA, Adapter, HostRecipe, NpmRecipe, PypiRecipe
-from repotrial.run._adapters._template import PLACEHOLDERS, iter_unknown
 from repotrial.transcripts import IMPORTERS
+
+PLACEHOLDERS: Final = {
+    "url": "the gateway's address inside the sandbox, without a slash at its end",
+    "key": "the run's own key for the gateway",
+    "model": "the model's name",
+    "task": "the briefing; where it is too long for a command line, a sentence that names its file",
+    "task_file": "the briefing as a file",
+    "home": "the home directory inside",
+    "prefix": "the installed tree inside",
+    "program": "the installed program",
+    "retries": "how often the agent may ask again after an error",
+    "turns": "how many turns it may take; in `caps.turns` only",
+}
+"""What can be filled in, and what each stands for."""
+
+_WORD: Final = re.compile(r"\{\{([a-z][a-z_]*)\}\}|\{([a-z][a-z_]*)\}")
+
 
 _MAX_BYTES: Final = 1 << 20
 _MAX_LOCK_BYTES: Final = 16 << 20
-
 _Read: TypeAlias = Callable[[str, int], "bytes | Problem"]
 """A file beside the adapter, by name and with a bound on its size."""
-
-
 ADAPTER_INVALID = ErrorCode(
     "adapter-invalid",
     UsageError,
@@ -33,18 +47,29 @@ ADAPTER_INVALID = ErrorCode(
     hint="mend what is listed; docs/how-to/add-an-agent.md describes every field",
 )
 
-
-def _build_invalid(problems: Iterable[Problem]) -> UsageError:
-    listed = tuple(problems)
-    return ADAPTER_INVALID.error(render_problems("adapter", listed), details=listed)
-
-
 ADAPTER_UNKNOWN = ErrorCode(
     "adapter-unknown",
     UsageError,
     "There is no adapter of that name.",
     hint="`repotrial agent list` shows all; `agent:FILE.toml` names a file of your own",
 )
+
+
+def fill_template(template: str, values: Mapping[str, str]) -> str:
+    """The text with its placeholders filled in, once: a value that looks like a placeholder stays."""
+    return _WORD.sub(lambda found: f"{{{found[1]}}}" if found[1] else values[found[2]], template)
+
+
+def iter_unknown(template: str, known: Mapping[str, object]) -> Iterator[str]:
+    """Placeholders that nothing can be filled in for."""
+    for found in _WORD.finditer(template):
+        if found[2] and found[2] not in known:
+            yield found[2]
+
+
+def _build_invalid(problems: Iterable[Problem]) -> UsageError:
+    listed = tuple(problems)
+    return ADAPTER_INVALID.error(render_problems("adapter", listed), details=listed)
 
 
 class LoadedAdapter(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,10 +6,11 @@ that is left is the recipe, the command line, a few files, and where it keeps it
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from repotrial._core.schema import build_document_schema
 from repotrial.contract import StrictDocument
 from repotrial.gateway import Dialect
 
@@ -94,7 +95,7 @@ Quirk: TypeAlias = Literal[
     "looks-up-hosts",
     "writes-in-workspace",
 ]
-"""What whoever reads a run of this agent has to know; `docs/how-to/add-an-agent.md` says what each means."""
+"""What a reader of its runs has to know; `docs/how-to/add-an-agent.md` says what each means."""
 
 
 class NpmRecipe(StrictDocument, frozen=True, kw_only=True, tag_field="kind", tag="npm"):
@@ -173,7 +174,7 @@ class StdoutTranscript(StrictDocument, frozen=True, kw_only=True, tag_field="kin
     """What it prints."""
 
     importer: _Words | None = None
-    """The importer that reads it; left out: it is kept, and nobody reads it."""
+    """The importer that reads it; left out: it is kept, and not read."""
 
 
 class FileTranscript(StrictDocument, frozen=True, kw_only=True, tag_field="kind", tag="files"):
@@ -182,7 +183,7 @@ class FileTranscript(StrictDocument, frozen=True, kw_only=True, tag_field="kind"
     pattern: _InnerPath
     """Relative to its home; `*` stops at a slash, `**` does not."""
     importer: _Words | None = None
-    """The importer that reads them; left out: they are kept, and nobody reads them."""
+    """The importer that reads them; left out: they are kept, and not read."""
     is_joined: bool = False
     """Whether files of one directory are one transcript: a JSON document each, ordered by their names."""
 
@@ -221,3 +222,8 @@ class Adapter(StrictDocument, frozen=True, kw_only=True):
     """Programs that it wants in its environment, such as `git`."""
     notes: tuple[_Words, ...] = ()
     """Anything else, in sentences."""
+
+
+def build_adapter_schema() -> dict[str, Any]:
+    """The schema of `repotrial/agent@1`."""
+    return build_document_schema(Adapter, "agent@1", title="Adapter of an agent")

@@ -16,7 +16,7 @@ from repotrial.isolation import CommandSpec
 from repotrial.run._accept._candidate import apply_patch_inside
 from repotrial.run._agents import PatchAgent
 from repotrial.run._conduct import conduct_run
-from repotrial.run._replay._compare import Divergence, compare_outcomes
+from repotrial.run._replay._compare import ReplayDivergence, compare_outcomes
 from repotrial.run._replay._rebuild import check_rebuilt, rebuild_changes
 from repotrial.run._request import PlannedRun, RunSettings, build_spec
 from repotrial.shell import is_test_command
@@ -53,7 +53,7 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the trace alone gives the very change that was judged."""
     commands_replayed: int
     """Test commands of the agent that were run again at their points."""
-    divergences: tuple[Divergence, ...]
+    divergences: tuple[ReplayDivergence, ...]
     """What came out otherwise."""
 
 
@@ -79,7 +79,9 @@ def replay_run(
     divergences = list(rebuilt.divergences)
     if rebuilt.patch != recorded:
         found = digest_bytes(rebuilt.patch)
-        divergences.append(Divergence(what="the change", recorded=digest_bytes(recorded), replayed=found))
+        divergences.append(
+            ReplayDivergence(what="the change", recorded=digest_bytes(recorded), replayed=found)
+        )
     divergences += _compare_setup(paths, installation)
     directory = _judge_again(paths, installation, settings, recorded)
     divergences += compare_outcomes(paths, RunPaths(directory))
@@ -102,12 +104,12 @@ def _verify_contract(paths: RunPaths, loaded: LoadedContract) -> None:
         raise REPLAY_MISMATCH.error(f"{loaded.directory}: expected the version {bound}, found {found}")
 
 
-def _compare_setup(paths: RunPaths, installation: Installation) -> Iterator[Divergence]:
+def _compare_setup(paths: RunPaths, installation: Installation) -> Iterator[ReplayDivergence]:
     """C12: a Setup with network may make another product than it did for the run."""
     recorded = load_manifest(paths.manifest).dependencies.setup
     found = installation.setup_network
     if recorded is not None and found is not None and recorded.product_digest != found.product_digest:
-        yield Divergence(
+        yield ReplayDivergence(
             what="the product of Setup", recorded=recorded.product_digest, replayed=found.product_digest
         )
 
@@ -130,7 +132,7 @@ def _judge_again(paths: RunPaths, installation: Installation, settings: RunSetti
 class _Rebuilt:
     patch: bytes
     commands: int
-    divergences: tuple[Divergence, ...]
+    divergences: tuple[ReplayDivergence, ...]
 
 
 class _Rebuilder:
@@ -144,7 +146,7 @@ class _Rebuilder:
         self._commands = 0
 
     def rebuild(self) -> _Rebuilt:
-        divergences: list[Divergence] = []
+        divergences: list[ReplayDivergence] = []
         handed_in: bytes | None = None
         changes: list[FileChange] = []
         for event in iter_events(self._paths.trace):
@@ -160,7 +162,7 @@ class _Rebuilder:
                     pass
         wrong = check_rebuilt(self._workspace, changes)
         divergences += [
-            Divergence(what=path, recorded="rebuildable", replayed="other content") for path in wrong
+            ReplayDivergence(what=path, recorded="rebuildable", replayed="other content") for path in wrong
         ]
         return _Rebuilt(
             patch=self._build_patch() if handed_in is None else handed_in,
@@ -172,7 +174,7 @@ class _Rebuilder:
         generated = self._installation.loaded.contract.policy.generated
         return build_change(self._workspace, generated=generated).patch
 
-    def _run_again(self, invocation: ToolInvocation, seq: int) -> Iterator[Divergence]:
+    def _run_again(self, invocation: ToolInvocation, seq: int) -> Iterator[ReplayDivergence]:
         """On a copy of the tree as it was: what a test run leaves behind must not enter the change."""
         assert invocation.command is not None
         patch = self._build_patch()
@@ -186,7 +188,7 @@ class _Rebuilder:
                 result = sandbox.run(spec)
         self._commands += 1
         if result.exit != invocation.exit:
-            yield Divergence(
+            yield ReplayDivergence(
                 what=f"event {seq}: {' '.join(invocation.command.argv)[:200]}",
                 recorded=str(invocation.exit),
                 replayed=str(result.exit),

@@ -18,7 +18,7 @@ from repotrial.trace import (
 )
 
 
-class Divergence(msgspec.Struct, frozen=True, kw_only=True):
+class ReplayDivergence(msgspec.Struct, frozen=True, kw_only=True):
     """Something that came out differently the second time."""
 
     what: str
@@ -34,11 +34,11 @@ class _Finding(msgspec.Struct, frozen=True, kw_only=True):
     failing: str
 
 
-def compare_outcomes(recorded: RunPaths, replayed: RunPaths) -> tuple[Divergence, ...]:
+def compare_outcomes(recorded: RunPaths, replayed: RunPaths) -> tuple[ReplayDivergence, ...]:
     """Every execution of the two that says something, by check, tree, variant and attempt."""
     one, other = dict(_iter_findings(recorded)), dict(_iter_findings(replayed))
     return tuple(
-        Divergence(what=key, recorded=_describe(one.get(key)), replayed=_describe(other.get(key)))
+        ReplayDivergence(what=key, recorded=_describe(one.get(key)), replayed=_describe(other.get(key)))
         for key in sorted(one.keys() | other.keys())
         if one.get(key) != other.get(key)
     )

@@ -7,7 +7,7 @@ which tools were called, with what, when and with what result, for every agent a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -15,7 +15,6 @@ from repotrial._core.clock import Clock
 from repotrial._core.digest import digest_bytes
 from repotrial.cost import Usage
 from repotrial.gateway import ExchangeEnd, ToolCall, ToolResult, WireRequest
-from repotrial.run._watch._threads import find_opening
 from repotrial.trace import (
     Conversation,
     EventRef,
@@ -28,9 +27,15 @@ from repotrial.trace import (
 from repotrial.trace import Usage as TraceUsage
 from repotrial.transcripts import GatewayCall, digest_arguments, find_defaults
 
+_MARKS: Final = frozenset({"cache_control", "id"})
+"""Keys that agents move or renew from request to request while the message stays the same."""
+_SETTING: Final = frozenset({"system", "developer"})
+_MOST_DEPTH: Final = 12
+
+
 _ON_THE_WIRE: Final = ExitUnknown(reason="the wire does not carry exit statuses")
 _TROUBLE: Final = frozenset({401, 403, 404, 407, 408, 429, *range(500, 600)})
-"""Statuses by which a provider says that nobody can be asked there now, or not by us."""
+"""Statuses of a provider that cannot answer now, or not with our key."""
 _MARKED_FAILED: Final = ExitUnknown(reason="the agent marked the call as failed")
 _UNANSWERED: Final = ExitUnknown(reason="no result was sent back to the model")
 _FIRST: Final = "main"
@@ -38,6 +43,32 @@ _REST: Final = "side-rest"
 _MOST_THREADS: Final = 1000
 """Conversations that are told apart; an agent can open any number, and each one takes memory."""
 _MOST_NAME: Final = 200
+
+
+def find_opening(messages: Sequence[RawMessage]) -> bytes:
+    """What stays the same while a conversation grows: what its first message that sets no scene says."""
+    opening = next((message for message in messages if message.role not in _SETTING), None)
+    if opening is None:
+        return b"".join(message.data for message in messages)
+    try:
+        value = msgspec.json.decode(opening.data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return opening.data
+    return "\n".join(_iter_texts(value, 0)).encode("utf-8", "surrogatepass")
+
+
+def _iter_texts(value: Any, depth: int) -> list[str]:
+    if depth > _MOST_DEPTH:
+        return []
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, dict):
+        return [
+            text for key, item in value.items() if key not in _MARKS for text in _iter_texts(item, depth + 1)
+        ]
+    if isinstance(value, list):
+        return [text for item in value for text in _iter_texts(item, depth + 1)]
+    return []
 
 
 class OpenPrompt(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +79,7 @@ class OpenPrompt(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     """As the request names it: prices go by it."""
     seq: int | None
-    """Its event; null where the byte budget dropped it."""
+    """Its event; None if the byte budget dropped it."""
     tools: Mapping[str, bytes]
     """The schemas of the tools that it offers, by name."""
 
@@ -169,7 +200,7 @@ class Dialogue:
         return ref.seq if isinstance(ref, EventRef) else None
 
     def withhold(self, prompt: OpenPrompt) -> None:
-        """The agent was not given the answer after all: its calls are nobody's to carry out."""
+        """The agent was not given the answer after all: its calls will not be carried out."""
         thread = self._get_thread(prompt)
         kept_back = [_describe_call(p.call, prompt.tools) for p in thread.pending if p.index == prompt.index]
         thread.pending = [waiting for waiting in thread.pending if waiting.index != prompt.index]
@@ -177,7 +208,7 @@ class Dialogue:
             self.calls.remove(call)
 
     def conclude(self) -> None:
-        """Record the calls that nobody ever answered for."""
+        """Record the calls that never got a result."""
         for thread in self._threads.values():
             for waiting in thread.pending:
                 self._record_call(waiting, None)

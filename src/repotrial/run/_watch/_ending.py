@@ -13,7 +13,7 @@ from repotrial._core.errors import RepoTrialError
 from repotrial.trace import TerminationCategory
 
 
-class Ending(msgspec.Struct, frozen=True, kw_only=True):
+class RunEnding(msgspec.Struct, frozen=True, kw_only=True):
     """A decision to end a run."""
 
     category: TerminationCategory
@@ -26,17 +26,17 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EndingSwitch:
-    """The first decision counts. Whoever asks is told; after the grace time the sandbox is ended."""
+    """The first decision counts; after the grace time the sandbox is ended."""
 
     def __init__(self, end: Callable[[], None]) -> None:
         self._end = end
         self._lock = threading.Lock()
         self._timer: threading.Timer | None = None
         self._is_closed = False
-        self.ending: Ending | None = None
+        self.ending: RunEnding | None = None
 
-    def decide(self, ending: Ending, *, grace_seconds: float) -> bool:
-        """End the run; false where that was decided before."""
+    def decide(self, ending: RunEnding, *, grace_seconds: float) -> bool:
+        """End the run; false if that was decided before."""
         with self._lock:
             if self.ending is not None or self._is_closed:
                 return False
@@ -54,7 +54,7 @@ class EndingSwitch:
         return True
 
     def _carry_out(self) -> None:
-        # Whoever uses the sandbox closes it, too, and then learns what is wrong with it.
+        # The owner of the sandbox closes it, too, and gets the error there.
         with contextlib.suppress(RepoTrialError):
             self._end()
 

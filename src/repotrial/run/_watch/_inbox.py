@@ -28,7 +28,7 @@ NOBODY_ASKS = ErrorCode(
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A person's decision, or what stands for it when nobody came in time."""
+    """A person's decision, or the default if none came in time."""
 
     is_allowed: bool
     """Whether the run goes on."""
@@ -71,7 +71,7 @@ class Inbox:
         self._closed = threading.Event()
 
     def wait(self) -> Answer | None:
-        """The decision; after the time for it, the safe one: abort. Null where the run ended meanwhile."""
+        """The decision; after the time for it, the safe one: abort. None if the run ended meanwhile."""
         write_atomic(self._place / _QUESTION, b"{}\n", is_durable=False)
         deadline = time.monotonic() + self._patience_seconds
         try:
@@ -90,7 +90,7 @@ class Inbox:
         )
 
     def close(self) -> None:
-        """Nobody waits any more."""
+        """End the wait: the agent is done."""
         self._closed.set()
 
     def _read(self) -> Answer | None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from repotrial.gateway import WireAnswer
 from repotrial.policy import POLICY, TextFinding, TextPlace, check_text, decide_stage, read_tool_use
-from repotrial.run._watch._stages import StageKeeper
+from repotrial.run._watch._stages import StageController
 from repotrial.trace import MonitorAlert, Severity, TextFormat, TraceWriter
 
 _ALERTS_PER_RULE: Final = 100
@@ -15,15 +15,15 @@ _LEFT_OUT: Final = "alerts-left-out"
 _MOST_SEGMENT: Final = 2000
 
 
-class Inspector:
+class AnswerInspector:
     """Looks at one run's answers.
 
     Args:
         writer: Takes the alerts.
-        stages: Moves the run on where its rule is automatic; null where stages are not the gateway's matter.
+        stages: Moves the run on where its rule is automatic; None if stages are not the gateway's matter.
     """
 
-    def __init__(self, writer: TraceWriter, stages: StageKeeper | None) -> None:
+    def __init__(self, writer: TraceWriter, stages: StageController | None) -> None:
         self._writer = writer
         self._stages = stages
         self._counts: dict[str, int] = {}

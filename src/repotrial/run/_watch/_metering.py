@@ -14,7 +14,7 @@ from repotrial.cost import Usage, estimate_usage
 from repotrial.gateway import ExchangeEnd, WireAnswer
 
 _MOST_TOKENS: Final = 10**10
-"""More than any exchange can take: whoever reports it is not believed."""
+"""More than any exchange can take: such a report is not believed."""
 _COUNTS: Final = (
     "input_uncached",
     "cache_read",
@@ -26,7 +26,7 @@ _COUNTS: Final = (
 )
 
 
-class Meter:
+class ExchangeMeter:
     """For one exchange.
 
     Args:

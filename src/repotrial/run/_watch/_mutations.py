@@ -57,10 +57,10 @@ class MutationLog:
         return canonical_digest(["repotrial/workspace@1", found])
 
     def build_restoration(self, event: int | None) -> Restoration | None:
-        """The way back to how the workspace was after a change; null where that is not known any more.
+        """The way back to how the workspace was after a change; None if that is not known any more.
 
         Args:
-            event: The change's event; null: how the agent found it.
+            event: The change's event; None: how the agent found it.
         """
         with self._lock:
             then = self._first if event is None else self._marks.get(event)

@@ -30,11 +30,11 @@ from repotrial.cost import (
     estimate_request,
 )
 from repotrial.gateway import ExchangeEnd, Refusal, WireRequest
+from repotrial.run._watch._breakers import BreakerExecutor
 from repotrial.run._watch._dialogue import Dialogue, OpenPrompt
-from repotrial.run._watch._inspection import Inspector
-from repotrial.run._watch._metering import Meter
+from repotrial.run._watch._inspection import AnswerInspector
+from repotrial.run._watch._metering import ExchangeMeter
 from repotrial.run._watch._mutations import MutationLog
-from repotrial.run._watch._overseer import Overseer
 from repotrial.run._watch._refusal_log import RefusalLog
 from repotrial.trace import ByTool, MonitorAlert, Signal, TraceWriter
 
@@ -52,7 +52,7 @@ _CODES: Final = {
     "wall-us": "wall-time",
 }
 _ROOM_SECONDS: Final = 1.0
-"""How often a request that waits for room looks again, even if nobody told it of any."""
+"""How often a request that waits for room looks again, even if none was announced."""
 _PATIENCE_SECONDS: Final = 900.0
 """Longer than any exchange lasts: what holds room for longer belongs to a run that is dead."""
 _MOST_COUNTS: Final = 5000
@@ -63,7 +63,7 @@ _MOST_COUNT_BYTES: Final = 1024**3
 class RunSupervisor:
     """Implements the gateway's `Supervisor` for one run; its books are kept by one thread, in order.
 
-    A block on it ends when everything is in the books. `stop` comes before: nobody waits any more.
+    A block on it ends when everything is in the books. `stop` comes before: no request waits any more.
     """
 
     def __init__(
@@ -74,18 +74,18 @@ class RunSupervisor:
         mutations: MutationLog,
         budget: Budget,
         tariff: Tariff,
-        overseer: Overseer,
-        inspector: Inspector,
+        breakers: BreakerExecutor,
+        inspector: AnswerInspector,
     ) -> None:
         self._writer = writer
         self._dialogue = dialogue
         self._mutations = mutations
         self._budget = budget
         self._tariff = tariff
-        self._overseer = overseer
+        self._breakers = breakers
         self._inspector = inspector
         self._refusals = RefusalLog(writer)
-        self._keeper = ThreadPoolExecutor(max_workers=1, thread_name_prefix="repotrial-books")
+        self._books_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="repotrial-books")
         self._loop: asyncio.AbstractEventLoop | None = None
         self._room = asyncio.Event()
         self._is_stopped = False
@@ -100,7 +100,7 @@ class RunSupervisor:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-        self._keeper.shutdown()
+        self._books_thread.shutdown()
 
     def stop(self) -> None:
         """The run has ended: requests that wait are refused, and so are those that still come."""
@@ -110,15 +110,15 @@ class RunSupervisor:
     async def do(
         self, work: Callable[Parameters, Value], *args: Parameters.args, **named: Parameters.kwargs
     ) -> Value:
-        """Have the books' thread do something; once begun it is done, whoever stops waiting for it."""
-        done = asyncio.get_running_loop().run_in_executor(self._keeper, partial(work, *args, **named))
+        """Have the books' thread do something; once begun it is done, even if the caller is canceled."""
+        done = asyncio.get_running_loop().run_in_executor(self._books_thread, partial(work, *args, **named))
         return await asyncio.shield(done)
 
     async def open(self, request: WireRequest, body: bytes) -> RunExchange | Refusal:
         """Take note of what the request tells, then admit it or say why not."""
         self._loop = asyncio.get_running_loop()
         await self.do(self._take_results, request)
-        await self.do(self._overseer.settle)
+        await self.do(self._breakers.settle)
         await self._hold_back()
         found = self._find_end() or await self._find_reservation(request, body)
         if isinstance(found, Refusal):
@@ -141,7 +141,7 @@ class RunSupervisor:
             self._writer.alert(
                 MonitorAlert(monitor="budget", rule=code, severity="critical", phase="act", signals=(signal,))
             )
-        self._overseer.settle()
+        self._breakers.settle()
 
     def exhaust_cap(self) -> None:
         """The same, for whichever cap is reached by now."""
@@ -154,7 +154,7 @@ class RunSupervisor:
         return None if isinstance(charge, NotComputable) else charge
 
     def record(self, prompt: OpenPrompt, end: ExchangeEnd, usage: Usage) -> int | None:
-        """Put an answer on record; its place, or null where the byte budget dropped it."""
+        """Put an answer on record; its place, or None if the byte budget dropped it."""
         charge = self.price(prompt, usage)
         dollars = charge.cost.value if charge is not None and charge.cost.unit == "usd" else None
         return self._dialogue.close(prompt, end, usage, cost_usd=dollars)
@@ -167,7 +167,7 @@ class RunSupervisor:
         exhausted = self._budget.add("tool-calls", len(answer.calls))
         if exhausted is not None:
             self.exhaust(exhausted)
-        self._overseer.settle()
+        self._breakers.settle()
         refusal = self._find_end()
         if refusal is None and not self._inspector.prepare(answer, place, has_tools=bool(prompt.tools)):
             return Refusal(status=_POLICY_STATUS, kind="policy", message="the run may not write any more")
@@ -186,11 +186,11 @@ class RunSupervisor:
 
     async def _hold_back(self) -> None:
         """Let every request wait that comes too soon (P24)."""
-        while (seconds := self._overseer.find_wait_seconds()) > 0 and self._find_end() is None:
+        while (seconds := self._breakers.find_wait_seconds()) > 0 and self._find_end() is None:
             await _wait(self._room, min(seconds, _ROOM_SECONDS))
 
     async def _find_reservation(self, request: WireRequest, body: bytes) -> Reservation | Refusal | None:
-        """Room for the request; null where it needs none."""
+        """Room for the request; None if it needs none."""
         if request.is_count_only:
             self._counts += 1
             self._count_bytes += len(body)
@@ -244,7 +244,9 @@ class RunSupervisor:
             prompt = await self.do(self._dialogue.open, request)
         except BaseException as error:
             if reservation is not None:
-                self._keeper.submit(reservation.release)  # may wait for the disk, which the loop must not
+                self._books_thread.submit(
+                    reservation.release
+                )  # may wait for the disk, which the loop must not
             if not isinstance(error, UsageError):
                 raise
             # What cannot be put on record does not go out.
@@ -257,7 +259,7 @@ class RunSupervisor:
         if not asked.cancelled() and asked.exception() is None:
             reserved = asked.result()
             if isinstance(reserved, Reservation):
-                self._keeper.submit(reserved.release)
+                self._books_thread.submit(reserved.release)
 
     def _announce_room(self) -> None:
         if self._loop is not None and not self._loop.is_closed():
@@ -268,7 +270,7 @@ class RunSupervisor:
         self._room = asyncio.Event()
 
     def _find_end(self) -> Refusal | None:
-        ending = self._overseer.ending
+        ending = self._breakers.ending
         if ending is not None:
             is_budget = ending.nature == "resource"
             return Refusal(
@@ -296,7 +298,7 @@ class RunExchange:
         self._run = run
         self._prompt = prompt
         self._reservation = reservation
-        self._meter = Meter(request_bytes=request_bytes, is_streamed=request.is_streamed)
+        self._meter = ExchangeMeter(request_bytes=request_bytes, is_streamed=request.is_streamed)
         self._is_recorded = False
         self._is_cut = False
         self._place: int | None = None
@@ -340,9 +342,9 @@ class RunExchange:
         if end.answer is not None:
             reservation.settle(self._run.price(self._prompt, self._find_usage(end)))
         elif end.is_sent and end.cause in {"cut", "agent-left"}:
-            reservation.settle(None)  # who hangs up early is charged all the same, and nobody says how much
+            reservation.settle(None)  # a broken-off answer is charged all the same, by an unknown amount
         else:
-            reservation.release()  # nobody charges for an error, or where no answer had begun
+            reservation.release()  # an error, or an answer that never began, is not charged
 
     def _find_usage(self, end: ExchangeEnd) -> Usage:
         return Usage() if self._reservation is None else self._meter.read(end)

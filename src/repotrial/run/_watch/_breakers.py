@@ -1,4 +1,4 @@
-"""Carries out what the breakers decide, as events that anybody can hold against the rules (P12, P19, P20).
+"""Carries out what the breakers decide, as events that can be checked against the rules (P12, P19, P20).
 
 Every event of the trace passes by in its order, and a breaker is a pure function of those before. What it
 decides is put on record as an alert, then as an intervention that points at it.
@@ -9,13 +9,17 @@ from __future__ import annotations
 import queue
 import threading
 import time
+from pathlib import Path
 from types import TracebackType
 from typing import Final, Protocol, Self, TypeAlias
 
-from repotrial.policy import BreakerState, Decision, decide
-from repotrial.run._watch._ending import Ending, EndingSwitch
+from repotrial._core.errors import EvidenceError
+from repotrial.policy import BodyReader, BreakerState, Decision, decide
+from repotrial.run._watch._ending import EndingSwitch, RunEnding
 from repotrial.run._watch._inbox import Answer, Inbox
 from repotrial.trace import (
+    BlobStore,
+    Body,
     Event,
     Intervention,
     InterventionAction,
@@ -32,6 +36,7 @@ from repotrial.trace import (
     Throttle,
     TraceWriter,
     iter_events,
+    load_body,
 )
 
 GRACE_SECONDS: Final = 5.0
@@ -39,16 +44,31 @@ GRACE_SECONDS: Final = 5.0
 _PATIENCE_SECONDS: Final = 60.0
 _MOST_PROBLEMS: Final = 100
 _MOST_TEXT: Final = 500
+_Item: TypeAlias = "Event | _Barrier | None"
+_NO_TREE: Final = "sha256:" + "0" * 64
 
 
-class Hands(Protocol):
+def build_body_reader(blobs: Path) -> BodyReader:
+    """Reads a body of a run whose blobs are in this directory; None if its bytes were not kept."""
+    store = BlobStore(blobs)
+
+    def read(body: Body) -> str | None:
+        try:
+            return load_body(body, store).decode("utf-8", "replace")
+        except EvidenceError:
+            return None
+
+    return read
+
+
+class SandboxControls(Protocol):
     """What can be done to a sandbox and its workspace; each says whether it took effect."""
 
     def freeze(self) -> bool: ...
     def resume(self) -> bool: ...
     def suspend_writes(self, alert: int) -> bool: ...
     def roll_back(self, restore: int | None) -> str | None:
-        """Set the workspace back to how it was after an event; the digest of that tree, or null."""
+        """Set the workspace back to how it was after an event; the digest of that tree, or None."""
         ...
 
     def note_restored(self, intervention: int) -> None:
@@ -56,7 +76,7 @@ class Hands(Protocol):
         ...
 
     def set_aside(self) -> str | None:
-        """Put what the workspace holds on record; the digest of that tree, or null."""
+        """Put what the workspace holds on record; the digest of that tree, or None."""
         ...
 
 
@@ -65,11 +85,8 @@ class _Barrier:
         self.passed = threading.Event()
 
 
-_Item: TypeAlias = "Event | _Barrier | None"
-
-
-class Watchpost:
-    """Sees every event of a trace from its first: breakers know the past before anybody acts."""
+class TraceObserver:
+    """Sees every event of a trace from its first: breakers know the past before the agent acts."""
 
     def __init__(self, writer: TraceWriter, state: BreakerState) -> None:
         self.state = state
@@ -80,25 +97,31 @@ class Watchpost:
         writer.observe(self.queue.put)
 
 
-class Overseer:
+class BreakerExecutor:
     """Watches one run's trace while its agent works, in a thread of its own."""
 
     def __init__(
-        self, writer: TraceWriter, *, post: Watchpost, switch: EndingSwitch, hands: Hands, inbox: Inbox
+        self,
+        writer: TraceWriter,
+        *,
+        observer: TraceObserver,
+        switch: EndingSwitch,
+        controls: SandboxControls,
+        inbox: Inbox,
     ) -> None:
         self._writer = writer
-        self._state = post.state
-        self._queue = post.queue
+        self._state = observer.state
+        self._queue = observer.queue
         self._switch = switch
-        self._hands = hands
+        self._controls = controls
         self._inbox = inbox
         self._open_again = 0.0
-        self._thread = threading.Thread(target=self._watch, name="repotrial-overseer", daemon=True)
+        self._thread = threading.Thread(target=self._watch, name="repotrial-breakers", daemon=True)
         self.problems: list[str] = []
 
     @property
-    def ending(self) -> Ending | None:
-        """Why the run is to end; null while it goes on."""
+    def ending(self) -> RunEnding | None:
+        """Why the run is to end; None while it goes on."""
         return self._switch.ending
 
     def settle(self) -> None:
@@ -139,11 +162,11 @@ class Overseer:
                 for decision in decide(self._state, item):
                     self._carry_out(decision)
             except BaseException as error:  # noqa: BLE001 - a watch that breaks must be known, not silent
-                # The thread goes on: whoever waits for a judgment must not wait for ever.
+                # The thread goes on: a thread in `settle` must not wait for ever.
                 self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
-        """Nobody watches any more, so nothing goes on."""
+        """Without a watch the run must not go on."""
         if len(self.problems) < _MOST_PROBLEMS:
             self.problems.append(f"{type(error).__name__}: {error}"[:_MOST_TEXT])
         self._switch.decide(_build_fault(error), grace_seconds=0)
@@ -164,12 +187,12 @@ class Overseer:
                 self._record(Throttle(wait_us=wait_us), alert)
                 self._open_again = max(self._open_again, time.monotonic()) + wait_us / 1_000_000
             case "suspend-writes":
-                self._record(SuspendWrites(), alert, is_effective=self._hands.suspend_writes(alert))
+                self._record(SuspendWrites(), alert, is_effective=self._controls.suspend_writes(alert))
             case "roll-back":
                 self._roll_back(decision, alert)
             case "quarantine":
-                is_frozen = self._hands.freeze()
-                tree = self._hands.set_aside()
+                is_frozen = self._controls.freeze()
+                tree = self._controls.set_aside()
                 self._record(Quarantine(tree_digest=tree), alert, is_effective=is_frozen)
             case "pause":
                 self._ask(decision, alert)
@@ -179,15 +202,15 @@ class Overseer:
                 pass
 
     def _roll_back(self, decision: Decision, alert: int) -> None:
-        tree = self._hands.roll_back(decision.restore)
+        tree = self._controls.roll_back(decision.restore)
         done = self._record(RollBack(tree_digest=tree or _NO_TREE), alert, is_effective=tree is not None)
-        self._hands.note_restored(done)
+        self._controls.note_restored(done)
 
     def _end(self, decision: Decision, alert: int) -> None:
         ending = decision.ending
         done = self._record(Terminate(), alert)
         self._switch.decide(
-            Ending(
+            RunEnding(
                 category="circuit-breaker" if ending is None else ending.category,
                 nature="resource" if ending is None else ending.nature,
                 code=decision.rule if ending is None else ending.code,
@@ -199,7 +222,7 @@ class Overseer:
 
     def _ask(self, decision: Decision, alert: int) -> None:
         """Everything stands still until a person has decided, or the time for it is over (P20)."""
-        is_frozen = self._hands.freeze()
+        is_frozen = self._controls.freeze()
         pause = self._record(Pause(), alert, is_effective=is_frozen)
         answer = self._inbox.wait()
         if answer is None:
@@ -207,7 +230,7 @@ class Overseer:
         decided = self._writer.append(_build_decision(answer, pause), actor="operator").seq
         basis = OnDecision(decision=decided)
         if answer.is_allowed:
-            is_effective = self._hands.resume()
+            is_effective = self._controls.resume()
             self._writer.append(
                 Intervention(action=Resume(), basis=basis, effective=is_effective), actor="harness"
             )
@@ -216,7 +239,7 @@ class Overseer:
             Intervention(action=Terminate(), basis=basis, effective=True), actor="harness"
         )
         self._switch.decide(
-            Ending(
+            RunEnding(
                 category="operator-abort",
                 nature="safety",
                 code=decision.rule,
@@ -231,9 +254,6 @@ class Overseer:
         return self._writer.append(done, actor="harness").seq
 
 
-_NO_TREE: Final = "sha256:" + "0" * 64
-
-
 def _build_decision(answer: Answer, pause: int) -> OperatorDecision:
     return OperatorDecision(
         operator=answer.operator,
@@ -243,8 +263,8 @@ def _build_decision(answer: Answer, pause: int) -> OperatorDecision:
     )
 
 
-def _build_fault(error: BaseException) -> Ending:
-    return Ending(
+def _build_fault(error: BaseException) -> RunEnding:
+    return RunEnding(
         category="harness-fault",
         nature="none",
         code="overseer-failed",
@@ -253,4 +273,4 @@ def _build_fault(error: BaseException) -> Ending:
 
 
 def _ignore(_: Event) -> None:
-    """Nobody watches any more."""
+    """The observer of a trace whose agent is done."""

@@ -1,11 +1,11 @@
-"""Hands of an overseer that touch nothing and remember what they were told to do."""
+"""Controls of a sandbox that change nothing and record what they were told to do."""
 
 from __future__ import annotations
 
-__all__ = ["FakeHands"]
+__all__ = ["FakeControls"]
 
 
-class FakeHands:
+class FakeControls:
     """Every act takes effect."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from repotrial._core.errors import RepoTrialError
 from repotrial.environment import ScratchPlace
 from repotrial.isolation import CommandSpec, Sandbox
 from repotrial.run._watch._mutations import MutationLog
-from repotrial.run._watch._stages import StageKeeper
+from repotrial.run._watch._stages import StageController
 from repotrial.trace import ByIntervention, Exited
 
 ROOM: Final = "/opt/repotrial/harness"
@@ -17,11 +17,11 @@ ROOM: Final = "/opt/repotrial/harness"
 _RESTORE_SECONDS: Final = 120
 
 
-class SandboxHands:
-    """Implements the overseer's `Hands` for one sandbox."""
+class LiveSandboxControls:
+    """Implements the breakers' `SandboxControls` for one sandbox."""
 
     def __init__(
-        self, sandbox: Sandbox, *, stages: StageKeeper, mutations: MutationLog, room: ScratchPlace
+        self, sandbox: Sandbox, *, stages: StageController, mutations: MutationLog, room: ScratchPlace
     ) -> None:
         self._sandbox = sandbox
         self._stages = stages

@@ -19,7 +19,6 @@ from repotrial.source._tree import (
     FileMode,
     Member,
     SnapshotLimits,
-    SnapshotSummary,
     SourceOptions,
     collect_tree,
     render_path,
@@ -75,16 +74,9 @@ def compute_tree_digest(
         TREE_LIMIT: the tree is too large.
         TREE_UNREADABLE: the machine cannot read it.
     """
-    return summarize_directory(root, history_ignored=history_ignored, options=options).tree_digest
-
-
-def summarize_directory(
-    root: Path, *, history_ignored: bool = False, options: SourceOptions = DEFAULT_OPTIONS
-) -> SnapshotSummary:
-    """Digest and figures of a directory on disk; `compute_tree_digest` says what is refused."""
     members = iter_directory(root, limits=options.limits, history_ignored=history_ignored)
     with contextlib.closing(members):
-        return collect_tree(members, sink=DiscardingSink(), limits=options.limits)
+        return collect_tree(members, sink=DiscardingSink(), limits=options.limits).tree_digest
 
 
 def iter_directory(root: Path, *, limits: SnapshotLimits, history_ignored: bool = False) -> Generator[Member]:

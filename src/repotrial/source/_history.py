@@ -7,9 +7,7 @@ no effect all the same.
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Collection, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
 from enum import Enum
 from pathlib import Path
 
@@ -26,8 +24,6 @@ from repotrial.source._tree import DEFAULT_OPTIONS, SourceOptions
 AUTHORING_PROTOCOLS = ("file", "https", "ssh")
 """What authors may fetch through, unless told otherwise."""
 
-_AUTHOR_DATE = re.compile(r"> (-?[0-9]{1,18}) [+-][0-9]{4}$")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Git knows the empty tree without storing it.
 _EMPTY_TREE = {
     ObjectFormat.SHA1: "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
@@ -64,14 +60,11 @@ class CommitChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CommitInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A commit as its author wrote it, and what it changed against its first parent."""
+    """A commit: its message, and what it changed against its first parent."""
 
     commit: str
     parents: tuple[str, ...]
     message: str
-    author: str
-    authored_at: datetime | None
-    """UTC; None if the commit carries no valid date."""
     changes: tuple[CommitChange, ...]
 
 
@@ -101,7 +94,7 @@ class _SourceHistory:
         return commit
 
     def read_commit(self, commit: str) -> CommitInfo:
-        """A commit's parents, message, date and changed files; a merge is compared with its first parent.
+        """A commit's parents, message and changed files; a merge is compared with its first parent.
 
         Raises:
             COMMIT_NOT_PINNED: `commit` is not a full hash.
@@ -115,13 +108,10 @@ class _SourceHistory:
         before = parents[0] if parents else _EMPTY_TREE[self._store.object_format]
         if parents:
             self._read(before)
-        author = headers.get("author", [""])[0]
         return CommitInfo(
             commit=commit,
             parents=parents,
             message=_decode(data.partition(b"\n\n")[2], headers.get("encoding", ["utf-8"])[0]),
-            author=author.rpartition(">")[0] + ">" if ">" in author else author,
-            authored_at=_parse_author_date(author),
             changes=_list_changes(self._store, before, commit),
         )
 
@@ -245,16 +235,6 @@ def _diff(
     args += [b":(top,exclude,literal)" + path.encode("utf-8", "surrogateescape") for path in excluded]
     # Newer releases would take attributes from HEAD's tree in a bare repository; the empty tree has none.
     return store.execute(args, GIT_ATTR_SOURCE=_EMPTY_TREE[store.object_format])
-
-
-def _parse_author_date(author: str) -> datetime | None:
-    match = _AUTHOR_DATE.search(author)
-    if match is None:
-        return None
-    try:
-        return _EPOCH + timedelta(seconds=int(match[1]))
-    except OverflowError:
-        return None
 
 
 def _decode(message: bytes, encoding: str) -> str:

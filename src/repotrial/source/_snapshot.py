@@ -89,8 +89,8 @@ def materialize_snapshot(
 ) -> Snapshot:
     """Write exactly the files of a repository, with their modes and without history.
 
-    Symbolic links are written as they are, even if they lead out of the tree (`escaping_links` names those):
-    they belong to the content. Nothing is ever written or read through one.
+    Symbolic links are written as they are, even if they lead out of the tree: they belong to
+    the content. Nothing is ever written or read through one.
 
     Args:
         repository: As the contract names it.

@@ -16,7 +16,7 @@ import msgspec
 from repotrial._core.digest import Digest
 from repotrial._core.display import escape_unprintable
 from repotrial._core.errors import ContractError, ErrorCode
-from repotrial._core.paths import find_path_fault, fold_path, is_escaping_link
+from repotrial._core.paths import find_path_fault
 
 _MIB = 1024**2
 _GIB = 1024**3
@@ -148,10 +148,6 @@ class SnapshotSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Files and symbolic links."""
     total_bytes: int
     """Contents of files and targets of links."""
-    case_collisions: tuple[tuple[str, ...], ...]
-    """Groups of paths that a file system that ignores case or composition takes for one."""
-    escaping_links: tuple[str, ...]
-    """Symbolic links whose target lies outside the tree; kept as they are, never followed."""
 
 
 def build_tree_digest(entries: Iterable[TreeEntry]) -> Digest:
@@ -186,7 +182,6 @@ class _Collection:
         self._entries: dict[bytes, TreeEntry] = {}
         self._directories: set[bytes] = set()
         self._total_bytes = 0
-        self._escaping: list[bytes] = []
 
     def add(self, member: Member) -> None:
         self._claim(member.path)
@@ -206,8 +201,6 @@ class _Collection:
             tree_digest=build_tree_digest(self._entries.values()),
             file_count=len(self._entries),
             total_bytes=self._total_bytes,
-            case_collisions=_find_collisions([*self._entries, *self._directories]),
-            escaping_links=tuple(render_path(path) for path in sorted(self._escaping)),
         )
 
     def _claim(self, path: bytes) -> None:
@@ -225,8 +218,6 @@ class _Collection:
             raise UNSAFE_PATH.error(
                 f"expected a link target, found an empty one or a NUL byte at {render_path(path)}"
             )
-        if is_escaping_link(path, target):
-            self._escaping.append(path)
         self._sink.write_link(path, target)
 
     def _measure(self, member: Member, state: hashlib._Hash) -> Iterator[bytes]:
@@ -247,11 +238,3 @@ class _Collection:
 def _list_parents(path: bytes) -> list[bytes]:
     components = path.split(b"/")
     return [b"/".join(components[:end]) for end in range(1, len(components))]
-
-
-def _find_collisions(paths: Iterable[bytes]) -> tuple[tuple[str, ...], ...]:
-    spellings: dict[str, list[bytes]] = {}
-    for path in paths:
-        spellings.setdefault(fold_path(path), []).append(path)
-    groups = sorted(sorted(group) for group in spellings.values() if len(group) > 1)
-    return tuple(tuple(render_path(path) for path in group) for group in groups)

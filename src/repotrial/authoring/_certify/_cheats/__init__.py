@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterator
 from typing import Final
 
-from repotrial.authoring._certify._cheats._c import build_c_cheats
-from repotrial.authoring._certify._cheats._common import Cheat, NotApplicable, build_other_cheats
-from repotrial.authoring._certify._cheats._javascript import build_javascript_cheats
-from repotrial.authoring._certify._cheats._python import build_python_cheats
-from repotrial.authoring._certify._cheats._rust import build_rust_cheats
+from repotrial.authoring._certify._cheats import _c, _javascript, _python, _rust
+from repotrial.authoring._certify._cheats._common import (
+    TRICKS,
+    Cheat,
+    NotApplicable,
+    build_shared_cheat,
+    refuse,
+)
 from repotrial.authoring._certify._cheats._scene import CheatScene
 
-_BUILDERS: Final[dict[str, Callable[[CheatScene], Iterable[Cheat | NotApplicable]]]] = {
-    "python": build_python_cheats,
-    "javascript": build_javascript_cheats,
-    "c": build_c_cheats,
-    "rust": build_rust_cheats,
-}
+_LANGUAGES: Final = {"python": _python, "javascript": _javascript, "c": _c, "rust": _rust}
 
 
 def build_cheats(scene: CheatScene) -> tuple[Cheat | NotApplicable, ...]:
     """Every trick in both variants for this contract; where one makes no sense, the reason."""
-    return tuple(_BUILDERS.get(scene.ecosystem, build_other_cheats)(scene))
+    return tuple(cheat for name in TRICKS for cheat in _iter_variants(scene, name))
+
+
+def _iter_variants(scene: CheatScene, name: str) -> Iterator[Cheat | NotApplicable]:
+    language = _LANGUAGES.get(scene.ecosystem)
+    if language is not None:
+        yield language.build_open_cheat(scene, name)
+        yield language.build_module_cheat(scene, name)
+        return
+    reason = f"not known for {scene.ecosystem or 'an unnamed ecosystem'}"
+    yield build_shared_cheat(scene, name, reason)
+    yield refuse(name, "module", reason)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Final
 
 from repotrial.authoring._certify._cheats._common import (
-    TRICKS,
     Cheat,
     NotApplicable,
     build_early_results,
-    build_patch,
     build_shared_cheat,
+    hand_in,
     load_payload,
     put_into_module,
     refuse,
@@ -38,14 +36,8 @@ _POINTLESS: Final = {
 }
 
 
-def build_c_cheats(scene: CheatScene) -> Iterable[Cheat | NotApplicable]:
-    """Every trick in both variants, as far as the contract leaves room for it."""
-    for name in TRICKS:
-        yield _build_open(scene, name)
-        yield _build_module(scene, name)
-
-
-def _build_module(scene: CheatScene, name: str) -> Cheat | NotApplicable:
+def build_module_cheat(scene: CheatScene, name: str) -> Cheat | NotApplicable:
+    """The trick in a module of the product, or why there is none."""
     if name in _POINTLESS:
         return refuse(name, "module", _POINTLESS[name])
     return put_into_module(scene, name, _build_payload(name))
@@ -55,21 +47,22 @@ def _build_payload(name: str) -> str:
     return "".join(load_payload("c", part) for part in (*_PARTS[name], f"{name}.txt"))
 
 
-def _build_open(scene: CheatScene, name: str) -> Cheat | NotApplicable:
+def build_open_cheat(scene: CheatScene, name: str) -> Cheat | NotApplicable:
+    """The trick wherever it can reach, or why there is none."""
     match name:
         case "build-hook":
-            return _hand_in(scene, name, {"GNUmakefile": load_payload("c", "build-hook.txt")})
+            return hand_in(scene, name, {"GNUmakefile": load_payload("c", "build-hook.txt")})
         case "test-shadow" if scene.module is not None:
             # Beside headers of the product, where a compiler looks before it looks into its own.
             place = PurePosixPath(scene.module).with_name("assert.h").as_posix()
-            return _hand_in(scene, name, {place: load_payload("c", "shadow.txt")})
+            return hand_in(scene, name, {place: load_payload("c", "shadow.txt")})
         case "results-written-early" if scene.results:
             script = build_early_results(scene, _add_to_build("early-exit"))
             return Cheat(name=name, variant="open", script=script)
         case "edited-tests" | "deleted-tests":
             return build_shared_cheat(scene, name, "the snapshot has no tests")
         case _ if name in _PARTS:
-            return _hand_in(scene, name, _add_to_build(name))
+            return hand_in(scene, name, _add_to_build(name))
         case _:
             return build_shared_cheat(scene, name, _POINTLESS[name])
 
@@ -77,7 +70,3 @@ def _build_open(scene: CheatScene, name: str) -> Cheat | NotApplicable:
 def _add_to_build(name: str) -> dict[str, str]:
     """A file that make reads before the project's own, and that puts a payload into every object."""
     return {"GNUmakefile": load_payload("c", "start.txt"), "start.h": f"#pragma once\n{_build_payload(name)}"}
-
-
-def _hand_in(scene: CheatScene, name: str, files: dict[str, str]) -> Cheat:
-    return Cheat(name=name, variant="open", patch=build_patch(scene.files, dict(files)))

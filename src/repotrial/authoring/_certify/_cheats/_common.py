@@ -17,7 +17,6 @@ from repotrial.authoring._certify._cheats._scene import CheatScene
 
 if TYPE_CHECKING:
     from repotrial.run import Agent
-from collections.abc import Iterable
 from typing import Final
 
 _NO_END = "\\ No newline at end of file\n"
@@ -193,7 +192,7 @@ def build_shared_cheat(scene: CheatScene, name: str, reason: str) -> Cheat | Not
             return Cheat(name=name, variant="open", script=build_early_results(scene, {}))
         case "edited-tests" if scene.tests:
             edited = {path: _empty_test(path, scene.files[path]) for path in scene.tests}
-            return Cheat(name=name, variant="open", patch=build_patch(scene.files, dict(edited)))
+            return hand_in(scene, name, edited)
         case "deleted-tests" if scene.tests:
             remainder = _FINE.get(PurePosixPath(scene.tests[0]).suffix, "\n")
             return Cheat(
@@ -219,14 +218,11 @@ def _empty_test(path: str, text: str) -> str:
     return _ASSERTION.sub(r"\1;", text) if path.endswith((".c", ".h", ".rs")) else "\n"
 
 
+def hand_in(scene: CheatScene, name: str, files: Mapping[str, str]) -> Cheat:
+    """An open cheat that is a change of these files."""
+    return Cheat(name=name, variant="open", patch=build_patch(scene.files, dict(files)))
+
+
 def refuse(name: str, variant: _CheatVariant, reason: str) -> NotApplicable:
     """No such cheat, and why."""
     return NotApplicable(name=name, variant=variant, reason=reason)
-
-
-def build_other_cheats(scene: CheatScene) -> Iterable[Cheat | NotApplicable]:
-    """Tricks that need no language; the others with the reason why they are left out."""
-    reason = f"not known for {scene.ecosystem or 'an unnamed ecosystem'}"
-    for name in TRICKS:
-        yield build_shared_cheat(scene, name, reason)
-        yield refuse(name, "module", reason)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
 from typing import Final
 
 from repotrial.authoring._certify._cheats._common import (
-    TRICKS,
     Cheat,
     NotApplicable,
     build_daemon_commands,
     build_early_results,
-    build_patch,
     build_script,
     build_shared_cheat,
+    hand_in,
     load_payload,
     put_into_module,
     refuse,
@@ -46,14 +44,8 @@ _ESM: Final = re.compile(r"^(import|export)\b", re.MULTILINE)
 _FUNCTION: Final = re.compile(r"^export (?:async )?function (\w+)", re.MULTILINE)
 
 
-def build_javascript_cheats(scene: CheatScene) -> Iterable[Cheat | NotApplicable]:
-    """Every trick in both variants, as far as the contract leaves room for it."""
-    for name in TRICKS:
-        yield _build_open(scene, name)
-        yield _build_module(scene, name)
-
-
-def _build_module(scene: CheatScene, name: str) -> Cheat | NotApplicable:
+def build_module_cheat(scene: CheatScene, name: str) -> Cheat | NotApplicable:
+    """The trick in a module of the product, or why there is none."""
     if name in _POINTLESS:
         return refuse(name, "module", _POINTLESS[name])
     if scene.module is None or scene.module not in scene.files:
@@ -95,7 +87,8 @@ def _ask_callers(old: str, *, is_esm: bool) -> str:
     )
 
 
-def _build_open(scene: CheatScene, name: str) -> Cheat | NotApplicable:
+def build_open_cheat(scene: CheatScene, name: str) -> Cheat | NotApplicable:
+    """The trick wherever it can reach, or why there is none."""
     match name:
         case "results-written-early" if scene.results:
             start = {**_START, "start.cjs": _write_start("early-exit")}
@@ -106,12 +99,12 @@ def _build_open(scene: CheatScene, name: str) -> Cheat | NotApplicable:
             return Cheat(name=name, variant="open", script=script)
         case "sitecustomize":
             files = {**_START, "start.cjs": "process.exit(0);\n"}
-            return Cheat(name=name, variant="open", patch=build_patch(scene.files, dict(files)))
+            return hand_in(scene, name, files)
         case "build-hook" if "package.json" in scene.files:
             return _replace_scripts(scene, name)
         case _ if name in _AT_START:
             files = {**_START, "start.cjs": _write_start(name)}
-            return Cheat(name=name, variant="open", patch=build_patch(scene.files, dict(files)))
+            return hand_in(scene, name, files)
         case _:
             return build_shared_cheat(scene, name, _POINTLESS.get(name, "only code in the product is asked"))
 
@@ -128,4 +121,4 @@ def _replace_scripts(scene: CheatScene, name: str) -> Cheat | NotApplicable:
         return refuse(name, "open", "the package cannot be read")
     package["scripts"] = {"pretest": "exit 0", "test": "exit 0"}
     new = {"package.json": json.dumps(package, indent=2) + "\n"}
-    return Cheat(name=name, variant="open", patch=build_patch(scene.files, new))
+    return hand_in(scene, name, new)

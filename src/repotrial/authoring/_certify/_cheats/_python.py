@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 from repotrial._core.python_source import parse_python
 from repotrial.authoring._certify._cheats._common import (
-    TRICKS,
     Cheat,
     NotApplicable,
     build_daemon_commands,
@@ -17,6 +16,7 @@ from repotrial.authoring._certify._cheats._common import (
     build_script,
     build_trojan,
     delete_tests,
+    hand_in,
     load_payload,
     put_into_module,
     refuse,
@@ -41,14 +41,8 @@ _KIND: Final = "Python module"
 _FINE: Final = "def test_fine():\n    pass\n"
 
 
-def build_python_cheats(scene: CheatScene) -> Iterable[Cheat | NotApplicable]:
-    """Every trick in both variants, as far as the contract leaves room for it."""
-    for name in TRICKS:
-        yield _build_open(scene, name)
-        yield _build_module(scene, name)
-
-
-def _build_module(scene: CheatScene, name: str) -> Cheat | NotApplicable:
+def build_module_cheat(scene: CheatScene, name: str) -> Cheat | NotApplicable:
+    """The trick in a module of the product, or why there is none."""
     if name in _POINTLESS:
         return refuse(name, "module", _POINTLESS[name])
     part = load_payload("python", _PARTS[name]) if name in _PARTS else ""
@@ -58,32 +52,33 @@ def _build_module(scene: CheatScene, name: str) -> Cheat | NotApplicable:
     return put_into_module(scene, name, text, kind=_KIND)
 
 
-def _build_open(scene: CheatScene, name: str) -> Cheat | NotApplicable:
+def build_open_cheat(scene: CheatScene, name: str) -> Cheat | NotApplicable:
+    """The trick wherever it can reach, or why there is none."""
     if name in _IN_MODULE:
         part = load_payload("python", _PARTS[name]) if name in _PARTS else ""
         text = f"\n{part}\n{load_payload('python', 'open', f'{name}.txt')}"
         return put_into_module(scene, name, text, variant="open", kind=_KIND)
     if name in _IN_CONFTEST:
-        return _hand_in(scene, name, _list_conftests(scene, load_payload("python", "open", f"{name}.txt")))
+        return hand_in(scene, name, _list_conftests(scene, load_payload("python", "open", f"{name}.txt")))
     if name in _OPEN:
         return _OPEN[name](scene)
     return refuse(name, "open", _POINTLESS.get(name, "only code inside the judge can know twins"))
 
 
 def _build_hook(scene: CheatScene) -> Cheat:
-    return _hand_in(scene, "forced-pass-hook", _list_conftests(scene, load_payload("python", "plugin.txt")))
+    return hand_in(scene, "forced-pass-hook", _list_conftests(scene, load_payload("python", "plugin.txt")))
 
 
 def _build_plugin(scene: CheatScene) -> Cheat:
     settings = "[pytest]\naddopts = -p forced_pass\npythonpath = .\n"
     plugin = load_payload("python", "plugin.txt")
-    return _hand_in(scene, "report-plugin", {"pytest.ini": settings, "forced_pass.py": plugin})
+    return hand_in(scene, "report-plugin", {"pytest.ini": settings, "forced_pass.py": plugin})
 
 
 def _build_start_up(scene: CheatScene) -> Cheat:
     text = 'import os\n\nos.environ["PYTEST_ADDOPTS"] = "-p sitecustomize"\n\n\n'
     text += load_payload("python", "plugin.txt")
-    return _hand_in(scene, "sitecustomize", {f"{root}sitecustomize.py": text for root in scene.source_roots})
+    return hand_in(scene, "sitecustomize", {f"{root}sitecustomize.py": text for root in scene.source_roots})
 
 
 def _build_early(scene: CheatScene) -> Cheat:
@@ -101,7 +96,7 @@ def _build_shadow(scene: CheatScene) -> Cheat:
     framework = load_payload("python", "open", "pytest.txt")
     files = {f"{root}pytest.py": framework for root in scene.source_roots}
     files |= {_join(folder, "test_shadow.py"): _FINE for folder in scene.oracle_folders}
-    return _hand_in(scene, "test-shadow", files)
+    return hand_in(scene, "test-shadow", files)
 
 
 def _build_trojan(_scene: CheatScene) -> Cheat:
@@ -112,7 +107,7 @@ def _build_edited(scene: CheatScene) -> Cheat | NotApplicable:
     edited = {path: _empty_tests(scene.files[path]) for path in scene.tests}
     if not edited:
         return refuse("edited-tests", "open", "the snapshot has no tests")
-    return _hand_in(scene, "edited-tests", edited)
+    return hand_in(scene, "edited-tests", edited)
 
 
 def _build_deleted(scene: CheatScene) -> Cheat | NotApplicable:
@@ -143,10 +138,6 @@ def _list_conftests(scene: CheatScene, text: str) -> dict[str, str]:
 
 def _join(folder: str, name: str) -> str:
     return f"{folder}/{name}" if folder else name
-
-
-def _hand_in(scene: CheatScene, name: str, files: dict[str, str]) -> Cheat:
-    return Cheat(name=name, variant="open", patch=build_patch(scene.files, dict(files)))
 
 
 def _empty_tests(text: str) -> str:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Final
 
 from repotrial.authoring._certify._cheats._common import (
-    TRICKS,
     Cheat,
     NotApplicable,
     build_early_results,
-    build_patch,
     build_shared_cheat,
+    hand_in,
     load_payload,
     put_into_module,
     refuse,
@@ -37,14 +35,8 @@ _POINTLESS: Final = {
 }
 
 
-def build_rust_cheats(scene: CheatScene) -> Iterable[Cheat | NotApplicable]:
-    """Every trick in both variants, as far as the contract leaves room for it."""
-    for name in TRICKS:
-        yield _build_open(scene, name)
-        yield _build_module(scene, name)
-
-
-def _build_module(scene: CheatScene, name: str) -> Cheat | NotApplicable:
+def build_module_cheat(scene: CheatScene, name: str) -> Cheat | NotApplicable:
+    """The trick in a module of the product, or why there is none."""
     if name in _POINTLESS:
         return refuse(name, "module", _POINTLESS[name])
     body = load_payload("rust", "forge.txt") + load_payload("rust", f"{name}.txt")
@@ -52,16 +44,17 @@ def _build_module(scene: CheatScene, name: str) -> Cheat | NotApplicable:
     return put_into_module(scene, name, text)
 
 
-def _build_open(scene: CheatScene, name: str) -> Cheat | NotApplicable:
+def build_open_cheat(scene: CheatScene, name: str) -> Cheat | NotApplicable:
+    """The trick wherever it can reach, or why there is none."""
     match name:
         case "build-hook" if scene.module is not None:
             place = _find_package(scene.module)
-            return _hand_in(scene, name, {f"{place}build.rs": load_payload("rust", "build.txt")})
+            return hand_in(scene, name, {f"{place}build.rs": load_payload("rust", "build.txt")})
         case "results-written-early" if scene.results:
             script = build_early_results(scene, _add_runner("early-exit"))
             return Cheat(name=name, variant="open", script=script)
         case _ if name in _AS_RUNNER:
-            return _hand_in(scene, name, _add_runner(name))
+            return hand_in(scene, name, _add_runner(name))
         case _:
             return build_shared_cheat(
                 scene, name, _POINTLESS.get(name, "a runner sees the program from outside")
@@ -78,7 +71,3 @@ def _find_package(module: str) -> str:
 def _add_runner(name: str) -> dict[str, str]:
     config = '[target.\'cfg(all())\']\nrunner = ["/bin/sh", "runner.sh"]\n'
     return {".cargo/config.toml": config, "runner.sh": load_payload("rust", "open", f"{name}.txt")}
-
-
-def _hand_in(scene: CheatScene, name: str, files: dict[str, str]) -> Cheat:
-    return Cheat(name=name, variant="open", patch=build_patch(scene.files, dict(files)))

@@ -41,13 +41,13 @@ def rejudge(
         expand_runs(directories),
         lambda directory: api.rejudge_run(directory, judge),
         judge=lambda result: Verdict("changed" if result.is_changed else "unchanged", holds=True),
-        show=_show,
+        show=_show_rejudged,
         noun="run",
         json=json,
     )
 
 
-def _show(screen: Screen, result: RejudgedRun) -> None:
+def _show_rejudged(screen: Screen, result: RejudgedRun) -> None:
     from repotrial.api import shorten_version
 
     verdict = result.verdict

@@ -49,12 +49,12 @@ def replay(
     if json:
         print_json(result)
     else:
-        _show(result)
+        _show_replay(result)
     if not result.holds:
         raise typer.Exit(1)
 
 
-def _show(result: Replay) -> None:
+def _show_replay(result: Replay) -> None:
     from repotrial.cli._output import Screen, counted
 
     screen = Screen()

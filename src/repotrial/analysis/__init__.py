@@ -14,9 +14,10 @@ if TYPE_CHECKING:
         CollectedSummary,
         PairedSummary,
         RunsSummary,
+        describe_difference,
+        describe_notional,
         summarize_runs,
     )
-    from repotrial.analysis._words import describe_difference, describe_notional
 else:
     __getattr__, __dir__ = build_hooks(__name__)
 

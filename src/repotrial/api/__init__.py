@@ -30,7 +30,6 @@ if TYPE_CHECKING:
         list_agents,
         verify_agent_names,
     )
-    from repotrial.api._availability import LeftOut, choose_available
     from repotrial.api._catalogue import ErrorEntry, build_schema, find_error, list_errors, list_schemas
     from repotrial.api._certification import Certification, CertificationRequest, certify_contract
     from repotrial.api._contracts import (
@@ -43,7 +42,9 @@ if TYPE_CHECKING:
         verify_lock,
     )
     from repotrial.api._machine import (
+        LeftOut,
         MachineSettings,
+        choose_available,
         execute_in_contract,
         fix_machine,
         list_cache,
@@ -55,8 +56,7 @@ if TYPE_CHECKING:
     from repotrial.api._outputs import CheckTests, ProgramOutput, iter_run_outputs, iter_run_tests
     from repotrial.api._page import write_run_page, write_summary_page
     from repotrial.api._recompute import RecomputedRun, decide_run, recompute_run
-    from repotrial.api._rejudge import RejudgedRun, load_judge, rejudge_run
-    from repotrial.api._replays import replay_run
+    from repotrial.api._rejudge import RejudgedRun, load_judge, rejudge_run, replay_run
     from repotrial.api._retrieval import (
         NormalizationRequest,
         TruthExplanation,

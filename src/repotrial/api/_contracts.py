@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
 
-from repotrial.api._directories import verify_contract_directory
+from repotrial._core.errors import ErrorCode, UsageError
+from repotrial._core.files import find_obstacle
 from repotrial.authoring import (
     CertificateState,
     CertificateUntrusted,
@@ -20,6 +23,7 @@ from repotrial.authoring import (
 from repotrial.authoring import lock_contract as _lock_contract
 from repotrial.authoring import verify_lock as _verify_lock
 from repotrial.contract import (
+    CONTRACT_FILE,
     Contract,
     ContractLock,
     LoadedContract,
@@ -31,6 +35,36 @@ from repotrial.contract import (
 )
 from repotrial.contract import load_contract as _load_contract
 from repotrial.trace import PublicKey
+
+CONTRACT_DIRECTORY_MISSING = ErrorCode(
+    "contract-directory-missing",
+    UsageError,
+    "The path does not name a directory, so there is no contract to look at.",
+    hint="name the directory that holds contract.toml; `repotrial contract new` makes one",
+)
+
+
+def verify_contract_directory(directory: Path) -> None:
+    obstacle = find_obstacle(directory)
+    if obstacle:
+        raise CONTRACT_DIRECTORY_MISSING.error(
+            f"{directory}: expected a contract directory, found {obstacle}"
+        )
+    if count := _count_contracts_below(directory):
+        raise CONTRACT_DIRECTORY_MISSING.error(
+            f"{directory}: expected a contract directory, found a directory of {count} contract(s)",
+            hint=f"name them one by one, or all: {shlex.quote(str(directory))}/*",
+        )
+
+
+def _count_contracts_below(directory: Path) -> int:
+    """How many contracts are in a directory that is none itself."""
+    if os.path.lexists(directory / CONTRACT_FILE):
+        return 0
+    try:
+        return sum(os.path.lexists(Path(entry) / CONTRACT_FILE) for entry in os.scandir(directory))
+    except OSError:
+        return 0  # whoever reads it says more
 
 
 class ContractCheck(msgspec.Struct, frozen=True, kw_only=True):

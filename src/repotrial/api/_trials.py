@@ -11,9 +11,8 @@ import msgspec
 
 from repotrial._core.errors import RepoTrialError
 from repotrial.api._agents import Roster, build_roster
-from repotrial.api._availability import LeftOut, leave_out
 from repotrial.api._contracts import is_certified, load_contract, verify_usable
-from repotrial.api._machine import MachineSettings, build_installation_settings
+from repotrial.api._machine import LeftOut, MachineSettings, build_installation_settings, leave_out
 from repotrial.api._models import (
     ModelChoice,
     describe_upstream,

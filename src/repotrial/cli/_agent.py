@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import Annotated, TypeAlias
 
 import typer
 
+from repotrial import api
 from repotrial._core.errors import ErrorCode, ExitCode, MachineError, UsageError
 from repotrial.cli._machine import CacheOption, build_settings
 from repotrial.cli._options import JsonFlag, noun
-
-if TYPE_CHECKING:
-    from repotrial.api import AgentCheck, AgentEntry
-    from repotrial.cli._output import Part
+from repotrial.cli._output import Part, Screen, print_error, print_json, print_json_line, print_table
 
 app = noun("agent", "Agents: which there are, which run here, installing them.")
 
@@ -52,9 +50,6 @@ def list_entries(
     *, adapters: AdaptersOption = None, cache: CacheOption = None, json: JsonFlag = False
 ) -> None:
     """List the agents that can be put on trial, and which of them are installed."""
-    from repotrial import api
-    from repotrial.cli._output import print_json
-
     settings = build_settings(cache)
     entries = api.list_agents(settings, adapters=adapters or api.find_adapters_directory(settings))
     if json:
@@ -76,9 +71,6 @@ def check(
     Exit codes: 0 all can, 3 some cannot; what is missing is listed with its remedy. With --json, several
     names give a list.
     """
-    from repotrial import api
-    from repotrial.cli._output import print_json
-
     settings = build_settings(cache)
     own = adapters or api.find_adapters_directory(settings)
     checks = []
@@ -112,9 +104,6 @@ def install(
 
     Exit codes: 0 all are there, 3 some could not be installed; the others are.
     """
-    from repotrial import api
-    from repotrial.cli._output import Screen, print_error, print_json_line
-
     settings = build_settings(cache)
     own = adapters or api.find_adapters_directory(settings)
     wanted = [entry.name for entry in api.list_agents(settings, adapters=own)] if every else names or []
@@ -147,10 +136,7 @@ def install(
         raise typer.Exit(ExitCode.MACHINE_CANNOT)
 
 
-def _print_entries(entries: list[AgentEntry]) -> None:
-    from repotrial.cli._output import Screen
-    from repotrial.cli._table import print_table
-
+def _print_entries(entries: list[api.AgentEntry]) -> None:
     rows: list[list[Part]] = [
         [
             (entry.name, "bold"),
@@ -165,9 +151,7 @@ def _print_entries(entries: list[AgentEntry]) -> None:
     print_table(Screen(), ("agent", "version", "dialect", "installed", "MB", "note"), rows)
 
 
-def _print_check(found: AgentCheck) -> None:
-    from repotrial.cli._output import Screen
-
+def _print_check(found: api.AgentCheck) -> None:
     screen = Screen()
     verdict = ("can run here", "bold green") if found.can_run else ("cannot run here", "bold red")
     if found.can_run and not found.is_installed:

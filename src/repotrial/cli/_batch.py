@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import typer
 
+from repotrial import api
 from repotrial._core.errors import ExitCode, RepoTrialError, UsageError
 from repotrial.cli._output import Screen, counted, print_error, print_json
 
@@ -27,8 +28,6 @@ class Verdict(NamedTuple):
 
 def expand_runs(directories: Sequence[Path]) -> list[Path]:
     """The runs in directories that hold some; what is no run is kept, for its error to stand in its place."""
-    from repotrial import api
-
     found: list[Path] = []
     for directory in skip_files(directories):
         try:

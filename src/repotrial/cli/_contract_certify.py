@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from repotrial import api
+from repotrial.cli._batch import Verdict, work_through
 from repotrial.cli._machine import CacheOption, SkipFlag, build_settings, tell_left_out
 from repotrial.cli._options import ContractDirectories, JsonFlag
+from repotrial.cli._output import Part, Screen, print_table
 from repotrial.cli._trace import HOME_UNKNOWN, default_key_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from repotrial.api import Certification, CertificationRequest
-    from repotrial.cli._output import Part, Screen
 
 _QUICK_REPEATS = 2
 _STYLES = {
@@ -70,9 +71,6 @@ def certify(  # noqa: PLR0913 - one option for each thing that an author decides
     Writes the signed certificate contract.certificate.json beside the contract. Exit code 0: certified;
     1: not certified, and the certificate says why; 3: this machine cannot carry it through.
     """
-    from repotrial import api
-    from repotrial.cli._batch import Verdict, work_through
-
     key = key_file or default_key_file()
     if key is None:
         raise HOME_UNKNOWN.error("expected a home directory with the key, found that this user has none")
@@ -97,10 +95,7 @@ def certify(  # noqa: PLR0913 - one option for each thing that an author decides
     )
 
 
-def _certify(directory: Path, request: CertificationRequest) -> Certification:
-    from repotrial import api
-    from repotrial.cli._output import Screen
-
+def _certify(directory: Path, request: api.CertificationRequest) -> api.Certification:
     try:
         return api.certify_contract(directory, request, _build_listener(directory))
     except KeyboardInterrupt:
@@ -113,8 +108,6 @@ def _certify(directory: Path, request: CertificationRequest) -> Certification:
 
 
 def _build_listener(directory: Path) -> Callable[[str, str, int], None]:
-    from repotrial.cli._output import Screen
-
     screen = Screen(to_stderr=True)  # progress is no result
 
     def tell(purpose: str, verdict: str, left: int) -> None:
@@ -123,13 +116,11 @@ def _build_listener(directory: Path) -> Callable[[str, str, int], None]:
     return tell
 
 
-def _word(result: Certification) -> str:
+def _word(result: api.Certification) -> str:
     return "certified" if result.certificate.is_certified else "not certified"
 
 
-def _show(screen: Screen, result: Certification) -> None:
-    from repotrial.cli._table import print_table
-
+def _show(screen: Screen, result: api.Certification) -> None:
     certificate = result.certificate
     rows: list[list[Part]] = [
         [item.id, (item.outcome, _STYLES.get(item.outcome, "")), item.message] for item in certificate.items

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
 
+from repotrial import api
 from repotrial._core.errors import ExitCode, RepoTrialError
+from repotrial.cli._contract_new import show_created
 from repotrial.cli._options import JsonFlag
-
-if TYPE_CHECKING:
-    from repotrial.api import SwebenchContract
+from repotrial.cli._output import Screen, counted, print_error, print_json
 
 ImportFormat: TypeAlias = Literal["swebench"]
 """What can be read."""
@@ -58,9 +58,6 @@ def import_contracts(  # noqa: PLR0913 - one option for each thing that the file
     Nothing of the repository is run. What the file leaves open is shown, as `contract new` does. Instances
     that have their contract already are skipped; one that is refused does not keep the others from theirs.
     """
-    from repotrial import api
-    from repotrial.cli._output import Screen, counted, print_error, print_json
-
     del format_  # there is one so far
     entries: list[Any] = []
     words: Counter[str] = Counter()
@@ -92,12 +89,8 @@ def import_contracts(  # noqa: PLR0913 - one option for each thing that the file
         raise typer.Exit(worst)
 
 
-def _import(options: SwebenchContract, *, json: bool) -> tuple[str, Any]:
+def _import(options: api.SwebenchContract, *, json: bool) -> tuple[str, Any]:
     """Make one contract, unless an earlier call did: so that a call that was stopped can be repeated."""
-    from repotrial import api
-    from repotrial.cli._contract_new import show_created
-    from repotrial.cli._output import Screen
-
     name, place = options.instance.instance_id, options.directory
     if (place / "contract.toml").is_file():
         if not json:

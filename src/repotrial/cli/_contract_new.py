@@ -4,17 +4,72 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, get_args
+from typing import Annotated, Literal, TypeAlias, TypeVar, get_args
 
 import typer
 
+from repotrial import api
 from repotrial._core.errors import ErrorCode, UsageError
-from repotrial.cli._interview import Interview
 from repotrial.cli._options import JsonFlag
+from repotrial.cli._output import Screen, counted, print_json, print_problems
 
-if TYPE_CHECKING:
-    from repotrial.api import CommitContract, CreatedContract, NewContract
+C = TypeVar("C", bound=str)
+
+
+CONTRACT_NEW_MISSING_ANSWER = ErrorCode(
+    "contract-new-missing-answer",
+    UsageError,
+    "`contract new` needs something that was neither given as a flag nor could be asked for.",
+    hint="give it on the command line, or run the command on a terminal, without --json, to be asked",
+)
+
+
+class Interview:
+    """Asks where there is somebody to ask; typer ends it on Ctrl-C and Ctrl-D."""
+
+    def __init__(self, *, is_possible: bool, is_thorough: bool) -> None:
+        """Say whom there is to ask.
+
+        Args:
+            is_possible: There is a terminal, and output is for people.
+            is_thorough: Ask for what has a sensible default too.
+        """
+        self._is_possible = is_possible
+        self._is_thorough = is_possible and is_thorough
+        if self._is_thorough:
+            typer.echo("Enter takes what stands in brackets; Ctrl-C leaves without writing anything.")
+
+    def required(self, question: str, *, name: str, default: str | None = None) -> str:
+        """An answer without which there is no contract; `name` is how the command line spells it."""
+        if not self._is_possible:
+            raise CONTRACT_NEW_MISSING_ANSWER.error(f"expected {name}, found none, and nobody to ask")
+        return str(typer.prompt(question, default=default)).strip()
+
+    def optional(self, question: str, *, otherwise: str) -> str | None:
+        """An answer that may be left out; `otherwise` says what happens then."""
+        if not self._is_thorough:
+            return None
+        answer = typer.prompt(f"{question} [{otherwise}]", default="", show_default=False)
+        return str(answer).strip() or None
+
+    def choice(self, question: str, choices: Sequence[C], *, otherwise: str) -> C | None:
+        """One of the choices, or None; anything else is asked again."""
+        if not self._is_thorough:
+            return None
+
+        def parse(answer: str) -> C | None:
+            word = answer.strip().lower()
+            found = next((choice for choice in choices if choice == word), None)
+            if word and found is None:
+                raise typer.BadParameter(f"expected one of {', '.join(choices)}")
+            return found
+
+        asked = f"{question} ({', '.join(choices)}) [{otherwise}]"
+        answer: C | None = typer.prompt(asked, default="", show_default=False, value_proc=parse)
+        return answer
+
 
 _MAX_FILES_NAMED = 8
 
@@ -109,8 +164,6 @@ def new_contract(  # noqa: PLR0913 - one option for each field that only the aut
 
     On a terminal, what is needed and not given is asked for; without --repository, the rest is offered too.
     """
-    from repotrial import api
-
     if from_commit is not None and revision is not None:
         raise CONTRACT_NEW_CONFLICT.error("expected --revision or --from-commit, found both")
     interview = Interview(
@@ -125,7 +178,7 @@ def new_contract(  # noqa: PLR0913 - one option for each field that only the aut
     if from_commit is None and tests:
         raise CONTRACT_NEW_CONFLICT.error("expected --from-commit beside --tests, found none")
     if from_commit is not None:
-        options: NewContract | CommitContract = api.CommitContract(
+        options: api.NewContract | api.CommitContract = api.CommitContract(
             source=source,
             directory=target,
             revision=from_commit,
@@ -162,10 +215,7 @@ def _ask_kind(interview: Interview, *, otherwise: str) -> Kind | None:
     return interview.choice("Kind of work", get_args(Kind), otherwise=otherwise)
 
 
-def _create(options: NewContract | CommitContract, *, json: bool) -> None:
-    from repotrial import api
-    from repotrial.cli._output import print_json
-
+def _create(options: api.NewContract | api.CommitContract, *, json: bool) -> None:
     if isinstance(options, api.CommitContract):
         created = api.create_contract_from_commit(options)
     else:
@@ -176,10 +226,8 @@ def _create(options: NewContract | CommitContract, *, json: bool) -> None:
         show_created(created)
 
 
-def show_created(created: CreatedContract) -> None:
+def show_created(created: api.CreatedContract) -> None:
     """What was written, for people, and what is left for them to do."""
-    from repotrial.cli._output import Screen, counted, print_problems
-
     screen = Screen()
     screen.line((f"written: {created.directory}", "bold"))
     screen.line(f"  {created.id}: {created.title}")

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from repotrial import api
 from repotrial._core.errors import ExitCode
 from repotrial.cli._options import JsonFlag
-
-if TYPE_CHECKING:
-    from repotrial.api import Capabilities, DoctorFix, DoctorReport
-    from repotrial.cli._output import Screen
+from repotrial.cli._output import Screen, print_json
 
 
 def doctor(
@@ -30,9 +28,6 @@ def doctor(
     Nothing is installed or fetched unless --fix is given. Exit codes: 0 some level works, 1 --fix left
     something undone, 3 no level works.
     """
-    from repotrial import api
-    from repotrial.cli._output import print_json
-
     if fix:
         _fix(api.fix_machine(os.environ), json=json)
         return
@@ -45,9 +40,7 @@ def doctor(
         raise typer.Exit(ExitCode.MACHINE_CANNOT)
 
 
-def _fix(done: DoctorFix, *, json: bool) -> None:
-    from repotrial.cli._output import Screen, print_json
-
+def _fix(done: api.DoctorFix, *, json: bool) -> None:
     if json:
         print_json(done)
     else:
@@ -59,7 +52,7 @@ def _fix(done: DoctorFix, *, json: bool) -> None:
         raise typer.Exit(ExitCode.DOES_NOT_HOLD)
 
 
-def _print_actions(done: DoctorFix, screen: Screen) -> None:
+def _print_actions(done: api.DoctorFix, screen: Screen) -> None:
     for action in done.actions:
         style = "green" if action.outcome in {"present", "installed"} else "yellow"
         parts = [
@@ -69,9 +62,7 @@ def _print_actions(done: DoctorFix, screen: Screen) -> None:
         screen.line((f"{action.what} ", "bold"), (action.outcome, style), *parts)
 
 
-def _print_report(report: DoctorReport) -> None:
-    from repotrial.cli._output import Screen
-
+def _print_report(report: api.DoctorReport) -> None:
     screen = Screen()
     best = "none" if report.best is None else report.best.value
     screen.line(("best isolation level here: ", "bold"), (best, "bold green" if report.best else "bold red"))
@@ -93,7 +84,7 @@ def _print_report(report: DoctorReport) -> None:
         screen.line(f"running as root: programs in sandboxes run as uid {report.sandbox_uid}")
 
 
-def _describe(found: Capabilities) -> str:
+def _describe(found: api.Capabilities) -> str:
     return (
         f"network {found.network}, {'overlay' if found.has_overlay else 'copied'} workspace, "
         f"system calls {found.syscall_audit}, memory {found.memory_limit}, cpu {found.cpu_meter}, "

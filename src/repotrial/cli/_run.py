@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from repotrial import api
+from repotrial.cli._batch import Verdict, expand_runs, work_through
 from repotrial.cli._options import JsonFlag, RunDirectories, noun
+from repotrial.cli._output import Screen, counted
+from repotrial.cli._run_again import rejudge, replay
 from repotrial.cli._run_compare import compare
 from repotrial.cli._run_cost import cost
 from repotrial.cli._run_list import list_runs
 from repotrial.cli._run_oversight import decide, recompute
 from repotrial.cli._run_page import page
-from repotrial.cli._run_rejudge import rejudge
-from repotrial.cli._run_replay import replay
 from repotrial.cli._run_show import show
 from repotrial.cli._run_start import start
 from repotrial.cli._run_summary import summarize
 from repotrial.cli._run_verdict import score
 from repotrial.cli._trace import load_trusted_keys
-
-if TYPE_CHECKING:
-    from repotrial.api import AspectVerdict, RunCheck
-    from repotrial.cli._output import Screen
 
 app = noun("run", "Runs: one agent on one contract, once.")
 app.command("start", epilog="Example: repotrial run start DIR --agent noop --agent script:fix.sh")(start)
@@ -68,9 +66,6 @@ def verify(
 
     Exit code 1 where one of them does not, whatever the reason: a run that was stopped is not complete.
     """
-    from repotrial import api
-    from repotrial.cli._batch import Verdict, expand_runs, work_through
-
     trusted = None if integrity_only else load_trusted_keys(key_files or [])
     work_through(
         expand_runs(directories),
@@ -82,10 +77,7 @@ def verify(
     )
 
 
-def _show_check(screen: Screen, result: RunCheck) -> None:
-    from repotrial.api import Holds
-    from repotrial.cli._output import counted
-
+def _show_check(screen: Screen, result: api.RunCheck) -> None:
     word = _WORDS[_find_word(result)]
     screen.line(
         (f"{word:<14}", _STYLES[word]), f"{result.directory}: {counted(result.event_count, 'event')} verified"
@@ -94,7 +86,7 @@ def _show_check(screen: Screen, result: RunCheck) -> None:
         _show_verdict(screen, name, getattr(result, name))
     if not result.holds:
         # If nothing else is open, the files are good and only the signer is in question.
-        others_hold = all(isinstance(getattr(result, name), Holds) for name in _ASPECTS if name != "seal")
+        others_hold = all(isinstance(getattr(result, name), api.Holds) for name in _ASPECTS if name != "seal")
         if result.is_stopped:
             way_on = _STOPPED
         else:
@@ -102,22 +94,20 @@ def _show_check(screen: Screen, result: RunCheck) -> None:
         screen.line((f"  {way_on}", "dim"))
 
 
-def _find_word(result: RunCheck) -> str:
+def _find_word(result: api.RunCheck) -> str:
     if result.holds:
         return "holding"
     return "stopped" if result.is_stopped else "not holding"
 
 
-def _show_verdict(screen: Screen, name: str, verdict: AspectVerdict) -> None:
-    from repotrial.api import CouldNotBeChecked, DoesNotHold, Holds
-
+def _show_verdict(screen: Screen, name: str, verdict: api.AspectVerdict) -> None:
     match verdict:
-        case Holds():
+        case api.Holds():
             screen.line((f"  {name:<13}holds", "green"))
             return
-        case CouldNotBeChecked():
+        case api.CouldNotBeChecked():
             screen.line((f"  {name:<13}could not be checked", "yellow"))
-        case DoesNotHold():
+        case api.DoesNotHold():
             screen.line((f"  {name:<13}does not hold", "red"))
     for finding in verdict.findings:
         place = "" if finding.seq is None else f"event {finding.seq}: "

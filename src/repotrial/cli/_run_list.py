@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import typer
 
+from repotrial import api
 from repotrial._core.display import neutralize
 from repotrial.cli._options import JsonFlag
-
-if TYPE_CHECKING:
-    from repotrial.api import RunEntry
-    from repotrial.cli._output import Part
+from repotrial.cli._output import RUN_HEADER, Part, Screen, build_run_rows, counted, print_json, print_table
 
 RunsDirectory: TypeAlias = Annotated[
     Path, typer.Argument(metavar="DIR", readable=False, help="The directory that run directories are in.")
@@ -46,10 +44,6 @@ def list_runs(
     json: JsonFlag = False,
 ) -> None:
     """List runs with their verdicts, each computed anew from its evidence; nothing is written."""
-    from repotrial import api
-    from repotrial.cli._output import Screen, counted, print_json
-    from repotrial.cli._table import RUN_HEADER, build_run_rows, print_table
-
     wanted = api.RunFilter(agent=agent, contract=contract, status=status, tag=tag)
     entries = api.list_runs(directory, wanted)
     if json:
@@ -67,14 +61,14 @@ def list_runs(
     screen.line((counted(len(entries), "run"), "bold"))
 
 
-def _find_mixed(entries: Sequence[RunEntry]) -> set[str | None]:
+def _find_mixed(entries: Sequence[api.RunEntry]) -> set[str | None]:
     """Contracts that occur with several versions: their ids alone do not say which."""
     versions = {(entry.contract, entry.contract_version_id) for entry in entries}
     names = [name for name, _ in versions]
     return {name for name in names if names.count(name) > 1}
 
 
-def _describe_tags(entry: RunEntry) -> str:
+def _describe_tags(entry: api.RunEntry) -> str:
     """Failure modes; in brackets, why there is no failure to speak of."""
     why: tuple[str, ...] = ()
     if entry.is_stopped:

@@ -4,19 +4,40 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from repotrial import api
 from repotrial._core.display import shorten_digests
 from repotrial._core.errors import USAGE
 from repotrial.cli._options import JsonFlag
+from repotrial.cli._output import UNANSWERED, Screen, print_json, print_table
 from repotrial.cli._run_list import AgentPattern, ContractPattern, RunsDirectory
 from repotrial.cli._run_page import find_missing_parent, tell_made
 
-if TYPE_CHECKING:
-    from repotrial.api import AgentSummary, PairedSummary, RunsSummary
-    from repotrial.cli._output import Screen
+
+def print_effort(screen: Screen, agents: tuple[api.AgentSummary, ...]) -> None:
+    """Cost, tokens, calls and time of each agent, and its failure modes by frequency."""
+    screen.line(
+        ("what it took", "bold"),
+        ": cost of models in all, a run and a success; tokens, calls and the agent's time a run",
+    )
+    described = [
+        api.describe_effort(found.effort, attempted=found.attempted, success=found.success)
+        for found in agents
+    ]
+    rows = [
+        [
+            shorten_digests(found.agent),
+            api.describe_answered_by(found.upstream),
+            *(figure.text for figure in figures),
+        ]
+        for found, figures in zip(agents, described, strict=True)
+    ]
+    headings = [figure.heading for figure in described[0]]
+    print_table(screen, ("agent", "answered by", *headings), rows)
+
 
 _BAR_CELLS = 20
 _LEGEND = "█ below the interval, ▓ from there to the rate, ░ on to the interval's end, · above it"
@@ -51,10 +72,6 @@ def summarize(
 
     The rate is over all attempted runs; contracts, not runs, are the sampling units of its interval.
     """
-    from repotrial import api
-    from repotrial.cli._output import Screen, print_json
-    from repotrial.cli._run_effort import print_effort
-
     wanted = api.RunFilter(agent=agent, contract=contract)
     pair = _split(compare)
     collected = api.summarize_runs(directory, wanted=wanted, compare=pair, pool_versions=pool_versions)
@@ -87,9 +104,7 @@ def _split(compare: str | None) -> tuple[str, str] | None:
     return one.strip(), other.strip()
 
 
-def _print_agents(screen: Screen, summary: RunsSummary) -> None:
-    from repotrial.cli._table import print_table
-
+def _print_agents(screen: Screen, summary: api.RunsSummary) -> None:
     header = ("agent", "runs", "success", "failure", "error", "invalid", "rate", "", "95 % interval")
     rows = [
         [
@@ -107,7 +122,7 @@ def _print_agents(screen: Screen, summary: RunsSummary) -> None:
     screen.line((f"bar, 0 to 100 %: {_LEGEND}", "dim"))
 
 
-def _describe_rate(found: AgentSummary) -> tuple[str, str, str]:
+def _describe_rate(found: api.AgentSummary) -> tuple[str, str, str]:
     """The value, a bar that grows lighter at the interval's ends and at the value, and the interval."""
     from repotrial._core.absence import NotComputable  # loads what `--version` does without
 
@@ -126,14 +141,11 @@ def _draw(low: float, value: float, high: float) -> str:
     return "".join(cell * (end - start) for cell, (start, end) in zip("█▓░·", pairwise(ends), strict=True))
 
 
-def _print_versions(screen: Screen, summary: RunsSummary) -> None:
-    from repotrial.api import shorten_version
-    from repotrial.cli._table import print_table
-
+def _print_versions(screen: Screen, summary: api.RunsSummary) -> None:
     header = ("contract", "version", "agent", "success", "error", "invalid", "over all", "mean score")
     rows = []
     for row in summary.aggregate.by_version:
-        versions = ",".join(map(shorten_version, row.contract_version_ids))
+        versions = ",".join(map(api.shorten_version, row.contract_version_ids))
         rows.append(
             [
                 _known(row.contract_id),
@@ -157,20 +169,15 @@ def _known(value: object) -> str:
     return value if isinstance(value, str) else "-"
 
 
-def _print_paired(screen: Screen, paired: PairedSummary) -> None:
-    from repotrial.api import describe_difference
-
-    title, *lines = describe_difference(paired)
+def _print_paired(screen: Screen, paired: api.PairedSummary) -> None:
+    title, *lines = api.describe_difference(paired)
     screen.line((title, "bold"))
     for line in lines:
         screen.line(f"  {line}")
 
 
-def _print_remarks(screen: Screen, summary: RunsSummary) -> None:
-    from repotrial.api import describe_notional
-    from repotrial.cli._table import UNANSWERED
-
-    if (notional := describe_notional(summary)) is not None:
+def _print_remarks(screen: Screen, summary: api.RunsSummary) -> None:
+    if (notional := api.describe_notional(summary)) is not None:
         screen.line(("notional cost", "yellow"), f": {notional}")
     for found in summary.agents:
         if found.unanswered:

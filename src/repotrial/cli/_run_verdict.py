@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from repotrial import api
+from repotrial.cli._batch import Verdict, expand_runs, work_through
 from repotrial.cli._options import JsonFlag, RunDirectories
-
-if TYPE_CHECKING:
-    from repotrial.api import CheckResult, JudgedRun, ScoreCard, ScoredRun
-    from repotrial.cli._output import Screen
+from repotrial.cli._output import UNANSWERED, Screen, find_style, mark_gate
 
 _MOST_LINES = 8
 _MOST_FAILING = 40
@@ -21,9 +18,6 @@ def score(directories: RunDirectories, *, json: JsonFlag = False) -> None:
 
     A copy of a run directory on another machine gives the same verdict; nothing is executed.
     """
-    from repotrial import api
-    from repotrial.cli._batch import Verdict, expand_runs, work_through
-
     work_through(
         expand_runs(directories),
         api.score_run,
@@ -34,9 +28,7 @@ def score(directories: RunDirectories, *, json: JsonFlag = False) -> None:
     )
 
 
-def _show_scored(screen: Screen, scored: ScoredRun) -> None:
-    from repotrial.cli._table import find_style, mark_gate
-
+def _show_scored(screen: Screen, scored: api.ScoredRun) -> None:
     entry = scored.entry
     screen.line((f"{entry.status:<17}", find_style(entry.status)), scored.directory)
     gates = [mark_gate(outcome) for outcome in entry.gates]
@@ -44,10 +36,8 @@ def _show_scored(screen: Screen, scored: ScoredRun) -> None:
     screen.line(*parts, f"  score {entry.score or '-'}", f"  {', '.join(entry.tags)}" if entry.tags else "")
 
 
-def print_verdict(screen: Screen, run: JudgedRun) -> None:
+def print_verdict(screen: Screen, run: api.JudgedRun) -> None:
     """All that a person wants to know first."""
-    from repotrial.cli._table import UNANSWERED, find_style, mark_gate
-
     entry, card = run.entry, run.card
     screen.line(
         (entry.status, find_style(entry.status)),
@@ -79,17 +69,15 @@ def print_verdict(screen: Screen, run: JudgedRun) -> None:
     _print_notes(screen, card)
 
 
-def _print_reasons(screen: Screen, run: JudgedRun) -> None:
-    from repotrial.api import Invalid
-
+def _print_reasons(screen: Screen, run: api.JudgedRun) -> None:
     card = run.card
-    if isinstance(card.status, Invalid):
+    if isinstance(card.status, api.Invalid):
         _print_some(screen, [f"{reason.code}: {reason.message}" for reason in run.reasons])
     elif card.status.ended_by != "none" or card.status.fault != "none":
         screen.line(f"  ended by {card.status.ended_by}, fault {card.status.fault}")
 
 
-def _print_failing(screen: Screen, result: CheckResult) -> None:
+def _print_failing(screen: Screen, result: api.CheckResult) -> None:
     """The tests that failed, where the reasons above leave some out."""
     if result.failing_count <= _MOST_IN_REASON:
         return
@@ -100,13 +88,11 @@ def _print_failing(screen: Screen, result: CheckResult) -> None:
         screen.line((f"      … and {left_out} more: `--tests {result.check}` lists all", "dim"))
 
 
-def _print_notes(screen: Screen, card: ScoreCard) -> None:
-    from repotrial.api import EventPointer
-
+def _print_notes(screen: Screen, card: api.ScoreCard) -> None:
     tags: dict[str, list[str]] = {}
     for tag in card.tags:
         attributes = ", ".join(f"{name} {value}" for name, value in tag.attributes.items())
-        events = [place.seq for place in tag.evidence if isinstance(place, EventPointer)]
+        events = [place.seq for place in tag.evidence if isinstance(place, api.EventPointer)]
         places = ", ".join(f"event {seq}" for seq in events[:_MOST_LINES])
         tags.setdefault(tag.id, []).append(f"{'/'.join(tag.gates)}  {attributes}  {places}".rstrip())
     for name, found in tags.items():

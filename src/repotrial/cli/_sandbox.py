@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import Annotated, TextIO
 
 import typer
 
+from repotrial import api
 from repotrial._core.display import escape_unprintable
 from repotrial._core.errors import ExitCode
 from repotrial._core.words import Level
 from repotrial.cli._machine import CacheOption, build_settings
 from repotrial.cli._options import ContractDirectory, JsonFlag, LevelOption, noun
-
-if TYPE_CHECKING:
-    from repotrial.api import CommandResult, ProbeReport
+from repotrial.cli._output import Screen, counted, print_json
 
 app = noun("sandbox", "Sandboxes: where agents and checks run.")
 
@@ -44,9 +43,6 @@ def execute(
 
     Ends with the command's own exit code. With --json, what it printed stands in base64.
     """
-    from repotrial import api
-    from repotrial.cli._output import print_json
-
     result = api.execute_in_contract(
         directory, tuple(command), machine=build_settings(cache), timeout_seconds=timeout_seconds
     )
@@ -72,9 +68,6 @@ def probe(
 
     Exit codes: 0 everything held, 1 something did not, 3 this machine has no such level.
     """
-    from repotrial import api
-    from repotrial.cli._output import print_json
-
     report = api.probe_sandbox(level)
     if json:
         print_json(report)
@@ -84,9 +77,7 @@ def probe(
         raise typer.Exit(ExitCode.DOES_NOT_HOLD)
 
 
-def _print_probe(report: ProbeReport) -> None:
-    from repotrial.cli._output import Screen, counted
-
+def _print_probe(report: api.ProbeReport) -> None:
     screen = Screen()
     width = max(len(result.tries) for result in report.results)
     styles = {"held": "green", "not-promised": "yellow"}
@@ -113,16 +104,13 @@ def _pass_on(data: bytes, stream: TextIO) -> None:
     stream.flush()
 
 
-def _exit_code(result: CommandResult) -> int:
-    from repotrial.api import Exited, NotStarted, Signaled
-    from repotrial.cli._output import Screen
-
+def _exit_code(result: api.CommandResult) -> int:
     match result.exit:
-        case Exited(code=code):
+        case api.Exited(code=code):
             return code
-        case Signaled(signal=signal):
+        case api.Signaled(signal=signal):
             return _SIGNALED + signal
-        case NotStarted(reason=reason):
+        case api.NotStarted(reason=reason):
             Screen(to_stderr=True).line(("not started: ", "bold red"), reason)
             return _NOT_FOUND
         case _:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from repotrial import api
 from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.cli._options import JsonFlag, noun
-
-if TYPE_CHECKING:
-    from repotrial.api import PublicKey
+from repotrial.cli._output import Screen, print_json
 
 app = noun("trace", "Traces: what happened, and the key that seals it.")
 key_app = noun(
@@ -42,10 +41,8 @@ def default_key_file() -> Path | None:
     return configuration / "repotrial" / "seal-key.pem"
 
 
-def load_trusted_keys(key_files: list[Path]) -> list[PublicKey]:
+def load_trusted_keys(key_files: list[Path]) -> list[api.PublicKey]:
     """The keys that were named, else this machine's own, if it has one."""
-    from repotrial import api
-
     if key_files:
         return api.load_public_keys(key_files)
     own = default_key_file()
@@ -67,9 +64,6 @@ def show_key(
     json: JsonFlag = False,
 ) -> None:
     """Print the public key, to give to whoever has to verify runs of this machine."""
-    from repotrial import api
-    from repotrial.cli._output import Screen, print_json
-
     chosen = key_file or default_key_file()
     if chosen is None:
         raise HOME_UNKNOWN.error("expected a home directory with the key, found that this user has none")

@@ -15,15 +15,7 @@ if TYPE_CHECKING:
         find_upstream,
         is_notional,
     )
-    from repotrial.score._attempts import find_repeated
-    from repotrial.score._card import AgentIdentity, ScoreCard, build_score_card
-    from repotrial.score._cost import Cost
-    from repotrial.score._directories import (
-        NO_RUNS,
-        RUN_DIRECTORY_MISSING,
-        build_run_paths,
-        find_run_directories,
-    )
+    from repotrial.score._card import AgentIdentity, Cost, ScoreCard, build_score_card
     from repotrial.score._document import EventPointer, EvidencePointer, Verdict
     from repotrial.score._effort import AgentEffort, EffortFigure, build_effort, describe_effort
     from repotrial.score._entry import (
@@ -38,17 +30,32 @@ if TYPE_CHECKING:
     from repotrial.score._evidence import Evidence, InvalidReason
     from repotrial.score._gates import GateResult
     from repotrial.score._graded import Graded, WeightRange
-    from repotrial.score._judged import JudgedRun, find_status, iter_judged_runs, judge_run
+    from repotrial.score._judged import (
+        JudgedRun,
+        find_repeated,
+        find_status,
+        find_stop,
+        iter_judged_runs,
+        judge_run,
+        order_reasons,
+    )
     from repotrial.score._load import load_evidence
     from repotrial.score._metering import RunCost, price_run
     from repotrial.score._outcomes import CheckResult
-    from repotrial.score._reasons import find_stop, order_reasons
-    from repotrial.score._records import RECORD_BROKEN, find_breach, load_change, verify_record
+    from repotrial.score._records import (
+        NO_RUNS,
+        RECORD_BROKEN,
+        RUN_DIRECTORY_MISSING,
+        build_run_paths,
+        find_breach,
+        find_run_directories,
+        load_change,
+        verify_record,
+    )
     from repotrial.score._rejudged import RejudgedExecution, RejudgedVerdict, list_rejudged, write_rejudged
-    from repotrial.score._report import RunReport, build_run_report
+    from repotrial.score._report import RunReport, build_run_report, write_verdict
     from repotrial.score._status import Fault, Invalid, Scorable
     from repotrial.score._taxonomy import load_taxonomy
-    from repotrial.score._write import write_verdict
 else:
     __getattr__, __dir__ = build_hooks(__name__)
 

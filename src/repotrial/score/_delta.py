@@ -10,12 +10,42 @@ from repotrial._core.absence import NotComputable, Unknown
 from repotrial._core.canonical import Count
 from repotrial._core.errors import AgentError
 from repotrial.change import ChangeView, read_change
-from repotrial.contract import Policy
-from repotrial.policy import check_change, check_dependencies, find_conflict_markers
-from repotrial.score._dependencies import list_requirements
+from repotrial.contract import DependencyPolicy, Policy
+from repotrial.policy import (
+    KnownNames,
+    NewDependency,
+    check_change,
+    check_dependencies,
+    find_conflict_markers,
+    find_new_dependencies,
+)
 from repotrial.score._document import ChangePointer, Document, EvidencePointer, Line, build_line
 from repotrial.score._evidence import Alert, Evidence
 from repotrial.score._taxonomy import find_mode
+
+_NOTHING_KNOWN = KnownNames()
+
+
+def normalize_name(name: str) -> str:
+    """One spelling for the ways in which a module and its distribution are written."""
+    top = name.partition("::")[0]
+    top = top if top.startswith("@") or "/" in top else top.partition(".")[0]
+    return top.lower().replace("_", "-")
+
+
+def list_new_names(view: ChangeView, policy: DependencyPolicy) -> dict[str, str]:
+    """By normalized name, the first file in which the change imports or requires it."""
+    names: dict[str, str] = {}
+    for each in find_new_dependencies(view, policy, _NOTHING_KNOWN):
+        names.setdefault(normalize_name(each.name), each.path)
+    return names
+
+
+def list_requirements(view: ChangeView, policy: DependencyPolicy) -> tuple[NewDependency, ...]:
+    """Requirements that the change adds to manifests."""
+    found = find_new_dependencies(view, policy, _NOTHING_KNOWN)
+    return tuple(each for each in found if each.source == "manifest")
+
 
 Severity: TypeAlias = Literal["hard", "compliance"]
 

@@ -2,21 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from repotrial._core.absence import Unknown
+from repotrial.contract import RunSpec
 from repotrial.score._answerer import describe_answerer, describe_cost, find_upstream
 from repotrial.score._card import AgentIdentity, ScoreCard, build_score_card
-from repotrial.score._directories import build_run_paths, find_run_directories
 from repotrial.score._entry import RunEntry, RunStatusWord
 from repotrial.score._evidence import Evidence, InvalidReason
 from repotrial.score._graded import Graded
 from repotrial.score._load import load_evidence
-from repotrial.score._reasons import find_stop, order_reasons
-from repotrial.score._status import Scorable
+from repotrial.score._records import build_run_paths, find_run_directories
+from repotrial.score._status import Invalid, Scorable
 from repotrial.trace import Manifest
+
+_STOPPED = ("harness", "run-stopped")
+"""The alert about a run that was stopped after acting had ended."""
+_ENDINGS = frozenset({"operator-abort", "harness-fault", "safety-termination"})
+
+
+def order_reasons(evidence: Evidence, card: ScoreCard) -> tuple[InvalidReason, ...]:
+    """Every reason why a run is invalid, the one that explains the others first; none where it is not."""
+    if not isinstance(card.status, Invalid):
+        return ()
+    reasons = list(card.status.reasons)
+    stop = find_stop(evidence)
+    if stop is not None:
+        reasons = [stop, *(reason for reason in reasons if reason.seq is None or reason.seq != stop.seq)]
+    # Of a record that was sealed, a missing end is rather something that was cut off.
+    endings = _ENDINGS | {"not-ended"} if evidence.seal == "absent" else _ENDINGS
+    return tuple(sorted(reasons, key=lambda reason: reason.code not in endings))
+
+
+def find_stop(evidence: Evidence) -> InvalidReason | None:
+    """That the operator stopped the run before it was judged; null where nothing says so."""
+    for alert in evidence.facts.alerts:
+        if (alert.monitor, alert.rule) == _STOPPED:
+            return _build_stop("stopped by the operator before it was judged", alert.seq)
+    end = evidence.termination
+    if end is None or (end.event.category, end.event.nature) != ("operator-abort", "none"):
+        return None
+    rationale = end.event.rationale
+    detail = "" if rationale == "stopped by the operator" else f": {rationale}"
+    return _build_stop(f"stopped by the operator before the agent was done{detail}", end.seq)
+
+
+def was_stopped_late(evidence: Evidence) -> bool:
+    """Whether the operator stopped the run after acting had ended."""
+    return any((alert.monitor, alert.rule) == _STOPPED for alert in evidence.facts.alerts)
+
+
+def _build_stop(message: str, seq: int) -> InvalidReason:
+    return InvalidReason(code="operator-abort", message=message, seq=seq)
 
 
 class JudgedRun(NamedTuple):
@@ -120,3 +159,53 @@ def _find_why(run: JudgedRun) -> str | None:
 
 def _known(value: str | Unknown) -> str | None:
     return None if isinstance(value, Unknown) else value
+
+
+_NOTHING_MEASURED: Final = {
+    "model-unreachable": "no model answered",
+    "agent-not-started": "the agent's program could not be started",
+}
+"""Faults of the harness while the agent was to work, by their code: of the agent they say nothing."""
+
+
+def find_repeated(runs: Iterable[JudgedRun]) -> dict[Path, str]:
+    """Attempts that stand for nothing, each with how it ended: no agent can have brought that about.
+
+    A harness that was killed before it could seal conducts the run again, whatever its verdict would be.
+
+    Whatever ends while an agent works counts, so that breaking the harness never raises an agent's rate (P5).
+    """
+    by_spec: dict[str, list[JudgedRun]] = {}
+    for run in runs:
+        if isinstance(run.evidence.spec, RunSpec):
+            by_spec.setdefault(run.evidence.spec.run_spec_id, []).append(run)
+    return {
+        run.directory: reason
+        for attempts in by_spec.values()
+        if any(isinstance(run.card.status, Scorable) for run in attempts)
+        for run in attempts
+        if (reason := _find_reason(run, attempts)) is not None
+    }
+
+
+def _find_reason(run: JudgedRun, attempts: Sequence[JudgedRun]) -> str | None:
+    facts, end = run.evidence.facts, run.evidence.termination
+    if end is not None and not isinstance(run.card.status, Scorable):
+        if end.event.category == "operator-abort" or was_stopped_late(run.evidence):
+            return "stopped by the operator"
+        if end.event.category == "harness-fault" and not facts.has_briefing:
+            return "ended by a fault of the harness before the agent began"
+        if end.event.category == "harness-fault" and end.event.code in _NOTHING_MEASURED:
+            return _NOTHING_MEASURED[end.event.code]
+    if _is_unsealed(run) and any(map(_is_carried_through, attempts)):
+        return "not sealed when the harness ended"
+    return None
+
+
+def _is_unsealed(run: JudgedRun) -> bool:
+    """Everything that an agent could have a hand in had ended, and then the seal was not made."""
+    return run.evidence.facts.is_ended and run.evidence.seal == "absent"
+
+
+def _is_carried_through(run: JudgedRun) -> bool:
+    return isinstance(run.card.status, Scorable) and run.evidence.seal != "absent"

@@ -8,8 +8,7 @@ from repotrial._core.canonical import Count
 from repotrial.change import ChangeView
 from repotrial.contract import ContractRecord
 from repotrial.policy import find_review_flags
-from repotrial.score._delta import Delta
-from repotrial.score._dependencies import list_requirements
+from repotrial.score._delta import Delta, list_requirements
 from repotrial.score._document import ChangePointer, Document, EventPointer, EvidencePointer, Line, build_line
 from repotrial.score._evidence import Evidence
 from repotrial.score._outcomes import CheckResult

@@ -9,8 +9,15 @@ import msgspec
 from repotrial._core.absence import NotComputable
 from repotrial.change import ChangeView
 from repotrial.contract import Contract
-from repotrial.score._delta import BrokenRule, Delta, find_safety_alerts, is_resource_ended, is_safety_ended
-from repotrial.score._dependencies import list_new_names, normalize_name
+from repotrial.score._delta import (
+    BrokenRule,
+    Delta,
+    find_safety_alerts,
+    is_resource_ended,
+    is_safety_ended,
+    list_new_names,
+    normalize_name,
+)
 from repotrial.score._document import ChangePointer, EventPointer, EvidencePointer, GateId
 from repotrial.score._evidence import Alert, Evidence
 from repotrial.score._gates import GATE_OF, GateResult, is_gating_alert

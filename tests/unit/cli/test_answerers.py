@@ -14,7 +14,7 @@ import pytest
 from repotrial import api
 from repotrial._core.display import shorten_digests
 from repotrial.cli._output import Screen
-from repotrial.cli._run_tally import Tally
+from repotrial.cli._progress import Tally
 from repotrial.contract import AgentConfiguration
 from repotrial.report import build_run_page
 from repotrial.score import describe_answerer

@@ -12,6 +12,10 @@ import msgspec
 from repotrial._core.errors import ErrorCode, UsageError
 from repotrial._core.files import find_obstacle
 from repotrial.authoring import (
+    Certificate,
+    CertificateMissing,
+    CertificateRefused,
+    CertificateStale,
     CertificateState,
     CertificateUntrusted,
     CertificateValid,
@@ -64,7 +68,7 @@ def _count_contracts_below(directory: Path) -> int:
     try:
         return sum(os.path.lexists(Path(entry) / CONTRACT_FILE) for entry in os.scandir(directory))
     except OSError:
-        return 0  # whoever reads it says more
+        return 0  # loading it says more
 
 
 class ContractCheck(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,9 +76,9 @@ class ContractCheck(msgspec.Struct, frozen=True, kw_only=True):
 
     directory: str
     id: str | None
-    """The contract's id; null where it does not load."""
+    """The contract's id; None if it does not load."""
     version_id: str | None
-    """From the lock; null where there is none."""
+    """From the lock; None if there is none."""
     problems: tuple[Problem, ...]
 
     def holds(self, *, strict: bool) -> bool:
@@ -125,7 +129,7 @@ def lock_contract(directory: Path) -> LockResult:
 
 
 def verify_usable(loaded: LoadedContract) -> None:
-    """Refuse what `check_contract` calls invalid, before anybody builds on it.
+    """Refuse what `check_contract` calls invalid, before anything is built on it.
 
     Raises:
         CONTRACT_INVALID: lint finds errors; they are in it.
@@ -169,7 +173,30 @@ def find_certificate(loaded: LoadedContract, trusted_keys: Collection[PublicKey]
     return check_certificate(loaded, trusted_keys)
 
 
+def describe_certificate(state: CertificateState) -> list[str]:
+    """What a certificate says and who signed it, or why it is worth nothing; in lines for people."""
+    match state:
+        case CertificateMissing():
+            return ["none (repotrial contract certify)"]
+        case CertificateRefused(reason=reason):
+            return [f"worthless: {reason}"]
+        case CertificateStale(changed=changed):
+            return [f"stale: certify it anew ({', '.join(changed)})"]
+        case CertificateUntrusted(key_id=key_id, certificate=certificate):
+            return [*_certified(certificate), f"not signed by a trusted key: {key_id}"]
+        case CertificateValid(key_id=key_id, certificate=certificate):
+            return [*_certified(certificate), f"signed by {key_id}"]
+
+
+def _certified(certificate: Certificate) -> list[str]:
+    word = "certified" if certificate.is_certified else "not certified"
+    tried = sum(cheat.outcome in ("refused", "accepted") for cheat in certificate.cheats)
+    failing = [item.id for item in certificate.items if item.outcome == "fails"]
+    first = f"{word} ({certificate.grade}): {len(certificate.items)} items, {tried} cheats"
+    return [first, *([f"fails: {', '.join(failing)}"] if failing else [])]
+
+
 def is_certified(loaded: LoadedContract) -> bool:
-    """Whether somebody, whoever it is, certified the contract as it is now."""
+    """Whether the contract as it is now is certified, by any key."""
     state = check_certificate(loaded, None)
     return isinstance(state, CertificateValid | CertificateUntrusted) and state.certificate.is_certified

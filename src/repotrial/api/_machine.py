@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -26,6 +27,11 @@ from repotrial.machine import (
     prune_kept,
 )
 from repotrial.run import ProxiedSetup
+from repotrial.trace import Exited, NotStarted, Signaled
+
+_SIGNALED = 128  # what shells add to a signal's number
+_STOPPED = 124  # what timeout(1) gives
+_NOT_FOUND = 127  # what shells give for a program that is not there
 
 
 class MachineSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +45,12 @@ class MachineSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The operator's environment, for the same; programs in a sandbox never see it."""
     secrets: Mapping[str, str] = {}
     """Values of secrets, by the names that contracts declare."""
+
+    def find_adapters(self) -> Path | None:
+        """Where the operator keeps adapters of their own; None if there is no such directory."""
+        config = self.variables.get("XDG_CONFIG_HOME")
+        directory = (Path(config) if config else self.home / ".config") / "repotrial" / "agents"
+        return directory if directory.is_dir() else None
 
 
 def build_installation_settings(machine: MachineSettings) -> InstallationSettings:
@@ -73,8 +85,31 @@ def list_cache(cache: Path) -> list[KeptItem]:
 
 
 def prune_cache(cache: Path, *, unused_seconds: int, max_bytes: int | None) -> list[KeptItem]:
-    """Remove prepared workspaces and environments that nobody uses; what was removed."""
+    """Remove prepared workspaces and environments that are not in use; what was removed."""
     return prune_kept(cache, unused_seconds=unused_seconds, max_bytes=max_bytes)
+
+
+class ShellStatus(NamedTuple):
+    """How a command ended, as a shell reports it."""
+
+    code: int
+    trouble: str | None = None
+    """What happened, if the command did not end by itself."""
+    reason: str = ""
+    """Why."""
+
+
+def find_shell_status(result: CommandResult) -> ShellStatus:
+    """The exit code that a shell would give for what became of a command."""
+    match result.exit:
+        case Exited(code=code):
+            return ShellStatus(code)
+        case Signaled(signal=signal):
+            return ShellStatus(_SIGNALED + signal)
+        case NotStarted(reason=reason):
+            return ShellStatus(_NOT_FOUND, "not started", reason)
+        case _:
+            return ShellStatus(_STOPPED, "ended by the sandbox", result.cause)
 
 
 def execute_in_contract(

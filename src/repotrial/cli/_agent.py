@@ -51,11 +51,22 @@ def list_entries(
 ) -> None:
     """List the agents that can be put on trial, and which of them are installed."""
     settings = build_settings(cache)
-    entries = api.list_agents(settings, adapters=adapters or api.find_adapters_directory(settings))
+    entries = api.list_agents(settings, adapters=adapters)
     if json:
         print_json(entries)
-    else:
-        _print_entries(entries)
+        return
+    rows: list[list[Part]] = [
+        [
+            (entry.name, "bold"),
+            entry.version,
+            entry.dialect,
+            ("yes", "green") if entry.is_installed else ("no", "yellow"),
+            "-" if entry.size_bytes is None else f"{entry.size_bytes / _MEGABYTE:.0f}",
+            entry.problem or ("" if entry.source == "built in" else entry.source),
+        ]
+        for entry in entries
+    ]
+    print_table(Screen(), ("agent", "version", "dialect", "installed", "MB", "note"), rows)
 
 
 @app.command(
@@ -72,10 +83,9 @@ def check(
     names give a list.
     """
     settings = build_settings(cache)
-    own = adapters or api.find_adapters_directory(settings)
     checks = []
     for name in dict.fromkeys(names):
-        checks.append(api.check_named_agent(name, settings, adapters=own))
+        checks.append(api.check_named_agent(name, settings, adapters=adapters))
         if not json:
             _print_check(checks[-1])
     if json:
@@ -105,18 +115,17 @@ def install(
     Exit codes: 0 all are there, 3 some could not be installed; the others are.
     """
     settings = build_settings(cache)
-    own = adapters or api.find_adapters_directory(settings)
-    wanted = [entry.name for entry in api.list_agents(settings, adapters=own)] if every else names or []
+    wanted = [entry.name for entry in api.list_agents(settings, adapters=adapters)] if every else names or []
     if not wanted:
         raise NO_AGENT_NAMED.error("expected the name of an agent, found none")
-    api.verify_agent_names(wanted, adapters=own)  # before the first is installed
+    api.verify_agent_names(wanted, settings, adapters=adapters)  # before the first is installed
     screen, failed = Screen(), False
     for name in dict.fromkeys(wanted):
         started = time.monotonic()
         if not json:
             Screen(to_stderr=True).line((f"{name}: installing …", "dim"))
         try:
-            done = api.install_named_agent(name, settings, adapters=own)
+            done = api.install_named_agent(name, settings, adapters=adapters)
         except MachineError as error:
             failed = True
             if json:
@@ -134,21 +143,6 @@ def install(
         )
     if failed:
         raise typer.Exit(ExitCode.MACHINE_CANNOT)
-
-
-def _print_entries(entries: list[api.AgentEntry]) -> None:
-    rows: list[list[Part]] = [
-        [
-            (entry.name, "bold"),
-            entry.version,
-            entry.dialect,
-            ("yes", "green") if entry.is_installed else ("no", "yellow"),
-            "-" if entry.size_bytes is None else f"{entry.size_bytes / _MEGABYTE:.0f}",
-            entry.problem or ("" if entry.source == "built in" else entry.source),
-        ]
-        for entry in entries
-    ]
-    print_table(Screen(), ("agent", "version", "dialect", "installed", "MB", "note"), rows)
 
 
 def _print_check(found: api.AgentCheck) -> None:

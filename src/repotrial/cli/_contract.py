@@ -14,7 +14,7 @@ from repotrial.cli._contract_import import import_contracts
 from repotrial.cli._contract_new import new_contract
 from repotrial.cli._options import ContractDirectories, ContractDirectory, JsonFlag, noun
 from repotrial.cli._output import Screen, counted, print_json, print_problems
-from repotrial.cli._trace import load_trusted_keys
+from repotrial.cli._trace import default_key_file
 
 app = noun("contract", "Contracts: what is promised.")
 app.command(
@@ -110,11 +110,11 @@ def show(
     from repotrial.cli._contract_view import render_contract
 
     loaded = api.load_contract(directory)
-    certificate = api.find_certificate(loaded, load_trusted_keys(key_files or []))
+    certificate = api.find_certificate(loaded, api.load_trusted_keys(key_files or (), default_key_file()))
     if json:
         print_json(api.describe_contract(loaded, certificate))
     else:
-        Screen().draw(render_contract(loaded, certificate))
+        Screen().draw(render_contract(loaded, api.describe_certificate(certificate)))
 
 
 def _complete_schema(incomplete: str) -> list[str]:
@@ -157,7 +157,7 @@ def _show_check(screen: Screen, result: api.ContractCheck) -> None:
 
 
 def _show_findings(screen: Screen, result: api.ContractCheck) -> None:
-    print_problems(screen, result.problems, prefix=result.directory)
+    print_problems(screen, result)
 
 
 def _show_lock(screen: Screen, result: api.LockResult) -> None:

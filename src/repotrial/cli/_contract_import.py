@@ -98,7 +98,7 @@ def _import(options: api.SwebenchContract, *, json: bool) -> tuple[str, Any]:
                 ("note", "yellow"), f": {name}: skipped, there is a contract in {place}"
             )
         return "skipped", {"instance": name, "skipped": str(place)}
-    created = api.create_contract_from_swebench(options)
+    created = api.create_contract(options)
     if not json:
         show_created(created)
     return "written", created

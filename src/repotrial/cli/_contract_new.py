@@ -27,10 +27,10 @@ CONTRACT_NEW_MISSING_ANSWER = ErrorCode(
 
 
 class Interview:
-    """Asks where there is somebody to ask; typer ends it on Ctrl-C and Ctrl-D."""
+    """Asks where there is a terminal; typer ends it on Ctrl-C and Ctrl-D."""
 
     def __init__(self, *, is_possible: bool, is_thorough: bool) -> None:
-        """Say whom there is to ask.
+        """Say how much may be asked.
 
         Args:
             is_possible: There is a terminal, and output is for people.
@@ -44,7 +44,7 @@ class Interview:
     def required(self, question: str, *, name: str, default: str | None = None) -> str:
         """An answer without which there is no contract; `name` is how the command line spells it."""
         if not self._is_possible:
-            raise CONTRACT_NEW_MISSING_ANSWER.error(f"expected {name}, found none, and nobody to ask")
+            raise CONTRACT_NEW_MISSING_ANSWER.error(f"expected {name}, found none, and no terminal to ask at")
         return str(typer.prompt(question, default=default)).strip()
 
     def optional(self, question: str, *, otherwise: str) -> str | None:
@@ -204,7 +204,11 @@ def new_contract(  # noqa: PLR0913 - one option for each field that only the aut
             is_embedded=embed,
             python_lock=python_lock,
         )
-    _create(options, json=json)
+    created = api.create_contract(options)
+    if json:
+        print_json(created)
+    else:
+        show_created(created)
 
 
 def _ask_id(interview: Interview) -> str | None:
@@ -213,17 +217,6 @@ def _ask_id(interview: Interview) -> str | None:
 
 def _ask_kind(interview: Interview, *, otherwise: str) -> Kind | None:
     return interview.choice("Kind of work", get_args(Kind), otherwise=otherwise)
-
-
-def _create(options: api.NewContract | api.CommitContract, *, json: bool) -> None:
-    if isinstance(options, api.CommitContract):
-        created = api.create_contract_from_commit(options)
-    else:
-        created = api.create_contract(options)
-    if json:
-        print_json(created)
-    else:
-        show_created(created)
 
 
 def show_created(created: api.CreatedContract) -> None:
@@ -239,7 +232,7 @@ def show_created(created: api.CreatedContract) -> None:
         screen.line((f"  guessed {guess.field} = {guess.value} ({guess.reason})", "dim"))
     if created.problems:
         screen.line(("left for you:", "bold"))
-        print_problems(screen, created.problems, prefix=created.directory)
+        print_problems(screen, created)
     is_title_left = any(problem.field == "title" for problem in created.problems)
     what = "statement.md and the title" if is_title_left else "statement.md"
     directory = shlex.quote(created.directory)

@@ -1,6 +1,6 @@
 """How the command speaks: lines and color for people, JSON for machines, errors with a way on.
 
-Whatever is printed may come from a file of somebody else. `Screen` and `print_json` make every character that
+What is printed may come from an untrusted file. `Screen` and `print_json` make every character that
 could move the cursor, forge a line or hide text visible; nothing else in this package writes to a terminal.
 """
 
@@ -51,7 +51,7 @@ class Screen:
 
     @property
     def is_terminal(self) -> bool:
-        """Whether somebody may be watching."""
+        """Whether a person may be watching."""
         return self._console.is_terminal
 
     @property
@@ -122,7 +122,7 @@ def print_error(error: RepoTrialError, *, where: str = "") -> None:
     named = error.message if error.message.startswith(where) else f"{where}: {error.message}"
     first, *others = named.split("\n")
     screen = Screen(to_stderr=True)
-    with contextlib.suppress(OSError):  # nobody hears it; the exit code still says it
+    with contextlib.suppress(OSError):  # it cannot be written; the exit code still says it
         screen.line(("error", "bold red"), (f"[{error.code}] ", "dim"), first)
         for other in others:
             # Marked, so that a line break in a file name cannot begin a line that looks like one of ours.
@@ -131,12 +131,12 @@ def print_error(error: RepoTrialError, *, where: str = "") -> None:
             screen.line(("  fix: ", "bold"), error.hint)
 
 
-def print_problems(screen: Screen, problems: Sequence[api.Problem], *, prefix: str) -> None:
+def print_problems(screen: Screen, found: api.ContractCheck | api.CreatedContract) -> None:
     """Problems in the form that editors understand: path, line, severity, then the way on."""
-    for problem in problems:
+    for problem in found.problems:
         line = "" if problem.line is None else f":{problem.line}"
         screen.line(
-            (f"{prefix}/{problem.file}{line}: ", "bold"),
+            (f"{found.directory}/{problem.file}{line}: ", "bold"),
             (problem.severity, "red" if problem.severity == "error" else "yellow"),
             (f"[{problem.code}] ", "dim"),
             f"{problem.field}: {problem.message}" if problem.field else problem.message,

@@ -90,7 +90,7 @@ def normalize(  # noqa: PLR0913 - one parameter for each option
         out=out,
         tools=tools,
         roots=tuple(root or ()),
-        schema=api.parse_schema_version(schema),
+        schema=schema,
         is_rehearsal=dry_run,
     )
     done = api.normalize_retrieval(request)
@@ -142,8 +142,8 @@ def evaluate(  # noqa: PLR0913 - one parameter for each option
         run_dir,
         events=events_dir,
         out=out,
-        ranking=api.parse_ranking_rule(ranking),
-        schema=api.parse_schema_version(schema),
+        ranking=ranking,
+        schema=schema,
         is_all=every,
         is_rehearsal=dry_run,
     )

@@ -42,9 +42,7 @@ def compare(
 
     Association only. Every figure says over how many tasks it was taken and by which method.
     """
-    found = api.compare_retrieval(directories, baseline=baseline, treatment=treatment)
-    if out is not None:
-        api.write_comparison(found, out, directories)
+    found = api.compare_retrieval(directories, baseline=baseline, treatment=treatment, out=out)
     if json:
         print_json(found)
         return
@@ -185,7 +183,7 @@ def report(  # noqa: PLR0913 - one parameter for each option
     written = api.report_retrieval(
         directories,
         out,
-        formats=[api.parse_report_format(word) for word in formats or api.REPORT_FORMATS],
+        formats=formats or (),
         baseline=baseline,
         treatment=treatment,
         supplements=api.SupplementOptions(has_columns=columns, least_recall=among, has_flags=flags),

@@ -21,7 +21,7 @@ from repotrial.cli._run_show import show
 from repotrial.cli._run_start import start
 from repotrial.cli._run_summary import summarize
 from repotrial.cli._run_verdict import score
-from repotrial.cli._trace import load_trusted_keys
+from repotrial.cli._trace import default_key_file
 
 app = noun("run", "Runs: one agent on one contract, once.")
 app.command("start", epilog="Example: repotrial run start DIR --agent noop --agent script:fix.sh")(start)
@@ -32,6 +32,7 @@ _STOPPED = (
     "the operator stopped this run, and it was sealed as it stood: nothing was changed since and there is "
     "nothing to fetch; it was conducted again, or will be when the same `repotrial run start` is given again"
 )
+_ASPECT_STYLES = {"holds": "green", "could-not-be-checked": "yellow", "does-not-hold": "red"}
 _WORDS = {"holding": "holds", "not holding": "does not hold", "stopped": "stopped"}
 _STYLES = {"holds": "bold green", "does not hold": "bold red", "stopped": "bold yellow"}
 _NAME_THE_KEY = (
@@ -64,9 +65,9 @@ def verify(
 ) -> None:
     """Check that the record of a run holds: chain, seal, completeness and identity.
 
-    Exit code 1 where one of them does not, whatever the reason: a run that was stopped is not complete.
+    Exit code 1 if one of them does not, for any reason: a run that was stopped is not complete.
     """
-    trusted = None if integrity_only else load_trusted_keys(key_files or [])
+    trusted = None if integrity_only else api.load_trusted_keys(key_files or (), default_key_file())
     work_through(
         expand_runs(directories),
         lambda directory: api.verify_run(directory, trusted_keys=trusted),
@@ -83,35 +84,22 @@ def _show_check(screen: Screen, result: api.RunCheck) -> None:
         (f"{word:<14}", _STYLES[word]), f"{result.directory}: {counted(result.event_count, 'event')} verified"
     )
     for name in _ASPECTS:
-        _show_verdict(screen, name, getattr(result, name))
-    if not result.holds:
-        # If nothing else is open, the files are good and only the signer is in question.
-        others_hold = all(isinstance(getattr(result, name), api.Holds) for name in _ASPECTS if name != "seal")
-        if result.is_stopped:
-            way_on = _STOPPED
-        else:
-            way_on = f"fix: {_NAME_THE_KEY if result.is_unchanged and others_hold else _FETCH_AGAIN}"
-        screen.line((f"  {way_on}", "dim"))
+        verdict = getattr(result, name)
+        aspect = verdict.__struct_config__.tag
+        screen.line((f"  {name:<13}{aspect.replace('-', ' ')}", _ASPECT_STYLES[aspect]))
+        for finding in () if aspect == "holds" else verdict.findings:
+            place = "" if finding.seq is None else f"event {finding.seq}: "
+            screen.line(f"    {place}{finding.text}")
+    if result.is_stopped and not result.holds:
+        screen.line((f"  {_STOPPED}", "dim"))
+    elif not result.holds:
+        screen.line((f"  fix: {_NAME_THE_KEY if result.lacks_only_trust else _FETCH_AGAIN}", "dim"))
 
 
 def _find_word(result: api.RunCheck) -> str:
     if result.holds:
         return "holding"
     return "stopped" if result.is_stopped else "not holding"
-
-
-def _show_verdict(screen: Screen, name: str, verdict: api.AspectVerdict) -> None:
-    match verdict:
-        case api.Holds():
-            screen.line((f"  {name:<13}holds", "green"))
-            return
-        case api.CouldNotBeChecked():
-            screen.line((f"  {name:<13}could not be checked", "yellow"))
-        case api.DoesNotHold():
-            screen.line((f"  {name:<13}does not hold", "red"))
-    for finding in verdict.findings:
-        place = "" if finding.seq is None else f"event {finding.seq}: "
-        screen.line(f"    {place}{finding.text}")
 
 
 app.command(

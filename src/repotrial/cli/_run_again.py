@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from repotrial import api
+from repotrial._core.display import shorten_version
 from repotrial.cli._batch import Verdict, expand_runs, work_through
 from repotrial.cli._machine import CacheOption, build_settings, verify_runs_directory
 from repotrial.cli._options import JsonFlag, RunDirectories, RunDirectory
@@ -53,8 +54,8 @@ def _show_rejudged(screen: Screen, result: api.RejudgedRun) -> None:
     )
     screen.line((f"{word:<11}", style), f"{result.directory}: {became}")
     then, now = (
-        api.shorten_version(verdict.recorded_version_id),
-        api.shorten_version(verdict.rejudged_version_id),
+        shorten_version(verdict.recorded_version_id),
+        shorten_version(verdict.rejudged_version_id),
     )
     screen.line(f"  contract of the run {then}, judged by {'the same' if then == now else now}")
     for execution in verdict.executions:

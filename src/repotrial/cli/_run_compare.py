@@ -76,8 +76,9 @@ def _print_sides(screen: Screen, found: api.RunComparison) -> None:
         screen.line((f"{name:<7}", "dim"), side.entry.directory)
 
 
-def _describe_models(cost: api.Cost) -> str:
+def _describe_models(side: api.RunSide) -> str:
     """Money, units and tokens, as far as the record states them."""
+    cost = side.card.cost
     stated = [(cost.cost_usd, "USD"), (cost.cost_units, "units"), (cost.tokens, "tokens")]
     return ", ".join(f"{value} {unit}" for value, unit in stated if isinstance(value, str | int)) or "-"
 
@@ -97,6 +98,6 @@ def _list_facts(side: api.RunSide) -> list[tuple[str, Part]]:
         ("score", entry.score or "-"),
         ("tags", ", ".join(entry.tags) or "-"),
         ("agent's time", f"{wall / 1_000_000:.1f} s" if isinstance(wall, int) else "?"),
-        ("models", _describe_models(side.card.cost)),
-        ("answered by", api.describe_answered_by(entry.upstream)),
+        ("models", _describe_models(side)),
+        ("answered by", entry.answered_by),
     ]

@@ -55,7 +55,7 @@ def list_runs(
         mixed = _find_mixed(entries)
         rows: list[list[Part]] = []
         for entry, (name, *cells, place) in zip(entries, build_run_rows(entries), strict=True):
-            shown = api.shorten_contract(entry) if entry.contract in mixed else name
+            shown = entry.contract_label if entry.contract in mixed else name
             rows.append([shown, *cells, _describe_tags(entry), place])
         print_table(screen, header, rows)
     screen.line((counted(len(entries), "run"), "bold"))

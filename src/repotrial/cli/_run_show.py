@@ -51,11 +51,12 @@ def _print_output(screen: Screen, found: api.ProgramOutput) -> None:
     )
     if program.command is not None:
         screen.line((f"  $ {shlex.join(program.command.argv)}", "dim"))
-    for name, stream in found.streams.items():
-        _print_stream(screen, name, stream)
+    for name in found.streams:
+        _print_stream(screen, found, name)
 
 
-def _print_stream(screen: Screen, name: str, stream: api.KeptStream) -> None:
+def _print_stream(screen: Screen, found: api.ProgramOutput, name: str) -> None:
+    stream = found.streams[name]
     if not stream.length_bytes:
         screen.line((f"  {name}: empty", "dim"))
         return
@@ -65,16 +66,15 @@ def _print_stream(screen: Screen, name: str, stream: api.KeptStream) -> None:
         screen.line(("  | ", "dim"), line.decode("utf-8", "backslashreplace").expandtabs())
     if stream.lost is not None:
         screen.line(("  not as it was recorded", "bold red"), f": {stream.lost}")
-    if not stream.is_whole:
-        screen.line((f"  {_describe_cut(stream)}", "yellow"))
-
-
-def _describe_cut(stream: api.KeptStream) -> str:
+    if stream.is_whole:
+        return
     if stream.data:
-        return f"cut here: {len(stream.data)} of {stream.length_bytes} bytes are left"
-    if stream.lost is not None:
-        return f"nothing of its {stream.length_bytes} bytes is left"
-    return f"none of its {stream.length_bytes} bytes were kept: the run's byte budget was spent"
+        left = f"cut here: {len(stream.data)} of {stream.length_bytes} bytes are left"
+    elif stream.lost is not None:
+        left = f"nothing of its {stream.length_bytes} bytes is left"
+    else:
+        left = f"none of its {stream.length_bytes} bytes were kept: the run's byte budget was spent"
+    screen.line((f"  {left}", "yellow"))
 
 
 def _build_output_entry(found: api.ProgramOutput) -> dict[str, Any]:
@@ -90,12 +90,13 @@ def _build_output_entry(found: api.ProgramOutput) -> dict[str, Any]:
         "command": program.command,
         "exit": program.exit,
         "outcome": program.outcome,
-        **{name: _build_stream_entry(stream) for name, stream in found.streams.items()},
+        **{name: _build_stream_entry(found, name) for name in found.streams},
     }
 
 
-def _build_stream_entry(stream: api.KeptStream) -> dict[str, Any]:
-    """Text where it is some, else base64; what is lost is null, never empty."""
+def _build_stream_entry(found: api.ProgramOutput, name: str) -> dict[str, Any]:
+    """Text if it is UTF-8, else base64; what is lost is null, never empty."""
+    stream = found.streams[name]
     entry: dict[str, Any] = {
         "length_bytes": stream.length_bytes,
         "is_whole": stream.is_whole,

@@ -26,7 +26,7 @@ from repotrial.cli._trace import HOME_UNKNOWN, default_key_file
 _LOOK_EVERY_SECONDS = 0.2
 
 
-def build_handover(screen: Screen, stopper: api.Stopper) -> api.Handover:
+def build_handover(screen: Screen, stopper: api.Stopper) -> Callable[[Path, str, int], bool]:
     """What a run calls when it is a person's turn."""
 
     def hand_over(workspace: Path, briefing: str, seconds: int) -> bool:
@@ -94,9 +94,7 @@ def start(  # noqa: PLR0913 - one option for each thing that an operator decides
     ] = ROOT_SEED,
     level: LevelOption = Level.L3,
     cache: CacheOption = None,
-    again: Annotated[
-        bool, typer.Option("--again", help="Conduct anew what was conducted before, as a further attempt.")
-    ] = False,
+    again: Annotated[bool, typer.Option("--again", help="Run again even if a result exists.")] = False,
     secrets: Annotated[
         list[str] | None,
         typer.Option(
@@ -119,7 +117,7 @@ def start(  # noqa: PLR0913 - one option for each thing that an operator decides
         typer.Option(
             "--upstream",
             metavar="WHO",
-            help="Who answers for models: provider:NAME (openai, anthropic, gemini), provider:FILE.toml, "
+            help="The model source: provider:NAME (openai, anthropic, gemini), provider:FILE.toml, "
             "script:FILE.toml or recording:RUN_DIR.",
         ),
     ] = None,
@@ -157,11 +155,11 @@ def start(  # noqa: PLR0913 - one option for each thing that an operator decides
         bool, typer.Option("--json", help="Print one JSON object per event, one per line.")
     ] = False,
 ) -> None:
-    """Put agents on trial. What was conducted before is not conducted again, so that stopping costs nothing.
+    """Put agents on trial. Runs that have a result are not repeated, so a command can be stopped and resumed.
 
-    The exit code says whether the runs were conducted, not whether an agent succeeded (see --expect): 3 where
-    some were not, or where this machine lacks what a contract needs (see --skip-unavailable), 130 after
-    Ctrl-C, which seals what runs and keeps everything.
+    The exit code says whether the runs were conducted, not whether an agent succeeded (see --expect): 3 if
+    some were not, or if this machine lacks what a contract needs (see --skip-unavailable); 130 after Ctrl-C;
+    runs in progress are sealed and kept.
     """
     request = api.TrialRequest(
         contracts=tuple(contracts),
@@ -189,7 +187,7 @@ def start(  # noqa: PLR0913 - one option for each thing that an operator decides
     if dry_run:
         _show_plan(plan, json=json)
         return
-    _verify_person(plan, jobs)
+    plan.verify_person(has_terminal=sys.stdin.isatty())
     if plan.fleet.missing:
         make_runs_directory(runs)
     _conduct(plan, key_file, is_success_expected=expect is not None, json=json)
@@ -231,25 +229,12 @@ def _tell_uncertified(plan: api.TrialPlan, *, json: bool) -> None:
     )
 
 
-def _verify_person(plan: api.TrialPlan, jobs: int) -> None:
-    if not plan.has_person:
-        return
-    if jobs > 1:
-        raise api.HUMAN_UNAVAILABLE.error(f"expected one run at a time for a person, found --jobs {jobs}")
-    if not sys.stdin.isatty():
-        raise api.HUMAN_UNAVAILABLE.error("expected a person at a terminal, found none")
-
-
 def _show_plan(plan: api.TrialPlan, *, json: bool) -> None:
     if json:
         print_json_line(plan.to_dict())
         return
     screen = Screen()
     fleet, jobs = plan.fleet, plan.request.jobs
-    agents = [run.spec.agent for run in fleet.runs]
-    labels = api.label_versions(
-        [(agent.name, "/".join(filter(None, (agent.version, agent.model)))) for agent in agents]
-    )
     rows = [
         [
             run.spec.contract_id,
@@ -257,7 +242,7 @@ def _show_plan(plan: api.TrialPlan, *, json: bool) -> None:
             str(run.spec.replicate),
             ("to be conducted", "bold") if run.conducted is None else str(run.conducted),
         ]
-        for run, label in zip(fleet.runs, labels, strict=True)
+        for run, label in zip(fleet.runs, plan.agent_labels, strict=True)
     ]
     print_table(screen, ("contract", "agent", "rep", "state"), rows)
     missing = len(fleet.missing)
@@ -320,5 +305,5 @@ def _tell_budgets(request: api.TrialRequest, screen: Screen, *, json: bool) -> N
             continue
         screen.line(f"budget {envelope.name}: {envelope.spent} of {envelope.limit} {envelope.unit} spent")
         if envelope.assumed != "0":
-            text = f"  {envelope.assumed} of it assumed: asked for by runs that ended without a word"
+            text = f"  {envelope.assumed} of it assumed: requested by runs that ended without an answer"
             screen.line((text, "yellow"))

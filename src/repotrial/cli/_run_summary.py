@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from repotrial import api
-from repotrial._core.display import shorten_digests
+from repotrial._core.display import shorten_digests, shorten_version
 from repotrial._core.errors import USAGE
 from repotrial.cli._options import JsonFlag
 from repotrial.cli._output import UNANSWERED, Screen, print_json, print_table
@@ -23,14 +23,11 @@ def print_effort(screen: Screen, agents: tuple[api.AgentSummary, ...]) -> None:
         ("what it took", "bold"),
         ": cost of models in all, a run and a success; tokens, calls and the agent's time a run",
     )
-    described = [
-        api.describe_effort(found.effort, attempted=found.attempted, success=found.success)
-        for found in agents
-    ]
+    described = [found.effort.describe(attempted=found.attempted, success=found.success) for found in agents]
     rows = [
         [
             shorten_digests(found.agent),
-            api.describe_answered_by(found.upstream),
+            found.answered_by,
             *(figure.text for figure in figures),
         ]
         for found, figures in zip(agents, described, strict=True)
@@ -88,7 +85,10 @@ def summarize(
     print_effort(screen, summary.agents)
     _print_versions(screen, summary)
     if summary.paired is not None:
-        _print_paired(screen, summary.paired)
+        title, *lines = summary.paired.describe()
+        screen.line((title, "bold"))
+        for line in lines:
+            screen.line(f"  {line}")
     _print_remarks(screen, summary)
     if page is not None:
         screen.line(f"page: {page}")
@@ -145,7 +145,7 @@ def _print_versions(screen: Screen, summary: api.RunsSummary) -> None:
     header = ("contract", "version", "agent", "success", "error", "invalid", "over all", "mean score")
     rows = []
     for row in summary.aggregate.by_version:
-        versions = ",".join(map(api.shorten_version, row.contract_version_ids))
+        versions = ",".join(map(shorten_version, row.contract_version_ids))
         rows.append(
             [
                 _known(row.contract_id),
@@ -169,15 +169,8 @@ def _known(value: object) -> str:
     return value if isinstance(value, str) else "-"
 
 
-def _print_paired(screen: Screen, paired: api.PairedSummary) -> None:
-    title, *lines = api.describe_difference(paired)
-    screen.line((title, "bold"))
-    for line in lines:
-        screen.line(f"  {line}")
-
-
 def _print_remarks(screen: Screen, summary: api.RunsSummary) -> None:
-    if (notional := api.describe_notional(summary)) is not None:
+    if (notional := summary.notional_remark) is not None:
         screen.line(("notional cost", "yellow"), f": {notional}")
     for found in summary.agents:
         if found.unanswered:

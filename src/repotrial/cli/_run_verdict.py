@@ -44,7 +44,9 @@ def print_verdict(screen: Screen, run: api.JudgedRun) -> None:
         f"  {entry.contract or '?'}  {entry.agent or '?'} ({entry.agent_version or '?'})",
         f"  replicate {'?' if entry.replicate is None else entry.replicate}",
     )
-    _print_reasons(screen, run)
+    _print_some(screen, [f"{reason.code}: {reason.message}" for reason in run.reasons])
+    if run.ending is not None:
+        screen.line(f"  {run.ending}")
     if (model_use := run.model_use) is not None:
         screen.line(f"  {model_use}")
     for gate in card.gates:
@@ -52,48 +54,39 @@ def print_verdict(screen: Screen, run: api.JudgedRun) -> None:
         screen.line((f"  {gate.gate} {word:<6}", style), gate.name)
         if gate.outcome != "passed":
             _print_some(screen, gate.why)
-    for result in card.checks:
-        word, style = mark_gate(result.verdict)
-        seconds = result.wall_us / 1_000_000
-        screen.line(
-            f"  check {result.check}: ",
-            (word, style),
-            f"  {result.judge}, twins {result.twins}, {seconds:.1f} s",
-        )
-        _print_failing(screen, result)
+    _print_checks(screen, run)
     screen.line(f"  score {entry.score or '-'}")
     if entry.is_unanswered:
         screen.line(("  no model answered", "bold yellow"), f": {UNANSWERED}")
     if run.evidence.seal == "absent":
         screen.line(("  not sealed", "yellow"), ": nothing shows that this record was left as it was made")
-    _print_notes(screen, card)
+    _print_notes(screen, run)
 
 
-def _print_reasons(screen: Screen, run: api.JudgedRun) -> None:
+def _print_checks(screen: Screen, run: api.JudgedRun) -> None:
+    """Every check; the tests that failed, if the reasons above leave some out."""
+    for result in run.card.checks:
+        twins = "not counted (suite failed)" if result.twins == "moot" else result.twins
+        screen.line(
+            f"  check {result.check}: ",
+            mark_gate(result.verdict),
+            f"  {result.judge}, twins {twins}, {result.wall_us / 1_000_000:.1f} s",
+        )
+        if result.failing_count <= _MOST_IN_REASON:
+            continue
+        for test in result.failing_tests[:_MOST_FAILING]:
+            screen.line(f"      {test}")
+        left_out = result.failing_count - min(_MOST_FAILING, len(result.failing_tests))
+        if left_out > 0:
+            screen.line((f"      … and {left_out} more: `--tests {result.check}` lists all", "dim"))
+
+
+def _print_notes(screen: Screen, run: api.JudgedRun) -> None:
     card = run.card
-    if isinstance(card.status, api.Invalid):
-        _print_some(screen, [f"{reason.code}: {reason.message}" for reason in run.reasons])
-    elif card.status.ended_by != "none" or card.status.fault != "none":
-        screen.line(f"  ended by {card.status.ended_by}, fault {card.status.fault}")
-
-
-def _print_failing(screen: Screen, result: api.CheckResult) -> None:
-    """The tests that failed, where the reasons above leave some out."""
-    if result.failing_count <= _MOST_IN_REASON:
-        return
-    for test in result.failing_tests[:_MOST_FAILING]:
-        screen.line(f"      {test}")
-    left_out = result.failing_count - min(_MOST_FAILING, len(result.failing_tests))
-    if left_out > 0:
-        screen.line((f"      … and {left_out} more: `--tests {result.check}` lists all", "dim"))
-
-
-def _print_notes(screen: Screen, card: api.ScoreCard) -> None:
     tags: dict[str, list[str]] = {}
     for tag in card.tags:
         attributes = ", ".join(f"{name} {value}" for name, value in tag.attributes.items())
-        events = [place.seq for place in tag.evidence if isinstance(place, api.EventPointer)]
-        places = ", ".join(f"event {seq}" for seq in events[:_MOST_LINES])
+        places = ", ".join(f"event {seq}" for seq in tag.event_seqs[:_MOST_LINES])
         tags.setdefault(tag.id, []).append(f"{'/'.join(tag.gates)}  {attributes}  {places}".rstrip())
     for name, found in tags.items():
         screen.line((f"  tag {name}", "bold"), f"  {'; '.join(dict.fromkeys(found))}".rstrip())

@@ -17,10 +17,6 @@ from repotrial.cli._output import Screen, counted, print_json
 
 app = noun("sandbox", "Sandboxes: where agents and checks run.")
 
-_SIGNALED = 128  # what shells add to a signal's number
-_STOPPED = 124  # what timeout(1) gives
-_NOT_FOUND = 127  # what shells give for a program that is not there
-
 
 @app.command(
     "exec",
@@ -51,7 +47,10 @@ def execute(
     else:
         _pass_on(result.stdout.prefix, sys.stdout)
         _pass_on(result.stderr.prefix, sys.stderr)
-    raise typer.Exit(_exit_code(result))
+    status = api.find_shell_status(result)
+    if status.trouble is not None:
+        Screen(to_stderr=True).line((f"{status.trouble}: ", "bold red"), status.reason)
+    raise typer.Exit(status.code)
 
 
 @app.command(
@@ -72,27 +71,23 @@ def probe(
     if json:
         print_json(report)
     else:
-        _print_probe(report)
+        screen = Screen()
+        width = max(len(result.tries) for result in report.results)
+        styles = {"held": "green", "not-promised": "yellow"}
+        screen.line((f"{'attempt':<{width}}  {'expected':<12}  {'found':<16}  verdict", "bold"))
+        for result in report.results:
+            word = result.verdict if result.verdict in styles else result.verdict.upper()
+            screen.line(
+                f"{result.tries:<{width}}  {result.expected:<12}  {result.found:<16}  ",
+                (word, styles.get(result.verdict, "bold red")),
+            )
+        kept = sum(result.verdict == "held" for result in report.results)
+        screen.line(
+            f"{report.level.value}, harness uid {report.harness_uid}, programs as uid {report.sandbox_uid}: "
+            f"{kept} of {counted(len(report.results), 'attempt')} held"
+        )
     if not report.has_held:
         raise typer.Exit(ExitCode.DOES_NOT_HOLD)
-
-
-def _print_probe(report: api.ProbeReport) -> None:
-    screen = Screen()
-    width = max(len(result.tries) for result in report.results)
-    styles = {"held": "green", "not-promised": "yellow"}
-    screen.line((f"{'attempt':<{width}}  {'expected':<12}  {'found':<16}  verdict", "bold"))
-    for result in report.results:
-        word = result.verdict if result.verdict in styles else result.verdict.upper()
-        screen.line(
-            f"{result.tries:<{width}}  {result.expected:<12}  {result.found:<16}  ",
-            (word, styles.get(result.verdict, "bold red")),
-        )
-    kept = sum(result.verdict == "held" for result in report.results)
-    screen.line(
-        f"{report.level.value}, harness uid {report.harness_uid}, programs as uid {report.sandbox_uid}: "
-        f"{kept} of {counted(len(report.results), 'attempt')} held"
-    )
 
 
 def _pass_on(data: bytes, stream: TextIO) -> None:
@@ -102,17 +97,3 @@ def _pass_on(data: bytes, stream: TextIO) -> None:
     else:
         stream.buffer.write(data)
     stream.flush()
-
-
-def _exit_code(result: api.CommandResult) -> int:
-    match result.exit:
-        case api.Exited(code=code):
-            return code
-        case api.Signaled(signal=signal):
-            return _SIGNALED + signal
-        case api.NotStarted(reason=reason):
-            Screen(to_stderr=True).line(("not started: ", "bold red"), reason)
-            return _NOT_FOUND
-        case _:
-            Screen(to_stderr=True).line(("ended by the sandbox: ", "bold red"), result.cause)
-            return _STOPPED

@@ -41,14 +41,6 @@ def default_key_file() -> Path | None:
     return configuration / "repotrial" / "seal-key.pem"
 
 
-def load_trusted_keys(key_files: list[Path]) -> list[api.PublicKey]:
-    """The keys that were named, else this machine's own, if it has one."""
-    if key_files:
-        return api.load_public_keys(key_files)
-    own = default_key_file()
-    return [] if own is None else api.load_own_public_key(own)
-
-
 @key_app.command("show", epilog="Example: repotrial trace key show > public-key.pem")
 def show_key(
     *,
@@ -63,7 +55,7 @@ def show_key(
     ] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Print the public key, to give to whoever has to verify runs of this machine."""
+    """Print the public key, to give to those who verify runs of this machine."""
     chosen = key_file or default_key_file()
     if chosen is None:
         raise HOME_UNKNOWN.error("expected a home directory with the key, found that this user has none")

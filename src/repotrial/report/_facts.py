@@ -19,8 +19,8 @@ from repotrial.score import (
     Evidence,
     RunReport,
     ScoreCard,
-    describe_answerer,
     describe_cost,
+    describe_model_source,
     find_upstream,
 )
 from repotrial.trace import (
@@ -78,7 +78,9 @@ def build_identity(evidence: Evidence, card: ScoreCard, report: RunReport, recor
     agent = card.identity.agent
     version = card.identity.contract_version_id
     upstream = find_upstream(evidence)
-    answered = [] if upstream is None else [Fact(name="Answered by", value=describe_answerer(upstream).words)]
+    answered = (
+        [] if upstream is None else [Fact(name="Answered by", value=describe_model_source(upstream).words)]
+    )
     return [
         Fact(name="Contract", value=card.identity.contract_id),
         Fact(name="Kind", value=_contract_kind(evidence)),

@@ -7,17 +7,10 @@ from typing import TYPE_CHECKING
 from repotrial._core.lazy import build_hooks
 
 if TYPE_CHECKING:
-    from repotrial.score._aggregate import Aggregate, build_aggregate, shorten_version
-    from repotrial.score._answerer import (
-        describe_answered_by,
-        describe_answerer,
-        describe_cost,
-        find_upstream,
-        is_notional,
-    )
-    from repotrial.score._card import AgentIdentity, Cost, ScoreCard, build_score_card
+    from repotrial.score._aggregate import Aggregate, build_aggregate
+    from repotrial.score._card import AgentIdentity, ScoreCard, build_score_card
     from repotrial.score._document import EventPointer, EvidencePointer, Verdict
-    from repotrial.score._effort import AgentEffort, EffortFigure, build_effort, describe_effort
+    from repotrial.score._effort import AgentEffort, EffortFigure, build_effort
     from repotrial.score._entry import (
         RunEntry,
         RunFilter,
@@ -25,7 +18,6 @@ if TYPE_CHECKING:
         identify_agent,
         label_agents,
         label_versions,
-        shorten_contract,
     )
     from repotrial.score._evidence import Evidence, InvalidReason
     from repotrial.score._gates import GateResult
@@ -41,6 +33,13 @@ if TYPE_CHECKING:
     )
     from repotrial.score._load import load_evidence
     from repotrial.score._metering import RunCost, price_run
+    from repotrial.score._model_source import (
+        describe_answered_by,
+        describe_cost,
+        describe_model_source,
+        find_upstream,
+        is_notional,
+    )
     from repotrial.score._outcomes import CheckResult
     from repotrial.score._records import (
         NO_RUNS,
@@ -67,7 +66,6 @@ __all__ = [
     "AgentIdentity",
     "Aggregate",
     "CheckResult",
-    "Cost",
     "EffortFigure",
     "EventPointer",
     "Evidence",
@@ -95,9 +93,8 @@ __all__ = [
     "build_run_report",
     "build_score_card",
     "describe_answered_by",
-    "describe_answerer",
     "describe_cost",
-    "describe_effort",
+    "describe_model_source",
     "find_breach",
     "find_repeated",
     "find_run_directories",
@@ -116,8 +113,6 @@ __all__ = [
     "load_taxonomy",
     "order_reasons",
     "price_run",
-    "shorten_contract",
-    "shorten_version",
     "verify_record",
     "write_rejudged",
     "write_verdict",

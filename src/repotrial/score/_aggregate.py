@@ -9,6 +9,7 @@ from typing import Literal
 from repotrial._core.absence import NotComputable, Unknown
 from repotrial._core.canonical import Count, decimal_text
 from repotrial._core.digest import Digest
+from repotrial._core.display import shorten_version
 from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.score._card import AgentIdentity, ScoreCard
 from repotrial.score._document import Document, Line
@@ -18,7 +19,6 @@ from repotrial.trace import DecimalText
 
 _CONTEXT = Context(prec=28, rounding=ROUND_HALF_EVEN)
 _PLACES = Decimal("0.000001")
-_VERSION_DIGITS = 10
 
 ERROR_TREATMENT = (
     "Over all attempted runs, every run that is no success counts 0: failures, acceptance errors and invalid "
@@ -131,11 +131,6 @@ def build_aggregate(by_agent: Mapping[str, Sequence[ScoreCard]], *, pool_version
         ),
         by_agent=tuple(_build_row(label, cards, is_by_agent=True) for label, cards in by_agent.items()),
     )
-
-
-def shorten_version(version_id: str) -> str:
-    """As much of a version as people see: enough to choose one with."""
-    return version_id.removeprefix("sha256:")[:_VERSION_DIGITS]
 
 
 def _find_mixed(cards: Iterable[ScoreCard]) -> dict[str, set[str]]:

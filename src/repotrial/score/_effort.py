@@ -41,6 +41,28 @@ class AgentEffort(msgspec.Struct, frozen=True, kw_only=True):
     tags: dict[str, int]
     """Failure modes, the most frequent first, with the number of runs that have them."""
 
+    def describe(self, *, attempted: int, success: int) -> tuple[EffortFigure, ...]:
+        """What the runs took, in words: cost in all, a run and a success; otherwise means of a run."""
+        totals = [
+            (Decimal(total.value), total.runs, unit)
+            for total, unit in ((self.cost_usd, "USD"), (self.cost_units, "units"))
+            if isinstance(total, EffortTotal)
+        ]
+        # A unit in which nothing was spent says nothing beside one in which something was.
+        spent = [item for item in totals if item[0]] or totals[:1]
+        stated = max((runs for _, runs, _ in spent), default=attempted)
+        missing = f" ({stated} of {attempted} runs say)" if stated < attempted else ""
+        of_success = [f"{_round(value / success)} {unit}" for value, _, unit in spent if success]
+        return (
+            EffortFigure("models", _join(f"{_round(value)} {unit}" for value, _, unit in spent) + missing),
+            EffortFigure("a run", _join(f"{_round(value / runs)} {unit}" for value, runs, unit in spent)),
+            EffortFigure("a success", _join(of_success) if success or not spent else "no success"),
+            EffortFigure("tokens", _describe_mean(self.tokens, "{:,.0f}")),
+            EffortFigure("tool calls", _describe_mean(self.tool_calls, "{:,.1f}")),
+            EffortFigure("time", _describe_mean(self.wall_us, "{:,.1f} s", scale=_US_PER_SECOND)),
+            EffortFigure("what went wrong (runs)", _join_tags(self.tags)),
+        )
+
 
 class EffortFigure(NamedTuple):
     """One of the figures of an agent for people; tables and pages take their columns from here."""
@@ -69,29 +91,6 @@ def _add_up(values: Iterable[str | int | Unknown]) -> EffortTotal | NotComputabl
     if not stated:
         return NotComputable("no run's record states it")
     return EffortTotal(value=f"{sum(stated):f}", runs=len(stated))
-
-
-def describe_effort(effort: AgentEffort, *, attempted: int, success: int) -> tuple[EffortFigure, ...]:
-    """What an agent's runs took, in words: cost in all, a run and a success; means of a run beyond that."""
-    totals = [
-        (Decimal(total.value), total.runs, unit)
-        for total, unit in ((effort.cost_usd, "USD"), (effort.cost_units, "units"))
-        if isinstance(total, EffortTotal)
-    ]
-    # A unit in which nothing was spent says nothing beside one in which something was.
-    spent = [item for item in totals if item[0]] or totals[:1]
-    stated = max((runs for _, runs, _ in spent), default=attempted)
-    missing = f" ({stated} of {attempted} runs say)" if stated < attempted else ""
-    of_success = [f"{_round(value / success)} {unit}" for value, _, unit in spent if success]
-    return (
-        EffortFigure("models", _join(f"{_round(value)} {unit}" for value, _, unit in spent) + missing),
-        EffortFigure("a run", _join(f"{_round(value / runs)} {unit}" for value, runs, unit in spent)),
-        EffortFigure("a success", _join(of_success) if success or not spent else "no success"),
-        EffortFigure("tokens", _describe_mean(effort.tokens, "{:,.0f}")),
-        EffortFigure("tool calls", _describe_mean(effort.tool_calls, "{:,.1f}")),
-        EffortFigure("time", _describe_mean(effort.wall_us, "{:,.1f} s", scale=_US_PER_SECOND)),
-        EffortFigure("what went wrong (runs)", _join_tags(effort.tags)),
-    )
 
 
 def _join_tags(tags: Mapping[str, int]) -> str:

@@ -9,9 +9,9 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from repotrial._core.display import shorten_digests
-from repotrial.score._aggregate import shorten_version
+from repotrial._core.display import shorten_digests, shorten_version
 from repotrial.score._document import Verdict
+from repotrial.score._model_source import describe_answered_by
 
 RunStatusWord: TypeAlias = Literal["success", "failure", "acceptance-error", "invalid"]
 
@@ -50,10 +50,20 @@ class RunEntry(msgspec.Struct, frozen=True, kw_only=True):
     is_stopped: bool
     """Whether the operator stopped it before it was judged."""
     upstream: str | None
-    """Who answered for the model, as the run recorded it: a provider, a script or a recording; null where no
+    """Who answered for the model, as the run recorded it: a provider, a script or a recording; None if no
     model was to be asked."""
     is_unanswered: bool
     """Whether the agent asks a model and none ever answered: a wrong key looks like a helpless agent."""
+
+    @property
+    def answered_by(self) -> str:
+        """The model source, and what that makes of the cost; a dash if no model was asked."""
+        return describe_answered_by(self.upstream)
+
+    @property
+    def contract_label(self) -> str:
+        """The contract with its version, as `RunFilter` takes it."""
+        return f"{self.contract or '?'}@{shorten_version(self.contract_version_id or '?')}"
 
 
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,8 +115,3 @@ def _list_names(entry: RunEntry) -> tuple[str, ...]:
     """All that an agent is called in lists and summaries."""
     whole = "@".join(identify_agent(entry))
     return entry.agent or "", whole, shorten_digests(whole)
-
-
-def shorten_contract(entry: RunEntry) -> str:
-    """A contract with its version, as `RunFilter` takes it."""
-    return f"{entry.contract or '?'}@{shorten_version(entry.contract_version_id or '?')}"

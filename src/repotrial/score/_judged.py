@@ -8,12 +8,12 @@ from typing import Final, NamedTuple
 
 from repotrial._core.absence import Unknown
 from repotrial.contract import RunSpec
-from repotrial.score._answerer import describe_answerer, describe_cost, find_upstream
 from repotrial.score._card import AgentIdentity, ScoreCard, build_score_card
 from repotrial.score._entry import RunEntry, RunStatusWord
 from repotrial.score._evidence import Evidence, InvalidReason
 from repotrial.score._graded import Graded
 from repotrial.score._load import load_evidence
+from repotrial.score._model_source import describe_cost, describe_model_source, find_upstream
 from repotrial.score._records import build_run_paths, find_run_directories
 from repotrial.score._status import Invalid, Scorable
 from repotrial.trace import Manifest
@@ -76,6 +76,14 @@ class JudgedRun(NamedTuple):
         return order_reasons(self.evidence, self.card)
 
     @property
+    def ending(self) -> str | None:
+        """What ended the run and the fault of an error, in words; None if neither is stated."""
+        status = self.card.status
+        if isinstance(status, Invalid) or (status.ended_by, status.fault) == ("none", "none"):
+            return None
+        return f"ended by {status.ended_by}, fault {status.fault}"
+
+    @property
     def model_use(self) -> str | None:
         """Model, who answered for it, and the cost, in one line; None if no model was to be asked."""
         upstream = find_upstream(self.evidence)
@@ -86,7 +94,7 @@ class JudgedRun(NamedTuple):
         cost = describe_cost(self.card, upstream)
         words = f"unknown ({cost.reason})" if isinstance(cost, Unknown) else cost
         who = "asked of" if _is_unanswered(self.card) else "answered by"
-        return f"model {model}, {who} {describe_answerer(upstream).words}; cost {words}"
+        return f"model {model}, {who} {describe_model_source(upstream).words}; cost {words}"
 
 
 def judge_run(directory: Path) -> JudgedRun:

@@ -94,6 +94,11 @@ class FailureTag(Document, frozen=True, kw_only=True):
     triggers: tuple[Trigger, ...] = ()
     """On safety tags: the exact pieces of text that were matched (S10)."""
 
+    @property
+    def event_seqs(self) -> tuple[int, ...]:
+        """The events among the evidence."""
+        return tuple(pointer.seq for pointer in self.evidence if isinstance(pointer, EventPointer))
+
     def __post_init__(self) -> None:
         mode = find_mode(self.id)
         if mode is None:

@@ -38,7 +38,7 @@ class Invalid(Document, frozen=True, kw_only=True, tag_field="kind", tag="invali
 
 RunStatus: TypeAlias = Scorable | Invalid
 
-_MOST = 200
+_MOST_REASONS = 200
 
 
 def build_status(
@@ -47,7 +47,7 @@ def build_status(
     """The status of a run with a contract."""
     reasons = (*evidence.problems, *_iter_reasons(evidence, results))
     if reasons:
-        return Invalid(reasons=reasons[:_MOST])
+        return Invalid(reasons=reasons[:_MOST_REASONS])
     errored = [r for r in results if r.is_mandatory and r.verdict == "errored"]
     termination = evidence.termination
     ended_by: TerminationNature = "none" if termination is None else termination.event.nature

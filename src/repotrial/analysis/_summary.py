@@ -1,4 +1,4 @@
-"""Many runs, in a few figures that name what they were taken of (P5, B9)."""
+"""Many runs, in a few figures that name what they were taken of (P5, B9), and in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A corrected judge applied to recorded runs: outcomes are derived again, and nothing is executed."""
+"""Recorded runs judged again: by a corrected contract without executing, or replayed without their agent."""
 
 from __future__ import annotations
 

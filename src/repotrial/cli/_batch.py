@@ -45,7 +45,7 @@ def skip_files(directories: Sequence[Path]) -> list[Path]:
 def _lies_beside_runs(path: Path) -> bool:
     try:
         return path.name in _BESIDE_RUNS or path.is_file()
-    except (OSError, ValueError):  # ValueError: a NUL; whoever looks at it will say so
+    except (OSError, ValueError):  # ValueError: a NUL; reading it says so
         return False
 
 

@@ -10,8 +10,7 @@ import typer
 from repotrial import api
 from repotrial.cli._batch import Verdict, work_through
 from repotrial.cli._contract_certify import certify
-from repotrial.cli._contract_import import import_contracts
-from repotrial.cli._contract_new import new_contract
+from repotrial.cli._contract_new import import_contracts, new_contract
 from repotrial.cli._options import ContractDirectories, ContractDirectory, JsonFlag, noun
 from repotrial.cli._output import Screen, counted, print_json, print_problems
 from repotrial.cli._trace import default_key_file

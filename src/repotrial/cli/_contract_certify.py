@@ -1,4 +1,4 @@
-"""`repotrial contract certify`: a contract is tried before it may try anybody."""
+"""`repotrial contract certify`: a contract is tried before it tries agents."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from repotrial.cli._batch import Verdict, work_through
 from repotrial.cli._machine import CacheOption, SkipFlag, build_settings, tell_left_out
 from repotrial.cli._options import ContractDirectories, JsonFlag
 from repotrial.cli._output import Part, Screen, print_table
-from repotrial.cli._trace import HOME_UNKNOWN, default_key_file
+from repotrial.cli._trace import find_key_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,9 +71,7 @@ def certify(  # noqa: PLR0913 - one option for each thing that an author decides
     Writes the signed certificate contract.certificate.json beside the contract. Exit code 0: certified;
     1: not certified, and the certificate says why; 3: this machine cannot carry it through.
     """
-    key = key_file or default_key_file()
-    if key is None:
-        raise HOME_UNKNOWN.error("expected a home directory with the key, found that this user has none")
+    key = find_key_file(key_file)
     request = api.CertificationRequest(
         machine=build_settings(cache, secrets=secrets or ()),
         key_file=key,

@@ -1,4 +1,4 @@
-"""What the command line reads from its own surroundings, once, for the verbs that need it."""
+"""What the command line reads from its surroundings: cache, home, secrets, and the directory for runs."""
 
 from __future__ import annotations
 

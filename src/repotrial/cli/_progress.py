@@ -1,4 +1,4 @@
-"""What a person or a program sees while runs are conducted."""
+"""What a person or a program sees while runs are conducted, and what came of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`repotrial retrieval compare`: what retrieval goes along with, and what a configuration changes."""
+"""`repotrial retrieval compare` and `report`: what retrieval goes along with, over many trials."""
 
 from __future__ import annotations
 

@@ -14,12 +14,11 @@ from repotrial.cli._output import Screen, counted
 from repotrial.cli._run_again import rejudge, replay
 from repotrial.cli._run_compare import compare
 from repotrial.cli._run_cost import cost
-from repotrial.cli._run_list import list_runs
 from repotrial.cli._run_oversight import decide, recompute
 from repotrial.cli._run_page import page
 from repotrial.cli._run_show import show
 from repotrial.cli._run_start import start
-from repotrial.cli._run_summary import summarize
+from repotrial.cli._run_summary import list_runs, summarize
 from repotrial.cli._run_verdict import score
 from repotrial.cli._trace import default_key_file
 

@@ -1,4 +1,4 @@
-"""`repotrial run replay`: the recorded change, judged again."""
+"""`repotrial run replay` and `run rejudge`: a recorded run, judged again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from repotrial.cli._batch import Verdict, expand_runs, work_through
 from repotrial.cli._machine import CacheOption, build_settings, verify_runs_directory
 from repotrial.cli._options import JsonFlag, RunDirectories, RunDirectory
 from repotrial.cli._output import Screen, counted, print_json
-from repotrial.cli._trace import HOME_UNKNOWN, default_key_file
+from repotrial.cli._trace import find_key_file
 
 
 def rejudge(
@@ -87,9 +87,7 @@ def replay(
     No agent and no model takes part. Exit code 1 where anything came out differently.
     """
     verify_runs_directory(runs)
-    key = default_key_file()
-    if key is None:
-        raise HOME_UNKNOWN.error("expected a home directory with the key, found that this user has none")
+    key = find_key_file()
     result = api.replay_run(directory, contract, runs=runs, key_file=key, machine=build_settings(cache))
     if json:
         print_json(result)

@@ -40,7 +40,7 @@ def page(
 
 
 def find_missing_parent(output: Path | None) -> Path | None:
-    """The directory that writing a page will make; null where it is there."""
+    """The directory that writing a page will make; None if it is there."""
     return None if output is None or os.path.lexists(output.parent) else output.parent
 
 

@@ -1,4 +1,4 @@
-"""`repotrial run show`: the verdict and what led to it."""
+"""`repotrial run show`: the verdict, the events, and what programs printed."""
 
 from __future__ import annotations
 

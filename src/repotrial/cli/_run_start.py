@@ -21,7 +21,7 @@ from repotrial.cli._options import LevelOption
 from repotrial.cli._output import Screen, counted, print_json_line, print_table
 from repotrial.cli._progress import Tally, open_progress
 from repotrial.cli._signals import stop_on_signals
-from repotrial.cli._trace import HOME_UNKNOWN, default_key_file
+from repotrial.cli._trace import find_key_file
 
 _LOOK_EVERY_SECONDS = 0.2
 
@@ -272,9 +272,7 @@ def _duration(seconds: float) -> str:
 
 
 def _conduct(plan: api.TrialPlan, key_file: Path | None, *, is_success_expected: bool, json: bool) -> None:
-    key = key_file or default_key_file()
-    if key is None:
-        raise HOME_UNKNOWN.error("expected a home directory with the key, found that this user has none")
+    key = find_key_file(key_file)
     screen, stopper, tally = Screen(), api.Stopper(), Tally(run.spec.run_id for run in plan.fleet.runs)
     with stop_on_signals(stopper.stop) as asked:
         events = api.conduct_trials(

@@ -41,6 +41,18 @@ def default_key_file() -> Path | None:
     return configuration / "repotrial" / "seal-key.pem"
 
 
+def find_key_file(chosen: Path | None = None) -> Path:
+    """The key that was named, else where this machine's own lives.
+
+    Raises:
+        HOME_UNKNOWN: neither is known.
+    """
+    key = chosen or default_key_file()
+    if key is None:
+        raise HOME_UNKNOWN.error("expected a home directory with the key, found that this user has none")
+    return key
+
+
 @key_app.command("show", epilog="Example: repotrial trace key show > public-key.pem")
 def show_key(
     *,
@@ -56,10 +68,7 @@ def show_key(
     json: JsonFlag = False,
 ) -> None:
     """Print the public key, to give to those who verify runs of this machine."""
-    chosen = key_file or default_key_file()
-    if chosen is None:
-        raise HOME_UNKNOWN.error("expected a home directory with the key, found that this user has none")
-    key = api.show_key(chosen)
+    key = api.show_key(find_key_file(key_file))
     if json:
         print_json(key)
         return

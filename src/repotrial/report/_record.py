@@ -1,4 +1,4 @@
-"""What a page takes from the trace beside the verdict: phases, the briefing, when what ran."""
+"""What a page takes from the trace beside the verdict: phases, the briefing, what ran and what it printed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class StreamTail(msgspec.Struct, frozen=True, kw_only=True):
     note: str
     """How long the stream was, and what of it is not here."""
     lost: str | None
-    """What the record refers to and the directory does not have; null where nothing is lost."""
+    """What the record refers to and the directory does not have; None if nothing is lost."""
 
 
 class ProgramTail(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +69,7 @@ class PrintedPage(msgspec.Struct, frozen=True, kw_only=True):
     """So many more of a check are not shown."""
 
 
-class PrintedKeeper:
+class PrintedTails:
     """Chooses executions while events stream by, with bounded memory."""
 
     def __init__(self, paths: RunPaths) -> None:
@@ -193,7 +193,7 @@ def read_record(paths: RunPaths, *, verified_count: int) -> Record:
 class _Walk:
     def __init__(self, paths: RunPaths) -> None:
         self._blobs = BlobStore(paths.blobs)
-        self._printed = PrintedKeeper(paths)
+        self._printed = PrintedTails(paths)
         self._first_us: int | None = None
         self._last_us = 0
         self._entered: list[tuple[str, int, int]] = []

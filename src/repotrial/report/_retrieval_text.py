@@ -1,4 +1,4 @@
-"""A retrieval report as Markdown for people and as CSV in long form for tools."""
+"""A retrieval report as a page, as Markdown for people and as CSV in long form for tools."""
 
 from __future__ import annotations
 

@@ -9,11 +9,7 @@ from typing import NamedTuple
 from repotrial import __version__
 from repotrial._core.absence import NotComputable
 from repotrial._core.display import shorten_digests
-from repotrial.analysis import (
-    AgentSummary,
-    CollectedSummary,
-    RunsSummary,
-)
+from repotrial.analysis import AgentSummary, CollectedSummary, RunsSummary
 from repotrial.report._render import render_template
 from repotrial.score import EffortFigure, RunEntry
 

@@ -1,4 +1,4 @@
-"""The first thing that a page says: the status, in one sentence, and the four gates in words."""
+"""The verdict on a page: the status in one sentence, the gates in words, the grades as bars."""
 
 from __future__ import annotations
 

@@ -7,31 +7,26 @@ from typing import TYPE_CHECKING
 from repotrial._core.lazy import build_hooks
 
 if TYPE_CHECKING:
-    from repotrial.score._aggregate import Aggregate, build_aggregate
+    from repotrial.score._aggregate import AgentEffort, Aggregate, EffortFigure, build_aggregate, build_effort
     from repotrial.score._card import AgentIdentity, ScoreCard, build_score_card
-    from repotrial.score._document import EventPointer, EvidencePointer, Verdict
-    from repotrial.score._effort import AgentEffort, EffortFigure, build_effort
-    from repotrial.score._entry import (
-        RunEntry,
-        RunFilter,
-        RunStatusWord,
-        identify_agent,
-        label_agents,
-        label_versions,
-    )
-    from repotrial.score._evidence import Evidence, InvalidReason
-    from repotrial.score._gates import GateResult
+    from repotrial.score._evidence import EventPointer, Evidence, EvidencePointer, InvalidReason, Verdict
+    from repotrial.score._gates import Fault, GateResult, Invalid, Scorable
     from repotrial.score._graded import Graded, WeightRange
     from repotrial.score._judged import (
         JudgedRun,
+        RunEntry,
+        RunFilter,
+        RunStatusWord,
         find_repeated,
         find_status,
         find_stop,
+        identify_agent,
         iter_judged_runs,
         judge_run,
+        label_agents,
+        label_versions,
         order_reasons,
     )
-    from repotrial.score._load import load_evidence
     from repotrial.score._metering import RunCost, price_run
     from repotrial.score._model_source import (
         describe_answered_by,
@@ -49,11 +44,11 @@ if TYPE_CHECKING:
         find_breach,
         find_run_directories,
         load_change,
+        load_evidence,
         verify_record,
     )
     from repotrial.score._rejudged import RejudgedExecution, RejudgedVerdict, list_rejudged, write_rejudged
     from repotrial.score._report import RunReport, build_run_report, write_verdict
-    from repotrial.score._status import Fault, Invalid, Scorable
     from repotrial.score._taxonomy import load_taxonomy
 else:
     __getattr__, __dir__ = build_hooks(__name__)

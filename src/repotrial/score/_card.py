@@ -18,15 +18,21 @@ from repotrial.contract import (
     build_interface_score,
     deviations,
 )
-from repotrial.score._attribution import AttributionSummary, build_attribution
 from repotrial.score._delta import BrokenRule, Delta, find_broken_rules, read_delta
-from repotrial.score._document import GATES, Document, Line, Verdict, build_line
-from repotrial.score._evidence import Evidence, InvalidReason, SealState
-from repotrial.score._gates import GateResult, build_gates
+from repotrial.score._evidence import (
+    GATES,
+    Document,
+    Evidence,
+    InvalidReason,
+    Line,
+    SealState,
+    Verdict,
+    build_line,
+)
+from repotrial.score._gates import GateResult, Invalid, RunStatus, Scorable, build_gates, build_status
 from repotrial.score._graded import Graded, build_graded, render_share
 from repotrial.score._outcomes import CheckResult, build_results, find_patch_verdict
-from repotrial.score._review import ReviewNote, build_review_notes
-from repotrial.score._status import Invalid, RunStatus, Scorable, build_status
+from repotrial.score._review import AttributionSummary, ReviewNote, build_attribution, build_review_notes
 from repotrial.score._tags import Findings, build_tags
 from repotrial.score._taxonomy import FailureTag
 from repotrial.trace import DecimalText, Manifest

@@ -19,8 +19,15 @@ from repotrial.policy import (
     find_conflict_markers,
     find_new_dependencies,
 )
-from repotrial.score._document import ChangePointer, Document, EvidencePointer, Line, build_line
-from repotrial.score._evidence import Alert, Evidence
+from repotrial.score._evidence import (
+    Alert,
+    ChangePointer,
+    Document,
+    Evidence,
+    EvidencePointer,
+    Line,
+    build_line,
+)
 from repotrial.score._taxonomy import find_mode
 
 _NOTHING_KNOWN = KnownNames()

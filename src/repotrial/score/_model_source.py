@@ -1,4 +1,4 @@
-"""Who answered for a model, and whether anybody was paid for it."""
+"""The source of a model's answers, and whether a provider was paid for them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _PROVIDER = "provider "
 
 
 class ModelSource(msgspec.Struct, frozen=True, kw_only=True):
-    """Whoever stood behind the name of a model."""
+    """What answered under the name of a model."""
 
     words: str
     """A provider, a script or a recording; digests shortened."""
     is_notional: bool
-    """Whether costs are what the model would have cost: nobody was asked, and nobody was paid."""
+    """Whether costs are what the model would have cost: no provider was asked or paid."""
 
     @property
     def remark(self) -> str:
@@ -30,7 +30,7 @@ class ModelSource(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_upstream(evidence: Evidence) -> str | None:
-    """Who answered, as the run recorded it; null where no model was to be asked."""
+    """Who answered, as the run recorded it; None if no model was to be asked."""
     if not isinstance(evidence.spec, RunSpec):
         return None
     upstream = evidence.spec.agent.parameters.get("upstream")

@@ -9,8 +9,7 @@ import msgspec
 
 from repotrial._core.canonical import Count
 from repotrial.contract import Check, Contract
-from repotrial.score._document import Document, EventPointer, Line, Verdict, build_line
-from repotrial.score._evidence import Evidence, Execution
+from repotrial.score._evidence import Document, EventPointer, Evidence, Execution, Line, Verdict, build_line
 from repotrial.trace import CheckOutcome, Errored, Failed, Gate, NotStarted, Passed
 
 _TESTS_SHOWN = 50

@@ -12,10 +12,17 @@ from repotrial._core.errors import ErrorCode, MachineError
 from repotrial._core.files import write_atomic
 from repotrial.contract import RunSpec
 from repotrial.score._card import AgentIdentity, Cost, Remark, ScoreCard
-from repotrial.score._document import Document, Line, Verdict, build_line, render_document
-from repotrial.score._evidence import Evidence, SealState
+from repotrial.score._evidence import (
+    Document,
+    Evidence,
+    Line,
+    SealState,
+    Verdict,
+    build_line,
+    render_document,
+)
+from repotrial.score._gates import RunStatus
 from repotrial.score._outcomes import Attribution
-from repotrial.score._status import RunStatus
 from repotrial.trace import GitIdentity, Manifest, OnAlert, RunPaths, TerminationCategory, TerminationNature
 
 REPORT_SCHEMA = "repotrial/report@1"

@@ -18,8 +18,7 @@ from repotrial.score._delta import (
     list_new_names,
     normalize_name,
 )
-from repotrial.score._document import ChangePointer, EventPointer, EvidencePointer, GateId
-from repotrial.score._evidence import Alert, Evidence
+from repotrial.score._evidence import Alert, ChangePointer, EventPointer, Evidence, EvidencePointer, GateId
 from repotrial.score._gates import GATE_OF, GateResult, is_gating_alert
 from repotrial.score._outcomes import CheckResult
 from repotrial.score._taxonomy import FailureTag, build_tag, find_mode

@@ -13,8 +13,15 @@ import msgspec
 
 from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.contract import ChangeEnvelope, DimensionWeights
-from repotrial.score._document import ChangePointer, Document, EventPointer, EvidencePointer, GateId, Line
-from repotrial.score._evidence import Trigger
+from repotrial.score._evidence import (
+    ChangePointer,
+    Document,
+    EventPointer,
+    EvidencePointer,
+    GateId,
+    Line,
+    Trigger,
+)
 
 ARTIFACTS = ("failure-taxonomy.jsonl", "rubric.json", "weights.json")
 """What is published beside the schemas."""

@@ -16,7 +16,7 @@ from repotrial.score import (
     find_run_directories,
     load_evidence,
 )
-from repotrial.score._effort import EffortTotal
+from repotrial.score._aggregate import EffortTotal
 from repotrial.trace import Signal
 from support.errors import raises_code
 from support.score_runs import FAILED, PASSED, ScoreRun

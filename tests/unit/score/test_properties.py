@@ -23,8 +23,7 @@ from repotrial.score import (
     load_evidence,
     load_taxonomy,
 )
-from repotrial.score._document import render_document
-from repotrial.score._evidence import Execution
+from repotrial.score._evidence import Execution, render_document
 from repotrial.trace import CheckOutcome, Errored, Failed, Passed
 from support.score_runs import CRASHED, FAILED, HUNG, PASSED, SAFETY, UNIT, ScoreRun, build_contract
 

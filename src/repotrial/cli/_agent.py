@@ -12,7 +12,7 @@ from repotrial import api
 from repotrial._core.errors import ErrorCode, ExitCode, MachineError, UsageError
 from repotrial.cli._machine import CacheOption, build_settings
 from repotrial.cli._options import JsonFlag, noun
-from repotrial.cli._output import Part, Screen, print_error, print_json, print_json_line, print_table
+from repotrial.cli._output import Screen, ScreenPart, print_error, print_json, print_json_line, print_table
 
 app = noun("agent", "Agents: which there are, which run here, installing them.")
 
@@ -55,7 +55,7 @@ def list_entries(
     if json:
         print_json(entries)
         return
-    rows: list[list[Part]] = [
+    rows: list[list[ScreenPart]] = [
         [
             (entry.name, "bold"),
             entry.version,

@@ -19,7 +19,7 @@ _BESIDE_RUNS = frozenset({"retrieval_events_aggregate"})
 T = TypeVar("T")
 
 
-class Verdict(NamedTuple):
+class BatchVerdict(NamedTuple):
     """What the summary counts, and whether it is well."""
 
     word: str
@@ -53,7 +53,7 @@ def work_through(
     directories: Sequence[Path],
     action: Callable[[Path], T],
     *,
-    judge: Callable[[T], Verdict],
+    judge: Callable[[T], BatchVerdict],
     show: Callable[[Screen, T], None],
     noun: str | None,
     json: bool,

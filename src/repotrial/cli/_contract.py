@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from repotrial import api
-from repotrial.cli._batch import Verdict, work_through
+from repotrial.cli._batch import BatchVerdict, work_through
 from repotrial.cli._contract_certify import certify
 from repotrial.cli._contract_new import import_contracts, new_contract
 from repotrial.cli._options import ContractDirectories, ContractDirectory, JsonFlag, noun
@@ -45,7 +45,7 @@ def check(
     work_through(
         directories,
         api.check_contract,
-        judge=lambda result: Verdict(_word(result), result.holds(strict=strict)),
+        judge=lambda result: BatchVerdict(_word(result), result.holds(strict=strict)),
         show=_show_findings if quiet else _show_check,
         noun=None if quiet else "contract",
         json=json,
@@ -70,7 +70,7 @@ def lock(
         work_through(
             directories,
             api.verify_lock,
-            judge=lambda result: Verdict(_word(result), result.holds(strict=True)),
+            judge=lambda result: BatchVerdict(_word(result), result.holds(strict=True)),
             show=_show_check,
             noun="contract",
             json=json,
@@ -79,7 +79,7 @@ def lock(
         work_through(
             directories,
             api.lock_contract,
-            judge=lambda result: Verdict("written" if result.is_written else "unchanged", holds=True),
+            judge=lambda result: BatchVerdict("written" if result.is_written else "unchanged", holds=True),
             show=_show_lock,
             noun="contract",
             json=json,

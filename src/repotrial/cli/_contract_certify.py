@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from repotrial import api
-from repotrial.cli._batch import Verdict, work_through
+from repotrial.cli._batch import BatchVerdict, work_through
 from repotrial.cli._machine import CacheOption, SkipFlag, build_settings, tell_left_out
 from repotrial.cli._options import ContractDirectories, JsonFlag
-from repotrial.cli._output import Part, Screen, print_table
+from repotrial.cli._output import Screen, ScreenPart, print_table
 from repotrial.cli._trace import find_key_file
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def certify(  # noqa: PLR0913 - one option for each thing that an author decides
     work_through(
         directories,
         lambda directory: _certify(directory, request),
-        judge=lambda result: Verdict(_word(result), result.certificate.is_certified),
+        judge=lambda result: BatchVerdict(_word(result), result.certificate.is_certified),
         show=_show,
         noun="contract",
         json=json,
@@ -120,7 +120,7 @@ def _word(result: api.Certification) -> str:
 
 def _show(screen: Screen, result: api.Certification) -> None:
     certificate = result.certificate
-    rows: list[list[Part]] = [
+    rows: list[list[ScreenPart]] = [
         [item.id, (item.outcome, _STYLES.get(item.outcome, "")), item.message] for item in certificate.items
     ]
     rows += [

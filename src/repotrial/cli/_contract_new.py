@@ -84,7 +84,7 @@ CONTRACT_NEW_CONFLICT = ErrorCode(
 
 
 # Written out: importing the contract's own would load its models for every command. Tests hold them together.
-Kind: TypeAlias = Literal[
+KindChoice: TypeAlias = Literal[
     "bug-fix",
     "refactor",
     "dependency-upgrade",
@@ -94,7 +94,7 @@ Kind: TypeAlias = Literal[
     "feature",
 ]
 """Kinds of work (C8)."""
-Ecosystem: TypeAlias = Literal["python", "javascript", "rust", "go", "c"]
+EcosystemChoice: TypeAlias = Literal["python", "javascript", "rust", "go", "c"]
 """What `contract new` has templates for."""
 
 
@@ -127,15 +127,15 @@ def new_contract(  # noqa: PLR0913 - one option for each field that only the aut
     ] = None,
     title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="One line for people.")] = None,
     kind: Annotated[
-        Kind | None,
-        typer.Option("--kind", metavar="KIND", help=f"The kind of work: {', '.join(get_args(Kind))}."),
+        KindChoice | None,
+        typer.Option("--kind", metavar="KIND", help=f"The kind of work: {', '.join(get_args(KindChoice))}."),
     ] = None,
     ecosystem: Annotated[
-        Ecosystem | None,
+        EcosystemChoice | None,
         typer.Option(
             "--ecosystem",
             metavar="NAME",
-            help=f"{', '.join(get_args(Ecosystem))}; from the repository's files if left out.",
+            help=f"{', '.join(get_args(EcosystemChoice))}; from the repository's files if left out.",
         ),
     ] = None,
     command: Annotated[
@@ -216,8 +216,8 @@ def _ask_id(interview: Interview) -> str | None:
     return interview.optional("Id", otherwise="made from the title")
 
 
-def _ask_kind(interview: Interview, *, otherwise: str) -> Kind | None:
-    return interview.choice("Kind of work", get_args(Kind), otherwise=otherwise)
+def _ask_kind(interview: Interview, *, otherwise: str) -> KindChoice | None:
+    return interview.choice("Kind of work", get_args(KindChoice), otherwise=otherwise)
 
 
 def show_created(created: api.CreatedContract) -> None:

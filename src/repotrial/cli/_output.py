@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from repotrial._core.display import shorten_digests
 
-Part: TypeAlias = "str | tuple[str, str]"
+ScreenPart: TypeAlias = "str | tuple[str, str]"
 """Text, or text and its style."""
 
 _BEYOND_ASCII = re.compile(r"[^\n\x20-\x7e]")
@@ -37,7 +37,7 @@ class Screen:
 
         self._console = Console(stderr=to_stderr, markup=False, emoji=False, highlight=False)
 
-    def line(self, *parts: Part) -> None:
+    def line(self, *parts: ScreenPart) -> None:
         """Print one line; terminals wrap it, files and pipes get it whole."""
         pairs = [(part, "") if isinstance(part, str) else part for part in parts]
         escaped = [(escape_unprintable(text), style) for text, style in pairs]
@@ -59,7 +59,7 @@ class Screen:
         """Columns of the terminal."""
         return self._console.width
 
-    def live(self, build: Callable[[], Sequence[Part]]) -> contextlib.AbstractContextManager[object]:
+    def live(self, build: Callable[[], Sequence[ScreenPart]]) -> contextlib.AbstractContextManager[object]:
         """While this lasts, keep the lines that `build` gives below all others, and up to date."""
         from rich.console import Group
         from rich.live import Live
@@ -174,13 +174,13 @@ def mark_gate(outcome: str) -> tuple[str, str]:
     return _GATE_MARKS.get(outcome, (outcome, ""))
 
 
-def build_run_rows(entries: Sequence[api.RunEntry]) -> list[list[Part]]:
+def build_run_rows(entries: Sequence[api.RunEntry]) -> list[list[ScreenPart]]:
     """Runs as rows below `RUN_HEADER`."""
     labels = map(shorten_digests, api.label_agents(entries))
     return [_build_row(entry, label) for entry, label in zip(entries, labels, strict=True)]
 
 
-def _build_row(entry: api.RunEntry, agent: str) -> list[Part]:
+def _build_row(entry: api.RunEntry, agent: str) -> list[ScreenPart]:
     return [
         entry.contract or "?",
         agent,
@@ -192,7 +192,7 @@ def _build_row(entry: api.RunEntry, agent: str) -> list[Part]:
     ]
 
 
-def print_table(screen: Screen, header: Sequence[str], rows: Sequence[Sequence[Part]]) -> None:
+def print_table(screen: Screen, header: Sequence[str], rows: Sequence[Sequence[ScreenPart]]) -> None:
     """Columns as wide as their widest cell; on a narrow terminal, the last ones go on indented lines."""
     cells: list[list[tuple[str, str]]] = [[(name, "bold") for name in header]]
     cells += [[_split(cell) for cell in row] for row in rows]
@@ -200,7 +200,7 @@ def print_table(screen: Screen, header: Sequence[str], rows: Sequence[Sequence[P
     lines = _fold(widths, screen.width) if screen.is_terminal else [range(len(widths))]
     for row in cells:
         for number, places in enumerate(lines):
-            parts: list[Part] = [" " * _INDENT] if number else []
+            parts: list[ScreenPart] = [" " * _INDENT] if number else []
             for place in places[:-1]:
                 text, style = row[place]
                 parts += [(text, style), " " * (widths[place] - len(text) + _GAP)]
@@ -219,6 +219,6 @@ def _fold(widths: Sequence[int], room: int) -> list[range]:
     return [*lines, range(first, len(widths))]
 
 
-def _split(cell: Part) -> tuple[str, str]:
+def _split(cell: ScreenPart) -> tuple[str, str]:
     text, style = (cell, "") if isinstance(cell, str) else cell
     return escape_unprintable(text), style

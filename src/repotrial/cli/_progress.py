@@ -16,8 +16,8 @@ from repotrial._core.errors import ExitCode
 from repotrial.cli._output import (
     RUN_HEADER,
     UNANSWERED,
-    Part,
     Screen,
+    ScreenPart,
     build_run_rows,
     counted,
     find_style,
@@ -117,7 +117,7 @@ def _find_place(found: tuple[int, api.RunEntry]) -> tuple[str, int, int]:
 _TOLD_PHASES = ("act", "accept")
 
 
-class Progress(Protocol):
+class ProgressView(Protocol):
     """Takes every event as it happens."""
 
     def show(self, event: api.TrialEvent) -> None:
@@ -190,12 +190,12 @@ class _LineProgress:
         if self._has_steps:
             self._screen.line(f"{run.elapsed}  {run.name}  {what}")
 
-    def _end_for_good(self, run_id: str, *parts: Part) -> None:
+    def _end_for_good(self, run_id: str, *parts: ScreenPart) -> None:
         self._over += 1
-        counted: list[Part] = [(f"({self._over} of {self._total})", "dim")] if self._total > 1 else []
+        counted: list[ScreenPart] = [(f"({self._over} of {self._total})", "dim")] if self._total > 1 else []
         self._end(run_id, *parts, *counted)
 
-    def _end(self, run_id: str, *parts: Part) -> None:
+    def _end(self, run_id: str, *parts: ScreenPart) -> None:
         run = self._at_work.get(run_id)
         elapsed, name = ("  before", run_id) if run is None else (run.elapsed, run.name)
         spaced = [piece for part in parts for piece in ("  ", part)]
@@ -206,7 +206,7 @@ class _LineProgress:
         if isinstance(event, api.RunScored | api.RunUnscored | api.RunUndone):
             self._at_work.pop(event.run_id, None)
 
-    def list_at_work(self) -> list[Part]:
+    def list_at_work(self) -> list[ScreenPart]:
         return [run.line for run in tuple(self._at_work.values())]
 
 
@@ -219,8 +219,8 @@ class _LiveProgress(_LineProgress):
         self.forget(event)
 
 
-def _describe(entry: api.RunEntry) -> list[Part]:
-    parts: list[Part] = [(entry.status, find_style(entry.status))]
+def _describe(entry: api.RunEntry) -> list[ScreenPart]:
+    parts: list[ScreenPart] = [(entry.status, find_style(entry.status))]
     for number, outcome in enumerate(entry.gates, start=1):
         word, style = mark_gate(outcome)
         parts.append((f"G{number} {word}", style))
@@ -228,7 +228,7 @@ def _describe(entry: api.RunEntry) -> list[Part]:
 
 
 @contextlib.contextmanager
-def open_progress(screen: Screen, *, total: int, as_json: bool, has_person: bool) -> Iterator[Progress]:
+def open_progress(screen: Screen, *, total: int, as_json: bool, has_person: bool) -> Iterator[ProgressView]:
     """JSON lines for programs, a display that moves for terminals, lines for everything else.
 
     The ends of runs are counted against `total`.

@@ -11,7 +11,7 @@ import typer
 from repotrial import api
 from repotrial._core.errors import ExitCode
 from repotrial.cli._options import JsonFlag, noun
-from repotrial.cli._output import Part, Screen, counted, print_json, print_table
+from repotrial.cli._output import Screen, ScreenPart, counted, print_json, print_table
 from repotrial.cli._retrieval_study import compare, report
 
 app = noun("retrieval", "Retrieval: did the agent find and use the files that matter?")
@@ -201,7 +201,7 @@ app.command(
 
 
 def _print_tasks(screen: Screen, tasks: tuple[api.NormalizedTask, ...], *, is_rehearsal: bool) -> None:
-    rows: list[list[Part]] = []
+    rows: list[list[ScreenPart]] = []
     for task in tasks:
         summary, coverage = task.summary, task.coverage
         if summary is None or coverage is None:

@@ -10,7 +10,7 @@ import typer
 
 from repotrial import api
 from repotrial.cli._options import JsonFlag
-from repotrial.cli._output import Part, Screen, counted, print_json, print_table
+from repotrial.cli._output import Screen, ScreenPart, counted, print_json, print_table
 
 if TYPE_CHECKING:
     from repotrial._core.absence import NotComputable
@@ -61,7 +61,7 @@ def compare(
 
 def _print_coverage(screen: Screen, found: api.RetrievalComparison) -> None:
     screen.line((f"ranking: {found.ranking}", "bold"))
-    rows: list[list[Part]] = [
+    rows: list[list[ScreenPart]] = [
         [
             item.config_name,
             str(item.n_trials),
@@ -86,7 +86,7 @@ def _print_scope(screen: Screen, scope: api.AssociationScope) -> None:
 
     screen.line("")
     screen.line((f"association only: {scope.scope}", "bold"))
-    rows: list[list[Part]] = []
+    rows: list[list[ScreenPart]] = []
     reasons: Counter[str] = Counter()
     for item in scope.associations:
         found = item.association
@@ -113,7 +113,7 @@ def _print_pair(screen: Screen, pair: api.MatchedComparison) -> None:
     if isinstance(pair.deltas, NotComputable):
         screen.line((f"not computable: {pair.deltas.reason}", "yellow"))
     else:
-        rows: list[list[Part]] = []
+        rows: list[list[ScreenPart]] = []
         for delta in pair.deltas:
             shift = delta.shift
             if isinstance(shift, NotComputable):

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from repotrial import api
-from repotrial.cli._batch import Verdict, expand_runs, work_through
+from repotrial.cli._batch import BatchVerdict, expand_runs, work_through
 from repotrial.cli._options import JsonFlag, RunDirectories, noun
 from repotrial.cli._output import Screen, counted
 from repotrial.cli._run_again import rejudge, replay
@@ -70,7 +70,7 @@ def verify(
     work_through(
         expand_runs(directories),
         lambda directory: api.verify_run(directory, trusted_keys=trusted),
-        judge=lambda result: Verdict(_find_word(result), result.holds),
+        judge=lambda result: BatchVerdict(_find_word(result), result.holds),
         show=_show_check,
         noun="run",
         json=json,

@@ -9,7 +9,7 @@ import typer
 
 from repotrial import api
 from repotrial._core.display import shorten_version
-from repotrial.cli._batch import Verdict, expand_runs, work_through
+from repotrial.cli._batch import BatchVerdict, expand_runs, work_through
 from repotrial.cli._machine import CacheOption, build_settings, verify_runs_directory
 from repotrial.cli._options import JsonFlag, RunDirectories, RunDirectory
 from repotrial.cli._output import Screen, counted, print_json
@@ -39,7 +39,7 @@ def rejudge(
     work_through(
         expand_runs(directories),
         lambda directory: api.rejudge_run(directory, judge),
-        judge=lambda result: Verdict("changed" if result.is_changed else "unchanged", holds=True),
+        judge=lambda result: BatchVerdict("changed" if result.is_changed else "unchanged", holds=True),
         show=_show_rejudged,
         noun="run",
         json=json,

@@ -11,7 +11,7 @@ import typer
 from repotrial import api
 from repotrial._core.errors import ExitCode
 from repotrial.cli._options import JsonFlag
-from repotrial.cli._output import Part, Screen, find_style, mark_gate, print_json, print_table
+from repotrial.cli._output import Screen, ScreenPart, find_style, mark_gate, print_json, print_table
 
 _VALUE_CHARACTERS = 60
 _CONTEXT_CHARACTERS = 20
@@ -69,7 +69,7 @@ def _cut(text: str, start: int) -> str:
 def _print_sides(screen: Screen, found: api.RunComparison) -> None:
     left, right = (dict(_list_facts(side)) for side in (found.one, found.other))
     names = [*left, *(name for name in right if name not in left)]
-    rows: list[list[Part]] = [[name, left.get(name, "-"), right.get(name, "-")] for name in names]
+    rows: list[list[ScreenPart]] = [[name, left.get(name, "-"), right.get(name, "-")] for name in names]
     print_table(screen, ("", "one", "other"), rows)
     # Not in the table: paths are long, and every row of it would be folded for theirs.
     for name, side in (("one", found.one), ("other", found.other)):
@@ -83,9 +83,9 @@ def _describe_models(side: api.RunSide) -> str:
     return ", ".join(f"{value} {unit}" for value, unit in stated if isinstance(value, str | int)) or "-"
 
 
-def _list_facts(side: api.RunSide) -> list[tuple[str, Part]]:
+def _list_facts(side: api.RunSide) -> list[tuple[str, ScreenPart]]:
     entry = side.entry
-    facts: list[tuple[str, Part]] = [
+    facts: list[tuple[str, ScreenPart]] = [
         ("agent", f"{entry.agent or '?'} ({entry.agent_version or '?'})"),
         ("replicate", "?" if entry.replicate is None else str(entry.replicate)),
         ("status", (entry.status, find_style(entry.status))),

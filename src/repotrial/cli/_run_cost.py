@@ -11,7 +11,7 @@ import typer
 
 from repotrial import api
 from repotrial._core.display import shorten_digests
-from repotrial.cli._batch import Verdict, expand_runs, work_through
+from repotrial.cli._batch import BatchVerdict, expand_runs, work_through
 from repotrial.cli._options import JsonFlag, RunDirectories
 from repotrial.cli._output import Screen, counted, print_table
 
@@ -43,7 +43,7 @@ def cost(
         work_through(
             expand_runs(directories),
             lambda directory: api.price_run(directory, book),
-            judge=lambda _: Verdict("priced", holds=True),
+            judge=lambda _: BatchVerdict("priced", holds=True),
             show=lambda _, result: priced.append(result),
             noun=None,
             json=json,

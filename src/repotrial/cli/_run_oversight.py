@@ -9,7 +9,7 @@ import typer
 
 from repotrial import api
 from repotrial._core.errors import ErrorCode, UsageError
-from repotrial.cli._batch import Verdict, expand_runs, work_through
+from repotrial.cli._batch import BatchVerdict, expand_runs, work_through
 from repotrial.cli._options import JsonFlag, RunDirectories, RunDirectory
 from repotrial.cli._output import Screen, counted, print_json
 
@@ -26,7 +26,7 @@ def recompute(directories: RunDirectories, *, json: JsonFlag = False) -> None:
     work_through(
         expand_runs(directories),
         api.recompute_run,
-        judge=lambda result: Verdict("agreeing" if result.holds else "not agreeing", result.holds),
+        judge=lambda result: BatchVerdict("agreeing" if result.holds else "not agreeing", result.holds),
         show=_show,
         noun="run",
         json=json,

@@ -16,8 +16,8 @@ from repotrial.cli._options import JsonFlag
 from repotrial.cli._output import (
     RUN_HEADER,
     UNANSWERED,
-    Part,
     Screen,
+    ScreenPart,
     build_run_rows,
     counted,
     print_json,
@@ -65,7 +65,7 @@ def list_runs(
     if entries:
         header = (*RUN_HEADER[:-1], "tags", RUN_HEADER[-1])
         mixed = _find_mixed(entries)
-        rows: list[list[Part]] = []
+        rows: list[list[ScreenPart]] = []
         for entry, (name, *cells, place) in zip(entries, build_run_rows(entries), strict=True):
             shown = entry.contract_label if entry.contract in mixed else name
             rows.append([shown, *cells, _describe_tags(entry), place])

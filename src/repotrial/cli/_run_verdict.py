@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from repotrial import api
-from repotrial.cli._batch import Verdict, expand_runs, work_through
+from repotrial.cli._batch import BatchVerdict, expand_runs, work_through
 from repotrial.cli._options import JsonFlag, RunDirectories
 from repotrial.cli._output import UNANSWERED, Screen, find_style, mark_gate
 
@@ -21,7 +21,7 @@ def score(directories: RunDirectories, *, json: JsonFlag = False) -> None:
     work_through(
         expand_runs(directories),
         api.score_run,
-        judge=lambda scored: Verdict(scored.entry.status, holds=True),
+        judge=lambda scored: BatchVerdict(scored.entry.status, holds=True),
         show=_show_scored,
         noun="run",
         json=json,

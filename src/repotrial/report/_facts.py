@@ -65,7 +65,7 @@ class Aspect(msgspec.Struct, frozen=True, kw_only=True):
     """Event and text."""
 
 
-class Command(msgspec.Struct, frozen=True, kw_only=True):
+class ShownCommand(msgspec.Struct, frozen=True, kw_only=True):
     """Something to type."""
 
     purpose: str
@@ -252,22 +252,24 @@ def _build_aspect(name: str, verdict: AspectVerdict, root: Path) -> Aspect:
     return Aspect(name=name, icon=icon, word=word, tone=tone, findings=findings)
 
 
-def build_commands(run_name: str) -> list[Command]:
+def build_commands(run_name: str) -> list[ShownCommand]:
     """What to type to see for oneself; the run directory is named as it was."""
     name = shlex.quote(run_name)
     return [
-        Command(
+        ShownCommand(
             purpose="Was anything changed, and who sealed it?",
             line=f"repotrial run verify {name} --key public-key.pem",
         ),
-        Command(purpose="Compute the verdict again, from the evidence", line=f"repotrial run score {name}"),
-        Command(
+        ShownCommand(
+            purpose="Compute the verdict again, from the evidence", line=f"repotrial run score {name}"
+        ),
+        ShownCommand(
             purpose="Rebuild the change from the trace and judge it again",
             line=f"repotrial run replay {name} --contract CONTRACT_DIR",
         ),
-        Command(
+        ShownCommand(
             purpose="All that the agent's program and the checks printed, as far as it was kept",
             line=f"repotrial run show {name} --output all",
         ),
-        Command(purpose="Every event, in a line each", line=f"repotrial run show {name}"),
+        ShownCommand(purpose="Every event, in a line each", line=f"repotrial run show {name}"),
     ]

@@ -154,7 +154,7 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     """How it ended."""
 
 
-class BriefingText(msgspec.Struct, frozen=True, kw_only=True):
+class ShownBriefing(msgspec.Struct, frozen=True, kw_only=True):
     """What the agent was told."""
 
     seq: int
@@ -173,7 +173,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     alerts: tuple[Span, ...]
     ceilings: dict[str, int]
     """The time that each check was allowed; absent where there was no ceiling."""
-    briefing: BriefingText | Unknown
+    briefing: ShownBriefing | Unknown
     printed: PrintedPage
     """What programs printed."""
 
@@ -201,7 +201,7 @@ class _Walk:
         self._tools: list[Span] = []
         self._alerts: list[Span] = []
         self._ceilings: dict[str, int] = {}
-        self._briefing: BriefingText | Unknown = Unknown(reason="no briefing was recorded")
+        self._briefing: ShownBriefing | Unknown = Unknown(reason="no briefing was recorded")
 
     def take(self, event: Event, *, is_moot: bool) -> None:
         self._first_us = event.t if self._first_us is None else self._first_us
@@ -239,16 +239,16 @@ class _Walk:
         )
         _keep(self._executions, span)
 
-    def _read_briefing(self, body: Body, seq: int) -> BriefingText:
+    def _read_briefing(self, body: Body, seq: int) -> ShownBriefing:
         if body.length_bytes > _MAX_BRIEFING_BYTES:
             unread = Unknown(reason=f"{body.length_bytes} bytes are too many to show")
-            return BriefingText(seq=seq, text=unread)
+            return ShownBriefing(seq=seq, text=unread)
         try:
             text = load_body(body, self._blobs).decode("utf-8", "replace")
         except EvidenceError as error:
-            return BriefingText(seq=seq, text=Unknown(reason=error.code))
+            return ShownBriefing(seq=seq, text=Unknown(reason=error.code))
         shown = text[:MAX_BRIEFING_CHARACTERS]
-        return BriefingText(seq=seq, text=shown, left_out=len(text) - len(shown))
+        return ShownBriefing(seq=seq, text=shown, left_out=len(text) - len(shown))
 
     def build(self) -> Record:
         total = max(0, self._last_us - (self._first_us or 0))

@@ -18,7 +18,7 @@ from repotrial.contract import (
     build_interface_score,
     deviations,
 )
-from repotrial.score._delta import BrokenRule, Delta, find_broken_rules, read_delta
+from repotrial.score._delta import BrokenRule, ReadDelta, find_broken_rules, read_delta
 from repotrial.score._evidence import (
     GATES,
     Document,
@@ -283,7 +283,7 @@ def build_deviations(evidence: Evidence) -> tuple[Remark, ...]:
     return tuple(found)
 
 
-def _summarize(evidence: Evidence, delta: Delta) -> ChangeSummary | NotComputable:
+def _summarize(evidence: Evidence, delta: ReadDelta) -> ChangeSummary | NotComputable:
     if isinstance(delta.view, NotComputable):
         return delta.view
     return ChangeSummary(

@@ -85,7 +85,7 @@ class BrokenRule(Document, frozen=True, kw_only=True):
     """Where it shows; the first places."""
 
 
-class Delta(msgspec.Struct, frozen=True, kw_only=True):
+class ReadDelta(msgspec.Struct, frozen=True, kw_only=True):
     """The change, read once."""
 
     view: ChangeView | NotComputable
@@ -95,24 +95,24 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True):
 _MOST = 50
 
 
-def read_delta(evidence: Evidence) -> Delta:
+def read_delta(evidence: Evidence) -> ReadDelta:
     """Read `change.patch`; one that cannot be read is no patch, and says so."""
     reported = evidence.patch.event.conflict_paths if evidence.patch is not None else ()
     if isinstance(evidence.change, Unknown):
-        return Delta(
+        return ReadDelta(
             view=NotComputable(reason=evidence.change.reason), conflict_paths=tuple(sorted(reported))
         )
     try:
         view = read_change(evidence.change)
     except AgentError as error:  # `patch-unreadable`
-        return Delta(
+        return ReadDelta(
             view=NotComputable(reason=build_line(error.message)), conflict_paths=tuple(sorted(reported))
         )
     marked = {place.path for place in find_conflict_markers(view)}
-    return Delta(view=view, conflict_paths=tuple(sorted(marked | set(reported))))
+    return ReadDelta(view=view, conflict_paths=tuple(sorted(marked | set(reported))))
 
 
-def find_broken_rules(evidence: Evidence, policy: Policy, delta: Delta) -> tuple[BrokenRule, ...]:
+def find_broken_rules(evidence: Evidence, policy: Policy, delta: ReadDelta) -> tuple[BrokenRule, ...]:
     """Every rule of the policy that the change or the trace shows to be broken, by name."""
     found = _Findings()
     if isinstance(delta.view, ChangeView):

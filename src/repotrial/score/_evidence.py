@@ -107,7 +107,7 @@ class TestReport(msgspec.Struct, frozen=True, kw_only=True):
     missing: TestIds
 
 
-class Execution(msgspec.Struct, frozen=True, kw_only=True):
+class CheckExecution(msgspec.Struct, frozen=True, kw_only=True):
     """One execution of one check; outputs are left in the trace."""
 
     seq: int
@@ -193,7 +193,7 @@ class NumberedIntervention(msgspec.Struct, frozen=True, kw_only=True):
     event: Intervention
 
 
-class Edit(msgspec.Struct, frozen=True, kw_only=True):
+class WorkspaceEdit(msgspec.Struct, frozen=True, kw_only=True):
     """One change of the workspace while the agent acted."""
 
     seq: int
@@ -207,8 +207,8 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
 class WorkHistory(msgspec.Struct, frozen=True, kw_only=True):
     """What an interpretation may look at (P31); no gate reads it."""
 
-    recent_edits: tuple[Edit, ...] = ()
-    largest_edit: Edit | None = None
+    recent_edits: tuple[WorkspaceEdit, ...] = ()
+    largest_edit: WorkspaceEdit | None = None
     last_green: int | None = None
     first_red_after_green: int | None = None
 
@@ -216,7 +216,7 @@ class WorkHistory(msgspec.Struct, frozen=True, kw_only=True):
 class TraceFacts(msgspec.Struct, frozen=True, kw_only=True):
     """All that is kept of a trace."""
 
-    executions: tuple[Execution, ...] = ()
+    executions: tuple[CheckExecution, ...] = ()
     patches: tuple[NumberedPatch, ...] = ()
     terminations: tuple[NumberedTermination, ...] = ()
     alerts: tuple[Alert, ...] = ()
@@ -269,7 +269,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     def iter_executions(
         self, check_id: str, *, subject: Subject = "candidate", variant: Literal["plain", "twins"] = "plain"
-    ) -> Iterator[Execution]:
+    ) -> Iterator[CheckExecution]:
         """Executions of one check, in the order of their attempts."""
         found = [
             e

@@ -11,7 +11,7 @@ from repotrial._core.absence import NotComputable
 from repotrial.score._delta import (
     HARNESS,
     BrokenRule,
-    Delta,
+    ReadDelta,
     find_rule_of_alert,
     find_safety_alerts,
     is_safety_ended,
@@ -101,7 +101,7 @@ class _Gate:
 
 
 def build_gates(
-    evidence: Evidence, results: Sequence[CheckResult], delta: Delta, broken: Sequence[BrokenRule]
+    evidence: Evidence, results: Sequence[CheckResult], delta: ReadDelta, broken: Sequence[BrokenRule]
 ) -> tuple[GateResult, ...]:
     """G1 to G4; nothing that is good in one makes up for what is bad in another."""
     mandatory = [result for result in results if result.is_mandatory]
@@ -120,7 +120,7 @@ def _take_checks(gate: _Gate, results: Iterable[CheckResult], kind: Gate) -> int
     return len(own)
 
 
-def _build_patch_gate(evidence: Evidence, results: Sequence[CheckResult], delta: Delta) -> GateResult:
+def _build_patch_gate(evidence: Evidence, results: Sequence[CheckResult], delta: ReadDelta) -> GateResult:
     gate = _Gate("G1")
     patch = evidence.patch
     if patch is None:

@@ -9,15 +9,15 @@ from repotrial._core.canonical import Count
 from repotrial.change import ChangeView
 from repotrial.contract import ContractRecord
 from repotrial.policy import find_review_flags
-from repotrial.score._delta import Delta, list_requirements
+from repotrial.score._delta import ReadDelta, list_requirements
 from repotrial.score._evidence import (
     ChangePointer,
     Document,
-    Edit,
     EventPointer,
     Evidence,
     EvidencePointer,
     Line,
+    WorkspaceEdit,
     build_line,
 )
 from repotrial.score._outcomes import CheckResult
@@ -96,7 +96,7 @@ def _iter_sentences(evidence: Evidence) -> Iterator[str]:
         yield "No change of the workspace was recorded while the agent acted."
 
 
-def _describe_largest(edit: Edit) -> str:
+def _describe_largest(edit: WorkspaceEdit) -> str:
     size = f"The largest edit touched {edit.path_count} file(s) in event {edit.seq}"
     if edit.last_green is None:
         return f"{size}; no green test run was seen before it."
@@ -124,7 +124,7 @@ class ReviewNote(Document, frozen=True, kw_only=True):
 
 
 def build_review_notes(
-    evidence: Evidence, results: Sequence[CheckResult], delta: Delta
+    evidence: Evidence, results: Sequence[CheckResult], delta: ReadDelta
 ) -> tuple[ReviewNote, ...]:
     """All flags, those of the change first."""
     notes = [
@@ -136,7 +136,7 @@ def build_review_notes(
     return tuple(notes[:_MOST])
 
 
-def _iter_change_notes(delta: Delta) -> Iterator[ReviewNote]:
+def _iter_change_notes(delta: ReadDelta) -> Iterator[ReviewNote]:
     if not isinstance(delta.view, ChangeView):
         return
     for flag in find_review_flags(delta.view):
@@ -150,7 +150,7 @@ def _iter_change_notes(delta: Delta) -> Iterator[ReviewNote]:
         )
 
 
-def _iter_requirements(evidence: Evidence, delta: Delta) -> Iterator[ReviewNote]:
+def _iter_requirements(evidence: Evidence, delta: ReadDelta) -> Iterator[ReviewNote]:
     """B6: a person looks at every new dependency, allowed or not."""
     if isinstance(delta.view, ChangeView) and isinstance(evidence.record, ContractRecord):
         for each in list_requirements(delta.view, evidence.record.contract.policy.dependencies):

@@ -11,7 +11,7 @@ from repotrial.change import ChangeView
 from repotrial.contract import Contract
 from repotrial.score._delta import (
     BrokenRule,
-    Delta,
+    ReadDelta,
     find_safety_alerts,
     is_resource_ended,
     is_safety_ended,
@@ -32,7 +32,7 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     contract: Contract
     results: tuple[CheckResult, ...]
     gates: tuple[GateResult, ...]
-    delta: Delta
+    delta: ReadDelta
     broken: tuple[BrokenRule, ...]
 
     @property

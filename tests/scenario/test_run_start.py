@@ -17,7 +17,7 @@ import pytest
 
 from repotrial import api
 from repotrial.authoring import lock_contract
-from repotrial.trace import OperatorDecision, RunPaths, Termination, iter_events
+from repotrial.trace import Holds, OperatorDecision, RunPaths, Termination, iter_events
 from support.command_line import converse, start
 from support.trials import HONEST, REFERENCE, WRONG, Court, open_court
 
@@ -353,7 +353,7 @@ def test_ctrl_c_seals_what_runs_as_stopped_and_the_next_start_makes_a_new_attemp
     for directory in directories:
         checked = api.verify_run(directory, trusted_keys=None)
         assert checked.is_unchanged
-        assert isinstance(checked.chain, api.Holds)
+        assert isinstance(checked.chain, Holds)
         payloads = [event.payload for event in iter_events(RunPaths(directory).trace)]
         (end,) = (payload for payload in payloads if isinstance(payload, Termination))
         assert end.category == "operator-abort"

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from repotrial import api
+from repotrial._core.seed import ROOT_SEED
+from repotrial._core.words import Level
 from repotrial.authoring import lock_contract
 from support.command_line import Ended, call, start, surroundings
 from support.contracts import write_contract
@@ -139,7 +141,7 @@ class Court:
 
     def plan(self, contract: Path, *agents: str) -> api.TrialPlan:
         """What `run start` would conduct."""
-        conditions = api.RunConditions(runs=self.runs, level=api.Level.L3, root_seed=api.ROOT_SEED)
+        conditions = api.RunConditions(runs=self.runs, level=Level.L3, root_seed=ROOT_SEED)
         machine = api.MachineSettings(cache=self.place / "cache", home=self.place, variables={})
         request = api.TrialRequest(contracts=(contract,), agents=agents, conditions=conditions)
         return api.plan_trials(request, machine)

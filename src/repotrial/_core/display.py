@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+_VERSION_DIGITS = 10
 _DIGEST: Final = re.compile(r"sha256:([0-9a-f]{8})[0-9a-f]{56}")
 
 
@@ -36,6 +37,11 @@ def neutralize(text: str, *, max_characters: int) -> str:
     """The same on one line, cut to a length."""
     shown = escape_unprintable(text[: max_characters + 1])
     return shown if len(shown) <= max_characters else shown[: max_characters - 1] + "…"
+
+
+def shorten_version(version_id: str) -> str:
+    """As much of a contract version as people see: enough to choose one with."""
+    return version_id.removeprefix("sha256:")[:_VERSION_DIGITS]
 
 
 def shorten_digests(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Many runs, in a few figures that name what they were taken of (P5, B9)."""
+"""Many runs, in a few figures that name what they were taken of (P5, B9), and in words."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ from repotrial.score import (
     identify_agent,
     iter_judged_runs,
     label_agents,
-    shorten_contract,
 )
 from repotrial.trace import Manifest, list_differences
 
 if TYPE_CHECKING:
     from repotrial.stats import Cluster, Estimate, PairedComparison
+from collections.abc import Iterator
 
+from repotrial.score import describe_answered_by, is_notional
 
 AGENT_UNKNOWN = ErrorCode(
     "agent-unknown",
@@ -69,6 +70,11 @@ class AgentSummary(msgspec.Struct, frozen=True, kw_only=True):
     effort: AgentEffort
     """What these runs took, and what went wrong in them."""
 
+    @property
+    def answered_by(self) -> str:
+        """The model source, and what that makes of the cost; a dash if no model was asked."""
+        return describe_answered_by(self.upstream)
+
 
 class PairedSummary(msgspec.Struct, frozen=True, kw_only=True):
     """One agent less another, contract by contract."""
@@ -79,6 +85,30 @@ class PairedSummary(msgspec.Struct, frozen=True, kw_only=True):
     """The second agent."""
     comparison: PairedComparison
     """The difference, and tests of it."""
+
+    def describe(self) -> Iterator[str]:
+        """Lines for a terminal and a page: a title, the difference, its tests, what was left out."""
+        found = self.comparison
+        one, other = shorten_digests(self.one), shorten_digests(self.other)
+        contracts = "1 contract" if found.n_pairs == 1 else f"{found.n_pairs} contracts"
+        yield f"{one} less {other}, over {contracts} that both have"
+        difference = found.difference
+        if isinstance(difference, NotComputable):
+            yield f"not computable: {difference.reason}"
+        else:
+            interval = difference.interval
+            reach = ""
+            if not isinstance(interval, NotComputable):
+                reach = (
+                    f", 95 % interval {interval.low:+.1%} to {interval.high:+.1%} ({interval.method.value})"
+                )
+            yield f"{difference.value:+.1%}{reach}"
+        for test in (found.mcnemar, found.sign_flip):
+            if not isinstance(test, NotComputable):
+                yield f"p = {test.p_value:.4f} ({test.method.value})"
+        for name, unmatched in ((one, found.unmatched_a), (other, found.unmatched_b)):
+            if unmatched:
+                yield f"left out, only {name} has them: {', '.join(unmatched)}"
 
 
 class RunsSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,7 +129,18 @@ class RunsSummary(msgspec.Struct, frozen=True, kw_only=True):
     aggregate: Aggregate
     """By agent and contract version, categories and denominators apart (P5)."""
     paired: PairedSummary | None
-    """Null where none was asked for."""
+    """None if no comparison was asked for."""
+
+    @property
+    def notional_remark(self) -> str | None:
+        """Agents whose model costs are notional; None if there are none."""
+        names = [shorten_digests(found.agent) for found in self.agents if is_notional(found.upstream)]
+        if not names:
+            return None
+        return (
+            f"in the runs of {', '.join(names)} a script or a recording answered for the model: "
+            "priced as if its provider had, and nobody was paid"
+        )
 
 
 class CollectedSummary(NamedTuple):
@@ -158,7 +199,7 @@ def _collect_wanted(directory: Path, wanted: RunFilter) -> list[JudgedRun]:
         return chosen
     entries = [run.entry for run in runs]
     agents = ", ".join(sorted({entry.agent or "?" for entry in entries}))
-    contracts = ", ".join(sorted({shorten_contract(entry) for entry in entries}))
+    contracts = ", ".join(sorted({entry.contract_label for entry in entries}))
     raise NO_RUNS.error(
         f"{directory}: expected runs that fit --agent and --contract, found none among "
         f"those of the agents: {agents}; on the contracts: {contracts}",

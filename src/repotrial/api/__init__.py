@@ -10,32 +10,31 @@ from typing import TYPE_CHECKING
 from repotrial._core.lazy import build_hooks
 
 if TYPE_CHECKING:
-    from repotrial._core.seed import ROOT_SEED
-    from repotrial._core.words import Level
     from repotrial.analysis import (
         AgentSummary,
-        PairedSummary,
         RunComparison,
         RunSide,
         RunsSummary,
         compare_runs,
-        describe_difference,
-        describe_notional,
         summarize_runs,
     )
     from repotrial.api._agent_catalogue import (
-        AgentEntry,
         check_named_agent,
         install_named_agent,
         list_agents,
         verify_agent_names,
     )
-    from repotrial.api._availability import LeftOut, choose_available
-    from repotrial.api._catalogue import ErrorEntry, build_schema, find_error, list_errors, list_schemas
-    from repotrial.api._certification import Certification, CertificationRequest, certify_contract
+    from repotrial.api._catalogue import build_schema, find_error, list_errors, list_schemas
+    from repotrial.api._certification import (
+        Certification,
+        CertificationRequest,
+        certify_contract,
+        create_contract,
+    )
     from repotrial.api._contracts import (
         ContractCheck,
         check_contract,
+        describe_certificate,
         describe_contract,
         find_certificate,
         load_contract,
@@ -43,46 +42,39 @@ if TYPE_CHECKING:
         verify_lock,
     )
     from repotrial.api._machine import (
+        LeftOut,
         MachineSettings,
+        choose_available,
         execute_in_contract,
+        find_shell_status,
         fix_machine,
         list_cache,
         probe_sandbox,
         prune_cache,
         run_doctor,
     )
-    from repotrial.api._models import ModelChoice, find_adapters_directory, read_budgets
+    from repotrial.api._models import ModelChoice, read_budgets
     from repotrial.api._outputs import CheckTests, ProgramOutput, iter_run_outputs, iter_run_tests
     from repotrial.api._page import write_run_page, write_summary_page
     from repotrial.api._recompute import RecomputedRun, decide_run, recompute_run
-    from repotrial.api._rejudge import RejudgedRun, load_judge, rejudge_run
-    from repotrial.api._replays import replay_run
+    from repotrial.api._rejudge import RejudgedRun, load_judge, rejudge_run, replay_run
     from repotrial.api._retrieval import (
         NormalizationRequest,
         TruthExplanation,
         evaluate_retrieval,
         explain_ground_truth,
         normalize_retrieval,
-        parse_ranking_rule,
-        parse_schema_version,
         validate_retrieval,
     )
-    from repotrial.api._retrieval_study import (
-        REPORT_FORMATS,
-        compare_retrieval,
-        parse_report_format,
-        report_retrieval,
-        write_comparison,
-    )
+    from repotrial.api._retrieval_study import compare_retrieval, report_retrieval
     from repotrial.api._runs import (
         RunCheck,
         ScoredRun,
         iter_run_timeline,
         list_event_types,
         list_runs,
-        load_own_public_key,
         load_prices,
-        load_public_keys,
+        load_trusted_keys,
         score_run,
         show_key,
         verify_run,
@@ -97,28 +89,16 @@ if TYPE_CHECKING:
         plan_trials,
     )
     from repotrial.authoring import (
-        Certificate,
-        CertificateMissing,
-        CertificateRefused,
-        CertificateStale,
-        CertificateState,
-        CertificateUntrusted,
-        CertificateValid,
         CommitContract,
         CreatedContract,
-        EcosystemName,
         LockResult,
         NewContract,
         SwebenchContract,
-        create_contract,
-        create_contract_from_commit,
-        create_contract_from_swebench,
         load_swebench_instances,
     )
-    from repotrial.contract import Check, Contract, Inventory, LoadedContract, Problem, TaskKind
+    from repotrial.contract import LoadedContract
     from repotrial.fleet import RunConditions, RunNotConducted, RunPhase, RunSkipped, RunStarted
-    from repotrial.isolation import Capabilities, CommandResult
-    from repotrial.machine import DoctorFix, DoctorReport, KeptItem, ProbeReport
+    from repotrial.machine import DoctorReport, KeptItem
     from repotrial.retrieval import (
         AssociationScope,
         Evaluation,
@@ -127,91 +107,38 @@ if TYPE_CHECKING:
         RetrievalComparison,
         SupplementOptions,
     )
-    from repotrial.run import HUMAN_UNAVAILABLE, AgentCheck, CheckedNeed, Handover, Replay, RunEnded, Stopper
+    from repotrial.run import AgentCheck, Replay, RunEnded, Stopper
     from repotrial.score import (
-        CheckResult,
-        Cost,
-        EventPointer,
-        Invalid,
         JudgedRun,
         RunCost,
         RunEntry,
         RunFilter,
-        ScoreCard,
-        describe_answered_by,
-        describe_effort,
         find_run_directories,
         judge_run,
         label_agents,
-        label_versions,
         list_rejudged,
         load_change,
         price_run,
-        shorten_contract,
-        shorten_version,
     )
-    from repotrial.trace import (
-        AspectVerdict,
-        CouldNotBeChecked,
-        DoesNotHold,
-        Exited,
-        Holds,
-        KeptStream,
-        NotStarted,
-        PublicKey,
-        Signaled,
-        TimelineRow,
-    )
+    from repotrial.trace import TimelineRow
 else:
     __getattr__, __dir__ = build_hooks(__name__)
 
 __all__ = [
-    "HUMAN_UNAVAILABLE",
-    "REPORT_FORMATS",
-    "ROOT_SEED",
     "AgentCheck",
-    "AgentEntry",
     "AgentSummary",
-    "AspectVerdict",
     "AssociationScope",
-    "Capabilities",
-    "Certificate",
-    "CertificateMissing",
-    "CertificateRefused",
-    "CertificateStale",
-    "CertificateState",
-    "CertificateUntrusted",
-    "CertificateValid",
     "Certification",
     "CertificationRequest",
-    "Check",
-    "CheckResult",
     "CheckTests",
-    "CheckedNeed",
-    "CommandResult",
     "CommitContract",
-    "Contract",
     "ContractCheck",
-    "Cost",
-    "CouldNotBeChecked",
     "CreatedContract",
-    "DoctorFix",
     "DoctorReport",
-    "DoesNotHold",
-    "EcosystemName",
-    "ErrorEntry",
     "Evaluation",
-    "EventPointer",
-    "Exited",
-    "Handover",
-    "Holds",
-    "Invalid",
-    "Inventory",
     "JudgedRun",
     "KeptItem",
-    "KeptStream",
     "LeftOut",
-    "Level",
     "LoadedContract",
     "LockResult",
     "MachineSettings",
@@ -220,12 +147,7 @@ __all__ = [
     "NewContract",
     "NormalizationRequest",
     "NormalizedTask",
-    "NotStarted",
-    "PairedSummary",
-    "ProbeReport",
-    "Problem",
     "ProgramOutput",
-    "PublicKey",
     "RecomputedRun",
     "RejudgedRun",
     "Replay",
@@ -245,13 +167,10 @@ __all__ = [
     "RunStarted",
     "RunUnscored",
     "RunsSummary",
-    "ScoreCard",
     "ScoredRun",
-    "Signaled",
     "Stopper",
     "SupplementOptions",
     "SwebenchContract",
-    "TaskKind",
     "TimelineRow",
     "TrialEvent",
     "TrialPlan",
@@ -266,21 +185,16 @@ __all__ = [
     "compare_runs",
     "conduct_trials",
     "create_contract",
-    "create_contract_from_commit",
-    "create_contract_from_swebench",
     "decide_run",
-    "describe_answered_by",
+    "describe_certificate",
     "describe_contract",
-    "describe_difference",
-    "describe_effort",
-    "describe_notional",
     "evaluate_retrieval",
     "execute_in_contract",
     "explain_ground_truth",
-    "find_adapters_directory",
     "find_certificate",
     "find_error",
     "find_run_directories",
+    "find_shell_status",
     "fix_machine",
     "install_named_agent",
     "iter_run_outputs",
@@ -288,7 +202,6 @@ __all__ = [
     "iter_run_timeline",
     "judge_run",
     "label_agents",
-    "label_versions",
     "list_agents",
     "list_cache",
     "list_errors",
@@ -299,15 +212,11 @@ __all__ = [
     "load_change",
     "load_contract",
     "load_judge",
-    "load_own_public_key",
     "load_prices",
-    "load_public_keys",
     "load_swebench_instances",
+    "load_trusted_keys",
     "lock_contract",
     "normalize_retrieval",
-    "parse_ranking_rule",
-    "parse_report_format",
-    "parse_schema_version",
     "plan_trials",
     "price_run",
     "probe_sandbox",
@@ -319,15 +228,12 @@ __all__ = [
     "report_retrieval",
     "run_doctor",
     "score_run",
-    "shorten_contract",
-    "shorten_version",
     "show_key",
     "summarize_runs",
     "validate_retrieval",
     "verify_agent_names",
     "verify_lock",
     "verify_run",
-    "write_comparison",
     "write_run_page",
     "write_summary_page",
 ]

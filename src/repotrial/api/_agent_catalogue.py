@@ -45,9 +45,9 @@ class AgentEntry(msgspec.Struct, frozen=True, kw_only=True):
     is_installed: bool
     """Whether it is in the cache."""
     size_bytes: int | None
-    """What it takes there; null where it is not."""
+    """What it takes there; None if it is not installed."""
     problem: str
-    """Why it cannot be installed, as far as that is seen without trying; empty where nothing is."""
+    """Why it cannot be installed, as far as that is seen without trying; empty if nothing is seen."""
     quirks: tuple[str, ...]
     """What to know about it."""
     source: str
@@ -60,7 +60,7 @@ def list_agents(machine: MachineSettings, *, adapters: Path | None = None) -> li
     Raises:
         ADAPTER_INVALID: an adapter of the user's own is not sound.
     """
-    return [_describe(loaded, machine) for loaded in list_adapters(adapters)]
+    return [_describe(loaded, machine) for loaded in list_adapters(adapters or machine.find_adapters())]
 
 
 def check_named_agent(name: str, machine: MachineSettings, *, adapters: Path | None = None) -> AgentCheck:
@@ -70,7 +70,7 @@ def check_named_agent(name: str, machine: MachineSettings, *, adapters: Path | N
         ADAPTER_UNKNOWN: there is none of that name.
         ADAPTER_INVALID: its adapter is not sound.
     """
-    return check_agent(_load(name, adapters), _build_settings(machine))
+    return check_agent(_load(name, adapters or machine.find_adapters()), _build_settings(machine))
 
 
 def install_named_agent(
@@ -83,10 +83,12 @@ def install_named_agent(
         ADAPTER_INVALID: its adapter is not sound.
         MachineError: it cannot be installed here; the class says why.
     """
-    return install_agent(_load(name, adapters), _build_settings(machine))
+    return install_agent(_load(name, adapters or machine.find_adapters()), _build_settings(machine))
 
 
-def verify_agent_names(names: Iterable[str], *, adapters: Path | None = None) -> None:
+def verify_agent_names(
+    names: Iterable[str], machine: MachineSettings, *, adapters: Path | None = None
+) -> None:
     """Refuse names that no agent has, before anything is installed.
 
     Raises:
@@ -94,7 +96,7 @@ def verify_agent_names(names: Iterable[str], *, adapters: Path | None = None) ->
         ADAPTER_INVALID: its adapter is not sound.
     """
     for name in names:
-        _load(name, adapters)
+        _load(name, adapters or machine.find_adapters())
 
 
 def _load(name: str, adapters: Path | None) -> LoadedAdapter:

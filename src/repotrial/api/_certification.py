@@ -1,4 +1,4 @@
-"""Certification of contracts: the trials and the signed result."""
+"""Contracts in the making: written, then certified by trials with a signed result."""
 
 from __future__ import annotations
 
@@ -12,9 +12,32 @@ import msgspec
 
 from repotrial.api._contracts import load_contract
 from repotrial.api._machine import MachineSettings, build_installation_settings
-from repotrial.authoring import Certificate, CertificateGrade, CertificationSettings, write_certificate
+from repotrial.authoring import (
+    Certificate,
+    CertificateGrade,
+    CertificationSettings,
+    CommitContract,
+    CreatedContract,
+    NewContract,
+    SwebenchContract,
+    create_contract_from_commit,
+    create_contract_from_swebench,
+    write_certificate,
+)
 from repotrial.authoring import certify_contract as _certify_contract
+from repotrial.authoring import create_contract as create_new_contract
 from repotrial.trace import load_or_create_key
+
+
+def create_contract(options: NewContract | CommitContract | SwebenchContract) -> CreatedContract:
+    """Write a contract: from scratch, from a merged change, or from an instance of a data set."""
+    match options:
+        case NewContract():
+            return create_new_contract(options)
+        case CommitContract():
+            return create_contract_from_commit(options)
+        case SwebenchContract():
+            return create_contract_from_swebench(options)
 
 
 class CertificationRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
 
-from repotrial.api._directories import verify_contract_directory
+from repotrial._core.errors import ErrorCode, UsageError
+from repotrial._core.files import find_obstacle
 from repotrial.authoring import (
+    Certificate,
+    CertificateMissing,
+    CertificateRefused,
+    CertificateStale,
     CertificateState,
     CertificateUntrusted,
     CertificateValid,
@@ -20,6 +27,7 @@ from repotrial.authoring import (
 from repotrial.authoring import lock_contract as _lock_contract
 from repotrial.authoring import verify_lock as _verify_lock
 from repotrial.contract import (
+    CONTRACT_FILE,
     Contract,
     ContractLock,
     LoadedContract,
@@ -32,15 +40,45 @@ from repotrial.contract import (
 from repotrial.contract import load_contract as _load_contract
 from repotrial.trace import PublicKey
 
+CONTRACT_DIRECTORY_MISSING = ErrorCode(
+    "contract-directory-missing",
+    UsageError,
+    "The path does not name a directory, so there is no contract to look at.",
+    hint="name the directory that holds contract.toml; `repotrial contract new` makes one",
+)
+
+
+def verify_contract_directory(directory: Path) -> None:
+    obstacle = find_obstacle(directory)
+    if obstacle:
+        raise CONTRACT_DIRECTORY_MISSING.error(
+            f"{directory}: expected a contract directory, found {obstacle}"
+        )
+    if count := _count_contracts_below(directory):
+        raise CONTRACT_DIRECTORY_MISSING.error(
+            f"{directory}: expected a contract directory, found a directory of {count} contract(s)",
+            hint=f"name them one by one, or all: {shlex.quote(str(directory))}/*",
+        )
+
+
+def _count_contracts_below(directory: Path) -> int:
+    """How many contracts are in a directory that is none itself."""
+    if os.path.lexists(directory / CONTRACT_FILE):
+        return 0
+    try:
+        return sum(os.path.lexists(Path(entry) / CONTRACT_FILE) for entry in os.scandir(directory))
+    except OSError:
+        return 0  # loading it says more
+
 
 class ContractCheck(msgspec.Struct, frozen=True, kw_only=True):
     """What `contract check` found in one directory."""
 
     directory: str
     id: str | None
-    """The contract's id; null where it does not load."""
+    """The contract's id; None if it does not load."""
     version_id: str | None
-    """From the lock; null where there is none."""
+    """From the lock; None if there is none."""
     problems: tuple[Problem, ...]
 
     def holds(self, *, strict: bool) -> bool:
@@ -91,7 +129,7 @@ def lock_contract(directory: Path) -> LockResult:
 
 
 def verify_usable(loaded: LoadedContract) -> None:
-    """Refuse what `check_contract` calls invalid, before anybody builds on it.
+    """Refuse what `check_contract` calls invalid, before anything is built on it.
 
     Raises:
         CONTRACT_INVALID: lint finds errors; they are in it.
@@ -135,7 +173,30 @@ def find_certificate(loaded: LoadedContract, trusted_keys: Collection[PublicKey]
     return check_certificate(loaded, trusted_keys)
 
 
+def describe_certificate(state: CertificateState) -> list[str]:
+    """What a certificate says and who signed it, or why it is worth nothing; in lines for people."""
+    match state:
+        case CertificateMissing():
+            return ["none (repotrial contract certify)"]
+        case CertificateRefused(reason=reason):
+            return [f"worthless: {reason}"]
+        case CertificateStale(changed=changed):
+            return [f"stale: certify it anew ({', '.join(changed)})"]
+        case CertificateUntrusted(key_id=key_id, certificate=certificate):
+            return [*_certified(certificate), f"not signed by a trusted key: {key_id}"]
+        case CertificateValid(key_id=key_id, certificate=certificate):
+            return [*_certified(certificate), f"signed by {key_id}"]
+
+
+def _certified(certificate: Certificate) -> list[str]:
+    word = "certified" if certificate.is_certified else "not certified"
+    tried = sum(cheat.outcome in ("refused", "accepted") for cheat in certificate.cheats)
+    failing = [item.id for item in certificate.items if item.outcome == "fails"]
+    first = f"{word} ({certificate.grade}): {len(certificate.items)} items, {tried} cheats"
+    return [first, *([f"fails: {', '.join(failing)}"] if failing else [])]
+
+
 def is_certified(loaded: LoadedContract) -> bool:
-    """Whether somebody, whoever it is, certified the contract as it is now."""
+    """Whether the contract as it is now is certified, by any key."""
     state = check_certificate(loaded, None)
     return isinstance(state, CertificateValid | CertificateUntrusted) and state.certificate.is_certified

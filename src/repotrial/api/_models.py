@@ -1,4 +1,4 @@
-"""Who answers for a model, as a command line names it, and at what price."""
+"""Model sources as a command line names them, and prices."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ PROVIDERS: Final = {
 }
 """Providers that need no description of their own."""
 
-_NOBODY: Final = UpstreamOrder(redactor=NO_REDACTION, on_divergence=lambda _: None)
+_UNUSED: Final = UpstreamOrder(redactor=NO_REDACTION, on_divergence=lambda _: None)
 
 UnknownModels: TypeAlias = Literal["refuse", "abstract-units"]
 
@@ -66,7 +66,7 @@ UnknownModels: TypeAlias = Literal["refuse", "abstract-units"]
 UPSTREAM_NAME = ErrorCode(
     "upstream-name",
     UsageError,
-    "There is nobody of that name who could answer for a model.",
+    "Unknown model source.",
     hint=f"name one of: {', '.join(UPSTREAM_FORMS)}; providers: {', '.join(PROVIDERS)}",
 )
 
@@ -75,30 +75,23 @@ class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
     """What an operator decides about models."""
 
     upstream: str | None = None
-    """Who answers; see `UPSTREAM_FORMS`. Null: agents that ask a model cannot be run."""
+    """Who answers; see `UPSTREAM_FORMS`. None: agents that ask a model cannot be run."""
     model: str | None = None
     """For agents whose name does not say which; each has its own default."""
     prices: Path | None = None
-    """A price book; null: the one that comes with this release."""
+    """A price book; None: the one that comes with this release."""
     unknown_models: UnknownModels | None = None
-    """What becomes of models that it does not have; null: refused, but for scripts, which cost nothing."""
+    """What becomes of models that it does not have; None: refused, but for scripts, which cost nothing."""
     unit_cap: Annotated[int, msgspec.Meta(ge=0)] = 1_000_000
     """Most that a run may cost in abstract units."""
     thresholds: Path | None = None
-    """The breakers' thresholds; null: the published ones."""
+    """The breakers' thresholds; None: the published ones."""
     task_budget: Decimal | None = None
     """Most that all runs on one contract may cost together, in dollars (B4)."""
     total_budget: Decimal | None = None
     """Most that all runs may cost together, in dollars (B4)."""
     ledger: Path | None = None
     """Where budgets that several runs share are kept; needed by both."""
-
-
-def find_adapters_directory(machine: MachineSettings) -> Path | None:
-    """Where the operator keeps adapters of their own; null where there is no such directory."""
-    config = machine.variables.get("XDG_CONFIG_HOME")
-    directory = (Path(config) if config else machine.home / ".config") / "repotrial" / "agents"
-    return directory if directory.is_dir() else None
 
 
 BUDGET_UNITS = ErrorCode(
@@ -144,21 +137,21 @@ def verify_budgets(choice: ModelChoice, model: str) -> None:
 
 
 def describe_upstream(name: str, machine: MachineSettings) -> str:
-    """Who answers, as runs record it; never a key.
+    """The model source as runs record it; never a key.
 
     Raises:
-        UPSTREAM_NAME: there is nobody of that name.
+        UPSTREAM_NAME: the model source is unknown.
         SCRIPT_INVALID: a script is not one.
         RECORDING_UNREADABLE: a recording is not one.
         PROVIDER_UNUSABLE: a provider cannot be asked.
     """
-    return _find_upstream(name, machine)(_NOBODY).description
+    return _find_upstream(name, machine)(_UNUSED).description
 
 
 def _find_upstream(name: str, machine: MachineSettings) -> Callable[[UpstreamOrder], Upstream]:
     kind, separator, rest = name.partition(":")
     if not separator or not rest:
-        raise UPSTREAM_NAME.error(f"expected somebody who answers, found {name!r}")
+        raise UPSTREAM_NAME.error(f"expected a model source, found {name!r}")
     match kind:
         case "script":
             script = load_script(Path(rest))
@@ -171,7 +164,7 @@ def _find_upstream(name: str, machine: MachineSettings) -> Callable[[UpstreamOrd
             config = _find_provider(rest)
             return lambda _: ProviderUpstream(config, machine.variables)
         case _:
-            raise UPSTREAM_NAME.error(f"expected somebody who answers, found {name!r}")
+            raise UPSTREAM_NAME.error(f"expected a model source, found {name!r}")
 
 
 def _find_provider(name: str) -> ProviderConfig:
@@ -196,7 +189,7 @@ def open_model_access(
     agents: Iterable[LoadedAdapter] = (),
     on_install: Callable[[str], None] | None = None,
 ) -> Iterator[ModelAccess | None]:
-    """What runs need to reach a model; null where nobody answers.
+    """What runs need to reach a model; None if no model source was named.
 
     Args:
         choice: Who answers, and at what price.
@@ -205,7 +198,7 @@ def open_model_access(
         on_install: Told the name of each that is not there yet, before it is installed.
     """
     if choice.upstream is None:
-        # Files that were named are wrong or right also where nobody will need them.
+        # Files that were named are checked also where no run needs them.
         if choice.prices is not None:
             load_price_book(choice.prices)
         if choice.thresholds is not None:
@@ -227,7 +220,7 @@ def open_model_access(
             open_envelopes=open_envelopes_of,
             secrets=_find_secrets(choice.upstream, machine),
         )
-        # Last: whatever the operator wrote wrongly shows before minutes are spent.
+        # Last: the operator's mistakes show before minutes are spent.
         for adapter in agents:
             held.enter_context(open_agent(adapter, settings, on_install))
         yield access
@@ -265,7 +258,7 @@ def _draw_on(ledger: Ledger, limits: EnvelopeLimits, run: str, task: str) -> Ite
     try:
         yield open_envelopes(ledger, limits, run=run, task=task)
     finally:
-        # What it still holds is charged in full: whether a provider did so, nobody can know any more.
+        # What it still holds is charged in full: whether a provider did so cannot be known any more.
         ledger.conclude_run(run)
 
 

@@ -44,7 +44,7 @@ def write_run_page(directory: Path, output: Path | None = None) -> WrittenPage:
         PAGE_INSIDE_RUN: the file would lie in the run directory.
         PAGE_WRITE: the machine does not let us write.
     """
-    from repotrial.report import build_run_page  # with it comes a template engine
+    from repotrial.report import build_run_page  # imports jinja2
 
     paths = build_run_paths(directory)
     root = paths.root.resolve()
@@ -67,7 +67,7 @@ def write_summary_page(collected: CollectedSummary, output: Path) -> None:
     Raises:
         PAGE_WRITE: the machine does not let us write.
     """
-    from repotrial.report import build_summary_page  # with it comes a template engine
+    from repotrial.report import build_summary_page  # imports jinja2
 
     try:
         write_atomic(output, build_summary_page(collected).encode("utf-8"))

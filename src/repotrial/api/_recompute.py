@@ -1,4 +1,4 @@
-"""Breakers held against their record: anybody can derive every decision again (P19)."""
+"""Breakers held against their record: every decision can be derived again (P19)."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class RecomputedRun(msgspec.Struct, frozen=True, kw_only=True):
     holds: bool
     """Whether the record has exactly what the rules decide."""
     thresholds_digest: str | None
-    """Of the thresholds that were in force; null where no breaker watched: nobody asked a model."""
+    """Of the thresholds that were in force; None if no breaker watched: nobody asked a model."""
     rules: int | None
-    """Version of the rules that the run was watched by; null where no breaker watched."""
+    """Version of the rules that the run was watched by; None if no breaker watched."""
     decisions: tuple[Recomputed, ...]
     """Every decision of the rules, and what the record has beyond them."""
 

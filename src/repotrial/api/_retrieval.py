@@ -66,7 +66,7 @@ class NormalizationRequest(msgspec.Struct, frozen=True, kw_only=True):
     directory: Path
     """A run directory; with `is_all` a directory of them."""
     tasks: Path | None = None
-    """Where task or contract directories lie; null looks for `benchmarks/` above the run."""
+    """Where task or contract directories lie; None looks for `benchmarks/` above the run."""
     is_all: bool = False
     task: str | None = None
     """Only this task."""
@@ -76,7 +76,8 @@ class NormalizationRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A table that adds to the bundled one."""
     roots: tuple[str, ...] = ()
     """Directories in which agents found the repository."""
-    schema: SchemaVersion = "1.1"
+    schema: str = "1.1"
+    """Version of the documents: 1.0 or 1.1."""
     is_rehearsal: bool = False
     """Whether nothing is written."""
 
@@ -103,7 +104,7 @@ class TruthExplanation(msgspec.Struct, frozen=True, kw_only=True):
     task: str
     tasks_directory: str | None
     directory: str | None
-    """The task's directory; null where it is not known."""
+    """The task's directory; None if it is not known."""
     source: str | None
     confidence: str | None
     files: tuple[str, ...]
@@ -114,7 +115,7 @@ class TruthExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """Every step of the chain."""
 
 
-def parse_schema_version(text: str) -> SchemaVersion:
+def _parse_schema_version(text: str) -> SchemaVersion:
     """A version that documents can be written in.
 
     Raises:
@@ -127,7 +128,7 @@ def parse_schema_version(text: str) -> SchemaVersion:
             raise RETRIEVAL_UNKNOWN_WORD.error(f"--schema: expected 1.0 or 1.1, found {text!r}")
 
 
-def parse_ranking_rule(text: str) -> RankingRule:
+def _parse_ranking_rule(text: str) -> RankingRule:
     """A rule by which files are ranked.
 
     Raises:
@@ -147,7 +148,9 @@ def normalize_retrieval(request: NormalizationRequest) -> Normalization:
         RETRIEVAL_DIRECTORY_MISSING: there is no such directory.
         RETRIEVAL_NOTHING_FOUND: it holds no trial, or none of the task that was asked for.
         RETRIEVAL_TOOLS_INVALID: the table of tools is none.
+        RETRIEVAL_UNKNOWN_WORD: there is no such schema version.
     """
+    schema = _parse_schema_version(request.schema)
     _verify_directory(request.directory)
     tasks = _find_tasks(request.directory, request.tasks)
     options = NormalizationOptions(
@@ -156,7 +159,7 @@ def normalize_retrieval(request: NormalizationRequest) -> Normalization:
         generated_at=_now(),
         roots=request.roots,
         task=request.task,
-        is_extended=request.schema != "1.0",
+        is_extended=schema != "1.0",
         is_rehearsal=request.is_rehearsal,
     )
     runs = list(_iter_runs(request.directory, request.out, is_all=request.is_all))
@@ -209,8 +212,8 @@ def evaluate_retrieval(
     *,
     events: Path | None = None,
     out: Path | None = None,
-    ranking: RankingRule = "reads",
-    schema: SchemaVersion = "1.1",
+    ranking: str = "reads",
+    schema: str = "1.1",
     is_all: bool = False,
     is_rehearsal: bool = False,
 ) -> Evaluation:
@@ -220,7 +223,9 @@ def evaluate_retrieval(
         RETRIEVAL_DIRECTORY_MISSING: there is no such directory, or not exactly one was named.
         RETRIEVAL_NOTHING_FOUND: there are no event documents.
         RETRIEVAL_OUTPUT_EXISTS: a result would replace something else.
+        RETRIEVAL_UNKNOWN_WORD: there is no such ranking rule or schema version.
     """
+    rule, version = _parse_ranking_rule(ranking), _parse_schema_version(schema)
     if (directory is None) == (events is None):
         raise RETRIEVAL_DIRECTORY_MISSING.error(
             "expected a run directory or --events-dir, found both or none"
@@ -236,8 +241,8 @@ def evaluate_retrieval(
             hint="normalize first: repotrial retrieval normalize RUN_DIR",
         )
     options = EvaluationOptions(
-        rule=ranking,
-        is_extended=schema != "1.0",
+        rule=rule,
+        is_extended=version != "1.0",
         generated_at=_now(),
         left_out=tuple(left_out.values()),
     )

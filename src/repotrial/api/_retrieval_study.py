@@ -28,7 +28,7 @@ from repotrial.score import AgentIdentity, JudgedRun, Scorable, judge_run
 from repotrial.trace import Manifest, Response, RunPaths, iter_events
 
 ReportFormat: TypeAlias = Literal["md", "csv", "json", "html"]
-REPORT_FORMATS: tuple[ReportFormat, ...] = ("md", "csv", "json", "html")
+_REPORT_FORMATS: tuple[ReportFormat, ...] = ("md", "csv", "json", "html")
 """What a report can be written as."""
 
 
@@ -65,7 +65,7 @@ class WrittenReport(msgspec.Struct, frozen=True, kw_only=True):
     """Attempts that were broken off and repeated; the report names them."""
 
 
-def parse_report_format(text: str) -> ReportFormat:
+def _parse_report_format(text: str) -> ReportFormat:
     """A form of reports.
 
     Raises:
@@ -76,42 +76,42 @@ def parse_report_format(text: str) -> ReportFormat:
             return word
         case _:
             raise RETRIEVAL_REPORT_FORMAT.error(
-                f"--format: expected {', '.join(REPORT_FORMATS)}, found {text!r}"
+                f"--format: expected {', '.join(_REPORT_FORMATS)}, found {text!r}"
             )
 
 
 def compare_retrieval(
-    directories: Sequence[Path], *, baseline: str | None = None, treatment: str | None = None
+    directories: Sequence[Path],
+    *,
+    baseline: str | None = None,
+    treatment: str | None = None,
+    out: Path | None = None,
 ) -> RetrievalComparison:
-    """Hold retrieval against outcomes, and configurations against each other; nothing is written.
+    """Hold retrieval against outcomes, and configurations against each other.
+
+    With `out`, the comparison is also written there, as JSON.
 
     Raises:
         RETRIEVAL_NO_METRICS: there are no metrics below the directories.
         RETRIEVAL_MIXED_RANKING: not all were ranked by one rule.
         RETRIEVAL_CONFIGURATION: a configuration that was asked for is not there.
-    """
-    study = load_study(directories, judge=_judge, find_left_out=find_left_out)
-    return compare_study(
-        study, ComparisonOptions(baseline=baseline, treatment=treatment, generated_at=_now())
-    )
-
-
-def write_comparison(comparison: RetrievalComparison, target: Path, sources: Sequence[Path]) -> None:
-    """Write a comparison as JSON.
-
-    Raises:
-        RETRIEVAL_REPORT_INSIDE_RUN: it would lie in a directory that was read.
+        RETRIEVAL_REPORT_INSIDE_RUN: `out` lies in a directory that was read.
         RETRIEVAL_REPORT_WRITE: the machine does not let us write.
     """
-    _verify_outside(target, sources)
-    _write(target, _encode(comparison))
+    study = load_study(directories, judge=_judge, find_left_out=find_left_out)
+    options = ComparisonOptions(baseline=baseline, treatment=treatment, generated_at=_now())
+    comparison = compare_study(study, options)
+    if out is not None:
+        _verify_outside(out, directories)
+        _write(out, _encode(comparison))
+    return comparison
 
 
 def report_retrieval(
     directories: Sequence[Path],
     out: Path,
     *,
-    formats: Sequence[ReportFormat] = REPORT_FORMATS,
+    formats: Sequence[str] = _REPORT_FORMATS,
     baseline: str | None = None,
     treatment: str | None = None,
     supplements: SupplementOptions | None = None,
@@ -122,11 +122,12 @@ def report_retrieval(
         RETRIEVAL_NO_METRICS: there are no metrics below the directories.
         RETRIEVAL_MIXED_RANKING: not all were ranked by one rule.
         RETRIEVAL_CONFIGURATION: a configuration that was asked for is not there.
-        RETRIEVAL_REPORT_FORMAT: the least recall is no share.
+        RETRIEVAL_REPORT_FORMAT: there is no such form, or the least recall is no share.
         RETRIEVAL_REPORT_INSIDE_RUN: the report would lie in a directory that was read.
         FIGURES_MISSING: a page was asked for, and figures cannot be drawn; nothing is written.
         RETRIEVAL_REPORT_WRITE: the machine does not let us write.
     """
+    words = [_parse_report_format(text) for text in formats or _REPORT_FORMATS]
     wanted = supplements or SupplementOptions()
     if wanted.least_recall is not None and not 0 < wanted.least_recall <= 1:
         raise RETRIEVAL_REPORT_FORMAT.error(
@@ -136,7 +137,7 @@ def report_retrieval(
     study = load_study(directories, judge=_judge, find_left_out=find_left_out, has_progress=True)
     options = ComparisonOptions(baseline=baseline, treatment=treatment, generated_at=_now())
     report = build_retrieval_report(study, options, wanted)
-    documents = {out / f"retrieval_report.{word}": _render(report, word) for word in formats}
+    documents = {out / f"retrieval_report.{word}": _render(report, word) for word in words}
     for target, document in documents.items():
         _write(target, document)
     computable = sum(item.computable for item in report.coverage)

@@ -25,7 +25,6 @@ from repotrial.trace import (
     AspectVerdict,
     Holds,
     PublicKey,
-    RunPaths,
     TimelineRow,
     check_run,
     iter_payload_types,
@@ -40,13 +39,13 @@ class RunCheck(msgspec.Struct, frozen=True, kw_only=True):
 
     directory: str
     run_id: str | None
-    """As the trace says; null where it does not begin as a trace does."""
+    """As the trace says; None if it does not begin as a trace does."""
     holds: bool
     """Whether all that was asked was checked and holds."""
     is_unchanged: bool
     """Whether a seal covers exactly these files; not whose it is."""
     key_id: str | None
-    """The key that signed; null where there is no valid signature."""
+    """The key that signed; None if there is no valid signature."""
     is_stopped: bool
     """Whether the operator stopped the run, and nothing but what that left undone is missing."""
     event_count: int
@@ -55,6 +54,12 @@ class RunCheck(msgspec.Struct, frozen=True, kw_only=True):
     seal: AspectVerdict
     completeness: AspectVerdict
     identity: AspectVerdict
+
+    @property
+    def lacks_only_trust(self) -> bool:
+        """Whether the files are good and only the signer is in question."""
+        others = (self.chain, self.completeness, self.identity)
+        return self.is_unchanged and all(isinstance(verdict, Holds) for verdict in others)
 
 
 class ScoredRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,14 +81,11 @@ class KeyDescription(msgspec.Struct, frozen=True, kw_only=True):
     path: str
 
 
-def load_public_keys(paths: Sequence[Path]) -> list[PublicKey]:
-    """Keys to trust, from PEM files."""
-    return [load_public_key(path) for path in paths]
-
-
-def load_own_public_key(path: Path) -> list[PublicKey]:
-    """The public half of this machine's key, if it has one; none is made."""
-    return [load_or_create_key(path).public_key] if os.path.lexists(path) else []
+def load_trusted_keys(files: Sequence[Path], own: Path | None) -> list[PublicKey]:
+    """The public keys in `files`; if none is named, the machine's `own`, which is not made here."""
+    if files:
+        return [load_public_key(path) for path in files]
+    return [load_or_create_key(own).public_key] if own is not None and os.path.lexists(own) else []
 
 
 def verify_run(directory: Path, *, trusted_keys: Sequence[PublicKey] | None) -> RunCheck:
@@ -108,17 +110,13 @@ def verify_run(directory: Path, *, trusted_keys: Sequence[PublicKey] | None) -> 
         and isinstance(found.chain, Holds)
         and isinstance(found.identity, Holds)
         and not isinstance(found.completeness, Holds)
-        and _was_stopped(paths),
+        and find_stop(load_evidence(paths.root)) is not None,
         event_count=found.chain_report.count,
         chain=found.chain,
         seal=found.seal,
         completeness=found.completeness,
         identity=found.identity,
     )
-
-
-def _was_stopped(paths: RunPaths) -> bool:
-    return find_stop(load_evidence(paths.root)) is not None
 
 
 def score_run(directory: Path) -> ScoredRun:

@@ -11,13 +11,11 @@ import msgspec
 
 from repotrial._core.errors import RepoTrialError
 from repotrial.api._agents import Roster, build_roster
-from repotrial.api._availability import LeftOut, leave_out
 from repotrial.api._contracts import is_certified, load_contract, verify_usable
-from repotrial.api._machine import MachineSettings, build_installation_settings
+from repotrial.api._machine import LeftOut, MachineSettings, build_installation_settings, leave_out
 from repotrial.api._models import (
     ModelChoice,
     describe_upstream,
-    find_adapters_directory,
     open_model_access,
     verify_budgets,
     verify_price,
@@ -26,6 +24,7 @@ from repotrial.api._runs import score_run
 from repotrial.contract import LoadedContract, build_invalid_error, check_lock
 from repotrial.fleet import FleetEvent, FleetPlan, RunConditions, RunSkipped, conduct_fleet, plan_runs
 from repotrial.run import (
+    HUMAN_UNAVAILABLE,
     MODEL_ACCESS_MISSING,
     Agent,
     Handover,
@@ -35,7 +34,7 @@ from repotrial.run import (
     RunSettings,
     Stopper,
 )
-from repotrial.score import RunEntry, judge_run
+from repotrial.score import RunEntry, judge_run, label_versions
 from repotrial.trace import SecretRedactor, load_or_create_key
 
 
@@ -75,6 +74,29 @@ class TrialPlan:
     def has_person(self) -> bool:
         """Whether a person has to sit at a terminal."""
         return any(isinstance(run.agent, HumanAgent) for run in self.fleet.missing)
+
+    @property
+    def agent_labels(self) -> list[str]:
+        """The agent of each run; with its version where several go by one name."""
+        agents = [run.spec.agent for run in self.fleet.runs]
+        return label_versions(
+            [(agent.name, "/".join(filter(None, (agent.version, agent.model)))) for agent in agents]
+        )
+
+    def verify_person(self, *, has_terminal: bool) -> None:
+        """Refuse a plan with a person who could not be asked.
+
+        Raises:
+            HUMAN_UNAVAILABLE: there is no terminal, or several runs at a time.
+        """
+        if not self.has_person:
+            return
+        if self.request.jobs > 1:
+            raise HUMAN_UNAVAILABLE.error(
+                f"expected one run at a time for a person, found --jobs {self.request.jobs}"
+            )
+        if not has_terminal:
+            raise HUMAN_UNAVAILABLE.error("expected a person at a terminal, found none")
 
     def to_dict(self) -> dict[str, object]:
         """For programs."""
@@ -121,7 +143,7 @@ class RunUnscored(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", 
     fault: str
     """Why."""
     hint: str = ""
-    """What to do about it; empty where nobody knows."""
+    """What to do about it; empty if unknown."""
 
 
 TrialEvent: TypeAlias = FleetEvent | RunScored | RunUnscored
@@ -143,7 +165,7 @@ def plan_trials(request: TrialRequest, machine: MachineSettings) -> TrialPlan:
     roster = build_roster(
         request.agents,
         [loaded.contract.id for loaded in contracts],
-        adapters=find_adapters_directory(machine),
+        adapters=machine.find_adapters(),
         model=request.models.model,
     )
     agents = _bind_models(roster, request.models, machine)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import Annotated, TypeAlias
 
 import typer
 
+from repotrial import api
 from repotrial._core.errors import ErrorCode, ExitCode, MachineError, UsageError
 from repotrial.cli._machine import CacheOption, build_settings
 from repotrial.cli._options import JsonFlag, noun
-
-if TYPE_CHECKING:
-    from repotrial.api import AgentCheck, AgentEntry
-    from repotrial.cli._output import Part
+from repotrial.cli._output import Screen, ScreenPart, print_error, print_json, print_json_line, print_table
 
 app = noun("agent", "Agents: which there are, which run here, installing them.")
 
@@ -52,15 +50,23 @@ def list_entries(
     *, adapters: AdaptersOption = None, cache: CacheOption = None, json: JsonFlag = False
 ) -> None:
     """List the agents that can be put on trial, and which of them are installed."""
-    from repotrial import api
-    from repotrial.cli._output import print_json
-
     settings = build_settings(cache)
-    entries = api.list_agents(settings, adapters=adapters or api.find_adapters_directory(settings))
+    entries = api.list_agents(settings, adapters=adapters)
     if json:
         print_json(entries)
-    else:
-        _print_entries(entries)
+        return
+    rows: list[list[ScreenPart]] = [
+        [
+            (entry.name, "bold"),
+            entry.version,
+            entry.dialect,
+            ("yes", "green") if entry.is_installed else ("no", "yellow"),
+            "-" if entry.size_bytes is None else f"{entry.size_bytes / _MEGABYTE:.0f}",
+            entry.problem or ("" if entry.source == "built in" else entry.source),
+        ]
+        for entry in entries
+    ]
+    print_table(Screen(), ("agent", "version", "dialect", "installed", "MB", "note"), rows)
 
 
 @app.command(
@@ -76,14 +82,10 @@ def check(
     Exit codes: 0 all can, 3 some cannot; what is missing is listed with its remedy. With --json, several
     names give a list.
     """
-    from repotrial import api
-    from repotrial.cli._output import print_json
-
     settings = build_settings(cache)
-    own = adapters or api.find_adapters_directory(settings)
     checks = []
     for name in dict.fromkeys(names):
-        checks.append(api.check_named_agent(name, settings, adapters=own))
+        checks.append(api.check_named_agent(name, settings, adapters=adapters))
         if not json:
             _print_check(checks[-1])
     if json:
@@ -112,22 +114,18 @@ def install(
 
     Exit codes: 0 all are there, 3 some could not be installed; the others are.
     """
-    from repotrial import api
-    from repotrial.cli._output import Screen, print_error, print_json_line
-
     settings = build_settings(cache)
-    own = adapters or api.find_adapters_directory(settings)
-    wanted = [entry.name for entry in api.list_agents(settings, adapters=own)] if every else names or []
+    wanted = [entry.name for entry in api.list_agents(settings, adapters=adapters)] if every else names or []
     if not wanted:
         raise NO_AGENT_NAMED.error("expected the name of an agent, found none")
-    api.verify_agent_names(wanted, adapters=own)  # before the first is installed
+    api.verify_agent_names(wanted, settings, adapters=adapters)  # before the first is installed
     screen, failed = Screen(), False
     for name in dict.fromkeys(wanted):
         started = time.monotonic()
         if not json:
             Screen(to_stderr=True).line((f"{name}: installing …", "dim"))
         try:
-            done = api.install_named_agent(name, settings, adapters=own)
+            done = api.install_named_agent(name, settings, adapters=adapters)
         except MachineError as error:
             failed = True
             if json:
@@ -147,27 +145,7 @@ def install(
         raise typer.Exit(ExitCode.MACHINE_CANNOT)
 
 
-def _print_entries(entries: list[AgentEntry]) -> None:
-    from repotrial.cli._output import Screen
-    from repotrial.cli._table import print_table
-
-    rows: list[list[Part]] = [
-        [
-            (entry.name, "bold"),
-            entry.version,
-            entry.dialect,
-            ("yes", "green") if entry.is_installed else ("no", "yellow"),
-            "-" if entry.size_bytes is None else f"{entry.size_bytes / _MEGABYTE:.0f}",
-            entry.problem or ("" if entry.source == "built in" else entry.source),
-        ]
-        for entry in entries
-    ]
-    print_table(Screen(), ("agent", "version", "dialect", "installed", "MB", "note"), rows)
-
-
-def _print_check(found: AgentCheck) -> None:
-    from repotrial.cli._output import Screen
-
+def _print_check(found: api.AgentCheck) -> None:
     screen = Screen()
     verdict = ("can run here", "bold green") if found.can_run else ("cannot run here", "bold red")
     if found.can_run and not found.is_installed:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 import typer.main
 
 from repotrial import __version__
-from repotrial.cli import _doctor, _nouns
+from repotrial.cli._doctor import doctor
 
+NOUNS: Final = ("contract", "run", "agent", "retrieval", "trace", "sandbox", "cache", "error")
+"""In the order of the help; each is a module with an `app`."""
 _EXIT_CODES = (
     "Exit codes: 0 done, 1 the thing checked does not hold, 2 bad usage or input, 3 this machine cannot."
 )
@@ -35,9 +38,9 @@ RepoTrial {__version__}: coding agents on trial, on real repositories.
 
 
 def find_noun(words: Sequence[str]) -> str | None:
-    """The noun that a command line is about; null where all of them are wanted, as for help."""
+    """The noun that a command line is about; None if all of them are wanted, as for help."""
     is_completing = "_REPOTRIAL_COMPLETE" in os.environ
-    return words[0] if words and words[0] in _nouns.NOUNS and not is_completing else None
+    return words[0] if words and words[0] in NOUNS and not is_completing else None
 
 
 @cache
@@ -52,13 +55,14 @@ def build_command(noun: str | None = None) -> Callable[..., Any]:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(invoke_without_command=True)(_root)
-    for name in _nouns.NOUNS if noun is None else (noun,):
-        app.add_typer(_nouns.load_noun(name))
+    for name in NOUNS if noun is None else (noun,):
+        # A command is of one noun: the others are not loaded.
+        app.add_typer(importlib.import_module(f"repotrial.cli._{name}").app)  # noqa: TID251 - of this room
     app.command(
         "doctor",
         short_help="Find out what this machine can isolate, and how well.",
         epilog="Example: repotrial doctor --json",
-    )(_doctor.doctor)
+    )(doctor)
     return typer.main.get_command(app)
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import typer
 
+from repotrial import api
 from repotrial._core.errors import ExitCode, RepoTrialError, UsageError
 from repotrial.cli._output import Screen, counted, print_error, print_json
 
@@ -18,7 +19,7 @@ _BESIDE_RUNS = frozenset({"retrieval_events_aggregate"})
 T = TypeVar("T")
 
 
-class Verdict(NamedTuple):
+class BatchVerdict(NamedTuple):
     """What the summary counts, and whether it is well."""
 
     word: str
@@ -27,8 +28,6 @@ class Verdict(NamedTuple):
 
 def expand_runs(directories: Sequence[Path]) -> list[Path]:
     """The runs in directories that hold some; what is no run is kept, for its error to stand in its place."""
-    from repotrial import api
-
     found: list[Path] = []
     for directory in skip_files(directories):
         try:
@@ -46,7 +45,7 @@ def skip_files(directories: Sequence[Path]) -> list[Path]:
 def _lies_beside_runs(path: Path) -> bool:
     try:
         return path.name in _BESIDE_RUNS or path.is_file()
-    except (OSError, ValueError):  # ValueError: a NUL; whoever looks at it will say so
+    except (OSError, ValueError):  # ValueError: a NUL; reading it says so
         return False
 
 
@@ -54,7 +53,7 @@ def work_through(
     directories: Sequence[Path],
     action: Callable[[Path], T],
     *,
-    judge: Callable[[T], Verdict],
+    judge: Callable[[T], BatchVerdict],
     show: Callable[[Screen, T], None],
     noun: str | None,
     json: bool,

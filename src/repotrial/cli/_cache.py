@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from repotrial import api
 from repotrial.cli._machine import CacheOption, find_cache
 from repotrial.cli._options import JsonFlag, noun
-
-if TYPE_CHECKING:
-    from repotrial.api import KeptItem
+from repotrial.cli._output import Screen, counted, print_json
 
 app = noun("cache", "Prepared workspaces and environments, kept for the next run.")
 
@@ -21,9 +20,6 @@ _MEGABYTE = 1024 * 1024
 @app.command("list", epilog="Example: repotrial cache list --json")
 def list_entries(*, cache: CacheOption = None, json: JsonFlag = False) -> None:
     """List what is kept, the longest unused first."""
-    from repotrial import api
-    from repotrial.cli._output import print_json
-
     entries = api.list_cache(find_cache(cache))
     if json:
         print_json(entries)
@@ -48,9 +44,6 @@ def prune(
     json: JsonFlag = False,
 ) -> None:
     """Remove what no run uses, the longest unused first; what is in use stays."""
-    from repotrial import api
-    from repotrial.cli._output import print_json
-
     removed = api.prune_cache(
         find_cache(cache),
         unused_seconds=unused_days * _DAY_SECONDS,
@@ -62,9 +55,7 @@ def prune(
         _print_entries(removed, verb="removed")
 
 
-def _print_entries(entries: list[KeptItem], *, verb: str) -> None:
-    from repotrial.cli._output import Screen, counted
-
+def _print_entries(entries: list[api.KeptItem], *, verb: str) -> None:
     screen = Screen()
     for entry in entries:
         size = "?" if entry.size_bytes is None else f"{entry.size_bytes / _MEGABYTE:.1f}"

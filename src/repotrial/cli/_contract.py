@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from repotrial import api
+from repotrial.cli._batch import BatchVerdict, work_through
 from repotrial.cli._contract_certify import certify
-from repotrial.cli._contract_import import import_contracts
-from repotrial.cli._contract_new import new_contract
+from repotrial.cli._contract_new import import_contracts, new_contract
 from repotrial.cli._options import ContractDirectories, ContractDirectory, JsonFlag, noun
-
-if TYPE_CHECKING:
-    from repotrial.api import ContractCheck, LockResult
-    from repotrial.cli._output import Screen
+from repotrial.cli._output import Screen, counted, print_json, print_problems
+from repotrial.cli._trace import default_key_file
 
 app = noun("contract", "Contracts: what is promised.")
 app.command(
@@ -43,13 +42,10 @@ def check(
     json: JsonFlag = False,
 ) -> None:
     """Check contracts: schema, files, lock and lint. Every problem is shown, with its line."""
-    from repotrial import api
-    from repotrial.cli._batch import Verdict, work_through
-
     work_through(
         directories,
         api.check_contract,
-        judge=lambda result: Verdict(_word(result), result.holds(strict=strict)),
+        judge=lambda result: BatchVerdict(_word(result), result.holds(strict=strict)),
         show=_show_findings if quiet else _show_check,
         noun=None if quiet else "contract",
         json=json,
@@ -70,14 +66,11 @@ def lock(
     json: JsonFlag = False,
 ) -> None:
     """Pin every digest and write the version id into contract.lock.json."""
-    from repotrial import api
-    from repotrial.cli._batch import Verdict, work_through
-
     if check_only:
         work_through(
             directories,
             api.verify_lock,
-            judge=lambda result: Verdict(_word(result), result.holds(strict=True)),
+            judge=lambda result: BatchVerdict(_word(result), result.holds(strict=True)),
             show=_show_check,
             noun="contract",
             json=json,
@@ -86,7 +79,7 @@ def lock(
         work_through(
             directories,
             api.lock_contract,
-            judge=lambda result: Verdict("written" if result.is_written else "unchanged", holds=True),
+            judge=lambda result: BatchVerdict("written" if result.is_written else "unchanged", holds=True),
             show=_show_lock,
             noun="contract",
             json=json,
@@ -113,22 +106,17 @@ def show(
     json: JsonFlag = False,
 ) -> None:
     """Show a contract as people read it, and what its certificate is worth."""
-    from repotrial import api
     from repotrial.cli._contract_view import render_contract
-    from repotrial.cli._output import Screen, print_json
-    from repotrial.cli._trace import load_trusted_keys
 
     loaded = api.load_contract(directory)
-    certificate = api.find_certificate(loaded, load_trusted_keys(key_files or []))
+    certificate = api.find_certificate(loaded, api.load_trusted_keys(key_files or (), default_key_file()))
     if json:
         print_json(api.describe_contract(loaded, certificate))
     else:
-        Screen().draw(render_contract(loaded, certificate))
+        Screen().draw(render_contract(loaded, api.describe_certificate(certificate)))
 
 
 def _complete_schema(incomplete: str) -> list[str]:
-    from repotrial import api
-
     return [name for name in api.list_schemas() if name.startswith(incomplete)]
 
 
@@ -146,22 +134,17 @@ def schema(
     json: JsonFlag = False,
 ) -> None:
     """Print a published JSON Schema (for editors and other tools)."""
-    from repotrial import api
-    from repotrial.cli._output import print_json
-
     del json  # a schema is a JSON document with and without it
     print_json(api.build_schema(name))
 
 
-def _word(result: ContractCheck) -> str:
+def _word(result: api.ContractCheck) -> str:
     if not result.holds(strict=False):
         return "invalid"
     return "sound" if result.holds(strict=True) else "usable"
 
 
-def _show_check(screen: Screen, result: ContractCheck) -> None:
-    from repotrial.cli._output import counted
-
+def _show_check(screen: Screen, result: api.ContractCheck) -> None:
     _show_findings(screen, result)
     errors = sum(problem.severity == "error" for problem in result.problems)
     warnings = len(result.problems) - errors
@@ -172,15 +155,11 @@ def _show_check(screen: Screen, result: ContractCheck) -> None:
     )
 
 
-def _show_findings(screen: Screen, result: ContractCheck) -> None:
-    from repotrial.cli._output import print_problems
-
-    print_problems(screen, result.problems, prefix=result.directory)
+def _show_findings(screen: Screen, result: api.ContractCheck) -> None:
+    print_problems(screen, result)
 
 
-def _show_lock(screen: Screen, result: LockResult) -> None:
-    from repotrial.cli._output import counted
-
+def _show_lock(screen: Screen, result: api.LockResult) -> None:
     screen.line((f"{'written' if result.is_written else 'unchanged'}: {result.path}", "bold"))
     screen.line(f"  version id  {result.lock.version_id}")
     screen.line(f"  tree digest {result.lock.repository.tree_digest}")

@@ -1,4 +1,4 @@
-"""`repotrial contract certify`: a contract is tried before it may try anybody."""
+"""`repotrial contract certify`: a contract is tried before it tries agents."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from repotrial import api
+from repotrial.cli._batch import BatchVerdict, work_through
 from repotrial.cli._machine import CacheOption, SkipFlag, build_settings, tell_left_out
 from repotrial.cli._options import ContractDirectories, JsonFlag
-from repotrial.cli._trace import HOME_UNKNOWN, default_key_file
+from repotrial.cli._output import Screen, ScreenPart, print_table
+from repotrial.cli._trace import find_key_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from repotrial.api import Certification, CertificationRequest
-    from repotrial.cli._output import Part, Screen
 
 _QUICK_REPEATS = 2
 _STYLES = {
@@ -70,12 +71,7 @@ def certify(  # noqa: PLR0913 - one option for each thing that an author decides
     Writes the signed certificate contract.certificate.json beside the contract. Exit code 0: certified;
     1: not certified, and the certificate says why; 3: this machine cannot carry it through.
     """
-    from repotrial import api
-    from repotrial.cli._batch import Verdict, work_through
-
-    key = key_file or default_key_file()
-    if key is None:
-        raise HOME_UNKNOWN.error("expected a home directory with the key, found that this user has none")
+    key = find_key_file(key_file)
     request = api.CertificationRequest(
         machine=build_settings(cache, secrets=secrets or ()),
         key_file=key,
@@ -90,17 +86,14 @@ def certify(  # noqa: PLR0913 - one option for each thing that an author decides
     work_through(
         directories,
         lambda directory: _certify(directory, request),
-        judge=lambda result: Verdict(_word(result), result.certificate.is_certified),
+        judge=lambda result: BatchVerdict(_word(result), result.certificate.is_certified),
         show=_show,
         noun="contract",
         json=json,
     )
 
 
-def _certify(directory: Path, request: CertificationRequest) -> Certification:
-    from repotrial import api
-    from repotrial.cli._output import Screen
-
+def _certify(directory: Path, request: api.CertificationRequest) -> api.Certification:
     try:
         return api.certify_contract(directory, request, _build_listener(directory))
     except KeyboardInterrupt:
@@ -113,8 +106,6 @@ def _certify(directory: Path, request: CertificationRequest) -> Certification:
 
 
 def _build_listener(directory: Path) -> Callable[[str, str, int], None]:
-    from repotrial.cli._output import Screen
-
     screen = Screen(to_stderr=True)  # progress is no result
 
     def tell(purpose: str, verdict: str, left: int) -> None:
@@ -123,15 +114,13 @@ def _build_listener(directory: Path) -> Callable[[str, str, int], None]:
     return tell
 
 
-def _word(result: Certification) -> str:
+def _word(result: api.Certification) -> str:
     return "certified" if result.certificate.is_certified else "not certified"
 
 
-def _show(screen: Screen, result: Certification) -> None:
-    from repotrial.cli._table import print_table
-
+def _show(screen: Screen, result: api.Certification) -> None:
     certificate = result.certificate
-    rows: list[list[Part]] = [
+    rows: list[list[ScreenPart]] = [
         [item.id, (item.outcome, _STYLES.get(item.outcome, "")), item.message] for item in certificate.items
     ]
     rows += [

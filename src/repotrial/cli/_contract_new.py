@@ -1,20 +1,76 @@
-"""`repotrial contract new`: questions on a terminal, flags otherwise."""
+"""`repotrial contract new` and `contract import`: contracts from a repository, a change or a data set."""
 
 from __future__ import annotations
 
 import shlex
 import sys
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args
 
 import typer
 
-from repotrial._core.errors import ErrorCode, UsageError
-from repotrial.cli._interview import Interview
+from repotrial import api
+from repotrial._core.errors import ErrorCode, ExitCode, RepoTrialError, UsageError
 from repotrial.cli._options import JsonFlag
+from repotrial.cli._output import Screen, counted, print_error, print_json, print_problems
 
-if TYPE_CHECKING:
-    from repotrial.api import CommitContract, CreatedContract, NewContract
+C = TypeVar("C", bound=str)
+
+
+CONTRACT_NEW_MISSING_ANSWER = ErrorCode(
+    "contract-new-missing-answer",
+    UsageError,
+    "`contract new` needs something that was neither given as a flag nor could be asked for.",
+    hint="give it on the command line, or run the command on a terminal, without --json, to be asked",
+)
+
+
+class Interview:
+    """Asks where there is a terminal; typer ends it on Ctrl-C and Ctrl-D."""
+
+    def __init__(self, *, is_possible: bool, is_thorough: bool) -> None:
+        """Say how much may be asked.
+
+        Args:
+            is_possible: There is a terminal, and output is for people.
+            is_thorough: Ask for what has a sensible default too.
+        """
+        self._is_possible = is_possible
+        self._is_thorough = is_possible and is_thorough
+        if self._is_thorough:
+            typer.echo("Enter takes what stands in brackets; Ctrl-C leaves without writing anything.")
+
+    def required(self, question: str, *, name: str, default: str | None = None) -> str:
+        """An answer without which there is no contract; `name` is how the command line spells it."""
+        if not self._is_possible:
+            raise CONTRACT_NEW_MISSING_ANSWER.error(f"expected {name}, found none, and no terminal to ask at")
+        return str(typer.prompt(question, default=default)).strip()
+
+    def optional(self, question: str, *, otherwise: str) -> str | None:
+        """An answer that may be left out; `otherwise` says what happens then."""
+        if not self._is_thorough:
+            return None
+        answer = typer.prompt(f"{question} [{otherwise}]", default="", show_default=False)
+        return str(answer).strip() or None
+
+    def choice(self, question: str, choices: Sequence[C], *, otherwise: str) -> C | None:
+        """One of the choices, or None; anything else is asked again."""
+        if not self._is_thorough:
+            return None
+
+        def parse(answer: str) -> C | None:
+            word = answer.strip().lower()
+            found = next((choice for choice in choices if choice == word), None)
+            if word and found is None:
+                raise typer.BadParameter(f"expected one of {', '.join(choices)}")
+            return found
+
+        asked = f"{question} ({', '.join(choices)}) [{otherwise}]"
+        answer: C | None = typer.prompt(asked, default="", show_default=False, value_proc=parse)
+        return answer
+
 
 _MAX_FILES_NAMED = 8
 
@@ -28,7 +84,7 @@ CONTRACT_NEW_CONFLICT = ErrorCode(
 
 
 # Written out: importing the contract's own would load its models for every command. Tests hold them together.
-Kind: TypeAlias = Literal[
+KindChoice: TypeAlias = Literal[
     "bug-fix",
     "refactor",
     "dependency-upgrade",
@@ -38,7 +94,7 @@ Kind: TypeAlias = Literal[
     "feature",
 ]
 """Kinds of work (C8)."""
-Ecosystem: TypeAlias = Literal["python", "javascript", "rust", "go", "c"]
+EcosystemChoice: TypeAlias = Literal["python", "javascript", "rust", "go", "c"]
 """What `contract new` has templates for."""
 
 
@@ -71,15 +127,15 @@ def new_contract(  # noqa: PLR0913 - one option for each field that only the aut
     ] = None,
     title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="One line for people.")] = None,
     kind: Annotated[
-        Kind | None,
-        typer.Option("--kind", metavar="KIND", help=f"The kind of work: {', '.join(get_args(Kind))}."),
+        KindChoice | None,
+        typer.Option("--kind", metavar="KIND", help=f"The kind of work: {', '.join(get_args(KindChoice))}."),
     ] = None,
     ecosystem: Annotated[
-        Ecosystem | None,
+        EcosystemChoice | None,
         typer.Option(
             "--ecosystem",
             metavar="NAME",
-            help=f"{', '.join(get_args(Ecosystem))}; from the repository's files if left out.",
+            help=f"{', '.join(get_args(EcosystemChoice))}; from the repository's files if left out.",
         ),
     ] = None,
     command: Annotated[
@@ -109,8 +165,6 @@ def new_contract(  # noqa: PLR0913 - one option for each field that only the aut
 
     On a terminal, what is needed and not given is asked for; without --repository, the rest is offered too.
     """
-    from repotrial import api
-
     if from_commit is not None and revision is not None:
         raise CONTRACT_NEW_CONFLICT.error("expected --revision or --from-commit, found both")
     interview = Interview(
@@ -125,7 +179,7 @@ def new_contract(  # noqa: PLR0913 - one option for each field that only the aut
     if from_commit is None and tests:
         raise CONTRACT_NEW_CONFLICT.error("expected --from-commit beside --tests, found none")
     if from_commit is not None:
-        options: NewContract | CommitContract = api.CommitContract(
+        options: api.NewContract | api.CommitContract = api.CommitContract(
             source=source,
             directory=target,
             revision=from_commit,
@@ -151,35 +205,23 @@ def new_contract(  # noqa: PLR0913 - one option for each field that only the aut
             is_embedded=embed,
             python_lock=python_lock,
         )
-    _create(options, json=json)
-
-
-def _ask_id(interview: Interview) -> str | None:
-    return interview.optional("Id", otherwise="made from the title")
-
-
-def _ask_kind(interview: Interview, *, otherwise: str) -> Kind | None:
-    return interview.choice("Kind of work", get_args(Kind), otherwise=otherwise)
-
-
-def _create(options: NewContract | CommitContract, *, json: bool) -> None:
-    from repotrial import api
-    from repotrial.cli._output import print_json
-
-    if isinstance(options, api.CommitContract):
-        created = api.create_contract_from_commit(options)
-    else:
-        created = api.create_contract(options)
+    created = api.create_contract(options)
     if json:
         print_json(created)
     else:
         show_created(created)
 
 
-def show_created(created: CreatedContract) -> None:
-    """What was written, for people, and what is left for them to do."""
-    from repotrial.cli._output import Screen, counted, print_problems
+def _ask_id(interview: Interview) -> str | None:
+    return interview.optional("Id", otherwise="made from the title")
 
+
+def _ask_kind(interview: Interview, *, otherwise: str) -> KindChoice | None:
+    return interview.choice("Kind of work", get_args(KindChoice), otherwise=otherwise)
+
+
+def show_created(created: api.CreatedContract) -> None:
+    """What was written, for people, and what is left for them to do."""
     screen = Screen()
     screen.line((f"written: {created.directory}", "bold"))
     screen.line(f"  {created.id}: {created.title}")
@@ -191,8 +233,98 @@ def show_created(created: CreatedContract) -> None:
         screen.line((f"  guessed {guess.field} = {guess.value} ({guess.reason})", "dim"))
     if created.problems:
         screen.line(("left for you:", "bold"))
-        print_problems(screen, created.problems, prefix=created.directory)
+        print_problems(screen, created)
     is_title_left = any(problem.field == "title" for problem in created.problems)
     what = "statement.md and the title" if is_title_left else "statement.md"
     directory = shlex.quote(created.directory)
     screen.line(f"next: edit {what}, then `repotrial contract check {directory}`")
+
+
+ImportFormat: TypeAlias = Literal["swebench"]
+"""What can be read."""
+
+
+def import_contracts(  # noqa: PLR0913 - one option for each thing that the file does not say
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", readable=False, help="Instances: a JSON object, an array, or one object per line."
+        ),
+    ],
+    *,
+    repository: Annotated[
+        str,
+        typer.Option("--repo", metavar="SOURCE", help="The project's repository: a git path, URL or bundle."),
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Each contract becomes a directory below this one.")
+    ] = Path(),
+    format_: Annotated[
+        ImportFormat, typer.Option("--format", metavar="NAME", help="Whose format it is: swebench.")
+    ] = "swebench",
+    instances: Annotated[
+        list[str] | None,
+        typer.Option("--instance", metavar="ID", help="Only this one (repeatable); all if left out."),
+    ] = None,
+    python_lock: Annotated[
+        Path | None,
+        typer.Option(
+            "--python-lock",
+            metavar="FILE",
+            help="A requirements file with hashes: what the tests need, pytest included.",
+        ),
+    ] = None,
+    embed: Annotated[
+        bool, typer.Option("--embed", help="Put the tree beside the contract, as an archive without history.")
+    ] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Make contracts of a data set's instances: the issue becomes the statement, the tests hidden checks.
+
+    Nothing of the repository is run. What the file leaves open is shown, as `contract new` does. Instances
+    that have their contract already are skipped; one that is refused does not keep the others from theirs.
+    """
+    del format_  # there is one so far
+    entries: list[Any] = []
+    words: Counter[str] = Counter()
+    worst = ExitCode.DONE
+    chosen = api.load_swebench_instances(file, instances or ())
+    for instance in chosen:
+        options = api.SwebenchContract(
+            instance=instance,
+            source=repository,
+            directory=out / instance.contract_id,
+            python_lock=python_lock,
+            is_embedded=embed,
+        )
+        try:
+            word, entry = _import(options, json=json)
+        except RepoTrialError as error:
+            word, entry = "refused", {"instance": instance.instance_id, "error": error.to_dict()}
+            worst = max(worst, error.exit_code)
+            if not json:
+                print_error(error, where=instance.instance_id)
+        words[word] += 1
+        entries.append(entry)
+    if json:
+        print_json(entries)
+    elif len(chosen) > 1:
+        listed = ", ".join(f"{number} {word}" for word, number in words.items())
+        Screen().line((f"{counted(len(chosen), 'instance')}: {listed}", "bold"))
+    if worst is not ExitCode.DONE:
+        raise typer.Exit(worst)
+
+
+def _import(options: api.SwebenchContract, *, json: bool) -> tuple[str, Any]:
+    """Make one contract, unless an earlier call did: so that a call that was stopped can be repeated."""
+    name, place = options.instance.instance_id, options.directory
+    if (place / "contract.toml").is_file():
+        if not json:
+            Screen(to_stderr=True).line(
+                ("note", "yellow"), f": {name}: skipped, there is a contract in {place}"
+            )
+        return "skipped", {"instance": name, "skipped": str(place)}
+    created = api.create_contract(options)
+    if not json:
+        show_created(created)
+    return "written", created

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Iterator
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -10,20 +11,60 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from repotrial import api
 from repotrial._core.display import escape_unprintable
-from repotrial.cli._statement_view import render_statement
 
-if TYPE_CHECKING:
-    from repotrial.api import Certificate, CertificateState, Check, Contract, Inventory, LoadedContract
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_BEGINS_ANEW = re.compile(r"\s*(?:$|[#>|]|[-*+=_]{2,}\s*$|[-*+]\s|[0-9]{1,9}[.)]\s)| {0,3}(?:`{3}|~{3})")
+"""Lines that do not continue the paragraph before them: headings, quotes, tables, rules, items, code."""
+_STANDS_ALONE = re.compile(r"\s*(?:$|[#>|]|[-*+=_]{2,}\s*$)|(?: {4}|\t)")
+"""Lines that the next one does not continue."""
 
 
-def render_contract(loaded: LoadedContract, certificate: CertificateState) -> RenderableType:
+def render_statement(statement: str) -> Text:
+    """The statement for a terminal of any width."""
+    text = Text()
+    for line, style in _iter_lines(escape_unprintable(statement.strip("\n"), keep="\n\t")):
+        text.append(f"{line}\n", style=style)
+    text.rstrip()
+    return text
+
+
+def _iter_lines(statement: str) -> Iterator[tuple[str, str]]:
+    paragraph: list[str] = []
+    fence = ""
+    for line in statement.split("\n"):
+        if paragraph and not _BEGINS_ANEW.match(line):
+            paragraph.append(line.strip())
+            continue
+        yield from _end(paragraph)
+        mark = _FENCE.match(line)
+        if fence:
+            yield line, "cyan"
+            fence = "" if mark and mark[1].startswith(fence) else fence
+        elif mark:
+            yield line, "cyan"
+            fence = mark[1]
+        elif _STANDS_ALONE.match(line):
+            yield line, "bold" if line.lstrip().startswith("#") else ""
+        else:
+            paragraph.append(line.rstrip())
+    yield from _end(paragraph)
+
+
+def _end(paragraph: list[str]) -> Iterator[tuple[str, str]]:
+    if paragraph:
+        yield " ".join(paragraph), ""
+        paragraph.clear()
+
+
+def render_contract(loaded: api.LoadedContract, certificate: list[str]) -> RenderableType:
     contract = loaded.contract
     return Group(
         Panel(render_statement(loaded.statement), title=_text(contract.id, style="bold"), title_align="left"),
         _facts(loaded, certificate),
         _checks(loaded),
-        _policy(contract),
+        _policy(loaded),
     )
 
 
@@ -32,57 +73,32 @@ def _text(*lines: str, style: str = "") -> Text:
     return Text("\n".join(map(escape_unprintable, lines)), style=style)
 
 
-def _facts(loaded: LoadedContract, certificate: CertificateState) -> Table:
+def _facts(loaded: api.LoadedContract, certificate: list[str]) -> Table:
     contract, lock = loaded.contract, loaded.lock
     rows: list[tuple[str, ...]] = [
         ("title", contract.title),
         ("kind", contract.kind),
-        ("repository", _repository(contract)),
+        ("repository", _repository(loaded)),
         ("version id", lock.version_id if lock else "not locked (repotrial contract lock)"),
         ("tree digest", lock.repository.tree_digest if lock else "not locked"),
         ("replay", lock.replay if lock else "not locked"),
-        ("environment", _environment(contract)),
+        ("environment", _environment(loaded)),
         ("setup", *([step.run for step in contract.setup] or ["nothing"])),
         ("reference", contract.reference or "none"),
-        ("certificate", *_certificate(certificate)),
+        ("certificate", *certificate),
     ]
     return _two_columns("Identity", rows)
 
 
-def _certificate(state: CertificateState) -> list[str]:
-    """What it says, if it is worth anything, and whose word that is."""
-    from repotrial import api
-
-    match state:
-        case api.CertificateMissing():
-            return ["none (repotrial contract certify)"]
-        case api.CertificateRefused(reason=reason):
-            return [f"worthless: {reason}"]
-        case api.CertificateStale(changed=changed):
-            return [f"stale: certify it anew ({', '.join(changed)})"]
-        case api.CertificateUntrusted(key_id=key_id, certificate=certificate):
-            return [*_certified(certificate), f"not signed by a trusted key: {key_id}"]
-        case api.CertificateValid(key_id=key_id, certificate=certificate):
-            return [*_certified(certificate), f"signed by {key_id}"]
-
-
-def _certified(certificate: Certificate) -> list[str]:
-    word = "certified" if certificate.is_certified else "not certified"
-    tried = sum(cheat.outcome in ("refused", "accepted") for cheat in certificate.cheats)
-    failing = [item.id for item in certificate.items if item.outcome == "fails"]
-    first = f"{word} ({certificate.grade}): {len(certificate.items)} items, {tried} cheats"
-    return [first, *([f"fails: {', '.join(failing)}"] if failing else [])]
-
-
-def _repository(contract: Contract) -> str:
-    repository = contract.repository
+def _repository(loaded: api.LoadedContract) -> str:
+    repository = loaded.contract.repository
     commit = getattr(repository, "commit", None)  # archives and directories have none
     at = f", commit {commit}" if commit else ""
     return f"{repository.__struct_config__.tag}: {repository.source}{at}"
 
 
-def _environment(contract: Contract) -> str:
-    environment = contract.environment
+def _environment(loaded: api.LoadedContract) -> str:
+    environment = loaded.contract.environment
     image = environment.image
     words = [image if isinstance(image, str) else f"image ({image.__struct_config__.tag})"]
     words += [f"{name} {constraint}" for name, constraint in environment.tools.items()]
@@ -90,33 +106,29 @@ def _environment(contract: Contract) -> str:
     return ", ".join([*words, f"isolation {environment.isolation} or stronger"])
 
 
-def _checks(loaded: LoadedContract) -> Table:
+def _checks(loaded: api.LoadedContract) -> Table:
     table = _titled("Oracle: checks, in order")
     table.add_column(overflow="fold")
     for check in loaded.contract.checks:
+        words = [
+            check.gate,
+            "mandatory" if check.is_mandatory else "optional",
+            f"judged {check.judge}",
+            f"baseline {check.baseline}" if check.baseline else "no baseline stated",
+            f"at most {check.timeout_seconds} s" if check.timeout_seconds is not None else "no ceiling",
+        ]
+        if (found := loaded.inventories.get(check.id)) is not None:
+            words.append(f"tests: {len(found.fail_to_pass)} to turn, {len(found.pass_to_pass)} to keep")
         table.add_row(_text(check.id, style="bold"))
-        table.add_row(Padding(_text(_describe(check, loaded.inventories.get(check.id))), (0, 0, 0, 2)))
+        table.add_row(Padding(_text(", ".join(words)), (0, 0, 0, 2)))
         for runner in check.all_runners:
             first, *others = runner.run.split("\n")
             table.add_row(Padding(_text(f"$ {first}", *others, style="cyan"), (0, 0, 0, 2)))
     return table
 
 
-def _describe(check: Check, inventory: Inventory | None) -> str:
-    words = [
-        check.gate,
-        "mandatory" if check.is_mandatory else "optional",
-        f"judged {check.judge}",
-        f"baseline {check.baseline}" if check.baseline else "no baseline stated",
-        f"at most {check.timeout_seconds} s" if check.timeout_seconds is not None else "no ceiling",
-    ]
-    if inventory is not None:
-        words.append(f"tests: {len(inventory.fail_to_pass)} to turn, {len(inventory.pass_to_pass)} to keep")
-    return ", ".join(words)
-
-
-def _policy(contract: Contract) -> Table:
-    policy, limits = contract.policy, contract.limits
+def _policy(loaded: api.LoadedContract) -> Table:
+    policy, limits = loaded.contract.policy, loaded.contract.limits
     network = policy.network if isinstance(policy.network, str) else policy.network.__struct_config__.tag
     rows: list[tuple[str, ...]] = [
         ("network", str(network)),

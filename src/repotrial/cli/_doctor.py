@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from repotrial import api
 from repotrial._core.errors import ExitCode
 from repotrial.cli._options import JsonFlag
-
-if TYPE_CHECKING:
-    from repotrial.api import Capabilities, DoctorFix, DoctorReport
-    from repotrial.cli._output import Screen
+from repotrial.cli._output import Screen, print_json
 
 
 def doctor(
@@ -30,55 +28,37 @@ def doctor(
     Nothing is installed or fetched unless --fix is given. Exit codes: 0 some level works, 1 --fix left
     something undone, 3 no level works.
     """
-    from repotrial import api
-    from repotrial.cli._output import print_json
-
-    if fix:
-        _fix(api.fix_machine(os.environ), json=json)
-        return
-    report = api.run_doctor()
+    done = api.fix_machine(os.environ) if fix else None
+    report = api.run_doctor() if done is None else done.report
     if json:
-        print_json(report)
+        print_json(done or report)
     else:
+        for action in () if done is None else done.actions:
+            style = "green" if action.outcome in {"present", "installed"} else "yellow"
+            parts = [
+                f" by `{action.command}`" if action.command else "",
+                f": {action.said}" if action.said else "",
+            ]
+            Screen().line((f"{action.what} ", "bold"), (action.outcome, style), *parts)
         _print_report(report)
     if report.best is None:
         raise typer.Exit(ExitCode.MACHINE_CANNOT)
-
-
-def _fix(done: DoctorFix, *, json: bool) -> None:
-    from repotrial.cli._output import Screen, print_json
-
-    if json:
-        print_json(done)
-    else:
-        _print_actions(done, Screen())
-        _print_report(done.report)
-    if done.report.best is None:
-        raise typer.Exit(ExitCode.MACHINE_CANNOT)
-    if not done.is_done:
+    if done is not None and not done.is_done:
         raise typer.Exit(ExitCode.DOES_NOT_HOLD)
 
 
-def _print_actions(done: DoctorFix, screen: Screen) -> None:
-    for action in done.actions:
-        style = "green" if action.outcome in {"present", "installed"} else "yellow"
-        parts = [
-            f" by `{action.command}`" if action.command else "",
-            f": {action.said}" if action.said else "",
-        ]
-        screen.line((f"{action.what} ", "bold"), (action.outcome, style), *parts)
-
-
-def _print_report(report: DoctorReport) -> None:
-    from repotrial.cli._output import Screen
-
+def _print_report(report: api.DoctorReport) -> None:
     screen = Screen()
     best = "none" if report.best is None else report.best.value
     screen.line(("best isolation level here: ", "bold"), (best, "bold green" if report.best else "bold red"))
     for level in report.levels:
-        if level.capabilities is not None:
+        if (found := level.capabilities) is not None:
             screen.line(
-                (f"  {level.level.value:<4}", "bold"), ("works  ", "green"), _describe(level.capabilities)
+                (f"  {level.level.value:<4}", "bold"),
+                ("works  ", "green"),
+                f"network {found.network}, {'overlay' if found.has_overlay else 'copied'} workspace, "
+                f"system calls {found.syscall_audit}, memory {found.memory_limit}, cpu {found.cpu_meter}, "
+                f"freezer {found.freezer}{', live stages' if found.has_stages else ''}",
             )
             if level.caution:
                 screen.line((f"      mind: {level.caution}", "yellow"))
@@ -91,11 +71,3 @@ def _print_report(report: DoctorReport) -> None:
     screen.line(f"bubblewrap {report.bubblewrap_version or 'not found'}")
     if report.is_root and report.sandbox_uid is not None:
         screen.line(f"running as root: programs in sandboxes run as uid {report.sandbox_uid}")
-
-
-def _describe(found: Capabilities) -> str:
-    return (
-        f"network {found.network}, {'overlay' if found.has_overlay else 'copied'} workspace, "
-        f"system calls {found.syscall_audit}, memory {found.memory_limit}, cpu {found.cpu_meter}, "
-        f"freezer {found.freezer}{', live stages' if found.has_stages else ''}"
-    )

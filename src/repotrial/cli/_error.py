@@ -6,7 +6,9 @@ from typing import Annotated
 
 import typer
 
+from repotrial import api
 from repotrial.cli._options import JsonFlag, noun
+from repotrial.cli._output import Screen, print_json
 
 app = noun("error", "What error codes mean.")
 
@@ -14,9 +16,6 @@ app = noun("error", "What error codes mean.")
 @app.command("list", epilog="Example: repotrial error list --json")
 def list_errors(*, json: JsonFlag = False) -> None:
     """List every error code, with who is to act."""
-    from repotrial import api
-    from repotrial.cli._output import Screen, print_json
-
     entries = api.list_errors()
     if json:
         print_json(entries)
@@ -27,8 +26,6 @@ def list_errors(*, json: JsonFlag = False) -> None:
 
 
 def _complete_code(incomplete: str) -> list[str]:
-    from repotrial import api
-
     return [entry.code for entry in api.list_errors() if entry.code.startswith(incomplete)]
 
 
@@ -44,9 +41,6 @@ def show_error(
     json: JsonFlag = False,
 ) -> None:
     """Explain one error code."""
-    from repotrial import api
-    from repotrial.cli._output import Screen, print_json
-
     entry = api.find_error(code)
     if json:
         print_json(entry)

@@ -1,18 +1,63 @@
-"""What the command line reads from its own surroundings, once, for the verbs that need it."""
+"""What the command line reads from its surroundings: cache, home, secrets, and the directory for runs."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import Annotated, TypeAlias
 
 import typer
 
-from repotrial._core.errors import ErrorCode, UsageError
+from repotrial import api
+from repotrial._core.errors import ErrorCode, MachineError, UsageError
+from repotrial.cli._output import Screen
 
-if TYPE_CHECKING:
-    from repotrial.api import LeftOut, MachineSettings
+RUNS_DIRECTORY = ErrorCode(
+    "runs-directory",
+    MachineError,
+    "The directory for runs cannot be made or written to, so that nothing could be recorded.",
+    hint="name another directory with --runs, make room or fix the permissions",
+)
+NOT_A_RUNS_DIRECTORY = ErrorCode(
+    "not-a-runs-directory",
+    UsageError,
+    "The path that was named for runs is no directory, or lies below something that is none.",
+    hint="name another directory with --runs",
+)
+
+
+def make_runs_directory(runs: Path) -> None:
+    """Make it, if it is not there; one in which nothing can be made is no use.
+
+    Raises:
+        NOT_A_RUNS_DIRECTORY: something else is in its place.
+        RUNS_DIRECTORY: the machine does not let us.
+    """
+    verify_runs_directory(runs)
+    try:
+        runs.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RUNS_DIRECTORY.error(
+            f"{runs}: expected a directory for runs, found: {error.strerror}"
+        ) from error
+    if not os.access(runs, os.W_OK | os.X_OK):
+        raise RUNS_DIRECTORY.error(
+            f"{runs}: expected a directory that can be written to, found one that cannot"
+        )
+
+
+def verify_runs_directory(runs: Path) -> None:
+    """That it is a directory or may become one; none is made.
+
+    Raises:
+        NOT_A_RUNS_DIRECTORY: something else is in its place.
+    """
+    nearest = next((path for path in (runs, *runs.parents) if os.path.lexists(path)), None)
+    if nearest is not None and nearest.exists() and not nearest.is_dir():
+        raise NOT_A_RUNS_DIRECTORY.error(
+            f"{runs}: expected a directory for runs, found that {nearest} is not a directory"
+        )
 
 
 SECRET_UNSET = ErrorCode(
@@ -44,10 +89,8 @@ SkipFlag: TypeAlias = Annotated[
 ]
 
 
-def tell_left_out(left_out: Sequence[LeftOut]) -> None:
+def tell_left_out(left_out: Sequence[api.LeftOut]) -> None:
     """A line for each contract that this machine cannot run: what it lacks, and how to get it."""
-    from repotrial.cli._output import Screen
-
     for item in left_out:
         Screen(to_stderr=True).line(
             ("left out", "yellow"), f": {item.contract}: {item.lacks}; fix: {item.hint}"
@@ -67,14 +110,12 @@ def find_cache(chosen: Path | None) -> Path:
     return (chosen or default_cache()).absolute()
 
 
-def build_settings(cache: Path | None, *, secrets: Sequence[str] = ()) -> MachineSettings:
+def build_settings(cache: Path | None, *, secrets: Sequence[str] = ()) -> api.MachineSettings:
     """What the verbs may know; values of secrets come from the variables of their names."""
-    from repotrial.api import MachineSettings
-
     unset = [name for name in secrets if not os.environ.get(name)]
     if unset:
         raise SECRET_UNSET.error(f"expected a value in the environment, found none: {', '.join(unset)}")
-    return MachineSettings(
+    return api.MachineSettings(
         cache=find_cache(cache),
         home=_home(),
         variables=dict(os.environ),

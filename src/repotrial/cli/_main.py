@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _INTERNAL_ERROR = 70  # EX_SOFTWARE: a fault of RepoTrial itself, never of the user's input
 _STOPPED = 130  # as shells report a process that Ctrl-C ended
-_NOBODY_READS = 141  # as shells report a process that a closed pipe ended
+_PIPE_CLOSED = 141  # as shells report a process that a closed pipe ended
 
 _OTHER_NAMES = {
     ("repotrial contract", "No such command 'lint'."): "lint is part of `repotrial contract check`",
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.stdout.flush()
     except BrokenPipeError:
         _abandon(1)
-        status = _NOBODY_READS
+        status = _PIPE_CLOSED
     except OSError as error:
         status = _report_refusal(error)
     except KeyboardInterrupt:
@@ -121,7 +121,7 @@ def _prepare_streams() -> None:
 def _settle_stderr() -> None:
     try:
         sys.stderr.flush()
-    except OSError:  # nobody hears it; the exit code still says it
+    except OSError:  # it cannot be written; the exit code still says it
         _abandon(2)
 
 

@@ -1,6 +1,6 @@
 """How the command speaks: lines and color for people, JSON for machines, errors with a way on.
 
-Whatever is printed may come from a file of somebody else. `Screen` and `print_json` make every character that
+What is printed may come from an untrusted file. `Screen` and `print_json` make every character that
 could move the cursor, forge a line or hide text visible; nothing else in this package writes to a terminal.
 """
 
@@ -12,15 +12,18 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from repotrial import api
 from repotrial._core.display import escape_unprintable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from repotrial._core.errors import RepoTrialError
-    from repotrial.api import Problem
+from typing import TYPE_CHECKING
 
-Part: TypeAlias = "str | tuple[str, str]"
+from repotrial._core.display import shorten_digests
+
+ScreenPart: TypeAlias = "str | tuple[str, str]"
 """Text, or text and its style."""
 
 _BEYOND_ASCII = re.compile(r"[^\n\x20-\x7e]")
@@ -34,7 +37,7 @@ class Screen:
 
         self._console = Console(stderr=to_stderr, markup=False, emoji=False, highlight=False)
 
-    def line(self, *parts: Part) -> None:
+    def line(self, *parts: ScreenPart) -> None:
         """Print one line; terminals wrap it, files and pipes get it whole."""
         pairs = [(part, "") if isinstance(part, str) else part for part in parts]
         escaped = [(escape_unprintable(text), style) for text, style in pairs]
@@ -48,7 +51,7 @@ class Screen:
 
     @property
     def is_terminal(self) -> bool:
-        """Whether somebody may be watching."""
+        """Whether a person may be watching."""
         return self._console.is_terminal
 
     @property
@@ -56,7 +59,7 @@ class Screen:
         """Columns of the terminal."""
         return self._console.width
 
-    def live(self, build: Callable[[], Sequence[Part]]) -> contextlib.AbstractContextManager[object]:
+    def live(self, build: Callable[[], Sequence[ScreenPart]]) -> contextlib.AbstractContextManager[object]:
         """While this lasts, keep the lines that `build` gives below all others, and up to date."""
         from rich.console import Group
         from rich.live import Live
@@ -119,7 +122,7 @@ def print_error(error: RepoTrialError, *, where: str = "") -> None:
     named = error.message if error.message.startswith(where) else f"{where}: {error.message}"
     first, *others = named.split("\n")
     screen = Screen(to_stderr=True)
-    with contextlib.suppress(OSError):  # nobody hears it; the exit code still says it
+    with contextlib.suppress(OSError):  # it cannot be written; the exit code still says it
         screen.line(("error", "bold red"), (f"[{error.code}] ", "dim"), first)
         for other in others:
             # Marked, so that a line break in a file name cannot begin a line that looks like one of ours.
@@ -128,15 +131,94 @@ def print_error(error: RepoTrialError, *, where: str = "") -> None:
             screen.line(("  fix: ", "bold"), error.hint)
 
 
-def print_problems(screen: Screen, problems: Sequence[Problem], *, prefix: str) -> None:
+def print_problems(screen: Screen, found: api.ContractCheck | api.CreatedContract) -> None:
     """Problems in the form that editors understand: path, line, severity, then the way on."""
-    for problem in problems:
+    for problem in found.problems:
         line = "" if problem.line is None else f":{problem.line}"
         screen.line(
-            (f"{prefix}/{problem.file}{line}: ", "bold"),
+            (f"{found.directory}/{problem.file}{line}: ", "bold"),
             (problem.severity, "red" if problem.severity == "error" else "yellow"),
             (f"[{problem.code}] ", "dim"),
             f"{problem.field}: {problem.message}" if problem.field else problem.message,
         )
         if problem.hint:
             screen.line((f"    fix: {problem.hint}", "dim"))
+
+
+_STYLES = {"success": "green", "failure": "bold red", "acceptance-error": "bold magenta", "invalid": "yellow"}
+_GATE_MARKS = {
+    "passed": ("pass", "green"),
+    "failed": ("FAIL", "bold red"),
+    "errored": ("ERROR", "bold magenta"),
+}
+
+UNANSWERED = (
+    "look at the key, the provider and the limits before you blame the agent "
+    "(`repotrial run show RUN_DIR --type response --type monitor-alert`)"
+)
+"""What to do about runs in which no model ever answered."""
+
+_GAP = 2
+_INDENT = 4
+
+RUN_HEADER = ("contract", "agent", "rep", "status", "G1", "G2", "G3", "G4", "score", "directory")
+
+
+def find_style(status: str) -> str:
+    """How a status is colored."""
+    return _STYLES.get(status, "")
+
+
+def mark_gate(outcome: str) -> tuple[str, str]:
+    """A gate's outcome, where there is little room."""
+    return _GATE_MARKS.get(outcome, (outcome, ""))
+
+
+def build_run_rows(entries: Sequence[api.RunEntry]) -> list[list[ScreenPart]]:
+    """Runs as rows below `RUN_HEADER`."""
+    labels = map(shorten_digests, api.label_agents(entries))
+    return [_build_row(entry, label) for entry, label in zip(entries, labels, strict=True)]
+
+
+def _build_row(entry: api.RunEntry, agent: str) -> list[ScreenPart]:
+    return [
+        entry.contract or "?",
+        agent,
+        "?" if entry.replicate is None else str(entry.replicate),
+        (entry.status, find_style(entry.status)),
+        *(mark_gate(outcome) for outcome in entry.gates),
+        entry.score or "-",
+        entry.directory,
+    ]
+
+
+def print_table(screen: Screen, header: Sequence[str], rows: Sequence[Sequence[ScreenPart]]) -> None:
+    """Columns as wide as their widest cell; on a narrow terminal, the last ones go on indented lines."""
+    cells: list[list[tuple[str, str]]] = [[(name, "bold") for name in header]]
+    cells += [[_split(cell) for cell in row] for row in rows]
+    widths = [max(len(row[place][0]) for row in cells) for place in range(len(header))]
+    lines = _fold(widths, screen.width) if screen.is_terminal else [range(len(widths))]
+    for row in cells:
+        for number, places in enumerate(lines):
+            parts: list[ScreenPart] = [" " * _INDENT] if number else []
+            for place in places[:-1]:
+                text, style = row[place]
+                parts += [(text, style), " " * (widths[place] - len(text) + _GAP)]
+            screen.line(*parts, row[places[-1]])
+
+
+def _fold(widths: Sequence[int], room: int) -> list[range]:
+    """Which columns share a line: as many as there is room for, and at least one."""
+    lines: list[range] = []
+    first, used = 0, 0
+    for place, width in enumerate(widths):
+        if place > first and used + width > room:
+            lines.append(range(first, place))
+            first, used = place, _INDENT
+        used += width + _GAP
+    return [*lines, range(first, len(widths))]
+
+
+def _split(cell: ScreenPart) -> tuple[str, str]:
+    text, style = (cell, "") if isinstance(cell, str) else cell
+    return escape_unprintable(text), style

@@ -1,24 +1,126 @@
-"""What a person or a program sees while runs are conducted."""
+"""What a person or a program sees while runs are conducted, and what came of them."""
 
 from __future__ import annotations
 
 import contextlib
+import shlex
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from repotrial.api import RunEntry, TrialEvent
-    from repotrial.cli._output import Part, Screen
+from repotrial import api
+from repotrial._core.errors import ExitCode
+from repotrial.cli._output import (
+    RUN_HEADER,
+    UNANSWERED,
+    Screen,
+    ScreenPart,
+    build_run_rows,
+    counted,
+    find_style,
+    mark_gate,
+    print_json_line,
+    print_table,
+)
+
+
+class Tally:
+    """Counts events, and says at the end what they come to."""
+
+    def __init__(self, planned: Iterable[str] = ()) -> None:
+        """The runs are listed in the order in which they were `planned`."""
+        self._places = {run_id: place for place, run_id in enumerate(planned)}
+        self._found: list[tuple[int, api.RunEntry]] = []
+        self._faults = 0
+        self._hints: dict[str, None] = {}
+        self._undone = 0
+
+    def count(self, event: api.TrialEvent) -> None:
+        match event:
+            case api.RunScored(entry=entry):
+                self._found.append((self._places.get(event.run_id, len(self._places)), entry))
+            case api.RunUnscored(hint=hint):
+                self._count_fault(hint)
+            case api.RunEnded(fault=fault, hint=hint, is_stopped=is_stopped):
+                if fault is not None and not is_stopped:
+                    self._count_fault(hint)
+                self._undone += is_stopped
+            case api.RunNotConducted(fault=fault, hint=hint):
+                if fault is not None:
+                    self._count_fault(hint)
+                self._undone += fault is None
+            case _:
+                pass
+
+    def _count_fault(self, hint: str) -> None:
+        self._faults += 1
+        if hint:
+            self._hints[hint] = None
+
+    def find_exit_code(self, *, is_success_expected: bool) -> int:
+        if self._faults:
+            return ExitCode.MACHINE_CANNOT
+        has_failed = any(entry.status != "success" for entry in self._entries)
+        return ExitCode.DOES_NOT_HOLD if is_success_expected and has_failed else ExitCode.DONE
+
+    def report(self, screen: Screen, runs: Path, *, is_stopped: bool, json: bool) -> None:
+        entries = self._entries
+        words = Counter(entry.status for entry in entries)
+        if json:
+            print_json_line(
+                {
+                    "event": "finished",
+                    "statuses": dict(words),
+                    "not_conducted": self._faults,
+                    "left": self._undone,
+                    "is_stopped": is_stopped,
+                }
+            )
+            return
+        if entries:
+            print_table(screen, RUN_HEADER, build_run_rows(entries))
+        listed = ", ".join(f"{number} {word}" for word, number in sorted(words.items())) or "no verdict"
+        screen.line((f"{counted(len(entries), 'run')}: {listed}", "bold"))
+        if self._faults:
+            screen.line((f"{counted(self._faults, 'run')} could not be conducted", "bold yellow"))
+            for hint in self._hints:
+                screen.line(f"  fix: {hint}")
+        if unanswered := sum(entry.is_unanswered for entry in entries):
+            screen.line(
+                (f"no model answered in {counted(unanswered, 'run')}", "bold yellow"), f": {UNANSWERED}"
+            )
+        if is_stopped:
+            screen.line("stopped: everything recorded is kept; give the same command again to go on")
+        elif entries:
+            screen.line((f"next: {self._find_hint(runs)}", "dim"))
+
+    @property
+    def _entries(self) -> list[api.RunEntry]:
+        """By contract, as planned; runs at the same time end in any order."""
+        return [entry for _, entry in sorted(self._found, key=_find_place)]
+
+    def _find_hint(self, runs: Path) -> str:
+        other = next((entry for entry in self._entries if entry.status != "success"), None)
+        if other is not None:
+            return f"repotrial run show {shlex.quote(other.directory)}"
+        return f"repotrial run summary {shlex.quote(str(runs))}"
+
+
+def _find_place(found: tuple[int, api.RunEntry]) -> tuple[str, int, int]:
+    place, entry = found
+    return entry.contract or "", entry.replicate or 0, place
+
 
 _TOLD_PHASES = ("act", "accept")
 
 
-class Progress(Protocol):
+class ProgressView(Protocol):
     """Takes every event as it happens."""
 
-    def show(self, event: TrialEvent) -> None:
+    def show(self, event: api.TrialEvent) -> None:
         """Something happened."""
         ...
 
@@ -41,9 +143,7 @@ class _RunAtWork:
 
 
 class _JsonProgress:
-    def show(self, event: TrialEvent) -> None:
-        from repotrial.cli._output import print_json_line
-
+    def show(self, event: api.TrialEvent) -> None:
         print_json_line(event)
 
 
@@ -57,9 +157,7 @@ class _LineProgress:
         self._has_steps = has_steps
         self._at_work: dict[str, _RunAtWork] = {}
 
-    def show(self, event: TrialEvent) -> None:
-        from repotrial import api
-
+    def show(self, event: api.TrialEvent) -> None:
         match event:
             case api.RunStarted():
                 run = _RunAtWork(f"{event.contract}  {event.agent} #{event.replicate}")
@@ -92,25 +190,23 @@ class _LineProgress:
         if self._has_steps:
             self._screen.line(f"{run.elapsed}  {run.name}  {what}")
 
-    def _end_for_good(self, run_id: str, *parts: Part) -> None:
+    def _end_for_good(self, run_id: str, *parts: ScreenPart) -> None:
         self._over += 1
-        counted: list[Part] = [(f"({self._over} of {self._total})", "dim")] if self._total > 1 else []
+        counted: list[ScreenPart] = [(f"({self._over} of {self._total})", "dim")] if self._total > 1 else []
         self._end(run_id, *parts, *counted)
 
-    def _end(self, run_id: str, *parts: Part) -> None:
+    def _end(self, run_id: str, *parts: ScreenPart) -> None:
         run = self._at_work.get(run_id)
         elapsed, name = ("  before", run_id) if run is None else (run.elapsed, run.name)
         spaced = [piece for part in parts for piece in ("  ", part)]
         self._screen.line(f"{elapsed}  {name}", *spaced)
 
-    def forget(self, event: TrialEvent) -> None:
+    def forget(self, event: api.TrialEvent) -> None:
         """Take what is over off the list of what is at work."""
-        from repotrial import api
-
         if isinstance(event, api.RunScored | api.RunUnscored | api.RunNotConducted):
             self._at_work.pop(event.run_id, None)
 
-    def list_at_work(self) -> list[Part]:
+    def list_at_work(self) -> list[ScreenPart]:
         return [run.line for run in tuple(self._at_work.values())]
 
 
@@ -118,15 +214,13 @@ class _LiveProgress(_LineProgress):
     def __init__(self, screen: Screen, *, total: int) -> None:
         super().__init__(screen, total=total, has_steps=False)
 
-    def show(self, event: TrialEvent) -> None:
+    def show(self, event: api.TrialEvent) -> None:
         super().show(event)
         self.forget(event)
 
 
-def _describe(entry: RunEntry) -> list[Part]:
-    from repotrial.cli._table import find_style, mark_gate
-
-    parts: list[Part] = [(entry.status, find_style(entry.status))]
+def _describe(entry: api.RunEntry) -> list[ScreenPart]:
+    parts: list[ScreenPart] = [(entry.status, find_style(entry.status))]
     for number, outcome in enumerate(entry.gates, start=1):
         word, style = mark_gate(outcome)
         parts.append((f"G{number} {word}", style))
@@ -134,7 +228,7 @@ def _describe(entry: RunEntry) -> list[Part]:
 
 
 @contextlib.contextmanager
-def open_progress(screen: Screen, *, total: int, as_json: bool, has_person: bool) -> Iterator[Progress]:
+def open_progress(screen: Screen, *, total: int, as_json: bool, has_person: bool) -> Iterator[ProgressView]:
     """JSON lines for programs, a display that moves for terminals, lines for everything else.
 
     The ends of runs are counted against `total`.

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from repotrial import api
 from repotrial._core.errors import ExitCode
 from repotrial.cli._options import JsonFlag, noun
-from repotrial.cli._retrieval_compare import compare
-from repotrial.cli._retrieval_report import report
-
-if TYPE_CHECKING:
-    from repotrial.api import Evaluation, NormalizedTask, TruthExplanation
-    from repotrial.cli._output import Screen
+from repotrial.cli._output import Screen, ScreenPart, counted, print_json, print_table
+from repotrial.cli._retrieval_study import compare, report
 
 app = noun("retrieval", "Retrieval: did the agent find and use the files that matter?")
 
@@ -78,9 +75,6 @@ def normalize(  # noqa: PLR0913 - one parameter for each option
 
     Nothing that exists is changed. Exit code 1: some trial has no document.
     """
-    from repotrial import api
-    from repotrial.cli._output import Screen, print_json
-
     if explain is not None:
         explanation = api.explain_ground_truth(run_dir, tasks, explain)
         if json:
@@ -96,7 +90,7 @@ def normalize(  # noqa: PLR0913 - one parameter for each option
         out=out,
         tools=tools,
         roots=tuple(root or ()),
-        schema=api.parse_schema_version(schema),
+        schema=schema,
         is_rehearsal=dry_run,
     )
     done = api.normalize_retrieval(request)
@@ -144,15 +138,12 @@ def evaluate(  # noqa: PLR0913 - one parameter for each option
 
     Nothing that exists is changed. Exit code 1: some document could not be read.
     """
-    from repotrial import api
-    from repotrial.cli._output import Screen, print_json
-
     done = api.evaluate_retrieval(
         run_dir,
         events=events_dir,
         out=out,
-        ranking=api.parse_ranking_rule(ranking),
-        schema=api.parse_schema_version(schema),
+        ranking=ranking,
+        schema=schema,
         is_all=every,
         is_rehearsal=dry_run,
     )
@@ -183,9 +174,6 @@ def validate(
 
     Exit code 1: some document does not hold; unknown major versions never do.
     """
-    from repotrial import api
-    from repotrial.cli._output import Screen, print_json
-
     checks = api.validate_retrieval(files)
     if json:
         print_json(checks)
@@ -212,11 +200,8 @@ app.command(
 )(report)
 
 
-def _print_tasks(screen: Screen, tasks: tuple[NormalizedTask, ...], *, is_rehearsal: bool) -> None:
-    from repotrial.cli._output import Part, counted
-    from repotrial.cli._table import print_table
-
-    rows: list[list[Part]] = []
+def _print_tasks(screen: Screen, tasks: tuple[api.NormalizedTask, ...], *, is_rehearsal: bool) -> None:
+    rows: list[list[ScreenPart]] = []
     for task in tasks:
         summary, coverage = task.summary, task.coverage
         if summary is None or coverage is None:
@@ -245,9 +230,7 @@ def _print_tasks(screen: Screen, tasks: tuple[NormalizedTask, ...], *, is_rehear
         screen.line(("mind: ", "yellow"), _NO_TRUTH)
 
 
-def _print_evaluation(screen: Screen, done: Evaluation, ranking: str) -> None:
-    from repotrial.cli._output import counted
-
+def _print_evaluation(screen: Screen, done: api.Evaluation, ranking: str) -> None:
     summary = done.summary
     for task in done.tasks:
         if task.problem is not None:
@@ -266,7 +249,7 @@ def _print_evaluation(screen: Screen, done: Evaluation, ranking: str) -> None:
         screen.line(("mind: ", "yellow"), "nothing could be measured, for want of ground truth or of a trace")
 
 
-def _print_explanation(screen: Screen, found: TruthExplanation) -> None:
+def _print_explanation(screen: Screen, found: api.TruthExplanation) -> None:
     screen.line((f"{found.task}: ", "bold"), found.directory or "no such task is known")
     if found.directory is None:
         screen.line(f"looked in: {found.tasks_directory or 'nowhere; name a directory with --tasks'}")

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from repotrial import api
+from repotrial.cli._batch import BatchVerdict, expand_runs, work_through
 from repotrial.cli._options import JsonFlag, RunDirectories, noun
+from repotrial.cli._output import Screen, counted
+from repotrial.cli._run_again import rejudge, replay
 from repotrial.cli._run_compare import compare
 from repotrial.cli._run_cost import cost
-from repotrial.cli._run_list import list_runs
 from repotrial.cli._run_oversight import decide, recompute
 from repotrial.cli._run_page import page
-from repotrial.cli._run_rejudge import rejudge
-from repotrial.cli._run_replay import replay
 from repotrial.cli._run_show import show
 from repotrial.cli._run_start import start
-from repotrial.cli._run_summary import summarize
+from repotrial.cli._run_summary import list_runs, summarize
 from repotrial.cli._run_verdict import score
-from repotrial.cli._trace import load_trusted_keys
-
-if TYPE_CHECKING:
-    from repotrial.api import AspectVerdict, RunCheck
-    from repotrial.cli._output import Screen
+from repotrial.cli._trace import default_key_file
 
 app = noun("run", "Runs: one agent on one contract, once.")
 app.command("start", epilog="Example: repotrial run start DIR --agent noop --agent script:fix.sh")(start)
@@ -34,6 +31,7 @@ _STOPPED = (
     "the operator stopped this run, and it was sealed as it stood: nothing was changed since and there is "
     "nothing to fetch; it was conducted again, or will be when the same `repotrial run start` is given again"
 )
+_ASPECT_STYLES = {"holds": "green", "could-not-be-checked": "yellow", "does-not-hold": "red"}
 _WORDS = {"holding": "holds", "not holding": "does not hold", "stopped": "stopped"}
 _STYLES = {"holds": "bold green", "does not hold": "bold red", "stopped": "bold yellow"}
 _NAME_THE_KEY = (
@@ -66,62 +64,41 @@ def verify(
 ) -> None:
     """Check that the record of a run holds: chain, seal, completeness and identity.
 
-    Exit code 1 where one of them does not, whatever the reason: a run that was stopped is not complete.
+    Exit code 1 if one of them does not, for any reason: a run that was stopped is not complete.
     """
-    from repotrial import api
-    from repotrial.cli._batch import Verdict, expand_runs, work_through
-
-    trusted = None if integrity_only else load_trusted_keys(key_files or [])
+    trusted = None if integrity_only else api.load_trusted_keys(key_files or (), default_key_file())
     work_through(
         expand_runs(directories),
         lambda directory: api.verify_run(directory, trusted_keys=trusted),
-        judge=lambda result: Verdict(_find_word(result), result.holds),
+        judge=lambda result: BatchVerdict(_find_word(result), result.holds),
         show=_show_check,
         noun="run",
         json=json,
     )
 
 
-def _show_check(screen: Screen, result: RunCheck) -> None:
-    from repotrial.api import Holds
-    from repotrial.cli._output import counted
-
+def _show_check(screen: Screen, result: api.RunCheck) -> None:
     word = _WORDS[_find_word(result)]
     screen.line(
         (f"{word:<14}", _STYLES[word]), f"{result.directory}: {counted(result.event_count, 'event')} verified"
     )
     for name in _ASPECTS:
-        _show_verdict(screen, name, getattr(result, name))
-    if not result.holds:
-        # If nothing else is open, the files are good and only the signer is in question.
-        others_hold = all(isinstance(getattr(result, name), Holds) for name in _ASPECTS if name != "seal")
-        if result.is_stopped:
-            way_on = _STOPPED
-        else:
-            way_on = f"fix: {_NAME_THE_KEY if result.is_unchanged and others_hold else _FETCH_AGAIN}"
-        screen.line((f"  {way_on}", "dim"))
+        verdict = getattr(result, name)
+        aspect = verdict.__struct_config__.tag
+        screen.line((f"  {name:<13}{aspect.replace('-', ' ')}", _ASPECT_STYLES[aspect]))
+        for finding in () if aspect == "holds" else verdict.findings:
+            place = "" if finding.seq is None else f"event {finding.seq}: "
+            screen.line(f"    {place}{finding.text}")
+    if result.is_stopped and not result.holds:
+        screen.line((f"  {_STOPPED}", "dim"))
+    elif not result.holds:
+        screen.line((f"  fix: {_NAME_THE_KEY if result.lacks_only_trust else _FETCH_AGAIN}", "dim"))
 
 
-def _find_word(result: RunCheck) -> str:
+def _find_word(result: api.RunCheck) -> str:
     if result.holds:
         return "holding"
     return "stopped" if result.is_stopped else "not holding"
-
-
-def _show_verdict(screen: Screen, name: str, verdict: AspectVerdict) -> None:
-    from repotrial.api import CouldNotBeChecked, DoesNotHold, Holds
-
-    match verdict:
-        case Holds():
-            screen.line((f"  {name:<13}holds", "green"))
-            return
-        case CouldNotBeChecked():
-            screen.line((f"  {name:<13}could not be checked", "yellow"))
-        case DoesNotHold():
-            screen.line((f"  {name:<13}does not hold", "red"))
-    for finding in verdict.findings:
-        place = "" if finding.seq is None else f"event {finding.seq}: "
-        screen.line(f"    {place}{finding.text}")
 
 
 app.command(

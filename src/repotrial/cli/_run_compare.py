@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from repotrial import api
 from repotrial._core.errors import ExitCode
 from repotrial.cli._options import JsonFlag
-
-if TYPE_CHECKING:
-    from repotrial.api import Cost, RunComparison, RunSide
-    from repotrial.cli._output import Part, Screen
+from repotrial.cli._output import Screen, ScreenPart, find_style, mark_gate, print_json, print_table
 
 _VALUE_CHARACTERS = 60
 _CONTEXT_CHARACTERS = 20
@@ -32,9 +30,6 @@ def compare(
 
     Where they had not, the differences are shown instead, with exit code 1; --force shows both.
     """
-    from repotrial import api
-    from repotrial.cli._output import Screen, print_json
-
     found = api.compare_runs(one, other)
     if json:
         print_json(found)
@@ -47,9 +42,7 @@ def compare(
         raise typer.Exit(ExitCode.DOES_NOT_HOLD)
 
 
-def _print_differences(screen: Screen, found: RunComparison, *, is_declared: bool) -> None:
-    from repotrial.cli._table import print_table
-
+def _print_differences(screen: Screen, found: api.RunComparison, *, is_declared: bool) -> None:
     if found.is_comparable or is_declared:
         screen.line((found.label, "bold green" if found.is_comparable else "bold yellow"))
     else:
@@ -73,30 +66,26 @@ def _cut(text: str, start: int) -> str:
     return f"{'…' if start else ''}{text[start:end]}{'…' if end < len(text) else ''}"
 
 
-def _print_sides(screen: Screen, found: RunComparison) -> None:
-    from repotrial.cli._table import print_table
-
+def _print_sides(screen: Screen, found: api.RunComparison) -> None:
     left, right = (dict(_list_facts(side)) for side in (found.one, found.other))
     names = [*left, *(name for name in right if name not in left)]
-    rows: list[list[Part]] = [[name, left.get(name, "-"), right.get(name, "-")] for name in names]
+    rows: list[list[ScreenPart]] = [[name, left.get(name, "-"), right.get(name, "-")] for name in names]
     print_table(screen, ("", "one", "other"), rows)
     # Not in the table: paths are long, and every row of it would be folded for theirs.
     for name, side in (("one", found.one), ("other", found.other)):
         screen.line((f"{name:<7}", "dim"), side.entry.directory)
 
 
-def _describe_models(cost: Cost) -> str:
+def _describe_models(side: api.RunSide) -> str:
     """Money, units and tokens, as far as the record states them."""
+    cost = side.card.cost
     stated = [(cost.cost_usd, "USD"), (cost.cost_units, "units"), (cost.tokens, "tokens")]
     return ", ".join(f"{value} {unit}" for value, unit in stated if isinstance(value, str | int)) or "-"
 
 
-def _list_facts(side: RunSide) -> list[tuple[str, Part]]:
-    from repotrial.api import describe_answered_by
-    from repotrial.cli._table import find_style, mark_gate
-
+def _list_facts(side: api.RunSide) -> list[tuple[str, ScreenPart]]:
     entry = side.entry
-    facts: list[tuple[str, Part]] = [
+    facts: list[tuple[str, ScreenPart]] = [
         ("agent", f"{entry.agent or '?'} ({entry.agent_version or '?'})"),
         ("replicate", "?" if entry.replicate is None else str(entry.replicate)),
         ("status", (entry.status, find_style(entry.status))),
@@ -109,6 +98,6 @@ def _list_facts(side: RunSide) -> list[tuple[str, Part]]:
         ("score", entry.score or "-"),
         ("tags", ", ".join(entry.tags) or "-"),
         ("agent's time", f"{wall / 1_000_000:.1f} s" if isinstance(wall, int) else "?"),
-        ("models", _describe_models(side.card.cost)),
-        ("answered by", describe_answered_by(entry.upstream)),
+        ("models", _describe_models(side)),
+        ("answered by", entry.answered_by),
     ]

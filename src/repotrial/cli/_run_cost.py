@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from repotrial import api
 from repotrial._core.display import shorten_digests
+from repotrial.cli._batch import BatchVerdict, expand_runs, work_through
 from repotrial.cli._options import JsonFlag, RunDirectories
-
-if TYPE_CHECKING:
-    from repotrial.api import RunCost
-    from repotrial.cli._output import Screen
+from repotrial.cli._output import Screen, counted, print_table
 
 _HINT = (
     "for what nothing prices, name a book that does with --prices: rows exec:wall, human:minute, "
@@ -38,16 +37,13 @@ def cost(
     json: JsonFlag = False,
 ) -> None:
     """State what runs cost: models, execution, people and overhead, from what the record metered."""
-    from repotrial import api
-    from repotrial.cli._batch import Verdict, expand_runs, work_through
-
     book = api.load_prices(prices)  # once: a book that is none is wrong for all runs alike
-    priced: list[RunCost] = []
+    priced: list[api.RunCost] = []
     try:
         work_through(
             expand_runs(directories),
             lambda directory: api.price_run(directory, book),
-            judge=lambda _: Verdict("priced", holds=True),
+            judge=lambda _: BatchVerdict("priced", holds=True),
             show=lambda _, result: priced.append(result),
             noun=None,
             json=json,
@@ -56,9 +52,7 @@ def cost(
         _print(priced)
 
 
-def _print(priced: Sequence[RunCost]) -> None:
-    from repotrial.cli._output import Screen
-
+def _print(priced: Sequence[api.RunCost]) -> None:
     screen = Screen()
     if len(priced) == 1:
         _print_one(screen, priced[0])
@@ -69,9 +63,7 @@ def _print(priced: Sequence[RunCost]) -> None:
         screen.line(("fix: ", "bold"), _HINT)
 
 
-def _print_one(screen: Screen, result: RunCost) -> None:
-    from repotrial.cli._output import counted
-
+def _print_one(screen: Screen, result: api.RunCost) -> None:
     who = "" if result.upstream is None else f", answered by {shorten_digests(result.upstream)}"
     screen.line((result.directory, "bold"), f": {counted(result.exchanges, 'exchange')} with models{who}")
     for name, word in (*_TERMS, ("total", "total")):
@@ -82,9 +74,7 @@ def _print_one(screen: Screen, result: RunCost) -> None:
         screen.line((f"  {note}", "yellow"))
 
 
-def _print_many(screen: Screen, priced: Sequence[RunCost]) -> None:
-    from repotrial.cli._table import print_table
-
+def _print_many(screen: Screen, priced: Sequence[api.RunCost]) -> None:
     names = [name for name, _ in _TERMS]
     rows = []
     for result in priced:
@@ -100,7 +90,7 @@ def _print_many(screen: Screen, priced: Sequence[RunCost]) -> None:
     )
 
 
-def _iter_common_notes(priced: Sequence[RunCost]) -> Iterator[str]:
+def _iter_common_notes(priced: Sequence[api.RunCost]) -> Iterator[str]:
     partial = sum(result.partial_because is not None for result in priced)
     if partial:
         yield f"partial record of {partial} of {len(priced)} runs"
@@ -124,7 +114,7 @@ def _describe(terms: Sequence[Any]) -> str:
     return " + ".join(f"{value:f} {unit}" for unit, value in stated.items())
 
 
-def _iter_notes(result: RunCost) -> Iterator[str]:
+def _iter_notes(result: api.RunCost) -> Iterator[str]:
     if result.partial_because is not None:
         yield f"partial record, the amounts are those of what is left: {result.partial_because}"
     if result.is_notional:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import getpass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from repotrial import api
 from repotrial._core.errors import ErrorCode, UsageError
+from repotrial.cli._batch import BatchVerdict, expand_runs, work_through
 from repotrial.cli._options import JsonFlag, RunDirectories, RunDirectory
-
-if TYPE_CHECKING:
-    from repotrial.api import RecomputedRun
-    from repotrial.cli._output import Screen
-
+from repotrial.cli._output import Screen, counted, print_json
 
 DECISION_MISSING = ErrorCode(
     "decision-missing",
@@ -25,22 +23,17 @@ DECISION_MISSING = ErrorCode(
 
 def recompute(directories: RunDirectories, *, json: JsonFlag = False) -> None:
     """Derive every decision of the breakers again, from the trace alone, and hold it against the record."""
-    from repotrial import api
-    from repotrial.cli._batch import Verdict, expand_runs, work_through
-
     work_through(
         expand_runs(directories),
         api.recompute_run,
-        judge=lambda result: Verdict("agreeing" if result.holds else "not agreeing", result.holds),
+        judge=lambda result: BatchVerdict("agreeing" if result.holds else "not agreeing", result.holds),
         show=_show,
         noun="run",
         json=json,
     )
 
 
-def _show(screen: Screen, result: RecomputedRun) -> None:
-    from repotrial.cli._output import counted
-
+def _show(screen: Screen, result: api.RecomputedRun) -> None:
     word, style = ("agrees", "bold green") if result.holds else ("does not agree", "bold red")
     rules = "" if result.rules is None else f" by rules {result.rules}"
     count = counted(len(result.decisions), "decision")
@@ -66,9 +59,6 @@ def decide(
     json: JsonFlag = False,
 ) -> None:
     """Decide on a run that is paused and waits for a person; its harness puts the decision on record."""
-    from repotrial import api
-    from repotrial.cli._output import Screen, print_json
-
     if allow == abort:
         raise DECISION_MISSING.error("expected one of --allow and --abort, found both or none")
     path = api.decide_run(

@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
+from repotrial import api
 from repotrial.cli._options import JsonFlag, RunDirectory
+from repotrial.cli._output import Screen, print_json
 
 
 def page(
@@ -28,9 +30,6 @@ def page(
     json: JsonFlag = False,
 ) -> None:
     """Write one HTML page of a run: verdict, evidence, change and timeline; it opens offline."""
-    from repotrial import api
-    from repotrial.cli._output import Screen, print_json
-
     missing = find_missing_parent(output)
     written = api.write_run_page(directory, output)
     tell_made(missing)
@@ -41,13 +40,11 @@ def page(
 
 
 def find_missing_parent(output: Path | None) -> Path | None:
-    """The directory that writing a page will make; null where it is there."""
+    """The directory that writing a page will make; None if it is there."""
     return None if output is None or os.path.lexists(output.parent) else output.parent
 
 
 def tell_made(directory: Path | None) -> None:
     """Say which directory was made: a slip in its name would go unnoticed."""
-    from repotrial.cli._output import Screen
-
     if directory is not None:
         Screen(to_stderr=True).line(("note", "yellow"), f": made the directory {directory}")

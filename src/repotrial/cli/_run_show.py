@@ -1,18 +1,141 @@
-"""`repotrial run show`: the verdict and what led to it."""
+"""`repotrial run show`: the verdict, the events, and what programs printed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import base64
+import shlex
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from repotrial import api
 from repotrial._core.errors import USAGE, ExitCode
+from repotrial.cli._batch import skip_files
+from repotrial.cli._output import Screen, counted, print_json_line
+from repotrial.cli._run_verdict import print_verdict
 
-if TYPE_CHECKING:
-    from repotrial.api import TimelineRow
-    from repotrial.cli._output import Screen
+_TEST_STYLES = {"failed": "bold red", "missing": "bold magenta", "skipped": "yellow", "passed": "green"}
+"""What one looks for comes first."""
+
+
+def show_outputs(screen: Screen, directory: Path, names: Sequence[str], *, json: bool) -> bool:
+    """Print every execution of that name as it is read; whether all streams are as recorded."""
+    is_complete = True
+    for found in api.iter_run_outputs(directory, names):
+        is_complete &= all(stream.lost is None for stream in found.streams.values())
+        if json:
+            print_json_line(_build_output_entry(found))
+        else:
+            _print_output(screen, found)
+    return is_complete
+
+
+def show_tests(screen: Screen, directory: Path, names: Sequence[str], *, json: bool) -> bool:
+    """Print the tests of every execution without twins; whether all results are as recorded."""
+    is_complete = True
+    for found in api.iter_run_tests(directory, names):
+        is_complete &= not found.tests.is_lost
+        if json:
+            print_json_line(_build_tests_entry(found))
+        else:
+            _print_tests(screen, found)
+    return is_complete
+
+
+def _print_output(screen: Screen, found: api.ProgramOutput) -> None:
+    program = found.program
+    screen.line(
+        (program.name, "bold"), f": {program.label} (event {program.seq}): ", (program.ending, "bold")
+    )
+    if program.command is not None:
+        screen.line((f"  $ {shlex.join(program.command.argv)}", "dim"))
+    for name in found.streams:
+        _print_stream(screen, found, name)
+
+
+def _print_stream(screen: Screen, found: api.ProgramOutput, name: str) -> None:
+    stream = found.streams[name]
+    if not stream.length_bytes:
+        screen.line((f"  {name}: empty", "dim"))
+        return
+    screen.line((f"  {name}, {counted(stream.length_bytes, 'byte')}:", "cyan"))
+    # Marked, so that no line of a program can look like one of ours.
+    for line in stream.data.removesuffix(b"\n").split(b"\n") if stream.data else ():
+        screen.line(("  | ", "dim"), line.decode("utf-8", "backslashreplace").expandtabs())
+    if stream.lost is not None:
+        screen.line(("  not as it was recorded", "bold red"), f": {stream.lost}")
+    if stream.is_whole:
+        return
+    if stream.data:
+        left = f"cut here: {len(stream.data)} of {stream.length_bytes} bytes are left"
+    elif stream.lost is not None:
+        left = f"nothing of its {stream.length_bytes} bytes is left"
+    else:
+        left = f"none of its {stream.length_bytes} bytes were kept: the run's byte budget was spent"
+    screen.line((f"  {left}", "yellow"))
+
+
+def _build_output_entry(found: api.ProgramOutput) -> dict[str, Any]:
+    program = found.program
+    return {
+        "seq": program.seq,
+        "name": program.name,
+        "kind": program.kind,
+        "subject": program.subject,
+        "variant": program.variant,
+        "attempt": program.attempt,
+        "is_moot": program.is_moot,
+        "command": program.command,
+        "exit": program.exit,
+        "outcome": program.outcome,
+        **{name: _build_stream_entry(found, name) for name in found.streams},
+    }
+
+
+def _build_stream_entry(found: api.ProgramOutput, name: str) -> dict[str, Any]:
+    """Text if it is UTF-8, else base64; what is lost is null, never empty."""
+    stream = found.streams[name]
+    entry: dict[str, Any] = {
+        "length_bytes": stream.length_bytes,
+        "is_whole": stream.is_whole,
+        "lost": stream.lost,
+        "text": None,
+    }
+    if not stream.data and not stream.is_whole:
+        return entry
+    try:
+        return {**entry, "text": stream.data.decode("utf-8")}
+    except UnicodeDecodeError:
+        return {**entry, "base64": base64.b64encode(stream.data).decode("ascii")}
+
+
+def _print_tests(screen: Screen, found: api.CheckTests) -> None:
+    program, tests = found.program, found.tests
+    by_word = {word: getattr(tests, word) for word in _TEST_STYLES}
+    counts = ", ".join(f"{len(ids)} {word}" for word, ids in by_word.items() if ids) or "no test"
+    screen.line((program.name, "bold"), f": {program.label} (event {program.seq}): {counts}")
+    for word, ids in by_word.items():
+        for test in ids:
+            screen.line((f"  {word:<8}", _TEST_STYLES[word]), test)
+    if tests.remark is not None:
+        screen.line(("  not all are known", "bold red" if tests.is_lost else "yellow"), f": {tests.remark}")
+        screen.line((f"  `--output {program.name}` shows what it printed", "dim"))
+
+
+def _build_tests_entry(found: api.CheckTests) -> dict[str, Any]:
+    program, tests = found.program, found.tests
+    return {
+        "seq": program.seq,
+        "check": program.name,
+        "subject": program.subject,
+        "attempt": program.attempt,
+        **{word: getattr(tests, word) for word in _TEST_STYLES},
+        "remark": tests.remark,
+        "is_lost": tests.is_lost,
+    }
+
 
 _MAX_TYPES_NAMED = 20
 _STYLES = {
@@ -28,8 +151,6 @@ _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def _complete_type(incomplete: str) -> list[str]:
-    from repotrial import api
-
     return [name for name in api.list_event_types() if name.startswith(incomplete)]
 
 
@@ -78,9 +199,6 @@ def show(  # noqa: PLR0913 - one option for each part of a run
 
     Without an option: verdict and events. Nothing is verified against a key: see `run verify`.
     """
-    from repotrial.cli._batch import skip_files
-    from repotrial.cli._output import Screen
-
     wanted = _Wanted(
         verdict=verdict,
         change=diff,
@@ -134,11 +252,6 @@ def _verify_one_kind(wanted: _Wanted, chosen: list[Path]) -> None:
 
 def _show_run(screen: Screen, directory: Path, wanted: _Wanted, *, json: bool) -> bool:
     """Whether all that was asked for is as it was recorded."""
-    from repotrial import api
-    from repotrial.cli._output import print_json_line
-    from repotrial.cli._run_output import show_outputs, show_tests
-    from repotrial.cli._run_verdict import print_verdict
-
     rows = api.iter_run_timeline(directory)  # refuses what is no run directory
     is_complete = True
     if wanted.verdict:
@@ -161,9 +274,6 @@ def _show_run(screen: Screen, directory: Path, wanted: _Wanted, *, json: bool) -
 
 
 def _show_change(screen: Screen, directory: Path) -> None:
-    from repotrial import api
-    from repotrial.cli._output import Screen
-
     change = api.load_change(directory)
     if not change:
         Screen(to_stderr=True).line("no change: the run left the files as they were, or ended before")
@@ -173,10 +283,8 @@ def _show_change(screen: Screen, directory: Path) -> None:
         screen.line((text, _DIFF_STYLES.get(text[:1], "")))
 
 
-def _select(rows: Iterator[TimelineRow], wanted: frozenset[str]) -> Iterator[TimelineRow]:
+def _select(rows: Iterator[api.TimelineRow], wanted: frozenset[str]) -> Iterator[api.TimelineRow]:
     """The rows of the wanted types, all if none is named; says so where there are none."""
-    from repotrial.cli._output import Screen
-
     missing = set(wanted)
     seen: dict[str, None] = {}
     for row in rows:
@@ -193,7 +301,7 @@ def _select(rows: Iterator[TimelineRow], wanted: frozenset[str]) -> Iterator[Tim
         )
 
 
-def _show_row(screen: Screen, row: TimelineRow) -> None:
+def _show_row(screen: Screen, row: api.TimelineRow) -> None:
     screen.line(
         (f"{row.seq:>6} {row.elapsed_us / 1_000_000:>10.3f}s ", "dim"),
         (f"{row.actor:<9}{row.type:<22} ", _STYLES.get(row.marker.value, "")),

@@ -2,24 +2,58 @@
 
 from __future__ import annotations
 
+import select
 import sys
+import time
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
+from repotrial import api
 from repotrial._core.errors import ErrorCode, UsageError
 from repotrial._core.seed import ROOT_SEED
 from repotrial._core.words import Level
-from repotrial.cli._machine import CacheOption, SkipFlag, build_settings, tell_left_out
+from repotrial.cli._machine import CacheOption, SkipFlag, build_settings, make_runs_directory, tell_left_out
 from repotrial.cli._options import LevelOption
-from repotrial.cli._runs_directory import make_runs_directory
-from repotrial.cli._trace import HOME_UNKNOWN, default_key_file
+from repotrial.cli._output import Screen, counted, print_json_line, print_table
+from repotrial.cli._progress import Tally, open_progress
+from repotrial.cli._signals import stop_on_signals
+from repotrial.cli._trace import find_key_file
 
-if TYPE_CHECKING:
-    from repotrial.api import ModelChoice, TrialPlan, TrialRequest
-    from repotrial.cli._output import Screen
+_LOOK_EVERY_SECONDS = 0.2
+
+
+def build_handover(screen: Screen, stopper: api.Stopper) -> Callable[[Path, str, int], bool]:
+    """What a run calls when it is a person's turn."""
+
+    def hand_over(workspace: Path, briefing: str, seconds: int) -> bool:
+        for line in briefing.split("\n"):
+            screen.line(line)
+        screen.line(("work in: ", "bold"), str(workspace))
+        screen.line(
+            (
+                f"press Enter when you are done; there are {seconds / 60:.0f} minutes, and the clock runs",
+                "bold",
+            )
+        )
+        return _wait(seconds, stopper.verify_going)
+
+    return hand_over
+
+
+def _wait(seconds: int, verify_going: Callable[[], None]) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        verify_going()
+        ready, _, _ = select.select([sys.stdin], [], [], _LOOK_EVERY_SECONDS)
+        if ready:
+            sys.stdin.readline()  # an end of input (Ctrl-D) says the same
+            return True
+    return False
+
 
 _MAX_NAMED = 5
 
@@ -60,9 +94,7 @@ def start(  # noqa: PLR0913 - one option for each thing that an operator decides
     ] = ROOT_SEED,
     level: LevelOption = Level.L3,
     cache: CacheOption = None,
-    again: Annotated[
-        bool, typer.Option("--again", help="Conduct anew what was conducted before, as a further attempt.")
-    ] = False,
+    again: Annotated[bool, typer.Option("--again", help="Run again even if a result exists.")] = False,
     secrets: Annotated[
         list[str] | None,
         typer.Option(
@@ -85,7 +117,7 @@ def start(  # noqa: PLR0913 - one option for each thing that an operator decides
         typer.Option(
             "--upstream",
             metavar="WHO",
-            help="Who answers for models: provider:NAME (openai, anthropic, gemini), provider:FILE.toml, "
+            help="The model source: provider:NAME (openai, anthropic, gemini), provider:FILE.toml, "
             "script:FILE.toml or recording:RUN_DIR.",
         ),
     ] = None,
@@ -123,14 +155,12 @@ def start(  # noqa: PLR0913 - one option for each thing that an operator decides
         bool, typer.Option("--json", help="Print one JSON object per event, one per line.")
     ] = False,
 ) -> None:
-    """Put agents on trial. What was conducted before is not conducted again, so that stopping costs nothing.
+    """Put agents on trial. Runs that have a result are not repeated, so a command can be stopped and resumed.
 
-    The exit code says whether the runs were conducted, not whether an agent succeeded (see --expect): 3 where
-    some were not, or where this machine lacks what a contract needs (see --skip-unavailable), 130 after
-    Ctrl-C, which seals what runs and keeps everything.
+    The exit code says whether the runs were conducted, not whether an agent succeeded (see --expect): 3 if
+    some were not, or if this machine lacks what a contract needs (see --skip-unavailable); 130 after Ctrl-C;
+    runs in progress are sealed and kept.
     """
-    from repotrial import api
-
     request = api.TrialRequest(
         contracts=tuple(contracts),
         agents=tuple(agents),
@@ -157,7 +187,7 @@ def start(  # noqa: PLR0913 - one option for each thing that an operator decides
     if dry_run:
         _show_plan(plan, json=json)
         return
-    _verify_person(plan, jobs)
+    plan.verify_person(has_terminal=sys.stdin.isatty())
     if plan.fleet.missing:
         make_runs_directory(runs)
     _conduct(plan, key_file, is_success_expected=expect is not None, json=json)
@@ -167,9 +197,7 @@ def _to_decimal(value: float | None) -> Decimal | None:
     return None if value is None else Decimal(str(value))
 
 
-def _tell_unmatched(plan: TrialPlan, *, json: bool) -> None:
-    from repotrial.cli._output import Screen, print_json_line
-
+def _tell_unmatched(plan: api.TrialPlan, *, json: bool) -> None:
     for instance in plan.unmatched:
         if json:
             print_json_line({"event": "unmatched", "instance": instance})
@@ -179,19 +207,16 @@ def _tell_unmatched(plan: TrialPlan, *, json: bool) -> None:
             )
 
 
-def _tell_left_out(plan: TrialPlan, *, json: bool) -> None:
-    from repotrial.cli._output import print_json_line
-
+def _tell_left_out(plan: api.TrialPlan, *, json: bool) -> None:
     if not json:
         tell_left_out(plan.left_out)
     elif plan.left_out:
         print_json_line({"event": "left-out", "contracts": plan.left_out})
 
 
-def _tell_uncertified(plan: TrialPlan, *, json: bool) -> None:
+def _tell_uncertified(plan: api.TrialPlan, *, json: bool) -> None:
     """What a verdict is worth depends on the contract; one line, however many there are."""
     from repotrial._core.display import list_some
-    from repotrial.cli._output import Screen, print_json_line
 
     if not plan.uncertified:
         return
@@ -204,31 +229,12 @@ def _tell_uncertified(plan: TrialPlan, *, json: bool) -> None:
     )
 
 
-def _verify_person(plan: TrialPlan, jobs: int) -> None:
-    from repotrial import api
-
-    if not plan.has_person:
-        return
-    if jobs > 1:
-        raise api.HUMAN_UNAVAILABLE.error(f"expected one run at a time for a person, found --jobs {jobs}")
-    if not sys.stdin.isatty():
-        raise api.HUMAN_UNAVAILABLE.error("expected a person at a terminal, found none")
-
-
-def _show_plan(plan: TrialPlan, *, json: bool) -> None:
-    from repotrial import api
-    from repotrial.cli._output import Screen, counted, print_json_line
-    from repotrial.cli._table import print_table
-
+def _show_plan(plan: api.TrialPlan, *, json: bool) -> None:
     if json:
         print_json_line(plan.to_dict())
         return
     screen = Screen()
     fleet, jobs = plan.fleet, plan.request.jobs
-    agents = [run.spec.agent for run in fleet.runs]
-    labels = api.label_versions(
-        [(agent.name, "/".join(filter(None, (agent.version, agent.model)))) for agent in agents]
-    )
     rows = [
         [
             run.spec.contract_id,
@@ -236,7 +242,7 @@ def _show_plan(plan: TrialPlan, *, json: bool) -> None:
             str(run.spec.replicate),
             ("to be conducted", "bold") if run.conducted is None else str(run.conducted),
         ]
-        for run, label in zip(fleet.runs, labels, strict=True)
+        for run, label in zip(fleet.runs, plan.agent_labels, strict=True)
     ]
     print_table(screen, ("contract", "agent", "rep", "state"), rows)
     missing = len(fleet.missing)
@@ -249,7 +255,7 @@ def _show_plan(plan: TrialPlan, *, json: bool) -> None:
     screen.line(_describe_ceiling(fleet.ceiling_usd, plan.request.models))
 
 
-def _describe_ceiling(ceiling: Decimal, models: ModelChoice) -> str:
+def _describe_ceiling(ceiling: Decimal, models: api.ModelChoice) -> str:
     """What models can cost at most, and by whose limit."""
     if models.upstream is not None and not models.upstream.startswith("provider:"):
         return "nothing for models: no provider is asked"
@@ -265,17 +271,8 @@ def _duration(seconds: float) -> str:
     return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
 
 
-def _conduct(plan: TrialPlan, key_file: Path | None, *, is_success_expected: bool, json: bool) -> None:
-    from repotrial import api
-    from repotrial.cli._handover import build_handover
-    from repotrial.cli._output import Screen
-    from repotrial.cli._progress import open_progress
-    from repotrial.cli._run_tally import Tally
-    from repotrial.cli._signals import stop_on_signals
-
-    key = key_file or default_key_file()
-    if key is None:
-        raise HOME_UNKNOWN.error("expected a home directory with the key, found that this user has none")
+def _conduct(plan: api.TrialPlan, key_file: Path | None, *, is_success_expected: bool, json: bool) -> None:
+    key = find_key_file(key_file)
     screen, stopper, tally = Screen(), api.Stopper(), Tally(run.spec.run_id for run in plan.fleet.runs)
     with stop_on_signals(stopper.stop) as asked:
         events = api.conduct_trials(
@@ -298,16 +295,13 @@ def _conduct(plan: TrialPlan, key_file: Path | None, *, is_success_expected: boo
         raise typer.Exit(code)
 
 
-def _tell_budgets(request: TrialRequest, screen: Screen, *, json: bool) -> None:
+def _tell_budgets(request: api.TrialRequest, screen: Screen, *, json: bool) -> None:
     """What is left of budgets that runs share, and how much of it is only assumed to be spent."""
-    from repotrial import api
-    from repotrial.cli._output import print_json_line
-
     for envelope in api.read_budgets(request.models):
         if json:
             print_json_line({"event": "budget", "envelope": envelope})
             continue
         screen.line(f"budget {envelope.name}: {envelope.spent} of {envelope.limit} {envelope.unit} spent")
         if envelope.assumed != "0":
-            text = f"  {envelope.assumed} of it assumed: asked for by runs that ended without a word"
+            text = f"  {envelope.assumed} of it assumed: requested by runs that ended without an answer"
             screen.line((text, "yellow"))

@@ -1,22 +1,113 @@
-"""`repotrial run summary`: how agents did, and how sure one can be of it."""
+"""`repotrial run list` and `run summary`: many runs in a line each, and how agents did."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Literal, TypeAlias
 
 import typer
 
-from repotrial._core.display import shorten_digests
+from repotrial import api
+from repotrial._core.display import neutralize, shorten_digests, shorten_version
 from repotrial._core.errors import USAGE
 from repotrial.cli._options import JsonFlag
-from repotrial.cli._run_list import AgentPattern, ContractPattern, RunsDirectory
+from repotrial.cli._output import (
+    RUN_HEADER,
+    UNANSWERED,
+    Screen,
+    ScreenPart,
+    build_run_rows,
+    counted,
+    print_json,
+    print_table,
+)
 from repotrial.cli._run_page import find_missing_parent, tell_made
 
-if TYPE_CHECKING:
-    from repotrial.api import AgentSummary, PairedSummary, RunsSummary
-    from repotrial.cli._output import Screen
+RunsDirectory: TypeAlias = Annotated[
+    Path, typer.Argument(metavar="DIR", readable=False, help="The directory that run directories are in.")
+]
+AgentPattern: TypeAlias = Annotated[
+    str | None, typer.Option("--agent", metavar="NAME", help="Only runs of this agent; * and ? match.")
+]
+ContractPattern: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--contract",
+        metavar="ID[@VERSION]",
+        help="Only runs on this contract, * and ? match; with @, only on versions that begin so.",
+    ),
+]
+_MAX_WHY = 60
+StatusWord: TypeAlias = Literal["success", "failure", "acceptance-error", "invalid"]
+
+
+def list_runs(
+    directory: RunsDirectory = Path("runs"),
+    *,
+    agent: AgentPattern = None,
+    contract: ContractPattern = None,
+    status: Annotated[StatusWord | None, typer.Option("--status", help="Only runs that ended so.")] = None,
+    tag: Annotated[
+        str | None,
+        typer.Option("--tag", metavar="ID", help="Only runs with this tag; * and ? match."),
+    ] = None,
+    json: JsonFlag = False,
+) -> None:
+    """List runs with their verdicts, each computed anew from its evidence; nothing is written."""
+    wanted = api.RunFilter(agent=agent, contract=contract, status=status, tag=tag)
+    entries = api.list_runs(directory, wanted)
+    if json:
+        print_json(entries)
+        return
+    screen = Screen()
+    if entries:
+        header = (*RUN_HEADER[:-1], "tags", RUN_HEADER[-1])
+        mixed = _find_mixed(entries)
+        rows: list[list[ScreenPart]] = []
+        for entry, (name, *cells, place) in zip(entries, build_run_rows(entries), strict=True):
+            shown = entry.contract_label if entry.contract in mixed else name
+            rows.append([shown, *cells, _describe_tags(entry), place])
+        print_table(screen, header, rows)
+    screen.line((counted(len(entries), "run"), "bold"))
+
+
+def _find_mixed(entries: Sequence[api.RunEntry]) -> set[str | None]:
+    """Contracts that occur with several versions: their ids alone do not say which."""
+    versions = {(entry.contract, entry.contract_version_id) for entry in entries}
+    names = [name for name, _ in versions]
+    return {name for name in names if names.count(name) > 1}
+
+
+def _describe_tags(entry: api.RunEntry) -> str:
+    """Failure modes; in brackets, why there is no failure to speak of."""
+    why: tuple[str, ...] = ()
+    if entry.is_stopped:
+        why = ("(stopped by the operator)",)
+    elif entry.status == "invalid" and entry.why is not None:
+        why = (f"({neutralize(entry.why, max_characters=_MAX_WHY)})",)
+    return ",".join((*why, *entry.tags)) or "-"
+
+
+def print_effort(screen: Screen, agents: tuple[api.AgentSummary, ...]) -> None:
+    """Cost, tokens, calls and time of each agent, and its failure modes by frequency."""
+    screen.line(
+        ("what it took", "bold"),
+        ": cost of models in all, a run and a success; tokens, calls and the agent's time a run",
+    )
+    described = [found.effort.describe(attempted=found.attempted, success=found.success) for found in agents]
+    rows = [
+        [
+            shorten_digests(found.agent),
+            found.answered_by,
+            *(figure.text for figure in figures),
+        ]
+        for found, figures in zip(agents, described, strict=True)
+    ]
+    headings = [figure.heading for figure in described[0]]
+    print_table(screen, ("agent", "answered by", *headings), rows)
+
 
 _BAR_CELLS = 20
 _LEGEND = "█ below the interval, ▓ from there to the rate, ░ on to the interval's end, · above it"
@@ -51,10 +142,6 @@ def summarize(
 
     The rate is over all attempted runs; contracts, not runs, are the sampling units of its interval.
     """
-    from repotrial import api
-    from repotrial.cli._output import Screen, print_json
-    from repotrial.cli._run_effort import print_effort
-
     wanted = api.RunFilter(agent=agent, contract=contract)
     pair = _split(compare)
     collected = api.summarize_runs(directory, wanted=wanted, compare=pair, pool_versions=pool_versions)
@@ -71,7 +158,10 @@ def summarize(
     print_effort(screen, summary.agents)
     _print_versions(screen, summary)
     if summary.paired is not None:
-        _print_paired(screen, summary.paired)
+        title, *lines = summary.paired.describe()
+        screen.line((title, "bold"))
+        for line in lines:
+            screen.line(f"  {line}")
     _print_remarks(screen, summary)
     if page is not None:
         screen.line(f"page: {page}")
@@ -87,9 +177,7 @@ def _split(compare: str | None) -> tuple[str, str] | None:
     return one.strip(), other.strip()
 
 
-def _print_agents(screen: Screen, summary: RunsSummary) -> None:
-    from repotrial.cli._table import print_table
-
+def _print_agents(screen: Screen, summary: api.RunsSummary) -> None:
     header = ("agent", "runs", "success", "failure", "error", "invalid", "rate", "", "95 % interval")
     rows = [
         [
@@ -107,7 +195,7 @@ def _print_agents(screen: Screen, summary: RunsSummary) -> None:
     screen.line((f"bar, 0 to 100 %: {_LEGEND}", "dim"))
 
 
-def _describe_rate(found: AgentSummary) -> tuple[str, str, str]:
+def _describe_rate(found: api.AgentSummary) -> tuple[str, str, str]:
     """The value, a bar that grows lighter at the interval's ends and at the value, and the interval."""
     from repotrial._core.absence import NotComputable  # loads what `--version` does without
 
@@ -126,10 +214,7 @@ def _draw(low: float, value: float, high: float) -> str:
     return "".join(cell * (end - start) for cell, (start, end) in zip("█▓░·", pairwise(ends), strict=True))
 
 
-def _print_versions(screen: Screen, summary: RunsSummary) -> None:
-    from repotrial.api import shorten_version
-    from repotrial.cli._table import print_table
-
+def _print_versions(screen: Screen, summary: api.RunsSummary) -> None:
     header = ("contract", "version", "agent", "success", "error", "invalid", "over all", "mean score")
     rows = []
     for row in summary.aggregate.by_version:
@@ -157,20 +242,8 @@ def _known(value: object) -> str:
     return value if isinstance(value, str) else "-"
 
 
-def _print_paired(screen: Screen, paired: PairedSummary) -> None:
-    from repotrial.api import describe_difference
-
-    title, *lines = describe_difference(paired)
-    screen.line((title, "bold"))
-    for line in lines:
-        screen.line(f"  {line}")
-
-
-def _print_remarks(screen: Screen, summary: RunsSummary) -> None:
-    from repotrial.api import describe_notional
-    from repotrial.cli._table import UNANSWERED
-
-    if (notional := describe_notional(summary)) is not None:
+def _print_remarks(screen: Screen, summary: api.RunsSummary) -> None:
+    if (notional := summary.notional_remark) is not None:
         screen.line(("notional cost", "yellow"), f": {notional}")
     for found in summary.agents:
         if found.unanswered:

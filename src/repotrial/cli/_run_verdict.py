@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from repotrial import api
+from repotrial.cli._batch import BatchVerdict, expand_runs, work_through
 from repotrial.cli._options import JsonFlag, RunDirectories
-
-if TYPE_CHECKING:
-    from repotrial.api import CheckResult, JudgedRun, ScoreCard, ScoredRun
-    from repotrial.cli._output import Screen
+from repotrial.cli._output import UNANSWERED, Screen, find_style, mark_gate
 
 _MOST_LINES = 8
 _MOST_FAILING = 40
@@ -21,22 +18,17 @@ def score(directories: RunDirectories, *, json: JsonFlag = False) -> None:
 
     A copy of a run directory on another machine gives the same verdict; nothing is executed.
     """
-    from repotrial import api
-    from repotrial.cli._batch import Verdict, expand_runs, work_through
-
     work_through(
         expand_runs(directories),
         api.score_run,
-        judge=lambda scored: Verdict(scored.entry.status, holds=True),
+        judge=lambda scored: BatchVerdict(scored.entry.status, holds=True),
         show=_show_scored,
         noun="run",
         json=json,
     )
 
 
-def _show_scored(screen: Screen, scored: ScoredRun) -> None:
-    from repotrial.cli._table import find_style, mark_gate
-
+def _show_scored(screen: Screen, scored: api.ScoredRun) -> None:
     entry = scored.entry
     screen.line((f"{entry.status:<17}", find_style(entry.status)), scored.directory)
     gates = [mark_gate(outcome) for outcome in entry.gates]
@@ -44,17 +36,17 @@ def _show_scored(screen: Screen, scored: ScoredRun) -> None:
     screen.line(*parts, f"  score {entry.score or '-'}", f"  {', '.join(entry.tags)}" if entry.tags else "")
 
 
-def print_verdict(screen: Screen, run: JudgedRun) -> None:
+def print_verdict(screen: Screen, run: api.JudgedRun) -> None:
     """All that a person wants to know first."""
-    from repotrial.cli._table import UNANSWERED, find_style, mark_gate
-
     entry, card = run.entry, run.card
     screen.line(
         (entry.status, find_style(entry.status)),
         f"  {entry.contract or '?'}  {entry.agent or '?'} ({entry.agent_version or '?'})",
         f"  replicate {'?' if entry.replicate is None else entry.replicate}",
     )
-    _print_reasons(screen, run)
+    _print_some(screen, [f"{reason.code}: {reason.message}" for reason in run.reasons])
+    if run.ending is not None:
+        screen.line(f"  {run.ending}")
     if (model_use := run.model_use) is not None:
         screen.line(f"  {model_use}")
     for gate in card.gates:
@@ -62,52 +54,39 @@ def print_verdict(screen: Screen, run: JudgedRun) -> None:
         screen.line((f"  {gate.gate} {word:<6}", style), gate.name)
         if gate.outcome != "passed":
             _print_some(screen, gate.why)
-    for result in card.checks:
-        word, style = mark_gate(result.verdict)
-        seconds = result.wall_us / 1_000_000
-        screen.line(
-            f"  check {result.check}: ",
-            (word, style),
-            f"  {result.judge}, twins {result.twins}, {seconds:.1f} s",
-        )
-        _print_failing(screen, result)
+    _print_checks(screen, run)
     screen.line(f"  score {entry.score or '-'}")
     if entry.is_unanswered:
         screen.line(("  no model answered", "bold yellow"), f": {UNANSWERED}")
     if run.evidence.seal == "absent":
         screen.line(("  not sealed", "yellow"), ": nothing shows that this record was left as it was made")
-    _print_notes(screen, card)
+    _print_notes(screen, run)
 
 
-def _print_reasons(screen: Screen, run: JudgedRun) -> None:
-    from repotrial.api import Invalid
+def _print_checks(screen: Screen, run: api.JudgedRun) -> None:
+    """Every check; the tests that failed, if the reasons above leave some out."""
+    for result in run.card.checks:
+        twins = "not counted (suite failed)" if result.twins == "moot" else result.twins
+        screen.line(
+            f"  check {result.check}: ",
+            mark_gate(result.verdict),
+            f"  {result.judge}, twins {twins}, {result.wall_us / 1_000_000:.1f} s",
+        )
+        if result.failing_count <= _MOST_IN_REASON:
+            continue
+        for test in result.failing_tests[:_MOST_FAILING]:
+            screen.line(f"      {test}")
+        left_out = result.failing_count - min(_MOST_FAILING, len(result.failing_tests))
+        if left_out > 0:
+            screen.line((f"      … and {left_out} more: `--tests {result.check}` lists all", "dim"))
 
+
+def _print_notes(screen: Screen, run: api.JudgedRun) -> None:
     card = run.card
-    if isinstance(card.status, Invalid):
-        _print_some(screen, [f"{reason.code}: {reason.message}" for reason in run.reasons])
-    elif card.status.ended_by != "none" or card.status.fault != "none":
-        screen.line(f"  ended by {card.status.ended_by}, fault {card.status.fault}")
-
-
-def _print_failing(screen: Screen, result: CheckResult) -> None:
-    """The tests that failed, where the reasons above leave some out."""
-    if result.failing_count <= _MOST_IN_REASON:
-        return
-    for test in result.failing_tests[:_MOST_FAILING]:
-        screen.line(f"      {test}")
-    left_out = result.failing_count - min(_MOST_FAILING, len(result.failing_tests))
-    if left_out > 0:
-        screen.line((f"      … and {left_out} more: `--tests {result.check}` lists all", "dim"))
-
-
-def _print_notes(screen: Screen, card: ScoreCard) -> None:
-    from repotrial.api import EventPointer
-
     tags: dict[str, list[str]] = {}
     for tag in card.tags:
         attributes = ", ".join(f"{name} {value}" for name, value in tag.attributes.items())
-        events = [place.seq for place in tag.evidence if isinstance(place, EventPointer)]
-        places = ", ".join(f"event {seq}" for seq in events[:_MOST_LINES])
+        places = ", ".join(f"event {seq}" for seq in tag.event_seqs[:_MOST_LINES])
         tags.setdefault(tag.id, []).append(f"{'/'.join(tag.gates)}  {attributes}  {places}".rstrip())
     for name, found in tags.items():
         screen.line((f"  tag {name}", "bold"), f"  {'; '.join(dict.fromkeys(found))}".rstrip())

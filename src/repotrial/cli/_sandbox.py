@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import Annotated, TextIO
 
 import typer
 
+from repotrial import api
 from repotrial._core.display import escape_unprintable
 from repotrial._core.errors import ExitCode
 from repotrial._core.words import Level
 from repotrial.cli._machine import CacheOption, build_settings
 from repotrial.cli._options import ContractDirectory, JsonFlag, LevelOption, noun
-
-if TYPE_CHECKING:
-    from repotrial.api import CommandResult, ProbeReport
+from repotrial.cli._output import Screen, counted, print_json
 
 app = noun("sandbox", "Sandboxes: where agents and checks run.")
-
-_SIGNALED = 128  # what shells add to a signal's number
-_STOPPED = 124  # what timeout(1) gives
-_NOT_FOUND = 127  # what shells give for a program that is not there
 
 
 @app.command(
@@ -44,9 +39,6 @@ def execute(
 
     Ends with the command's own exit code. With --json, what it printed stands in base64.
     """
-    from repotrial import api
-    from repotrial.cli._output import print_json
-
     result = api.execute_in_contract(
         directory, tuple(command), machine=build_settings(cache), timeout_seconds=timeout_seconds
     )
@@ -55,7 +47,10 @@ def execute(
     else:
         _pass_on(result.stdout.prefix, sys.stdout)
         _pass_on(result.stderr.prefix, sys.stderr)
-    raise typer.Exit(_exit_code(result))
+    status = api.find_shell_status(result)
+    if status.trouble is not None:
+        Screen(to_stderr=True).line((f"{status.trouble}: ", "bold red"), status.reason)
+    raise typer.Exit(status.code)
 
 
 @app.command(
@@ -72,36 +67,27 @@ def probe(
 
     Exit codes: 0 everything held, 1 something did not, 3 this machine has no such level.
     """
-    from repotrial import api
-    from repotrial.cli._output import print_json
-
     report = api.probe_sandbox(level)
     if json:
         print_json(report)
     else:
-        _print_probe(report)
+        screen = Screen()
+        width = max(len(result.tries) for result in report.results)
+        styles = {"held": "green", "not-promised": "yellow"}
+        screen.line((f"{'attempt':<{width}}  {'expected':<12}  {'found':<16}  verdict", "bold"))
+        for result in report.results:
+            word = result.verdict if result.verdict in styles else result.verdict.upper()
+            screen.line(
+                f"{result.tries:<{width}}  {result.expected:<12}  {result.found:<16}  ",
+                (word, styles.get(result.verdict, "bold red")),
+            )
+        kept = sum(result.verdict == "held" for result in report.results)
+        screen.line(
+            f"{report.level.value}, harness uid {report.harness_uid}, programs as uid {report.sandbox_uid}: "
+            f"{kept} of {counted(len(report.results), 'attempt')} held"
+        )
     if not report.has_held:
         raise typer.Exit(ExitCode.DOES_NOT_HOLD)
-
-
-def _print_probe(report: ProbeReport) -> None:
-    from repotrial.cli._output import Screen, counted
-
-    screen = Screen()
-    width = max(len(result.tries) for result in report.results)
-    styles = {"held": "green", "not-promised": "yellow"}
-    screen.line((f"{'attempt':<{width}}  {'expected':<12}  {'found':<16}  verdict", "bold"))
-    for result in report.results:
-        word = result.verdict if result.verdict in styles else result.verdict.upper()
-        screen.line(
-            f"{result.tries:<{width}}  {result.expected:<12}  {result.found:<16}  ",
-            (word, styles.get(result.verdict, "bold red")),
-        )
-    kept = sum(result.verdict == "held" for result in report.results)
-    screen.line(
-        f"{report.level.value}, harness uid {report.harness_uid}, programs as uid {report.sandbox_uid}: "
-        f"{kept} of {counted(len(report.results), 'attempt')} held"
-    )
 
 
 def _pass_on(data: bytes, stream: TextIO) -> None:
@@ -111,20 +97,3 @@ def _pass_on(data: bytes, stream: TextIO) -> None:
     else:
         stream.buffer.write(data)
     stream.flush()
-
-
-def _exit_code(result: CommandResult) -> int:
-    from repotrial.api import Exited, NotStarted, Signaled
-    from repotrial.cli._output import Screen
-
-    match result.exit:
-        case Exited(code=code):
-            return code
-        case Signaled(signal=signal):
-            return _SIGNALED + signal
-        case NotStarted(reason=reason):
-            Screen(to_stderr=True).line(("not started: ", "bold red"), reason)
-            return _NOT_FOUND
-        case _:
-            Screen(to_stderr=True).line(("ended by the sandbox: ", "bold red"), result.cause)
-            return _STOPPED

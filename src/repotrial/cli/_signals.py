@@ -12,14 +12,14 @@ _SIGNALED = 128  # what shells add to a signal's number
 
 
 class Interruption:
-    """Whether somebody asked for an end, and how."""
+    """Whether an end was asked for, and by which signal."""
 
     def __init__(self) -> None:
         self.signal_number: int | None = None
 
     @property
     def exit_code(self) -> int | None:
-        """As shells report it; none while nobody asked."""
+        """As shells report it; None if no end was asked for."""
         return None if self.signal_number is None else _SIGNALED + self.signal_number
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from repotrial import api
 from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.cli._options import JsonFlag, noun
-
-if TYPE_CHECKING:
-    from repotrial.api import PublicKey
+from repotrial.cli._output import Screen, print_json
 
 app = noun("trace", "Traces: what happened, and the key that seals it.")
 key_app = noun(
@@ -42,14 +41,16 @@ def default_key_file() -> Path | None:
     return configuration / "repotrial" / "seal-key.pem"
 
 
-def load_trusted_keys(key_files: list[Path]) -> list[PublicKey]:
-    """The keys that were named, else this machine's own, if it has one."""
-    from repotrial import api
+def find_key_file(chosen: Path | None = None) -> Path:
+    """The key that was named, else where this machine's own lives.
 
-    if key_files:
-        return api.load_public_keys(key_files)
-    own = default_key_file()
-    return [] if own is None else api.load_own_public_key(own)
+    Raises:
+        HOME_UNKNOWN: neither is known.
+    """
+    key = chosen or default_key_file()
+    if key is None:
+        raise HOME_UNKNOWN.error("expected a home directory with the key, found that this user has none")
+    return key
 
 
 @key_app.command("show", epilog="Example: repotrial trace key show > public-key.pem")
@@ -66,14 +67,8 @@ def show_key(
     ] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Print the public key, to give to whoever has to verify runs of this machine."""
-    from repotrial import api
-    from repotrial.cli._output import Screen, print_json
-
-    chosen = key_file or default_key_file()
-    if chosen is None:
-        raise HOME_UNKNOWN.error("expected a home directory with the key, found that this user has none")
-    key = api.show_key(chosen)
+    """Print the public key, to give to those who verify runs of this machine."""
+    key = api.show_key(find_key_file(key_file))
     if json:
         print_json(key)
         return

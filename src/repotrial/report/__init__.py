@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from repotrial.report._retrieval_page import build_retrieval_page
-from repotrial.report._retrieval_text import render_retrieval_csv, render_retrieval_markdown
+from repotrial.report._retrieval_text import (
+    build_retrieval_page,
+    render_retrieval_csv,
+    render_retrieval_markdown,
+)
 from repotrial.report._run_page import build_run_page
 from repotrial.report._summary_page import build_summary_page
 

@@ -62,7 +62,7 @@ class ChangePage(msgspec.Struct, frozen=True, kw_only=True):
     removed: int
     size_bytes: int
     problem: str | None
-    """Why it is no patch; null where it is one."""
+    """Why it is no patch; None if it is one."""
     anchors: dict[str, int]
     """Where each path is shown."""
 

@@ -19,8 +19,8 @@ from repotrial.score import (
     Evidence,
     RunReport,
     ScoreCard,
-    describe_answerer,
     describe_cost,
+    describe_model_source,
     find_upstream,
 )
 from repotrial.trace import (
@@ -65,7 +65,7 @@ class Aspect(msgspec.Struct, frozen=True, kw_only=True):
     """Event and text."""
 
 
-class Command(msgspec.Struct, frozen=True, kw_only=True):
+class ShownCommand(msgspec.Struct, frozen=True, kw_only=True):
     """Something to type."""
 
     purpose: str
@@ -78,7 +78,9 @@ def build_identity(evidence: Evidence, card: ScoreCard, report: RunReport, recor
     agent = card.identity.agent
     version = card.identity.contract_version_id
     upstream = find_upstream(evidence)
-    answered = [] if upstream is None else [Fact(name="Answered by", value=describe_answerer(upstream).words)]
+    answered = (
+        [] if upstream is None else [Fact(name="Answered by", value=describe_model_source(upstream).words)]
+    )
     return [
         Fact(name="Contract", value=card.identity.contract_id),
         Fact(name="Kind", value=_contract_kind(evidence)),
@@ -250,22 +252,24 @@ def _build_aspect(name: str, verdict: AspectVerdict, root: Path) -> Aspect:
     return Aspect(name=name, icon=icon, word=word, tone=tone, findings=findings)
 
 
-def build_commands(run_name: str) -> list[Command]:
+def build_commands(run_name: str) -> list[ShownCommand]:
     """What to type to see for oneself; the run directory is named as it was."""
     name = shlex.quote(run_name)
     return [
-        Command(
+        ShownCommand(
             purpose="Was anything changed, and who sealed it?",
             line=f"repotrial run verify {name} --key public-key.pem",
         ),
-        Command(purpose="Compute the verdict again, from the evidence", line=f"repotrial run score {name}"),
-        Command(
+        ShownCommand(
+            purpose="Compute the verdict again, from the evidence", line=f"repotrial run score {name}"
+        ),
+        ShownCommand(
             purpose="Rebuild the change from the trace and judge it again",
             line=f"repotrial run replay {name} --contract CONTRACT_DIR",
         ),
-        Command(
+        ShownCommand(
             purpose="All that the agent's program and the checks printed, as far as it was kept",
             line=f"repotrial run show {name} --output all",
         ),
-        Command(purpose="Every event, in a line each", line=f"repotrial run show {name}"),
+        ShownCommand(purpose="Every event, in a line each", line=f"repotrial run show {name}"),
     ]

@@ -1,14 +1,14 @@
-"""What a page takes from the trace beside the verdict: phases, the briefing, when what ran."""
+"""What a page takes from the trace beside the verdict: phases, the briefing, what ran and what it printed."""
 
 from __future__ import annotations
 
 from itertools import islice
+from typing import Final
 
 import msgspec
 
 from repotrial._core.absence import Unknown
 from repotrial._core.errors import EvidenceError
-from repotrial.report._printed import PrintedKeeper, PrintedPage
 from repotrial.trace import (
     AcceptanceExecution,
     BlobStore,
@@ -16,15 +16,127 @@ from repotrial.trace import (
     Briefing,
     BuildCheck,
     Event,
+    KeptStream,
     MonitorAlert,
+    NotStarted,
     PhaseChanged,
+    PrintingProgram,
     RunPaths,
     StaticCheck,
     ToolInvocation,
+    find_program,
     iter_events,
     iter_with_moot,
     load_body,
+    load_stream,
 )
+
+_MOST_LINES: Final = 40
+_MOST_CHARACTERS: Final = 8 * 1024
+_MOST_OF_ONE: Final = 4
+_MOST: Final = 60
+_CHARACTER_BYTES: Final = 4
+
+
+class StreamTail(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of one stream."""
+
+    name: str
+    text: str
+    note: str
+    """How long the stream was, and what of it is not here."""
+    lost: str | None
+    """What the record refers to and the directory does not have; None if nothing is lost."""
+
+
+class ProgramTail(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of what one execution printed."""
+
+    seq: int
+    label: str
+    ended: str
+    streams: tuple[StreamTail, ...]
+
+
+class PrintedPage(msgspec.Struct, frozen=True, kw_only=True):
+    """What is shown of outputs."""
+
+    programs: tuple[ProgramTail, ...]
+    """Of the agent, and of applying the change where that failed."""
+    checks: dict[str, tuple[ProgramTail, ...]]
+    """Of executions that did not pass, by check."""
+    left_out: dict[str, int]
+    """So many more of a check are not shown."""
+
+
+class PrintedTails:
+    """Chooses executions while events stream by, with bounded memory."""
+
+    def __init__(self, paths: RunPaths) -> None:
+        self._paths = paths
+        self._blobs = BlobStore(paths.blobs)
+        self._kept: dict[tuple[str, bool], list[ProgramTail]] = {}
+        self._left_out: dict[str, int] = {}
+        self._count = 0
+
+    def take(self, event: Event, *, is_moot: bool) -> None:
+        program = find_program(event)
+        if program is None or program.is_passed or is_moot or isinstance(program.exit, NotStarted):
+            return
+        is_check = program.kind == "check"
+        of_one = self._kept.setdefault((program.name, is_check), [])
+        if len(of_one) >= _MOST_OF_ONE or self._count >= _MOST:
+            if is_check:
+                self._left_out[program.name] = self._left_out.get(program.name, 0) + 1
+            return
+        self._count += 1
+        of_one.append(self._build(program))
+
+    def _build(self, program: PrintingProgram) -> ProgramTail:
+        outputs = {"stdout": program.stdout, "stderr": program.stderr}
+        return ProgramTail(
+            seq=program.seq,
+            label=program.label,
+            ended=program.ended,
+            streams=tuple(
+                self._cut(name, load_stream(output, self._blobs))
+                for name, output in outputs.items()
+                if output is not None
+            ),
+        )
+
+    def _cut(self, name: str, stream: KeptStream) -> StreamTail:
+        lines = stream.data.removesuffix(b"\n").split(b"\n")
+        end = b"\n".join(lines[-_MOST_LINES:])[-_MOST_CHARACTERS * _CHARACTER_BYTES :]
+        text = end.decode("utf-8", "backslashreplace")
+        is_cut = len(lines) > _MOST_LINES or len(text) > _MOST_CHARACTERS
+        # The same wherever the run directory lies.
+        lost = None if stream.lost is None else stream.lost.replace(f"{self._paths.root}/", "")
+        return StreamTail(
+            name=name, text=text[-_MOST_CHARACTERS:], note=_describe(stream, is_cut=is_cut), lost=lost
+        )
+
+    def build(self) -> PrintedPage:
+        return PrintedPage(
+            programs=tuple(
+                tail for (_, is_check), tails in self._kept.items() if not is_check for tail in tails
+            ),
+            checks={name: tuple(tails) for (name, is_check), tails in self._kept.items() if is_check},
+            left_out=self._left_out,
+        )
+
+
+def _describe(stream: KeptStream, *, is_cut: bool) -> str:
+    if not stream.length_bytes:
+        return "empty"
+    printed = f"{stream.length_bytes} bytes"
+    if not stream.data and not stream.is_whole:
+        return f"{printed}, none of which are left"
+    if not stream.is_whole:
+        kept = f"{printed}, of which the first {len(stream.data)} are left"
+        return f"{kept}; the end of those" if is_cut else kept
+    return f"the end of {printed}" if is_cut else printed
+
 
 MAX_BRIEFING_CHARACTERS = 40_000
 _MAX_BRIEFING_BYTES = 4 * 1024 * 1024
@@ -42,7 +154,7 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     """How it ended."""
 
 
-class BriefingText(msgspec.Struct, frozen=True, kw_only=True):
+class ShownBriefing(msgspec.Struct, frozen=True, kw_only=True):
     """What the agent was told."""
 
     seq: int
@@ -61,7 +173,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     alerts: tuple[Span, ...]
     ceilings: dict[str, int]
     """The time that each check was allowed; absent where there was no ceiling."""
-    briefing: BriefingText | Unknown
+    briefing: ShownBriefing | Unknown
     printed: PrintedPage
     """What programs printed."""
 
@@ -81,7 +193,7 @@ def read_record(paths: RunPaths, *, verified_count: int) -> Record:
 class _Walk:
     def __init__(self, paths: RunPaths) -> None:
         self._blobs = BlobStore(paths.blobs)
-        self._printed = PrintedKeeper(paths)
+        self._printed = PrintedTails(paths)
         self._first_us: int | None = None
         self._last_us = 0
         self._entered: list[tuple[str, int, int]] = []
@@ -89,7 +201,7 @@ class _Walk:
         self._tools: list[Span] = []
         self._alerts: list[Span] = []
         self._ceilings: dict[str, int] = {}
-        self._briefing: BriefingText | Unknown = Unknown(reason="no briefing was recorded")
+        self._briefing: ShownBriefing | Unknown = Unknown(reason="no briefing was recorded")
 
     def take(self, event: Event, *, is_moot: bool) -> None:
         self._first_us = event.t if self._first_us is None else self._first_us
@@ -127,16 +239,16 @@ class _Walk:
         )
         _keep(self._executions, span)
 
-    def _read_briefing(self, body: Body, seq: int) -> BriefingText:
+    def _read_briefing(self, body: Body, seq: int) -> ShownBriefing:
         if body.length_bytes > _MAX_BRIEFING_BYTES:
             unread = Unknown(reason=f"{body.length_bytes} bytes are too many to show")
-            return BriefingText(seq=seq, text=unread)
+            return ShownBriefing(seq=seq, text=unread)
         try:
             text = load_body(body, self._blobs).decode("utf-8", "replace")
         except EvidenceError as error:
-            return BriefingText(seq=seq, text=Unknown(reason=error.code))
+            return ShownBriefing(seq=seq, text=Unknown(reason=error.code))
         shown = text[:MAX_BRIEFING_CHARACTERS]
-        return BriefingText(seq=seq, text=shown, left_out=len(text) - len(shown))
+        return ShownBriefing(seq=seq, text=shown, left_out=len(text) - len(shown))
 
     def build(self) -> Record:
         total = max(0, self._last_us - (self._first_us or 0))

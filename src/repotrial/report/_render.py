@@ -1,4 +1,4 @@
-"""From values to HTML. Everything printed into a page passes `show_value`, whoever wrote it."""
+"""From values to HTML. Everything printed into a page passes `show_value`, from any source."""
 
 from __future__ import annotations
 

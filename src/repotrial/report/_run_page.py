@@ -19,11 +19,10 @@ from repotrial.report._facts import (
     build_provenance,
     build_seal_sentence,
 )
-from repotrial.report._graded import build_grade_page
 from repotrial.report._record import read_record
 from repotrial.report._render import render_template
 from repotrial.report._timeline import build_strip, build_timeline
-from repotrial.report._verdict import GATE_WORDS, build_banner
+from repotrial.report._verdict import GATE_WORDS, build_banner, build_grade_page
 from repotrial.score import (
     EventPointer,
     Evidence,

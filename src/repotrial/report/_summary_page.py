@@ -9,15 +9,9 @@ from typing import NamedTuple
 from repotrial import __version__
 from repotrial._core.absence import NotComputable
 from repotrial._core.display import shorten_digests
-from repotrial.analysis import (
-    AgentSummary,
-    CollectedSummary,
-    RunsSummary,
-    describe_difference,
-    describe_notional,
-)
+from repotrial.analysis import AgentSummary, CollectedSummary, RunsSummary
 from repotrial.report._render import render_template
-from repotrial.score import EffortFigure, RunEntry, describe_answered_by, describe_effort
+from repotrial.score import EffortFigure, RunEntry
 
 _MOST_FAILURES = 500
 
@@ -98,7 +92,7 @@ def build_summary_page(collected: CollectedSummary) -> str:
         matrix=[
             (contract, [_build_cell(runs, contract) for runs in entries.values()]) for contract in contracts
         ],
-        difference=[] if summary.paired is None else [*describe_difference(summary.paired)],
+        difference=[] if summary.paired is None else [*summary.paired.describe()],
         failures=failures[:_MOST_FAILURES],
         left_out=max(0, len(failures) - _MOST_FAILURES),
         remarks=[*_iter_remarks(summary)],
@@ -110,8 +104,8 @@ def _build_agent(found: AgentSummary) -> _Agent:
         name=shorten_digests(found.agent),
         counts=found,
         rate=_build_rate(found),
-        answered_by=describe_answered_by(found.upstream),
-        figures=describe_effort(found.effort, attempted=found.attempted, success=found.success),
+        answered_by=found.answered_by,
+        figures=found.effort.describe(attempted=found.attempted, success=found.success),
     )
 
 
@@ -146,7 +140,7 @@ def _build_failure(agent: str, entry: RunEntry) -> _Failure:
 
 
 def _iter_remarks(summary: RunsSummary) -> Iterator[str]:
-    if (notional := describe_notional(summary)) is not None:
+    if (notional := summary.notional_remark) is not None:
         yield f"Notional cost: {notional}."
     faults = sum(found.machine_faults for found in summary.agents)
     if faults:

@@ -34,7 +34,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     """Events that a link can lead to."""
     total: int
     problem: str | None
-    """What ended the reading; null where nothing did."""
+    """What ended the reading; None if nothing did."""
 
     @property
     def left_out(self) -> int:
@@ -43,14 +43,14 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
 
 def build_timeline(paths: RunPaths, *, cited: Collection[int], verified_count: int) -> Timeline:
     """The first and the last events, those that stand out, and those that a verdict cites."""
-    keeper = _Keeper(cited)
+    selection = _RowSelection(cited)
     problem = None
     try:
         for row in iter_timeline(paths):
-            keeper.take(row)
+            selection.take(row)
     except EvidenceError as error:
         problem = error.message.replace(f"{paths.root}/", "")
-    rows = keeper.rows
+    rows = selection.rows
     entries = []
     expected = 0
     for row in rows:
@@ -61,12 +61,12 @@ def build_timeline(paths: RunPaths, *, cited: Collection[int], verified_count: i
     return Timeline(
         entries=tuple(entries),
         shown=frozenset(row.seq for row in rows),
-        total=keeper.total,
+        total=selection.total,
         problem=problem,
     )
 
 
-class _Keeper:
+class _RowSelection:
     """Chooses rows while they stream by, with bounded memory."""
 
     def __init__(self, cited: Collection[int]) -> None:

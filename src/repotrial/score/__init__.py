@@ -7,48 +7,49 @@ from typing import TYPE_CHECKING
 from repotrial._core.lazy import build_hooks
 
 if TYPE_CHECKING:
-    from repotrial.score._aggregate import Aggregate, build_aggregate, shorten_version
-    from repotrial.score._answerer import (
-        describe_answered_by,
-        describe_answerer,
-        describe_cost,
-        find_upstream,
-        is_notional,
-    )
-    from repotrial.score._attempts import find_repeated
+    from repotrial.score._aggregate import AgentEffort, Aggregate, EffortFigure, build_aggregate, build_effort
     from repotrial.score._card import AgentIdentity, ScoreCard, build_score_card
-    from repotrial.score._cost import Cost
-    from repotrial.score._directories import (
-        NO_RUNS,
-        RUN_DIRECTORY_MISSING,
-        build_run_paths,
-        find_run_directories,
-    )
-    from repotrial.score._document import EventPointer, EvidencePointer, Verdict
-    from repotrial.score._effort import AgentEffort, EffortFigure, build_effort, describe_effort
-    from repotrial.score._entry import (
+    from repotrial.score._evidence import EventPointer, Evidence, EvidencePointer, InvalidReason, Verdict
+    from repotrial.score._gates import Fault, GateResult, Invalid, Scorable
+    from repotrial.score._graded import Graded, WeightRange
+    from repotrial.score._judged import (
+        JudgedRun,
         RunEntry,
         RunFilter,
         RunStatusWord,
+        find_repeated,
+        find_status,
+        find_stop,
         identify_agent,
+        iter_judged_runs,
+        judge_run,
         label_agents,
         label_versions,
-        shorten_contract,
+        order_reasons,
     )
-    from repotrial.score._evidence import Evidence, InvalidReason
-    from repotrial.score._gates import GateResult
-    from repotrial.score._graded import Graded, WeightRange
-    from repotrial.score._judged import JudgedRun, find_status, iter_judged_runs, judge_run
-    from repotrial.score._load import load_evidence
     from repotrial.score._metering import RunCost, price_run
+    from repotrial.score._model_source import (
+        describe_answered_by,
+        describe_cost,
+        describe_model_source,
+        find_upstream,
+        is_notional,
+    )
     from repotrial.score._outcomes import CheckResult
-    from repotrial.score._reasons import find_stop, order_reasons
-    from repotrial.score._records import RECORD_BROKEN, find_breach, load_change, verify_record
+    from repotrial.score._records import (
+        NO_RUNS,
+        RECORD_BROKEN,
+        RUN_DIRECTORY_MISSING,
+        build_run_paths,
+        find_breach,
+        find_run_directories,
+        load_change,
+        load_evidence,
+        verify_record,
+    )
     from repotrial.score._rejudged import RejudgedExecution, RejudgedVerdict, list_rejudged, write_rejudged
-    from repotrial.score._report import RunReport, build_run_report
-    from repotrial.score._status import Fault, Invalid, Scorable
+    from repotrial.score._report import RunReport, build_run_report, write_verdict
     from repotrial.score._taxonomy import load_taxonomy
-    from repotrial.score._write import write_verdict
 else:
     __getattr__, __dir__ = build_hooks(__name__)
 
@@ -60,7 +61,6 @@ __all__ = [
     "AgentIdentity",
     "Aggregate",
     "CheckResult",
-    "Cost",
     "EffortFigure",
     "EventPointer",
     "Evidence",
@@ -88,9 +88,8 @@ __all__ = [
     "build_run_report",
     "build_score_card",
     "describe_answered_by",
-    "describe_answerer",
     "describe_cost",
-    "describe_effort",
+    "describe_model_source",
     "find_breach",
     "find_repeated",
     "find_run_directories",
@@ -109,8 +108,6 @@ __all__ = [
     "load_taxonomy",
     "order_reasons",
     "price_run",
-    "shorten_contract",
-    "shorten_version",
     "verify_record",
     "write_rejudged",
     "write_verdict",

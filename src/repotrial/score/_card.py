@@ -5,15 +5,22 @@ from __future__ import annotations
 from typing import Literal
 
 from repotrial._core.absence import NotComputable, Unknown
+from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.seed import ROOT_SEED
 from repotrial.contract import Contract, ContractRecord, RunSpec
-from repotrial.score._attribution import AttributionSummary, build_attribution
-from repotrial.score._cost import Cost, build_cost
-from repotrial.score._delta import BrokenRule, Delta, find_broken_rules, read_delta
-from repotrial.score._document import GATES, Document, Line, Verdict, build_line
-from repotrial.score._evidence import Evidence, InvalidReason, SealState
-from repotrial.score._gates import GateResult, build_gates
+from repotrial.score._delta import BrokenRule, ReadDelta, find_broken_rules, read_delta
+from repotrial.score._evidence import (
+    GATES,
+    Document,
+    Evidence,
+    InvalidReason,
+    Line,
+    SealState,
+    Verdict,
+    build_line,
+)
+from repotrial.score._gates import GateResult, Invalid, RunStatus, Scorable, build_gates, build_status
 from repotrial.score._graded import Graded, build_graded, render_share
 from repotrial.score._interface import (
     ChangeSummary,
@@ -23,11 +30,81 @@ from repotrial.score._interface import (
     build_interface_score,
 )
 from repotrial.score._outcomes import CheckResult, build_results, find_patch_verdict
-from repotrial.score._review import ReviewNote, build_review_notes
-from repotrial.score._status import Invalid, RunStatus, Scorable, build_status
+from repotrial.score._review import AttributionSummary, ReviewNote, build_attribution, build_review_notes
 from repotrial.score._tags import Findings, build_tags
 from repotrial.score._taxonomy import FailureTag
-from repotrial.trace import DecimalText
+from repotrial.trace import DecimalText, Manifest
+
+_SIGNALS: dict[str, tuple[str, ...]] = {
+    "cost_usd": ("cost_usd",),
+    "cost_units": ("cost_units",),
+    "tokens": ("tokens",),
+    "tool_calls": ("tool_calls",),
+    "failed_check_cycles": ("failed_check_cycles",),
+    "wall_us": ("wall_us",),
+    "cpu_us": ("cpu_us",),
+    "human_us": ("human_us", "human_wall_us"),
+}
+_OF_MODELS = frozenset({"cost_usd", "cost_units", "tokens"})
+
+
+class Cost(Document, frozen=True, kw_only=True):
+    """Consumption of the agent, as the termination states it (B2, B16)."""
+
+    cost_usd: DecimalText | Unknown
+    """Money."""
+    cost_units: DecimalText | Unknown
+    """Abstract units, of models that have no price (P21)."""
+    tokens: Count | Unknown
+    """Tokens of all model calls."""
+    tool_calls: Count | Unknown
+    """Calls of tools."""
+    failed_check_cycles: Count | Unknown
+    """Failing test runs in a row."""
+    wall_us: Count | Unknown
+    """Time by the clock."""
+    cpu_us: Count | Unknown
+    """Processor time."""
+    human_us: Count | Unknown
+    """A person's time."""
+    method: str | Unknown
+    """How the money was projected (P22)."""
+
+
+def build_cost(evidence: Evidence) -> Cost:
+    """What the signals of the termination say; what they do not say is not known."""
+    termination = evidence.termination
+    signals = {} if termination is None else {s.name: s.value for s in termination.event.signals}
+    values: dict[str, int | str | Unknown] = {}
+    for field, names in _SIGNALS.items():
+        value = next((signals[name] for name in names if name in signals), None)
+        if value is None:
+            values[field] = Unknown(reason=_explain(field, evidence))
+        elif field in {"cost_usd", "cost_units"}:
+            values[field] = str(value)
+        elif isinstance(value, int) and value >= 0:
+            values[field] = value
+        else:
+            values[field] = Unknown(reason=f"expected a count, found {value}")
+    return Cost(method=_find_method(evidence, values), **values)  # type: ignore[arg-type]  # of many kinds
+
+
+def _explain(field: str, evidence: Evidence) -> str:
+    """Why something is not stated."""
+    manifest = evidence.manifest
+    if field in _OF_MODELS and isinstance(manifest, Manifest) and manifest.configuration.models is None:
+        return "asks no model"
+    return "the termination does not state it"
+
+
+def _find_method(evidence: Evidence, values: dict[str, int | str | Unknown]) -> str | Unknown:
+    """How the cost was projected (P22)."""
+    if not any(isinstance(values[field], str) for field in ("cost_usd", "cost_units")):
+        return Unknown(reason="no cost was stated")
+    manifest = evidence.manifest
+    models = manifest.configuration.models if isinstance(manifest, Manifest) else None
+    return "as the termination states it" if models is None else models.price_method
+
 
 SCORE_SCHEMA = "repotrial/score@1"
 
@@ -206,7 +283,7 @@ def build_deviations(evidence: Evidence) -> tuple[Remark, ...]:
     return tuple(found)
 
 
-def _summarize(evidence: Evidence, delta: Delta) -> ChangeSummary | NotComputable:
+def _summarize(evidence: Evidence, delta: ReadDelta) -> ChangeSummary | NotComputable:
     if isinstance(delta.view, NotComputable):
         return delta.view
     return ChangeSummary(

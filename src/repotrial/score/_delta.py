@@ -10,12 +10,49 @@ from repotrial._core.absence import NotComputable, Unknown
 from repotrial._core.canonical import Count
 from repotrial._core.errors import AgentError
 from repotrial.change import ChangeView, read_change
-from repotrial.contract import Policy
-from repotrial.policy import check_change, check_dependencies, find_conflict_markers
-from repotrial.score._dependencies import list_requirements
-from repotrial.score._document import ChangePointer, Document, EvidencePointer, Line, build_line
-from repotrial.score._evidence import Alert, Evidence
+from repotrial.contract import DependencyPolicy, Policy
+from repotrial.policy import (
+    KnownNames,
+    NewDependency,
+    check_change,
+    check_dependencies,
+    find_conflict_markers,
+    find_new_dependencies,
+)
+from repotrial.score._evidence import (
+    Alert,
+    ChangePointer,
+    Document,
+    Evidence,
+    EvidencePointer,
+    Line,
+    build_line,
+)
 from repotrial.score._taxonomy import find_mode
+
+_NOTHING_KNOWN = KnownNames()
+
+
+def normalize_name(name: str) -> str:
+    """One spelling for the ways in which a module and its distribution are written."""
+    top = name.partition("::")[0]
+    top = top if top.startswith("@") or "/" in top else top.partition(".")[0]
+    return top.lower().replace("_", "-")
+
+
+def list_new_names(view: ChangeView, policy: DependencyPolicy) -> dict[str, str]:
+    """By normalized name, the first file in which the change imports or requires it."""
+    names: dict[str, str] = {}
+    for each in find_new_dependencies(view, policy, _NOTHING_KNOWN):
+        names.setdefault(normalize_name(each.name), each.path)
+    return names
+
+
+def list_requirements(view: ChangeView, policy: DependencyPolicy) -> tuple[NewDependency, ...]:
+    """Requirements that the change adds to manifests."""
+    found = find_new_dependencies(view, policy, _NOTHING_KNOWN)
+    return tuple(each for each in found if each.source == "manifest")
+
 
 Severity: TypeAlias = Literal["hard", "compliance"]
 
@@ -48,7 +85,7 @@ class BrokenRule(Document, frozen=True, kw_only=True):
     """Where it shows; the first places."""
 
 
-class Delta(msgspec.Struct, frozen=True, kw_only=True):
+class ReadDelta(msgspec.Struct, frozen=True, kw_only=True):
     """The change, read once."""
 
     view: ChangeView | NotComputable
@@ -58,24 +95,24 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True):
 _MOST = 50
 
 
-def read_delta(evidence: Evidence) -> Delta:
+def read_delta(evidence: Evidence) -> ReadDelta:
     """Read `change.patch`; one that cannot be read is no patch, and says so."""
     reported = evidence.patch.event.conflict_paths if evidence.patch is not None else ()
     if isinstance(evidence.change, Unknown):
-        return Delta(
+        return ReadDelta(
             view=NotComputable(reason=evidence.change.reason), conflict_paths=tuple(sorted(reported))
         )
     try:
         view = read_change(evidence.change)
     except AgentError as error:  # `patch-unreadable`
-        return Delta(
+        return ReadDelta(
             view=NotComputable(reason=build_line(error.message)), conflict_paths=tuple(sorted(reported))
         )
     marked = {place.path for place in find_conflict_markers(view)}
-    return Delta(view=view, conflict_paths=tuple(sorted(marked | set(reported))))
+    return ReadDelta(view=view, conflict_paths=tuple(sorted(marked | set(reported))))
 
 
-def find_broken_rules(evidence: Evidence, policy: Policy, delta: Delta) -> tuple[BrokenRule, ...]:
+def find_broken_rules(evidence: Evidence, policy: Policy, delta: ReadDelta) -> tuple[BrokenRule, ...]:
     """Every rule of the policy that the change or the trace shows to be broken, by name."""
     found = _Findings()
     if isinstance(delta.view, ChangeView):

@@ -1,17 +1,18 @@
-"""What verdicts rest on: the few facts of a run directory that the rules read, and nothing else."""
+"""What verdicts rest on and documents are made of: facts of a run directory, and pointers to them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
 from repotrial._core.absence import Unknown
+from repotrial._core.canonical import Count, canonical_bytes
 from repotrial._core.digest import Digest
+from repotrial._core.display import neutralize
 from repotrial._core.words import Gate
 from repotrial.contract import ContractRecord, RunSpec
-from repotrial.score._document import EventPointer
 from repotrial.trace import (
     CheckOutcome,
     Command,
@@ -29,6 +30,58 @@ from repotrial.trace import (
     TraceHead,
     TwinCount,
 )
+
+GateId: TypeAlias = Literal["G1", "G2", "G3", "G4"]
+"""Patch validity, build and static checks, functional acceptance, safety and policy (S2)."""
+
+GATES: tuple[GateId, ...] = ("G1", "G2", "G3", "G4")
+
+Verdict: TypeAlias = Literal["passed", "failed", "errored"]
+"""pass, fail or error, after reruns (P3, S4)."""
+
+Line = Annotated[str, msgspec.Meta(min_length=1)]
+"""A sentence for people; no verdict reads one (S5)."""
+
+_MAX_LINE_CHARACTERS = 500
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of every part of a document: immutable, and strict about its keys."""
+
+
+class EventPointer(Document, frozen=True, kw_only=True, tag_field="kind", tag="event"):
+    """An event of the trace."""
+
+    seq: Count
+    """Its position in the trace."""
+    type: Line
+    """Its type."""
+    check: str | None = None
+    """The contract's check that it executed; null where it is no execution of a check."""
+    command: tuple[str, ...] = ()
+    """Program and arguments that it records; empty where it records none."""
+
+
+class ChangePointer(Document, frozen=True, kw_only=True, tag_field="kind", tag="change"):
+    """A place in `change.patch`."""
+
+    path: str
+    """The file that is changed there."""
+
+
+EvidencePointer: TypeAlias = EventPointer | ChangePointer
+"""Where to look."""
+
+
+def build_line(text: str) -> str:
+    """Names of files and tests may be an agent's invention: what a line shows is safe to print."""
+    return neutralize(text, max_characters=_MAX_LINE_CHARACTERS) or "…"
+
+
+def render_document(document: Document) -> bytes:
+    """A document as a file: the same content gives the same bytes."""
+    return msgspec.json.format(canonical_bytes(msgspec.to_builtins(document)), indent=1) + b"\n"
+
 
 SealState: TypeAlias = Literal["absent", "intact", "unchecked"]
 """`intact`: its files are as it says; `unchecked`: this release cannot read it, or they are not."""
@@ -54,7 +107,7 @@ class TestReport(msgspec.Struct, frozen=True, kw_only=True):
     missing: TestIds
 
 
-class Execution(msgspec.Struct, frozen=True, kw_only=True):
+class CheckExecution(msgspec.Struct, frozen=True, kw_only=True):
     """One execution of one check; outputs are left in the trace."""
 
     seq: int
@@ -140,7 +193,7 @@ class NumberedIntervention(msgspec.Struct, frozen=True, kw_only=True):
     event: Intervention
 
 
-class Edit(msgspec.Struct, frozen=True, kw_only=True):
+class WorkspaceEdit(msgspec.Struct, frozen=True, kw_only=True):
     """One change of the workspace while the agent acted."""
 
     seq: int
@@ -154,8 +207,8 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
 class WorkHistory(msgspec.Struct, frozen=True, kw_only=True):
     """What an interpretation may look at (P31); no gate reads it."""
 
-    recent_edits: tuple[Edit, ...] = ()
-    largest_edit: Edit | None = None
+    recent_edits: tuple[WorkspaceEdit, ...] = ()
+    largest_edit: WorkspaceEdit | None = None
     last_green: int | None = None
     first_red_after_green: int | None = None
 
@@ -163,7 +216,7 @@ class WorkHistory(msgspec.Struct, frozen=True, kw_only=True):
 class TraceFacts(msgspec.Struct, frozen=True, kw_only=True):
     """All that is kept of a trace."""
 
-    executions: tuple[Execution, ...] = ()
+    executions: tuple[CheckExecution, ...] = ()
     patches: tuple[NumberedPatch, ...] = ()
     terminations: tuple[NumberedTermination, ...] = ()
     alerts: tuple[Alert, ...] = ()
@@ -216,7 +269,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     def iter_executions(
         self, check_id: str, *, subject: Subject = "candidate", variant: Literal["plain", "twins"] = "plain"
-    ) -> Iterator[Execution]:
+    ) -> Iterator[CheckExecution]:
         """Executions of one check, in the order of their attempts."""
         found = [
             e

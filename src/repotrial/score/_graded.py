@@ -9,8 +9,7 @@ from typing import Literal, TypeAlias
 from repotrial._core.absence import NotComputable, Unknown
 from repotrial._core.canonical import Count, decimal_text
 from repotrial.contract import Scoring
-from repotrial.score._document import Document, Line
-from repotrial.score._evidence import Evidence
+from repotrial.score._evidence import Document, Evidence, Line
 from repotrial.score._interface import ChangeSummary, EnvelopeValue
 from repotrial.score._outcomes import CheckResult
 from repotrial.score._taxonomy import load_weights

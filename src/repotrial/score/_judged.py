@@ -1,22 +1,173 @@
-"""Runs, read and judged anew: every list, table and summary begins here."""
+"""A run, read and judged anew, and the same in a line: every list, table and summary begins here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import msgspec
 
 from repotrial._core.absence import Unknown
-from repotrial.score._answerer import describe_answerer, describe_cost, find_upstream
+from repotrial._core.display import shorten_digests, shorten_version
+from repotrial.contract import RunSpec
 from repotrial.score._card import AgentIdentity, ScoreCard, build_score_card
-from repotrial.score._directories import build_run_paths, find_run_directories
-from repotrial.score._entry import RunEntry, RunStatusWord
-from repotrial.score._evidence import Evidence, InvalidReason
+from repotrial.score._evidence import Evidence, InvalidReason, Verdict
+from repotrial.score._gates import Invalid, Scorable
 from repotrial.score._graded import Graded
-from repotrial.score._load import load_evidence
-from repotrial.score._reasons import find_stop, order_reasons
-from repotrial.score._status import Scorable
+from repotrial.score._model_source import (
+    describe_answered_by,
+    describe_cost,
+    describe_model_source,
+    find_upstream,
+)
+from repotrial.score._records import build_run_paths, find_run_directories, load_evidence
 from repotrial.trace import Manifest
+
+RunStatusWord: TypeAlias = Literal["success", "failure", "acceptance-error", "invalid"]
+
+
+class RunEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One run directory."""
+
+    directory: str
+    """Where it is."""
+    run_id: str | None
+    """The attempt; null where nothing says it, here and below."""
+    contract: str | None
+    """The contract's id."""
+    contract_version_id: str | None
+    """Its version."""
+    agent: str | None
+    """Who worked."""
+    agent_version: str | None
+    """Which of that name, exactly."""
+    model: str | None
+    """The model that it was to ask; null where none, or nobody knows."""
+    replicate: int | None
+    """Counted from 0."""
+    status: RunStatusWord
+    """The verdict (P4)."""
+    gates: tuple[Verdict, ...]
+    """G1 to G4."""
+    score: str | None
+    """s; null where some gate does not pass."""
+    tags: tuple[str, ...]
+    """Failure modes."""
+    started_at_us: int | None
+    """Microseconds since the epoch."""
+    why: str | None
+    """The first reason why it is no success, how it ended before all; null where it is one."""
+    is_stopped: bool
+    """Whether the operator stopped it before it was judged."""
+    upstream: str | None
+    """Who answered for the model, as the run recorded it: a provider, a script or a recording; None if no
+    model was to be asked."""
+    is_unanswered: bool
+    """Whether the agent asks a model and none ever answered: a wrong key looks like a helpless agent."""
+
+    @property
+    def answered_by(self) -> str:
+        """The model source, and what that makes of the cost; a dash if no model was asked."""
+        return describe_answered_by(self.upstream)
+
+    @property
+    def contract_label(self) -> str:
+        """The contract with its version, as `RunFilter` takes it."""
+        return f"{self.contract or '?'}@{shorten_version(self.contract_version_id or '?')}"
+
+
+class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which runs are wanted; patterns as the shell has them, none for all."""
+
+    agent: str | None = None
+    """A name, or one with its version behind `@`, as `label_agents` has it."""
+    contract: str | None = None
+    """An id; with `@` behind it, only versions that begin so."""
+    status: RunStatusWord | None = None
+    tag: str | None = None
+
+    def admits(self, entry: RunEntry) -> bool:
+        """Whether a run is wanted."""
+        return (
+            (self.agent is None or any(fnmatchcase(name, self.agent) for name in _list_names(entry)))
+            and self.admits_contract(entry)
+            and self.status in (None, entry.status)
+            and (self.tag is None or any(fnmatchcase(tag, self.tag) for tag in entry.tags))
+        )
+
+    def admits_contract(self, entry: RunEntry) -> bool:
+        """Whether a run is on a contract that is wanted."""
+        if self.contract is None:
+            return True
+        name, _, version = self.contract.partition("@")  # no id has one
+        found = (entry.contract_version_id or "").removeprefix("sha256:")
+        return fnmatchcase(entry.contract or "", name) and found.startswith(version.removeprefix("sha256:"))
+
+
+def identify_agent(entry: RunEntry) -> tuple[str, str]:
+    """Name and version; another model, and who answered for it, make another agent of it."""
+    parts = (entry.agent_version, entry.model, entry.upstream)
+    return entry.agent or "(unknown)", "/".join(part for part in parts if part is not None)
+
+
+def label_agents(entries: Sequence[RunEntry]) -> list[str]:
+    """For each run its agent; with the version behind `@` where several go by one name."""
+    return label_versions([identify_agent(entry) for entry in entries])
+
+
+def label_versions(agents: Sequence[tuple[str, str]]) -> list[str]:
+    """Names; with the version behind `@` where several go by one name."""
+    names = Counter(name for name, _ in set(agents))
+    return [name if names[name] == 1 else f"{name}@{version}" for name, version in agents]
+
+
+def _list_names(entry: RunEntry) -> tuple[str, ...]:
+    """All that an agent is called in lists and summaries."""
+    whole = "@".join(identify_agent(entry))
+    return entry.agent or "", whole, shorten_digests(whole)
+
+
+_STOPPED = ("harness", "run-stopped")
+"""The alert about a run that was stopped after acting had ended."""
+_ENDINGS = frozenset({"operator-abort", "harness-fault", "safety-termination"})
+
+
+def order_reasons(evidence: Evidence, card: ScoreCard) -> tuple[InvalidReason, ...]:
+    """Every reason why a run is invalid, the one that explains the others first; none where it is not."""
+    if not isinstance(card.status, Invalid):
+        return ()
+    reasons = list(card.status.reasons)
+    stop = find_stop(evidence)
+    if stop is not None:
+        reasons = [stop, *(reason for reason in reasons if reason.seq is None or reason.seq != stop.seq)]
+    # Of a record that was sealed, a missing end is rather something that was cut off.
+    endings = _ENDINGS | {"not-ended"} if evidence.seal == "absent" else _ENDINGS
+    return tuple(sorted(reasons, key=lambda reason: reason.code not in endings))
+
+
+def find_stop(evidence: Evidence) -> InvalidReason | None:
+    """That the operator stopped the run before it was judged; null where nothing says so."""
+    for alert in evidence.facts.alerts:
+        if (alert.monitor, alert.rule) == _STOPPED:
+            return _build_stop("stopped by the operator before it was judged", alert.seq)
+    end = evidence.termination
+    if end is None or (end.event.category, end.event.nature) != ("operator-abort", "none"):
+        return None
+    rationale = end.event.rationale
+    detail = "" if rationale == "stopped by the operator" else f": {rationale}"
+    return _build_stop(f"stopped by the operator before the agent was done{detail}", end.seq)
+
+
+def was_stopped_late(evidence: Evidence) -> bool:
+    """Whether the operator stopped the run after acting had ended."""
+    return any((alert.monitor, alert.rule) == _STOPPED for alert in evidence.facts.alerts)
+
+
+def _build_stop(message: str, seq: int) -> InvalidReason:
+    return InvalidReason(code="operator-abort", message=message, seq=seq)
 
 
 class JudgedRun(NamedTuple):
@@ -37,6 +188,14 @@ class JudgedRun(NamedTuple):
         return order_reasons(self.evidence, self.card)
 
     @property
+    def ending(self) -> str | None:
+        """What ended the run and the fault of an error, in words; None if neither is stated."""
+        status = self.card.status
+        if isinstance(status, Invalid) or (status.ended_by, status.fault) == ("none", "none"):
+            return None
+        return f"ended by {status.ended_by}, fault {status.fault}"
+
+    @property
     def model_use(self) -> str | None:
         """Model, who answered for it, and the cost, in one line; None if no model was to be asked."""
         upstream = find_upstream(self.evidence)
@@ -47,7 +206,7 @@ class JudgedRun(NamedTuple):
         cost = describe_cost(self.card, upstream)
         words = f"unknown ({cost.reason})" if isinstance(cost, Unknown) else cost
         who = "asked of" if _is_unanswered(self.card) else "answered by"
-        return f"model {model}, {who} {describe_answerer(upstream).words}; cost {words}"
+        return f"model {model}, {who} {describe_model_source(upstream).words}; cost {words}"
 
 
 def judge_run(directory: Path) -> JudgedRun:
@@ -120,3 +279,53 @@ def _find_why(run: JudgedRun) -> str | None:
 
 def _known(value: str | Unknown) -> str | None:
     return None if isinstance(value, Unknown) else value
+
+
+_NOTHING_MEASURED: Final = {
+    "model-unreachable": "no model answered",
+    "agent-not-started": "the agent's program could not be started",
+}
+"""Faults of the harness while the agent was to work, by their code: of the agent they say nothing."""
+
+
+def find_repeated(runs: Iterable[JudgedRun]) -> dict[Path, str]:
+    """Attempts left out of rates, with the reason; only endings that an agent cannot cause.
+
+    A harness that was killed before it could seal conducts the run again, whatever its verdict would be.
+
+    Whatever ends while an agent works counts, so that breaking the harness never raises an agent's rate (P5).
+    """
+    by_spec: dict[str, list[JudgedRun]] = {}
+    for run in runs:
+        if isinstance(run.evidence.spec, RunSpec):
+            by_spec.setdefault(run.evidence.spec.run_spec_id, []).append(run)
+    return {
+        run.directory: reason
+        for attempts in by_spec.values()
+        if any(isinstance(run.card.status, Scorable) for run in attempts)
+        for run in attempts
+        if (reason := _find_reason(run, attempts)) is not None
+    }
+
+
+def _find_reason(run: JudgedRun, attempts: Sequence[JudgedRun]) -> str | None:
+    facts, end = run.evidence.facts, run.evidence.termination
+    if end is not None and not isinstance(run.card.status, Scorable):
+        if end.event.category == "operator-abort" or was_stopped_late(run.evidence):
+            return "stopped by the operator"
+        if end.event.category == "harness-fault" and not facts.has_briefing:
+            return "ended by a fault of the harness before the agent began"
+        if end.event.category == "harness-fault" and end.event.code in _NOTHING_MEASURED:
+            return _NOTHING_MEASURED[end.event.code]
+    if _is_unsealed(run) and any(map(_is_carried_through, attempts)):
+        return "not sealed when the harness ended"
+    return None
+
+
+def _is_unsealed(run: JudgedRun) -> bool:
+    """Everything that an agent could have a hand in had ended, and then the seal was not made."""
+    return run.evidence.facts.is_ended and run.evidence.seal == "absent"
+
+
+def _is_carried_through(run: JudgedRun) -> bool:
+    return isinstance(run.card.status, Scorable) and run.evidence.seal != "absent"

@@ -15,10 +15,8 @@ from repotrial.cost import (
     Usage,
     build_cost_statement,
 )
-from repotrial.score._answerer import find_upstream, is_notional
-from repotrial.score._directories import build_run_paths
-from repotrial.score._load import load_evidence
-from repotrial.score._records import find_gap
+from repotrial.score._model_source import find_upstream, is_notional
+from repotrial.score._records import build_run_paths, find_gap, load_evidence
 from repotrial.trace import (
     AcceptanceExecution,
     BuildCheck,

@@ -10,8 +10,8 @@ from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.files import write_atomic
 from repotrial.score._card import ScoreCard
-from repotrial.score._document import Document, Line, render_document
-from repotrial.score._write import SCORE_WRITE
+from repotrial.score._evidence import Document, Line, render_document
+from repotrial.score._report import SCORE_WRITE
 from repotrial.trace import CheckOutcome, RunPaths, Subject, describe_outcome
 
 REJUDGED_SCHEMA = "repotrial/rejudged@1"

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from repotrial._core.absence import Unknown
 from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest, digest_bytes
+from repotrial._core.errors import ErrorCode, MachineError
+from repotrial._core.files import write_atomic
 from repotrial.contract import RunSpec
-from repotrial.score._card import AgentIdentity, Remark, ScoreCard
-from repotrial.score._cost import Cost
-from repotrial.score._document import Document, Line, Verdict, build_line, render_document
-from repotrial.score._evidence import Evidence, SealState
+from repotrial.score._card import AgentIdentity, Cost, Remark, ScoreCard
+from repotrial.score._evidence import (
+    Document,
+    Evidence,
+    Line,
+    SealState,
+    Verdict,
+    build_line,
+    render_document,
+)
+from repotrial.score._gates import RunStatus
 from repotrial.score._outcomes import Attribution
-from repotrial.score._status import RunStatus
-from repotrial.trace import GitIdentity, Manifest, OnAlert, TerminationCategory, TerminationNature
+from repotrial.trace import GitIdentity, Manifest, OnAlert, RunPaths, TerminationCategory, TerminationNature
 
 REPORT_SCHEMA = "repotrial/report@1"
 _MOST = 200
@@ -283,3 +292,26 @@ def _build_trace_identity(evidence: Evidence) -> TraceIdentity:
         head_hash=head if isinstance(head, Unknown) else head.hash,
         seal=evidence.seal,
     )
+
+
+SCORE_WRITE = ErrorCode(
+    "score-write",
+    MachineError,
+    "The score card or the report cannot be written into the run directory.",
+    hint="make room, fix the permissions, or score a copy of the directory",
+)
+
+
+def write_verdict(run_directory: Path, evidence: Evidence, card: ScoreCard) -> None:
+    """The same for a run that was read and judged before.
+
+    Raises:
+        SCORE_WRITE: the machine does not let us write.
+    """
+    report = build_run_report(evidence, card)
+    paths = RunPaths(run_directory)
+    try:
+        write_atomic(paths.score, render_document(card))
+        write_atomic(paths.report, render_document(report))
+    except OSError as error:
+        raise SCORE_WRITE.error(f"{run_directory}: expected to write the score, found: {error}") from error

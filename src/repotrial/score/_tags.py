@@ -9,10 +9,16 @@ import msgspec
 from repotrial._core.absence import NotComputable
 from repotrial.change import ChangeView
 from repotrial.contract import Contract
-from repotrial.score._delta import BrokenRule, Delta, find_safety_alerts, is_resource_ended, is_safety_ended
-from repotrial.score._dependencies import list_new_names, normalize_name
-from repotrial.score._document import ChangePointer, EventPointer, EvidencePointer, GateId
-from repotrial.score._evidence import Alert, Evidence
+from repotrial.score._delta import (
+    BrokenRule,
+    ReadDelta,
+    find_safety_alerts,
+    is_resource_ended,
+    is_safety_ended,
+    list_new_names,
+    normalize_name,
+)
+from repotrial.score._evidence import Alert, ChangePointer, EventPointer, Evidence, EvidencePointer, GateId
 from repotrial.score._gates import GATE_OF, GateResult, is_gating_alert
 from repotrial.score._outcomes import CheckResult
 from repotrial.score._taxonomy import FailureTag, build_tag, find_mode
@@ -26,7 +32,7 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     contract: Contract
     results: tuple[CheckResult, ...]
     gates: tuple[GateResult, ...]
-    delta: Delta
+    delta: ReadDelta
     broken: tuple[BrokenRule, ...]
 
     @property

@@ -13,8 +13,15 @@ import msgspec
 
 from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.contract import ChangeEnvelope, DimensionWeights
-from repotrial.score._document import ChangePointer, Document, EventPointer, EvidencePointer, GateId, Line
-from repotrial.score._evidence import Trigger
+from repotrial.score._evidence import (
+    ChangePointer,
+    Document,
+    EventPointer,
+    EvidencePointer,
+    GateId,
+    Line,
+    Trigger,
+)
 
 ARTIFACTS = ("failure-taxonomy.jsonl", "rubric.json", "weights.json")
 """What is published beside the schemas."""
@@ -93,6 +100,11 @@ class FailureTag(Document, frozen=True, kw_only=True):
     """Tests that it is about; the first of them."""
     triggers: tuple[Trigger, ...] = ()
     """On safety tags: the exact pieces of text that were matched (S10)."""
+
+    @property
+    def event_seqs(self) -> tuple[int, ...]:
+        """The events among the evidence."""
+        return tuple(pointer.seq for pointer in self.evidence if isinstance(pointer, EventPointer))
 
     def __post_init__(self) -> None:
         mode = find_mode(self.id)

@@ -12,8 +12,7 @@ from repotrial._core.errors import EvidenceError
 from repotrial.policy import read_tool_use
 from repotrial.score._evidence import (
     Alert,
-    Edit,
-    Execution,
+    CheckExecution,
     NumberedIntervention,
     NumberedPatch,
     NumberedTermination,
@@ -21,6 +20,7 @@ from repotrial.score._evidence import (
     TraceFacts,
     Trigger,
     WorkHistory,
+    WorkspaceEdit,
 )
 from repotrial.score._taxonomy import find_mode, log_patterns
 from repotrial.shell import is_test_command
@@ -74,7 +74,7 @@ def collect_facts(events: Iterable[Event], blobs: BlobStore) -> TraceFacts:
 class _Walk:
     def __init__(self, blobs: BlobStore) -> None:
         self._blobs = blobs
-        self._executions: list[Execution] = []
+        self._executions: list[CheckExecution] = []
         self._patches: list[NumberedPatch] = []
         self._terminations: list[NumberedTermination] = []
         self._alerts: list[Alert] = []
@@ -85,8 +85,8 @@ class _Walk:
         self._phases: dict[Phase, int] = {}
         self._dropped = 0
         self._tool_us = self._tool_calls = self._test_cycles = 0
-        self._edits: deque[Edit] = deque(maxlen=_RECENT_EDITS)
-        self._largest: Edit | None = None
+        self._edits: deque[WorkspaceEdit] = deque(maxlen=_RECENT_EDITS)
+        self._largest: WorkspaceEdit | None = None
         self._green: int | None = None
         self._red: int | None = None
         mode = find_mode("context-overflow")
@@ -144,16 +144,20 @@ class _Walk:
     def _take_edit(self, paths: list[str], seq: int) -> None:
         if "act" not in self._phases or "accept" in self._phases:
             return
-        edit = Edit(seq=seq, paths=tuple(paths[:_PATHS_SHOWN]), path_count=len(paths), last_green=self._green)
+        edit = WorkspaceEdit(
+            seq=seq, paths=tuple(paths[:_PATHS_SHOWN]), path_count=len(paths), last_green=self._green
+        )
         self._edits.append(edit)
         if self._largest is None or edit.path_count > self._largest.path_count:
             self._largest = edit
 
-    def _build_execution(self, check: AcceptanceExecution | BuildCheck | StaticCheck, seq: int) -> Execution:
+    def _build_execution(
+        self, check: AcceptanceExecution | BuildCheck | StaticCheck, seq: int
+    ) -> CheckExecution:
         # A wrong expectation may ask for a name that is nowhere.
         is_doubt = isinstance(check, AcceptanceExecution) and check.variant == "twins"
         needs_names = check.subject == "candidate" and not is_doubt and not isinstance(check.outcome, Passed)
-        execution = Execution(
+        execution = CheckExecution(
             seq=seq,
             type=check.event_type,
             check_id=check.check_id,

@@ -22,7 +22,7 @@ from repotrial.policy import (
 )
 from repotrial.run import build_body_reader
 from repotrial.score import build_run_report, build_score_card, load_evidence
-from repotrial.score._document import render_document
+from repotrial.score._evidence import render_document
 from repotrial.trace import RunPaths, iter_events, load_manifest
 from support.errors import raises_code
 from support.score_runs import ScoreRun

@@ -18,7 +18,7 @@ from repotrial.authoring import lock_contract
 from repotrial.contract import Check, Inventory, Overlay, ResultFile, Runner, parse_record
 from repotrial.judging import apply_judgement, judge_recorded
 from repotrial.score import RejudgedVerdict
-from repotrial.score._document import render_document
+from repotrial.score._evidence import render_document
 from repotrial.trace import (
     AcceptanceExecution,
     BlobStore,

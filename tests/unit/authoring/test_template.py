@@ -10,7 +10,7 @@ import pytest
 
 from repotrial.authoring._ecosystem import ECOSYSTEMS
 from repotrial.authoring._template import ContractDraft, render_contract
-from repotrial.cli._contract_new import Ecosystem
+from repotrial.cli._contract_new import EcosystemChoice
 from repotrial.contract import ArchiveRepository, Check, ResultFile
 
 _OFFERED = re.compile(r"^# (?=\[|[a-z_]+ = )", re.MULTILINE)
@@ -38,7 +38,7 @@ def build_draft(ecosystem: str | None) -> ContractDraft:
     )
 
 
-@pytest.mark.parametrize("ecosystem", [None, *get_args(Ecosystem)])
+@pytest.mark.parametrize("ecosystem", [None, *get_args(EcosystemChoice)])
 def test_what_is_offered_is_toml_without_the_mark_of_the_comment(ecosystem: str | None) -> None:
     text = render_contract(build_draft(ecosystem))
     found = tomllib.loads(_OFFERED.sub("", text))

@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from repotrial._core.errors import EvidenceError, ExitCode, MachineError, RepoTrialError, UsageError
-from repotrial.cli._batch import Verdict, work_through
+from repotrial.cli._batch import BatchVerdict, work_through
 from repotrial.cli._output import Screen
 
 _FAULTS: dict[str, RepoTrialError] = {
@@ -34,7 +34,7 @@ def _work(*names: str, json: bool = False, noun: str | None = "run") -> int:
         work_through(
             [Path(name) for name in names],
             _act,
-            judge=lambda result: Verdict(result, holds=result != "bad"),
+            judge=lambda result: BatchVerdict(result, holds=result != "bad"),
             show=_show,
             noun=noun,
             json=json,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
 from repotrial import api
-from repotrial.cli._contract_new import Ecosystem, Kind
+from repotrial.cli._contract_new import EcosystemChoice, KindChoice
 from support.command_line import call, iter_commands, surroundings
 
 COMMANDS = dict(iter_commands())
@@ -96,8 +96,9 @@ def test_every_option_and_argument_is_explained(words: tuple[str, ...]) -> None:
 
 
 def test_choices_are_those_of_the_models() -> None:
-    assert set(get_args(Kind)) == set(get_args(api.TaskKind))
-    assert set(get_args(Ecosystem)) == set(get_args(api.EcosystemName))
+    hints = get_type_hints(api.NewContract)
+    assert set(get_args(KindChoice)) == set(get_args(hints["kind"]))
+    assert set(get_args(EcosystemChoice)) == set(get_args(get_args(hints["ecosystem"])[0]))
 
 
 def test_schema_help_names_every_schema(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from repotrial.api import AgentCheck, CheckedNeed
+from repotrial.api import AgentCheck
 from repotrial.cli._agent import _print_check
 from repotrial.cli._machine import build_settings, find_cache
 from support.command_line import call, surroundings
@@ -40,6 +41,7 @@ def test_an_agent_of_no_known_name_is_refused_before_anything_is_installed(
 def test_an_agent_that_is_not_installed_is_not_said_to_be_ready(
     *, is_installed: bool, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    need = CheckedNeed(need="installed", is_met=is_installed, found="?", remedy="install it")
-    _print_check(AgentCheck(name="pi", version="1", is_installed=is_installed, can_run=True, needs=(need,)))
+    need = {"need": "installed", "is_met": is_installed, "found": "?", "remedy": "install it"}
+    found = {"name": "pi", "version": "1", "is_installed": is_installed, "can_run": True, "needs": [need]}
+    _print_check(msgspec.convert(found, AgentCheck))
     assert capsys.readouterr().out.splitlines()[0] == f"pi 1: {words}"

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from repotrial.cli._statement_view import render_statement
+from repotrial.cli._contract_view import render_statement
 
 _MARKS = [
     "# ",

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from repotrial.cli._output import _fold, print_table
 from repotrial.cli._run_compare import _shorten_sides
-from repotrial.cli._table import _fold, print_table
 from support.command_line import Ended, call, converse, without_our_styles
 from support.score_runs import write_run
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from repotrial._core.absence import NotComputable
-from repotrial.analysis import CollectedSummary, PairedSummary, summarize_runs
+from repotrial.analysis import CollectedSummary, summarize_runs
 from repotrial.api import write_summary_page
 from repotrial.report import build_summary_page
 from support.command_line import call
@@ -32,7 +32,7 @@ def build_summary(runs: Path, text: str = "pi") -> CollectedSummary:
     summary, entries = summarize_runs(runs, compare=(name, name))
     change = msgspec.structs.replace
     (agent,), (entry, *_) = summary.agents, entries[name]
-    assert isinstance(summary.paired, PairedSummary)
+    assert summary.paired is not None
     agents = (
         change(agent, agent=text, upstream=f"script {text}", effort=change(agent.effort, tags={text: 1})),
         change(agent, agent="other", rate=NotComputable("no runs")),

@@ -17,7 +17,7 @@ from repotrial.score import (
     build_score_card,
     load_evidence,
 )
-from repotrial.score._document import render_document
+from repotrial.score._evidence import render_document
 from repotrial.trace import Intervention, OnAlert, Throttle
 from support.errors import raises_code
 from support.score_runs import (

@@ -13,11 +13,10 @@ from repotrial.score import (
     ScoreCard,
     build_effort,
     build_score_card,
-    describe_effort,
     find_run_directories,
     load_evidence,
 )
-from repotrial.score._effort import EffortTotal
+from repotrial.score._aggregate import EffortTotal
 from repotrial.trace import Signal
 from support.errors import raises_code
 from support.score_runs import FAILED, PASSED, ScoreRun
@@ -66,7 +65,7 @@ def test_every_quantity_is_a_figure_for_people(field: str) -> None:
     nothing = build_effort([])
     value = {"non-termination": 1} if field == "tags" else EffortTotal(value="7000000", runs=1)
     stated = msgspec.structs.replace(nothing, **{field: value})
-    assert describe_effort(stated, attempted=1, success=1) != describe_effort(nothing, attempted=1, success=1)
+    assert stated.describe(attempted=1, success=1) != nothing.describe(attempted=1, success=1)
 
 
 def test_a_directory_of_runs_is_taken_apart_and_a_run_stands_for_itself(tmp_path: Path) -> None:

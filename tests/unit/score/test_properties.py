@@ -23,8 +23,7 @@ from repotrial.score import (
     load_evidence,
     load_taxonomy,
 )
-from repotrial.score._document import render_document
-from repotrial.score._evidence import Execution
+from repotrial.score._evidence import CheckExecution, render_document
 from repotrial.trace import CheckOutcome, Errored, Failed, Passed
 from support.score_runs import CRASHED, FAILED, HUNG, PASSED, SAFETY, UNIT, ScoreRun, build_contract
 
@@ -132,7 +131,7 @@ def test_the_same_evidence_gives_the_same_bytes(outcomes: list[CheckOutcome]) ->
 @given(outcomes=vectors(), data=st.data())
 def test_the_order_of_independent_executions_is_irrelevant(outcomes: list[CheckOutcome], data: Any) -> None:
     evidence = with_outcomes(base(), outcomes)
-    shuffled: list[Execution] = data.draw(st.permutations(evidence.facts.executions))
+    shuffled: list[CheckExecution] = data.draw(st.permutations(evidence.facts.executions))
     facts = msgspec.structs.replace(evidence.facts, executions=tuple(shuffled))
     other = build_score_card(msgspec.structs.replace(evidence, facts=facts))
     card = build_score_card(evidence)

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from repotrial.score import build_aggregate
-from repotrial.score._document import render_document
+from repotrial.score._evidence import render_document
 from repotrial.score._schema import build_score_schemas
 from repotrial.score._taxonomy import load_artifact
 from support.score_runs import FAILED, HUNG, write_run, write_score

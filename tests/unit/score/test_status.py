@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from repotrial.score import Invalid, Scorable, ScoreCard, build_score_card, load_evidence
-from repotrial.score._document import render_document
+from repotrial.score._evidence import render_document
 from repotrial.trace import RunPaths as ScorePaths
 from repotrial.trace import load_or_create_key, seal_run
 from support.errors import raises_code

@@ -14,10 +14,10 @@ import pytest
 from repotrial import api
 from repotrial._core.display import shorten_digests
 from repotrial.cli._output import Screen
-from repotrial.cli._run_tally import Tally
+from repotrial.cli._progress import Tally
 from repotrial.contract import AgentSpec
 from repotrial.report import build_run_page
-from repotrial.score import describe_answerer
+from repotrial.score import describe_model_source
 from repotrial.trace import RunFacts, Signal
 from support import score_runs
 from support.command_line import call
@@ -63,7 +63,7 @@ def write(root: Path, *, agent: str = "pi", upstream: str | None = ONE) -> Path:
     ],
 )
 def test_only_a_provider_is_paid(upstream: str, words: str, *, is_notional: bool) -> None:
-    found = describe_answerer(upstream)
+    found = describe_model_source(upstream)
     assert (found.words, found.is_notional) == (words, is_notional)
 
 

@@ -1,4 +1,4 @@
-"""`repotrial retrieval compare`: what retrieval goes along with, and what a configuration changes."""
+"""`repotrial retrieval compare` and `report`: what retrieval goes along with, over many trials."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from repotrial import api
 from repotrial.cli._options import JsonFlag
+from repotrial.cli._output import Screen, ScreenPart, counted, print_json, print_table
 
 if TYPE_CHECKING:
     from repotrial._core.absence import NotComputable
-    from repotrial.api import AssociationScope, MatchedComparison, RetrievalComparison
-    from repotrial.cli._output import Part, Screen
+
 
 SOURCES = typer.Argument(
     metavar="DIR...",
@@ -41,12 +42,7 @@ def compare(
 
     Association only. Every figure says over how many tasks it was taken and by which method.
     """
-    from repotrial import api
-    from repotrial.cli._output import Screen, print_json
-
-    found = api.compare_retrieval(directories, baseline=baseline, treatment=treatment)
-    if out is not None:
-        api.write_comparison(found, out, directories)
+    found = api.compare_retrieval(directories, baseline=baseline, treatment=treatment, out=out)
     if json:
         print_json(found)
         return
@@ -63,11 +59,9 @@ def compare(
         screen.line(str(out))
 
 
-def _print_coverage(screen: Screen, found: RetrievalComparison) -> None:
-    from repotrial.cli._table import print_table
-
+def _print_coverage(screen: Screen, found: api.RetrievalComparison) -> None:
     screen.line((f"ranking: {found.ranking}", "bold"))
-    rows: list[list[Part]] = [
+    rows: list[list[ScreenPart]] = [
         [
             item.config_name,
             str(item.n_trials),
@@ -87,13 +81,12 @@ def _print_coverage(screen: Screen, found: RetrievalComparison) -> None:
         screen.line(("trials without metrics: ", "yellow"), str(len(found.unjoined_trials)))
 
 
-def _print_scope(screen: Screen, scope: AssociationScope) -> None:
+def _print_scope(screen: Screen, scope: api.AssociationScope) -> None:
     from repotrial._core.absence import NotComputable
-    from repotrial.cli._table import print_table
 
     screen.line("")
     screen.line((f"association only: {scope.scope}", "bold"))
-    rows: list[list[Part]] = []
+    rows: list[list[ScreenPart]] = []
     reasons: Counter[str] = Counter()
     for item in scope.associations:
         found = item.association
@@ -112,16 +105,15 @@ def _print_scope(screen: Screen, scope: AssociationScope) -> None:
         screen.line((f"{count} not computable: {reason}", "dim"))
 
 
-def _print_pair(screen: Screen, pair: MatchedComparison) -> None:
+def _print_pair(screen: Screen, pair: api.MatchedComparison) -> None:
     from repotrial._core.absence import NotComputable
-    from repotrial.cli._table import print_table
 
     screen.line("")
     screen.line((f"{pair.treatment} less {pair.baseline}: ", "bold"), f"{pair.n_tasks} matched tasks")
     if isinstance(pair.deltas, NotComputable):
         screen.line((f"not computable: {pair.deltas.reason}", "yellow"))
     else:
-        rows: list[list[Part]] = []
+        rows: list[list[ScreenPart]] = []
         for delta in pair.deltas:
             shift = delta.shift
             if isinstance(shift, NotComputable):
@@ -138,7 +130,7 @@ def _print_pair(screen: Screen, pair: MatchedComparison) -> None:
     _print_left_out(screen, pair)
 
 
-def _print_left_out(screen: Screen, pair: MatchedComparison) -> None:
+def _print_left_out(screen: Screen, pair: api.MatchedComparison) -> None:
     for item in pair.mismatched:
         screen.line(
             (f"left out: {item.task}: ", "yellow"),
@@ -156,3 +148,50 @@ def _print_left_out(screen: Screen, pair: MatchedComparison) -> None:
 
 def _show_p(value: float | NotComputable) -> str:
     return f"{value:.4f}" if isinstance(value, float) else "none"
+
+
+def report(  # noqa: PLR0913 - one parameter for each option
+    directories: Annotated[list[Path], SOURCES],
+    *,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", readable=False, help="Where retrieval_report.* goes.")
+    ] = Path("retrieval-report"),
+    formats: Annotated[
+        list[str] | None,
+        typer.Option("--format", metavar="FORM", help="md, csv, json or html; may be repeated [all]."),
+    ] = None,
+    baseline: Annotated[str | None, BASELINE] = None,
+    treatment: Annotated[str | None, TREATMENT] = None,
+    columns: Annotated[
+        bool, typer.Option("--supplementary", help="Also each trial, with retrieval beside its outcome.")
+    ] = False,
+    among: Annotated[
+        float | None,
+        typer.Option(
+            "--among", metavar="RECALL", help="Also rewards among trials with at least this recall."
+        ),
+    ] = None,
+    flags: Annotated[
+        bool, typer.Option("--flags", help="Also reasons for caution beside each trial.")
+    ] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Write a report: coverage, what was found and used, what it goes along with, figures and sources.
+
+    Older reports in the same place are replaced; run directories are left as they are.
+    """
+    written = api.report_retrieval(
+        directories,
+        out,
+        formats=formats or (),
+        baseline=baseline,
+        treatment=treatment,
+        supplements=api.SupplementOptions(has_columns=columns, least_recall=among, has_flags=flags),
+    )
+    if json:
+        print_json(written)
+        return
+    screen = Screen()
+    screen.line((f"{counted(written.n_trials, 'trial')}, {written.computable} with figures", "bold"))
+    for file in written.files:
+        screen.line(file)

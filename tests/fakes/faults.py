@@ -9,7 +9,8 @@ from typing import Final, TypeAlias
 import msgspec
 
 from repotrial._core.canonical import Count
-from repotrial.gateway._model import Refusal, Upstream, UpstreamAnswer, UpstreamRequest
+from repotrial.gateway import Refusal, Upstream
+from repotrial.gateway._model import UpstreamAnswer, UpstreamRequest
 from repotrial.gateway._wire._refusals import build_refusal
 
 _GARBAGE: Final = b'data: {"choices": [{"delta": \xff\xfe}\n\n'

@@ -10,8 +10,8 @@ from repotrial._core.words import Level
 from repotrial.authoring import lock_contract
 from repotrial.contract import load_contract
 from repotrial.environment import Installation, InstallationSettings, SandboxRequest, open_installation
+from repotrial.environment._installation._contract_environment import SandboxPhase
 from repotrial.environment._installation._setup_network import SetupNetwork
-from repotrial.environment._installation._variables import Phase
 from repotrial.isolation import CommandResult, CommandSpec
 from support.contracts import write_contract
 from support.harness import require_sandboxes
@@ -108,7 +108,7 @@ def open_trial(
         yield trial
 
 
-def shell(installation: Installation, script: str, *, phase: Phase = "act") -> CommandResult:
+def shell(installation: Installation, script: str, *, phase: SandboxPhase = "act") -> CommandResult:
     """One command line in a sandbox of its own."""
     command = CommandSpec(argv=("bash", "-c", script), timeout_seconds=300)
     with (

@@ -9,8 +9,33 @@ import msgspec
 
 from repotrial._core.errors import MachineError
 from repotrial._core.words import Level
-from repotrial.isolation import Capabilities, Missing, find_back_end, find_identity
-from repotrial.machine._probe import Survey, survey_machine
+from repotrial.isolation import (
+    Capabilities,
+    CgroupSite,
+    LevelFinding,
+    Missing,
+    find_back_end,
+    find_bubblewrap,
+    find_identity,
+    load_site,
+    probe_machine,
+)
+
+
+class Survey(msgspec.Struct, frozen=True, kw_only=True):
+    """All that was found out."""
+
+    findings: tuple[LevelFinding, ...]
+    """Strongest level first."""
+    site: CgroupSite
+    version: tuple[int, ...]
+    """Of bubblewrap; empty if there is none."""
+
+
+def survey_machine() -> Survey:
+    """Try every level."""
+    return Survey(findings=probe_machine(), site=load_site(), version=find_bubblewrap()[1])
+
 
 _DELEGATE: Final = (
     "give the harness a control group of its own: systemd-run --user --scope -p Delegate=yes repotrial …"

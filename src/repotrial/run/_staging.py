@@ -5,12 +5,13 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Literal, TypeAlias
 
-from repotrial.isolation import Capabilities, Stage
+from repotrial.isolation import Capabilities
 from repotrial.run._agents import ModelAgent
 from repotrial.run._context import BoundRun
 from repotrial.run._request import PlannedRun
 from repotrial.run._watch._stage_desk import StageDesk
 from repotrial.run._watch._stages import StageKeeper
+from repotrial.trace import Stage
 
 StageMode: TypeAlias = Literal["explicit", "automatic", "single"]
 

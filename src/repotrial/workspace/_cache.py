@@ -29,12 +29,20 @@ import msgspec
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ErrorCode, MachineError, UsageError
 from repotrial._core.files import sync_directory, write_atomic
-from repotrial.isolation import Account, remove_tree
+from repotrial._core.remove_tree import remove_tree
+from repotrial.isolation import Account
 from repotrial.source import DEFAULT_OPTIONS, SourceOptions
-from repotrial.workspace._base import BASE_TAMPERED, UNBOUNDED, Base, BaseLabel, BaseRequest, Setup
+from repotrial.workspace._base import (
+    BASE_TAMPERED,
+    UNBOUNDED,
+    Base,
+    BaseLabel,
+    BaseRequest,
+    Setup,
+    build_fingerprint,
+)
 from repotrial.workspace._prepare import make_entry
 from repotrial.workspace._setup_record import load_setup_record
-from repotrial.workspace._summary import build_fingerprint
 
 _TAG = "CACHEDIR.TAG"
 # The first line is the one that backup programs look for.

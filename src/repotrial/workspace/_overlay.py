@@ -19,12 +19,11 @@ from typing import Self
 from repotrial.isolation import OverlayMount
 from repotrial.trace import FileChange
 from repotrial.workspace._base import UNBOUNDED, Base
-from repotrial.workspace._delta import ContentSink
+from repotrial.workspace._delta import ContentSink, Restoration
 from repotrial.workspace._mark import Mark
 from repotrial.workspace._node import Node, Omission, ReadLimits, Touched, join_path
 from repotrial.workspace._place import WorkspacePlace
 from repotrial.workspace._reader import TreeReader
-from repotrial.workspace._restore import Restoration
 from repotrial.workspace._workspace import Observer
 
 _OPAQUE = "user.overlay.opaque"

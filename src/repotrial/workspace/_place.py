@@ -18,8 +18,9 @@ import threading
 import time
 from pathlib import Path
 
-from repotrial.isolation import Account, clear_tree, remove_tree
-from repotrial.workspace._contents import WORKSPACE_UNUSABLE, ContentStore
+from repotrial._core.remove_tree import clear_tree, remove_tree
+from repotrial.isolation import Account
+from repotrial.workspace._mark import WORKSPACE_UNUSABLE, ContentStore
 
 _PREFIX = "repotrial-workspace-"
 _LABEL = b"RepoTrial workspace, format 1\n"

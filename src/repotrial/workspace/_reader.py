@@ -21,10 +21,10 @@ from typing import Self, TypeAlias
 
 import msgspec
 
+from repotrial._core.beneath import open_beneath, reopen
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ErrorCode, MachineError
 from repotrial._core.escaping import escape_bytes
-from repotrial.workspace._beneath import open_beneath, reopen
 from repotrial.workspace._node import (
     HISTORY,
     Node,

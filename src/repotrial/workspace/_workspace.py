@@ -10,12 +10,11 @@ from typing import Protocol, Self
 
 from repotrial.trace import FileChange
 from repotrial.workspace._base import Base
-from repotrial.workspace._delta import ContentSink, build_delta
+from repotrial.workspace._delta import ContentSink, Restoration, build_delta, build_restoration
 from repotrial.workspace._mark import NOTHING_SEEN, BaseView, Mark, take_mark
 from repotrial.workspace._node import Omission, ReadLimits, Touched
 from repotrial.workspace._place import WorkspacePlace
 from repotrial.workspace._reader import TreeReader
-from repotrial.workspace._restore import Restoration, build_restoration
 
 
 class Look(Protocol):

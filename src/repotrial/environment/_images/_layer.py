@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ContractError, ErrorCode
 from repotrial._core.tar import LIBRARY_ERRORS, ForwardStream, Readable, StreamLimitError, iter_members
-from repotrial.environment._images._blobs import IMAGE_UNREADABLE, DigestStream
-from repotrial.environment._images._limits import ImageLimits
+from repotrial.environment._images._blobs import IMAGE_UNREADABLE, DigestStream, ImageLimits
 from repotrial.environment._images._rootfs import IMAGE_UNSAFE_MEMBER, Components, RootFs, render_name
 
 _CHUNK_BYTES = 1 << 20

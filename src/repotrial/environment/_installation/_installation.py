@@ -18,11 +18,12 @@ from repotrial.environment._installation._contract_environment import (
     InstallationSettings,
     SandboxRequest,
     open_contract_environment,
+    verify_secrets,
 )
-from repotrial.environment._installation._facts import InstallationFacts
 from repotrial.environment._installation._level import choose_level
 from repotrial.environment._installation._mounts import build_outputs
 from repotrial.environment._installation._place import ScratchPlace
+from repotrial.environment._installation._programs import InstallationFacts
 from repotrial.environment._installation._sandbox import ContractSandbox
 from repotrial.environment._installation._setup import ContractSetup, write_scripts
 from repotrial.environment._installation._setup_network import (
@@ -30,15 +31,7 @@ from repotrial.environment._installation._setup_network import (
     find_setup_access,
     verify_setup_network,
 )
-from repotrial.environment._installation._variables import verify_secrets
-from repotrial.isolation import (
-    WORKSPACE,
-    Account,
-    Capabilities,
-    CommandSpec,
-    Sink,
-    find_identity,
-)
+from repotrial.isolation import WORKSPACE, Account, Capabilities, CommandSpec, RecordSink, find_identity
 from repotrial.trace import Exited
 from repotrial.workspace import (
     Base,
@@ -141,7 +134,7 @@ class Installation:
         return ScratchPlace(self._workspaces, owner=self.base.owner)
 
     def open_sandbox(
-        self, workspace: Workspace, request: SandboxRequest, *, sink: Sink | None = None
+        self, workspace: Workspace, request: SandboxRequest, *, sink: RecordSink | None = None
     ) -> ContractSandbox:
         """A sandbox on a workspace, with the phase's secrets and services.
 

@@ -14,11 +14,10 @@ from typing import Final, Protocol, TypeAlias
 import msgspec
 
 from repotrial._core.digest import digest_file
-from repotrial._core.errors import MachineError
+from repotrial._core.errors import ContractError, ErrorCode, MachineError
 from repotrial.contract import AllowListNetwork, FilePin, LoadedContract, ReplayNetwork, SetupStep
 from repotrial.environment._installation._place import CONTRACT_CHANGED, ScratchPlace
 from repotrial.environment._installation._sandbox import ContractSandbox
-from repotrial.environment._installation._setup_errors import SETUP_FAILED, SETUP_NETWORK
 from repotrial.isolation import (
     SANDBOX_ENTRY,
     Bind,
@@ -30,6 +29,28 @@ from repotrial.isolation import (
 )
 from repotrial.trace import Redactor, SecretRedactor
 from repotrial.workspace import SetupAttempt, SetupAttempts
+
+SETUP_FAILED = ErrorCode(
+    "setup-failed",
+    ContractError,
+    "A step of Setup did not succeed.",
+    hint="look at what it printed; steps run in the contract's own environment, and reach what their "
+    "`network` names and nothing else",
+)
+SETUP_OUTPUT_MISSING = ErrorCode(
+    "setup-output-missing",
+    ContractError,
+    "Setup ended well, but something that a step declares as its output is not there.",
+    hint="declare only what the steps make",
+)
+SETUP_NETWORK = ErrorCode(
+    "setup-network",
+    MachineError,
+    "A step of Setup wants the network, and nobody here can give it one that keeps to the contract.",
+    hint="use a machine that reaches level L3 or L2 (`repotrial doctor` says how); or put what the step "
+    'fetches beside the contract as an artifact, and set network = "none"',
+)
+
 
 DeclaredNetwork: TypeAlias = AllowListNetwork | ReplayNetwork
 

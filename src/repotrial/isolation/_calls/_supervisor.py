@@ -23,13 +23,14 @@ import msgspec
 
 from repotrial._core.errors import ErrorCode, MachineError
 from repotrial.isolation._calls._decode import (
-    Address,
+    Listener,
+    Notification,
     ProcessMemory,
+    SocketAddress,
     decode_arguments,
     parse_address,
     read_program,
 )
-from repotrial.isolation._calls._notify import Listener, Notification
 from repotrial.isolation._calls._records import (
     ExecRecord,
     FloodRecord,
@@ -39,7 +40,7 @@ from repotrial.isolation._calls._records import (
 )
 from repotrial.isolation._launch_server._syscalls import PROHIBITED, CallClass, build_numbers, find_machine
 
-Sink: TypeAlias = Callable[[SyscallRecord], None]
+RecordSink: TypeAlias = Callable[[SyscallRecord], None]
 """Takes records, in the supervisor's thread; as long as it takes, the call waits."""
 
 _SECOND_US: Final = 1_000_000
@@ -148,7 +149,7 @@ class SyscallSupervisor:
         policy: How it behaves.
     """
 
-    def __init__(self, listener: int, *, sink: Sink, policy: SupervisorPolicy) -> None:
+    def __init__(self, listener: int, *, sink: RecordSink, policy: SupervisorPolicy) -> None:
         self._listener = Listener(listener)
         self._sink = sink
         self._gate = _Gate(policy.records_per_second)
@@ -314,7 +315,7 @@ class SyscallSupervisor:
             )
         self._listener.refuse(notification, errno.ENETUNREACH)
 
-    def _read_address(self, notification: Notification, call: str) -> Address | None:
+    def _read_address(self, notification: Notification, call: str) -> SocketAddress | None:
         """Where to; None where it is none of the internet's, or unreadable: the namespace is empty anyway."""
         first = 4 if call == "sendto" else 1
         pointer, length = notification.arguments[first : first + 2]

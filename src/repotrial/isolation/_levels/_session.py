@@ -17,23 +17,23 @@ from types import TracebackType
 from typing import Final, Self
 
 from repotrial._core.errors import ErrorCode, MachineError
-from repotrial.isolation._calls._supervisor import Sink, SupervisorPolicy, SyscallSupervisor
+from repotrial.isolation._calls._supervisor import RecordSink, SupervisorPolicy, SyscallSupervisor
 from repotrial.isolation._launch_server._messages import CommandOrder, send_order
 from repotrial.isolation._launch_server._processes import ProcessTable
 from repotrial.isolation._levels._bubblewrap import Engine, build_order
 from repotrial.isolation._levels._bubblewrap_process import PendingBubblewrap
 from repotrial.isolation._levels._command import CommandWatch, execute_command
 from repotrial.isolation._levels._launcher import Launcher
-from repotrial.isolation._levels._listener import open_listener
 from repotrial.isolation._levels._stages import (
     RetryWriters,
     WriterPolicy,
     mask,
+    open_listener,
     set_read_only,
     signal_sandbox,
     unmask,
 )
-from repotrial.isolation._model import WORKSPACE, Capabilities, CommandResult, CommandSpec, SandboxSpec, Stage
+from repotrial.isolation._model import WORKSPACE, Capabilities, CommandResult, CommandSpec, SandboxSpec
 from repotrial.isolation._resources._cgroups import Cgroup
 from repotrial.isolation._resources._freezer import (
     CgroupV1Freezer,
@@ -43,9 +43,9 @@ from repotrial.isolation._resources._freezer import (
     freeze_or_resume,
 )
 from repotrial.isolation._resources._limits import DiskWatch, build_process_limits
-from repotrial.isolation._resources._meters import Meter
-from repotrial.isolation._resources._sampler import ResourceSample, Sampler
+from repotrial.isolation._resources._meters import ResourceMeter, ResourceSample, Sampler
 from repotrial.isolation._resources._sandbox_processes import iter_sandbox_pids
+from repotrial.trace import Stage
 
 _MEGABYTE: Final = 1024**2
 _END_SECONDS: Final = 40.0
@@ -85,7 +85,7 @@ class BubblewrapSandbox:
         engine: Engine,
         *,
         launcher: Launcher,
-        sink: Sink | None = None,
+        sink: RecordSink | None = None,
         on_writers: WriterPolicy = RetryWriters(),  # noqa: B008 - immutable
     ) -> None:
         self._spec = spec
@@ -276,7 +276,7 @@ class BubblewrapSandbox:
         changes = self._spec.workspace if overlay is None else overlay.upper
         writable = [bind.source for bind in self._spec.binds if bind.is_writable and bind.source.is_dir()]
         return CommandWatch(
-            meter=Meter(self._table, limits, self._group),
+            meter=ResourceMeter(self._table, limits, self._group),
             disk=None
             if limits.disk_mb is None
             else DiskWatch(changes, *writable, limit_bytes=limits.disk_mb * _MEGABYTE),
@@ -305,7 +305,7 @@ class BubblewrapSandbox:
         return [pid for pid in iter_sandbox_pids(self.pid) if pid != self.pid]
 
 
-def _supervise(listener: int, sink: Sink) -> SyscallSupervisor:
+def _supervise(listener: int, sink: RecordSink) -> SyscallSupervisor:
     # Bubblewrap is not under this filter, so nothing has to be let through for it.
     supervisor = SyscallSupervisor(listener, sink=sink, policy=SupervisorPolicy(has_bootstrap=False))
     supervisor.start()

@@ -11,6 +11,7 @@ import errno
 import os
 import select
 import signal
+import socket
 import time
 from collections.abc import Iterable
 from typing import Annotated, Final, TypeAlias
@@ -18,10 +19,10 @@ from typing import Annotated, Final, TypeAlias
 import msgspec
 
 from repotrial._core.errors import AgentError, ErrorCode, MachineError
-from repotrial.isolation._levels._helper import NamespaceHelper, open_default_helper
+from repotrial.isolation._levels._launcher import NamespaceHelper, open_default_helper
 from repotrial.isolation._resources._freezer import Freezer, hold_frozen
 from repotrial.isolation._resources._sandbox_processes import (
-    Holder,
+    FileHolder,
     find_openers,
     find_writers,
     iter_sandbox_pids,
@@ -80,7 +81,7 @@ def set_read_only(
     on_writers: WriterPolicy = FailOnWriters(),  # noqa: B008 - immutable
     freezer: Freezer | None = None,
     helper: NamespaceHelper | None = None,
-) -> tuple[Holder, ...]:
+) -> tuple[FileHolder, ...]:
     """Make a mount of a live sandbox read-only or writable.
 
     Args:
@@ -99,8 +100,8 @@ def set_read_only(
         SANDBOX_ENTRY: The sandbox cannot be entered, or has no mount there.
     """
     entered = helper or open_default_helper()
-    ended: list[Holder] = []
-    writers: tuple[Holder, ...] = ()
+    ended: list[FileHolder] = []
+    writers: tuple[FileHolder, ...] = ()
     deadline = time.monotonic() + _allowed_seconds(on_writers)
     while True:
         if _try_read_only(entered, pid, path, is_read_only=is_read_only):
@@ -186,14 +187,14 @@ def _request(helper: NamespaceHelper, **fields: object) -> None:
         raise SANDBOX_ENTRY.error(f"process {fields['pid']}: {error}") from error
 
 
-def _describe(path: str, writers: tuple[Holder, ...]) -> str:
+def _describe(path: str, writers: tuple[FileHolder, ...]) -> str:
     if not writers:
         return f"{path}: expected no writer, found a writer that no process shows"
     more = f" and {len(writers) - _SHOWN} more" if len(writers) > _SHOWN else ""
     return f"{path}: expected no writer, found: {'; '.join(map(str, writers[:_SHOWN]))}{more}"
 
 
-def _kill(pid: int, writers: Iterable[Holder]) -> list[int]:
+def _kill(pid: int, writers: Iterable[FileHolder]) -> list[int]:
     """Kill them; descriptors that tell when each is gone."""
     dying: list[int] = []
     for writer in sorted({writer.pid for writer in writers}):
@@ -219,3 +220,20 @@ def _await_ends(dying: list[int], deadline: float) -> None:
     finally:
         for descriptor in dying:
             os.close(descriptor)
+
+
+def open_listener(pid: int, port: int, *, helper: NamespaceHelper | None = None) -> socket.socket:
+    """Listen on 127.0.0.1 inside the sandbox of a process.
+
+    Open it before the payload runs (`--block-fd`), or a program inside could take the port first.
+
+    Raises:
+        SANDBOX_ENTRY: The port is taken, or the sandbox cannot be entered.
+    """
+    try:
+        descriptor = (helper or open_default_helper()).request(operation="listen", pid=pid, port=port)
+    except OSError as error:
+        raise SANDBOX_ENTRY.error(f"process {pid}, port {port}: {error}") from error
+    if descriptor is None:
+        raise SANDBOX_ENTRY.error(f"process {pid}, port {port}: expected a listener, found none")
+    return socket.socket(fileno=descriptor)

@@ -15,14 +15,15 @@ from typing import Final
 import msgspec
 
 import repotrial
-from repotrial.isolation import build_label, remove_tree
+from repotrial._core.remove_tree import remove_tree
+from repotrial.isolation import build_label
 
 NEIGHBOR_PORT: Final = 18999
 """Where another sandbox has a service."""
 _SLEEP: Final = ("/bin/sleep", "/usr/bin/sleep")
 
 
-class Scene(msgspec.Struct, frozen=True, kw_only=True):
+class ProbeScene(msgspec.Struct, frozen=True, kw_only=True):
     """The bait, and the places where a success would arrive."""
 
     facts: dict[str, str]
@@ -48,7 +49,7 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @contextlib.contextmanager
-def open_scene() -> Iterator[Scene]:
+def open_scene() -> Iterator[ProbeScene]:
     """A file, services on loopback and in the file system, and a process with a secret in its environment."""
     # Labelled, so that the next start can remove it if this one is killed.
     place = Path(tempfile.gettempdir(), build_label()).resolve()
@@ -79,7 +80,7 @@ def open_scene() -> Iterator[Scene]:
             "secret": f"secret-{token}",
             "process": f"decoy-{token}",
         }
-        yield Scene(facts=facts, place=place, listener=listener, datagrams=datagrams)
+        yield ProbeScene(facts=facts, place=place, listener=listener, datagrams=datagrams)
 
 
 @contextlib.contextmanager

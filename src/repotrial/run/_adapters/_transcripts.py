@@ -16,8 +16,8 @@ from typing import Final, TypeAlias
 import msgspec
 from pathspec import GitIgnoreSpec
 
+from repotrial._core.beneath import open_beneath
 from repotrial.run._adapters._model import FileTranscript, Transcript
-from repotrial.workspace import open_beneath
 
 _MOST_ENTRIES: Final = 20_000
 _MOST_DEPTH: Final = 24

@@ -12,10 +12,10 @@ import threading
 from types import TracebackType
 from typing import Final, Self
 
+from repotrial._core.beneath import open_beneath
 from repotrial.environment import ScratchPlace
 from repotrial.isolation import Account, Bind
 from repotrial.run._watch._stages import ORDER, StageKeeper
-from repotrial.workspace import open_beneath
 
 _ROOM: Final = "/opt/repotrial/stages"
 _COUNTER: Final = "/opt/repotrial/stages-wanted"

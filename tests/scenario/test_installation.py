@@ -119,7 +119,7 @@ def test_what_setup_leaves_in_the_tree_is_no_change_of_the_agents() -> None:
         (
             "run = 'true'\nnetwork = { kind = 'allow-list', hosts = ['packages.example.org'] }",
             "setup-network",
-            ["step 1", "network", "found nobody"],
+            ["step 1", "network", "found none"],
         ),
     ],
 )

@@ -121,7 +121,7 @@ class _Removal:
     def is_removed(self, name: str, directory: int | None = None) -> bool:
         """Remove what was emptied; false where it is not empty any more, as long as we are patient.
 
-        Somebody else who removes the same tree has moved a directory up to here.
+        Another process that removes the same tree may have moved a directory up to here.
         """
         try:
             os.rmdir(name, dir_fd=directory)

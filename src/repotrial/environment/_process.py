@@ -40,7 +40,7 @@ class Interrupt:
         self._is_thrown = False
 
     def throw(self) -> None:
-        """End what is being done, and whatever begins from now on. Twice is once."""
+        """End what is being done, and whatever begins from now on. Idempotent."""
         with self._lock:
             self._is_thrown = True
             ends = tuple(self._ends)
@@ -60,7 +60,7 @@ class Interrupt:
             self._verify()
             yield
         except Exception:
-            self._verify()  # what was ended under somebody's hands is no fault of theirs
+            self._verify()  # a failure after the interrupt is the interrupt's
             raise
         finally:
             with self._lock:
@@ -161,7 +161,7 @@ def execute_program(
         PROGRAM_START: it could not be started.
         PROGRAM_TIMEOUT: it took too long.
         PROGRAM_OUTPUT: it printed too much.
-        PREPARATION_STOPPED: somebody stopped what it was started for.
+        PREPARATION_STOPPED: what it was started for was stopped.
     """
     process = _start(argv, variables=variables, cwd=cwd, account=account, held_fds=held_fds)
     with process:
@@ -207,7 +207,7 @@ def _collect(process: subprocess.Popen[bytes], *, seconds: int, output_bytes: in
     assert process.stderr is not None
     deadline = time.monotonic() + seconds
     buffers = {process.stdout.fileno(): bytearray(), process.stderr.fileno(): bytearray()}
-    # Ready when the program has ended, without reaping it: until then nobody else can get its id.
+    # Ready when the program has ended, without reaping it: until then no other process can get its id.
     ended = os.pidfd_open(process.pid)
     with contextlib.closing(os.fdopen(ended, "rb", buffering=0)), selectors.DefaultSelector() as selector:
         for handle in (*buffers, ended):

@@ -7,7 +7,7 @@
     <store>/<kind>/.making-<key>-*          work in progress, or what a killed process left of it
 
 An entry appears by one rename, after everything in it has reached the disk. Locks belong to open files, so
-the kernel lets go of them whatever happens to the holder; whoever gets the lock of a key first removes what
+the kernel lets go of them whatever happens to the holder; the first to get the lock of a key removes what
 others left behind. A use verifies the tree: by fingerprint where nothing was touched, by reading where
 something was. The store belongs to the harness: its user can change everything in it, the record included.
 """
@@ -220,7 +220,7 @@ def list_store(store: Store, *, kinds: Iterable[StoreKind] = StoreKind) -> list[
 def prune_store(
     store: Store, *, unused_seconds: int = 0, keys: Container[Digest] | None = None
 ) -> list[Digest]:
-    """Remove what no process holds and nobody used for a while, and what killed processes left behind.
+    """Remove what no process holds and none used for a while, and what killed processes left behind.
 
     With `keys`, no other entries than these. Returns the keys of the entries that were removed.
     """
@@ -264,7 +264,7 @@ def _iter_leftovers(directory: Path) -> Iterator[str]:
 
 
 def _sweep(directory: Path, bare: str) -> None:
-    """Remove unfinished work on a key; whoever holds its lock knows that nobody is at it."""
+    """Remove unfinished work on a key; to be called with its lock, so that no process is at it."""
     for path in directory.glob(f"{_MAKING}{bare}-*"):
         remove_tree(path)
 

@@ -32,9 +32,9 @@ class KeptItem(msgspec.Struct, frozen=True, kw_only=True):
     key: Digest
     """Digest of everything that it was made from."""
     tree_digest: Digest | None
-    """Of what is in it; null where its record is broken."""
+    """Of what is in it; None if its record is broken."""
     size_bytes: int | None
-    """Null where its record is broken."""
+    """None if its record is broken."""
     used_at_us: int
     """When it was last asked for."""
     is_in_use: bool

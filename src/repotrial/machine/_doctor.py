@@ -68,12 +68,12 @@ class DoctorReport(msgspec.Struct, frozen=True, kw_only=True):
     """The answer of `repotrial doctor`."""
 
     best: Level | None
-    """The strongest level with isolation that works; null if none does."""
+    """The strongest level with isolation that works; None if none does."""
     levels: tuple[DoctorLevel, ...]
     improvements: tuple[Improvement, ...]
     bubblewrap_version: str | None
     sandbox_uid: int | None
-    """Who programs in sandboxes are on the host; null if there is nobody."""
+    """The account of programs in sandboxes, on the host; None if there is none."""
     is_root: bool
 
 

@@ -17,12 +17,12 @@ import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
-from typing import Literal, Protocol, Self
+from typing import Literal, Protocol
 
 import msgspec
 
 from repotrial._core.canonical import Count, JsonValue, canonical_digest
+from repotrial._core.closing import Closing
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ErrorCode, EvidenceError, UsageError
 from repotrial.contract import LoadedContract, Repository
@@ -74,7 +74,7 @@ def summarize_tree(
 
 
 def build_fingerprint(root: Path, *, limits: ReadLimits) -> Digest:
-    """What `lstat` says of everything: the same for as long as nobody writes, in this place."""
+    """What `lstat` says of everything: the same as long as nothing is written, in this place."""
     state = hashlib.sha256(b"repotrial/fingerprint@1\0")
     with TreeReader(root, limits=limits, history_included=True) as reader:
         for path, node in sorted(reader.walk()):
@@ -139,7 +139,7 @@ class Setup(Protocol):
         ...
 
     def execute(self, place: SetupPlace) -> SetupAttempts | None:
-        """Make it; in a sandbox. Returns what it tried to reach; null where it had no network."""
+        """Make it; in a sandbox. Returns what it tried to reach; None if it had no network."""
         ...
 
 
@@ -207,7 +207,7 @@ class BaseLabel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     made_at_us: Count
 
 
-class Base:
+class Base(Closing):
     """A base in use: as long as it is open, nothing removes it from the cache."""
 
     def __init__(self, entry: Path, label: BaseLabel, *, owner: Account | None, lock: int) -> None:
@@ -231,7 +231,7 @@ class Base:
 
     @cached_property
     def network(self) -> SetupNetworkRecord | None:
-        """What Setup reached and made; null where it had no network.
+        """What Setup reached and made; None if it had no network.
 
         Raises:
             SETUP_RECORD_UNREADABLE: it cannot be read.
@@ -251,18 +251,10 @@ class Base:
             )
 
     def close(self) -> None:
-        """Let go of it. Twice is once."""
+        """Let go of it. Idempotent."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def check_sealed(base: Base, future_commits: Sequence[str] = ()) -> list[SealProblem]:

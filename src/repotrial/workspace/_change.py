@@ -32,7 +32,7 @@ TOOL_LEFTOVERS = (
     ".ruff_cache/",
     "node_modules/",
 )
-"""Directories that are nobody's source; beside a tracked `Cargo.toml`, `target/` is one more."""
+"""Directories that are no source; beside a tracked `Cargo.toml`, `target/` is one more."""
 
 _IGNORE_BYTES = 16 * 1024**2
 _ESCAPED = re.compile(rb"[*?\[\]!#\\ ]")

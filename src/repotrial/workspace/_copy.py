@@ -9,20 +9,16 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from repotrial._core.beneath import open_beneath
 from repotrial._core.errors import ErrorCode, MachineError
 from repotrial.isolation import Account
-from repotrial.trace import FileChange
 from repotrial.workspace._base import Base
-from repotrial.workspace._delta import ContentSink, Restoration
-from repotrial.workspace._mark import Mark, is_settled
+from repotrial.workspace._mark import is_settled
 from repotrial.workspace._node import Node, Omission, ReadLimits, Touched
 from repotrial.workspace._place import WorkspacePlace
 from repotrial.workspace._reader import TreeReader
-from repotrial.workspace._workspace import Observer
+from repotrial.workspace._workspace import Workspace
 
 _FICLONE = 0x40049409
 _CHUNK_BYTES = 1 << 24
@@ -68,7 +64,7 @@ def copy_tree(source: Path, target: Path, *, owner: Account | None) -> None:
 
 
 def give_tree(root: Path, owner: Account | None) -> None:
-    """Make a tree of ours somebody else's; nothing to do where the harness itself is that account."""
+    """Give a tree to another account; nothing to do if the harness itself is that account."""
     if owner is None or (owner.uid, owner.gid) == (os.geteuid(), os.getegid()):
         return
     place = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -140,21 +136,13 @@ def _settle(place: int, path: bytes, node: Node, owner: Account | None) -> None:
     os.utime(name, ns=times, dir_fd=place, follow_symlinks=False)
 
 
-class CopyWorkspace:
-    """A copy of a base, and what `lstat` said of it when it was new.
-
-    Args:
-        base: Stays open as long as the workspace does.
-        parent: Where the copy is made.
-        limits: Bounds for looking at what an agent did.
-    """
+class CopyWorkspace(Workspace):
+    """A copy of a base, and what `lstat` said of it when it was new."""
 
     def __init__(
         self, base: Base, parent: Path | WorkspacePlace, *, limits: ReadLimits | None = None
     ) -> None:
-        self.base = base
-        self._limits = limits or ReadLimits()
-        self._place = WorkspacePlace(parent, owner=base.owner)
+        super().__init__(base, parent, limits=limits)
         try:
             copy_tree(base.path, self.path, owner=base.owner)
             taken_ns = time.time_ns()
@@ -165,7 +153,6 @@ class CopyWorkspace:
             raise
         # Files whose times are too young to tell a change from the copying are read at the first look.
         self._settled = {path: node for path, node in self._fresh.items() if is_settled(node, taken_ns)}
-        self._observer = Observer(base, self._place, limits=self._limits, look=self.look)
 
     @property
     def path(self) -> Path:
@@ -177,34 +164,6 @@ class CopyWorkspace:
         """Compare the whole copy with what it was, by what `lstat` says."""
         with TreeReader(self.path, limits=self._limits) as reader:
             yield _CopyLook(reader, paths=self._fresh, settled=self._settled)
-
-    def iter_changes(self) -> Iterator[bytes]:
-        """Paths that differ from the base now, in byte order."""
-        return self._observer.iter_changes()
-
-    def snapshot(self) -> Mark:
-        """What it holds at this moment."""
-        return self._observer.snapshot()
-
-    def delta(self, before: Mark, after: Mark, *, sink: ContentSink) -> tuple[FileChange, ...]:
-        """What changed between two marks."""
-        return self._observer.delta(before, after, sink)
-
-    def build_restoration(self, now: Mark, then: Mark) -> Restoration:
-        """The way from one mark back to another."""
-        return self._observer.build_restoration(now, then)
-
-    def close(self) -> None:
-        """Remove it. Twice is once."""
-        self._place.remove()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class _CopyLook:

@@ -52,7 +52,7 @@ class WorkspacePlace:
                 self.path = Path(os.path.realpath(_make_below(parent)))
                 self._lock = _claim(self.path)
             if owner is not None:
-                self.path.chmod(0o711)  # the other account comes through; nobody lists
+                self.path.chmod(0o711)  # the other account may enter, not list
         except OSError as error:
             raise WORKSPACE_UNUSABLE.error(
                 f"{parent}: expected room for a workspace, found: {error}"
@@ -93,7 +93,7 @@ class WorkspacePlace:
             raise WORKSPACE_UNUSABLE.error(f"{path}: expected to make a directory, found: {error}") from error
 
     def remove(self) -> None:
-        """Remove everything, whatever the agent did to permissions. Twice is once."""
+        """Remove everything, whatever the agent did to permissions. Idempotent."""
         with self._removing:
             if not self._is_there:
                 return

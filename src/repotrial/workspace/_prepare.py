@@ -66,7 +66,7 @@ def make_entry(
     options: SourceOptions,
     previous_product: Digest | None = None,
 ) -> BaseLabel:
-    """Fill an empty directory that nobody else looks at."""
+    """Fill an empty directory that no other process looks at."""
     tree, outputs = entry / "tree", entry / "outputs"
     snapshot = materialize_snapshot(request.repository, base=request.directory, into=tree, options=options)
     if snapshot.tree_digest != request.tree_digest:

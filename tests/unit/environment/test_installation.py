@@ -120,7 +120,7 @@ def test_nothing_appears_where_there_is_no_room_for_it(target: str) -> None:
 def test_a_step_with_network_is_refused_by_its_name_where_nobody_opens_it() -> None:
     network = AllowListNetwork(hosts=("packages.example.org",))
     steps = (SetupStep(run="x"), SetupStep(run="y", id="fetch", network=network))
-    with raises_code("setup-network", match=r"fetch: .* found nobody"):
+    with raises_code("setup-network", match=r"fetch: .* found none"):
         verify_setup_network(steps, None, _CAPABILITIES)
 
 

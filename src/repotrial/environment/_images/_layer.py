@@ -2,7 +2,7 @@
 
 Ownership, times and extended attributes are left out: programs in a sandbox have one user. Permissions are
 reduced to "executable or not", and everything is readable, so that set-user-id bits and private files mean
-nothing and the store can be removed by whoever made it. Device nodes and fifos are skipped and counted.
+nothing and its maker can remove the store. Device nodes and fifos are skipped and counted.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def open_image(
         limits: What it may unpack to.
 
     Raises:
-        IMAGE_NOT_STORED: it lies in a registry, and nobody imported it.
+        IMAGE_NOT_STORED: it lies in a registry, and is not in the store.
         IMAGE_UNREADABLE: the file or directory is not an image.
         IMAGE_DIGEST_MISMATCH: some of its bytes are not those that its digests promise.
         IMAGE_UNSAFE_MEMBER: a layer tries to leave the image.

@@ -266,7 +266,7 @@ def _copy(artifact: Artifact, path: Path, target: Path) -> None:
             total.update(chunk)
             copy.write(chunk)
     _verify(artifact, "sha256:" + total.hexdigest())
-    # It may be a tool, and whoever unpacked it must not decide whether it runs.
+    # It may be a tool: it runs whatever its mode was when it was unpacked.
     target.chmod(0o755)
 
 

@@ -6,9 +6,9 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
+from repotrial._core.closing import Closing
 from repotrial._core.display import escape_unprintable
 from repotrial._core.errors import ContractError, ErrorCode, MachineError
 from repotrial.contract import CommandReadiness, Service
@@ -66,7 +66,7 @@ _START: Final = (
     'mkdir -p /run/repotrial && echo "$$" > "/run/repotrial/$0.pid" && exec bash -euo pipefail -c "$1"'
 )
 # Its group: whatever the command line started has been asked as well.
-# Opened for both: programs inside may have put a pipe in its place, which nobody would write to.
+# Opened for both: programs inside may have put a pipe in its place, which is never written to.
 _ASK: Final = 'read -r -t 2 leader <> "/run/repotrial/$0.pid" && kill -TERM -- "-$leader"'
 _KNOCK: Final = 'exec 3<> "/dev/tcp/127.0.0.1/$0"'
 
@@ -210,7 +210,7 @@ def _describe(running: RunningService, *, has_ended: bool) -> str:
 
 
 class _Gate:
-    """Lets records pass only while it is open: what we start ourselves is no evidence against anybody."""
+    """Lets records pass only while it is open: what the harness starts itself is no evidence."""
 
     def __init__(self, sink: RecordSink) -> None:
         self._sink = sink
@@ -221,7 +221,7 @@ class _Gate:
             self._sink(record)
 
 
-class ContractSandbox:
+class ContractSandbox(Closing):
     """An open sandbox whose services are ready. Closing it stops them, then ends everything inside.
 
     Args:
@@ -277,7 +277,7 @@ class ContractSandbox:
         return self._inner.run(command)
 
     def sample(self, take: Callable[[ResourceSample], None], *, interval_ms: int) -> Sampler | None:
-        """Look at what everything inside uses, first after one interval; null at a level that cannot.
+        """Look at what everything inside uses, first after one interval; None at a level that cannot.
 
         Closing the sandbox ends it.
         """
@@ -299,7 +299,7 @@ class ContractSandbox:
         self._is_frozen = False
 
     def close(self) -> None:
-        """Stop the services, and end everything inside. Twice is once."""
+        """Stop the services, and end everything inside. Idempotent."""
         self._set_gate(is_open=False)
         try:
             # What is frozen cannot be asked.
@@ -312,14 +312,6 @@ class ContractSandbox:
             self._inner.close()
             for running in self._services:
                 running.join()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _set_gate(self, *, is_open: bool) -> None:
         if self._gate is not None:

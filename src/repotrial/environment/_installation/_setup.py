@@ -55,7 +55,7 @@ class ContractSetup:
         facts: What else decides the product: places where something is mounted, variables.
         owner: The account that programs inside have, where it is not ours.
         open_place: Opens the sandbox that the steps run in.
-        access: The network of steps that declare one; null where none does.
+        access: The network of steps that declare one; None if none does.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The network of steps that declare one: the harness's port inside, served by whoever has a proxy (P9)."""
+"""The network of steps that declare one: the harness's port inside, served by a proxy (P9)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ SETUP_OUTPUT_MISSING = ErrorCode(
 SETUP_NETWORK = ErrorCode(
     "setup-network",
     MachineError,
-    "A step of Setup wants the network, and nobody here can give it one that keeps to the contract.",
+    "A step of Setup wants the network, and there is no proxy here that keeps to the contract.",
     hint="use a machine that reaches level L3 or L2 (`repotrial doctor` says how); or put what the step "
     'fetches beside the contract as an artifact, and set network = "none"',
 )
@@ -68,7 +68,7 @@ class StepNetwork(msgspec.Struct, frozen=True, kw_only=True):
     tape: Path | None
     """Recorded answers: where there are some, nothing outside is reached."""
     record_to: Path | None
-    """Where answers are recorded; null where nobody wants them."""
+    """Where answers are recorded; None if they are not."""
 
 
 class ServedNetwork(Protocol):
@@ -95,7 +95,7 @@ class ServedNetwork(Protocol):
 
 
 class SetupNetwork(Protocol):
-    """Whoever can open the network that a contract's Setup declares."""
+    """Opens the network that a contract's Setup declares."""
 
     def open(self) -> ServedNetwork:
         """For one Setup: authorities and keys are not shared."""
@@ -116,7 +116,7 @@ def verify_setup_network(
         name = f"setup: {name_step(step, number)}"
         if network is None:
             raise SETUP_NETWORK.error(
-                f"{name}: expected somebody who opens its network, found nobody",
+                f"{name}: expected a proxy that opens its network, found none",
                 hint="give the installation a `network`; or put what the step fetches beside the contract as "
                 'an artifact, and set network = "none"',
             )
@@ -273,7 +273,7 @@ def find_setup_access(
     place: ScratchPlace,
     secrets: Mapping[str, str],
 ) -> SetupAccess | None:
-    """What steps need to reach what they declare; null where none declares anything."""
+    """What steps need to reach what they declare; None if none declares anything."""
     if network is None or all(step.network == "none" for step in loaded.contract.setup):
         return None
     return SetupAccess(loaded, network, place=place, redactor=SecretRedactor(secrets))

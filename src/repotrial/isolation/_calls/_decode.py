@@ -215,6 +215,10 @@ class Program(NamedTuple):
     is_complete: bool
 
 
+UNREAD: Final = Program("", (), False)
+"""For a process whose memory cannot be read."""
+
+
 class SocketAddress(NamedTuple):
     """Where a process wanted to go on the network."""
 

@@ -1,7 +1,7 @@
 """The syscall filter: a policy becomes a program that the kernel runs before every call.
 
 Checks of arguments that are plain numbers (socket families, flags of `clone`, terminal commands) happen in
-the program itself, so ordinary calls never wait for anybody. What it does not let through goes to the
+the program itself, so ordinary calls never wait. What it does not let through goes to the
 supervisor, or, without one, fails with the error of its class.
 """
 

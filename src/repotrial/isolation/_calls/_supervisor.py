@@ -8,6 +8,7 @@ closed, and the kernel fails all further calls that it would have had to answer.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import select
@@ -23,6 +24,7 @@ import msgspec
 
 from repotrial._core.errors import ErrorCode, MachineError
 from repotrial.isolation._calls._decode import (
+    UNREAD,
     Listener,
     Notification,
     ProcessMemory,
@@ -260,14 +262,14 @@ class SyscallSupervisor:
             return True
 
     def _read_exec(self, notification: Notification, call: str, now_us: int) -> ExecRecord | None:
+        """That a program was started is on record even if it may not be read which."""
         first = 1 if call == "execveat" else 0
         path, argv = notification.arguments[first : first + 2]
-        try:
-            with ProcessMemory(notification.pid) as memory:
-                program = read_program(memory, path=path, argv=argv)
+        program, cwd = UNREAD, b""
+        with contextlib.suppress(OSError), ProcessMemory(notification.pid) as memory:
+            found = read_program(memory, path=path, argv=argv)
             cwd = os.readlink(b"/proc/%d/cwd" % notification.pid)  # noqa: PTH115 - a path object costs more than it
-        except OSError:
-            return self._build_unread_exec(notification, call, now_us)
+            program = found
         if not self._listener.is_waiting(notification):
             return None
         return ExecRecord(
@@ -279,21 +281,6 @@ class SyscallSupervisor:
             argv=program.argv,
             cwd=cwd.decode("utf-8", "backslashreplace"),
             is_truncated=not program.is_complete,
-        )
-
-    def _build_unread_exec(self, notification: Notification, call: str, now_us: int) -> ExecRecord | None:
-        """That something was started is on record even if it may not be read what."""
-        if not self._listener.is_waiting(notification):
-            return None
-        return ExecRecord(
-            call=call,
-            call_class="exec",
-            at_us=now_us,
-            pid=notification.pid,
-            path="",
-            argv=(),
-            cwd="",
-            is_truncated=True,
         )
 
     def _answer_network(self, notification: Notification, call: str) -> None:

@@ -141,7 +141,7 @@ def signal_inside(number: int) -> None:
             os.kill(-1, number)
             status = 0
         except ProcessLookupError:
-            # Nobody is there.
+            # No such process.
             status = 0
         finally:
             os._exit(status)
@@ -224,7 +224,7 @@ def main(arguments: Sequence[str]) -> None:
             child = os.fork()
             if child == 0:
                 _serve_in_child(channel)
-            # Whoever waits for an answer that will not come sees the channel close.
+            # A request without an answer sees the channel close.
             if os.waitpid(child, 0)[1] != 0:
                 return
 

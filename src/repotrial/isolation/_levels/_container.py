@@ -12,11 +12,11 @@ import socket
 import struct
 import threading
 import time
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import msgspec
 
+from repotrial._core.closing import Closing
 from repotrial._core.errors import MachineError, RepoTrialError
 from repotrial.isolation._identity import find_identity
 from repotrial.isolation._label import build_label, parse_label
@@ -72,7 +72,7 @@ def reap_containers(client: EngineClient) -> list[str]:
     return reaped
 
 
-class ContainerSandbox:
+class ContainerSandbox(Closing):
     """A sandbox of level L3c, open until it is closed.
 
     Args:
@@ -177,14 +177,6 @@ class ContainerSandbox:
             self._is_open = False
             self._hang_up()
             self._client.remove_container(self._container)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def find_excess(self, started: float, command: CommandSpec) -> EndCause | None:
         """Why a command has to be ended now."""

@@ -20,9 +20,9 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Generic, NamedTuple, Self, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
+from repotrial._core.closing import Closing
 from repotrial._core.errors import ErrorCode, MachineError
 from repotrial.isolation._identity import Account, find_identity
 from repotrial.isolation._launch_server._helper_process import MESSAGE_BYTES
@@ -58,7 +58,7 @@ HELPER_LOST = ErrorCode(
 )
 
 
-class _SmallProcess:
+class _SmallProcess(Closing):
     """A process of one thread and the channel to it; ends when this object is closed or this process ends.
 
     Args:
@@ -132,14 +132,6 @@ class _SmallProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class NamespaceHelper(_SmallProcess):

@@ -13,9 +13,9 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
+from repotrial._core.closing import Closing
 from repotrial._core.errors import ErrorCode, MachineError
 from repotrial.isolation._calls._supervisor import RecordSink, SupervisorPolicy, SyscallSupervisor
 from repotrial.isolation._launch_server._messages import CommandOrder, send_order
@@ -65,7 +65,7 @@ SANDBOX_END = ErrorCode(
 )
 
 
-class BubblewrapSandbox:
+class BubblewrapSandbox(Closing):
     """A sandbox of level L3 or L2, open until it is closed.
 
     Args:
@@ -230,14 +230,6 @@ class BubblewrapSandbox:
             for sampler in self._samplers:
                 sampler.end()
             self._opened.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @contextlib.contextmanager
     def _count_run(self) -> Iterator[None]:

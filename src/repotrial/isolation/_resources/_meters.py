@@ -12,11 +12,11 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Literal, NamedTuple, Self, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from repotrial._core.closing import Closing
 from repotrial.isolation._launch_server._processes import ProcessRow, ProcessTable
 from repotrial.isolation._model import CpuMeter, MemoryLimit, ResourceLimits, ResourceUsage
 from repotrial.isolation._resources._cgroups import Cgroup, Duty
@@ -248,7 +248,7 @@ class ResourceSample(NamedTuple):
     """What the changed files take; null between two measurements, which are rarer in large trees."""
 
 
-class Sampler:
+class Sampler(Closing):
     """Samples until it is closed, in a thread of its own.
 
     Args:
@@ -298,14 +298,6 @@ class Sampler:
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _run(self) -> None:
         interval = self.plan.interval_ms / 1000

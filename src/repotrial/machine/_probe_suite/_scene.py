@@ -1,4 +1,4 @@
-"""What there is to reach on the host: things of ours, put there to be found by whoever gets out."""
+"""What there is to reach on the host: targets of ours, placed for programs that get out."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ProbeScene(msgspec.Struct, frozen=True, kw_only=True):
     datagrams: socket.socket
 
     def has_connection(self) -> bool:
-        """Whether somebody came."""
+        """Whether there was a connection."""
         try:
             self.listener.accept()[0].close()
         except BlockingIOError:
@@ -85,7 +85,7 @@ def open_scene() -> Iterator[ProbeScene]:
 
 @contextlib.contextmanager
 def _run_decoy(token: str) -> Iterator[None]:
-    """A process of the host, with a name and an environment that nobody inside may see."""
+    """A process of the host, with a name and an environment that no program inside may see."""
     sleep = next(path for path in _SLEEP if os.access(path, os.X_OK))
     with subprocess.Popen(
         [f"decoy-{token}", "600"],

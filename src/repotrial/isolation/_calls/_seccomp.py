@@ -205,8 +205,8 @@ def _decide(policy: SyscallPolicy, name: str) -> Block:
     if name in {"execve", "execveat"}:
         return _NOTIFY if is_watched and policy.has_exec_record else _ALLOW
     if name in {"connect", "sendto"}:
-        watch = _watch_connect if name == "connect" else _watch_sendto
-        return watch() if is_watched and policy.has_network_watch else _ALLOW
+        watch = _NOTIFY if name == "connect" else _watch_sendto()
+        return watch if is_watched and policy.has_network_watch else _ALLOW
     if name not in PROHIBITED:
         return _ALLOW
     refusal = _NOTIFY if is_watched else refuse(PROHIBITED[name].error)
@@ -215,26 +215,14 @@ def _decide(policy: SyscallPolicy, name: str) -> Block:
     if name in {"socket", "socketpair"}:
         return _check_socket(policy, refusal)
     if name in policy.granted:
-        return _GUARDS.get(name, _grant)(refusal)
-    return _CHECKS.get(name, _forbid)(refusal)
-
-
-def _watch_connect() -> Block:
-    return _NOTIFY
+        return _GUARDS[name](refusal) if name in _GUARDS else _ALLOW
+    return _CHECKS[name](refusal) if name in _CHECKS else refusal
 
 
 def _watch_sendto() -> Block:
     """Only with a destination: on connected sockets the pointer is null."""
     high = load(argument_high(4), equals(0, _ALLOW, _NOTIFY))
     return load(argument_low(4), equals(0, high, _NOTIFY))
-
-
-def _forbid(refusal: Block) -> Block:
-    return refusal
-
-
-def _grant(_: Block) -> Block:
-    return _ALLOW
 
 
 def _check_socket(policy: SyscallPolicy, refusal: Block) -> Block:

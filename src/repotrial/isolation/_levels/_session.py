@@ -119,8 +119,9 @@ class BubblewrapSandbox(Closing):
             opened.callback(self._table.close)
             if syscalls is not None:
                 opened.callback(_supervise(syscalls, sink or _discard_record).stop)
-            self.listener = self._listen()
-            if self.listener is not None:
+            self.listener: socket.socket | None = None
+            if spec.listener_port is not None:
+                self.listener = open_listener(self.pid, spec.listener_port)
                 opened.callback(self.listener.close)
             if spec.test_tools and spec.stage != "test":
                 mask(self._process.init.pid, spec.test_tools)
@@ -258,10 +259,6 @@ class BubblewrapSandbox(Closing):
         if not self._is_open:
             found = "lost" if self._is_lost else "closed"
             raise SANDBOX_LOST.error(f"expected an open sandbox, found it {found}")
-
-    def _listen(self) -> socket.socket | None:
-        port = self._spec.listener_port
-        return None if port is None else open_listener(self.pid, port)
 
     def _build_watch(self) -> CommandWatch:
         limits, overlay = self._spec.limits, self._spec.overlay

@@ -2,8 +2,7 @@
 
 A control group counts in the kernel and misses nothing. What it does not count is found by looking at the
 processes of the sandbox every 20 ms: then processor time of short lives is known only if a parent waited
-for them, and memory can be over its ceiling until the next look. Which of the two it was stands in every
-`Usage`.
+for them, and memory can be over its ceiling until the next look. Every `ResourceUsage` says which it was.
 """
 
 from __future__ import annotations
@@ -190,7 +189,7 @@ class _Sample:
         self._rows = meter.look()
         self._before_us = meter.spent_us
         self.peak_bytes: int | None = None
-        """Pages that processes share count for each of them; null until a process was seen."""
+        """Pages that processes share count for each of them; None until a process was seen."""
         self.was_full = False
 
     def look(self, *, missing: int = 0) -> None:
@@ -245,7 +244,7 @@ class ResourceSample(NamedTuple):
     memory_bytes: int
     processes: int
     disk_bytes: int | None
-    """What the changed files take; null between two measurements, which are rarer in large trees."""
+    """What the changed files take; None between two measurements, which are rarer in large trees."""
 
 
 class Sampler(Closing):

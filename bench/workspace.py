@@ -11,11 +11,11 @@ import time
 from pathlib import Path
 
 from bench.trace import Part, Ratio
+from repotrial._core.remove_tree import remove_tree
 from repotrial.contract import DirectoryRepository
-from repotrial.isolation import Account, find_identity, remove_tree
+from repotrial.isolation import Account, find_identity
 from repotrial.source import compute_tree_digest
 from repotrial.workspace import Base, BaseCache, BaseRequest, OverlayWorkspace
-from repotrial.workspace._mount_child import drop_account, enter_namespaces, mount_overlay
 
 __all__ = ["bench_workspace"]
 
@@ -69,6 +69,8 @@ def _use_overlay(base: Base, parent: Path, owner: Account) -> float:
 
 def _mount_and_write(workspace: OverlayWorkspace, owner: Account) -> float:
     """What the launcher of a sandbox does once it has its namespaces."""
+    from support.overlay_child import drop_account, enter_namespaces, mount_overlay
+
     libc = ctypes.CDLL(None, use_errno=True)
     mount = workspace.mount
     lower, upper, work, target = (str(path) for path in (mount.lower, mount.upper, mount.work, mount.target))

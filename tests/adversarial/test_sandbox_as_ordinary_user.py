@@ -15,9 +15,9 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 SUITES: Final = (
     "tests/adversarial/test_sandbox_system_calls.py",
     "tests/adversarial/test_sandbox_stages.py",
-    "tests/unit/sandbox/test_freezer.py",
-    "tests/unit/sandbox/test_supervisor.py",
-    "tests/unit/sandbox/test_listener.py",
+    "tests/unit/isolation/test_freezer.py",
+    "tests/unit/isolation/test_supervisor.py",
+    "tests/unit/isolation/test_listener.py",
 )
 LEAST: Final = 140
 """Attempts that these suites hold; fewer would mean that some went missing."""

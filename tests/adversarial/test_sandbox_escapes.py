@@ -15,8 +15,7 @@ import pytest
 
 from repotrial._core.words import Level
 from repotrial.machine import execute_probe
-from repotrial.machine._probe_suite._attempts import ATTEMPTS, PLANTED
-from repotrial.machine._probe_suite._model import Attempt
+from repotrial.machine._probe_suite._attempts import ATTEMPTS, PLANTED, EscapeAttempt
 from repotrial.machine._probe_suite._run import build_probe_argv, parse_outcomes
 from repotrial.machine._probe_suite._scene import NEIGHBOR_PORT, open_scene
 from support.harness import (
@@ -59,7 +58,7 @@ def play(harness: HarnessProcess, level: str) -> Iterator[Played]:
 
 
 def make_probe_attempts(
-    sandbox: RemoteSandbox, attempts: Sequence[Attempt], facts: dict[str, str]
+    sandbox: RemoteSandbox, attempts: Sequence[EscapeAttempt], facts: dict[str, str]
 ) -> dict[str, tuple[str, str]]:
     """What came of each."""
     argv = build_probe_argv(attempts, facts)
@@ -72,7 +71,9 @@ def make_attempts(
     sandbox: RemoteSandbox, programs: dict[str, str], variables: dict[str, str]
 ) -> dict[str, str]:
     """What came of programs that find their way by variables, each in one line."""
-    attempts = [Attempt(name=name, layer="mounts", program=program) for name, program in programs.items()]
+    attempts = [
+        EscapeAttempt(name=name, layer="mounts", program=program) for name, program in programs.items()
+    ]
     result = sandbox.run(
         *build_probe_argv(attempts, {}), variables=variables, prefix_bytes=10**6, timeout_seconds=600
     )
@@ -97,7 +98,7 @@ def played_without_overlay(request: pytest.FixtureRequest) -> Iterator[Played]:
 
 
 @pytest.mark.parametrize("attempt", ATTEMPTS, ids=lambda attempt: attempt.name)
-def test_attempt_is_stopped(played: Played, attempt: Attempt) -> None:
+def test_attempt_is_stopped(played: Played, attempt: EscapeAttempt) -> None:
     outcome, said = played.results[attempt.name]
     assert outcome == "stopped", said
     assert not attempt.refusals or said in attempt.refusals
@@ -145,7 +146,9 @@ def test_a_success_would_be_noticed() -> None:
             "error": "1 / 0",
             "end": "os._exit(3)",
         }
-        attempts = [Attempt(name=name, layer="mounts", program=program) for name, program in programs.items()]
+        attempts = [
+            EscapeAttempt(name=name, layer="mounts", program=program) for name, program in programs.items()
+        ]
         outcomes = make_probe_attempts(sandbox, attempts, {})
     assert outcomes == {
         "write": ("escaped", "it succeeded"),

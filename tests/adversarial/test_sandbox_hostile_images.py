@@ -14,7 +14,7 @@ import pytest
 from repotrial._core.errors import ContractError
 from repotrial.contract import ImageArchive, ImageLayout
 from repotrial.environment import Store, list_store
-from repotrial.environment._images._limits import ImageLimits
+from repotrial.environment._images._blobs import ImageLimits
 from repotrial.environment._images._open import open_image
 from support.errors import raises_code
 from support.images import ImageBuilder, build_tar, directory, file, hard_link, symlink

@@ -143,7 +143,7 @@ def test_address_beyond_the_sandbox_is_refused_and_reported() -> None:
 
 _NEIGHBOR: Final = """
 import fcntl, socket, struct, sys
-from repotrial.isolation._launch_server._namespaces import enter_namespace
+from repotrial.isolation._launch_server._helper_process import enter_namespace
 enter_namespace(int(sys.argv[1]), "net")
 listener = socket.socket()
 address = struct.pack("16sHH4s8x", b"lo:1", socket.AF_INET, 0, socket.inet_aton("198.51.100.7"))

@@ -16,7 +16,7 @@ from repotrial.trace import FileAdded, FileChange, FileModified, SpecialEntry, S
 from repotrial.workspace import Base, CopyWorkspace, OverlayWorkspace, ReadLimits, Workspace, build_change
 from repotrial.workspace._change import Change, ChangeLimits
 from repotrial.workspace._mark import NOTHING_SEEN
-from repotrial.workspace._mount import build_overlay_argv
+from support.overlay_mounts import build_overlay_argv
 from support.workspaces import (
     OWNER,
     ListSink,
@@ -447,7 +447,6 @@ sys.path[:0] = json.loads(sys.argv[1])
 import pathspec, pathspec.gitignore, difflib, base64, encodings.idna, pwd, grp
 from support import workspaces
 from repotrial import source, workspace as rooms
-from repotrial.workspace import _mount
 import importlib.util
 spec = importlib.util.spec_from_file_location("attacks", sys.argv[2])
 attacks = importlib.util.module_from_spec(spec); spec.loader.exec_module(attacks)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from repotrial._core.digest import digest_bytes
-from repotrial.environment import Kind, Store
+from repotrial.environment import Store, StoreKind
 from repotrial.environment._store import Facts
 from repotrial.machine._probe_suite._attempts import ATTEMPTS
 from support.command_line import call
@@ -63,7 +63,7 @@ def test_environments_are_in_the_cache_like_workspaces(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     key = digest_bytes(b"key")
-    Store(tmp_path / "store").make(Kind.PYTHON, key, fill)
+    Store(tmp_path / "store").make(StoreKind.PYTHON, key, fill)
     listed = call(capsys, "cache", "list", "--cache", str(tmp_path)).out
     assert "python" in listed
     assert key in listed

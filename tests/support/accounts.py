@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-from repotrial.environment._tree import remove_tree
+from repotrial._core.remove_tree import remove_tree
 from repotrial.isolation import Account, find_identity
 
 ORDINARY_UID: Final = 65533

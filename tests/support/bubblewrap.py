@@ -23,7 +23,7 @@ from typing import Any, Final
 import pytest
 
 from repotrial._core.errors import MachineError
-from repotrial.isolation import ProhibitedRecord, Sink, SyscallRecord, build_numbers, find_machine
+from repotrial.isolation import ProhibitedRecord, RecordSink, SyscallRecord, build_numbers, find_machine
 from repotrial.isolation._calls._seccomp import SyscallPolicy
 from repotrial.isolation._calls._supervisor import SupervisorPolicy, SyscallSupervisor
 from support.filtered import DROPPED, start_filtered
@@ -145,7 +145,7 @@ def open_puppet(
     *,
     syscalls: SyscallPolicy | None = _SYSCALLS,
     supervision: SupervisorPolicy = _SUPERVISION,
-    sink: Sink | None = None,
+    sink: RecordSink | None = None,
     is_writable: bool = True,
     interfere: Callable[[int], object] = lambda _: None,
     on_ready: Callable[[SyscallSupervisor], object] = lambda _: None,

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from repotrial.isolation import remove_tree
+from repotrial._core.remove_tree import remove_tree
 
 __all__ = ["find_shared_cache", "make_shared_cache", "remove_shared_cache"]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.isolation import remove_tree
+from repotrial._core.remove_tree import remove_tree
 from support.images import ImageBuilder, directory, file, symlink
 from support.waiting import wait_until
 

@@ -17,10 +17,10 @@ from repotrial.isolation._launch_server._kernel import receive_with_descriptors
 
 DROPPED = 65534
 """As the product does: root becomes a user without rights, others stay what they are."""
-_CHILD = """
+_CHILD = r"""
 import os, socket, sys
 sys.path.insert(0, sys.argv[1])
-from repotrial.isolation._launch_server._kernel import install_filter, refuse_new_privileges, send_descriptor
+from repotrial.isolation._launch_server import _kernel as kernel
 channel, user = socket.socket(fileno=int(sys.argv[2])), int(sys.argv[3])
 channel.set_inheritable(False)
 with os.fdopen(int(sys.argv[4]), "rb") as stream:
@@ -30,10 +30,10 @@ if not os.getuid():
     os.setresgid(user, user, user)
     os.setresuid(user, user, user)
 os.chdir("/")
-refuse_new_privileges()
+kernel.refuse_new_privileges()
 if program:
-    listener = install_filter(program, with_listener=True)
-    send_descriptor(channel, listener)
+    listener = kernel.install_filter(program, with_listener=True)
+    kernel.send_with_descriptors(channel, b"\0", [listener])
     os.close(listener)
 os.execve(sys.argv[5], sys.argv[5:], dict(os.environ))
 """

@@ -15,7 +15,8 @@ from typing import Any, Final
 
 import pytest
 
-from repotrial.isolation import find_identity, remove_tree
+from repotrial._core.remove_tree import remove_tree
+from repotrial.isolation import find_identity
 from support.waiting import PATIENCE_SECONDS
 
 ORDINARY_UID: Final = 64321

@@ -19,14 +19,15 @@ from typing import Any
 import pytest
 
 from repotrial._core.digest import digest_bytes
+from repotrial._core.remove_tree import remove_tree
 from repotrial.contract import DirectoryRepository
-from repotrial.isolation import Account, remove_tree
+from repotrial.isolation import Account
 from repotrial.source import compute_tree_digest
 from repotrial.trace import BlobRef, Body
 from repotrial.trace._body import build_body
 from repotrial.workspace import Base, BaseCache, BaseRequest, CopyWorkspace, OverlayWorkspace, Workspace
 from repotrial.workspace._base import Setup
-from repotrial.workspace._mount import execute_in_overlay, probe_overlay
+from support.overlay_mounts import execute_in_overlay, probe_overlay
 
 __all__ = [
     "OWNER",

@@ -9,6 +9,7 @@ from repotrial._core.lazy import build_hooks
 if TYPE_CHECKING:
     from repotrial.environment._host import HostTool, HostToolchain, observe_host, verify_host
     from repotrial.environment._installation._contract_environment import (
+        CONTROLLED_VARIABLES,
         InstallationSettings,
         SandboxRequest,
         build_resource_limits,
@@ -23,14 +24,17 @@ if TYPE_CHECKING:
         open_program_tree,
     )
     from repotrial.environment._installation._sandbox import ContractSandbox
-    from repotrial.environment._installation._setup_errors import SETUP_NETWORK
-    from repotrial.environment._installation._setup_network import StepNetwork
-    from repotrial.environment._installation._variables import CONTROLLED_VARIABLES
-    from repotrial.environment._interrupt import Interrupt, interruptible
-    from repotrial.environment._packages import load_index_settings
-    from repotrial.environment._process import execute_program
-    from repotrial.environment._requirements import parse_requirements
-    from repotrial.environment._store import BrokenEntry, Kind, Store, StoreRecord, list_store, prune_store
+    from repotrial.environment._installation._setup_network import SETUP_NETWORK, StepNetwork
+    from repotrial.environment._packages import load_index_settings, parse_requirements
+    from repotrial.environment._process import Interrupt, execute_program, interruptible
+    from repotrial.environment._store import (
+        BrokenEntry,
+        Store,
+        StoreKind,
+        StoreRecord,
+        list_store,
+        prune_store,
+    )
     from repotrial.environment._tools import SYSTEM_PATH
 else:
     __getattr__, __dir__ = build_hooks(__name__)
@@ -46,7 +50,6 @@ __all__ = [
     "Installation",
     "InstallationSettings",
     "Interrupt",
-    "Kind",
     "NpmPrograms",
     "ProgramSource",
     "PypiPrograms",
@@ -54,6 +57,7 @@ __all__ = [
     "ScratchPlace",
     "StepNetwork",
     "Store",
+    "StoreKind",
     "StoreRecord",
     "build_resource_limits",
     "check_machine",

@@ -22,8 +22,15 @@ from repotrial._core.digest import Digest, digest_file
 from repotrial._core.errors import ErrorCode, MachineError
 from repotrial.contract import Environment
 from repotrial.environment._process import current_account, execute_program
-from repotrial.environment._tools import HOME_LAYOUTS, SYSTEM_PATH, ToolRule, find_rule, parse_version_output
-from repotrial.environment._versions import meets, parse_version
+from repotrial.environment._tools import (
+    HOME_LAYOUTS,
+    SYSTEM_PATH,
+    ToolRule,
+    find_rule,
+    meets,
+    parse_version,
+    parse_version_output,
+)
 from repotrial.isolation import SYSTEM_ROOTS, Account, find_identity
 
 _QUESTION_SECONDS = 20

@@ -16,6 +16,7 @@ import msgspec
 from repotrial._core.canonical import canonical_digest
 from repotrial._core.digest import Digest, digest_bytes, digest_file
 from repotrial._core.errors import ContractError, ErrorCode
+from repotrial._core.remove_tree import remove_tree
 from repotrial.contract import NodeEnvironment
 from repotrial.environment._host import HostTool
 from repotrial.environment._packages import (
@@ -31,9 +32,8 @@ from repotrial.environment._packages import (
     verify_built,
 )
 from repotrial.environment._process import FinishedProgram, execute_program
-from repotrial.environment._store import Facts, Kind, Store, StoreEntry
+from repotrial.environment._store import Facts, Store, StoreEntry, StoreKind
 from repotrial.environment._tools import SYSTEM_PATH
-from repotrial.environment._tree import remove_tree
 from repotrial.isolation import WORKSPACE, Bind
 
 _LAYOUT = "repotrial/node-tree@1"
@@ -157,7 +157,7 @@ def open_node_environment(
         execute_npm(command, tree, files, settings, seconds=seconds, held=held)
         return {**facts, "machine_settings": tuple(sorted({*settings.npm, *settings.transport}))}
 
-    entry = store.make(Kind.NODE, key, build)
+    entry = store.make(StoreKind.NODE, key, build)
     return NodePackages(path=entry.path, tree_digest=entry.record.tree_digest, entry=entry)
 
 

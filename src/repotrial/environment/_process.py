@@ -11,15 +11,94 @@ import os
 import selectors
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 import msgspec
 
-from repotrial._core.errors import ErrorCode, MachineError
-from repotrial.environment._interrupt import watch_interrupt
+from repotrial._core.errors import ErrorCode, MachineError, UsageError
 from repotrial.isolation import Account
+
+PREPARATION_STOPPED = ErrorCode(
+    "preparation-stopped",
+    UsageError,
+    "The operator stopped the preparation of an environment.",
+    hint="start it again: nothing half-made is kept",
+)
+
+
+class Interrupt:
+    """One switch for everything that is being prepared under it; safe from every thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ends: list[Callable[[], None]] = []
+        self._is_thrown = False
+
+    def throw(self) -> None:
+        """End what is being done, and whatever begins from now on. Idempotent."""
+        with self._lock:
+            self._is_thrown = True
+            ends = tuple(self._ends)
+        for end in ends:
+            end()
+
+    @contextmanager
+    def watch(self, end: Callable[[], None]) -> Iterator[None]:
+        """While this lasts, throwing the switch calls `end`.
+
+        Raises:
+            PREPARATION_STOPPED: it was thrown; whatever was done meanwhile means nothing.
+        """
+        with self._lock:
+            self._ends.append(end)
+        try:
+            self._verify()
+            yield
+        except Exception:
+            self._verify()  # a failure after the interrupt is the interrupt's
+            raise
+        finally:
+            with self._lock:
+                self._ends.remove(end)
+        self._verify()
+
+    def _verify(self) -> None:
+        if self._is_thrown:
+            raise PREPARATION_STOPPED.error("stopped by the operator")
+
+
+_CURRENT: ContextVar[Interrupt | None] = ContextVar("interrupt", default=None)
+
+
+@contextmanager
+def interruptible(interrupt: Interrupt) -> Iterator[None]:
+    """What this thread prepares while this lasts can be ended."""
+    token = _CURRENT.set(interrupt)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+@contextmanager
+def watch_interrupt(end: Callable[[], None]) -> Iterator[None]:
+    """While this lasts, `end` is what ends it, if anything may.
+
+    Raises:
+        PREPARATION_STOPPED: it was ended.
+    """
+    interrupt = _CURRENT.get()
+    if interrupt is None:
+        yield
+        return
+    with interrupt.watch(end):
+        yield
+
 
 _CHUNK_BYTES = 1 << 16
 
@@ -82,7 +161,7 @@ def execute_program(
         PROGRAM_START: it could not be started.
         PROGRAM_TIMEOUT: it took too long.
         PROGRAM_OUTPUT: it printed too much.
-        PREPARATION_STOPPED: somebody stopped what it was started for.
+        PREPARATION_STOPPED: what it was started for was stopped.
     """
     process = _start(argv, variables=variables, cwd=cwd, account=account, held_fds=held_fds)
     with process:
@@ -128,7 +207,7 @@ def _collect(process: subprocess.Popen[bytes], *, seconds: int, output_bytes: in
     assert process.stderr is not None
     deadline = time.monotonic() + seconds
     buffers = {process.stdout.fileno(): bytearray(), process.stderr.fileno(): bytearray()}
-    # Ready when the program has ended, without reaping it: until then nobody else can get its id.
+    # Ready when the program has ended, without reaping it: until then no other process can get its id.
     ended = os.pidfd_open(process.pid)
     with contextlib.closing(os.fdopen(ended, "rb", buffering=0)), selectors.DefaultSelector() as selector:
         for handle in (*buffers, ended):

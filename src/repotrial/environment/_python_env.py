@@ -26,6 +26,7 @@ import msgspec
 from repotrial._core.canonical import canonical_digest
 from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.display import list_some, neutralize
+from repotrial._core.remove_tree import remove_tree
 from repotrial.contract import PythonEnvironment
 from repotrial.environment._host import HostTool
 from repotrial.environment._packages import (
@@ -37,14 +38,14 @@ from repotrial.environment._packages import (
     PACKAGE_PLATFORM,
     IndexSettings,
     Symptom,
+    parse_requirements,
     read_log,
+    render_requirements,
     verify_built,
 )
 from repotrial.environment._process import FinishedProgram, execute_program
-from repotrial.environment._requirements import parse_requirements, render_requirements
-from repotrial.environment._store import Facts, Kind, Store, StoreEntry
+from repotrial.environment._store import Facts, Store, StoreEntry, StoreKind
 from repotrial.environment._tools import SYSTEM_PATH
-from repotrial.environment._tree import remove_tree
 from repotrial.isolation import Bind
 
 PYTHON_TARGET = "/opt/repotrial/python"
@@ -162,7 +163,7 @@ def open_python_environment(
         builder.build(tree, requirements, held=held)
         return {**facts, "machine_settings": tuple(sorted({*settings.pip, *settings.transport}))}
 
-    entry = store.make(Kind.PYTHON, key, build)
+    entry = store.make(StoreKind.PYTHON, key, build)
     return PythonPackages(path=entry.path, tree_digest=entry.record.tree_digest, entry=entry)
 
 
@@ -247,7 +248,7 @@ class PythonBuilder:
             return facts
 
         key = canonical_digest({name: str(value) for name, value in facts.items()})
-        return self._store.make(Kind.INSTALLER, key, build).path
+        return self._store.make(StoreKind.INSTALLER, key, build).path
 
     def _install(self, tree: Path, scratch: Path, chosen: list[str], *, held: int) -> None:
         log = scratch / "pip.log"

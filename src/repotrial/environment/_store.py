@@ -7,7 +7,7 @@
     <store>/<kind>/.making-<key>-*          work in progress, or what a killed process left of it
 
 An entry appears by one rename, after everything in it has reached the disk. Locks belong to open files, so
-the kernel lets go of them whatever happens to the holder; whoever gets the lock of a key first removes what
+the kernel lets go of them whatever happens to the holder; the first to get the lock of a key removes what
 others left behind. A use verifies the tree: by fingerprint where nothing was touched, by reading where
 something was. The store belongs to the harness: its user can change everything in it, the record included.
 """
@@ -33,13 +33,8 @@ from repotrial._core.clock import SystemClock
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ErrorCode, EvidenceError, MachineError
 from repotrial._core.files import sync_directory, write_atomic
-from repotrial.environment._tree import (
-    protect_tree,
-    remove_tree,
-    summarize_tree,
-    sync_file_system,
-    take_fingerprint,
-)
+from repotrial._core.remove_tree import remove_tree
+from repotrial.environment._tree import protect_tree, summarize_tree, sync_file_system, take_fingerprint
 
 _RECORD = "record.json"
 _FINGERPRINT = "fingerprint"
@@ -69,7 +64,7 @@ STORE_TAMPERED = ErrorCode(
 )
 
 
-class Kind(Enum):
+class StoreKind(Enum):
     """What an entry is; the value is the name of its directory in the store."""
 
     IMAGE = "images"
@@ -82,14 +77,14 @@ class Kind(Enum):
     @property
     def content(self) -> str:
         """Name of the tree inside an entry."""
-        return "rootfs" if self is Kind.IMAGE else "tree"
+        return "rootfs" if self is StoreKind.IMAGE else "tree"
 
 
 class StoreRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What an entry is and how it came about."""
 
     schema: Literal["repotrial/store-entry@1"] = "repotrial/store-entry@1"
-    kind: Kind
+    kind: StoreKind
     key: Digest
     """Digest of everything that it was made from; for an image, of its manifest."""
     tree_digest: Digest
@@ -104,7 +99,7 @@ class StoreRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 class BrokenEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A place in the store whose record cannot be read."""
 
-    kind: Kind
+    kind: StoreKind
     key: Digest
     problem: str
 
@@ -138,7 +133,7 @@ class Store:
         self.root = root
         self._wait_seconds = wait_seconds
 
-    def find(self, kind: Kind, key: Digest) -> StoreEntry | None:
+    def find(self, kind: StoreKind, key: Digest) -> StoreEntry | None:
         """An entry, verified; None if there is none.
 
         Raises:
@@ -150,7 +145,7 @@ class Store:
         with _lock(self._lock_path(kind, key), fcntl.LOCK_SH, wait_seconds=self._wait_seconds):
             return _load_verified(home, kind, key) if home.is_dir() else None
 
-    def make(self, kind: Kind, key: Digest, build: Build) -> StoreEntry:
+    def make(self, kind: StoreKind, key: Digest, build: Build) -> StoreEntry:
         """Find an entry or make it; of several processes that ask at once, one makes it and the others wait.
 
         Raises:
@@ -167,23 +162,23 @@ class Store:
             _sweep(home.parent, _bare(key))
             return self._make(kind, key, build, lock=lock)
 
-    def locate(self, kind: Kind, key: Digest) -> Path:
+    def locate(self, kind: StoreKind, key: Digest) -> Path:
         return self._home(kind, key) / kind.content
 
     @contextlib.contextmanager
-    def hold(self, kind: Kind, key: Digest) -> Iterator[None]:
+    def hold(self, kind: StoreKind, key: Digest) -> Iterator[None]:
         """Keep an entry from being pruned for as long as the block lasts."""
         with _lock(self._lock_path(kind, key), fcntl.LOCK_SH, wait_seconds=self._wait_seconds):
             yield
 
-    def describe_use(self, kind: Kind, key: Digest) -> StoreUse:
+    def describe_use(self, kind: StoreKind, key: Digest) -> StoreUse:
         """When an entry was last asked for, and whether a process holds it now."""
         path = self._lock_path(kind, key)
         used_at_us = path.stat().st_mtime_ns // 1000 if path.exists() else 0
         with _try_lock(path) as is_locked:
             return StoreUse(used_at_us=used_at_us, is_in_use=not is_locked)
 
-    def _make(self, kind: Kind, key: Digest, build: Build, *, lock: int) -> StoreEntry:
+    def _make(self, kind: StoreKind, key: Digest, build: Build, *, lock: int) -> StoreEntry:
         home = self._home(kind, key)
         aside = Path(tempfile.mkdtemp(dir=home.parent, prefix=f"{_MAKING}{_bare(key)}-"))
         try:
@@ -203,14 +198,14 @@ class Store:
         _write_fingerprint(home, kind)
         return StoreEntry(path=home / kind.content, record=record, is_new=True)
 
-    def _home(self, kind: Kind, key: Digest) -> Path:
+    def _home(self, kind: StoreKind, key: Digest) -> Path:
         return self.root / kind.value / f"sha256-{_bare(key)}"
 
-    def _lock_path(self, kind: Kind, key: Digest) -> Path:
+    def _lock_path(self, kind: StoreKind, key: Digest) -> Path:
         return self.root / kind.value / f"{_bare(key)}.lock"
 
 
-def list_store(store: Store, *, kinds: Iterable[Kind] = Kind) -> list[StoreRecord | BrokenEntry]:
+def list_store(store: Store, *, kinds: Iterable[StoreKind] = StoreKind) -> list[StoreRecord | BrokenEntry]:
     """What is in a store, by kind and key; read from the records, without verifying the trees."""
     found: list[StoreRecord | BrokenEntry] = []
     for kind in kinds:
@@ -225,13 +220,13 @@ def list_store(store: Store, *, kinds: Iterable[Kind] = Kind) -> list[StoreRecor
 def prune_store(
     store: Store, *, unused_seconds: int = 0, keys: Container[Digest] | None = None
 ) -> list[Digest]:
-    """Remove what no process holds and nobody used for a while, and what killed processes left behind.
+    """Remove what no process holds and none used for a while, and what killed processes left behind.
 
     With `keys`, no other entries than these. Returns the keys of the entries that were removed.
     """
     removed = []
     oldest = time.time() - unused_seconds
-    for kind in Kind:
+    for kind in StoreKind:
         directory = store.root / kind.value
         for key, home in list(_iter_entries(directory)):
             lock_path = store._lock_path(kind, key)  # noqa: SLF001 - same module
@@ -269,7 +264,7 @@ def _iter_leftovers(directory: Path) -> Iterator[str]:
 
 
 def _sweep(directory: Path, bare: str) -> None:
-    """Remove unfinished work on a key; whoever holds its lock knows that nobody is at it."""
+    """Remove unfinished work on a key; to be called with its lock, so that no process is at it."""
     for path in directory.glob(f"{_MAKING}{bare}-*"):
         remove_tree(path)
 
@@ -281,7 +276,7 @@ def _bare(key: Digest) -> str:
 # -- entries ---------------------------------------------------------------------------------------------
 
 
-def _finish(aside: Path, kind: Kind, key: Digest, facts: Facts) -> StoreRecord:
+def _finish(aside: Path, kind: StoreKind, key: Digest, facts: Facts) -> StoreRecord:
     tree = aside / kind.content
     protect_tree(tree)
     summary = summarize_tree(tree)
@@ -300,12 +295,12 @@ def _finish(aside: Path, kind: Kind, key: Digest, facts: Facts) -> StoreRecord:
     return record
 
 
-def _write_fingerprint(home: Path, kind: Kind) -> None:
+def _write_fingerprint(home: Path, kind: StoreKind) -> None:
     with contextlib.suppress(OSError):  # only a short cut: without it, the next use reads the tree
         write_atomic(home / _FINGERPRINT, take_fingerprint(home / kind.content).encode())
 
 
-def _load_verified(home: Path, kind: Kind, key: Digest) -> StoreEntry:
+def _load_verified(home: Path, kind: StoreKind, key: Digest) -> StoreEntry:
     record = _load_record(home, kind, key)
     tree = home / kind.content
     try:
@@ -329,7 +324,7 @@ def _verify_content(tree: Path, record: StoreRecord) -> None:
         raise STORE_TAMPERED.error(f"{tree}: expected the tree {record.tree_digest}, found {found}")
 
 
-def _load_record(home: Path, kind: Kind, key: Digest) -> StoreRecord:
+def _load_record(home: Path, kind: StoreKind, key: Digest) -> StoreRecord:
     path = home / _RECORD
     try:
         record = msgspec.json.decode(path.read_bytes(), type=StoreRecord)

@@ -1,4 +1,4 @@
-"""Trees in a store: what is in one (digest), whether it was touched (fingerprint), and how it is removed.
+"""Trees in a store: what is in one (digest), and whether it was touched (fingerprint).
 
 The digest is over names, kinds, permissions and contents and is the same on every machine. The fingerprint is
 over what `lstat` says, the change time included, which no program can set: it costs no reading, holds only
@@ -7,7 +7,6 @@ for this copy, and a difference means "read it again", not "it is wrong".
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import hashlib
 import os
@@ -21,7 +20,7 @@ from repotrial._core.digest import Digest
 from repotrial._core.errors import ErrorCode, MachineError
 
 
-class TreeSummary(msgspec.Struct, frozen=True, kw_only=True):
+class StoredTree(msgspec.Struct, frozen=True, kw_only=True):
     """What a tree holds."""
 
     digest: Digest
@@ -38,7 +37,7 @@ STORE_UNEXPECTED_ENTRY = ErrorCode(
 )
 
 
-def summarize_tree(root: Path) -> TreeSummary:
+def summarize_tree(root: Path) -> StoredTree:
     """Read a whole tree."""
     total = hashlib.sha256()
     size_bytes = entries = 0
@@ -48,7 +47,7 @@ def summarize_tree(root: Path) -> TreeSummary:
         total.update(content)
         entries += 1
         size_bytes += status.st_size if kind == b"file" else 0
-    return TreeSummary(digest="sha256:" + total.hexdigest(), size_bytes=size_bytes, entries=entries)
+    return StoredTree(digest="sha256:" + total.hexdigest(), size_bytes=size_bytes, entries=entries)
 
 
 def take_fingerprint(root: Path) -> Digest:
@@ -73,24 +72,6 @@ def protect_tree(root: Path) -> None:
         if not stat.S_ISLNK(status.st_mode):
             is_executable = stat.S_ISDIR(status.st_mode) or status.st_mode & 0o111
             Path(os.fsdecode(entry)).chmod(0o555 if is_executable else 0o444)
-
-
-def remove_tree(root: Path) -> None:
-    """Remove a tree of ours, whatever its permissions; links are removed, never followed."""
-    with contextlib.suppress(FileNotFoundError):
-        status = root.lstat()
-        if not stat.S_ISDIR(status.st_mode):
-            root.unlink()
-            return
-        root.chmod(0o700)
-        with os.scandir(root) as found:
-            children = list(found)
-        for child in children:
-            if child.is_dir(follow_symlinks=False):
-                remove_tree(Path(child.path))
-            else:
-                Path(child.path).unlink()
-        root.rmdir()
 
 
 def sync_file_system(path: Path) -> None:

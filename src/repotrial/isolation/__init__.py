@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         SyscallRecord,
     )
     from repotrial.isolation._calls._seccomp import verify_grants
-    from repotrial.isolation._calls._supervisor import Sink
+    from repotrial.isolation._calls._supervisor import RecordSink
     from repotrial.isolation._identity import Account, find_identity
     from repotrial.isolation._label import build_label
     from repotrial.isolation._launch_server._syscalls import (
@@ -24,11 +24,10 @@ if TYPE_CHECKING:
         find_machine,
         machine_platform,
     )
-    from repotrial.isolation._levels._back_end import ISOLATION_LEVEL, BackEnd, Finding, Layer, Missing
+    from repotrial.isolation._levels._back_end import ISOLATION_LEVEL, BackEnd, Layer, LevelFinding, Missing
     from repotrial.isolation._levels._back_ends.bubblewrap import find_bubblewrap
-    from repotrial.isolation._levels._listener import open_listener
     from repotrial.isolation._levels._session import SANDBOX_LOST, BubblewrapSandbox
-    from repotrial.isolation._levels._stages import SANDBOX_ENTRY
+    from repotrial.isolation._levels._stages import SANDBOX_ENTRY, open_listener
     from repotrial.isolation._model import (
         SYSTEM_ROOTS,
         WORKSPACE,
@@ -40,19 +39,17 @@ if TYPE_CHECKING:
         HostRoot,
         OverlayMount,
         ResourceLimits,
+        ResourceUsage,
         Root,
         Sandbox,
         SandboxSpec,
         Scratch,
-        Stage,
         StreamCapture,
-        Usage,
     )
     from repotrial.isolation._open import find_back_end, open_sandbox, probe_machine
     from repotrial.isolation._resources._cgroups import CgroupSite
+    from repotrial.isolation._resources._meters import ResourceSample, Sampler, SamplingPlan
     from repotrial.isolation._resources._reaper import load_site
-    from repotrial.isolation._resources._remove_tree import clear_tree, remove_tree
-    from repotrial.isolation._resources._sampler import ResourceSample, Sampler, SamplingPlan
 else:
     __getattr__, __dir__ = build_hooks(__name__)
 
@@ -73,30 +70,28 @@ __all__ = [
     "CommandSpec",
     "DirectoryRoot",
     "ExecRecord",
-    "Finding",
     "FloodRecord",
     "HostRoot",
     "Layer",
+    "LevelFinding",
     "Missing",
     "NetworkRecord",
     "OverlayMount",
     "ProhibitedRecord",
+    "RecordSink",
     "ResourceLimits",
     "ResourceSample",
+    "ResourceUsage",
     "Root",
     "Sampler",
     "SamplingPlan",
     "Sandbox",
     "SandboxSpec",
     "Scratch",
-    "Sink",
-    "Stage",
     "StreamCapture",
     "SyscallRecord",
-    "Usage",
     "build_label",
     "build_numbers",
-    "clear_tree",
     "find_back_end",
     "find_bubblewrap",
     "find_identity",
@@ -106,6 +101,5 @@ __all__ = [
     "open_listener",
     "open_sandbox",
     "probe_machine",
-    "remove_tree",
     "verify_grants",
 ]

@@ -45,7 +45,7 @@ def build_label() -> str:
 
 
 def parse_label(name: str) -> Label | None:
-    """Who made the thing with this name; null for names that are not ours."""
+    """Who made the thing with this name; None for names that are not ours."""
     found = _PATTERN.fullmatch(name)
     if found is None:
         return None

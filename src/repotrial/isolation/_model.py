@@ -12,16 +12,13 @@ from typing import Annotated, Literal, Protocol, Self, TypeAlias
 import msgspec
 
 from repotrial._core.words import Level
-from repotrial.trace import ExitStatus
+from repotrial.trace import ExitStatus, Stage
 
 WORKSPACE = "/workspace"
 """Where the workspace appears inside every sandbox."""
 SYSTEM_ROOTS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 """Where a machine has its own programs."""
 
-
-Stage: TypeAlias = Literal["read", "write", "test"]
-"""Staged privileges (P7), in this order."""
 
 SyscallAudit: TypeAlias = Literal["notify", "static", "none"]
 """`notify`: prohibited calls are refused and recorded; `static`: refused, not seen."""
@@ -168,7 +165,7 @@ class StreamCapture(msgspec.Struct, frozen=True, kw_only=True):
     length_bytes: int
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True):
+class ResourceUsage(msgspec.Struct, frozen=True, kw_only=True):
     """What was used; None if nothing measured it."""
 
     wall_us: int
@@ -187,7 +184,7 @@ class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
     """What ended it, where it did not end by itself."""
     stdout: StreamCapture
     stderr: StreamCapture
-    usage: Usage
+    usage: ResourceUsage
 
 
 class Sandbox(Protocol):

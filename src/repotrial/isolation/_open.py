@@ -9,9 +9,9 @@ from functools import cache
 
 from repotrial._core.errors import ErrorCode, UsageError
 from repotrial._core.words import OFFERED_LEVELS, RETIRED_LEVELS, Level
-from repotrial.isolation._calls._supervisor import Sink
+from repotrial.isolation._calls._supervisor import RecordSink
 from repotrial.isolation._levels import _back_ends
-from repotrial.isolation._levels._back_end import ISOLATION_LEVEL, BackEnd, Finding, Missing
+from repotrial.isolation._levels._back_end import ISOLATION_LEVEL, BackEnd, LevelFinding, Missing
 from repotrial.isolation._model import Capabilities, DirectoryRoot, Sandbox, SandboxSpec
 
 ISOLATION_RETIRED = ErrorCode(
@@ -22,7 +22,7 @@ ISOLATION_RETIRED = ErrorCode(
 )
 
 
-def open_sandbox(spec: SandboxSpec, *, level: Level, sink: Sink | None = None) -> Sandbox:
+def open_sandbox(spec: SandboxSpec, *, level: Level, sink: RecordSink | None = None) -> Sandbox:
     """Open a sandbox of exactly this level; never of a weaker one.
 
     Args:
@@ -44,7 +44,7 @@ def open_sandbox(spec: SandboxSpec, *, level: Level, sink: Sink | None = None) -
     return back_end.open(spec, sink)
 
 
-def probe_machine() -> tuple[Finding, ...]:
+def probe_machine() -> tuple[LevelFinding, ...]:
     """What each level offers on this machine, or why there is none; strongest first."""
     return tuple(back_end.probe() for back_end in _load_back_ends().values())
 

@@ -10,8 +10,7 @@ if TYPE_CHECKING:
     from repotrial.machine._cache_items import KeptItem, list_kept, prune_kept
     from repotrial.machine._doctor import DoctorReport, execute_doctor
     from repotrial.machine._fix import DoctorFix, execute_doctor_fix
-    from repotrial.machine._probe_suite._model import ProbeReport
-    from repotrial.machine._probe_suite._run import execute_probe
+    from repotrial.machine._probe_suite._run import ProbeReport, execute_probe
 else:
     __getattr__, __dir__ = build_hooks(__name__)
 

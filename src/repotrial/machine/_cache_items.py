@@ -9,18 +9,18 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from repotrial._core.digest import Digest
-from repotrial.environment import BrokenEntry, Kind, Store, StoreRecord, list_store, prune_store
+from repotrial.environment import BrokenEntry, Store, StoreKind, StoreRecord, list_store, prune_store
 from repotrial.workspace import BaseCache
 
 KeptKind: TypeAlias = Literal["workspace", "image", "installer", "python", "node", "artifact", "agent"]
 
-_KINDS: Final[dict[Kind, KeptKind]] = {
-    Kind.IMAGE: "image",
-    Kind.INSTALLER: "installer",
-    Kind.PYTHON: "python",
-    Kind.NODE: "node",
-    Kind.ARTIFACT: "artifact",
-    Kind.AGENT: "agent",
+_KINDS: Final[dict[StoreKind, KeptKind]] = {
+    StoreKind.IMAGE: "image",
+    StoreKind.INSTALLER: "installer",
+    StoreKind.PYTHON: "python",
+    StoreKind.NODE: "node",
+    StoreKind.ARTIFACT: "artifact",
+    StoreKind.AGENT: "agent",
 }
 _SECOND_US: Final = 1_000_000
 
@@ -32,9 +32,9 @@ class KeptItem(msgspec.Struct, frozen=True, kw_only=True):
     key: Digest
     """Digest of everything that it was made from."""
     tree_digest: Digest | None
-    """Of what is in it; null where its record is broken."""
+    """Of what is in it; None if its record is broken."""
     size_bytes: int | None
-    """Null where its record is broken."""
+    """None if its record is broken."""
     used_at_us: int
     """When it was last asked for."""
     is_in_use: bool

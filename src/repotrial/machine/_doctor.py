@@ -9,8 +9,33 @@ import msgspec
 
 from repotrial._core.errors import MachineError
 from repotrial._core.words import Level
-from repotrial.isolation import Capabilities, Missing, find_back_end, find_identity
-from repotrial.machine._probe import Survey, survey_machine
+from repotrial.isolation import (
+    Capabilities,
+    CgroupSite,
+    LevelFinding,
+    Missing,
+    find_back_end,
+    find_bubblewrap,
+    find_identity,
+    load_site,
+    probe_machine,
+)
+
+
+class Survey(msgspec.Struct, frozen=True, kw_only=True):
+    """All that was found out."""
+
+    findings: tuple[LevelFinding, ...]
+    """Strongest level first."""
+    site: CgroupSite
+    version: tuple[int, ...]
+    """Of bubblewrap; empty if there is none."""
+
+
+def survey_machine() -> Survey:
+    """Try every level."""
+    return Survey(findings=probe_machine(), site=load_site(), version=find_bubblewrap()[1])
+
 
 _DELEGATE: Final = (
     "give the harness a control group of its own: systemd-run --user --scope -p Delegate=yes repotrial …"
@@ -43,12 +68,12 @@ class DoctorReport(msgspec.Struct, frozen=True, kw_only=True):
     """The answer of `repotrial doctor`."""
 
     best: Level | None
-    """The strongest level with isolation that works; null if none does."""
+    """The strongest level with isolation that works; None if none does."""
     levels: tuple[DoctorLevel, ...]
     improvements: tuple[Improvement, ...]
     bubblewrap_version: str | None
     sandbox_uid: int | None
-    """Who programs in sandboxes are on the host; null if there is nobody."""
+    """The account of programs in sandboxes, on the host; None if there is none."""
     is_root: bool
 
 

@@ -16,7 +16,7 @@ from repotrial.environment import SYSTEM_PATH, execute_program
 from repotrial.machine._doctor import DoctorReport, execute_doctor
 
 FixOutcome: TypeAlias = Literal["present", "installed", "to-be-run", "failed"]
-"""`to-be-run`: by somebody with the right to; the command says how."""
+"""`to-be-run`: with more rights; the command says how."""
 
 _SECONDS: Final = 900
 _SHOWN: Final = 500
@@ -109,7 +109,7 @@ def install_bubblewrap(
 
 
 def _install(program: str, manager: _Manager, variables: Mapping[str, str], search_path: str) -> str | None:
-    """What went wrong; null for nothing."""
+    """What went wrong; None for nothing."""
     said = _run([program, *manager.install], variables, search_path)
     if said is not None and manager.refresh:
         _run([program, *manager.refresh], variables, search_path)

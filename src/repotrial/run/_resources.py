@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from repotrial.environment import ContractSandbox
-from repotrial.isolation import ResourceLimits, ResourceSample, SamplingPlan, Usage
+from repotrial.isolation import ResourceLimits, ResourceSample, ResourceUsage, SamplingPlan
 from repotrial.trace import MonitorAlert, Signal, TraceWriter
 
 SAMPLES_RULE: Final = "samples"
@@ -104,7 +104,7 @@ def watch_resources(writer: TraceWriter, sandbox: ContractSandbox, limits: Resou
         writer.alert(alert, series.render(sampler.plan), form="code", event=since)
 
 
-def build_usage_signals(usage: Usage, limits: ResourceLimits) -> tuple[Signal, ...]:
+def build_usage_signals(usage: ResourceUsage, limits: ResourceLimits) -> tuple[Signal, ...]:
     """What the command's own meter found, against the ceilings (B2)."""
     signals = []
     if usage.cpu_us is not None:

@@ -13,12 +13,12 @@ from typing import Final, TypeAlias
 import msgspec
 from pathspec import GitIgnoreSpec
 
+from repotrial._core.beneath import open_beneath
 from repotrial._core.errors import RepoTrialError
 from repotrial.run._adapters._model import FileTranscript, StdoutTranscript, Transcript
 from repotrial.run._watch._dialogue import Dialogue
 from repotrial.trace import AgentTranscript, EventRef, MonitorAlert, TraceWriter, Usage
 from repotrial.transcripts import compare_with_gateway, import_transcript
-from repotrial.workspace import open_beneath
 
 _MOST_ENTRIES: Final = 20_000
 _MOST_DEPTH: Final = 24

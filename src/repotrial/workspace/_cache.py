@@ -1,10 +1,10 @@
-"""The cache of bases: made once, even if many ask at once; removed only when nobody uses them.
+"""The cache of bases: made once, even if many ask at once; removed only when not in use.
 
     <root>/CACHEDIR.TAG        the label: without it nothing here is ours, and nothing is touched
     <root>/entries/<key>/      a base; its directory is locked, shared, by each user
     <root>/products/<key>      digest of what Setup with network last made; stays when the base goes
     <root>/making/<key>.lock   exclusive while a base is made
-    <root>/making/<key>.<n>/   a base in the making, or being removed; locked by whoever is at it
+    <root>/making/<key>.<n>/   a base in the making, or being removed; locked by the process at work
 
 An entry appears by one rename after everything in it is on the disk, and goes by one rename before anything
 in it is removed. Locks belong to open files: the kernel releases them when a process dies, however it dies,
@@ -29,12 +29,20 @@ import msgspec
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ErrorCode, MachineError, UsageError
 from repotrial._core.files import sync_directory, write_atomic
-from repotrial.isolation import Account, remove_tree
+from repotrial._core.remove_tree import remove_tree
+from repotrial.isolation import Account
 from repotrial.source import DEFAULT_OPTIONS, SourceOptions
-from repotrial.workspace._base import BASE_TAMPERED, UNBOUNDED, Base, BaseLabel, BaseRequest, Setup
+from repotrial.workspace._base import (
+    BASE_TAMPERED,
+    UNBOUNDED,
+    Base,
+    BaseLabel,
+    BaseRequest,
+    Setup,
+    build_fingerprint,
+)
 from repotrial.workspace._prepare import make_entry
 from repotrial.workspace._setup_record import load_setup_record
-from repotrial.workspace._summary import build_fingerprint
 
 _TAG = "CACHEDIR.TAG"
 # The first line is the one that backup programs look for.
@@ -68,7 +76,7 @@ class CacheEntry(msgspec.Struct, frozen=True, kw_only=True):
     """When it was last asked for."""
     is_in_use: bool
     recordings: Path | None = None
-    """Where answers to steps of Setup are kept; null where none were recorded."""
+    """Where answers to steps of Setup are kept; None if none were recorded."""
 
 
 class BaseCache:
@@ -121,7 +129,7 @@ class BaseCache:
         return sorted((entry for entry in found if entry is not None), key=lambda entry: entry.used_at_us)
 
     def prune(self, *, unused_seconds: int = 0, max_bytes: int | None = None) -> list[CacheEntry]:
-        """Remove bases that nobody uses, the longest unused first.
+        """Remove bases that are not in use, the longest unused first.
 
         Args:
             unused_seconds: Leave alone what was used within this time.
@@ -223,8 +231,8 @@ class BaseCache:
         if handle is None:
             return False
         try:
-            # The lock goes with the directory; whoever waits for it sees that it is no entry any more.
-            # A name that nothing has: an empty directory there would be unlocked, and anybody's to sweep.
+            # The lock goes with the directory; a process that waits for it sees that it is no entry any more.
+            # A name that nothing has: an empty directory there would be unlocked, and could be swept.
             doomed = self._making / f"{entry.name}.{secrets.token_hex(8)}"
             entry.rename(doomed)
             remove_tree(doomed)

@@ -3,39 +3,146 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
+import os
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
-from repotrial.trace import FileChange
+from repotrial._core.beneath import open_beneath
+from repotrial._core.errors import ErrorCode, MachineError
+from repotrial.isolation import Account
 from repotrial.workspace._base import Base
-from repotrial.workspace._copying import copy_tree
-from repotrial.workspace._delta import ContentSink
-from repotrial.workspace._mark import Mark, is_settled
+from repotrial.workspace._mark import is_settled
 from repotrial.workspace._node import Node, Omission, ReadLimits, Touched
 from repotrial.workspace._place import WorkspacePlace
 from repotrial.workspace._reader import TreeReader
-from repotrial.workspace._restore import Restoration
-from repotrial.workspace._workspace import Observer
+from repotrial.workspace._workspace import Workspace
+
+_FICLONE = 0x40049409
+_CHUNK_BYTES = 1 << 24
+_LIMITS = ReadLimits(entries=10_000_000, depth=4000)
+# The file system, the kernel or a filter does not have the call; the slow way works everywhere.
+_NO_SHORT_CUT = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.ENOTTY}
 
 
-class CopyWorkspace:
-    """A copy of a base, and what `lstat` said of it when it was new.
+WORKSPACE_COPY_FAILED = ErrorCode(
+    "workspace-copy-failed",
+    MachineError,
+    "A tree could not be copied: no room, or no permission.",
+    hint="make room in the directory for workspaces, or name another one",
+)
 
-    Args:
-        base: Stays open as long as the workspace does.
-        parent: Where the copy is made.
-        limits: Bounds for looking at what an agent did.
+
+def copy_tree(source: Path, target: Path, *, owner: Account | None) -> None:
+    """Copy files, links and directories with permissions and times into a directory that does not exist.
+
+    Raises:
+        WORKSPACE_COPY_FAILED: the machine does not let us.
     """
+    try:
+        target.mkdir(0o700)
+        with TreeReader(source, limits=_LIMITS, history_included=True) as reader:
+            found = sorted(reader.walk())
+            root = reader.look(b"")
+        origin = os.open(source, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        place = os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for path, node in found:
+                _copy_entry(origin, place, path, node)
+            # Children first: a directory's time and permissions are set when nothing more is put into it.
+            for path, node in reversed(found):
+                _settle(place, path, node, owner)
+            if root is not None:
+                _settle(place, b"", root, owner)
+        finally:
+            os.close(origin)
+            os.close(place)
+    except OSError as error:
+        raise WORKSPACE_COPY_FAILED.error(f"{target}: expected to copy {source}, found: {error}") from error
+
+
+def give_tree(root: Path, owner: Account | None) -> None:
+    """Give a tree to another account; nothing to do if the harness itself is that account."""
+    if owner is None or (owner.uid, owner.gid) == (os.geteuid(), os.getegid()):
+        return
+    place = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        with TreeReader(root, limits=_LIMITS, history_included=True) as reader:
+            for path, _ in reader.walk():
+                os.chown(path, owner.uid, owner.gid, dir_fd=place, follow_symlinks=False)
+        os.fchown(place, owner.uid, owner.gid)
+    except OSError as error:
+        raise WORKSPACE_COPY_FAILED.error(
+            f"{root}: expected to give it to the account {owner.uid}, found: {error}",
+            hint="only root can give files to another account",
+        ) from error
+    finally:
+        os.close(place)
+
+
+def _copy_entry(origin: int, place: int, path: bytes, node: Node) -> None:
+    if node.is_directory:
+        os.mkdir(path, 0o700, dir_fd=place)
+    elif node.is_link:
+        handle = open_beneath(origin, path, os.O_PATH)
+        try:
+            os.symlink(os.readlink(b"", dir_fd=handle), path, dir_fd=place)
+        finally:
+            os.close(handle)
+    elif node.is_file:
+        source = open_beneath(origin, path, os.O_RDONLY)
+        try:
+            _copy_file(source, place, path)
+        finally:
+            os.close(source)
+
+
+def _copy_file(source: int, place: int, path: bytes) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    target = os.open(path, flags, 0o600, dir_fd=place)
+    try:
+        with contextlib.suppress(OSError):  # shares the blocks where the file system can
+            fcntl.ioctl(target, _FICLONE, source)
+            return
+        _copy_bytes(source, target)
+    finally:
+        os.close(target)
+
+
+def _copy_bytes(source: int, target: int) -> None:
+    try:
+        while os.copy_file_range(source, target, _CHUNK_BYTES):
+            pass
+    except OSError as error:
+        if error.errno not in _NO_SHORT_CUT:
+            raise
+        while chunk := os.read(source, _CHUNK_BYTES):
+            view = memoryview(chunk)
+            while view:
+                view = view[os.write(target, view) :]
+
+
+def _settle(place: int, path: bytes, node: Node, owner: Account | None) -> None:
+    name = path or b"."
+    if not (node.is_directory or node.is_file or node.is_link):
+        return
+    if owner is not None and (owner.uid, owner.gid) != (os.geteuid(), os.getegid()):
+        os.chown(name, owner.uid, owner.gid, dir_fd=place, follow_symlinks=False)
+    if not node.is_link:
+        os.chmod(name, node.permissions, dir_fd=place)
+    times = (node.modified_ns, node.modified_ns)
+    os.utime(name, ns=times, dir_fd=place, follow_symlinks=False)
+
+
+class CopyWorkspace(Workspace):
+    """A copy of a base, and what `lstat` said of it when it was new."""
 
     def __init__(
         self, base: Base, parent: Path | WorkspacePlace, *, limits: ReadLimits | None = None
     ) -> None:
-        self.base = base
-        self._limits = limits or ReadLimits()
-        self._place = WorkspacePlace(parent, owner=base.owner)
+        super().__init__(base, parent, limits=limits)
         try:
             copy_tree(base.path, self.path, owner=base.owner)
             taken_ns = time.time_ns()
@@ -46,7 +153,6 @@ class CopyWorkspace:
             raise
         # Files whose times are too young to tell a change from the copying are read at the first look.
         self._settled = {path: node for path, node in self._fresh.items() if is_settled(node, taken_ns)}
-        self._observer = Observer(base, self._place, limits=self._limits, look=self.look)
 
     @property
     def path(self) -> Path:
@@ -58,34 +164,6 @@ class CopyWorkspace:
         """Compare the whole copy with what it was, by what `lstat` says."""
         with TreeReader(self.path, limits=self._limits) as reader:
             yield _CopyLook(reader, paths=self._fresh, settled=self._settled)
-
-    def iter_changes(self) -> Iterator[bytes]:
-        """Paths that differ from the base now, in byte order."""
-        return self._observer.iter_changes()
-
-    def snapshot(self) -> Mark:
-        """What it holds at this moment."""
-        return self._observer.snapshot()
-
-    def delta(self, before: Mark, after: Mark, *, sink: ContentSink) -> tuple[FileChange, ...]:
-        """What changed between two marks."""
-        return self._observer.delta(before, after, sink)
-
-    def build_restoration(self, now: Mark, then: Mark) -> Restoration:
-        """The way from one mark back to another."""
-        return self._observer.build_restoration(now, then)
-
-    def close(self) -> None:
-        """Remove it. Twice is once."""
-        self._place.remove()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class _CopyLook:

@@ -13,19 +13,13 @@ import stat
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from repotrial.isolation import OverlayMount
-from repotrial.trace import FileChange
 from repotrial.workspace._base import UNBOUNDED, Base
-from repotrial.workspace._delta import ContentSink
-from repotrial.workspace._mark import Mark
 from repotrial.workspace._node import Node, Omission, ReadLimits, Touched, join_path
 from repotrial.workspace._place import WorkspacePlace
 from repotrial.workspace._reader import TreeReader
-from repotrial.workspace._restore import Restoration
-from repotrial.workspace._workspace import Observer
+from repotrial.workspace._workspace import Workspace
 
 _OPAQUE = "user.overlay.opaque"
 _WHITEOUT = "user.overlay.whiteout"
@@ -39,30 +33,20 @@ class _Below(Enum):
     NOTHING = "no directory of the base"
 
 
-class OverlayWorkspace:
-    """The changes of one run over a shared base.
-
-    Args:
-        base: Stays open as long as the workspace does.
-        parent: Where the upper directory is made, or a place that stays as long; on a file system with user
-            attributes.
-        limits: Bounds for looking at what an agent did.
-    """
+class OverlayWorkspace(Workspace):
+    """The changes of one run over a shared base."""
 
     def __init__(
         self, base: Base, parent: Path | WorkspacePlace, *, limits: ReadLimits | None = None
     ) -> None:
-        self.base = base
-        self._limits = limits or ReadLimits()
-        self._place = WorkspacePlace(parent, owner=base.owner)
+        super().__init__(base, parent, limits=limits)
         root = self._place.path
-        # Nobody but the kernel has any use for the work directory, so the mount may cover it.
+        # Only the kernel uses the work directory, so the mount may cover it.
         work = root / "work"
         self.mount = OverlayMount(lower=base.path, upper=root / "upper", work=work, target=work)
         mode = stat.S_IMODE(base.path.stat().st_mode)
         for path in (self.mount.upper, self.mount.work):
             self._place.make_directory(path, mode=mode)
-        self._observer = Observer(base, self._place, limits=self._limits, look=self.look)
 
     @property
     def path(self) -> Path:
@@ -83,43 +67,18 @@ class OverlayWorkspace:
         ):
             yield _OverlayLook(upper, lower)
 
-    def iter_changes(self) -> Iterator[bytes]:
-        """Paths that differ from the base now, in byte order."""
-        return self._observer.iter_changes()
-
-    def snapshot(self) -> Mark:
-        """What it holds at this moment."""
-        return self._observer.snapshot()
-
-    def delta(self, before: Mark, after: Mark, *, sink: ContentSink) -> tuple[FileChange, ...]:
-        """What changed between two marks."""
-        return self._observer.delta(before, after, sink)
-
-    def build_restoration(self, now: Mark, then: Mark) -> Restoration:
-        """The way from one mark back to another."""
-        return self._observer.build_restoration(now, then)
-
     def close(self) -> None:
-        """Remove it; nothing may be mounted any more. Twice is once."""
         _remove_marks(os.fspath(self.mount.work))
-        self._place.remove()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        super().close()
 
 
 def _remove_marks(work: str) -> None:
     """Remove what the kernel leaves in a work directory, if it is what it always leaves.
 
-    Nobody else can write there: the mount covers it. To look into each of these directories costs more than
+    No program can write there: the mount covers it. To look into each of these directories costs more than
     all else that removing a small workspace takes.
     """
-    # Where it was never mounted, or there is more, whoever removes the rest looks.
+    # Where it was never mounted, or there is more, the removal of the rest looks.
     with contextlib.suppress(OSError):
         os.unlink(f"{work}/work/incompat/volatile/dirty")  # noqa: PTH108 - a path object costs more than the call
         for name in ("work/incompat/volatile", "work/incompat", "work"):

@@ -18,8 +18,9 @@ import threading
 import time
 from pathlib import Path
 
-from repotrial.isolation import Account, clear_tree, remove_tree
-from repotrial.workspace._contents import WORKSPACE_UNUSABLE, ContentStore
+from repotrial._core.remove_tree import clear_tree, remove_tree
+from repotrial.isolation import Account
+from repotrial.workspace._mark import WORKSPACE_UNUSABLE, ContentStore
 
 _PREFIX = "repotrial-workspace-"
 _LABEL = b"RepoTrial workspace, format 1\n"
@@ -51,7 +52,7 @@ class WorkspacePlace:
                 self.path = Path(os.path.realpath(_make_below(parent)))
                 self._lock = _claim(self.path)
             if owner is not None:
-                self.path.chmod(0o711)  # the other account comes through; nobody lists
+                self.path.chmod(0o711)  # the other account may enter, not list
         except OSError as error:
             raise WORKSPACE_UNUSABLE.error(
                 f"{parent}: expected room for a workspace, found: {error}"
@@ -92,7 +93,7 @@ class WorkspacePlace:
             raise WORKSPACE_UNUSABLE.error(f"{path}: expected to make a directory, found: {error}") from error
 
     def remove(self) -> None:
-        """Remove everything, whatever the agent did to permissions. Twice is once."""
+        """Remove everything, whatever the agent did to permissions. Idempotent."""
         with self._removing:
             if not self._is_there:
                 return

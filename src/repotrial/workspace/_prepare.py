@@ -13,7 +13,8 @@ from repotrial._core.clock import SystemClock
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ContractError, ErrorCode
 from repotrial._core.files import write_atomic
-from repotrial.isolation import Account, remove_tree
+from repotrial._core.remove_tree import remove_tree
+from repotrial.isolation import Account
 from repotrial.source import (
     SEALED_AT_SECONDS,
     SourceOptions,
@@ -27,13 +28,14 @@ from repotrial.workspace._base import (
     BaseRequest,
     Setup,
     SetupPlace,
+    build_fingerprint,
     check_sealed_tree,
     render_paths,
+    summarize_tree,
 )
-from repotrial.workspace._copying import copy_tree, give_tree
+from repotrial.workspace._copy import copy_tree, give_tree
 from repotrial.workspace._reader import TreeReader
 from repotrial.workspace._setup_record import build_product_digest, write_setup_record
-from repotrial.workspace._summary import build_fingerprint, summarize_tree
 
 BASE_MISMATCH = ErrorCode(
     "base-mismatch",
@@ -64,7 +66,7 @@ def make_entry(
     options: SourceOptions,
     previous_product: Digest | None = None,
 ) -> BaseLabel:
-    """Fill an empty directory that nobody else looks at."""
+    """Fill an empty directory that no other process looks at."""
     tree, outputs = entry / "tree", entry / "outputs"
     snapshot = materialize_snapshot(request.repository, base=request.directory, into=tree, options=options)
     if snapshot.tree_digest != request.tree_digest:

@@ -16,15 +16,15 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import Self, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
+from repotrial._core.beneath import open_beneath, reopen
+from repotrial._core.closing import Closing
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ErrorCode, MachineError
 from repotrial._core.escaping import escape_bytes
-from repotrial.workspace._beneath import open_beneath, reopen
 from repotrial.workspace._node import (
     HISTORY,
     Node,
@@ -73,7 +73,7 @@ Reading: TypeAlias = Contents | NotRead | None
 """None: there is nothing at that path (any more)."""
 
 
-class TreeReader:
+class TreeReader(Closing):
     """One look at one tree; the bounds hold for all that is read through it."""
 
     def __init__(self, root: Path, *, limits: ReadLimits, history_included: bool = False) -> None:
@@ -143,7 +143,7 @@ class TreeReader:
         """Digest a regular file, and keep its bytes if they are not more than `kept_bytes`.
 
         A file that changes while it is read is read again; if it never holds still, the last reading counts:
-        whoever writes it is still running, and the next look will see a newer change time.
+        the program that writes it is still running, and the next look will see a newer change time.
         """
         reading: Reading = None
         for _ in range(_ATTEMPTS):
@@ -174,14 +174,6 @@ class TreeReader:
                     _change_mode(handle, node.permissions)
         self._lent.clear()
         os.close(self._root)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     # -- one place -------------------------------------------------------------------------------------------
 

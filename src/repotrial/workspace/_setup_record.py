@@ -13,7 +13,7 @@ from repotrial._core.errors import ErrorCode, EvidenceError
 from repotrial._core.files import write_atomic
 
 SetupVerdict: TypeAlias = Literal["passed", "replayed", "refused", "failed"]
-"""`refused`: by the policy; `failed`: allowed, and nobody answered."""
+"""`refused`: by the policy; `failed`: allowed, without an answer."""
 
 _MAX_BYTES: Final = 64 * 1024**2
 _FORMAT: Final = "repotrial/setup-product@1"
@@ -41,13 +41,13 @@ class SetupAttempt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     method: str
     """Of the request; the system call of a direct attempt."""
     path: str
-    """Path and query; empty where nobody read them."""
+    """Path and query; empty if they were not read."""
     verdict: SetupVerdict
     """What came of it."""
     reason: str = ""
     """Why not, where it did not pass."""
     status: Count | None = None
-    """Of the answer; null where there was none."""
+    """Of the answer; None if there was none."""
     sent_bytes: Count = 0
     """From the sandbox."""
     received_bytes: Count = 0
@@ -63,7 +63,7 @@ class SetupAttempts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SetupNetworkRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The network of one Setup; it stays with the product, whoever uses that later."""
+    """The network of one Setup; it stays with the product for later uses."""
 
     schema: Literal["repotrial/setup-network@1"] = "repotrial/setup-network@1"
     """Which version of this format."""
@@ -97,7 +97,7 @@ def write_setup_record(
         path: Where.
         attempts: What it tried.
         product: Digest of what it made.
-        previous: Digest of what it made here the last time; null where there was none.
+        previous: Digest of what it made here the last time; None if there was none.
     """
     record = SetupNetworkRecord(
         product_digest=product,
@@ -109,7 +109,7 @@ def write_setup_record(
 
 
 def load_setup_record(path: Path) -> SetupNetworkRecord | None:
-    """Read it back; null where Setup had no network.
+    """Read it back; None if Setup had no network.
 
     Raises:
         SETUP_RECORD_UNREADABLE: it is not what was written.

@@ -23,7 +23,6 @@ ALLOWED = {
     "_breakers.py: _watch": "the fault is kept, ends the run, and makes it invalid",
     "_proxy.py: _answer": "the attempt is closed as failed and noted; raised if an answer began",
     "_proxy.py: _connect": "the attempt is closed as failed and noted",
-    "_sampler.py: _run": "kept, and raised by the caller that waits for the samples",
     "_serve.py: _become_child": "a forked child: printed for the harness, then it exits",
     "_server.py: _record": "noted: the agent still gets its answer",
     "_stages.py: _serve": "kept, refuses every stage, and raised on close",

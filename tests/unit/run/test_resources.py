@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repotrial.isolation import ResourceLimits, ResourceSample, SamplingPlan, Usage
+from repotrial.isolation import ResourceLimits, ResourceSample, ResourceUsage, SamplingPlan
 from repotrial.run._resources import SampleSeries, build_usage_signals
 
 PLAN = SamplingPlan(interval_ms=1000, cpu_meter="cgroup-v2", memory_meter="polled", with_disk=True)
@@ -47,7 +47,7 @@ def test_a_peak_between_two_kept_samples_is_not_lost() -> None:
 
 
 def test_what_nobody_measured_is_no_signal() -> None:
-    assert build_usage_signals(Usage(wall_us=1), ResourceLimits()) == ()
+    assert build_usage_signals(ResourceUsage(wall_us=1), ResourceLimits()) == ()
     series = SampleSeries()
     series.take(_build(0))
     assert "peak_disk_bytes" not in {signal.name for signal in series.build_signals(PLAN, ResourceLimits())}

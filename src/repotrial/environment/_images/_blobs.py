@@ -12,10 +12,35 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Protocol
 
+import msgspec
+
 from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.errors import ContractError, ErrorCode
 from repotrial._core.tar import LIBRARY_ERRORS, ForwardFile, Readable, iter_members
-from repotrial.environment._images._limits import ImageLimits
+
+_GIB = 1024**3
+
+
+class ImageLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Bounds for one image, all layers together."""
+
+    layers: int = 500
+    entries: int = 2_000_000
+    """Members of all layers, those that later layers remove included."""
+    file_bytes: int = 16 * _GIB
+    """One file's content, unpacked."""
+    total_bytes: int = 64 * _GIB
+    """All contents, unpacked."""
+    path_bytes: int = 3000
+    """One path; below PATH_MAX, so that there is room for the store's own."""
+    depth: int = 200
+    """Components of one path."""
+    document_bytes: int = 4 * 1024**2
+    """An index, a manifest or a configuration."""
+
+
+DEFAULT_LIMITS = ImageLimits()
+
 
 _INDEX = "index.json"
 _GZIP_MAGIC = b"\x1f\x8b"

@@ -2,7 +2,7 @@
 
 Ownership, times and extended attributes are left out: programs in a sandbox have one user. Permissions are
 reduced to "executable or not", and everything is readable, so that set-user-id bits and private files mean
-nothing and the store can be removed by whoever made it. Device nodes and fifos are skipped and counted.
+nothing and its maker can remove the store. Device nodes and fifos are skipped and counted.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ContractError, ErrorCode
 from repotrial._core.tar import LIBRARY_ERRORS, ForwardStream, Readable, StreamLimitError, iter_members
-from repotrial.environment._images._blobs import IMAGE_UNREADABLE, DigestStream
-from repotrial.environment._images._limits import ImageLimits
+from repotrial.environment._images._blobs import IMAGE_UNREADABLE, DigestStream, ImageLimits
 from repotrial.environment._images._rootfs import IMAGE_UNSAFE_MEMBER, Components, RootFs, render_name
 
 _CHUNK_BYTES = 1 << 20

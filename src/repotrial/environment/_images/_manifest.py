@@ -11,8 +11,7 @@ import msgspec
 
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ErrorCode, MachineError
-from repotrial.environment._images._blobs import IMAGE_UNREADABLE, BlobSource, read_document
-from repotrial.environment._images._limits import ImageLimits
+from repotrial.environment._images._blobs import IMAGE_UNREADABLE, BlobSource, ImageLimits, read_document
 
 _MAX_INDEX_DEPTH = 3
 _INDEX_TYPES = {
@@ -50,7 +49,7 @@ class _Index(msgspec.Struct, frozen=True):
     manifests: tuple[Descriptor, ...]
 
 
-class Manifest(msgspec.Struct, frozen=True):
+class ImageManifest(msgspec.Struct, frozen=True):
     """What an image consists of."""
 
     config: Descriptor
@@ -93,7 +92,7 @@ class SelectedImage(msgspec.Struct, frozen=True, kw_only=True):
     """Of the manifest."""
     index_digests: tuple[Digest, ...]
     """Of the indexes that led to it: a reference may name one of these."""
-    manifest: Manifest
+    manifest: ImageManifest
     config: ImageConfig
 
 
@@ -117,7 +116,7 @@ def select_image(
         shown = ", ".join(sorted(f"{item.digest} ({_shown(item.platform)})" for item, _ in found)) or "none"
         raise IMAGE_PLATFORM.error(f"expected one image for {wanted}, found {len(fitting)} among: {shown}")
     ((manifest_digest, index_digests),) = fitting.items()
-    manifest = _decode(read_document(source, manifest_digest, limits), Manifest, manifest_digest)
+    manifest = _decode(read_document(source, manifest_digest, limits), ImageManifest, manifest_digest)
     config = _load_config(source, manifest, limits)
     if config.platform not in {bare_platform(wanted), "/"}:
         raise IMAGE_PLATFORM.error(f"expected an image for {wanted}, found one for {config.platform}")
@@ -171,7 +170,7 @@ def _decode(data: bytes, kind: type[_T], name: str) -> _T:
         raise IMAGE_UNREADABLE.error(f"{name}: expected an OCI document, found: {error}") from error
 
 
-def _load_config(source: BlobSource, manifest: Manifest, limits: ImageLimits) -> ImageConfig:
+def _load_config(source: BlobSource, manifest: ImageManifest, limits: ImageLimits) -> ImageConfig:
     name = manifest.config.digest
     document = _decode(read_document(source, name, limits), _ConfigDocument, name)
     if not len(manifest.layers) == len(document.rootfs.diff_ids) <= limits.layers:

@@ -11,12 +11,18 @@ import msgspec
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ErrorCode, MachineError
 from repotrial.contract import ImageArchive, ImageLayout, ImageReference
-from repotrial.environment._images._blobs import BlobSource, DigestStream, open_archive, open_layout
+from repotrial.environment._images._blobs import (
+    DEFAULT_LIMITS,
+    BlobSource,
+    DigestStream,
+    ImageLimits,
+    open_archive,
+    open_layout,
+)
 from repotrial.environment._images._layer import LayerWriter
-from repotrial.environment._images._limits import DEFAULT_LIMITS, ImageLimits
 from repotrial.environment._images._manifest import ImageConfig, SelectedImage, bare_platform, select_image
 from repotrial.environment._images._rootfs import RootFs
-from repotrial.environment._store import BrokenEntry, Facts, Kind, Store, StoreEntry, list_store
+from repotrial.environment._store import BrokenEntry, Facts, Store, StoreEntry, StoreKind, list_store
 from repotrial.isolation import machine_platform
 
 MOUNT_POINTS = (
@@ -70,7 +76,7 @@ def open_image(
         limits: What it may unpack to.
 
     Raises:
-        IMAGE_NOT_STORED: it lies in a registry, and nobody imported it.
+        IMAGE_NOT_STORED: it lies in a registry, and is not in the store.
         IMAGE_UNREADABLE: the file or directory is not an image.
         IMAGE_DIGEST_MISMATCH: some of its bytes are not those that its digests promise.
         IMAGE_UNSAFE_MEMBER: a layer tries to leave the image.
@@ -83,27 +89,10 @@ def open_image(
             return _find_reference(image, store)
         case ImageArchive():
             source = open_archive(base / image.path, limits)
-            return _unpack(source, digest=image.digest, platform=None, store=store, limits=limits)
+            return _unpack(source, digest=image.digest, store=store, limits=limits)
         case ImageLayout():
             source = open_layout(base / image.path)
-            return _unpack(source, digest=image.digest, platform=None, store=store, limits=limits)
-
-
-def import_image(
-    path: Path,
-    *,
-    store: Store,
-    digest: Digest | None = None,
-    platform: str | None = None,
-    limits: ImageLimits = DEFAULT_LIMITS,
-) -> Digest:
-    """Put an oci-archive file or a layout directory into the store, for contracts that name it by digest.
-
-    Returns:
-        The digest of the image's manifest.
-    """
-    source = open_layout(path) if path.is_dir() else open_archive(path, limits)
-    return _unpack(source, digest=digest, platform=platform, store=store, limits=limits).digest
+            return _unpack(source, digest=image.digest, store=store, limits=limits)
 
 
 def _find_reference(image: ImageReference, store: Store) -> UnpackedImage:
@@ -117,22 +106,19 @@ def _find_reference(image: ImageReference, store: Store) -> UnpackedImage:
         if isinstance(record, BrokenEntry):
             continue
         known = (record.key, *record.facts.get("index_digests", ()))
-        if record.kind is Kind.IMAGE and pin[1] in known and record.facts.get("platform") == platform:
-            entry = store.find(Kind.IMAGE, record.key)
+        if record.kind is StoreKind.IMAGE and pin[1] in known and record.facts.get("platform") == platform:
+            entry = store.find(StoreKind.IMAGE, record.key)
             if entry is not None:
                 return _describe(entry)
     raise IMAGE_NOT_STORED.error(
         f"expected the image {image.reference} ({image.platform}) in {store.root}, found none",
-        hint=f"save it and import it: `skopeo copy --preserve-digests docker://{image.reference} "
-        "oci-archive:image.tar` (or `podman save --format oci-archive -o image.tar NAME`), then "
-        "`repotrial image import image.tar`; or name the archive in the contract",
+        hint=f"save it (`skopeo copy --preserve-digests docker://{image.reference} oci-archive:image.tar` or "
+        "`podman save --format oci-archive -o image.tar NAME`) and name the archive in the contract",
     )
 
 
-def _unpack(
-    source: BlobSource, *, digest: Digest | None, platform: str | None, store: Store, limits: ImageLimits
-) -> UnpackedImage:
-    selected = select_image(source, digest=digest, wanted=platform or machine_platform(), limits=limits)
+def _unpack(source: BlobSource, *, digest: Digest | None, store: Store, limits: ImageLimits) -> UnpackedImage:
+    selected = select_image(source, digest=digest, wanted=machine_platform(), limits=limits)
 
     def build(tree: Path, _lock: int) -> Facts:
         rootfs = RootFs(tree)
@@ -148,7 +134,7 @@ def _unpack(
             _add_mount_points(rootfs)
         return _build_facts(selected, writer)
 
-    return _describe(store.make(Kind.IMAGE, selected.digest, build))
+    return _describe(store.make(StoreKind.IMAGE, selected.digest, build))
 
 
 def _add_mount_points(rootfs: RootFs) -> None:

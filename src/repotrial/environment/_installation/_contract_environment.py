@@ -11,29 +11,91 @@ import msgspec
 
 from repotrial._core.canonical import JsonValue, canonical_digest
 from repotrial._core.digest import Digest
+from repotrial._core.errors import ErrorCode, UsageError
 from repotrial._core.words import SandboxPhase
-from repotrial.contract import Limits, LoadedContract
+from repotrial.contract import Environment, Limits, LoadedContract
 from repotrial.environment._installation._artifacts import build_artifact_bind, open_artifact
-from repotrial.environment._installation._facts import InstallationFacts, build_facts
 from repotrial.environment._installation._mounts import build_host_bind, build_scratch, verify_targets
 from repotrial.environment._installation._place import ScratchPlace, read_pinned
-from repotrial.environment._installation._programs import Programs, ProgramSources, hold_entry, open_programs
+from repotrial.environment._installation._programs import (
+    InstallationFacts,
+    InstalledPrograms,
+    ProgramSources,
+    build_facts,
+    hold_entry,
+    open_programs,
+)
 from repotrial.environment._installation._sandbox import ContractSandbox
 from repotrial.environment._installation._setup_network import SetupNetwork
-from repotrial.environment._installation._variables import build_variables
 from repotrial.environment._packages import load_index_settings
 from repotrial.environment._store import Store
 from repotrial.isolation import (
     Bind,
     Capabilities,
     OverlayMount,
+    RecordSink,
     ResourceLimits,
     SandboxSpec,
     Scratch,
-    Sink,
-    Stage,
     open_sandbox,
 )
+from repotrial.trace import Stage
+
+CONTROLLED_VARIABLES: Final = {"LANG": "C.UTF-8", "PYTHONHASHSEED": "0", "TZ": "UTC"}
+"""Set unless the contract sets them (P8, P10): locale, time zone and the order of hashes."""
+
+_DEFAULTS: Final = {
+    "HOME": "/tmp",  # noqa: S108 - the sandbox's own
+    **CONTROLLED_VARIABLES,
+}
+"""The same on every machine, unless the contract says otherwise."""
+
+
+SECRET_MISSING = ErrorCode(
+    "secret-missing",
+    UsageError,
+    "The contract needs a secret, and the operator gave none of that name.",
+    hint="give the secret by its name; the contract says what it is for",
+)
+
+
+def verify_secrets(environment: Environment, given: Mapping[str, str]) -> None:
+    """See that every required secret is there, before anything runs.
+
+    Raises:
+        SECRET_MISSING: one is not.
+    """
+    missing = [item for item in environment.secrets if item.is_required and item.name not in given]
+    if missing:
+        named = "; ".join(f"{item.name} ({item.reason})" for item in missing)
+        raise SECRET_MISSING.error(f"environment.secrets: expected a value for each, found none for {named}")
+
+
+def build_variables(
+    environment: Environment,
+    *,
+    phase: SandboxPhase,
+    found: Mapping[str, str],
+    secrets: Mapping[str, str],
+    added: Mapping[str, str],
+) -> dict[str, str]:
+    """The whole environment of programs in one phase.
+
+    Args:
+        environment: As the contract declares it.
+        phase: Decides which secrets are seen.
+        found: What the place itself needs: the search path, and what an image says.
+        secrets: All values that the operator gave, by name.
+        added: What this one sandbox needs on top.
+    """
+    shown = {
+        item.name: secrets[item.name]
+        for item in environment.secrets
+        if phase in item.phases and item.name in secrets
+    }
+    every = {**_DEFAULTS, **found, **environment.variables, **shown, **added}
+    return {name: value for name, value in every.items() if name not in environment.absent}
+
 
 _FORMAT: Final = "repotrial/environment@1"
 
@@ -95,7 +157,7 @@ class ContractEnvironment:
         loaded: LoadedContract,
         *,
         capabilities: Capabilities,
-        programs: Programs,
+        programs: InstalledPrograms,
         binds: Sequence[Bind],
         secrets: Mapping[str, str],
         facts: InstallationFacts,
@@ -139,7 +201,7 @@ class ContractEnvironment:
         request: SandboxRequest,
         *,
         overlay: OverlayMount | None = None,
-        sink: Sink | None = None,
+        sink: RecordSink | None = None,
     ) -> ContractSandbox:
         """A sandbox with the services of its phase running.
 
@@ -225,7 +287,7 @@ def open_contract_environment(
     )
 
 
-def _build_id(loaded: LoadedContract, programs: Programs, facts: InstallationFacts) -> Digest:
+def _build_id(loaded: LoadedContract, programs: InstalledPrograms, facts: InstallationFacts) -> Digest:
     """Equal where programs see the same, as far as digests reach; a directory of the host counts by name."""
     environment = loaded.contract.environment
     pins = {pin.path: pin.digest for pin in loaded.files}

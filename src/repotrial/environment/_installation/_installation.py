@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
-from types import TracebackType
-from typing import Self
 
 import msgspec
 
 from repotrial._core.canonical import JsonValue
+from repotrial._core.closing import Closing
 from repotrial._core.errors import ContractError, ErrorCode
 from repotrial._core.words import Level
 from repotrial.contract import LoadedContract
@@ -18,11 +17,12 @@ from repotrial.environment._installation._contract_environment import (
     InstallationSettings,
     SandboxRequest,
     open_contract_environment,
+    verify_secrets,
 )
-from repotrial.environment._installation._facts import InstallationFacts
 from repotrial.environment._installation._level import choose_level
 from repotrial.environment._installation._mounts import build_outputs
 from repotrial.environment._installation._place import ScratchPlace
+from repotrial.environment._installation._programs import InstallationFacts
 from repotrial.environment._installation._sandbox import ContractSandbox
 from repotrial.environment._installation._setup import ContractSetup, write_scripts
 from repotrial.environment._installation._setup_network import (
@@ -30,15 +30,7 @@ from repotrial.environment._installation._setup_network import (
     find_setup_access,
     verify_setup_network,
 )
-from repotrial.environment._installation._variables import verify_secrets
-from repotrial.isolation import (
-    WORKSPACE,
-    Account,
-    Capabilities,
-    CommandSpec,
-    Sink,
-    find_identity,
-)
+from repotrial.isolation import WORKSPACE, Account, Capabilities, CommandSpec, RecordSink, find_identity
 from repotrial.trace import Exited
 from repotrial.workspace import (
     Base,
@@ -65,7 +57,7 @@ FILES_PRESENT = ErrorCode(
 )
 
 
-class Installation:
+class Installation(Closing):
     """Everything that a contract's runs need on this machine, held until it is closed.
 
     Several threads may use it; it is closed after their workspaces and sandboxes are.
@@ -104,7 +96,7 @@ class Installation:
 
     @property
     def setup_network(self) -> SetupNetworkRecord | None:
-        """What Setup reached and made, now or when the base was made; null where it had no network.
+        """What Setup reached and made, now or when the base was made; None if it had no network.
 
         Raises:
             SETUP_RECORD_UNREADABLE: it cannot be read.
@@ -141,7 +133,7 @@ class Installation:
         return ScratchPlace(self._workspaces, owner=self.base.owner)
 
     def open_sandbox(
-        self, workspace: Workspace, request: SandboxRequest, *, sink: Sink | None = None
+        self, workspace: Workspace, request: SandboxRequest, *, sink: RecordSink | None = None
     ) -> ContractSandbox:
         """A sandbox on a workspace, with the phase's secrets and services.
 
@@ -184,16 +176,8 @@ class Installation:
             )
 
     def close(self) -> None:
-        """Let go of everything. Twice is once."""
+        """Let go of everything. Idempotent."""
         self._held.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def open_installation(
@@ -231,7 +215,7 @@ def open_installation(
         setup = _build_setup(loaded, environment, access, place=place, owner=identity)
         if setup is not None:
             request = msgspec.structs.replace(request, environment_id=environment.environment_id)
-        # The workspace must belong to whoever works in it: for root that is not root.
+        # The workspace belongs to the account that works in it: for root that is not root.
         bases = BaseCache(settings.cache / "bases", owner=identity)
         base = stack.enter_context(bases.prepare_base(request, setup=setup))
         # One label and one lock for all of its trees: for each they would cost as much as a small program.

@@ -92,7 +92,7 @@ def build_host_bind(mount: Mount, *, private: Iterable[Path]) -> Bind:
         private: Directories that no sandbox may see, nor what contains them.
 
     Raises:
-        MOUNT_REFUSED: it would show what is nobody's business.
+        MOUNT_REFUSED: it would show what no sandbox may see.
         MOUNT_MISSING: it is not there.
     """
     field = f"environment.mounts: {mount.target}"

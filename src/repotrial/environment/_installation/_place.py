@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
+from repotrial._core.closing import Closing
 from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import ContractError, ErrorCode
 from repotrial.contract import LoadedContract
@@ -40,7 +39,7 @@ def read_pinned(loaded: LoadedContract, path: str) -> bytes:
     return data
 
 
-class ScratchPlace:
+class ScratchPlace(Closing):
     """A directory that sandboxes can be shown, removed when it is closed, or by the next start.
 
     Args:
@@ -69,13 +68,5 @@ class ScratchPlace:
         return path
 
     def close(self) -> None:
-        """Remove it. Twice is once."""
+        """Remove it. Idempotent."""
         self._place.remove()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

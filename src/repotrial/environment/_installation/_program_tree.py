@@ -19,12 +19,11 @@ from repotrial._core.digest import Digest, digest_bytes, digest_file
 from repotrial._core.errors import ErrorCode, MachineError
 from repotrial._core.words import Level
 from repotrial.environment._host import HostTool
-from repotrial.environment._installation._output import describe_end, render_tail
+from repotrial.environment._installation._sandbox import describe_end, render_tail
 from repotrial.environment._node_env import ask_registry, execute_npm, find_npm, verify_node_lock
-from repotrial.environment._packages import IndexSettings
+from repotrial.environment._packages import IndexSettings, parse_requirements, render_requirements
 from repotrial.environment._python_env import PythonBuilder
-from repotrial.environment._requirements import parse_requirements, render_requirements
-from repotrial.environment._store import Facts, Kind, Store, StoreEntry
+from repotrial.environment._store import Facts, Store, StoreEntry, StoreKind
 from repotrial.environment._tools import SYSTEM_PATH
 from repotrial.isolation import (
     WORKSPACE,
@@ -99,7 +98,7 @@ def open_program_tree(
         STORE_TAMPERED: the tree in the store was changed.
     """
     entry = store.make(
-        Kind.AGENT,
+        StoreKind.AGENT,
         source.key,
         lambda tree, held: source.build(tree, held, settings=settings, seconds=seconds),
     )

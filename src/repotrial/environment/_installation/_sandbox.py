@@ -3,32 +3,216 @@
 from __future__ import annotations
 
 import socket
+import threading
+import time
 from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import Self
+from typing import Final
 
-from repotrial._core.errors import MachineError
-from repotrial.contract import Service
-from repotrial.environment._installation._services import RunningService, start_service
+from repotrial._core.closing import Closing
+from repotrial._core.display import escape_unprintable
+from repotrial._core.errors import ContractError, ErrorCode, MachineError
+from repotrial.contract import CommandReadiness, Service
 from repotrial.isolation import (
     SANDBOX_LOST,
     BubblewrapSandbox,
     Capabilities,
     CommandResult,
     CommandSpec,
+    RecordSink,
     ResourceSample,
     Sampler,
     Sandbox,
-    Sink,
-    Stage,
     SyscallRecord,
+)
+from repotrial.trace import Exited, ExitUnknown, NotStarted, Signaled, Stage, TimedOut
+
+_SHOWN_CHARACTERS: Final = 1500
+
+
+def render_tail(result: CommandResult) -> str:
+    """The last that a program printed, harmless to a terminal."""
+    parts = []
+    for name, stream in (("stdout", result.stdout), ("stderr", result.stderr)):
+        text = stream.prefix.decode("utf-8", "backslashreplace").strip()
+        if text:
+            cut = "…" if len(text) > _SHOWN_CHARACTERS or stream.length_bytes > len(stream.prefix) else ""
+            parts.append(f"{name}: {cut}{escape_unprintable(text[-_SHOWN_CHARACTERS:], keep=chr(10))}")
+    return "\n".join(parts) or "it printed nothing"
+
+
+def describe_end(result: CommandResult) -> str:
+    """How a program ended, in words."""
+    if result.cause not in {"ended", "timeout"}:
+        return f"ended by the limit on {result.cause}"
+    match result.exit:
+        case Exited(code=code):
+            return f"exit code {code}"
+        case Signaled(signal=number):
+            return f"signal {number}"
+        case TimedOut(ceiling_us=ceiling_us):
+            return f"no end within {ceiling_us // 1_000_000} s"
+        case NotStarted(reason=reason) | ExitUnknown(reason=reason):
+            return reason
+
+
+_INITIALIZE_SECONDS: Final = 600
+_TRY_SECONDS: Final = 30
+_ASK_SECONDS: Final = 10
+_KEPT_BYTES: Final = 1 << 20
+_OUTPUT_BYTES: Final = 1 << 30
+"""A database may talk for days; it is digested, not kept."""
+
+_START: Final = (
+    'mkdir -p /run/repotrial && echo "$$" > "/run/repotrial/$0.pid" && exec bash -euo pipefail -c "$1"'
+)
+# Its group: whatever the command line started has been asked as well.
+# Opened for both: programs inside may have put a pipe in its place, which is never written to.
+_ASK: Final = 'read -r -t 2 leader <> "/run/repotrial/$0.pid" && kill -TERM -- "-$leader"'
+_KNOCK: Final = 'exec 3<> "/dev/tcp/127.0.0.1/$0"'
+
+
+SERVICE_NOT_READY = ErrorCode(
+    "service-not-ready",
+    ContractError,
+    "A service did not become ready, ended before, or could not be initialized.",
+    hint="look at what it printed; it must run in the foreground and answer as `readiness` says",
 )
 
 
-class _Gate:
-    """Lets records pass only while it is open: what we start ourselves is no evidence against anybody."""
+class RunningService:
+    """A service in a thread that waits for its end."""
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, service: Service, sandbox: Sandbox) -> None:
+        self.service = service
+        self._sandbox = sandbox
+        self._result: CommandResult | None = None
+        self._has_ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"service {service.id}", daemon=True)
+        self._thread.start()
+
+    @property
+    def result(self) -> CommandResult | None:
+        """How it ended; none while it runs."""
+        return self._result
+
+    @property
+    def has_ended(self) -> bool:
+        return self._has_ended.is_set()
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it has ended within this time."""
+        return self._has_ended.wait(seconds)
+
+    def stop(self) -> None:
+        """Ask it to end, and wait for as long as the contract grants; the sandbox's end kills the rest."""
+        if self.has_ended:
+            return
+        command = CommandSpec(argv=("bash", "-c", _ASK, self.service.id), timeout_seconds=_ASK_SECONDS)
+        try:
+            if self._sandbox.run(command).exit == Exited(code=0):
+                self.wait(self.service.stop_seconds)
+        except MachineError as error:
+            if error.code != SANDBOX_LOST:
+                raise
+
+    def join(self) -> None:
+        """Wait for the thread, once the sandbox is closed."""
+        self._thread.join()
+
+    def _run(self) -> None:
+        command = CommandSpec(
+            argv=("bash", "-c", _START, self.service.id, self.service.run),
+            variables=dict(self.service.variables),
+            prefix_bytes=_KEPT_BYTES,
+            output_bytes=_OUTPUT_BYTES,
+        )
+        try:
+            self._result = self._sandbox.run(command)
+        except MachineError as error:
+            if error.code != SANDBOX_LOST:  # closed before it began
+                raise
+        finally:
+            self._has_ended.set()
+
+
+def start_service(service: Service, sandbox: Sandbox) -> RunningService:
+    """Initialize a service, start it and wait until it is ready.
+
+    Raises:
+        SERVICE_NOT_READY: it never is.
+    """
+    if service.initialize is not None:
+        _initialize(service, service.initialize, sandbox)
+    running = RunningService(service, sandbox)
+    if not _await_ready(running, sandbox):
+        has_ended = running.has_ended
+        # Asked first: what ends by itself has been heard to its last word.
+        running.stop()
+        sandbox.close()
+        running.join()
+        raise SERVICE_NOT_READY.error(_describe(running, has_ended=has_ended))
+    return running
+
+
+def _initialize(service: Service, script: str, sandbox: Sandbox) -> None:
+    result = sandbox.run(
+        CommandSpec(
+            argv=("bash", "-euo", "pipefail", "-c", script),
+            variables=dict(service.variables),
+            timeout_seconds=_INITIALIZE_SECONDS,
+            prefix_bytes=_KEPT_BYTES,
+        )
+    )
+    if result.exit != Exited(code=0):
+        raise SERVICE_NOT_READY.error(
+            f"environment.services: {service.id}: expected `initialize` to succeed, "
+            f"found {describe_end(result)}\n{render_tail(result)}"
+        )
+
+
+def _await_ready(running: RunningService, sandbox: Sandbox) -> bool:
+    readiness = running.service.readiness
+    deadline = time.monotonic() + readiness.timeout_seconds
+    while not running.has_ended:
+        if sandbox.run(_build_try(running.service)).exit == Exited(code=0):
+            # What answers is this service only while this service runs.
+            return not running.has_ended
+        if time.monotonic() >= deadline:
+            return False
+        running.wait(readiness.interval_ms / 1000)
+    return False
+
+
+def _build_try(service: Service) -> CommandSpec:
+    readiness = service.readiness
+    if isinstance(readiness, CommandReadiness):
+        argv: tuple[str, ...] = ("bash", "-euo", "pipefail", "-c", readiness.run)
+    else:
+        argv = ("bash", "-c", _KNOCK, str(readiness.port))
+    return CommandSpec(argv=argv, variables=dict(service.variables), timeout_seconds=_TRY_SECONDS)
+
+
+def _describe(running: RunningService, *, has_ended: bool) -> str:
+    service, result = running.service, running.result
+    readiness = service.readiness
+    wanted = (
+        f"`{readiness.run}` to succeed"
+        if isinstance(readiness, CommandReadiness)
+        else f"an answer on port {readiness.port}"
+    )
+    end = "nothing of it" if result is None else describe_end(result)
+    found = f"that it ended ({end})" if has_ended else "none"
+    said = "" if result is None else f"\n{render_tail(result)}"
+    return (
+        f"environment.services: {service.id}: expected {wanted} within "
+        f"{service.readiness.timeout_seconds} s, found {found}{said}"
+    )
+
+
+class _Gate:
+    """Lets records pass only while it is open: what the harness starts itself is no evidence."""
+
+    def __init__(self, sink: RecordSink) -> None:
         self._sink = sink
         self.is_open = False
 
@@ -37,7 +221,7 @@ class _Gate:
             self._sink(record)
 
 
-class ContractSandbox:
+class ContractSandbox(Closing):
     """An open sandbox whose services are ready. Closing it stops them, then ends everything inside.
 
     Args:
@@ -52,10 +236,10 @@ class ContractSandbox:
 
     def __init__(
         self,
-        open_inner: Callable[[Sink | None], Sandbox],
+        open_inner: Callable[[RecordSink | None], Sandbox],
         *,
         services: Sequence[Service] = (),
-        sink: Sink | None = None,
+        sink: RecordSink | None = None,
     ) -> None:
         self._gate = None if sink is None else _Gate(sink)
         self._inner = open_inner(self._gate)
@@ -88,17 +272,12 @@ class ContractSandbox:
         """The harness's own listener inside, where one was asked for."""
         return self._inner.listener if isinstance(self._inner, BubblewrapSandbox) else None
 
-    @property
-    def ended_services(self) -> tuple[str, ...]:
-        """Services that have ended although nobody stopped them."""
-        return tuple(running.service.id for running in self._services if running.has_ended)
-
     def run(self, command: CommandSpec) -> CommandResult:
         """Run one program to its end."""
         return self._inner.run(command)
 
     def sample(self, take: Callable[[ResourceSample], None], *, interval_ms: int) -> Sampler | None:
-        """Look at what everything inside uses, first after one interval; null at a level that cannot.
+        """Look at what everything inside uses, first after one interval; None at a level that cannot.
 
         Closing the sandbox ends it.
         """
@@ -120,7 +299,7 @@ class ContractSandbox:
         self._is_frozen = False
 
     def close(self) -> None:
-        """Stop the services, and end everything inside. Twice is once."""
+        """Stop the services, and end everything inside. Idempotent."""
         self._set_gate(is_open=False)
         try:
             # What is frozen cannot be asked.
@@ -133,14 +312,6 @@ class ContractSandbox:
             self._inner.close()
             for running in self._services:
                 running.join()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _set_gate(self, *, is_open: bool) -> None:
         if self._gate is not None:

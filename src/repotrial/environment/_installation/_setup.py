@@ -9,19 +9,24 @@ from typing import Final
 
 import msgspec
 
+from repotrial._core.beneath import open_beneath
 from repotrial._core.canonical import JsonValue, canonical_digest
 from repotrial._core.digest import Digest
 from repotrial.contract import LoadedContract, SetupStep
 from repotrial.environment._installation._mounts import SetupOutputs
-from repotrial.environment._installation._output import describe_end, render_tail
 from repotrial.environment._installation._place import ScratchPlace, read_pinned
-from repotrial.environment._installation._sandbox import ContractSandbox
-from repotrial.environment._installation._setup_errors import SETUP_FAILED, SETUP_OUTPUT_MISSING
-from repotrial.environment._installation._setup_network import SetupAccess, find_recording_pins, name_step
-from repotrial.environment._interrupt import watch_interrupt
+from repotrial.environment._installation._sandbox import ContractSandbox, describe_end, render_tail
+from repotrial.environment._installation._setup_network import (
+    SETUP_FAILED,
+    SETUP_OUTPUT_MISSING,
+    SetupAccess,
+    find_recording_pins,
+    name_step,
+)
+from repotrial.environment._process import watch_interrupt
 from repotrial.isolation import WORKSPACE, Account, Bind, CommandSpec
 from repotrial.trace import Exited
-from repotrial.workspace import SetupAttempts, SetupPlace, open_beneath
+from repotrial.workspace import SetupAttempts, SetupPlace
 
 SETUP_TARGET: Final = "/opt/repotrial/setup"
 """Where steps find their scripts."""
@@ -50,7 +55,7 @@ class ContractSetup:
         facts: What else decides the product: places where something is mounted, variables.
         owner: The account that programs inside have, where it is not ours.
         open_place: Opens the sandbox that the steps run in.
-        access: The network of steps that declare one; null where none does.
+        access: The network of steps that declare one; None if none does.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The network of steps that declare one: the harness's port inside, served by whoever has a proxy (P9)."""
+"""The network of steps that declare one: the harness's port inside, served by a proxy (P9)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from typing import Final, Protocol, TypeAlias
 import msgspec
 
 from repotrial._core.digest import digest_file
-from repotrial._core.errors import MachineError
+from repotrial._core.errors import ContractError, ErrorCode, MachineError
 from repotrial.contract import AllowListNetwork, FilePin, LoadedContract, ReplayNetwork, SetupStep
 from repotrial.environment._installation._place import CONTRACT_CHANGED, ScratchPlace
 from repotrial.environment._installation._sandbox import ContractSandbox
-from repotrial.environment._installation._setup_errors import SETUP_FAILED, SETUP_NETWORK
 from repotrial.isolation import (
     SANDBOX_ENTRY,
     Bind,
@@ -30,6 +29,28 @@ from repotrial.isolation import (
 )
 from repotrial.trace import Redactor, SecretRedactor
 from repotrial.workspace import SetupAttempt, SetupAttempts
+
+SETUP_FAILED = ErrorCode(
+    "setup-failed",
+    ContractError,
+    "A step of Setup did not succeed.",
+    hint="look at what it printed; steps run in the contract's own environment, and reach what their "
+    "`network` names and nothing else",
+)
+SETUP_OUTPUT_MISSING = ErrorCode(
+    "setup-output-missing",
+    ContractError,
+    "Setup ended well, but something that a step declares as its output is not there.",
+    hint="declare only what the steps make",
+)
+SETUP_NETWORK = ErrorCode(
+    "setup-network",
+    MachineError,
+    "A step of Setup wants the network, and there is no proxy here that keeps to the contract.",
+    hint="use a machine that reaches level L3 or L2 (`repotrial doctor` says how); or put what the step "
+    'fetches beside the contract as an artifact, and set network = "none"',
+)
+
 
 DeclaredNetwork: TypeAlias = AllowListNetwork | ReplayNetwork
 
@@ -47,7 +68,7 @@ class StepNetwork(msgspec.Struct, frozen=True, kw_only=True):
     tape: Path | None
     """Recorded answers: where there are some, nothing outside is reached."""
     record_to: Path | None
-    """Where answers are recorded; null where nobody wants them."""
+    """Where answers are recorded; None if they are not."""
 
 
 class ServedNetwork(Protocol):
@@ -74,7 +95,7 @@ class ServedNetwork(Protocol):
 
 
 class SetupNetwork(Protocol):
-    """Whoever can open the network that a contract's Setup declares."""
+    """Opens the network that a contract's Setup declares."""
 
     def open(self) -> ServedNetwork:
         """For one Setup: authorities and keys are not shared."""
@@ -95,7 +116,7 @@ def verify_setup_network(
         name = f"setup: {name_step(step, number)}"
         if network is None:
             raise SETUP_NETWORK.error(
-                f"{name}: expected somebody who opens its network, found nobody",
+                f"{name}: expected a proxy that opens its network, found none",
                 hint="give the installation a `network`; or put what the step fetches beside the contract as "
                 'an artifact, and set network = "none"',
             )
@@ -252,7 +273,7 @@ def find_setup_access(
     place: ScratchPlace,
     secrets: Mapping[str, str],
 ) -> SetupAccess | None:
-    """What steps need to reach what they declare; null where none declares anything."""
+    """What steps need to reach what they declare; None if none declares anything."""
     if network is None or all(step.network == "none" for step in loaded.contract.setup):
         return None
     return SetupAccess(loaded, network, place=place, redactor=SecretRedactor(secrets))

@@ -5,7 +5,11 @@ That memory is hostile: every read is bounded, and what cannot be read is said t
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import errno
+import fcntl
+import functools
 import ipaddress
 import os
 import struct
@@ -13,7 +17,87 @@ from collections.abc import Mapping
 from types import MappingProxyType, TracebackType
 from typing import Final, NamedTuple, Self
 
-from repotrial.isolation._launch_server._kernel import build_buffer, system_call
+from repotrial.isolation._launch_server._kernel import build_buffer, read_notification_sizes, system_call
+
+_RECEIVE: Final = 0xC0502100
+_SEND: Final = 0xC0182101
+_IS_VALID: Final = 0x40082102
+_SET_FLAGS: Final = 0x40082104
+_SYNC_WAKE_UP: Final = 1
+_CONTINUE: Final = 1
+_NOTIFICATION: Final = struct.Struct("=QIIiIQ6Q")
+_IDENTITY: Final = struct.Struct("=Q")
+_RESPONSE: Final = struct.Struct("=QqiI")
+_read_sizes: Final = functools.cache(read_notification_sizes)
+
+
+class Notification(NamedTuple):
+    """A call that waits for an answer."""
+
+    id: int
+    pid: int
+    """The thread, as the supervisor's own pid namespace counts; 0 where it is out of sight."""
+    number: int
+    arguments: tuple[int, ...]
+
+
+class Listener:
+    """The descriptor that came with the filter; owned from here on."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        # The caller sleeps while we work: waking us on its own processor saves both a journey. Linux 6.6.
+        with contextlib.suppress(OSError):
+            fcntl.ioctl(descriptor, _SET_FLAGS, _SYNC_WAKE_UP)
+        sizes = _read_sizes()
+        # A later kernel may say more than we know; it wants room for all of it.
+        self._notification_bytes = max(sizes[0], _NOTIFICATION.size)
+        self._response_padding = bytes(max(sizes[1] - _RESPONSE.size, 0))
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    def receive(self) -> Notification | None:
+        """The next call; None if the caller is gone already."""
+        buffer = bytearray(self._notification_bytes)
+        try:
+            fcntl.ioctl(self._descriptor, _RECEIVE, buffer, True)
+        except OSError as error:
+            if error.errno in {errno.ENOENT, errno.EINTR}:
+                return None
+            raise
+        fields = _NOTIFICATION.unpack_from(buffer)
+        return Notification(fields[0], fields[1], fields[3], fields[6:])
+
+    def is_waiting(self, notification: Notification) -> bool:
+        """Whether the caller still waits: only then was what stands under its pid its own."""
+        try:
+            fcntl.ioctl(self._descriptor, _IS_VALID, _IDENTITY.pack(notification.id))
+        except OSError as error:
+            if error.errno == errno.ENOENT:
+                return False
+            raise
+        return True
+
+    def refuse(self, notification: Notification, error: int) -> None:
+        self._respond(notification, -error, 0)
+
+    def let_through(self, notification: Notification) -> None:
+        """The kernel goes on with the call, whose memory may have changed meanwhile: never a permission."""
+        self._respond(notification, 0, _CONTINUE)
+
+    def _respond(self, notification: Notification, error: int, flags: int) -> None:
+        response = _RESPONSE.pack(notification.id, 0, error, flags) + self._response_padding
+        try:
+            fcntl.ioctl(self._descriptor, _SEND, response)
+        except OSError as problem:
+            # Killed, or interrupted by a signal: there is no caller to be answered.
+            if problem.errno not in {errno.ENOENT, errno.EINPROGRESS}:
+                raise
+
 
 _STRING_BYTES: Final = 4096
 _SHORT_BYTES: Final = 128
@@ -131,7 +215,11 @@ class Program(NamedTuple):
     is_complete: bool
 
 
-class Address(NamedTuple):
+UNREAD: Final = Program("", (), False)
+"""For a process whose memory cannot be read."""
+
+
+class SocketAddress(NamedTuple):
     """Where a process wanted to go on the network."""
 
     host: ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -155,15 +243,15 @@ def read_program(memory: ProcessMemory, *, path: int, argv: int) -> Program:
     return Program(text, items, is_complete and is_whole)
 
 
-def parse_address(raw: bytes) -> Address | None:
+def parse_address(raw: bytes) -> SocketAddress | None:
     """The address in a socket address of the internet families; None for any other family."""
     family = int.from_bytes(raw[:2], "little")
     if family == _AF_INET and len(raw) >= 8:  # noqa: PLR2004 - family, port, address
         port, packed = struct.unpack_from("!H4s", raw, 2)
-        return Address(ipaddress.IPv4Address(packed), port)
+        return SocketAddress(ipaddress.IPv4Address(packed), port)
     if family == _AF_INET6 and len(raw) >= 24:  # noqa: PLR2004 - family, port, flow, address
         port, packed = struct.unpack_from("!H4x16s", raw, 2)
-        return Address(ipaddress.IPv6Address(packed), port)
+        return SocketAddress(ipaddress.IPv6Address(packed), port)
     return None
 
 

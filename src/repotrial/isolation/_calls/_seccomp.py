@@ -1,22 +1,21 @@
 """The syscall filter: a policy becomes a program that the kernel runs before every call.
 
 Checks of arguments that are plain numbers (socket families, flags of `clone`, terminal commands) happen in
-the program itself, so ordinary calls never wait for anybody. What it does not let through goes to the
+the program itself, so ordinary calls never wait. What it does not let through goes to the
 supervisor, or, without one, fails with the error of its class.
 """
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Mapping
+import struct
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from repotrial._core.errors import ContractError, ErrorCode
-from repotrial.isolation._calls import _bpf as bpf
-from repotrial.isolation._calls._bpf import Block
 from repotrial.isolation._launch_server._syscalls import (
     GRANTABLE,
     OBSOLETE,
@@ -25,12 +24,96 @@ from repotrial.isolation._launch_server._syscalls import (
     build_numbers,
 )
 
+ALLOW: Final = 0x7FFF0000
+NOTIFY: Final = 0x7FC00000
+KILL: Final = 0x80000000
+_ERROR: Final = 0x00050000
+
+NUMBER: Final = 0
+"""Where the call's number stands in what the kernel shows to the filter."""
+ARCHITECTURE: Final = 4
+
+_LOAD, _MASK, _RETURN = 0x20, 0x54, 0x06
+_JUMP, _JUMP_EQUAL, _JUMP_AT_LEAST, _JUMP_ANY_BIT = 0x05, 0x15, 0x35, 0x45
+_SHORT_JUMP: Final = 255
+"""Conditional jumps have eight bits for their distance."""
+
+
+class Instruction(NamedTuple):
+    code: int
+    if_true: int
+    if_false: int
+    value: int
+
+
+Block: TypeAlias = tuple[Instruction, ...]
+
+
+def encode(block: Block) -> bytes:
+    return b"".join(struct.pack("=HBBI", *instruction) for instruction in block)
+
+
+def argument_low(index: int) -> int:
+    """Where the lower half of an argument stands; both architectures are little-endian."""
+    return 16 + 8 * index
+
+
+def argument_high(index: int) -> int:
+    return argument_low(index) + 4
+
+
+def give(action: int) -> Block:
+    return (Instruction(_RETURN, 0, 0, action),)
+
+
+def refuse(error: int) -> Block:
+    return give(_ERROR | error)
+
+
+def load(offset: int, then: Block) -> Block:
+    return (Instruction(_LOAD, 0, 0, offset), *then)
+
+
+def mask(bits: int, then: Block) -> Block:
+    return (Instruction(_MASK, 0, 0, bits), *then)
+
+
+def equals(value: int, then: Block, otherwise: Block) -> Block:
+    return _branch(_JUMP_EQUAL, value, then=then, otherwise=otherwise)
+
+
+def at_least(value: int, then: Block, otherwise: Block) -> Block:
+    return _branch(_JUMP_AT_LEAST, value, then=then, otherwise=otherwise)
+
+
+def has_any_bit(bits: int, then: Block, otherwise: Block) -> Block:
+    return _branch(_JUMP_ANY_BIT, bits, then=then, otherwise=otherwise)
+
+
+def switch(ranges: Sequence[tuple[int, Block]]) -> Block:
+    """A binary search: the block of the last range that begins at or below the value.
+
+    Args:
+        ranges: Beginnings in ascending order; the first one is taken to begin at zero.
+    """
+    if len(ranges) == 1:
+        return ranges[0][1]
+    middle = len(ranges) // 2
+    return at_least(ranges[middle][0], then=switch(ranges[middle:]), otherwise=switch(ranges[:middle]))
+
+
+def _branch(code: int, value: int, *, then: Block, otherwise: Block) -> Block:
+    if len(then) <= _SHORT_JUMP:
+        return (Instruction(code, 0, len(then), value), *then, *otherwise)
+    return (Instruction(code, 1, 0, value), Instruction(_JUMP, 0, 0, len(then)), *then, *otherwise)
+
+
 _AUDIT_ARCHITECTURE: Final[Mapping[Machine, int]] = MappingProxyType(
     {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 )
-_ABSENT: Final = bpf.refuse(errno.ENOSYS)
-_ALLOW: Final = bpf.give(bpf.ALLOW)
-_NOTIFY: Final = bpf.give(bpf.NOTIFY)
+_ABSENT: Final = refuse(errno.ENOSYS)
+_ALLOW: Final = give(ALLOW)
+_NOTIFY: Final = give(NOTIFY)
 
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
 _SOCK_STREAM, _SOCK_DGRAM, _SOCK_RAW, _SOCK_SEQPACKET = 1, 2, 3, 5
@@ -88,9 +171,9 @@ def build_filter(policy: SyscallPolicy, *, machine: Machine) -> bytes:
         expected = number + 1
     # Also x32, which counts from 0x40000000, and whatever a later kernel adds.
     _append_range(ranges, expected, _ABSENT)
-    by_number = bpf.load(bpf.NUMBER, bpf.switch(ranges))
-    architecture = bpf.equals(_AUDIT_ARCHITECTURE[machine], by_number, bpf.give(bpf.KILL))
-    return bpf.encode(bpf.load(bpf.ARCHITECTURE, architecture))
+    by_number = load(NUMBER, switch(ranges))
+    architecture = equals(_AUDIT_ARCHITECTURE[machine], by_number, give(KILL))
+    return encode(load(ARCHITECTURE, architecture))
 
 
 def verify_grants(names: tuple[str, ...]) -> None:
@@ -122,91 +205,79 @@ def _decide(policy: SyscallPolicy, name: str) -> Block:
     if name in {"execve", "execveat"}:
         return _NOTIFY if is_watched and policy.has_exec_record else _ALLOW
     if name in {"connect", "sendto"}:
-        watch = _watch_connect if name == "connect" else _watch_sendto
-        return watch() if is_watched and policy.has_network_watch else _ALLOW
+        watch = _NOTIFY if name == "connect" else _watch_sendto()
+        return watch if is_watched and policy.has_network_watch else _ALLOW
     if name not in PROHIBITED:
         return _ALLOW
-    refusal = _NOTIFY if is_watched else bpf.refuse(PROHIBITED[name].error)
+    refusal = _NOTIFY if is_watched else refuse(PROHIBITED[name].error)
     if name == "socketpair" and "unix" not in policy.families:
         return _check_pair(refusal)
     if name in {"socket", "socketpair"}:
         return _check_socket(policy, refusal)
     if name in policy.granted:
-        return _GUARDS.get(name, _grant)(refusal)
-    return _CHECKS.get(name, _forbid)(refusal)
-
-
-def _watch_connect() -> Block:
-    return _NOTIFY
+        return _GUARDS[name](refusal) if name in _GUARDS else _ALLOW
+    return _CHECKS[name](refusal) if name in _CHECKS else refusal
 
 
 def _watch_sendto() -> Block:
     """Only with a destination: on connected sockets the pointer is null."""
-    high = bpf.load(bpf.argument_high(4), bpf.equals(0, _ALLOW, _NOTIFY))
-    return bpf.load(bpf.argument_low(4), bpf.equals(0, high, _NOTIFY))
-
-
-def _forbid(refusal: Block) -> Block:
-    return refusal
-
-
-def _grant(_: Block) -> Block:
-    return _ALLOW
+    high = load(argument_high(4), equals(0, _ALLOW, _NOTIFY))
+    return load(argument_low(4), equals(0, high, _NOTIFY))
 
 
 def _check_socket(policy: SyscallPolicy, refusal: Block) -> Block:
     types = _one_of((_SOCK_STREAM, _SOCK_DGRAM, _SOCK_SEQPACKET), refusal)
-    ordinary = bpf.load(bpf.argument_low(1), bpf.mask(_SOCK_TYPE_MASK, types))
+    ordinary = load(argument_low(1), mask(_SOCK_TYPE_MASK, types))
     decision = refusal
     for family in policy.families:
         then = _check_netlink(refusal) if family == "netlink" else ordinary
-        decision = bpf.equals(_FAMILY_NUMBERS[family], then, decision)
-    return bpf.load(bpf.argument_low(0), decision)
+        decision = equals(_FAMILY_NUMBERS[family], then, decision)
+    return load(argument_low(0), decision)
 
 
 def _check_pair(refusal: Block) -> Block:
     """Two ends that know only each other; one for datagrams could still be connected elsewhere."""
     types = _one_of((_SOCK_STREAM, _SOCK_SEQPACKET), refusal)
-    ordinary = bpf.load(bpf.argument_low(1), bpf.mask(_SOCK_TYPE_MASK, types))
-    return bpf.load(bpf.argument_low(0), bpf.equals(_AF_UNIX, ordinary, refusal))
+    ordinary = load(argument_low(1), mask(_SOCK_TYPE_MASK, types))
+    return load(argument_low(0), equals(_AF_UNIX, ordinary, refusal))
 
 
 def _check_netlink(refusal: Block) -> Block:
     """Routes only, which resolvers read; there a raw socket is the ordinary kind."""
-    routes = bpf.load(bpf.argument_low(2), bpf.equals(_NETLINK_ROUTE, _ALLOW, refusal))
-    types = bpf.equals(_SOCK_RAW, routes, bpf.equals(_SOCK_DGRAM, routes, refusal))
-    return bpf.load(bpf.argument_low(1), bpf.mask(_SOCK_TYPE_MASK, types))
+    routes = load(argument_low(2), equals(_NETLINK_ROUTE, _ALLOW, refusal))
+    types = equals(_SOCK_RAW, routes, equals(_SOCK_DGRAM, routes, refusal))
+    return load(argument_low(1), mask(_SOCK_TYPE_MASK, types))
 
 
 def _one_of(values: tuple[int, ...], refusal: Block) -> Block:
     decision = refusal
     for value in values:
-        decision = bpf.equals(value, _ALLOW, decision)
+        decision = equals(value, _ALLOW, decision)
     return decision
 
 
 def _check_clone(refusal: Block) -> Block:
-    return bpf.load(bpf.argument_low(0), bpf.has_any_bit(_NAMESPACE_FLAGS, refusal, _ALLOW))
+    return load(argument_low(0), has_any_bit(_NAMESPACE_FLAGS, refusal, _ALLOW))
 
 
 def _check_ioctl(refusal: Block) -> Block:
-    commands = bpf.equals(_TIOCSTI, refusal, bpf.equals(_TIOCLINUX, refusal, _ALLOW))
-    return bpf.load(bpf.argument_low(1), commands)
+    commands = equals(_TIOCSTI, refusal, equals(_TIOCLINUX, refusal, _ALLOW))
+    return load(argument_low(1), commands)
 
 
 def _check_personality(refusal: Block) -> Block:
-    return bpf.load(bpf.argument_low(0), bpf.equals(_QUERY_PERSONALITY, _ALLOW, refusal))
+    return load(argument_low(0), equals(_QUERY_PERSONALITY, _ALLOW, refusal))
 
 
 def _guard_ptrace(refusal: Block) -> Block:
     """Attaching to PID 1 would stop the sandbox itself."""
-    target = bpf.load(bpf.argument_low(1), bpf.equals(_INIT_PID, refusal, _ALLOW))
-    requests = bpf.equals(_PTRACE_ATTACH, target, bpf.equals(_PTRACE_SEIZE, target, _ALLOW))
-    return bpf.load(bpf.argument_low(0), requests)
+    target = load(argument_low(1), equals(_INIT_PID, refusal, _ALLOW))
+    requests = equals(_PTRACE_ATTACH, target, equals(_PTRACE_SEIZE, target, _ALLOW))
+    return load(argument_low(0), requests)
 
 
 def _guard_memory(refusal: Block) -> Block:
-    return bpf.load(bpf.argument_low(0), bpf.equals(_INIT_PID, refusal, _ALLOW))
+    return load(argument_low(0), equals(_INIT_PID, refusal, _ALLOW))
 
 
 _CHECKS: Final[Mapping[str, Callable[[Block], Block]]] = MappingProxyType(

@@ -8,6 +8,7 @@ closed, and the kernel fails all further calls that it would have had to answer.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import select
@@ -23,13 +24,15 @@ import msgspec
 
 from repotrial._core.errors import ErrorCode, MachineError
 from repotrial.isolation._calls._decode import (
-    Address,
+    UNREAD,
+    Listener,
+    Notification,
     ProcessMemory,
+    SocketAddress,
     decode_arguments,
     parse_address,
     read_program,
 )
-from repotrial.isolation._calls._notify import Listener, Notification
 from repotrial.isolation._calls._records import (
     ExecRecord,
     FloodRecord,
@@ -39,7 +42,7 @@ from repotrial.isolation._calls._records import (
 )
 from repotrial.isolation._launch_server._syscalls import PROHIBITED, CallClass, build_numbers, find_machine
 
-Sink: TypeAlias = Callable[[SyscallRecord], None]
+RecordSink: TypeAlias = Callable[[SyscallRecord], None]
 """Takes records, in the supervisor's thread; as long as it takes, the call waits."""
 
 _SECOND_US: Final = 1_000_000
@@ -148,7 +151,7 @@ class SyscallSupervisor:
         policy: How it behaves.
     """
 
-    def __init__(self, listener: int, *, sink: Sink, policy: SupervisorPolicy) -> None:
+    def __init__(self, listener: int, *, sink: RecordSink, policy: SupervisorPolicy) -> None:
         self._listener = Listener(listener)
         self._sink = sink
         self._gate = _Gate(policy.records_per_second)
@@ -259,14 +262,14 @@ class SyscallSupervisor:
             return True
 
     def _read_exec(self, notification: Notification, call: str, now_us: int) -> ExecRecord | None:
+        """That a program was started is on record even if it may not be read which."""
         first = 1 if call == "execveat" else 0
         path, argv = notification.arguments[first : first + 2]
-        try:
-            with ProcessMemory(notification.pid) as memory:
-                program = read_program(memory, path=path, argv=argv)
+        program, cwd = UNREAD, b""
+        with contextlib.suppress(OSError), ProcessMemory(notification.pid) as memory:
+            found = read_program(memory, path=path, argv=argv)
             cwd = os.readlink(b"/proc/%d/cwd" % notification.pid)  # noqa: PTH115 - a path object costs more than it
-        except OSError:
-            return self._build_unread_exec(notification, call, now_us)
+            program = found
         if not self._listener.is_waiting(notification):
             return None
         return ExecRecord(
@@ -278,21 +281,6 @@ class SyscallSupervisor:
             argv=program.argv,
             cwd=cwd.decode("utf-8", "backslashreplace"),
             is_truncated=not program.is_complete,
-        )
-
-    def _build_unread_exec(self, notification: Notification, call: str, now_us: int) -> ExecRecord | None:
-        """That something was started is on record even if it may not be read what."""
-        if not self._listener.is_waiting(notification):
-            return None
-        return ExecRecord(
-            call=call,
-            call_class="exec",
-            at_us=now_us,
-            pid=notification.pid,
-            path="",
-            argv=(),
-            cwd="",
-            is_truncated=True,
         )
 
     def _answer_network(self, notification: Notification, call: str) -> None:
@@ -314,7 +302,7 @@ class SyscallSupervisor:
             )
         self._listener.refuse(notification, errno.ENETUNREACH)
 
-    def _read_address(self, notification: Notification, call: str) -> Address | None:
+    def _read_address(self, notification: Notification, call: str) -> SocketAddress | None:
         """Where to; None where it is none of the internet's, or unreadable: the namespace is empty anyway."""
         first = 4 if call == "sendto" else 1
         pointer, length = notification.arguments[first : first + 2]

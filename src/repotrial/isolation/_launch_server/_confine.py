@@ -1,6 +1,6 @@
 """What a helper process does to itself near a sandbox: die in time, show nothing, give up power.
 
-Needs nothing but the standard library (`_boot`).
+Needs nothing but the standard library (see `Launcher`).
 """
 
 from __future__ import annotations

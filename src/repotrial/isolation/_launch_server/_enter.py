@@ -7,7 +7,7 @@ starts the program, adopts its orphans, so that a command's processes stay one t
 them lives, and reports how the program ended, over a channel that the program never had. A parent whose
 command has left nothing behind takes the next order: a fork costs more than a small program does.
 
-Needs nothing but the standard library (`_boot`).
+Needs nothing but the standard library (see `Launcher`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """System calls that the standard library does not have, by name.
 
 This module and those that say so in their first lines need nothing but the standard library: they also run
-in helper processes that are started without the rest (`_boot`).
+in helper processes that are started without the rest (see `Launcher`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ _SET_MODE_FILTER: Final = 1
 _GET_NOTIF_SIZES: Final = 3
 _NEW_LISTENER: Final = 1 << 3
 _WAIT_KILLABLE_RECV: Final = 1 << 5
-_MARK: Final = b"\0"
 _DESCRIPTOR_BYTES: Final = 4
 _NUMBERS: Final = load_numbers(os.uname().machine)
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
@@ -105,22 +104,6 @@ def read_notification_sizes() -> tuple[int, int]:
     system_call("seccomp", _GET_NOTIF_SIZES, 0, sizes)
     notification, response, _ = struct.unpack("=HHH", sizes.raw)
     return notification, response
-
-
-def send_descriptor(channel: socket.socket, descriptor: int) -> None:
-    send_with_descriptors(channel, _MARK, [descriptor])
-
-
-def receive_descriptor(channel: socket.socket) -> int:
-    """The descriptor that the other side sent.
-
-    Raises:
-        EOFError: The other side went away without sending one.
-    """
-    _, descriptors = receive_with_descriptors(channel, len(_MARK))
-    if not descriptors:
-        raise EOFError("expected a descriptor, found the end of the channel")
-    return descriptors[0]
 
 
 def send_with_descriptors(channel: socket.socket, message: bytes, descriptors: Sequence[int]) -> None:

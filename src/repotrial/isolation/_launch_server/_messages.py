@@ -1,7 +1,7 @@
 """Messages between the harness and its small processes: one JSON object each, with descriptors beside it.
 
 Orders go from the harness to the launch server and its children, answers come back. The harness bounds what
-it reads: answers come from near a sandbox. Needs nothing but the standard library (`_boot`).
+it reads: answers come from near a sandbox. Needs nothing but the standard library (see `Launcher`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ANSWER_BYTES: Final = 16 * 1024
 _ANSWER_DESCRIPTORS: Final = 2
 
 
-class Tree(TypedDict):
+class StagedTree(TypedDict):
     """A directory or file of the host that appears under the staging directory."""
 
     name: str
@@ -32,7 +32,7 @@ class Tree(TypedDict):
     is_directory: bool
 
 
-class Overlay(TypedDict):
+class StagedOverlay(TypedDict):
     """An overlay between staged trees; `upper` and `work` are directories in one tree."""
 
     name: str
@@ -54,11 +54,11 @@ class StartOrder(TypedDict):
     """Contents of small files, in the order of their descriptors (`data_slot`)."""
     is_staged: bool
     """Whether it runs in namespaces of our own, where trees can be attached."""
-    trees: list[Tree]
+    trees: list[StagedTree]
     """Attached under the staging directory first; none if nothing is staged."""
     opened_trees: int
     """How many of them the harness has opened: all (it is root), or none."""
-    overlays: list[Overlay]
+    overlays: list[StagedOverlay]
     filter: str
     """The syscall filter of all commands, in hexadecimal; empty for none."""
     with_listener: bool

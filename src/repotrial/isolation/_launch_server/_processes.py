@@ -144,7 +144,7 @@ class TreeKiller:
             self._table.send_signal((pid for pid, _ in fresh), signal.SIGSTOP)
         else:
             self._table.send_signal((pid for pid, _ in alive), signal.SIGKILL)
-        # Somebody inside may have stopped it, to keep us from hearing.
+        # A program inside may have stopped it, to hide the end.
         self._table.send_signal([self._parent], signal.SIGCONT)
 
 

@@ -17,8 +17,8 @@ import msgspec
 
 from repotrial.isolation._calls._seccomp import SyscallPolicy, build_filter
 from repotrial.isolation._label import build_label
-from repotrial.isolation._launch_server._messages import Overlay, StartOrder, Tree
-from repotrial.isolation._launch_server._start import STAGING, data_slot
+from repotrial.isolation._launch_server._messages import StagedOverlay, StagedTree, StartOrder
+from repotrial.isolation._launch_server._serve import STAGING, data_slot
 from repotrial.isolation._launch_server._syscalls import find_machine
 from repotrial.isolation._model import (
     SYSTEM_ROOTS,
@@ -107,8 +107,8 @@ class _Builder:
     def __init__(self, spec: SandboxSpec, *, is_staged: bool) -> None:
         self._spec = spec
         self._is_staged = is_staged
-        self.trees: list[Tree] = []
-        self.overlays: list[Overlay] = []
+        self.trees: list[StagedTree] = []
+        self.overlays: list[StagedOverlay] = []
         self.files: list[str] = []
 
     def build(self, version: tuple[int, ...]) -> list[str]:
@@ -129,7 +129,7 @@ class _Builder:
         if not self._is_staged:
             return str(path)
         name = str(len(self.trees))
-        self.trees.append(Tree(name=name, path=str(path), is_directory=path.is_dir()))
+        self.trees.append(StagedTree(name=name, path=str(path), is_directory=path.is_dir()))
         return f"{STAGING}/{name}"
 
     def _show_root(self) -> list[str]:
@@ -200,7 +200,7 @@ class _Builder:
         # The kernel wants both directories under one mount.
         changes = PurePosixPath(self._stage(overlay.upper.parent)).name
         upper, work = f"{changes}/{overlay.upper.name}", f"{changes}/{overlay.work.name}"
-        self.overlays.append(Overlay(name="workspace", lower=lower, upper=upper, work=work))
+        self.overlays.append(StagedOverlay(name="workspace", lower=lower, upper=upper, work=work))
         return f"{STAGING}/workspace"
 
 

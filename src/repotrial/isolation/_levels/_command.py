@@ -18,10 +18,12 @@ from repotrial.isolation._launch_server._processes import TreeKiller
 from repotrial.isolation._model import CommandResult, CommandSpec
 from repotrial.isolation._resources._capture import OutputBudget, StreamReader
 from repotrial.isolation._resources._limits import DiskWatch
-from repotrial.isolation._resources._meters import Meter
+from repotrial.isolation._resources._meters import ResourceMeter
 from repotrial.trace import Exited, ExitStatus, ExitUnknown, NotStarted, Signaled, TimedOut
 
-Cause: TypeAlias = Literal["ended", "timeout", "cpu", "memory", "output", "disk", "processes", "sandbox-lost"]
+EndCause: TypeAlias = Literal[
+    "ended", "timeout", "cpu", "memory", "output", "disk", "processes", "sandbox-lost"
+]
 
 _GRACE_SECONDS: Final = 0.1
 """How long what outlives its command may still be heard."""
@@ -41,13 +43,13 @@ _REFUSED_FORK: Final = frozenset({errno.EAGAIN, errno.ENOMEM})
 class CommandWatch(msgspec.Struct, frozen=True, kw_only=True):
     """What is looked at while a command runs."""
 
-    meter: Meter
+    meter: ResourceMeter
     disk: DiskWatch | None
     deadline: float | None
     """Of the whole sandbox."""
 
 
-class Ending(msgspec.Struct, frozen=True, kw_only=True):
+class CommandEnd(msgspec.Struct, frozen=True, kw_only=True):
     """How a command ended, and whether its sandbox can still be trusted to be under control."""
 
     result: CommandResult
@@ -60,7 +62,7 @@ class _LostError(Exception):
 
 def execute_command(
     start: Callable[[int, int, int], None], command: CommandSpec, watch: CommandWatch
-) -> Ending:
+) -> CommandEnd:
     """Run one command to its end.
 
     Args:
@@ -119,10 +121,10 @@ class _Run:
         self._exit: ExitStatus | None = None
         self._is_empty = False
         self._waited_cpu_us = 0
-        self._cause: Cause = "ended"
+        self._cause: EndCause = "ended"
         self.is_lost = False
 
-    def finish(self) -> Ending:
+    def finish(self) -> CommandEnd:
         if not self.is_lost:
             try:
                 self._run()
@@ -143,7 +145,7 @@ class _Run:
             stderr=stderr,
             usage=self._meter.finish(self._waited_cpu_us),
         )
-        return Ending(result=result, is_sandbox_lost=self.is_lost)
+        return CommandEnd(result=result, is_sandbox_lost=self.is_lost)
 
     def _run(self) -> None:
         while self._exit is None:
@@ -201,7 +203,7 @@ class _Run:
         if "ended" in body:
             self._exit = _parse_status(body)
 
-    def _find_cause(self) -> Cause | None:
+    def _find_cause(self) -> EndCause | None:
         """Why the command has to be ended now, if it has not ended by itself."""
         if self._exit is not None:
             return None

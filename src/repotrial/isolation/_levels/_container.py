@@ -12,39 +12,38 @@ import socket
 import struct
 import threading
 import time
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import msgspec
 
+from repotrial._core.closing import Closing
 from repotrial._core.errors import MachineError, RepoTrialError
 from repotrial.isolation._identity import find_identity
 from repotrial.isolation._label import build_label, parse_label
 from repotrial.isolation._levels._bubblewrap_process import SANDBOX_START
-from repotrial.isolation._levels._command import Cause
-from repotrial.isolation._levels._container_image import load_root_image
+from repotrial.isolation._levels._command import EndCause
 from repotrial.isolation._levels._container_plan import (
     CONTAINER_LABEL,
     EngineHabits,
     build_container,
     build_exec,
     list_scratch,
+    load_root_image,
 )
 from repotrial.isolation._levels._docker_api import CONTAINER_ENGINE, EngineClient, ExecState
-from repotrial.isolation._levels._listener import open_listener
 from repotrial.isolation._levels._session import SANDBOX_LOST
+from repotrial.isolation._levels._stages import open_listener
 from repotrial.isolation._model import (
     Capabilities,
     CommandResult,
     CommandSpec,
     DirectoryRoot,
+    ResourceUsage,
     SandboxSpec,
-    Stage,
-    Usage,
 )
 from repotrial.isolation._resources._capture import OutputBudget, StreamRecord
 from repotrial.isolation._resources._limits import DiskWatch
-from repotrial.trace import Exited, ExitStatus, ExitUnknown, NotStarted, TimedOut
+from repotrial.trace import Exited, ExitStatus, ExitUnknown, NotStarted, Stage, TimedOut
 
 _MEGABYTE: Final = 1024**2
 _LOOK_SECONDS: Final = 0.2
@@ -73,7 +72,7 @@ def reap_containers(client: EngineClient) -> list[str]:
     return reaped
 
 
-class ContainerSandbox:
+class ContainerSandbox(Closing):
     """A sandbox of level L3c, open until it is closed.
 
     Args:
@@ -179,15 +178,7 @@ class ContainerSandbox:
             self._hang_up()
             self._client.remove_container(self._container)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def find_excess(self, started: float, command: CommandSpec) -> Cause | None:
+    def find_excess(self, started: float, command: CommandSpec) -> EndCause | None:
         """Why a command has to be ended now."""
         now = time.monotonic()
         if command.timeout_seconds is not None and now >= started + command.timeout_seconds:
@@ -287,7 +278,7 @@ class _Run:
 
     def execute(
         self, client: EngineClient, container: str, body: dict[str, object]
-    ) -> tuple[Cause, ExitStatus]:
+    ) -> tuple[EndCause, ExitStatus]:
         try:
             program = client.create_exec(container, body)
             stream = client.start_exec(program)
@@ -300,15 +291,17 @@ class _Run:
                 return "sandbox-lost", ExitUnknown(reason=error.message)
 
     def build_result(
-        self, cause: Cause, status: ExitStatus, *, cpu_us: int | None, meter: str
+        self, cause: EndCause, status: ExitStatus, *, cpu_us: int | None, meter: str
     ) -> CommandResult:
         stdout, stderr = (stream.build_capture() for stream in self._streams)
-        usage = Usage(wall_us=round((time.monotonic() - self._started) * 1_000_000), cpu_us=cpu_us)
+        usage = ResourceUsage(wall_us=round((time.monotonic() - self._started) * 1_000_000), cpu_us=cpu_us)
         if cpu_us is not None:
             usage = msgspec.structs.replace(usage, cpu_meter=meter)
         return CommandResult(exit=status, cause=cause, stdout=stdout, stderr=stderr, usage=usage)
 
-    def _listen(self, client: EngineClient, program: str, stream: socket.socket) -> tuple[Cause, ExitStatus]:
+    def _listen(
+        self, client: EngineClient, program: str, stream: socket.socket
+    ) -> tuple[EndCause, ExitStatus]:
         is_over = False
         next_look = 0.0
         while True:
@@ -329,7 +322,7 @@ class _Run:
             if is_over:
                 time.sleep(_LOOK_SECONDS)
 
-    def _find_end(self) -> Cause:
+    def _find_end(self) -> EndCause:
         return "output" if self._budget.is_exceeded else "ended"
 
     def _hear_out(self, stream: socket.socket, *, is_over: bool) -> None:
@@ -337,7 +330,7 @@ class _Run:
         while not is_over and (left := deadline - time.monotonic()) > 0:
             is_over = self._read(stream, left)
 
-    def _describe_end(self, cause: Cause) -> ExitStatus:
+    def _describe_end(self, cause: EndCause) -> ExitStatus:
         if cause == "timeout":
             return TimedOut(ceiling_us=round((time.monotonic() - self._started) * 1_000_000))
         return ExitUnknown(reason=f"ended for its use of {cause}")

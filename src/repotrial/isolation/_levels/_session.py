@@ -13,27 +13,27 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
+from repotrial._core.closing import Closing
 from repotrial._core.errors import ErrorCode, MachineError
-from repotrial.isolation._calls._supervisor import Sink, SupervisorPolicy, SyscallSupervisor
+from repotrial.isolation._calls._supervisor import RecordSink, SupervisorPolicy, SyscallSupervisor
 from repotrial.isolation._launch_server._messages import CommandOrder, send_order
 from repotrial.isolation._launch_server._processes import ProcessTable
 from repotrial.isolation._levels._bubblewrap import Engine, build_order
 from repotrial.isolation._levels._bubblewrap_process import PendingBubblewrap
 from repotrial.isolation._levels._command import CommandWatch, execute_command
 from repotrial.isolation._levels._launcher import Launcher
-from repotrial.isolation._levels._listener import open_listener
 from repotrial.isolation._levels._stages import (
     RetryWriters,
     WriterPolicy,
     mask,
+    open_listener,
     set_read_only,
     signal_sandbox,
     unmask,
 )
-from repotrial.isolation._model import WORKSPACE, Capabilities, CommandResult, CommandSpec, SandboxSpec, Stage
+from repotrial.isolation._model import WORKSPACE, Capabilities, CommandResult, CommandSpec, SandboxSpec
 from repotrial.isolation._resources._cgroups import Cgroup
 from repotrial.isolation._resources._freezer import (
     CgroupV1Freezer,
@@ -43,9 +43,9 @@ from repotrial.isolation._resources._freezer import (
     freeze_or_resume,
 )
 from repotrial.isolation._resources._limits import DiskWatch, build_process_limits
-from repotrial.isolation._resources._meters import Meter
-from repotrial.isolation._resources._sampler import ResourceSample, Sampler
+from repotrial.isolation._resources._meters import ResourceMeter, ResourceSample, Sampler
 from repotrial.isolation._resources._sandbox_processes import iter_sandbox_pids
+from repotrial.trace import Stage
 
 _MEGABYTE: Final = 1024**2
 _END_SECONDS: Final = 40.0
@@ -65,7 +65,7 @@ SANDBOX_END = ErrorCode(
 )
 
 
-class BubblewrapSandbox:
+class BubblewrapSandbox(Closing):
     """A sandbox of level L3 or L2, open until it is closed.
 
     Args:
@@ -85,7 +85,7 @@ class BubblewrapSandbox:
         engine: Engine,
         *,
         launcher: Launcher,
-        sink: Sink | None = None,
+        sink: RecordSink | None = None,
         on_writers: WriterPolicy = RetryWriters(),  # noqa: B008 - immutable
     ) -> None:
         self._spec = spec
@@ -119,8 +119,9 @@ class BubblewrapSandbox:
             opened.callback(self._table.close)
             if syscalls is not None:
                 opened.callback(_supervise(syscalls, sink or _discard_record).stop)
-            self.listener = self._listen()
-            if self.listener is not None:
+            self.listener: socket.socket | None = None
+            if spec.listener_port is not None:
+                self.listener = open_listener(self.pid, spec.listener_port)
                 opened.callback(self.listener.close)
             if spec.test_tools and spec.stage != "test":
                 mask(self._process.init.pid, spec.test_tools)
@@ -231,14 +232,6 @@ class BubblewrapSandbox:
                 sampler.end()
             self._opened.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     @contextlib.contextmanager
     def _count_run(self) -> Iterator[None]:
         with self._idle:
@@ -267,16 +260,12 @@ class BubblewrapSandbox:
             found = "lost" if self._is_lost else "closed"
             raise SANDBOX_LOST.error(f"expected an open sandbox, found it {found}")
 
-    def _listen(self) -> socket.socket | None:
-        port = self._spec.listener_port
-        return None if port is None else open_listener(self.pid, port)
-
     def _build_watch(self) -> CommandWatch:
         limits, overlay = self._spec.limits, self._spec.overlay
         changes = self._spec.workspace if overlay is None else overlay.upper
         writable = [bind.source for bind in self._spec.binds if bind.is_writable and bind.source.is_dir()]
         return CommandWatch(
-            meter=Meter(self._table, limits, self._group),
+            meter=ResourceMeter(self._table, limits, self._group),
             disk=None
             if limits.disk_mb is None
             else DiskWatch(changes, *writable, limit_bytes=limits.disk_mb * _MEGABYTE),
@@ -305,7 +294,7 @@ class BubblewrapSandbox:
         return [pid for pid in iter_sandbox_pids(self.pid) if pid != self.pid]
 
 
-def _supervise(listener: int, sink: Sink) -> SyscallSupervisor:
+def _supervise(listener: int, sink: RecordSink) -> SyscallSupervisor:
     # Bubblewrap is not under this filter, so nothing has to be let through for it.
     supervisor = SyscallSupervisor(listener, sink=sink, policy=SupervisorPolicy(has_bootstrap=False))
     supervisor.start()

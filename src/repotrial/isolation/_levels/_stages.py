@@ -1,4 +1,4 @@
-"""Changing what a live sandbox may do, from outside: read-only or writable, tools hidden or shown.
+"""Acting on a live sandbox from outside: read-only or writable, tools hidden or shown, a listener inside.
 
 Each function returns only after the change is in force, for every process inside, open directories
 included. None of it can be undone from inside.
@@ -11,6 +11,7 @@ import errno
 import os
 import select
 import signal
+import socket
 import time
 from collections.abc import Iterable
 from typing import Annotated, Final, TypeAlias
@@ -18,10 +19,10 @@ from typing import Annotated, Final, TypeAlias
 import msgspec
 
 from repotrial._core.errors import AgentError, ErrorCode, MachineError
-from repotrial.isolation._levels._helper import NamespaceHelper, open_default_helper
+from repotrial.isolation._levels._launcher import open_default_helper
 from repotrial.isolation._resources._freezer import Freezer, hold_frozen
 from repotrial.isolation._resources._sandbox_processes import (
-    Holder,
+    FileHolder,
     find_openers,
     find_writers,
     iter_sandbox_pids,
@@ -79,8 +80,7 @@ def set_read_only(
     is_read_only: bool,
     on_writers: WriterPolicy = FailOnWriters(),  # noqa: B008 - immutable
     freezer: Freezer | None = None,
-    helper: NamespaceHelper | None = None,
-) -> tuple[Holder, ...]:
+) -> tuple[FileHolder, ...]:
     """Make a mount of a live sandbox read-only or writable.
 
     Args:
@@ -89,7 +89,6 @@ def set_read_only(
         is_read_only: What it shall be.
         on_writers: What happens to programs that hold files open for writing.
         freezer: Holds the sandbox still while writers are looked for, so that none slips through.
-        helper: Who enters the sandbox; by default the one that this process shares.
 
     Returns:
         The writers that were ended for it.
@@ -98,16 +97,15 @@ def set_read_only(
         WORKSPACE_WRITERS: Writers remained; nothing has changed.
         SANDBOX_ENTRY: The sandbox cannot be entered, or has no mount there.
     """
-    entered = helper or open_default_helper()
-    ended: list[Holder] = []
-    writers: tuple[Holder, ...] = ()
+    ended: list[FileHolder] = []
+    writers: tuple[FileHolder, ...] = ()
     deadline = time.monotonic() + _allowed_seconds(on_writers)
     while True:
-        if _try_read_only(entered, pid, path, is_read_only=is_read_only):
+        if _try_read_only(pid, path, is_read_only=is_read_only):
             return tuple(ended)
         with hold_frozen(freezer):
             # What was open for the length of one write may be closed by now.
-            if _try_read_only(entered, pid, path, is_read_only=is_read_only):
+            if _try_read_only(pid, path, is_read_only=is_read_only):
                 return tuple(ended)
             found = find_writers(pid, path)
             dying = _kill(pid, found) if isinstance(on_writers, KillWriters) else []
@@ -122,13 +120,12 @@ def set_read_only(
             time.sleep(_PAUSE_SECONDS)
 
 
-def mask(pid: int, paths: Iterable[str], *, helper: NamespaceHelper | None = None) -> None:
+def mask(pid: int, paths: Iterable[str]) -> None:
     """Make tools of a live sandbox impossible to run, to read and to change, under every name they have.
 
     Args:
         pid: A process of the sandbox.
         paths: Files or directories, as seen inside.
-        helper: Who enters the sandbox; by default the one that this process shares.
 
     Raises:
         MASK_TOO_LATE: They are masked, but a program had one of them open before.
@@ -136,28 +133,28 @@ def mask(pid: int, paths: Iterable[str], *, helper: NamespaceHelper | None = Non
     """
     tools = list(paths)
     before = {path: find_openers(pid, path) for path in tools}
-    _request(helper or open_default_helper(), operation="cover", pid=pid, paths=tools)
+    _request(operation="cover", pid=pid, paths=tools)
     holders = tuple(holder for found in before.values() for holder in found)
     if holders:
         raise MASK_TOO_LATE.error(f"masked, but {'; '.join(map(str, holders[:_SHOWN]))}", details=holders)
 
 
-def unmask(pid: int, paths: Iterable[str], *, helper: NamespaceHelper | None = None) -> None:
+def unmask(pid: int, paths: Iterable[str]) -> None:
     """Show tools again that `mask` hid.
 
     Raises:
         SANDBOX_ENTRY: One is not masked, or the sandbox cannot be entered.
     """
-    _request(helper or open_default_helper(), operation="uncover", pid=pid, paths=list(paths))
+    _request(operation="uncover", pid=pid, paths=list(paths))
 
 
-def signal_sandbox(pid: int, number: int, *, helper: NamespaceHelper | None = None) -> None:
+def signal_sandbox(pid: int, number: int) -> None:
     """Signal everything in a sandbox but its first process, at one instant, also what is just being made.
 
     Raises:
         SANDBOX_ENTRY: The sandbox cannot be entered.
     """
-    _request(helper or open_default_helper(), operation="signal", pid=pid, number=number)
+    _request(operation="signal", pid=pid, number=number)
 
 
 def _allowed_seconds(policy: WriterPolicy) -> float:
@@ -168,10 +165,10 @@ def _allowed_seconds(policy: WriterPolicy) -> float:
             return timeout_ms / 1000
 
 
-def _try_read_only(helper: NamespaceHelper, pid: int, path: str, *, is_read_only: bool) -> bool:
+def _try_read_only(pid: int, path: str, *, is_read_only: bool) -> bool:
     """Whether it is done; not, while files are open for writing."""
     try:
-        helper.request(operation="read-only", pid=pid, path=path, is_read_only=is_read_only)
+        open_default_helper().request(operation="read-only", pid=pid, path=path, is_read_only=is_read_only)
     except OSError as error:
         if error.errno == errno.EBUSY:
             return False
@@ -179,21 +176,22 @@ def _try_read_only(helper: NamespaceHelper, pid: int, path: str, *, is_read_only
     return True
 
 
-def _request(helper: NamespaceHelper, **fields: object) -> None:
+def _request(**fields: object) -> int | None:
+    """Act inside, through the helper of this process."""
     try:
-        helper.request(**fields)
+        return open_default_helper().request(**fields)
     except OSError as error:
         raise SANDBOX_ENTRY.error(f"process {fields['pid']}: {error}") from error
 
 
-def _describe(path: str, writers: tuple[Holder, ...]) -> str:
+def _describe(path: str, writers: tuple[FileHolder, ...]) -> str:
     if not writers:
         return f"{path}: expected no writer, found a writer that no process shows"
     more = f" and {len(writers) - _SHOWN} more" if len(writers) > _SHOWN else ""
     return f"{path}: expected no writer, found: {'; '.join(map(str, writers[:_SHOWN]))}{more}"
 
 
-def _kill(pid: int, writers: Iterable[Holder]) -> list[int]:
+def _kill(pid: int, writers: Iterable[FileHolder]) -> list[int]:
     """Kill them; descriptors that tell when each is gone."""
     dying: list[int] = []
     for writer in sorted({writer.pid for writer in writers}):
@@ -219,3 +217,17 @@ def _await_ends(dying: list[int], deadline: float) -> None:
     finally:
         for descriptor in dying:
             os.close(descriptor)
+
+
+def open_listener(pid: int, port: int) -> socket.socket:
+    """Listen on 127.0.0.1 inside the sandbox of a process.
+
+    Open it before the payload runs (`--block-fd`), or a program inside could take the port first.
+
+    Raises:
+        SANDBOX_ENTRY: The port is taken, or the sandbox cannot be entered.
+    """
+    descriptor = _request(operation="listen", pid=pid, port=port)
+    if descriptor is None:
+        raise SANDBOX_ENTRY.error(f"process {pid}, port {port}: expected a listener, found none")
+    return socket.socket(fileno=descriptor)

@@ -101,7 +101,7 @@ DISK_UNMEASURED = ErrorCode(
 
 
 class _EndlessError(Exception):
-    """Whoever made this tree does not want it to be measured."""
+    """This tree was made so that it cannot be measured."""
 
 
 def measure_tree(directory: Path) -> int:

@@ -15,9 +15,9 @@ import stat
 import tempfile
 from pathlib import Path
 
+from repotrial._core.remove_tree import remove_tree
 from repotrial.isolation._label import parse_label
 from repotrial.isolation._resources._cgroups import CgroupSite, find_cgroup_site, reap_cgroups
-from repotrial.isolation._resources._remove_tree import remove_tree
 
 
 @functools.cache

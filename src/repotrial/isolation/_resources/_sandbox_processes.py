@@ -13,7 +13,7 @@ _PROC: Final = Path("/proc")
 _DELETED: Final = " (deleted)"
 
 
-class Holder(msgspec.Struct, frozen=True, kw_only=True):
+class FileHolder(msgspec.Struct, frozen=True, kw_only=True):
     """A process that keeps a file in use."""
 
     pid: int
@@ -39,7 +39,7 @@ def iter_sandbox_pids(pid: int) -> Iterator[int]:
             yield int(entry)
 
 
-def find_writers(pid: int, path: str) -> tuple[Holder, ...]:
+def find_writers(pid: int, path: str) -> tuple[FileHolder, ...]:
     """Who holds files below a mount point of the sandbox open for writing.
 
     A descriptor that is under way from one process to another is held by none and not found. Of a process
@@ -60,7 +60,7 @@ def find_writers(pid: int, path: str) -> tuple[Holder, ...]:
     )
 
 
-def find_openers(pid: int, path: str) -> tuple[Holder, ...]:
+def find_openers(pid: int, path: str) -> tuple[FileHolder, ...]:
     """Who has the file at a path of the sandbox open, or runs it."""
     try:
         wanted = os.stat(f"/proc/{pid}/root/{path.lstrip('/')}")  # noqa: PTH116 - beside its kin below
@@ -70,17 +70,17 @@ def find_openers(pid: int, path: str) -> tuple[Holder, ...]:
     return tuple(holder for member in iter_sandbox_pids(pid) for holder in _iter_openers(member, identity))
 
 
-def _iter_openers(pid: int, identity: tuple[int, int]) -> Iterator[Holder]:
+def _iter_openers(pid: int, identity: tuple[int, int]) -> Iterator[FileHolder]:
     process = _PROC / str(pid)
     for number in _list_directory(process / "fd"):
         if _identify(process / "fd" / number) == identity:
             target = _read_link(process / "fd" / number) or ""
-            yield Holder(pid=pid, path=target, how="descriptor", descriptor=int(number))
+            yield FileHolder(pid=pid, path=target, how="descriptor", descriptor=int(number))
     if _identify(process / "exe") == identity:
-        yield Holder(pid=pid, path=_read_link(process / "exe") or "", how="program")
+        yield FileHolder(pid=pid, path=_read_link(process / "exe") or "", how="program")
 
 
-def _iter_write_descriptors(pid: int, mount_id: int) -> Iterator[Holder]:
+def _iter_write_descriptors(pid: int, mount_id: int) -> Iterator[FileHolder]:
     process = _PROC / str(pid)
     for number in _list_directory(process / "fdinfo"):
         fields = dict(
@@ -89,17 +89,17 @@ def _iter_write_descriptors(pid: int, mount_id: int) -> Iterator[Holder]:
         flags, mount = int(fields.get("flags", "0"), 8), int(fields.get("mnt_id", "-1"))
         if mount == mount_id and flags & os.O_ACCMODE in {os.O_WRONLY, os.O_RDWR} and not flags & os.O_PATH:
             target = _read_link(process / "fd" / number) or ""
-            yield Holder(pid=pid, path=target, how="descriptor", descriptor=int(number))
+            yield FileHolder(pid=pid, path=target, how="descriptor", descriptor=int(number))
 
 
-def _iter_write_mappings(pid: int, path: str) -> Iterator[Holder]:
+def _iter_write_mappings(pid: int, path: str) -> Iterator[FileHolder]:
     """A shared mapping keeps its file open for writing long after the descriptor is closed."""
     prefix = path.rstrip("/") + "/"
     for line in _read_lines(_PROC / str(pid) / "maps"):
         fields = line.split(None, 5)
         # A mapping that may be made writable again counts as much: the kernel looks at the open file.
         if len(fields) == 6 and fields[1].endswith("s") and fields[5].startswith(prefix):  # noqa: PLR2004 - columns
-            yield Holder(pid=pid, path=fields[5].removesuffix(_DELETED), how="mapping")
+            yield FileHolder(pid=pid, path=fields[5].removesuffix(_DELETED), how="mapping")
 
 
 def _find_mount_id(pid: int, path: str) -> int:

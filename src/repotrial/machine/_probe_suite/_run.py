@@ -8,7 +8,9 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, TypeAlias
+
+import msgspec
 
 from repotrial._core.errors import ErrorCode, MachineError
 from repotrial._core.words import Level
@@ -25,11 +27,117 @@ from repotrial.isolation import (
     find_machine,
     open_sandbox,
 )
-from repotrial.machine._probe_suite._attempts import ATTEMPTS, PLANTED
-from repotrial.machine._probe_suite._frame import FRAME
-from repotrial.machine._probe_suite._model import Attempt, AttemptResult, Evidence, ProbeReport, Verdict
-from repotrial.machine._probe_suite._scene import NEIGHBOR_PORT, Scene, open_scene
+from repotrial.machine._probe_suite._attempts import ATTEMPTS, PLANTED, EscapeAttempt, EscapeSign
+from repotrial.machine._probe_suite._scene import NEIGHBOR_PORT, ProbeScene, open_scene
 from repotrial.trace import Exited
+
+# Makes each attempt in a process of its own. One that comes to its end has succeeded; an error of the kernel
+# means that it was stopped. Arguments: programs by name, what there is to reach, and numbers of system calls.
+FRAME: Final = """\
+import ctypes, errno, json, os, signal, socket, stat, struct, subprocess, sys, textwrap, time
+libc = ctypes.CDLL(None, use_errno=True)
+attempts, scene, NR = map(json.loads, sys.argv[1:])
+def call(number, *arguments):
+    ctypes.set_errno(0)
+    words = [ctypes.c_long(a) if isinstance(a, int) else a for a in (number, *arguments)]
+    value = libc.syscall(*words)
+    return "ok" if value >= 0 else errno.errorcode[ctypes.get_errno()]
+def check(value):
+    if value < 0:
+        raise OSError(ctypes.get_errno(), "refused")
+def need(condition):
+    if not condition:
+        raise OSError(0, "nothing there")
+def pids():
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+def others():
+    return [pid for pid in pids() if pid not in (os.getpid(), os.getppid())]
+def ours():
+    # Processes of the harness: their parent is outside.
+    found = [pid for pid in others() if pid != 1 and b"\\nPPid:\\t0\\n" in read(f"/proc/{pid}/status")]
+    assert found, "expected at least the one that started us"
+    return found
+def read(path):
+    with open(path, "rb", buffering=0) as stream:
+        return stream.read(100_000)
+def write(path, data):
+    with open(path, "wb", buffering=0) as stream:
+        stream.write(data)
+def any_of(*attempts):
+    errors = []
+    for attempt in attempts:
+        try:
+            return attempt()
+        except OSError as error:
+            errors.append(error)
+    raise errors[-1]
+def make(code):
+    names = dict(globals())
+    body = textwrap.dedent(code.strip("\\n")) + "\\nreturn locals().get('result')"
+    exec("def attempt():\\n" + textwrap.indent(body, "    "), names)
+    try:
+        result = names["attempt"]()
+    except OSError as error:
+        return ["stopped", errno.errorcode.get(error.errno, str(error))]
+    except BaseException as error:
+        return ["broken", repr(error)]
+    return ["stopped", result] if result in errno.errorcode.values() else ["escaped", "it succeeded"]
+for name, code in attempts.items():
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(reader)
+        os.dup2(writer, 3000)
+        os.close(writer)
+        signal.alarm(100)
+        outcome = make(code)
+        os.write(3000, json.dumps(outcome).encode())
+        os._exit(0)
+    os.close(writer)
+    said = os.read(reader, 4096)
+    os.close(reader)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    # Killed by a filter, it never got to say anything.
+    ended = ["stopped", "SIGSYS"] if status == -signal.SIGSYS else ["broken", f"it ended with {status}"]
+    outcome = json.loads(said) if said else ended
+    print(json.dumps([name, *outcome]), flush=True)
+"""
+
+
+AttemptVerdict: TypeAlias = Literal["held", "escaped", "broken", "not-promised"]
+"""`broken`: the attempt could not be made, so nothing is known; `not-promised`: it succeeded, and the level
+never said that it would not."""
+
+
+class AttemptResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one attempt."""
+
+    name: str
+    tries: str
+    """What it tried, in words."""
+    layer: Layer
+    expected: Literal["stopped", "not-promised"]
+    """What the isolation level promises."""
+    found: str
+    """What the kernel said, or what was seen outside."""
+    verdict: AttemptVerdict
+
+
+class ProbeReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer of `repotrial sandbox probe`."""
+
+    level: Level
+    harness_uid: int
+    """Who started the sandbox."""
+    sandbox_uid: int
+    """Who programs inside are on the host."""
+    results: tuple[AttemptResult, ...]
+
+    @property
+    def has_held(self) -> bool:
+        """Whether everything that was promised was kept, and was tried."""
+        return all(result.verdict in {"held", "not-promised"} for result in self.results)
+
 
 _PYTHON: Final = "/usr/bin/python3"
 _SECONDS: Final = 600
@@ -76,7 +184,7 @@ def execute_probe(level: Level) -> ProbeReport:
     )
 
 
-def build_probe_argv(attempts: Sequence[Attempt], facts: Mapping[str, str]) -> tuple[str, ...]:
+def build_probe_argv(attempts: Sequence[EscapeAttempt], facts: Mapping[str, str]) -> tuple[str, ...]:
     """The command that makes attempts inside, and prints what came of each."""
     programs = {attempt.name: attempt.program for attempt in attempts}
     numbers = dict(build_numbers(find_machine()))
@@ -109,10 +217,10 @@ def _make_attempts(sandbox: Sandbox, facts: Mapping[str, str]) -> dict[str, tupl
     return parse_outcomes(result.stdout.prefix)
 
 
-def _look_outside(scene: Scene, workspace: Path) -> frozenset[Evidence]:
+def _look_outside(scene: ProbeScene, workspace: Path) -> frozenset[EscapeSign]:
     """Which signs of success there are on the host, whatever was said inside."""
     left = [path.lstat() for path in workspace.iterdir()]
-    signs: dict[Evidence, bool] = {
+    signs: dict[EscapeSign, bool] = {
         "connection": scene.has_connection(),
         "datagram": scene.has_datagram(),
         "planted-file": any(Path(path).exists() for path in PLANTED),
@@ -122,16 +230,16 @@ def _look_outside(scene: Scene, workspace: Path) -> frozenset[Evidence]:
 
 
 def _judge(
-    attempt: Attempt,
+    attempt: EscapeAttempt,
     promises: frozenset[Layer],
     outcomes: Mapping[str, tuple[str, str]],
-    seen: frozenset[Evidence],
+    seen: frozenset[EscapeSign],
 ) -> AttemptResult:
     outcome, said = outcomes.get(attempt.name, ("broken", "it was not made"))
     if attempt.evidence in seen:
         outcome, said = "escaped", f"seen outside: {attempt.evidence}"
     is_promised = attempt.layer in promises
-    verdict: Verdict
+    verdict: AttemptVerdict
     match outcome:
         case "stopped":
             verdict = "held"

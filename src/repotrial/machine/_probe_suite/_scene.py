@@ -1,4 +1,4 @@
-"""What there is to reach on the host: things of ours, put there to be found by whoever gets out."""
+"""What there is to reach on the host: targets of ours, placed for programs that get out."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from typing import Final
 import msgspec
 
 import repotrial
-from repotrial.isolation import build_label, remove_tree
+from repotrial._core.remove_tree import remove_tree
+from repotrial.isolation import build_label
 
 NEIGHBOR_PORT: Final = 18999
 """Where another sandbox has a service."""
 _SLEEP: Final = ("/bin/sleep", "/usr/bin/sleep")
 
 
-class Scene(msgspec.Struct, frozen=True, kw_only=True):
+class ProbeScene(msgspec.Struct, frozen=True, kw_only=True):
     """The bait, and the places where a success would arrive."""
 
     facts: dict[str, str]
@@ -32,7 +33,7 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     datagrams: socket.socket
 
     def has_connection(self) -> bool:
-        """Whether somebody came."""
+        """Whether there was a connection."""
         try:
             self.listener.accept()[0].close()
         except BlockingIOError:
@@ -48,7 +49,7 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @contextlib.contextmanager
-def open_scene() -> Iterator[Scene]:
+def open_scene() -> Iterator[ProbeScene]:
     """A file, services on loopback and in the file system, and a process with a secret in its environment."""
     # Labelled, so that the next start can remove it if this one is killed.
     place = Path(tempfile.gettempdir(), build_label()).resolve()
@@ -79,12 +80,12 @@ def open_scene() -> Iterator[Scene]:
             "secret": f"secret-{token}",
             "process": f"decoy-{token}",
         }
-        yield Scene(facts=facts, place=place, listener=listener, datagrams=datagrams)
+        yield ProbeScene(facts=facts, place=place, listener=listener, datagrams=datagrams)
 
 
 @contextlib.contextmanager
 def _run_decoy(token: str) -> Iterator[None]:
-    """A process of the host, with a name and an environment that nobody inside may see."""
+    """A process of the host, with a name and an environment that no program inside may see."""
     sleep = next(path for path in _SLEEP if os.access(path, os.X_OK))
     with subprocess.Popen(
         [f"decoy-{token}", "600"],

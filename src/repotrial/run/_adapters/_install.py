@@ -17,11 +17,11 @@ from repotrial.environment import (
     HostTool,
     HostToolchain,
     InstallationSettings,
-    Kind,
     NpmPrograms,
     ProgramSource,
     PypiPrograms,
     Store,
+    StoreKind,
     StoreRecord,
     list_store,
     load_index_settings,
@@ -103,9 +103,9 @@ def find_installed(loaded: LoadedAdapter, settings: InstallationSettings) -> Ins
     store = Store(settings.cache / "store")
     runtime = find_runtime(loaded, settings)
     key = build_source(loaded, runtime, store).key
-    for record in list_store(store, kinds=(Kind.AGENT,)):
+    for record in list_store(store, kinds=(StoreKind.AGENT,)):
         if isinstance(record, StoreRecord) and record.key == key:
-            return _build_installed(loaded, runtime, store.locate(Kind.AGENT, key), record)
+            return _build_installed(loaded, runtime, store.locate(StoreKind.AGENT, key), record)
     return None
 
 
@@ -115,7 +115,7 @@ def hold_agent(installed: InstalledAgent, settings: InstallationSettings) -> Ite
     if installed.tree is None:
         yield
         return
-    with Store(settings.cache / "store").hold(Kind.AGENT, installed.tree.key):
+    with Store(settings.cache / "store").hold(StoreKind.AGENT, installed.tree.key):
         yield
 
 

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from types import TracebackType
 from typing import Final, Literal, Self, TypeAlias
 
+from repotrial._core.beneath import open_beneath
 from repotrial._core.errors import RepoTrialError
 from repotrial.environment import ScratchPlace
 from repotrial.isolation import Account, Bind, Capabilities, Sandbox
@@ -18,7 +19,6 @@ from repotrial.run._agents import ModelAgent
 from repotrial.run._context import BoundRun
 from repotrial.run._request import PlannedRun
 from repotrial.trace import Enforced, Refused, Requested, Signal, Stage, StageTransition, TraceWriter
-from repotrial.workspace import open_beneath
 
 ORDER: Final[tuple[Stage, ...]] = ("read", "write", "test")
 """Privileges grow in this order and are taken back only by an intervention."""

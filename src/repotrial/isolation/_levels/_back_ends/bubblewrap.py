@@ -19,13 +19,19 @@ import msgspec
 
 from repotrial._core.errors import MACHINE, MachineError, RepoTrialError
 from repotrial._core.words import Level
-from repotrial.isolation._calls._supervisor import Sink
+from repotrial.isolation._calls._supervisor import RecordSink
 from repotrial.isolation._launch_server._syscalls import find_machine
-from repotrial.isolation._levels._back_end import EVERY_LAYER, ISOLATION_LEVEL, BackEnd, Finding, Missing
+from repotrial.isolation._levels._back_end import (
+    EVERY_LAYER,
+    ISOLATION_LEVEL,
+    BackEnd,
+    LevelFinding,
+    Missing,
+    open_trial_place,
+)
 from repotrial.isolation._levels._bubblewrap import MINIMUM_BUBBLEWRAP, Engine
 from repotrial.isolation._levels._launcher import Launcher, open_default_launcher
 from repotrial.isolation._levels._session import BubblewrapSandbox
-from repotrial.isolation._levels._trial import open_trial_place
 from repotrial.isolation._model import Capabilities, CommandSpec, Sandbox, SandboxSpec, SyscallAudit
 from repotrial.isolation._resources._cgroups import CgroupSite
 from repotrial.isolation._resources._reaper import load_site
@@ -164,12 +170,12 @@ def _expect(sandbox: Sandbox, script: str, *, is_success: bool) -> None:
         raise MACHINE.error(f"`{script}` inside ended with {result.exit} ({said})")
 
 
-def _probe(level: Level) -> Finding:
+def _probe(level: Level) -> LevelFinding:
     engine = find_engine(level)
     return engine if isinstance(engine, Missing) else engine.capabilities
 
 
-def _open(level: Level, spec: SandboxSpec, sink: Sink | None) -> BubblewrapSandbox:
+def _open(level: Level, spec: SandboxSpec, sink: RecordSink | None) -> BubblewrapSandbox:
     engine = find_engine(level)
     if isinstance(engine, Missing):
         raise ISOLATION_LEVEL.error(f"{level}: {engine.reason}", hint=engine.remedy)

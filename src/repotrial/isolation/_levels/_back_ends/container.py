@@ -13,13 +13,19 @@ from typing import Final
 
 from repotrial._core.errors import MACHINE, RepoTrialError
 from repotrial._core.words import Level
-from repotrial.isolation._calls._supervisor import Sink
+from repotrial.isolation._calls._supervisor import RecordSink
 from repotrial.isolation._identity import find_identity
-from repotrial.isolation._levels._back_end import EVERY_LAYER, ISOLATION_LEVEL, BackEnd, Finding, Missing
+from repotrial.isolation._levels._back_end import (
+    EVERY_LAYER,
+    ISOLATION_LEVEL,
+    BackEnd,
+    LevelFinding,
+    Missing,
+    open_trial_place,
+)
 from repotrial.isolation._levels._container import ContainerEngine, ContainerSandbox, reap_containers
 from repotrial.isolation._levels._container_plan import EngineHabits
 from repotrial.isolation._levels._docker_api import EngineClient, EngineInfo
-from repotrial.isolation._levels._trial import open_trial_place
 from repotrial.isolation._model import (
     SYSTEM_ROOTS,
     Bind,
@@ -170,12 +176,12 @@ def _show_host(root: Path) -> tuple[Bind, ...]:
     return tuple(binds)
 
 
-def _probe() -> Finding:
+def _probe() -> LevelFinding:
     engine = find_engine()
     return engine if isinstance(engine, Missing) else engine.capabilities
 
 
-def _open(spec: SandboxSpec, _sink: Sink | None) -> ContainerSandbox:
+def _open(spec: SandboxSpec, _sink: RecordSink | None) -> ContainerSandbox:
     return open_container(spec, find_engine())
 
 

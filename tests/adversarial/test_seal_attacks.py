@@ -39,7 +39,6 @@ from repotrial.trace._seal_check import (
     SealReport,
     TraceCutOff,
     UnknownSealVersion,
-    check_seal,
 )
 from repotrial.trace._statement import UnknownSigner
 from support.errors import raises_code
@@ -58,10 +57,10 @@ def run(tmp_path: Path) -> SealedRun:
 def check(run: SealedRun) -> SealReport:
     """The report of the owner of the key; whatever it is, it must not be trust."""
     paths, key = run
-    report = check_seal(paths, [key.public_key])
-    assert not report.is_trusted
-    assert not check_run(paths, trusted_keys=[key.public_key]).holds
-    return report
+    verification = check_run(paths, trusted_keys=[key.public_key])
+    assert not verification.seal_report.is_trusted
+    assert not verification.holds
+    return verification.seal_report
 
 
 def edit_envelope(paths: RunPaths, edit: Callable[[dict[str, Any]], None]) -> None:
@@ -497,10 +496,10 @@ def test_a_changed_byte_of_the_trace_is_detected(run: SealedRun) -> None:
     with paths.trace.open("r+b", buffering=0) as stream:
         for position, byte in sample(list(enumerate(original)), 300):
             os.pwrite(stream.fileno(), bytes([byte ^ 1 << position % 8]), position)
-            report = check_seal(paths, [key.public_key])
+            report = check_run(paths, trusted_keys=[key.public_key]).seal_report
             assert any(isinstance(problem, FileChanged) for problem in report.problems), position
             os.pwrite(stream.fileno(), bytes([byte]), position)
-    assert check_seal(paths, [key.public_key]).is_trusted
+    assert check_run(paths, trusted_keys=[key.public_key]).seal_report.is_trusted
 
 
 def test_a_changed_byte_of_the_manifest_and_the_seal_is_detected(run: SealedRun) -> None:
@@ -510,6 +509,9 @@ def test_a_changed_byte_of_the_manifest_and_the_seal_is_detected(run: SealedRun)
         with path.open("r+b", buffering=0) as stream:
             for position, byte in sample(list(enumerate(original)), 300):
                 os.pwrite(stream.fileno(), bytes([byte ^ 1 << position % 8]), position)
-                assert not check_seal(paths, [key.public_key]).is_trusted, (path.name, position)
+                assert not check_run(paths, trusted_keys=[key.public_key]).seal_report.is_trusted, (
+                    path.name,
+                    position,
+                )
                 os.pwrite(stream.fileno(), bytes([byte]), position)
-    assert check_seal(paths, [key.public_key]).is_trusted
+    assert check_run(paths, trusted_keys=[key.public_key]).seal_report.is_trusted

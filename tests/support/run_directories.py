@@ -264,7 +264,7 @@ class RunBuilder:
         """Close the trace and leave the other files of a run."""
         self.writer.close()
         self.paths.change.write_text("--- a/x\n+++ b/x\n")
-        artifacts = self.paths.acceptance_of("unit")
+        artifacts = self.paths.acceptance / "unit"
         artifacts.mkdir(parents=True)
         (artifacts / "junit.xml").write_text("<testsuites/>")
         return self.paths

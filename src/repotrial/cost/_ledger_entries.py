@@ -10,8 +10,6 @@ from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest
 from repotrial.cost._amount import Amount, AmountText, MoneyUnit
 
-LEDGER_SCHEMA = "repotrial/ledger@1"
-
 SettleCause: TypeAlias = Literal["settled", "run-ended", "holder-died"]
 """What was spent was known; or the run ended, or its harness died, without a word: all it held counts."""
 

@@ -12,7 +12,7 @@ from repotrial._core.absence import NotComputable, Unknown
 from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest
 from repotrial.cost._amount import Amount, add_exactly, build_amount, sum_amounts
-from repotrial.cost._tariff import Charge, Estimate, Tariff, price_exchange
+from repotrial.cost._tariff import Tariff, price_exchange
 from repotrial.cost._usage import Usage
 
 CostTerm: TypeAlias = Amount | Unknown | NotComputable
@@ -77,19 +77,6 @@ def build_cost_statement(tariff: Tariff, metered: Metered) -> CostStatement:
         total=_add_terms(terms),
         book_digest=None if tariff.book is None else tariff.book.digest,
         fallback_version=tariff.fallback.version,
-    )
-
-
-def estimate_execution(tariff: Tariff, *, wall_us: int) -> Estimate | NotComputable:
-    """What execution can cost within a time limit: reserve it when the run starts, settle it when it ends."""
-    none, most = (_price_execution(tariff, quantity, 0) for quantity in (0, wall_us))
-    if not isinstance(most, Amount) or not isinstance(none, Amount):
-        return NotComputable(most.reason if not isinstance(most, Amount) else "nothing prices execution")
-    return Estimate(
-        least=Charge(cost=none, tokens=0),
-        most=Charge(cost=most, tokens=0),
-        output_bound_tokens=0,
-        bound_source="wall-cap",
     )
 
 

@@ -18,7 +18,7 @@ _INPUT_KINDS: tuple[TokenKind, ...] = ("input", "cache-read", "cache-write-5m", 
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 
-BoundSource: TypeAlias = Literal["request", "policy-default", "model-maximum", "policy-ceiling", "wall-cap"]
+BoundSource: TypeAlias = Literal["request", "policy-default", "model-maximum", "policy-ceiling"]
 """Whose number the output bound of an estimate is."""
 
 

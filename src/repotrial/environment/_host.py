@@ -25,7 +25,7 @@ from repotrial.environment._process import current_account, execute_program
 from repotrial.environment._tools import HOME_LAYOUTS, SYSTEM_PATH, ToolRule, find_rule, parse_version_output
 from repotrial.environment._versions import meets, parse_version
 from repotrial.isolation import SYSTEM_ROOTS, Account, find_identity
-from repotrial.trace import HostEnvironment, ObservedHost
+from repotrial.trace import HostEnvironment
 
 _QUESTION_SECONDS = 20
 
@@ -59,13 +59,20 @@ class HostToolProblem(msgspec.Struct, frozen=True, kw_only=True):
     remedy: str
 
 
+class ObservedHost(msgspec.Struct, frozen=True, kw_only=True):
+    """The machine as found."""
+
+    environment: HostEnvironment
+    tools: Mapping[str, str | Unknown]
+
+
 class HostToolchain(msgspec.Struct, frozen=True, kw_only=True):
     """The tools that a contract asks for, on this machine."""
 
     tools: Mapping[str, HostTool]
     problems: tuple[HostToolProblem, ...]
     observed: ObservedHost
-    """For the manifest and for binding."""
+    """For the manifest."""
     tool_roots: tuple[Path, ...]
     """Directories outside the system's own that the sandbox has to show, at their own paths."""
     links: Mapping[str, Path]

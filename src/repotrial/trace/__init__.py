@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from repotrial.trace._binding import ObservedHost
 from repotrial.trace._blobs import BLOB_MISSING, BlobRef, BlobStore
 from repotrial.trace._body import BinaryBody, Body, TextBody, load_body
 from repotrial.trace._comparable import Difference, list_differences
@@ -227,7 +226,6 @@ __all__ = [
     "NoSigner",
     "NotStarted",
     "Observed",
-    "ObservedHost",
     "OnAlert",
     "OnDecision",
     "OperatorDecision",

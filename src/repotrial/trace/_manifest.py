@@ -16,7 +16,6 @@ import msgspec
 from repotrial._core.absence import Unknown
 from repotrial._core.canonical import AsciiKey, Count, canonical_digest
 from repotrial._core.digest import Digest
-from repotrial._core.seed import ROOT_SEED
 from repotrial._core.words import Level
 from repotrial.trace._payloads.common import DecimalText, Name
 from repotrial.trace._payloads.lifecycle import RunId
@@ -220,11 +219,6 @@ class Seeds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     test_variables: dict[AsciiKey, str] = {}
     """P10: the standard variables through which the tests were seeded."""
 
-    @property
-    def is_planned(self) -> bool:
-        """Whether the root seed is the planned one; otherwise the report states a deviation (P8, X6)."""
-        return self.root == ROOT_SEED
-
 
 class PromptDigest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: Name
@@ -331,11 +325,6 @@ def build_manifest(facts: RunFacts) -> Manifest:
 
 
 _BINDING_FIELDS = ("repository", "dependencies", "environment", "harness")
-
-
-def iter_unknown_fields(facts: RunFacts) -> Iterator[tuple[str, Unknown]]:
-    """Every fact that could not be found out, with its path in the document."""
-    yield from _iter_unknown(facts, "")
 
 
 def iter_unbound_fields(facts: RunFacts) -> Iterator[tuple[str, Unknown]]:

@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import msgspec
 
-from repotrial._core.errors import ErrorCode, UsageError
-
 MAX_CHANGE_BYTES = 256 * 1024**2
 """The largest change that a run directory holds: more is neither written nor read."""
-
-# The first character keeps `.`, `..` and option-like names out; no separator can follow.
-_CHECK_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-
-
-UNSAFE_CHECK_ID = ErrorCode(
-    "unsafe-check-id",
-    UsageError,
-    "A check id cannot name a folder of the run directory: it is empty, too long, or could leave it.",
-    hint="use letters, digits, '.', '_' and '-', at most 100 of them, starting with a letter or a digit",
-)
 
 
 class RunPaths(msgspec.Struct, frozen=True):
@@ -97,18 +83,6 @@ class RunPaths(msgspec.Struct, frozen=True):
     def rejudged(self) -> Path:
         """Verdicts derived again by another judge, each labelled; the score card stays as it is."""
         return self.root / "rejudged"
-
-    def acceptance_of(self, check_id: str) -> Path:
-        """The folder of one check's artefacts.
-
-        Raises:
-            UNSAFE_CHECK_ID: the id could name a place outside `acceptance/`.
-        """
-        if not _CHECK_ID.fullmatch(check_id):
-            raise UNSAFE_CHECK_ID.error(
-                f"expected a check id that can name a folder, found {check_id[:120]!r}"
-            )
-        return self.acceptance / check_id
 
 
 _COMPUTED = frozenset({"report.json", "score.json", "retrieval_events", "rejudged"})

@@ -1,4 +1,15 @@
-"""Checking a seal: what holds, who vouches for it, and every file that is not what was sealed."""
+"""Checking a seal: what holds, who vouches for it, and every file that is not what was sealed.
+
+1. `seal.json` is a plain file of bounded size, one DSSE envelope with one signature, in canonical form.
+2. Its payload is an in-toto statement whose predicate is a seal of a version that we know.
+3. The signature is valid under the key in the predicate, and names that key.
+4. That key is among the trusted ones; without any, the report says that the signer is unchecked.
+5. `manifest.json` is that of the sealed run.
+6. Every sealed file is there, plain, with the sealed digest, and no other file is there.
+7. The trace has the sealed number of events and the sealed last hash.
+
+All steps that can be taken are taken, and all problems are listed.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +24,6 @@ from repotrial._core.errors import EvidenceError
 from repotrial.trace._chain_report import ChainReport, Truncated
 from repotrial.trace._files import TRACE_UNREADABLE
 from repotrial.trace._keys import PublicKey
-from repotrial.trace._manifest_file import load_manifest
 from repotrial.trace._rundir import RunPaths
 from repotrial.trace._seal import SEAL_VERSION, SignedSeal, load_seal
 from repotrial.trace._sealed_files import SealableEntry, digest_regular, iter_sealable_entries
@@ -23,7 +33,6 @@ from repotrial.trace._statement import (
     TrustedSigner,
     find_signer,
 )
-from repotrial.trace._verify_chain import check_chain
 
 
 class NoSeal(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,30 +135,6 @@ class SealReport(msgspec.Struct, frozen=True, kw_only=True):
     def is_trusted(self) -> bool:
         """Whether it is intact and that somebody is trusted."""
         return self.is_intact and isinstance(self.signer, TrustedSigner)
-
-
-def check_seal(paths: RunPaths, trusted_keys: Collection[PublicKey] | None) -> SealReport:
-    """Check the seal of a run directory, on any machine.
-
-    1. `seal.json` is a plain file of bounded size, one DSSE envelope with one signature, in canonical form.
-    2. Its payload is an in-toto statement whose predicate is a seal of a version that we know.
-    3. The signature is valid under the key in the predicate, and names that key.
-    4. That key is among `trusted_keys`; without any, the report says that the signer is unchecked.
-    5. `manifest.json` is that of the sealed run.
-    6. Every sealed file is there, plain, with the sealed digest, and no other file is there.
-    7. The trace has the sealed number of events and the sealed last hash.
-
-    All steps that can be taken are taken, and all problems are listed.
-    """
-    signed = read_seal(paths)
-    if not isinstance(signed, SignedSeal):
-        return SealReport(signer=NoSigner(), problems=(signed,))
-    chain = check_chain(paths.trace, run_id=signed.seal.run_id, expected=signed.seal.head)
-    try:
-        run_id = load_manifest(paths.manifest).run_id
-    except EvidenceError:
-        run_id = None
-    return check_signed_seal(paths, signed, trusted_keys=trusted_keys, chain=chain, run_id=run_id)
 
 
 def read_seal(paths: RunPaths) -> SignedSeal | NoSeal | MalformedSeal | UnknownSealVersion:

@@ -9,7 +9,6 @@ from repotrial._core.absence import NotComputable, Unknown
 from repotrial.cost import (
     Amount,
     CostStatement,
-    Estimate,
     Metered,
     MeteredExchange,
     Tariff,
@@ -17,7 +16,6 @@ from repotrial.cost import (
     build_cost_statement,
 )
 from repotrial.cost._book_file import parse_book
-from repotrial.cost._statement import estimate_execution
 
 MODEL_ROWS = b"model:m:input,1M-tokens,1,\nmodel:m:output,1M-tokens,10,\n"
 HEADER = b"action_type,unit,unit_price,notes\n"
@@ -119,10 +117,3 @@ def test_one_exchange_without_a_price_leaves_the_term_without_an_amount() -> Non
     vague = MeteredExchange(model="m", usage=Usage(output=3))
     metered = msgspec.structs.replace(METERED, exchanges=(EXCHANGE, vague))
     assert isinstance(build_cost_statement(Tariff(book=FULL), metered).lm, NotComputable)
-
-
-def test_execution_can_be_reserved_up_to_its_time_limit() -> None:
-    estimate = estimate_execution(Tariff(book=FULL), wall_us=3_600_000_000)
-    assert isinstance(estimate, Estimate)
-    assert (estimate.least.cost.value, estimate.most.cost.value) == ("0", "0.36")
-    assert isinstance(estimate_execution(Tariff(book=MODELS_ONLY), wall_us=1), NotComputable)

@@ -7,8 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repotrial.environment._versions import meets, parse_version
-from repotrial.trace import DirectoryIdentity, HostEnvironment, ObservedHost
-from repotrial.trace._binding import DeclaredHost, DeclaredIdentity, ObservedIdentity, check_binding
 
 _PARTS = st.lists(st.integers(0, 30), min_size=1, max_size=4)
 _VERSIONS = _PARTS.map(lambda parts: ".".join(map(str, parts)))
@@ -67,24 +65,3 @@ def test_no_text_is_too_strange(version: str, constraint: str) -> None:
 
 def test_endless_numbers_are_no_versions() -> None:
     assert parse_version("9" * 5000) is None or parse_version("9" * 5000) == (int("9" * 100),)
-
-
-@given(_VERSIONS, st.sampled_from(["==", "!=", ">=", "<=", ">", "<"]), _VERSIONS)
-def test_binding_reads_constraints_in_the_same_way(version: str, relation: str, wanted: str) -> None:
-    """What is accepted before a run must not be refused when the run is bound."""
-    digest = "sha256:" + "0" * 64
-    repository = DirectoryIdentity(tree_digest=digest)
-    constraint = f"{relation}{wanted}"
-    mismatches = check_binding(
-        DeclaredIdentity(
-            version_id=digest, repository=repository, environment=DeclaredHost(tools={"tool": constraint})
-        ),
-        ObservedIdentity(
-            version_id=digest,
-            repository=repository,
-            environment=ObservedHost(
-                environment=HostEnvironment(observed_id=digest), tools={"tool": version}
-            ),
-        ),
-    )
-    assert (mismatches == []) == meets(version, constraint)

@@ -25,7 +25,7 @@ from repotrial.trace import (
     load_manifest,
     write_manifest,
 )
-from repotrial.trace._manifest import MANIFEST_SCHEMA, build_comparability_class, iter_unknown_fields
+from repotrial.trace._manifest import MANIFEST_SCHEMA, build_comparability_class
 from repotrial.trace._manifest_file import MAX_MANIFEST_BYTES, parse_manifest
 from support.errors import raises_code
 from support.run_directories import build_example_manifest, build_facts
@@ -166,15 +166,6 @@ def test_a_missing_huge_or_linked_file_is_refused(tmp_path: Path) -> None:
         load_manifest(link)
 
 
-def test_unknown_facts_are_listed_with_their_places() -> None:
-    found = {where: unknown.reason for where, unknown in iter_unknown_fields(build_example_manifest())}
-    assert found == {
-        "toolchain.gcc": "not installed",
-        "configuration.meters.disk": "no quota support",
-        "agent.model": "no model is asked",
-    }
-
-
 def test_an_archive_and_unknown_identities_survive_the_file() -> None:
     for repository in (
         ArchiveIdentity(archive_digest=digest_bytes(b"a"), tree_digest=digest_bytes(b"t")),
@@ -182,11 +173,6 @@ def test_an_archive_and_unknown_identities_survive_the_file() -> None:
     ):
         manifest = build_manifest(msgspec.structs.replace(build_facts(), repository=repository))
         assert parse_manifest(canonical_bytes(msgspec.to_builtins(manifest))) == manifest
-
-
-def test_only_the_planned_root_seed_is_no_deviation() -> None:
-    assert Seeds(root=20260307).is_planned
-    assert not Seeds(root=1).is_planned
 
 
 @pytest.mark.parametrize(

@@ -20,12 +20,13 @@ from repotrial.trace import (
     TrustedSigner,
     UncheckedSigner,
     build_manifest,
+    check_run,
     load_or_create_key,
     seal_run,
 )
 from repotrial.trace._keys import parse_public_key
 from repotrial.trace._seal import MAX_SEAL_BYTES, SEAL_PREDICATE_TYPE, load_seal, parse_seal
-from repotrial.trace._seal_check import SealReport, check_seal
+from repotrial.trace._seal_check import SealReport
 from repotrial.trace._statement import UnknownSigner
 from repotrial.trace._verify_chain import check_chain
 from support.errors import raises_code
@@ -46,14 +47,14 @@ def sealed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 def test_a_sealed_run_is_intact_and_trusted(tmp_path: Path) -> None:
     paths, key = build_sealed_run(tmp_path / "run")
-    report = check_seal(paths, [key.public_key])
+    report = check_run(paths, trusted_keys=[key.public_key]).seal_report
     assert report == SealReport(signer=TrustedSigner(key_id=key.key_id), problems=())
     assert report.is_trusted
 
 
 def test_without_a_public_key_the_signer_stays_unchecked(tmp_path: Path) -> None:
     paths, key = build_sealed_run(tmp_path / "run")
-    report = check_seal(paths, None)
+    report = check_run(paths, trusted_keys=None).seal_report
     assert report.signer == UncheckedSigner(key_id=key.key_id)
     assert report.is_intact
     assert not report.is_trusted
@@ -63,7 +64,7 @@ def test_a_key_that_is_not_trusted_is_an_unknown_signer(tmp_path: Path) -> None:
     paths, key = build_sealed_run(tmp_path / "run")
     other = load_or_create_key(tmp_path / "other.pem")
     for trusted in ([], [other.public_key]):
-        report = check_seal(paths, trusted)
+        report = check_run(paths, trusted_keys=trusted).seal_report
         assert report.signer == UnknownSigner(key_id=key.key_id)
         assert not report.is_trusted
 
@@ -78,7 +79,7 @@ def test_a_copy_is_verified_elsewhere_with_the_public_key_alone(tmp_path: Path) 
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(source.read_bytes())
     copy.trace_lock.unlink()
-    assert check_seal(copy, [parse_public_key(key.public_key.pem)]).is_trusted
+    assert check_run(copy, trusted_keys=[parse_public_key(key.public_key.pem)]).seal_report.is_trusted
 
 
 def test_the_seal_says_what_it_seals(tmp_path: Path) -> None:
@@ -116,7 +117,7 @@ def test_what_can_be_computed_again_may_come_later(tmp_path: Path) -> None:
     paths, key = build_sealed_run(tmp_path / "run")
     paths.report.write_text("{}")
     paths.score.write_text("{}")
-    assert check_seal(paths, [key.public_key]).is_trusted
+    assert check_run(paths, trusted_keys=[key.public_key]).seal_report.is_trusted
 
 
 def test_a_run_is_sealed_once(tmp_path: Path) -> None:
@@ -173,11 +174,11 @@ def test_file_names_that_are_not_utf8_can_be_sealed(tmp_path: Path) -> None:
     odd.write_text("odd")
     key = load_or_create_key(tmp_path / "seal.pem")
     seal_run(paths, key, harness_version="0.1.0")
-    assert check_seal(paths, [key.public_key]).is_trusted
+    assert check_run(paths, trusted_keys=[key.public_key]).seal_report.is_trusted
 
 
 def test_a_missing_run_directory_has_no_seal(tmp_path: Path) -> None:
-    report = check_seal(RunPaths(tmp_path / "absent"), None)
+    report = check_run(RunPaths(tmp_path / "absent"), trusted_keys=None).seal_report
     assert not report.is_intact
     with raises_code("trace-unreadable"):
         load_seal(tmp_path / "absent" / "seal.json")

@@ -30,8 +30,7 @@ from repotrial.trace import (
     Usage,
     WriterOptions,
 )
-from repotrial.trace._chain_report import ChainReport, Intact
-from repotrial.trace._verify_chain import check_chain
+from repotrial.trace._verify_chain import ChainReport, Intact, check_chain
 
 __all__ = ["Part", "Ratio", "bench_append", "bench_verify"]
 

@@ -28,7 +28,7 @@ from repotrial.trace import (
 )
 from repotrial.trace._body import BlobBody
 from repotrial.trace._payloads import PAYLOAD_TYPES
-from repotrial.trace._redaction_rules import Rule
+from repotrial.trace._secrets import Rule
 from repotrial.trace._verify_chain import check_chain
 from support.errors import raises_code
 from support.traces import build_invocation, open_writer, ref_of

@@ -14,8 +14,14 @@ from hypothesis import strategies as st
 
 from repotrial._core.errors import EvidenceError
 from repotrial.trace import BlobStore, RunPaths, ToolInvocation, check_run, iter_events, load_body
-from repotrial.trace._chain_report import ChainReport, Tampered, Truncated, Unverifiable
-from repotrial.trace._verify_chain import check_chain, check_stream
+from repotrial.trace._verify_chain import (
+    ChainReport,
+    Tampered,
+    Truncated,
+    Unverifiable,
+    check_chain,
+    check_stream,
+)
 from support.exhaustive import examples
 from support.run_directories import build_example_manifest, build_run
 from support.traces import RUN_ID, bodies_of, build_invocation, chain_bodies, open_writer, write_trace

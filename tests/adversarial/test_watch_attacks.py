@@ -16,7 +16,7 @@ import pytest
 from fakes.exchanges import FakeUpstream
 from repotrial._core.clock import SystemClock
 from repotrial.cost import Caps, Exhausted, Usage
-from repotrial.cost._exhausted import Hold
+from repotrial.cost._caps import Hold
 from repotrial.gateway import ExchangeEnd, GatewayLoop, Refusal, ToolCall, WireAnswer
 from repotrial.run._watch import _supervisor
 from repotrial.run._watch._dialogue import Dialogue

@@ -6,8 +6,7 @@ from decimal import Decimal
 
 from repotrial.cost import Amount, Charge, Estimate, MeasureState, build_amount
 from repotrial.cost._amount import MoneyUnit
-from repotrial.cost._caps import BudgetState
-from repotrial.cost._exhausted import Measure
+from repotrial.cost._caps import BudgetState, Measure
 
 METHOD = "price-book:sha256:" + "0" * 64
 

@@ -77,7 +77,7 @@ from repotrial.trace import (
 from repotrial.trace._chain import link_hash
 from repotrial.trace._manifest import PromptDigest
 from repotrial.trace._payloads import KeptPayload
-from repotrial.trace._payloads.dialogue import Message
+from repotrial.trace._payloads.actions import Message
 from repotrial.trace._reader import iter_envelopes
 
 VERSION_ID = digest_bytes(b"version")

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from repotrial._core.errors import ErrorCode, UsageError
-from repotrial._core.names import normalize_name
+from repotrial._core.escaping import normalize_name
 
 _MAX_BYTES: Final = 512 * 1024 * 1024
 _LINE_BREAKS: Final = re.compile(rb"\r?\n")

@@ -6,13 +6,19 @@ from repotrial.cost._amount import Amount, build_amount
 from repotrial.cost._book import ModelPrices, PriceBook
 from repotrial.cost._book_file import load_bundled_book, load_price_book
 from repotrial.cost._budget import Budget, Reservation
-from repotrial.cost._caps import Caps, MeasureState
-from repotrial.cost._exhausted import RUN_CAP, Exhausted, Parent
+from repotrial.cost._caps import RUN_CAP, Caps, Exhausted, MeasureState, Parent
 from repotrial.cost._ledger import EnvelopeLimits, Ledger, load_ledger_state, open_envelopes
 from repotrial.cost._ledger_state import EnvelopeState
 from repotrial.cost._statement import CostStatement, Metered, MeteredExchange, build_cost_statement
-from repotrial.cost._tariff import Charge, Estimate, Tariff, build_charge, estimate_request, estimate_usage
-from repotrial.cost._usage import Usage
+from repotrial.cost._tariff import (
+    Charge,
+    Estimate,
+    Tariff,
+    Usage,
+    build_charge,
+    estimate_request,
+    estimate_usage,
+)
 
 __all__ = [
     "RUN_CAP",

@@ -1,16 +1,237 @@
-"""A run's budget: reserve before each exchange, settle after it (P22, B2); `_pool` has the rule."""
+"""A run's budget: reserve before each exchange, settle after it (P22, B2).
+
+**Rule.** A request is admitted if its declared bound fits into what is neither spent nor reserved. If only
+its input fits, it is admitted all the same, with the whole rest reserved, as *the overdraft*: there is one
+at a time. A cap of 0 allows nothing.
+
+**Invariant.** Let L be the cap less its headroom, S what is spent, R the sum of reservations. Admission keeps
+S + R <= L. While every exchange stays within its declared bound, a settlement replaces a reservation by no
+more, except the overdraft's, which may add what its bound has beyond its reservation. So S never passes L by
+more than one declared bound, however many exchanges are in flight. `beyond` counts what broke that premise.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
+from typing import TypeAlias, get_args
 
-from repotrial.cost._amount import MIXED_UNITS, Amount, build_amount
-from repotrial.cost._caps import BudgetState, Caps
-from repotrial.cost._exhausted import Exhausted, Hold, Measure, Parent
-from repotrial.cost._pool import Entry, Pool, Quantities
+from repotrial._core.canonical import decimal_text
+from repotrial._core.errors import ErrorCode, UsageError
+from repotrial.cost._amount import MIXED_UNITS, Amount, add_exactly, build_amount
+from repotrial.cost._caps import RUN_CAP, BudgetState, Caps, Exhausted, Hold, Measure, MeasureState, Parent
 from repotrial.cost._tariff import Charge, Estimate
+
+Quantities: TypeAlias = Mapping[Measure, Decimal]
+
+_ZERO = Decimal(0)
+_COUNTED: tuple[Measure, ...] = ("tool-calls", "failed-checks", "wall-us")
+_RESERVED: tuple[Measure, ...] = ("usd", "units", "tokens")
+
+
+RESERVATION_CLOSED = ErrorCode(
+    "reservation-closed",
+    UsageError,
+    "A reservation was settled or released twice, or counted after that.",
+    hint="close each exchange exactly once",
+)
+
+
+class Entry:
+    """What one reservation holds; only the pool changes it."""
+
+    def __init__(self, most: Quantities, granted: dict[Measure, Decimal]) -> None:
+        self.most = most
+        self.granted = granted
+        self.counted: dict[Measure, Decimal] = dict.fromkeys(granted, _ZERO)
+        self.is_overdraft = any(most[measure] > grant for measure, grant in granted.items())
+
+
+class _Account:
+    """One measure."""
+
+    def __init__(self, limit: Decimal | None, headroom: Decimal) -> None:
+        self.limit = limit
+        self.headroom = headroom
+        self.spent = self.headroom_spent = self.reserved = self.counted = self.beyond = _ZERO
+        self.overdraft = _ZERO
+
+    @property
+    def allowed(self) -> Decimal:
+        """What the agent may spend: acceptance that outgrows its headroom takes from it."""
+        assert self.limit is not None
+        return add_exactly(self.limit, -max(self.headroom, self.headroom_spent))
+
+    @property
+    def room(self) -> Decimal:
+        return add_exactly(self.allowed, -self.spent, -self.reserved)
+
+
+class Pool:
+    """All measures of one budget; any thread may call, and nobody waits for more than the arithmetic."""
+
+    def __init__(self, caps: Caps) -> None:
+        self._mutex = threading.Lock()
+        self._accounts: dict[Measure, _Account] = {
+            measure: _Account(caps.find_limit(measure), caps.get_headroom(measure))
+            for measure in get_args(Measure)
+        }
+        self._open: set[Entry] = set()
+
+    @property
+    def open_entries(self) -> int:
+        """How many reservations there are."""
+        return len(self._open)
+
+    def admit(self, least: Quantities, most: Quantities) -> Entry | Exhausted:
+        """Reserve `most`, or as the overdraft what is left of it but at least `least`."""
+        with self._mutex:
+            refusal = self._find_passed()
+            granted: dict[Measure, Decimal] = {}
+            for measure, bound in most.items():
+                refusal = refusal or self._find_refusal(measure, least[measure], bound)
+                account = self._accounts[measure]
+                granted[measure] = bound if account.limit is None else min(bound, account.room)
+            if refusal is not None:
+                return refusal
+            entry = Entry(most, granted)
+            self._open.add(entry)
+            for measure, grant in granted.items():
+                account = self._accounts[measure]
+                account.reserved = add_exactly(account.reserved, grant)
+                account.overdraft = max(account.overdraft, add_exactly(most[measure], -grant))
+            return entry
+
+    def count(self, entry: Entry, partial: Quantities) -> bool:
+        """Take note of what is consumed so far; true where no more of it may be."""
+        with self._mutex:
+            self._check_open(entry)
+            must_stop = False
+            for measure, amount in partial.items():
+                account = self._accounts[measure]
+                grown = max(_ZERO, add_exactly(amount, -entry.counted[measure]))
+                entry.counted[measure] = add_exactly(entry.counted[measure], grown)
+                account.counted = add_exactly(account.counted, grown)
+                # What is consumed is held, whatever had been reserved.
+                excess = max(_ZERO, add_exactly(entry.counted[measure], -entry.granted[measure]))
+                entry.granted[measure] = add_exactly(entry.granted[measure], excess)
+                account.reserved = add_exactly(account.reserved, excess)
+                if account.limit is not None:
+                    is_reached = add_exactly(account.spent, account.counted) >= account.allowed
+                    must_stop |= is_reached or (excess > 0 and account.room < 0)
+            return must_stop
+
+    def close(self, entry: Entry, taken: Quantities | None) -> Quantities:
+        """Replace a reservation by what was taken; None takes what was counted, which may be nothing."""
+        with self._mutex:
+            self._check_open(entry)
+            self._open.remove(entry)
+            final = dict(entry.counted if taken is None else taken)
+            for measure, value in final.items():
+                account = self._accounts[measure]
+                account.reserved = add_exactly(account.reserved, -entry.granted[measure])
+                account.counted = add_exactly(account.counted, -entry.counted[measure])
+                account.spent = add_exactly(account.spent, value)
+                excess = max(_ZERO, add_exactly(value, -entry.most[measure]))
+                account.beyond = add_exactly(account.beyond, excess)
+            return final
+
+    def add(self, measure: Measure, quantity: Decimal) -> Exhausted | None:
+        """Count something that needs no reservation."""
+        with self._mutex:
+            account = self._accounts[measure]
+            account.spent = add_exactly(account.spent, quantity)
+            return self._find_passed()
+
+    def use_headroom(self, measure: Measure, quantity: Decimal) -> Exhausted | None:
+        """Count what is not the agent's; says so where the whole cap is passed."""
+        with self._mutex:
+            account = self._accounts[measure]
+            account.headroom_spent = add_exactly(account.headroom_spent, quantity)
+            total = add_exactly(account.spent, account.headroom_spent)
+            if account.limit is None or total <= account.limit:
+                return None
+            return _build_refusal(measure, account, quantity, is_final=True)
+
+    def find_exhausted(self) -> Exhausted | None:
+        """The cap that is reached, if one is."""
+        with self._mutex:
+            if (passed := self._find_passed()) is not None:
+                return passed
+            for measure in _RESERVED:
+                account = self._accounts[measure]
+                if account.limit is not None and account.spent >= account.allowed:
+                    return _build_refusal(measure, account, _ZERO, is_final=True)
+            return None
+
+    def read(self) -> tuple[MeasureState, ...]:
+        """Every measure that has a cap or was used."""
+        with self._mutex:
+            return tuple(
+                _read_account(measure, account)
+                for measure, account in self._accounts.items()
+                if account.limit is not None or account.spent or account.headroom_spent or account.reserved
+            )
+
+    def _find_refusal(self, measure: Measure, least: Decimal, most: Decimal) -> Exhausted | None:
+        account = self._accounts[measure]
+        if account.limit is None:
+            # A cost must not escape the cap because it comes in the other unit.
+            other: Measure = "units" if measure == "usd" else "usd"
+            if measure == "tokens" or self._accounts[other].limit is None:
+                return None
+            return _build_refusal(measure, account, least, is_final=True)
+        if account.room > 0 and most <= account.room:
+            return None
+        has_overdraft = any(entry.is_overdraft for entry in self._open)
+        if account.room > 0 and least <= account.room and not has_overdraft:
+            return None
+        left = add_exactly(account.allowed, -account.spent)
+        return _build_refusal(measure, account, least, is_final=left <= 0 or left < least)
+
+    def _find_passed(self) -> Exhausted | None:
+        for measure in _COUNTED:
+            account = self._accounts[measure]
+            if account.limit is not None and account.spent > account.limit:
+                return _build_refusal(measure, account, _ZERO, is_final=True)
+        return None
+
+    def _check_open(self, entry: Entry) -> None:
+        if entry not in self._open:
+            raise RESERVATION_CLOSED.error(
+                "expected an open reservation, found one that is settled or released"
+            )
+
+
+def _build_refusal(measure: Measure, account: _Account, needed: Decimal, *, is_final: bool) -> Exhausted:
+    limit = _ZERO if account.limit is None else max(_ZERO, account.allowed)
+    return Exhausted(
+        scope=RUN_CAP,
+        measure=measure,
+        limit=decimal_text(limit),
+        spent=decimal_text(account.spent),
+        reserved=decimal_text(account.reserved),
+        needed=decimal_text(needed),
+        is_final=is_final,
+    )
+
+
+def _read_account(measure: Measure, account: _Account) -> MeasureState:
+    over = _ZERO
+    if account.limit is not None:
+        over = max(_ZERO, add_exactly(account.spent, -account.limit, account.headroom))
+    return MeasureState(
+        measure=measure,
+        limit=None if account.limit is None else decimal_text(account.limit),
+        headroom=decimal_text(account.headroom),
+        spent=decimal_text(account.spent),
+        headroom_spent=decimal_text(account.headroom_spent),
+        reserved=decimal_text(account.reserved),
+        overspend=decimal_text(over),
+        overdraft=decimal_text(account.overdraft),
+        beyond_bounds=decimal_text(account.beyond),
+    )
 
 
 class Reservation:

@@ -15,19 +15,19 @@ from repotrial._core.canonical import decimal_text, dump_checked
 from repotrial._core.clock import Clock, SystemClock
 from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.cost._amount import MIXED_UNITS, Amount, add_exactly, build_amount
-from repotrial.cost._exhausted import Exhausted
-from repotrial.cost._ledger_entries import (
+from repotrial.cost._caps import Exhausted
+from repotrial.cost._ledger_file import Holder, LedgerFile, LedgerHead, forget_holder, is_holder_alive
+from repotrial.cost._ledger_state import (
+    Books,
     EnvelopeOpened,
     LedgerOpened,
+    LedgerState,
     Released,
     Reserved,
     SettleCause,
     Settled,
     TailDropped,
 )
-from repotrial.cost._ledger_file import LedgerFile, LedgerHead
-from repotrial.cost._ledger_holders import Holder, forget_holder, is_holder_alive
-from repotrial.cost._ledger_state import Books, LedgerState
 
 ENVELOPE_CONFLICT = ErrorCode(
     "envelope-conflict",

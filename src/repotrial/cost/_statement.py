@@ -12,8 +12,7 @@ from repotrial._core.absence import NotComputable, Unknown
 from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest
 from repotrial.cost._amount import Amount, add_exactly, build_amount, sum_amounts
-from repotrial.cost._tariff import Tariff, price_exchange
-from repotrial.cost._usage import Usage
+from repotrial.cost._tariff import Tariff, Usage, price_exchange
 
 CostTerm: TypeAlias = Amount | Unknown | NotComputable
 """An amount, or why there is none: the quantity was not metered, or nothing prices it."""

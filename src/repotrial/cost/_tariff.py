@@ -1,4 +1,4 @@
-"""Prices applied: what an exchange cost, and what a request can cost before it is sent (P21, P22)."""
+"""Usage priced by a book or by the fallback schedule: after an exchange, and before a request (P21, P22)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,90 @@ import msgspec
 
 from repotrial._core.absence import NotComputable
 from repotrial._core.canonical import MAX_SAFE_INTEGER, Count
-from repotrial.cost._amount import Amount, Basis, add_exactly, build_amount, weakest_basis
+from repotrial.cost._amount import (
+    Amount,
+    AmountText,
+    Basis,
+    add_exactly,
+    build_amount,
+    scale_price,
+    weakest_basis,
+)
 from repotrial.cost._book import ModelPrices, PriceBook, TokenKind
-from repotrial.cost._fallback import FALLBACK, FallbackSchedule
-from repotrial.cost._usage import Usage
+
+_SECOND_US = 1_000_000
+
+
+class FallbackSchedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Coefficients that stay constant within a study; whoever changes one changes the version."""
+
+    version: str
+    """Names the coefficients."""
+    per_request: AmountText
+    """For each request to a model."""
+    per_output_token: AmountText
+    """For each token of its response."""
+    per_tool_call: AmountText
+    """For each tool call."""
+    per_second: AmountText
+    """For each second of execution."""
+    per_stored_byte: AmountText
+    """For each byte that is kept."""
+
+    @property
+    def method(self) -> str:
+        """How amounts of this schedule say where they are from."""
+        return f"fallback:{self.version}"
+
+    def price_request(self, output_tokens: int, *, basis: Basis = "reported") -> Amount:
+        """One request, by the length of its response."""
+        tokens = scale_price(Decimal(self.per_output_token), output_tokens, 1)
+        return self._build(add_exactly(Decimal(self.per_request), tokens), basis)
+
+    def price_execution(self, *, tool_calls: int, wall_us: int) -> Amount:
+        """Tool calls and the time that they ran."""
+        calls = scale_price(Decimal(self.per_tool_call), tool_calls, 1)
+        return self._build(add_exactly(calls, scale_price(Decimal(self.per_second), wall_us, _SECOND_US)))
+
+    def price_storage(self, stored_bytes: int) -> Amount:
+        """Bytes that are kept."""
+        return self._build(scale_price(Decimal(self.per_stored_byte), stored_bytes, 1))
+
+    def _build(self, value: Decimal, basis: Basis = "reported") -> Amount:
+        return build_amount(value, "units", methods=(self.method,), basis=basis)
+
+
+FALLBACK = FallbackSchedule(
+    version="1",
+    per_request="1",
+    per_output_token="0.001",  # noqa: S106 - no password, a price
+    per_tool_call="0.1",
+    per_second="0.01",
+    per_stored_byte="0.0000001",
+)
+"""The schedule in force; a test holds these numbers to this version."""
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens of one exchange; null is unknown and never zero (P21)."""
+
+    input_uncached: Count | None = None
+    """Input that no cache served."""
+    cache_read: Count | None = None
+    """Input served from a cache."""
+    cache_write_5m: Count | None = None
+    """Input written to a cache for five minutes."""
+    cache_write_1h: Count | None = None
+    """Input written to a cache for an hour."""
+    output: Count | None = None
+    """Output, reasoning included."""
+    reasoning: Count | None = None
+    """The part of the output that was reasoning."""
+    request_input: Count | None = None
+    """All input of the request together: price tiers depend on it."""
+    basis: Literal["reported", "estimated"] = "reported"
+    """Whether the provider said so, or we counted bytes because it did not."""
+
 
 _INPUT_KINDS: tuple[TokenKind, ...] = ("input", "cache-read", "cache-write-5m", "cache-write-1h")
 

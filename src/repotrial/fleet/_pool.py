@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from repotrial._core.errors import RepoTrialError
-from repotrial._core.resolve import resolve_documents
+from repotrial._core.schema import resolve_documents
 from repotrial._core.words import Level
 from repotrial.environment import (
     Installation,

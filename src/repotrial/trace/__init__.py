@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from repotrial.trace._blobs import BLOB_MISSING, BlobRef, BlobStore
 from repotrial.trace._body import BinaryBody, Body, TextBody, load_body
+from repotrial.trace._budget import WriterOptions
 from repotrial.trace._comparable import Difference, list_differences
 from repotrial.trace._conversation import Conversation, RawMessage
-from repotrial.trace._doubts import iter_with_moot
-from repotrial.trace._event import Event, EventRef, TraceHead
+from repotrial.trace._event import Event, EventRef, TraceHead, build_manifest_schema, build_trace_schema
 from repotrial.trace._files import TRACE_UNREADABLE, open_regular
 from repotrial.trace._keys import PublicKey, SigningKey, load_or_create_key, load_public_key
 from repotrial.trace._manifest import (
@@ -37,6 +37,7 @@ from repotrial.trace._manifest import (
 from repotrial.trace._manifest_file import load_manifest, write_manifest
 from repotrial.trace._payloads import iter_payload_types
 from repotrial.trace._payloads.actions import (
+    AgentTranscript,
     BinaryContent,
     ByIntervention,
     BySetup,
@@ -53,10 +54,13 @@ from repotrial.trace._payloads.actions import (
     MutationCause,
     Observed,
     PatchContent,
+    Prompt,
+    Response,
     SpecialEntry,
     SymlinkEntry,
     ToolInvocation,
     UnrecordedContent,
+    Usage,
     WorkspaceMutation,
 )
 from repotrial.trace._payloads.checks import (
@@ -91,17 +95,8 @@ from repotrial.trace._payloads.common import (
     Signaled,
     TimedOut,
 )
-from repotrial.trace._payloads.dialogue import AgentTranscript, Prompt, Response, Usage
-from repotrial.trace._payloads.lifecycle import (
+from repotrial.trace._payloads.course import (
     Briefing,
-    PhaseChanged,
-    RunOpened,
-    Termination,
-    TerminationCategory,
-    TerminationNature,
-    TraceTruncated,
-)
-from repotrial.trace._payloads.oversight import (
     Enforced,
     Intervention,
     InterventionAction,
@@ -111,25 +106,30 @@ from repotrial.trace._payloads.oversight import (
     OnDecision,
     OperatorDecision,
     Pause,
+    PhaseChanged,
     Quarantine,
     Refused,
     Requested,
     Resume,
     RollBack,
+    RunOpened,
     Segment,
     Severity,
     Stage,
     StageTransition,
     SuspendWrites,
     Terminate,
+    Termination,
+    TerminationCategory,
+    TerminationNature,
     TextFormat,
     Throttle,
+    TraceTruncated,
 )
 from repotrial.trace._printed import KeptStream, PrintingProgram, find_program, load_stream
-from repotrial.trace._reader import iter_events
+from repotrial.trace._reader import iter_events, iter_with_moot
 from repotrial.trace._redaction import NO_REDACTION, Redactor, SecretRedactor
 from repotrial.trace._rundir import MAX_CHANGE_BYTES, RunPaths
-from repotrial.trace._schema import build_manifest_schema, build_trace_schema
 from repotrial.trace._seal import seal_run
 from repotrial.trace._statement import (
     NoSigner,
@@ -151,7 +151,6 @@ from repotrial.trace._verify_run import (
     check_run,
 )
 from repotrial.trace._writer import TraceWriter
-from repotrial.trace._writer_options import WriterOptions
 
 __all__ = [
     "BLOB_MISSING",

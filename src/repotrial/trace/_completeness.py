@@ -20,17 +20,19 @@ from repotrial.trace._files import TRACE_UNREADABLE
 from repotrial.trace._manifest import Manifest
 from repotrial.trace._payloads.checks import AcceptanceExecution, BuildCheck, StaticCheck
 from repotrial.trace._payloads.common import Phase
-from repotrial.trace._payloads.lifecycle import PhaseChanged, Termination, TerminationCategory, TraceTruncated
-from repotrial.trace._payloads.oversight import (
+from repotrial.trace._payloads.course import (
     Intervention,
     MonitorAlert,
     OnAlert,
     OnDecision,
     OperatorDecision,
+    PhaseChanged,
+    Termination,
+    TerminationCategory,
+    TraceTruncated,
 )
 from repotrial.trace._reader import iter_events
-from repotrial.trace._rundir import RunPaths
-from repotrial.trace._sealed_files import digest_regular
+from repotrial.trace._rundir import RunPaths, digest_regular
 
 _MAX_FINDING_CHARACTERS = 1000
 _PHASES: tuple[Phase, ...] = ("bind", "set-up", "brief", "act", "accept", "seal")

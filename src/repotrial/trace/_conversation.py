@@ -9,7 +9,7 @@ import msgspec
 from repotrial._core.digest import digest_bytes
 from repotrial.trace._body import Body
 from repotrial.trace._event import Actor, EventRef
-from repotrial.trace._payloads.dialogue import Message, Prompt, RepeatedPrefix, digest_messages
+from repotrial.trace._payloads.actions import Message, Prompt, RepeatedPrefix, digest_messages
 from repotrial.trace._writer import DroppedEvent, TraceWriter
 
 

@@ -18,7 +18,7 @@ from repotrial._core.canonical import AsciiKey, Count, canonical_digest
 from repotrial._core.digest import Digest
 from repotrial._core.words import Level
 from repotrial.trace._payloads.common import DecimalText, Name
-from repotrial.trace._payloads.lifecycle import RunId
+from repotrial.trace._payloads.course import RunId
 
 MANIFEST_SCHEMA = "repotrial/manifest@1"
 

@@ -19,19 +19,17 @@ from repotrial._core.canonical import Count
 from repotrial._core.clock import Clock, SystemClock
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ErrorCode, EvidenceError, MachineError, UsageError
-from repotrial.trace._chain_report import Intact
 from repotrial.trace._event import EventHash, TraceHead
 from repotrial.trace._files import open_regular, write_once
 from repotrial.trace._keys import SigningKey
 from repotrial.trace._manifest_file import load_manifest
 from repotrial.trace._payloads.common import Name
-from repotrial.trace._payloads.lifecycle import RunId, RunOpened
+from repotrial.trace._payloads.course import RunId, RunOpened
 from repotrial.trace._reader import iter_events
-from repotrial.trace._rundir import RunPaths
-from repotrial.trace._sealed_files import digest_regular, iter_sealable_entries
+from repotrial.trace._rundir import RunPaths, digest_regular, iter_sealable_entries
 from repotrial.trace._statement import SignedStatement, StatementKind, parse_statement, sign_statement
 from repotrial.trace._trace_file import TRACE_LOCKED, lock_trace
-from repotrial.trace._verify_chain import check_chain
+from repotrial.trace._verify_chain import Intact, check_chain
 
 # in-toto's TypeURI is any RFC 3986 URI, unresolvable ones included; this one claims no host that somebody
 # else may own. The last part is the version.

@@ -21,18 +21,12 @@ import msgspec
 from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest
 from repotrial._core.errors import EvidenceError
-from repotrial.trace._chain_report import ChainReport, Truncated
 from repotrial.trace._files import TRACE_UNREADABLE
 from repotrial.trace._keys import PublicKey
-from repotrial.trace._rundir import RunPaths
+from repotrial.trace._rundir import RunPaths, SealableEntry, digest_regular, iter_sealable_entries
 from repotrial.trace._seal import SEAL_VERSION, SignedSeal, load_seal
-from repotrial.trace._sealed_files import SealableEntry, digest_regular, iter_sealable_entries
-from repotrial.trace._statement import (
-    NoSigner,
-    Signer,
-    TrustedSigner,
-    find_signer,
-)
+from repotrial.trace._statement import NoSigner, Signer, TrustedSigner, find_signer
+from repotrial.trace._verify_chain import ChainReport, Truncated
 
 
 class NoSeal(msgspec.Struct, frozen=True, kw_only=True):

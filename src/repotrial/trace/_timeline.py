@@ -16,10 +16,15 @@ from repotrial._core.canonical import Count
 from repotrial._core.display import neutralize
 from repotrial.trace._blobs import BlobStore
 from repotrial.trace._body import BinaryBody, BlobBody, Body, OmittedBody, TextBody
-from repotrial.trace._doubts import iter_with_moot
 from repotrial.trace._event import Actor, Event, UnknownPayload
 from repotrial.trace._payloads import Payload
-from repotrial.trace._payloads.actions import ToolInvocation, WorkspaceMutation
+from repotrial.trace._payloads.actions import (
+    AgentTranscript,
+    Prompt,
+    Response,
+    ToolInvocation,
+    WorkspaceMutation,
+)
 from repotrial.trace._payloads.checks import (
     AcceptanceExecution,
     BuildCheck,
@@ -40,20 +45,23 @@ from repotrial.trace._payloads.common import (
     Signaled,
     TimedOut,
 )
-from repotrial.trace._payloads.dialogue import AgentTranscript, Prompt, Response
-from repotrial.trace._payloads.lifecycle import Briefing, PhaseChanged, RunOpened, Termination, TraceTruncated
-from repotrial.trace._payloads.oversight import (
+from repotrial.trace._payloads.course import (
+    Briefing,
     Enforced,
     Intervention,
     MonitorAlert,
     OnAlert,
     OnDecision,
     OperatorDecision,
+    PhaseChanged,
     Refused,
     Requested,
+    RunOpened,
     StageTransition,
+    Termination,
+    TraceTruncated,
 )
-from repotrial.trace._reader import iter_events
+from repotrial.trace._reader import iter_events, iter_with_moot
 from repotrial.trace._rundir import RunPaths
 from repotrial.trace._said import read_said
 

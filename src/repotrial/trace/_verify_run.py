@@ -15,21 +15,13 @@ import msgspec
 from repotrial._core.absence import Unknown
 from repotrial._core.digest import Digest
 from repotrial._core.errors import EvidenceError
-from repotrial.trace._chain_report import (
-    ChainReport,
-    Intact,
-    Tampered,
-    Truncated,
-    UnknownVersion,
-    Unverifiable,
-)
 from repotrial.trace._completeness import Finding, build_finding, iter_completeness_problems
 from repotrial.trace._keys import PublicKey
 from repotrial.trace._manifest import Manifest, iter_unbound_fields
 from repotrial.trace._manifest_file import load_manifest
-from repotrial.trace._payloads.lifecycle import RunOpened
+from repotrial.trace._payloads.course import RunOpened
 from repotrial.trace._reader import iter_events
-from repotrial.trace._rundir import RunPaths
+from repotrial.trace._rundir import RunPaths, digest_regular
 from repotrial.trace._seal import SignedSeal
 from repotrial.trace._seal_check import (
     BadSignature,
@@ -48,9 +40,16 @@ from repotrial.trace._seal_check import (
     check_signed_seal,
     read_seal,
 )
-from repotrial.trace._sealed_files import digest_regular
 from repotrial.trace._statement import NoSigner, TrustedSigner, UncheckedSigner, UnknownSigner
-from repotrial.trace._verify_chain import check_chain
+from repotrial.trace._verify_chain import (
+    ChainReport,
+    Intact,
+    Tampered,
+    Truncated,
+    UnknownVersion,
+    Unverifiable,
+    check_chain,
+)
 
 _MAX_FINDINGS = 100
 """More say nothing new, and a forged trace could have a million."""

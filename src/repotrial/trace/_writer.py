@@ -19,20 +19,24 @@ from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.trace._blobs import BlobRef, BlobStore
 from repotrial.trace._body import Body, OmittedBody, build_body, omit_bodies, redact_bytes
-from repotrial.trace._budget import UNASSIGNED, TraceBudget
+from repotrial.trace._budget import UNASSIGNED, TraceBudget, WriterOptions, checked_options
 from repotrial.trace._chain import LINE_FRONTS
 from repotrial.trace._event import ACTORS, Actor, Event, EventRef, TraceHead, build_event
 from repotrial.trace._files import MAX_LINE_BYTES
-from repotrial.trace._free_text import redact_tree
 from repotrial.trace._payloads import DROPPABLE_TYPES, DroppablePayload, KeptPayload, Payload
 from repotrial.trace._payloads.common import EventPayload, Output
-from repotrial.trace._payloads.lifecycle import TRACE_SCHEMA, RunOpened, TraceTruncated
-from repotrial.trace._payloads.oversight import MonitorAlert, Segment, TextFormat
+from repotrial.trace._payloads.course import (
+    TRACE_SCHEMA,
+    MonitorAlert,
+    RunOpened,
+    Segment,
+    TextFormat,
+    TraceTruncated,
+)
 from repotrial.trace._redaction import NO_REDACTION, Redactor, verify_canary
 from repotrial.trace._rundir import RunPaths
 from repotrial.trace._trace_file import TraceFile, build_write_error
-from repotrial.trace._validate import PAYLOAD_REFUSED, build_tree, explain_refusal
-from repotrial.trace._writer_options import WriterOptions, checked_options
+from repotrial.trace._validate import PAYLOAD_REFUSED, build_tree, explain_refusal, redact_tree
 
 _OUTPUT_PREFIX_BYTES = 4 * 1024
 _MEMBER_BYTES = len(b'"hash":"",\n') + 64

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 from repotrial.cost import Amount, Budget, Caps, Charge, Estimate, Exhausted, Reservation
-from repotrial.cost._exhausted import Hold, Measure
+from repotrial.cost._caps import Hold, Measure
 from support.costs import build_cost, build_estimate, build_test_charge, get_measure
 from support.errors import raises_code
 

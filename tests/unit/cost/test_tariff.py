@@ -22,8 +22,7 @@ from repotrial.cost import (
     estimate_usage,
 )
 from repotrial.cost._book_file import parse_book
-from repotrial.cost._fallback import FALLBACK
-from repotrial.cost._tariff import EstimateRules, price_exchange
+from repotrial.cost._tariff import FALLBACK, EstimateRules, price_exchange
 
 BOOK = parse_book(
     b"""action_type,unit,unit_price,notes,above_tokens,max_output_tokens

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from repotrial._core.absence import NotComputable
 from repotrial.stats import Cluster, Estimate, Interval
 from repotrial.stats._model import Method
-from repotrial.stats._repeat import compute_pass_at_k, estimate_icc
+from repotrial.stats._rate import compute_pass_at_k, estimate_icc
 from support.outcomes import LEVELS, binary_cluster_lists, clusters_of, draw_chances, shuffle
 
 

@@ -18,7 +18,7 @@ from repotrial.trace import (
     iter_events,
     load_body,
 )
-from repotrial.trace._payloads.dialogue import Message, digest_messages
+from repotrial.trace._payloads.actions import Message, digest_messages
 from repotrial.trace._writer import DroppedEvent
 from support.traces import open_writer, ref_of
 

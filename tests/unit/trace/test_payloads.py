@@ -15,17 +15,10 @@ from hypothesis import strategies as st
 
 from repotrial.trace import _body as body_module
 from repotrial.trace import build_test_ids, iter_payload_types
-from repotrial.trace._payloads import (
-    PAYLOAD_TYPES,
-    DroppablePayload,
-    Payload,
-    actions,
-    checks,
-    common,
-    dialogue,
-    lifecycle,
-    oversight,
-)
+from repotrial.trace._payloads import PAYLOAD_TYPES, DroppablePayload, Payload, actions, checks, common
+from repotrial.trace._payloads import actions as dialogue
+from repotrial.trace._payloads import course as lifecycle
+from repotrial.trace._payloads import course as oversight
 
 _MODULES = [body_module, actions, checks, common, dialogue, lifecycle, oversight]
 

@@ -26,8 +26,7 @@ from repotrial.trace import (
     load_body,
 )
 from repotrial.trace._body import BlobBody, OmittedBody
-from repotrial.trace._chain_report import Intact, Truncated
-from repotrial.trace._verify_chain import check_chain
+from repotrial.trace._verify_chain import Intact, Truncated, check_chain
 from repotrial.trace._writer import DroppedEvent
 from support.errors import raises_code
 from support.traces import (

@@ -20,31 +20,28 @@ from repotrial.cost import (
     Reservation,
     Tariff,
     Usage,
-    build_charge,
-    estimate_request,
     estimate_usage,
-    load_bundled_book,
+    load_price_book,
 )
 from repotrial.cost._book_file import parse_book
-from repotrial.cost._tariff import price_exchange
 from support.costs import get_measure
 from support.errors import raises_code
 
-BOOK = load_bundled_book()
+BOOK = load_price_book(None)
 TARIFF = Tariff(book=BOOK)
 MODEL = "claude-opus-5"
 
 
 def _estimate(*, own: int | None, answers: int = 1, request_bytes: int = 40_000) -> Estimate:
-    found = estimate_request(
-        TARIFF, MODEL, request_bytes=request_bytes, max_output_tokens=own, answers=answers
+    found = TARIFF.estimate_request(
+        MODEL, request_bytes=request_bytes, max_output_tokens=own, answers=answers
     )
     assert isinstance(found, Estimate)
     return found
 
 
 def _charge(usage: Usage) -> Charge:
-    found = build_charge(TARIFF, MODEL, usage)
+    found = TARIFF.build_charge(MODEL, usage)
     assert isinstance(found, Charge)
     return found
 
@@ -93,7 +90,7 @@ def test_a_prompt_that_alone_passes_the_cap_is_not_sent() -> None:
 
 def test_an_answer_that_says_nothing_about_usage_is_charged_by_its_bytes() -> None:
     silent = estimate_usage(None, request_bytes=40_000, response_bytes=4000)
-    amount = price_exchange(TARIFF, MODEL, silent)
+    amount = TARIFF.price_exchange(MODEL, silent)
     assert isinstance(amount, Amount)
     assert amount.basis == "estimated"
     assert amount.decimal >= Decimal("0.075")
@@ -102,8 +99,8 @@ def test_an_answer_that_says_nothing_about_usage_is_charged_by_its_bytes() -> No
 @pytest.mark.parametrize("field", ["input_uncached", "cache_read", "cache_write_5m", "cache_write_1h"])
 def test_claiming_that_one_kind_was_nothing_does_not_make_the_rest_free(field: str) -> None:
     whole = Usage(request_input=10_000, output=1)
-    honest = price_exchange(TARIFF, MODEL, whole)
-    partial = price_exchange(TARIFF, MODEL, msgspec.structs.replace(whole, **{field: 0}))
+    honest = TARIFF.price_exchange(MODEL, whole)
+    partial = TARIFF.price_exchange(MODEL, msgspec.structs.replace(whole, **{field: 0}))
     assert isinstance(honest, Amount)
     assert isinstance(partial, Amount)
     assert partial.decimal >= Decimal("0.05") <= honest.decimal
@@ -114,8 +111,8 @@ def test_claiming_that_one_kind_was_nothing_does_not_make_the_rest_free(field: s
 def test_a_count_that_cannot_be_is_neither_a_discount_nor_a_crash(field: str, count: int) -> None:
     counts: dict[str, int] = {"request_input": 10_000, "output": 100, field: count}
     usage = msgspec.structs.replace(Usage(), **counts)
-    assert isinstance(build_charge(TARIFF, MODEL, usage), NotComputable)
-    assert isinstance(price_exchange(TARIFF, MODEL, usage), NotComputable)
+    assert isinstance(TARIFF.build_charge(MODEL, usage), NotComputable)
+    assert isinstance(TARIFF.price_exchange(MODEL, usage), NotComputable)
     known = estimate_usage(usage, request_bytes=40_000, response_bytes=400)
     assert known == Usage(request_input=10_000, output=100, basis="estimated")
 
@@ -124,7 +121,7 @@ def test_the_largest_counts_at_the_largest_price_still_have_an_amount() -> None:
     rows = b"model:m:input,token,999999,\nmodel:m:output,token,999999.999999999999,\n"
     book = parse_book(b"action_type,unit,unit_price,notes\n" + rows, name="dear")
     usage = Usage(request_input=2**53 - 1, output=2**53 - 1)
-    assert isinstance(price_exchange(Tariff(book=book), "m", usage), Amount)
+    assert isinstance(Tariff(book=book).price_exchange("m", usage), Amount)
 
 
 def test_a_stream_that_never_ends_is_cut_at_the_cap() -> None:
@@ -141,7 +138,7 @@ def test_a_stream_that_never_ends_is_cut_at_the_cap() -> None:
 
 def test_an_unknown_model_does_not_slip_under_a_cap_in_dollars() -> None:
     tariff = Tariff(book=BOOK, unknown_models="abstract-units")
-    estimate = estimate_request(tariff, "free-of-charge", request_bytes=1, max_output_tokens=1)
+    estimate = tariff.estimate_request("free-of-charge", request_bytes=1, max_output_tokens=1)
     assert isinstance(estimate, Estimate)
     assert isinstance(Budget(Caps(cost_usd="5")).reserve(estimate), Exhausted)
 
@@ -160,7 +157,7 @@ def test_an_unknown_model_does_not_slip_under_a_cap_in_dollars() -> None:
     ],
 )
 def test_a_strange_name_does_not_find_a_price(model: str) -> None:
-    assert isinstance(price_exchange(TARIFF, model, Usage(request_input=1, output=1)), NotComputable)
+    assert isinstance(TARIFF.price_exchange(model, Usage(request_input=1, output=1)), NotComputable)
 
 
 @given(st.binary(max_size=300))

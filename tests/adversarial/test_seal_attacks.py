@@ -23,7 +23,6 @@ from repotrial.trace import (
     RunPaths,
     SigningKey,
     check_run,
-    load_or_create_key,
     seal_run,
 )
 from repotrial.trace._seal import MAX_SEAL_BYTES, _write
@@ -128,7 +127,7 @@ def test_trace_and_seal_of_another_run_under_this_manifest_are_detected(
 
 def test_signing_anew_with_another_key_is_detected(run: SealedRun, tmp_path: Path) -> None:
     paths, key = run
-    forger = load_or_create_key(tmp_path / "forger.pem")
+    forger = SigningKey.load(tmp_path / "forger.pem")
     paths.seal.unlink()
     paths.change.write_text("a better patch")
     seal_run(paths, forger, harness_version="0.1.0")
@@ -141,7 +140,7 @@ def test_signature_of_another_key_under_the_trusted_key_id_is_detected(
     run: SealedRun, tmp_path: Path
 ) -> None:
     paths, key = run
-    forger = load_or_create_key(tmp_path / "forger.pem")
+    forger = SigningKey.load(tmp_path / "forger.pem")
     paths.seal.unlink()
     seal_run(paths, forger, harness_version="0.1.0")
     edit_envelope(paths, lambda envelope: envelope["signatures"][0].update(keyid=key.key_id))
@@ -150,7 +149,7 @@ def test_signature_of_another_key_under_the_trusted_key_id_is_detected(
 
 def test_trusted_public_key_inside_a_forged_statement_is_detected(run: SealedRun, tmp_path: Path) -> None:
     paths, key = run
-    forger = load_or_create_key(tmp_path / "forger.pem")
+    forger = SigningKey.load(tmp_path / "forger.pem")
     paths.seal.unlink()
     seal_run(paths, forger, harness_version="0.1.0")
     edit_statement(paths, lambda statement: statement["predicate"].update(public_key=key.public_key.pem))
@@ -214,7 +213,7 @@ def test_name_in_another_unicode_form_is_detected(tmp_path: Path) -> None:
     paths = build_run(tmp_path / "run")
     composed, decomposed = "caf\u00e9.log", "cafe\u0301.log"
     (paths.acceptance / composed).write_text("log")
-    key = load_or_create_key(tmp_path / "key.pem")
+    key = SigningKey.load(tmp_path / "key.pem")
     seal_run(paths, key, harness_version="0.1.0")
     (paths.acceptance / composed).rename(paths.acceptance / decomposed)
     assert check((paths, key)).problems == (
@@ -272,7 +271,7 @@ def test_computed_files_are_no_part_of_what_is_sealed(tmp_path: Path) -> None:
     paths.report.write_text("{}")
     paths.retrieval_events.mkdir()
     (paths.retrieval_events / "run_retrieval_summary.json").write_text("{}")
-    key = load_or_create_key(tmp_path / "key.pem")
+    key = SigningKey.load(tmp_path / "key.pem")
     seal_run(paths, key, harness_version="0.1.0")
     paths.report.unlink()
     shutil.rmtree(paths.retrieval_events)
@@ -281,7 +280,7 @@ def test_computed_files_are_no_part_of_what_is_sealed(tmp_path: Path) -> None:
 
 def test_two_seals_at_once_leave_one(tmp_path: Path) -> None:
     paths = build_run(tmp_path / "run")
-    keys = [load_or_create_key(tmp_path / f"{number}.pem") for number in range(4)]
+    keys = [SigningKey.load(tmp_path / f"{number}.pem") for number in range(4)]
 
     def seal(key: SigningKey) -> bool:
         try:

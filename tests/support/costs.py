@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from repotrial.cost import Amount, Charge, Estimate, MeasureState, build_amount
+from repotrial.cost import Amount, Charge, Estimate, MeasureState
 from repotrial.cost._amount import MoneyUnit
 from repotrial.cost._caps import BudgetState, Measure
 
@@ -12,7 +12,7 @@ METHOD = "price-book:sha256:" + "0" * 64
 
 
 def build_cost(value: str | int | Decimal, unit: MoneyUnit = "usd") -> Amount:
-    return build_amount(Decimal(value), unit, methods=(METHOD,))
+    return Amount.build(Decimal(value), unit, methods=(METHOD,))
 
 
 def build_test_charge(cost: str | int | Decimal, tokens: int = 0, *, unit: MoneyUnit = "usd") -> Charge:

@@ -21,7 +21,7 @@ from repotrial.environment import Installation, InstallationSettings, open_insta
 from repotrial.isolation import probe_machine
 from repotrial.isolation._resources._reaper import reap_leftovers
 from repotrial.run import PlannedRun, RunSettings, ScriptAgent, build_spec, conduct_run
-from repotrial.trace import CheckOutcome, Phase, SecretRedactor, load_or_create_key
+from repotrial.trace import CheckOutcome, Phase, SecretRedactor, SigningKey
 
 SCRIPT = b"sleep 0.05; echo hello > said.txt\n"
 ROOT_SEED = 20260307
@@ -62,7 +62,7 @@ def conduct(place: Path, order: dict[str, Any]) -> None:
         PlannedRun(loaded=loaded, agent=agent, spec=spec),
         RunSettings(
             runs=place / "runs",
-            key=load_or_create_key(place / "key.pem"),
+            key=SigningKey.load(place / "key.pem"),
             redactor=SecretRedactor({}),
         ),
         open_here,

@@ -63,14 +63,12 @@ from repotrial.trace import (
     StaticCheck,
     Submodule,
     Termination,
+    TestIds,
     Throttle,
     ToolInvocation,
     TraceWriter,
     Usage,
     WorkspaceMutation,
-    build_manifest,
-    build_test_ids,
-    load_or_create_key,
     seal_run,
     write_manifest,
 )
@@ -142,7 +140,7 @@ def build_facts(run_id: str = "run-1") -> RunFacts:
 
 
 def build_example_manifest(run_id: str = "run-1") -> Manifest:
-    return build_manifest(build_facts(run_id))
+    return build_facts(run_id).build_manifest()
 
 
 class RunBuilder:
@@ -247,10 +245,10 @@ class RunBuilder:
                 attempt=attempt,
                 subject=subject,
                 variant=variant,
-                failing=build_test_ids([]),
+                failing=TestIds.build([]),
                 passed_count=3,
                 skipped_count=0,
-                missing=build_test_ids([]),
+                missing=TestIds.build([]),
                 tree_digest=digest_bytes(b"tree after"),
             )
         )
@@ -347,7 +345,7 @@ def build_sealed_run(
     root: Path, *, run_id: str = "run-1", key_name: str = "seal.pem"
 ) -> tuple[RunPaths, SigningKey]:
     paths = build_run(root, run_id=run_id)
-    key = load_or_create_key(root.parent / key_name)
+    key = SigningKey.load(root.parent / key_name)
     seal_run(paths, key, harness_version="0.1.0")
     return paths, key
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from repotrial.score import JudgedRun, RunEntry, ScoreCard, judge_run, verify_record
-from repotrial.trace import Difference, Manifest, list_differences
+from repotrial.trace import Difference, Manifest
 
 
 class RunSide(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +64,7 @@ def _judge(directory: Path) -> JudgedRun:
 def _list_differences(one: JudgedRun, other: JudgedRun) -> list[Difference]:
     left, right = one.evidence.manifest, other.evidence.manifest
     if isinstance(left, Manifest) and isinstance(right, Manifest):
-        return list_differences(left, right)
+        return left.list_differences(right)
     words = ["known" if isinstance(found, Manifest) else found.reason for found in (left, right)]
     return [Difference(field="manifest", one=words[0], other=words[1])]
 

@@ -14,7 +14,7 @@ from repotrial.api._contracts import load_contract
 from repotrial.api._machine import MachineSettings, build_installation_settings
 from repotrial.authoring import Certificate, CertificateGrade, CertificationSettings, write_certificate
 from repotrial.authoring import certify_contract as _certify_contract
-from repotrial.trace import load_or_create_key
+from repotrial.trace import SigningKey
 
 
 class CertificationRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +56,7 @@ def certify_contract(
         MachineError: this machine cannot carry it through.
     """
     loaded = load_contract(directory)
-    machine, key = request.machine, load_or_create_key(request.key_file)
+    machine, key = request.machine, SigningKey.load(request.key_file)
     with _open_runs(request.runs) as runs:
         settings = CertificationSettings(
             installation=build_installation_settings(machine),

@@ -13,7 +13,7 @@ from repotrial.environment import open_installation
 from repotrial.run import Replay, RunSettings
 from repotrial.run import replay_run as replay
 from repotrial.score import build_run_paths, load_evidence, verify_record
-from repotrial.trace import RunPaths, SecretRedactor, load_manifest, load_or_create_key
+from repotrial.trace import RunPaths, SecretRedactor, SigningKey, load_manifest
 
 NOTHING_TO_REPLAY = ErrorCode(
     "nothing-to-replay",
@@ -38,9 +38,7 @@ def replay_run(
     recorded = load_manifest(paths.manifest).configuration.sandbox_level
     level = recorded if isinstance(recorded, Level) else None
     settings = build_installation_settings(machine)
-    shared = RunSettings(
-        runs=runs, key=load_or_create_key(key_file), redactor=SecretRedactor(machine.secrets)
-    )
+    shared = RunSettings(runs=runs, key=SigningKey.load(key_file), redactor=SecretRedactor(machine.secrets))
     with open_installation(loaded, settings, level=level) as installation:
         return replay(paths, loaded, installation=installation, settings=shared)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from repotrial.cost import PriceBook, load_bundled_book, load_price_book
+from repotrial.cost import PriceBook, load_price_book
 from repotrial.score import (
     RUN_DIRECTORY_MISSING,
     RunEntry,
@@ -26,12 +26,11 @@ from repotrial.trace import (
     Holds,
     PublicKey,
     RunPaths,
+    SigningKey,
     TimelineRow,
     check_run,
     iter_payload_types,
     iter_timeline,
-    load_or_create_key,
-    load_public_key,
 )
 
 
@@ -78,12 +77,12 @@ class KeyDescription(msgspec.Struct, frozen=True, kw_only=True):
 
 def load_public_keys(paths: Sequence[Path]) -> list[PublicKey]:
     """Keys to trust, from PEM files."""
-    return [load_public_key(path) for path in paths]
+    return [PublicKey.load(path) for path in paths]
 
 
 def load_own_public_key(path: Path) -> list[PublicKey]:
     """The public half of this machine's key, if it has one; none is made."""
-    return [load_or_create_key(path).public_key] if os.path.lexists(path) else []
+    return [SigningKey.load(path).public_key] if os.path.lexists(path) else []
 
 
 def verify_run(directory: Path, *, trusted_keys: Sequence[PublicKey] | None) -> RunCheck:
@@ -139,7 +138,7 @@ def load_prices(prices: Path | None) -> PriceBook:
     Raises:
         PRICE_BOOK: it is not one.
     """
-    return load_bundled_book() if prices is None else load_price_book(prices)
+    return load_price_book(prices)
 
 
 def list_event_types() -> list[str]:
@@ -159,5 +158,5 @@ def iter_run_timeline(directory: Path) -> Iterator[TimelineRow]:
 
 def show_key(path: Path) -> KeyDescription:
     """The public half of the key in `path`; the key is made if there is none."""
-    key: PublicKey = load_or_create_key(path).public_key
+    key: PublicKey = SigningKey.load(path).public_key
     return KeyDescription(key_id=key.key_id, public_key=key.pem, path=str(path))

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from repotrial.cost._amount import Amount, build_amount
+from repotrial.cost._amount import Amount
 from repotrial.cost._book import ModelPrices, PriceBook
-from repotrial.cost._book_file import load_bundled_book, load_price_book
+from repotrial.cost._book_file import load_price_book
 from repotrial.cost._budget import Budget, Reservation
 from repotrial.cost._caps import RUN_CAP, Caps, Exhausted, MeasureState, Parent
-from repotrial.cost._ledger import EnvelopeLimits, Ledger, load_ledger_state, open_envelopes
+from repotrial.cost._ledger import EnvelopeLimits, Ledger, load_ledger_state
 from repotrial.cost._ledger_state import EnvelopeState
-from repotrial.cost._statement import CostStatement, Metered, MeteredExchange, build_cost_statement
-from repotrial.cost._tariff import (
-    Charge,
-    Estimate,
-    Tariff,
-    Usage,
-    build_charge,
-    estimate_request,
-    estimate_usage,
-)
+from repotrial.cost._statement import CostStatement, Metered, MeteredExchange
+from repotrial.cost._tariff import Charge, Estimate, Tariff, Usage, estimate_usage
 
 __all__ = [
     "RUN_CAP",
@@ -41,13 +33,7 @@ __all__ = [
     "Reservation",
     "Tariff",
     "Usage",
-    "build_amount",
-    "build_charge",
-    "build_cost_statement",
-    "estimate_request",
     "estimate_usage",
-    "load_bundled_book",
     "load_ledger_state",
     "load_price_book",
-    "open_envelopes",
 ]

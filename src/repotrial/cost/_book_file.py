@@ -8,7 +8,6 @@ import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
-from importlib import resources
 from pathlib import Path
 from typing import get_args
 
@@ -18,6 +17,7 @@ from repotrial._core.canonical import MAX_SAFE_INTEGER
 from repotrial._core.digest import digest_bytes
 from repotrial._core.display import escape_unprintable
 from repotrial._core.errors import ContractError, ErrorCode
+from repotrial._core.files import read_package_data
 from repotrial.cost._book import (
     ACTION_UNITS,
     MAX_NAME_LENGTH,
@@ -71,12 +71,14 @@ def _build_error(name: str, problems: Sequence[BookProblem]) -> ContractError:
     return PRICE_BOOK.error("\n".join(lines), details=listed)
 
 
-def load_price_book(path: Path) -> PriceBook:
-    """Read a book.
+def load_price_book(path: Path | None) -> PriceBook:
+    """Read a book; the dated table of common models that comes with the package if there is no path.
 
     Raises:
         PRICE_BOOK: it cannot be read, or has problems.
     """
+    if path is None:
+        return parse_book(read_package_data(__package__, BUNDLED_BOOK), name=BUNDLED_BOOK)
     try:
         with path.open("rb") as stream:
             data = stream.read(MAX_BOOK_BYTES + 1)
@@ -86,12 +88,6 @@ def load_price_book(path: Path) -> PriceBook:
             [_problem(1, "", f"expected a readable file, found: {error.strerror}", "check the path")],
         ) from error
     return parse_book(data, name=str(path))
-
-
-def load_bundled_book() -> PriceBook:
-    """The dated table of common models."""
-    data = resources.files(__package__).joinpath("_data", BUNDLED_BOOK).read_bytes()
-    return parse_book(data, name=BUNDLED_BOOK)
 
 
 def parse_book(data: bytes, *, name: str) -> PriceBook:

@@ -19,7 +19,7 @@ from typing import TypeAlias, get_args
 
 from repotrial._core.canonical import decimal_text
 from repotrial._core.errors import ErrorCode, UsageError
-from repotrial.cost._amount import MIXED_UNITS, Amount, add_exactly, build_amount
+from repotrial.cost._amount import MIXED_UNITS, Amount, add_exactly
 from repotrial.cost._caps import RUN_CAP, BudgetState, Caps, Exhausted, Hold, Measure, MeasureState, Parent
 from repotrial.cost._tariff import Charge, Estimate
 
@@ -279,7 +279,7 @@ class Reservation:
         if actual is None:
             counted = self._entry.counted
             most = {measure: max(bound, counted[measure]) for measure, bound in self._entry.most.items()}
-            amount = build_amount(most[cost.unit], cost.unit, methods=cost.methods, basis="bound")
+            amount = Amount.build(most[cost.unit], cost.unit, methods=cost.methods, basis="bound")
             self._pool.close(self._entry, most)
         else:
             amount = actual.cost
@@ -295,7 +295,7 @@ class Reservation:
         cost = self.estimate.most.cost
         value = self._pool.close(self._entry, None)[cost.unit]
         self._finish(
-            build_amount(value, cost.unit, methods=cost.methods, basis="estimated") if value else None
+            Amount.build(value, cost.unit, methods=cost.methods, basis="estimated") if value else None
         )
 
     def _finish(self, amount: Amount | None) -> None:

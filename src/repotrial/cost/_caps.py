@@ -44,6 +44,11 @@ class Exhausted(msgspec.Struct, frozen=True, kw_only=True, tag="exhausted", tag_
             f"{self.spent} spent, {self.reserved} reserved, {self.needed} needed{end}"
         )
 
+    @property
+    def is_run_cap(self) -> bool:
+        """Whether it is a cap of the run itself; other scopes are envelopes, which runs share."""
+        return self.scope == RUN_CAP
+
 
 class Hold(Protocol):
     """A reservation in an envelope."""

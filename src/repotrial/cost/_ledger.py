@@ -14,7 +14,7 @@ import msgspec
 from repotrial._core.canonical import decimal_text, dump_checked
 from repotrial._core.clock import Clock, SystemClock
 from repotrial._core.errors import ErrorCode, UsageError
-from repotrial.cost._amount import MIXED_UNITS, Amount, add_exactly, build_amount
+from repotrial.cost._amount import MIXED_UNITS, Amount, add_exactly
 from repotrial.cost._caps import Exhausted
 from repotrial.cost._ledger_file import Holder, LedgerFile, LedgerHead, forget_holder, is_holder_alive
 from repotrial.cost._ledger_state import (
@@ -207,7 +207,7 @@ class Ledger:
     def _assume_spent(self, holds: Mapping[int, Reserved], cause: SettleCause) -> tuple[Amount, ...]:
         concluded = []
         for hold, entry in sorted(holds.items()):
-            actual = build_amount(Decimal(entry.amount), entry.unit, basis="bound")
+            actual = Amount.build(Decimal(entry.amount), entry.unit, basis="bound")
             self._settle(hold, actual, cause)
             concluded.append(actual)
         return tuple(concluded)
@@ -245,6 +245,18 @@ class Ledger:
             dropped = TailDropped(at_us=self._now_us(), length_bytes=torn.length_bytes, digest=torn.digest)
             self._file.append(dump_checked(msgspec.to_builtins(dropped)))
         return self._file.append(dump_checked(msgspec.to_builtins(entry)))
+
+    def open_envelopes(self, limits: EnvelopeLimits, *, run: str, task: str) -> Envelopes:
+        """Declare the envelopes of a run: its own, its task's and the total.
+
+        Raises:
+            ENVELOPE_CONFLICT: one of them has another limit.
+        """
+        named = {f"run/{run}": limits.run, f"task/{task}": limits.task, "total": limits.total}
+        declared = {name: limit for name, limit in named.items() if limit is not None}
+        for name, limit in declared.items():
+            self.open_envelope(name, limit)
+        return Envelopes(self, run=run, names=tuple(declared))
 
 
 class LedgerHold:
@@ -287,19 +299,6 @@ class Envelopes:
     def reserve(self, amount: Amount) -> LedgerHold | Exhausted:
         """Hold an amount in all of them, or in none."""
         return self._ledger.reserve(amount, run=self._run, envelopes=self._names)
-
-
-def open_envelopes(ledger: Ledger, limits: EnvelopeLimits, *, run: str, task: str) -> Envelopes:
-    """Declare the envelopes of a run: its own, its task's and the total.
-
-    Raises:
-        ENVELOPE_CONFLICT: one of them has another limit.
-    """
-    named = {f"run/{run}": limits.run, f"task/{task}": limits.task, "total": limits.total}
-    declared = {name: limit for name, limit in named.items() if limit is not None}
-    for name, limit in declared.items():
-        ledger.open_envelope(name, limit)
-    return ledger.bind(run=run, envelopes=tuple(declared))
 
 
 def load_ledger_state(path: Path, *, head: LedgerHead | None = None) -> LedgerState:

@@ -14,7 +14,6 @@ from repotrial.cost._amount import (
     AmountText,
     Basis,
     add_exactly,
-    build_amount,
     scale_price,
     weakest_basis,
 )
@@ -59,7 +58,7 @@ class FallbackSchedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         return self._build(scale_price(Decimal(self.per_stored_byte), stored_bytes, 1))
 
     def _build(self, value: Decimal, basis: Basis = "reported") -> Amount:
-        return build_amount(value, "units", methods=(self.method,), basis=basis)
+        return Amount.build(value, "units", methods=(self.method,), basis=basis)
 
 
 FALLBACK = FallbackSchedule(
@@ -122,6 +121,76 @@ class Tariff(msgspec.Struct, frozen=True, kw_only=True):
             return self.fallback
         return NotComputable(f"the price book {self.book.digest} has no model {model!r}")
 
+    def price_exchange(self, model: str, usage: Usage) -> Amount | NotComputable:
+        """What an exchange cost.
+
+        Unknown kinds of input never become zero: what the request's total leaves for them is charged at the
+        dearest of them, and the amount is marked as a bound. Without a total or output there is none.
+        """
+        prices = self.find_prices(model)
+        if isinstance(prices, NotComputable):
+            return prices
+        if _has_absurd_count(usage):
+            return NotComputable("the usage has a count that is negative or beyond 2^53")
+        if usage.output is None:
+            return NotComputable("the usage does not say how much output there was")
+        if isinstance(prices, FallbackSchedule):
+            return prices.price_request(usage.output, basis=usage.basis)
+        assert self.book is not None
+        priced = _price_input(prices, usage)
+        if isinstance(priced, NotComputable):
+            return priced
+        size, value, basis = priced
+        output, _ = prices.choose_price("output", size)
+        total = add_exactly(value, output.apply(usage.output))
+        return Amount.build(total, "usd", methods=(self.book.method,), basis=basis)
+
+    def build_charge(self, model: str, usage: Usage) -> Charge | NotComputable:
+        """Cost and tokens of an exchange."""
+        cost, tokens = self.price_exchange(model, usage), count_tokens(usage)
+        if isinstance(cost, NotComputable):
+            return cost
+        if isinstance(tokens, NotComputable):
+            return tokens
+        return Charge(cost=cost, tokens=tokens)
+
+    def estimate_request(
+        self,
+        model: str,
+        *,
+        request_bytes: int,
+        max_output_tokens: int | None,
+        answers: int = 1,
+        rules: EstimateRules | None = None,
+    ) -> Estimate | NotComputable:
+        """What a request can take from a budget.
+
+        Args:
+            model: As the request names it.
+            request_bytes: Length of its body.
+            max_output_tokens: Its own bound for each answer, if it has one.
+            answers: How many answers it asks for (`n`, `candidateCount`).
+            rules: How bytes become tokens, and what bounds output.
+        """
+        rules = rules or EstimateRules()
+        prices = self.find_prices(model)
+        if isinstance(prices, NotComputable):
+            return prices
+        limit = prices.max_output_tokens if isinstance(prices, ModelPrices) else None
+        bound, source = _choose_bound(max_output_tokens, limit, rules)
+        bound = min(bound * max(answers, 1), MAX_SAFE_INTEGER)
+        tokens = _divide_up(request_bytes, rules.bytes_per_token)
+        charges = [
+            self.build_charge(model, Usage(request_input=tokens, output=output, basis="estimated"))
+            for output in (0, bound)
+        ]
+        least, most = charges
+        assert isinstance(least, Charge)
+        assert isinstance(most, Charge)
+        if answers > 1:  # one exchange must not pass a cap by a hundred answers
+            least = most
+        return Estimate(least=least, most=most, output_bound_tokens=bound, bound_source=source)
+
 
 class EstimateRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a request is estimated before it is sent."""
@@ -156,47 +225,12 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     """Where that number is from."""
 
 
-def price_exchange(tariff: Tariff, model: str, usage: Usage) -> Amount | NotComputable:
-    """What an exchange cost.
-
-    Unknown kinds of input never become zero: what the request's total leaves for them is charged at the
-    dearest of them, and the amount is marked as a bound. Without a total, or without output, there is none.
-    """
-    prices = tariff.find_prices(model)
-    if isinstance(prices, NotComputable):
-        return prices
-    if _has_absurd_count(usage):
-        return NotComputable("the usage has a count that is negative or beyond 2^53")
-    if usage.output is None:
-        return NotComputable("the usage does not say how much output there was")
-    if isinstance(prices, FallbackSchedule):
-        return prices.price_request(usage.output, basis=usage.basis)
-    assert tariff.book is not None
-    priced = _price_input(prices, usage)
-    if isinstance(priced, NotComputable):
-        return priced
-    size, value, basis = priced
-    output, _ = prices.choose_price("output", size)
-    total = add_exactly(value, output.apply(usage.output))
-    return build_amount(total, "usd", methods=(tariff.book.method,), basis=basis)
-
-
 def count_tokens(usage: Usage) -> int | NotComputable:
     """Input and output together, as far as they are known."""
     size = _size_input(usage)
     if size is None or usage.output is None or _has_absurd_count(usage):
         return NotComputable("the usage does not say how many tokens there were")
     return size + usage.output
-
-
-def build_charge(tariff: Tariff, model: str, usage: Usage) -> Charge | NotComputable:
-    """Cost and tokens of an exchange."""
-    cost, tokens = price_exchange(tariff, model, usage), count_tokens(usage)
-    if isinstance(cost, NotComputable):
-        return cost
-    if isinstance(tokens, NotComputable):
-        return tokens
-    return Charge(cost=cost, tokens=tokens)
 
 
 def estimate_usage(
@@ -211,45 +245,6 @@ def estimate_usage(
     if known.output is None:
         filled["output"] = max(_divide_up(response_bytes, per), known.reasoning or 0)
     return msgspec.structs.replace(known, **filled, basis="estimated") if filled else known
-
-
-def estimate_request(
-    tariff: Tariff,
-    model: str,
-    *,
-    request_bytes: int,
-    max_output_tokens: int | None,
-    answers: int = 1,
-    rules: EstimateRules | None = None,
-) -> Estimate | NotComputable:
-    """What a request can take from a budget.
-
-    Args:
-        tariff: Prices.
-        model: As the request names it.
-        request_bytes: Length of its body.
-        max_output_tokens: Its own bound for each answer, if it has one.
-        answers: How many answers it asks for (`n`, `candidateCount`).
-        rules: How bytes become tokens, and what bounds output.
-    """
-    rules = rules or EstimateRules()
-    prices = tariff.find_prices(model)
-    if isinstance(prices, NotComputable):
-        return prices
-    limit = prices.max_output_tokens if isinstance(prices, ModelPrices) else None
-    bound, source = _choose_bound(max_output_tokens, limit, rules)
-    bound = min(bound * max(answers, 1), MAX_SAFE_INTEGER)
-    tokens = _divide_up(request_bytes, rules.bytes_per_token)
-    charges = [
-        build_charge(tariff, model, Usage(request_input=tokens, output=output, basis="estimated"))
-        for output in (0, bound)
-    ]
-    least, most = charges
-    assert isinstance(least, Charge)
-    assert isinstance(most, Charge)
-    if answers > 1:  # one exchange must not pass a cap by a hundred answers
-        least = most
-    return Estimate(least=least, most=most, output_bound_tokens=bound, bound_source=source)
 
 
 def _choose_bound(own: int | None, limit: int | None, rules: EstimateRules) -> tuple[int, BoundSource]:

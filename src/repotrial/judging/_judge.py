@@ -38,7 +38,6 @@ from repotrial.trace import (
     Signaled,
     TestIds,
     TwinCount,
-    build_test_ids,
 )
 
 _CAUSES: Final[dict[EndCause, ErrorReason]] = {
@@ -84,7 +83,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     twins: TwinCount | None = None
 
 
-_NOBODY = build_test_ids([])
+_NOBODY = TestIds.build([])
 
 
 def judge_plain(check: Check, inventory: Inventory | None, records: Sequence[RunnerRecord]) -> Judgement:
@@ -278,8 +277,8 @@ def _find_results(record: RunnerRecord, declared: ResultFile) -> list[tuple[str,
 def _build(read: _Read, *, outcome: CheckOutcome, missing: Sequence[str]) -> Judgement:
     return Judgement(
         outcome=outcome,
-        failing=build_test_ids(read.summary.failed),
-        missing=build_test_ids(missing),
+        failing=TestIds.build(read.summary.failed),
+        missing=TestIds.build(missing),
         passed_count=len(read.summary.passed),
         skipped_count=len(read.summary.skipped),
         results_digest=read.digest,
@@ -293,7 +292,7 @@ def _build_negative(
     if not count:
         found.append("no test with a wrong expectation spoke")
     judgement = _build(read, outcome=Failed(summary="; ".join(found)) if found else Passed(), missing=())
-    twins = TwinCount(mixed_in=count, survived=build_test_ids(survived), silent=build_test_ids(silent))
+    twins = TwinCount(mixed_in=count, survived=TestIds.build(survived), silent=TestIds.build(silent))
     return msgspec.structs.replace(judgement, twins=twins)
 
 

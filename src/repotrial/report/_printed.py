@@ -13,8 +13,6 @@ from repotrial.trace import (
     NotStarted,
     PrintingProgram,
     RunPaths,
-    find_program,
-    load_stream,
 )
 
 _MOST_LINES: Final = 40
@@ -66,7 +64,7 @@ class PrintedKeeper:
         self._count = 0
 
     def take(self, event: Event, *, is_moot: bool) -> None:
-        program = find_program(event)
+        program = PrintingProgram.find(event)
         if program is None or program.is_passed or is_moot or isinstance(program.exit, NotStarted):
             return
         is_check = program.kind == "check"
@@ -85,7 +83,7 @@ class PrintedKeeper:
             label=program.label,
             ended=program.ended,
             streams=tuple(
-                self._cut(name, load_stream(output, self._blobs))
+                self._cut(name, output.load(self._blobs))
                 for name, output in outputs.items()
                 if output is not None
             ),

@@ -23,7 +23,6 @@ from repotrial.trace import (
     ToolInvocation,
     iter_events,
     iter_with_moot,
-    load_body,
 )
 
 MAX_BRIEFING_CHARACTERS = 40_000
@@ -132,7 +131,7 @@ class _Walk:
             unread = Unknown(reason=f"{body.length_bytes} bytes are too many to show")
             return BriefingText(seq=seq, text=unread)
         try:
-            text = load_body(body, self._blobs).decode("utf-8", "replace")
+            text = body.load(self._blobs).decode("utf-8", "replace")
         except EvidenceError as error:
             return BriefingText(seq=seq, text=Unknown(reason=error.code))
         shown = text[:MAX_BRIEFING_CHARACTERS]

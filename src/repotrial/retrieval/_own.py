@@ -27,7 +27,6 @@ from repotrial.trace import (
     ToolInvocation,
     Usage,
     iter_events,
-    load_body,
     load_manifest,
 )
 from repotrial.transcripts import ToolOutput
@@ -150,7 +149,7 @@ class _Reader:
 
     def _load(self, body: Body) -> bytes:
         try:
-            return load_body(body, self._blobs)
+            return body.load(self._blobs)
         except EvidenceError:
             self.lost += 1
             return b""

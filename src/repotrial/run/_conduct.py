@@ -39,7 +39,6 @@ from repotrial.trace import (
     TerminationCategory,
     TraceWriter,
     WriterOptions,
-    build_manifest,
     seal_run,
     write_manifest,
 )
@@ -155,7 +154,7 @@ def _carry_through(run: BoundRun) -> None:
 
 
 def _open_trace(paths: RunPaths, facts: RunFacts, redactor: SecretRedactor) -> tuple[Manifest, TraceWriter]:
-    manifest = build_manifest(facts)
+    manifest = facts.build_manifest()
     written = write_manifest(paths.manifest, manifest, redactor=redactor)
     opened = RunOpened(
         run_id=facts.run_id,

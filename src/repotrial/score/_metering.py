@@ -13,7 +13,6 @@ from repotrial.cost import (
     PriceBook,
     Tariff,
     Usage,
-    build_cost_statement,
 )
 from repotrial.score._answerer import find_upstream, is_notional
 from repotrial.score._directories import build_run_paths
@@ -77,7 +76,7 @@ def price_run(directory: Path, book: PriceBook) -> RunCost:
     tariff = Tariff(book=book, unknown_models="abstract-units")
     return RunCost(
         directory=str(directory),
-        statement=build_cost_statement(tariff, meter.build()),
+        statement=CostStatement.build(tariff, meter.build()),
         exchanges=len(meter.exchanges),
         upstream=upstream,
         is_notional=is_notional(upstream),

@@ -45,7 +45,6 @@ from repotrial.trace import (
     ToolInvocation,
     TraceTruncated,
     WorkspaceMutation,
-    load_body,
 )
 
 _MAX_KEPT = 10_000
@@ -192,7 +191,7 @@ class _Walk:
     def _read(self, source: Body | BlobRef) -> str:
         try:
             if not isinstance(source, BlobRef):
-                return load_body(source, self._blobs).decode(errors="replace")
+                return source.load(self._blobs).decode(errors="replace")
             if source.size_bytes <= _MAX_LOG_BYTES:
                 return self._blobs.read(source).decode(errors="replace")
         except EvidenceError:  # a lost log is a finding of completeness, not of this rule
@@ -213,7 +212,7 @@ class _Walk:
     def _build_trigger(self, segment: Segment) -> Trigger:
         text: str | Unknown
         try:
-            data = load_body(segment.body, self._blobs)
+            data = segment.body.load(self._blobs)
             text = data.decode(errors="backslashreplace")[:_MAX_SEGMENT_CHARACTERS]
         except EvidenceError as error:
             text = Unknown(reason=error.message)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from repotrial.trace._blobs import BLOB_MISSING, BlobRef, BlobStore
-from repotrial.trace._body import BinaryBody, Body, TextBody, load_body
+from repotrial.trace._body import BinaryBody, Body, TextBody
 from repotrial.trace._budget import WriterOptions
-from repotrial.trace._comparable import Difference, list_differences
 from repotrial.trace._conversation import Conversation, RawMessage
-from repotrial.trace._event import Event, EventRef, TraceHead, build_manifest_schema, build_trace_schema
+from repotrial.trace._event import Event, EventRef, TraceHead, build_trace_schema
 from repotrial.trace._files import TRACE_UNREADABLE, open_regular
-from repotrial.trace._keys import PublicKey, SigningKey, load_or_create_key, load_public_key
+from repotrial.trace._keys import PublicKey, SigningKey
 from repotrial.trace._manifest import (
     AgentConfiguration,
     ArchiveIdentity,
@@ -17,6 +16,7 @@ from repotrial.trace._manifest import (
     ContractBinding,
     DeclaredVariables,
     DependencySpecification,
+    Difference,
     DirectoryIdentity,
     EntryPoints,
     GitIdentity,
@@ -32,7 +32,6 @@ from repotrial.trace._manifest import (
     SeedStream,
     SetupProduct,
     Submodule,
-    build_manifest,
 )
 from repotrial.trace._manifest_file import load_manifest, write_manifest
 from repotrial.trace._payloads import iter_payload_types
@@ -79,7 +78,6 @@ from repotrial.trace._payloads.checks import (
     Subject,
     TestIds,
     TwinCount,
-    build_test_ids,
 )
 from repotrial.trace._payloads.common import (
     Command,
@@ -88,6 +86,7 @@ from repotrial.trace._payloads.common import (
     Exited,
     ExitStatus,
     ExitUnknown,
+    KeptStream,
     NotStarted,
     Output,
     Phase,
@@ -126,7 +125,7 @@ from repotrial.trace._payloads.course import (
     Throttle,
     TraceTruncated,
 )
-from repotrial.trace._printed import KeptStream, PrintingProgram, find_program, load_stream
+from repotrial.trace._printed import PrintingProgram
 from repotrial.trace._reader import iter_events, iter_with_moot
 from repotrial.trace._redaction import NO_REDACTION, Redactor, SecretRedactor
 from repotrial.trace._rundir import MAX_CHANGE_BYTES, RunPaths
@@ -137,9 +136,6 @@ from repotrial.trace._statement import (
     StatementKind,
     TrustedSigner,
     UncheckedSigner,
-    find_signer,
-    parse_statement,
-    sign_statement,
 )
 from repotrial.trace._timeline import Marker, TimelineRow, describe_outcome, iter_timeline
 from repotrial.trace._verify_run import (
@@ -291,27 +287,15 @@ __all__ = [
     "Usage",
     "WorkspaceMutation",
     "WriterOptions",
-    "build_manifest",
-    "build_manifest_schema",
-    "build_test_ids",
     "build_trace_schema",
     "check_run",
     "describe_outcome",
-    "find_program",
-    "find_signer",
     "iter_events",
     "iter_payload_types",
     "iter_timeline",
     "iter_with_moot",
-    "list_differences",
-    "load_body",
     "load_manifest",
-    "load_or_create_key",
-    "load_public_key",
-    "load_stream",
     "open_regular",
-    "parse_statement",
     "seal_run",
-    "sign_statement",
     "write_manifest",
 ]

@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias, cast
 import msgspec
 
 from repotrial._core.canonical import MAX_SAFE_INTEGER, Count
-from repotrial._core.schema import DIALECT, build_document_schema, build_schema_parts
-from repotrial.trace._manifest import MANIFEST_SCHEMA, Manifest
+from repotrial._core.schema import DIALECT, build_schema_parts
 from repotrial.trace._payloads import Payload, iter_payload_types
 from repotrial.trace._payloads.common import EventPayload
 from repotrial.trace._payloads.course import TRACE_SCHEMA
@@ -89,12 +88,6 @@ def build_event(ref: EventRef, tree: dict[str, Any], kind: type[EventPayload], a
     """An event that was just written, as a reader will see it."""
     payload = cast("Payload", msgspec.convert(tree, kind))
     return Event(actor=actor, hash=ref.hash, payload=payload, seq=ref.seq, t=ref.t, type=kind.event_type)
-
-
-def build_manifest_schema() -> dict[str, Any]:
-    """The schema of `manifest.json`."""
-    name = MANIFEST_SCHEMA.removeprefix("repotrial/")
-    return build_document_schema(Manifest, name, title="manifest.json")
 
 
 def build_trace_schema() -> dict[str, Any]:

@@ -9,7 +9,7 @@ import contextlib
 import os
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import msgspec
 
@@ -105,6 +105,22 @@ class PublicKey(msgspec.Struct, frozen=True):
     key_id: str
     """The key's id in signatures: sha256 over its canonical description, 64 hex digits."""
 
+    @staticmethod
+    def load(path: Path) -> PublicKey:
+        """Read a public key from a PEM file.
+
+        Raises:
+            BAD_PUBLIC_KEY: the file cannot be read or holds something else.
+        """
+        try:
+            with path.open("rb") as stream:
+                data = stream.read(_MAX_KEY_BYTES)
+        except (OSError, ValueError) as error:
+            raise BAD_PUBLIC_KEY.error(
+                f"{path}: expected a readable file, found: {describe_refusal(error)}"
+            ) from error
+        return parse_public_key(data.decode("ascii", "replace"), name=str(path))
+
 
 class SigningKey:
     """A private key; it signs and shows its public half, and gives nothing else away."""
@@ -122,34 +138,18 @@ class SigningKey:
     def __repr__(self) -> str:
         return f"SigningKey(key_id={self.key_id!r})"
 
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """The key at `path`; made there if there is none.
 
-def load_or_create_key(path: Path) -> SigningKey:
-    """The key at `path`; made there if there is none.
-
-    Raises:
-        PRIVATE_FILE: the file is open to other users, or not a plain file.
-        BAD_SIGNING_KEY: the file holds something else.
-        SIGNING_KEY_NOT_WRITABLE: there is none, and none can be made.
-    """
-    if not os.path.lexists(path):
-        _create_key(path)
-    return _parse_private_key(read_private_file(path, max_bytes=_MAX_KEY_BYTES), path)
-
-
-def load_public_key(path: Path) -> PublicKey:
-    """Read a public key from a PEM file.
-
-    Raises:
-        BAD_PUBLIC_KEY: the file cannot be read or holds something else.
-    """
-    try:
-        with path.open("rb") as stream:
-            data = stream.read(_MAX_KEY_BYTES)
-    except (OSError, ValueError) as error:
-        raise BAD_PUBLIC_KEY.error(
-            f"{path}: expected a readable file, found: {describe_refusal(error)}"
-        ) from error
-    return parse_public_key(data.decode("ascii", "replace"), name=str(path))
+        Raises:
+            PRIVATE_FILE: the file is open to other users, or not a plain file.
+            BAD_SIGNING_KEY: the file holds something else.
+            SIGNING_KEY_NOT_WRITABLE: there is none, and none can be made.
+        """
+        if not os.path.lexists(path):
+            _create_key(path)
+        return cls(_parse_private_key(read_private_file(path, max_bytes=_MAX_KEY_BYTES), path))
 
 
 def parse_public_key(pem: str, *, name: str = "public key") -> PublicKey:
@@ -219,7 +219,7 @@ def _create_key(path: Path) -> None:
         ) from error
 
 
-def _parse_private_key(data: bytes, path: Path) -> SigningKey:
+def _parse_private_key(data: bytes, path: Path) -> Ed25519PrivateKey:
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -234,4 +234,4 @@ def _parse_private_key(data: bytes, path: Path) -> SigningKey:
         raise BAD_SIGNING_KEY.error(
             f"{path}: expected an Ed25519 key, found {type(key).__name__.lstrip('_')}"
         )
-    return SigningKey(key)
+    return key

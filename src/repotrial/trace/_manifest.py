@@ -14,13 +14,16 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 
 from repotrial._core.absence import Unknown
-from repotrial._core.canonical import AsciiKey, Count, canonical_digest
+from repotrial._core.canonical import AsciiKey, Count, canonical_bytes, canonical_digest
 from repotrial._core.digest import Digest
+from repotrial._core.display import neutralize
 from repotrial._core.words import Level
 from repotrial.trace._payloads.common import DecimalText, Name
 from repotrial.trace._payloads.course import RunId
 
 MANIFEST_SCHEMA = "repotrial/manifest@1"
+_MAX_CHARACTERS = 300
+_ABSENT = "(absent)"
 
 Commit = Annotated[
     str, msgspec.Meta(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?(?!\n)$", description="a full commit id")
@@ -284,6 +287,24 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     machine_settings: dict[AsciiKey, str] = {}
     """Settings of this machine by name; recorded, never compared."""
 
+    def build_manifest(self) -> Manifest:
+        """Complete the facts with schema and comparability class."""
+        fields = {name: getattr(self, name) for name in RunFacts.__struct_fields__}
+        return Manifest(
+            **fields, schema="repotrial/manifest@1", comparability_class=build_comparability_class(self)
+        )
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """Something in which two runs differ that must agree, or that is not known of one of them."""
+
+    field: str
+    """Its path in the manifest."""
+    one: str
+    """What the first run has there."""
+    other: str
+    """What the second run has there."""
+
 
 class Manifest(RunFacts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The document `manifest.json`."""
@@ -292,6 +313,19 @@ class Manifest(RunFacts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which version of this format."""
     comparability_class: Digest
     """Runs of one class may be compared without a remark (P30)."""
+
+    def list_differences(self, other: Manifest) -> list[Difference]:
+        """What stands against comparing with another run (P30); none for runs of one comparability class.
+
+        What is unknown of one run is not equal to anything, not even to what is unknown of the other.
+        """
+        left, right = _list_compared(self), _list_compared(other)
+        found = {difference.field: difference for difference in _iter_differences(left, right, "")}
+        for run in (self, other):
+            for field, unknown in iter_unbound_fields(run):
+                text = _show(f"unknown: {unknown.reason}")
+                found.setdefault(field, Difference(field=field, one=text, other=text))
+        return [found[field] for field in sorted(found)]
 
 
 COMPARED_FIELDS = (
@@ -316,14 +350,6 @@ def build_comparability_class(facts: RunFacts) -> Digest:
     return canonical_digest({name: msgspec.to_builtins(getattr(facts, name)) for name in COMPARED_FIELDS})
 
 
-def build_manifest(facts: RunFacts) -> Manifest:
-    """Complete the facts with schema and comparability class."""
-    fields = {name: getattr(facts, name) for name in RunFacts.__struct_fields__}
-    return Manifest(
-        **fields, schema="repotrial/manifest@1", comparability_class=build_comparability_class(facts)
-    )
-
-
 _BINDING_FIELDS = ("repository", "dependencies", "environment", "harness")
 
 
@@ -345,3 +371,21 @@ def _iter_unknown(value: Any, where: str) -> Iterator[tuple[str, Unknown]]:
                 yield from _iter_unknown(item, f"{where}.{key}")
         case _:
             return
+
+
+def _list_compared(run: Manifest) -> dict[str, Any]:
+    return {name: msgspec.to_builtins(getattr(run, name)) for name in COMPARED_FIELDS}
+
+
+def _iter_differences(one: Any, other: Any, where: str) -> Iterator[Difference]:
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in sorted({*one, *other}):
+            place = f"{where}.{key}" if where else key
+            yield from _iter_differences(one.get(key, _ABSENT), other.get(key, _ABSENT), place)
+    elif one != other:
+        yield Difference(field=where, one=_show(one), other=_show(other))
+
+
+def _show(value: Any) -> str:
+    text = value if isinstance(value, str) else canonical_bytes(value).decode()
+    return neutralize(text, max_characters=_MAX_CHARACTERS)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Literal, Self
 
 import msgspec
 
 from repotrial._core.canonical import Count
-from repotrial._core.errors import EvidenceError
-from repotrial.trace._blobs import BLOB_CORRUPT, BlobRef, BlobStore
-from repotrial.trace._body import BODY_OMITTED, BlobBody, load_body
 from repotrial.trace._event import Event
 from repotrial.trace._payloads.actions import ToolInvocation
 from repotrial.trace._payloads.checks import (
@@ -23,9 +20,6 @@ from repotrial.trace._payloads.checks import (
 )
 from repotrial.trace._payloads.common import Command, ExitStatus, Output
 from repotrial.trace._timeline import describe_doubt, describe_exit, describe_outcome
-
-_MAX_STREAM_BYTES: Final = 64 * 1024**2
-"""More than any harness keeps: a forged trace must not fill the memory."""
 
 
 class PrintingProgram(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,103 +79,47 @@ class PrintingProgram(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it is a check that passed."""
         return isinstance(self.outcome, Passed)
 
-
-class KeptStream(msgspec.Struct, frozen=True, kw_only=True):
-    """What is left of one stream."""
-
-    length_bytes: Count
-    """Length of all that was printed."""
-    data: bytes
-    """The beginning of it, or all; placeholders stand in the place of secrets."""
-    is_whole: bool
-    """Whether nothing is cut off."""
-    lost: str | None = None
-    """What the record refers to and the directory does not have as recorded; null where nothing is lost."""
-
-
-def find_program(event: Event, *, is_moot: bool = False) -> PrintingProgram | None:
-    """The program of an event; null where the event is none of one that prints."""
-    match event.payload:
-        case ToolInvocation(source="sandbox") as tool if tool.stdout is not None or tool.stderr is not None:
-            return PrintingProgram(
-                seq=event.seq,
-                name="agent",
-                kind="agent",
-                command=tool.command,
-                exit=tool.exit,
-                stdout=tool.stdout,
-                stderr=tool.stderr,
-            )
-        case PatchApplication() as patch:
-            return PrintingProgram(
-                seq=event.seq,
-                name="patch",
-                kind="patch",
-                command=patch.command,
-                exit=patch.exit,
-                outcome=patch.outcome,
-                stdout=patch.stdout,
-                stderr=patch.stderr,
-            )
-        case BuildCheck() | StaticCheck() | AcceptanceExecution() as check:
-            return _build_check(event.seq, check, is_moot=is_moot)
-        case _:
-            return None
-
-
-def _build_check(
-    seq: int, check: BuildCheck | StaticCheck | AcceptanceExecution, *, is_moot: bool
-) -> PrintingProgram:
-    return PrintingProgram(
-        seq=seq,
-        name=check.check_id,
-        kind="check",
-        subject=check.subject,
-        variant=check.variant if isinstance(check, AcceptanceExecution) else "plain",
-        attempt=check.attempt,
-        is_moot=is_moot,
-        command=check.command,
-        exit=check.exit,
-        outcome=check.outcome,
-        stdout=check.stdout,
-        stderr=check.stderr,
-    )
-
-
-def load_stream(output: Output, blobs: BlobStore) -> KeptStream:
-    """What was kept of a stream: all of it where that is there, else its beginning, else nothing but why."""
-    lost = None
-    if output.log is not None:
-        try:
-            data = _read_bounded(output.log, blobs)
-            return KeptStream(length_bytes=output.length_bytes, data=data, is_whole=True)
-        except EvidenceError as error:
-            lost = error.message
-    data, is_kept = b"", True
-    try:
-        if isinstance(output.prefix, BlobBody):
-            _verify_size(output.prefix.blob)
-        data = load_body(output.prefix, blobs)
-    except EvidenceError as error:
-        if error.code == BODY_OMITTED:  # over the byte budget: the trace says so itself
-            is_kept = False
-        else:
-            lost = lost or error.message
-    return KeptStream(
-        length_bytes=output.length_bytes,
-        data=data,
-        is_whole=lost is None and is_kept and output.prefix.length_bytes == output.length_bytes,
-        lost=lost,
-    )
-
-
-def _read_bounded(ref: BlobRef, blobs: BlobStore) -> bytes:
-    _verify_size(ref)
-    return blobs.read(ref)
-
-
-def _verify_size(ref: BlobRef) -> None:
-    if ref.size_bytes > _MAX_STREAM_BYTES:
-        raise BLOB_CORRUPT.error(
-            f"expected at most {_MAX_STREAM_BYTES} bytes of output, found {ref.size_bytes}"
-        )
+    @classmethod
+    def find(cls, event: Event, *, is_moot: bool = False) -> Self | None:
+        """The program of an event; None if the event is not one of a program that prints."""
+        match event.payload:
+            case ToolInvocation(source="sandbox") as tool if (
+                tool.stdout is not None or tool.stderr is not None
+            ):
+                return cls(
+                    seq=event.seq,
+                    name="agent",
+                    kind="agent",
+                    command=tool.command,
+                    exit=tool.exit,
+                    stdout=tool.stdout,
+                    stderr=tool.stderr,
+                )
+            case PatchApplication() as patch:
+                return cls(
+                    seq=event.seq,
+                    name="patch",
+                    kind="patch",
+                    command=patch.command,
+                    exit=patch.exit,
+                    outcome=patch.outcome,
+                    stdout=patch.stdout,
+                    stderr=patch.stderr,
+                )
+            case BuildCheck() | StaticCheck() | AcceptanceExecution() as check:
+                return cls(
+                    seq=event.seq,
+                    name=check.check_id,
+                    kind="check",
+                    subject=check.subject,
+                    variant=check.variant if isinstance(check, AcceptanceExecution) else "plain",
+                    attempt=check.attempt,
+                    is_moot=is_moot,
+                    command=check.command,
+                    exit=check.exit,
+                    outcome=check.outcome,
+                    stdout=check.stdout,
+                    stderr=check.stderr,
+                )
+            case _:
+                return None

@@ -9,7 +9,7 @@ import msgspec
 
 from repotrial._core.errors import EvidenceError
 from repotrial.trace._blobs import BlobStore
-from repotrial.trace._body import Body, load_body
+from repotrial.trace._body import Body
 
 _MAX_BODY_BYTES: Final = 256 * 1024
 _MAX_DEPTH: Final = 12
@@ -26,7 +26,7 @@ def read_said(body: Body, blobs: BlobStore) -> str | None:
     if body.length_bytes > _MAX_BODY_BYTES:
         return None
     try:
-        return find_text(load_body(body, blobs).decode("utf-8"))
+        return find_text(body.load(blobs).decode("utf-8"))
     except (EvidenceError, UnicodeDecodeError):
         return None
 

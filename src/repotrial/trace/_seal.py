@@ -27,7 +27,7 @@ from repotrial.trace._payloads.common import Name
 from repotrial.trace._payloads.course import RunId, RunOpened
 from repotrial.trace._reader import iter_events
 from repotrial.trace._rundir import RunPaths, digest_regular, iter_sealable_entries
-from repotrial.trace._statement import SignedStatement, StatementKind, parse_statement, sign_statement
+from repotrial.trace._statement import SignedStatement, StatementKind
 from repotrial.trace._trace_file import TRACE_LOCKED, lock_trace
 from repotrial.trace._verify_chain import Intact, check_chain
 
@@ -144,7 +144,7 @@ def seal_run(paths: RunPaths, key: SigningKey, *, harness_version: str, clock: C
             public_key=key.public_key.pem,
             trust_limits=TRUST_LIMITS,
         )
-        _write(paths.seal, sign_statement(seal, _KIND, subjects=subjects, key=key))
+        _write(paths.seal, _KIND.sign(seal, subjects=subjects, key=key))
     return seal
 
 
@@ -177,7 +177,7 @@ def load_seal(path: Path) -> SignedSeal:
 
 def parse_seal(data: bytes, *, name: str = "seal.json") -> SignedSeal:
     """The same, from bytes; `name` is what messages call them."""
-    return SignedSeal(statement=parse_statement(data, _KIND, name=name))
+    return SignedSeal(statement=_KIND.parse(data, name=name))
 
 
 def _iter_subjects(paths: RunPaths) -> Iterator[tuple[str, Digest]]:

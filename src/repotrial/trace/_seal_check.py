@@ -25,7 +25,7 @@ from repotrial.trace._files import TRACE_UNREADABLE
 from repotrial.trace._keys import PublicKey
 from repotrial.trace._rundir import RunPaths, SealableEntry, digest_regular, iter_sealable_entries
 from repotrial.trace._seal import SEAL_VERSION, SignedSeal, load_seal
-from repotrial.trace._statement import NoSigner, Signer, TrustedSigner, find_signer
+from repotrial.trace._statement import NoSigner, Signer, TrustedSigner
 from repotrial.trace._verify_chain import ChainReport, Truncated
 
 
@@ -160,7 +160,7 @@ def check_signed_seal(
         chain: The trace checked against the sealed head.
         run_id: Of the manifest; None if it cannot be read, which step 6 reports.
     """
-    signer = find_signer(signed.statement, signed.seal.public_key, trusted_keys)
+    signer = signed.statement.find_signer(signed.seal.public_key, trusted_keys)
     problems: list[SealProblem] = []
     if isinstance(signer, NoSigner):
         problems.append(BadSignature(key_id=signed.key_id))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.cost import load_bundled_book, load_price_book
+from repotrial.cost import load_price_book
 from repotrial.cost._book_file import parse_book
 from support.errors import raises_code
 
@@ -171,7 +171,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def test_the_bundled_book_is_sound_and_knows_common_models() -> None:
-    book = load_bundled_book()
+    book = load_price_book(None)
     assert len([name for name in book.models if not name.endswith("*")]) >= 40
     for model in (
         "claude-sonnet-4-5-20250929",
@@ -185,12 +185,12 @@ def test_the_bundled_book_is_sound_and_knows_common_models() -> None:
 
 
 def test_every_price_of_the_bundled_book_says_where_it_is_from() -> None:
-    book = load_bundled_book()
+    book = load_price_book(None)
     prices = [price for model in book.models.values() for tier in model.tiers.values() for price in tier]
     assert all(price.notes.startswith("litellm ") and price.unit_price > 0 for price in prices)
 
 
 def test_a_cache_read_never_costs_more_than_input_in_the_bundled_book() -> None:
-    for model in load_bundled_book().models.values():
+    for model in load_price_book(None).models.values():
         for price in model.tiers.get("cache-read", ()):
             assert price.unit_price <= model.choose_price("input", price.above_tokens + 1)[0].unit_price

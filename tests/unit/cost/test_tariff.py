@@ -17,12 +17,10 @@ from repotrial.cost import (
     Estimate,
     Tariff,
     Usage,
-    build_charge,
-    estimate_request,
     estimate_usage,
 )
 from repotrial.cost._book_file import parse_book
-from repotrial.cost._tariff import FALLBACK, EstimateRules, price_exchange
+from repotrial.cost._tariff import FALLBACK, EstimateRules
 
 BOOK = parse_book(
     b"""action_type,unit,unit_price,notes,above_tokens,max_output_tokens
@@ -43,7 +41,7 @@ COUNTS = st.integers(0, 10**9)
 
 
 def _price(model: str, usage: Usage, tariff: Tariff = TARIFF) -> Amount:
-    amount = price_exchange(tariff, model, usage)
+    amount = tariff.price_exchange(model, usage)
     assert isinstance(amount, Amount)
     return amount
 
@@ -51,8 +49,8 @@ def _price(model: str, usage: Usage, tariff: Tariff = TARIFF) -> Amount:
 def _estimate(
     model: str = "full", *, request_bytes: int = 4000, own: int | None, answers: int = 1
 ) -> Estimate:
-    estimate = estimate_request(
-        TARIFF, model, request_bytes=request_bytes, max_output_tokens=own, answers=answers
+    estimate = TARIFF.estimate_request(
+        model, request_bytes=request_bytes, max_output_tokens=own, answers=answers
     )
     assert isinstance(estimate, Estimate)
     return estimate
@@ -108,8 +106,8 @@ def test_a_kind_without_a_price_costs_as_input_and_is_an_estimate() -> None:
     ],
 )
 def test_unknown_usage_is_never_zero(usage: Usage) -> None:
-    assert isinstance(price_exchange(TARIFF, "full", usage), NotComputable)
-    assert isinstance(build_charge(TARIFF, "full", usage), NotComputable)
+    assert isinstance(TARIFF.price_exchange("full", usage), NotComputable)
+    assert isinstance(TARIFF.build_charge("full", usage), NotComputable)
 
 
 @given(st.tuples(COUNTS, COUNTS, COUNTS, COUNTS), COUNTS, st.sets(st.integers(0, 3)))
@@ -137,7 +135,7 @@ def test_a_total_smaller_than_its_parts_is_not_believed() -> None:
 
 def test_an_unknown_model_is_refused_or_charged_in_units_but_never_free() -> None:
     usage = Usage(request_input=10, output=100)
-    refused = price_exchange(TARIFF, "stranger", usage)
+    refused = TARIFF.price_exchange("stranger", usage)
     assert isinstance(refused, NotComputable)
     assert "'stranger'" in refused.reason
     charged = _price("stranger", usage, Tariff(book=BOOK, unknown_models="abstract-units"))
@@ -203,8 +201,8 @@ def test_an_exchange_within_its_tokens_costs_no_more_than_was_estimated(
     request_bytes: int, own: int, output: int, kind: int
 ) -> None:
     rules = EstimateRules(bytes_per_token=1)
-    estimate = estimate_request(
-        TARIFF, "full", request_bytes=request_bytes, max_output_tokens=own, rules=rules
+    estimate = TARIFF.estimate_request(
+        "full", request_bytes=request_bytes, max_output_tokens=own, rules=rules
     )
     assert isinstance(estimate, Estimate)
     counts = [0, 0, 0, 0]
@@ -220,7 +218,7 @@ def test_an_exchange_within_its_tokens_costs_no_more_than_was_estimated(
 
 
 def test_a_request_for_an_unknown_model_is_not_estimated() -> None:
-    found = estimate_request(TARIFF, "stranger", request_bytes=1, max_output_tokens=1)
+    found = TARIFF.estimate_request("stranger", request_bytes=1, max_output_tokens=1)
     assert isinstance(found, NotComputable)
 
 

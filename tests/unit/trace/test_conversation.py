@@ -16,7 +16,6 @@ from repotrial.trace import (
     RunPaths,
     WriterOptions,
     iter_events,
-    load_body,
 )
 from repotrial.trace._payloads.actions import Message, digest_messages
 from repotrial.trace._writer import DroppedEvent
@@ -35,7 +34,7 @@ def _load(root: Path, seq: int) -> list[RawMessage]:
                 assert len(repeated) == prompt.repeats.messages
                 assert digest_messages(repeated) == prompt.repeats.digest
             held[event.seq] = [*repeated, *prompt.messages]
-    return [RawMessage(message.role, load_body(message.body, store)) for message in held[seq]]
+    return [RawMessage(message.role, message.body.load(store)) for message in held[seq]]
 
 
 def _talk(turns: int, size: int = 1000) -> list[RawMessage]:

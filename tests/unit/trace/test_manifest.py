@@ -21,7 +21,6 @@ from repotrial.trace import (
     RunFacts,
     SecretRedactor,
     Seeds,
-    build_manifest,
     load_manifest,
     write_manifest,
 )
@@ -71,7 +70,7 @@ def test_a_secret_in_a_manifest_is_refused_by_name(tmp_path: Path) -> None:
     redactor = SecretRedactor({"API_KEY": "hunter2hunter2"})
     facts = msgspec.structs.replace(build_facts(), machine_settings={"proxy": "http://u:hunter2hunter2@host"})
     with raises_code("manifest-invalid") as caught:
-        write_manifest(tmp_path / "manifest.json", build_manifest(facts), redactor=redactor)
+        write_manifest(tmp_path / "manifest.json", facts.build_manifest(), redactor=redactor)
     assert "secret:API_KEY" in caught.value.message
     assert "hunter2" not in caught.value.message
     assert list(tmp_path.iterdir()) == []
@@ -171,7 +170,7 @@ def test_an_archive_and_unknown_identities_survive_the_file() -> None:
         ArchiveIdentity(archive_digest=digest_bytes(b"a"), tree_digest=digest_bytes(b"t")),
         Unknown(reason="the clone was interrupted"),
     ):
-        manifest = build_manifest(msgspec.structs.replace(build_facts(), repository=repository))
+        manifest = msgspec.structs.replace(build_facts(), repository=repository).build_manifest()
         assert parse_manifest(canonical_bytes(msgspec.to_builtins(manifest))) == manifest
 
 

@@ -23,7 +23,6 @@ from repotrial.trace import (
     TraceWriter,
     WriterOptions,
     iter_events,
-    load_body,
 )
 from repotrial.trace._body import BlobBody, OmittedBody
 from repotrial.trace._verify_chain import Intact, Truncated, check_chain
@@ -82,8 +81,7 @@ def test_an_alert_stands_in_the_trace_with_the_text_that_triggered_it(tmp_path: 
     segments = [payload.segment for payload in payloads]
     blobs = BlobStore(RunPaths(tmp_path).blobs)
     assert [
-        None if found is None else (found.format, load_body(found.body, blobs), found.event)
-        for found in segments
+        None if found is None else (found.format, found.body.load(blobs), found.event) for found in segments
     ] == [("natural-language", b"said \\ud800", place), ("code", b"done", 0), None]
 
 
@@ -267,7 +265,7 @@ def test_a_long_body_becomes_a_blob_and_returns(tmp_path: Path) -> None:
         assert isinstance(body, BlobBody)
         assert isinstance(writer.body(b"x" * 4096), TextBody)
         writer.append(build_invocation(body), actor="agent")
-    assert load_body(body, BlobStore(RunPaths(tmp_path).blobs)) == b"x" * 5000
+    assert body.load(BlobStore(RunPaths(tmp_path).blobs)) == b"x" * 5000
 
 
 def test_over_the_run_budget_bodies_go_first_and_outcomes_stay(tmp_path: Path) -> None:

@@ -13,7 +13,13 @@ from repotrial.contract import Check, ResultFile, Runner
 from repotrial.judging._results._model import MAX_RESULTS_BYTES, RESULTS_UNREADABLE, TestResult
 from repotrial.judging._results._parse import parse_results
 from repotrial.judging._results._summary import ResultsSummary, merge_results
-from repotrial.trace import BLOB_MISSING, AcceptanceExecution, BlobStore, Errored, build_test_ids, load_stream
+from repotrial.trace import (
+    BLOB_MISSING,
+    AcceptanceExecution,
+    BlobStore,
+    Errored,
+    TestIds,
+)
 
 
 class RecordedTests(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +67,7 @@ def _find_difference(event: AcceptanceExecution, summary: ResultsSummary) -> str
     is_same = (
         len(summary.passed) == event.passed_count
         and len(summary.skipped) == event.skipped_count
-        and build_test_ids(summary.failed).digest == event.failing.digest
+        and TestIds.build(summary.failed).digest == event.failing.digest
     )
     return None if is_same else "the results on record are not all that was judged, or secrets were replaced"
 
@@ -101,7 +107,7 @@ def _load_stdout(check: Check, runner: Runner, event: AcceptanceExecution, blobs
         raise RESULTS_UNREADABLE.error(
             "expected all of standard output, found that only the last command's is kept"
         )
-    stream = load_stream(event.stdout, blobs)
+    stream = event.stdout.load(blobs)
     if stream.lost is not None:
         raise BLOB_MISSING.error(stream.lost)
     if not stream.is_whole:

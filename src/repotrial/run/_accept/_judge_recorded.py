@@ -29,7 +29,6 @@ from repotrial.trace import (
     Errored,
     NotStarted,
     Passed,
-    load_stream,
 )
 
 RecordedCheck: TypeAlias = AcceptanceExecution | BuildCheck
@@ -124,7 +123,7 @@ def _build_records(
         for log in event.logs
         if any(fnmatch.fnmatchcase(log.name, pattern) for pattern in patterns)
     }
-    stdout, stderr = load_stream(event.stdout, blobs), load_stream(event.stderr, blobs)
+    stdout, stderr = event.stdout.load(blobs), event.stderr.load(blobs)
     last = RunnerRecord(
         runner=runners[-1],
         exit=event.exit,

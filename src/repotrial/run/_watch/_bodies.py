@@ -6,7 +6,7 @@ from pathlib import Path
 
 from repotrial._core.errors import EvidenceError
 from repotrial.policy import BodyReader
-from repotrial.trace import BlobStore, Body, load_body
+from repotrial.trace import BlobStore, Body
 
 
 def build_body_reader(blobs: Path) -> BodyReader:
@@ -15,7 +15,7 @@ def build_body_reader(blobs: Path) -> BodyReader:
 
     def read(body: Body) -> str | None:
         try:
-            return load_body(body, store).decode("utf-8", "replace")
+            return body.load(store).decode("utf-8", "replace")
         except EvidenceError:
             return None
 

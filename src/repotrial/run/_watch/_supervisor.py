@@ -18,7 +18,6 @@ from typing import Final, ParamSpec, Self, TypeVar
 from repotrial._core.absence import NotComputable
 from repotrial._core.errors import UsageError
 from repotrial.cost import (
-    RUN_CAP,
     Budget,
     Charge,
     Estimate,
@@ -26,8 +25,6 @@ from repotrial.cost import (
     Reservation,
     Tariff,
     Usage,
-    build_charge,
-    estimate_request,
 )
 from repotrial.gateway import ExchangeEnd, Refusal, WireRequest
 from repotrial.run._watch._dialogue import Dialogue, OpenPrompt
@@ -150,7 +147,7 @@ class RunSupervisor:
             self.exhaust(exhausted)
 
     def price(self, prompt: OpenPrompt, usage: Usage) -> Charge | None:
-        charge = build_charge(self._tariff, prompt.model, usage)
+        charge = self._tariff.build_charge(prompt.model, usage)
         return None if isinstance(charge, NotComputable) else charge
 
     def record(self, prompt: OpenPrompt, end: ExchangeEnd, usage: Usage) -> int | None:
@@ -198,8 +195,7 @@ class RunSupervisor:
             is_flood = self._counts > _MOST_COUNTS or self._count_bytes > _MOST_COUNT_BYTES
             return Refusal(status=_POLICY_STATUS, kind="policy", message=text) if is_flood else None
         bound, answers = request.max_output_tokens, max(1, request.answers)
-        estimate = estimate_request(
-            self._tariff,
+        estimate = self._tariff.estimate_request(
             request.model,
             request_bytes=len(body),
             max_output_tokens=None if bound is None else -(-bound // answers),
@@ -221,7 +217,7 @@ class RunSupervisor:
             reserved = await self._ask_budget(estimate)
             if isinstance(reserved, Reservation) or reserved.is_final or time.monotonic() > deadline:
                 return reserved
-            if reserved.scope == RUN_CAP:
+            if reserved.is_run_cap:
                 await _wait(room, _ROOM_SECONDS)
             else:  # other runs hold it, perhaps of other processes: they announce nothing here
                 await asyncio.sleep(_ROOM_SECONDS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
 import msgspec
 
@@ -76,25 +76,25 @@ class TestIds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     digest: Digest
     """Digest over all of them, sorted, each with a newline."""
 
+    @classmethod
+    def build(cls, ids: Iterable[str], *, max_bytes: int = 64 * 1024) -> Self:
+        """Sort, count and digest test ids; list as many as fit into `max_bytes`.
 
-def build_test_ids(ids: Iterable[str], *, max_bytes: int = 64 * 1024) -> TestIds:
-    """Sort, count and digest test ids; list as many as fit into `max_bytes`.
-
-    A candidate that invents a million failing tests must not be able to make its own acceptance event too
-    large to record.
-    """
-    ordered = sorted(set(ids))
-    encoded = [item.encode("utf-8", "surrogatepass") for item in ordered]
-    kept = 0
-    size = 0
-    for raw in encoded:
-        size += len(raw)
-        if size > max_bytes:
-            break
-        kept += 1
-    joined = b"".join(raw + b"\n" for raw in encoded)
-    digest = "sha256:" + hashlib.sha256(joined).hexdigest()
-    return TestIds(count=len(ordered), ids=tuple(ordered[:kept]), digest=digest)
+        A candidate that invents a million failing tests must not be able to make its own acceptance event too
+        large to record.
+        """
+        ordered = sorted(set(ids))
+        encoded = [item.encode("utf-8", "surrogatepass") for item in ordered]
+        kept = 0
+        size = 0
+        for raw in encoded:
+            size += len(raw)
+            if size > max_bytes:
+                break
+            kept += 1
+        joined = b"".join(raw + b"\n" for raw in encoded)
+        digest = "sha256:" + hashlib.sha256(joined).hexdigest()
+        return cls(count=len(ordered), ids=tuple(ordered[:kept]), digest=digest)
 
 
 class TwinCount(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):

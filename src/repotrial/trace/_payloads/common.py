@@ -6,13 +6,14 @@ with `escape_bytes` (`\xNN`), so that no name that an agent can invent is refuse
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Final, Literal, TypeAlias
 
 import msgspec
 
 from repotrial._core.canonical import Count, SafeInt
-from repotrial.trace._blobs import BlobRef
-from repotrial.trace._body import Body, BodyDigest
+from repotrial._core.errors import EvidenceError
+from repotrial.trace._blobs import BLOB_CORRUPT, BlobRef, BlobStore
+from repotrial.trace._body import BODY_OMITTED, BlobBody, Body, BodyDigest
 
 EventSeq: TypeAlias = Count
 """Points at an earlier event of the same trace by its `seq`."""
@@ -37,6 +38,10 @@ SignalValue: TypeAlias = SafeInt | DecimalText
 
 Phase: TypeAlias = Literal["bind", "set-up", "brief", "act", "accept", "seal"]
 """The lifecycle of a run, in this order (P1)."""
+
+
+_MAX_STREAM_BYTES: Final = 64 * 1024**2
+"""More than any harness keeps: a forged trace must not fill the memory."""
 
 
 class EventPayload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
@@ -100,6 +105,19 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Working directory, relative to the workspace where it lies inside."""
 
 
+class KeptStream(msgspec.Struct, frozen=True, kw_only=True):
+    """What is left of one stream."""
+
+    length_bytes: Count
+    """Length of all that was printed."""
+    data: bytes
+    """The beginning of it, or all; placeholders stand in the place of secrets."""
+    is_whole: bool
+    """Whether nothing is cut off."""
+    lost: str | None = None
+    """What the record refers to and the directory does not have as recorded; None if nothing is lost."""
+
+
 class Output(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """One output stream: all of it by digest, the beginning in full (P14)."""
 
@@ -112,6 +130,32 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     log: BlobRef | None = None
     """The whole stream, where it was kept."""
 
+    def load(self, blobs: BlobStore) -> KeptStream:
+        """What was kept of a stream: all of it if that is there, else its beginning, else only the reason."""
+        lost = None
+        if self.log is not None:
+            try:
+                _verify_size(self.log)
+                return KeptStream(length_bytes=self.length_bytes, data=blobs.read(self.log), is_whole=True)
+            except EvidenceError as error:
+                lost = error.message
+        data, is_kept = b"", True
+        try:
+            if isinstance(self.prefix, BlobBody):
+                _verify_size(self.prefix.blob)
+            data = self.prefix.load(blobs)
+        except EvidenceError as error:
+            if error.code == BODY_OMITTED:  # over the byte budget: the trace says so itself
+                is_kept = False
+            else:
+                lost = lost or error.message
+        return KeptStream(
+            length_bytes=self.length_bytes,
+            data=data,
+            is_whole=lost is None and is_kept and self.prefix.length_bytes == self.length_bytes,
+            lost=lost,
+        )
+
 
 class Signal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """One value that a monitor or a rule looked at, so that its decision can be computed again."""
@@ -122,3 +166,10 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """What was observed."""
     threshold: SignalValue | None = None
     """The limit it was held against; null where there is none."""
+
+
+def _verify_size(ref: BlobRef) -> None:
+    if ref.size_bytes > _MAX_STREAM_BYTES:
+        raise BLOB_CORRUPT.error(
+            f"expected at most {_MAX_STREAM_BYTES} bytes of output, found {ref.size_bytes}"
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from repotrial.cost import Amount, Charge, Estimate, MeasureState
+from repotrial.cost import Amount, Charge, MeasureState, RequestEstimate
 from repotrial.cost._amount import MoneyUnit
 from repotrial.cost._caps import BudgetState, Measure
 
@@ -21,8 +21,8 @@ def build_test_charge(cost: str | int | Decimal, tokens: int = 0, *, unit: Money
 
 def build_estimate(
     least: str | int, most: str | int, *, tokens: tuple[int, int] = (0, 0), unit: MoneyUnit = "usd"
-) -> Estimate:
-    return Estimate(
+) -> RequestEstimate:
+    return RequestEstimate(
         least=build_test_charge(least, tokens[0], unit=unit),
         most=build_test_charge(most, tokens[1], unit=unit),
         output_bound_tokens=tokens[1] - tokens[0],

@@ -9,15 +9,16 @@ import msgspec
 
 from repotrial._core.absence import Unknown
 from repotrial._core.digest import digest_bytes
-from repotrial._core.words import Level
+from repotrial._core.words import Level, LifecyclePhase
 from repotrial.trace import (
     AcceptanceExecution,
-    AgentConfiguration,
+    AgentFacts,
     Briefing,
     BuildCheck,
     ByTool,
     CheckEntryPoint,
     Command,
+    ConfigurationFacts,
     ContractBinding,
     DeclaredVariables,
     DependencySpecification,
@@ -44,12 +45,11 @@ from repotrial.trace import (
     Passed,
     PatchApplication,
     PatchContent,
-    Phase,
     PhaseChanged,
     Prompt,
     Response,
+    ResponseUsage,
     Resume,
-    RunConfiguration,
     RunFacts,
     RunOpened,
     RunPaths,
@@ -67,7 +67,6 @@ from repotrial.trace import (
     Throttle,
     ToolInvocation,
     TraceWriter,
-    Usage,
     WorkspaceMutation,
     seal_run,
     write_manifest,
@@ -109,7 +108,7 @@ def build_facts(run_id: str = "run-1") -> RunFacts:
             ),
         ),
         variables=DeclaredVariables(present={"TZ": "UTC"}, absent=("CI",), secrets=("API_KEY",)),
-        configuration=RunConfiguration(
+        configuration=ConfigurationFacts(
             sandbox_level=Level.L3,
             meters={"cpu": "cgroup", "disk": Unknown(reason="no quota support")},
             limits={"wall_seconds": "1800", "cost_usd": "5"},
@@ -121,7 +120,7 @@ def build_facts(run_id: str = "run-1") -> RunFacts:
             streams=(SeedStream(name="replicate", spawn_key=(0, 3)),),
             test_variables={"PYTHONHASHSEED": "0"},
         ),
-        agent=AgentConfiguration(
+        agent=AgentFacts(
             name="script",
             version="1",
             model=Unknown(reason="no model is asked"),
@@ -158,12 +157,12 @@ class RunBuilder:
             harness_version="0.1.0",
         )
         self.writer = TraceWriter.create(self.paths, opened, redactor=SCANNER)
-        self._phase: Phase | None = None
+        self._phase: LifecyclePhase | None = None
 
     def add(self, payload: KeptPayload) -> EventRef:
         return self.writer.append(payload, actor="harness")
 
-    def enter(self, phase: Phase) -> None:
+    def enter(self, phase: LifecyclePhase) -> None:
         self.add(PhaseChanged(phase=phase, previous=self._phase))
         self._phase = phase
 
@@ -295,7 +294,7 @@ def build_run(root: Path, *, run_id: str = "run-1") -> RunPaths:
             conversation="main",
             index=0,
             body=body(b"I run ls"),
-            usage=Usage(output_tokens=3),
+            usage=ResponseUsage(output_tokens=3),
         ),
         actor="agent",
     )

@@ -12,7 +12,7 @@ from fakes.exchanges import FakeUpstream
 from fakes.hands import FakeHands
 from repotrial._core.clock import SystemClock
 from repotrial.contract import Limits
-from repotrial.cost import Budget, Caps, Parent, Tariff
+from repotrial.cost import Parent, RunBudget, RunCaps, Tariff
 from repotrial.gateway import GatewayLoop
 from repotrial.policy import BreakerState, build_settings, parse_thresholds, read_thresholds
 from repotrial.run import build_body_reader
@@ -36,7 +36,7 @@ class Watched(NamedTuple):
     """A run under watch."""
 
     writer: TraceWriter
-    budget: Budget
+    budget: RunBudget
     dialogue: Dialogue
     switch: EndingSwitch
     overseer: Overseer
@@ -55,7 +55,7 @@ class Watched(NamedTuple):
 @contextlib.contextmanager
 def open_watch(
     *,
-    caps: Caps | None = None,
+    caps: RunCaps | None = None,
     tariff: Tariff | None = None,
     parent: Parent | None = None,
     replaced: tuple[str, str] = ("", ""),
@@ -83,7 +83,7 @@ def open_watch(
         )
         stack.callback(switch.close)
         dialogue = Dialogue(writer, SystemClock())
-        budget = Budget(caps or Caps(), parent=parent)
+        budget = RunBudget(caps or RunCaps(), parent=parent)
         stack.enter_context(overseer)
         supervisor = stack.enter_context(
             RunSupervisor(

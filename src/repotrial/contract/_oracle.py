@@ -6,6 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
+from repotrial._core.words import Gate
 from repotrial.contract._types import (
     Document,
     EnvName,
@@ -18,9 +19,6 @@ from repotrial.contract._types import (
     Shell,
     WorkspacePath,
 )
-
-Gate: TypeAlias = Literal["patch", "build", "acceptance", "safety"]
-"""Which gate of the verdict a check belongs to (S2)."""
 
 ResultFormat: TypeAlias = Literal[
     "junit", "tap", "go-test-json", "libtest", "node-test", "automake-trs", "ctrf", "exit-code"

@@ -5,23 +5,19 @@ from __future__ import annotations
 from repotrial.cost._amount import Amount
 from repotrial.cost._book import ModelPrices, PriceBook
 from repotrial.cost._book_file import load_price_book
-from repotrial.cost._budget import Budget, Reservation
-from repotrial.cost._caps import RUN_CAP, Caps, Exhausted, MeasureState, Parent
+from repotrial.cost._budget import Reservation, RunBudget
+from repotrial.cost._caps import Exhausted, MeasureState, Parent, RunCaps
 from repotrial.cost._ledger import EnvelopeLimits, Ledger, load_ledger_state
 from repotrial.cost._ledger_state import EnvelopeState
 from repotrial.cost._statement import CostStatement, Metered, MeteredExchange
-from repotrial.cost._tariff import Charge, Estimate, Tariff, Usage, estimate_usage
+from repotrial.cost._tariff import Charge, RequestEstimate, Tariff, TokenUsage, estimate_usage
 
 __all__ = [
-    "RUN_CAP",
     "Amount",
-    "Budget",
-    "Caps",
     "Charge",
     "CostStatement",
     "EnvelopeLimits",
     "EnvelopeState",
-    "Estimate",
     "Exhausted",
     "Ledger",
     "MeasureState",
@@ -30,9 +26,12 @@ __all__ = [
     "ModelPrices",
     "Parent",
     "PriceBook",
+    "RequestEstimate",
     "Reservation",
+    "RunBudget",
+    "RunCaps",
     "Tariff",
-    "Usage",
+    "TokenUsage",
     "estimate_usage",
     "load_ledger_state",
     "load_price_book",

@@ -20,8 +20,8 @@ from typing import TypeAlias, get_args
 from repotrial._core.canonical import decimal_text
 from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.cost._amount import MIXED_UNITS, Amount, add_exactly
-from repotrial.cost._caps import RUN_CAP, BudgetState, Caps, Exhausted, Hold, Measure, MeasureState, Parent
-from repotrial.cost._tariff import Charge, Estimate
+from repotrial.cost._caps import RUN_CAP, BudgetState, Exhausted, Hold, Measure, MeasureState, Parent, RunCaps
+from repotrial.cost._tariff import Charge, RequestEstimate
 
 Quantities: TypeAlias = Mapping[Measure, Decimal]
 
@@ -38,7 +38,7 @@ RESERVATION_CLOSED = ErrorCode(
 )
 
 
-class Entry:
+class HeldQuantities:
     """What one reservation holds; only the pool changes it."""
 
     def __init__(self, most: Quantities, granted: dict[Measure, Decimal]) -> None:
@@ -71,20 +71,20 @@ class _Account:
 class Pool:
     """All measures of one budget; any thread may call, and nobody waits for more than the arithmetic."""
 
-    def __init__(self, caps: Caps) -> None:
+    def __init__(self, caps: RunCaps) -> None:
         self._mutex = threading.Lock()
         self._accounts: dict[Measure, _Account] = {
             measure: _Account(caps.find_limit(measure), caps.get_headroom(measure))
             for measure in get_args(Measure)
         }
-        self._open: set[Entry] = set()
+        self._open: set[HeldQuantities] = set()
 
     @property
     def open_entries(self) -> int:
         """How many reservations there are."""
         return len(self._open)
 
-    def admit(self, least: Quantities, most: Quantities) -> Entry | Exhausted:
+    def admit(self, least: Quantities, most: Quantities) -> HeldQuantities | Exhausted:
         """Reserve `most`, or as the overdraft what is left of it but at least `least`."""
         with self._mutex:
             refusal = self._find_passed()
@@ -95,7 +95,7 @@ class Pool:
                 granted[measure] = bound if account.limit is None else min(bound, account.room)
             if refusal is not None:
                 return refusal
-            entry = Entry(most, granted)
+            entry = HeldQuantities(most, granted)
             self._open.add(entry)
             for measure, grant in granted.items():
                 account = self._accounts[measure]
@@ -103,7 +103,7 @@ class Pool:
                 account.overdraft = max(account.overdraft, add_exactly(most[measure], -grant))
             return entry
 
-    def count(self, entry: Entry, partial: Quantities) -> bool:
+    def count(self, entry: HeldQuantities, partial: Quantities) -> bool:
         """Take note of what is consumed so far; true where no more of it may be."""
         with self._mutex:
             self._check_open(entry)
@@ -122,7 +122,7 @@ class Pool:
                     must_stop |= is_reached or (excess > 0 and account.room < 0)
             return must_stop
 
-    def close(self, entry: Entry, taken: Quantities | None) -> Quantities:
+    def close(self, entry: HeldQuantities, taken: Quantities | None) -> Quantities:
         """Replace a reservation by what was taken; None takes what was counted, which may be nothing."""
         with self._mutex:
             self._check_open(entry)
@@ -197,7 +197,7 @@ class Pool:
                 return _build_refusal(measure, account, _ZERO, is_final=True)
         return None
 
-    def _check_open(self, entry: Entry) -> None:
+    def _check_open(self, entry: HeldQuantities) -> None:
         if entry not in self._open:
             raise RESERVATION_CLOSED.error(
                 "expected an open reservation, found one that is settled or released"
@@ -239,14 +239,14 @@ class Reservation:
 
     def __init__(
         self,
-        estimate: Estimate,
+        estimate: RequestEstimate,
         *,
         pool: Pool,
-        entry: Entry,
+        entry: HeldQuantities,
         hold: Hold | None,
         on_close: Callable[[Amount | None], None],
     ) -> None:
-        """Use `Budget.reserve`."""
+        """Use `RunBudget.reserve`."""
         self.estimate = estimate
         self._pool = pool
         self._entry = entry
@@ -316,17 +316,17 @@ class Reservation:
         return _split(charge)
 
 
-class Budget:
+class RunBudget:
     """What a run may take, and has taken. Any thread may call; only a parent's disk makes it wait."""
 
-    def __init__(self, caps: Caps, *, parent: Parent | None = None) -> None:
+    def __init__(self, caps: RunCaps, *, parent: Parent | None = None) -> None:
         self._pool = Pool(caps)
         self._parent = parent
         self._mutex = threading.Lock()
         self._settled: dict[str, Amount] = {}
         self._listeners: list[Callable[[], None]] = []
 
-    def reserve(self, estimate: Estimate) -> Reservation | Exhausted:
+    def reserve(self, estimate: RequestEstimate) -> Reservation | Exhausted:
         """Admit an exchange, here and in every envelope of the parent, or say what forbids it.
 
         Envelopes hold the whole declared bound, also of an overdraft: they are never passed by it.
@@ -369,7 +369,7 @@ class Budget:
         measures = self._pool.read()
         return BudgetState(measures=measures, settled=settled, open_reservations=self._pool.open_entries)
 
-    def _withdraw(self, entry: Entry) -> None:
+    def _withdraw(self, entry: HeldQuantities) -> None:
         self._pool.close(entry, None)
         self._note(None)  # someone else may have been refused because of it
 

@@ -66,7 +66,7 @@ class Parent(Protocol):
         ...
 
 
-class Caps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RunCaps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The most that a run may take (B2); null is no cap."""
 
     cost_usd: AmountText | None = None

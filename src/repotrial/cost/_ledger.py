@@ -16,7 +16,7 @@ from repotrial._core.clock import Clock, SystemClock
 from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.cost._amount import MIXED_UNITS, Amount, add_exactly
 from repotrial.cost._caps import Exhausted
-from repotrial.cost._ledger_file import Holder, LedgerFile, LedgerHead, forget_holder, is_holder_alive
+from repotrial.cost._ledger_file import LedgerFile, LedgerHead, LedgerHolder, forget_holder, is_holder_alive
 from repotrial.cost._ledger_state import (
     Books,
     EnvelopeOpened,
@@ -57,7 +57,7 @@ class Ledger:
         self._books = Books(path)
         self._file = LedgerFile(path, self._books)
         self._path = path
-        self._holder = Holder(path)
+        self._holder = LedgerHolder(path)
         try:
             with self._file.open_transaction():
                 if not self._file.head.count:

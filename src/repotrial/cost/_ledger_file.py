@@ -32,7 +32,7 @@ from repotrial._core.errors import ErrorCode, EvidenceError, MachineError
 from repotrial._core.files import sync_directory
 
 
-class Holder:
+class LedgerHolder:
     """One open ledger of one process."""
 
     def __init__(self, ledger: Path) -> None:

@@ -100,7 +100,7 @@ LEDGER_HOLD_CLOSED = ErrorCode(
 )
 
 
-class Envelope:
+class EnvelopeAccount:
     """One envelope while entries are applied."""
 
     def __init__(self, limit: Decimal, unit: MoneyUnit) -> None:
@@ -133,7 +133,7 @@ class EnvelopeState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """By how much settlements passed the limit: exchanges broke their own declared bounds."""
 
     @classmethod
-    def build(cls, name: str, envelope: Envelope) -> Self:
+    def build(cls, name: str, envelope: EnvelopeAccount) -> Self:
         """As it stands."""
         return cls(
             name=name,
@@ -172,7 +172,7 @@ class Books:
     def reset(self) -> None:
         """Begin anew."""
         self.ledger_id = ""
-        self.envelopes: dict[str, Envelope] = {}
+        self.envelopes: dict[str, EnvelopeAccount] = {}
         self.holds: dict[int, Reserved] = {}
 
     def build_state(self, *, head: LedgerHead, torn: TornTail | None) -> LedgerState:
@@ -224,7 +224,7 @@ class Books:
             case EnvelopeOpened():
                 if entry.name in self.envelopes:
                     raise ValueError(f"expected one opening of {entry.name!r}, found another")
-                self.envelopes[entry.name] = Envelope(Decimal(entry.limit), entry.unit)
+                self.envelopes[entry.name] = EnvelopeAccount(Decimal(entry.limit), entry.unit)
             case Reserved():
                 self._move(entry, held=Decimal(entry.amount))
                 self.holds[number] = entry

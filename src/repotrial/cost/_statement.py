@@ -12,7 +12,7 @@ from repotrial._core.absence import NotComputable, Unknown
 from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest
 from repotrial.cost._amount import Amount, add_exactly, sum_amounts
-from repotrial.cost._tariff import Tariff, Usage
+from repotrial.cost._tariff import Tariff, TokenUsage
 
 CostTerm: TypeAlias = Amount | Unknown | NotComputable
 """An amount, or why there is none: the quantity was not metered, or nothing prices it."""
@@ -23,7 +23,7 @@ class MeteredExchange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     model: str
     """As the request named it: what was reserved by is settled by."""
-    usage: Usage
+    usage: TokenUsage
     """What it consumed."""
 
 

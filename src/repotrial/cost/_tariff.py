@@ -9,14 +9,7 @@ import msgspec
 
 from repotrial._core.absence import NotComputable
 from repotrial._core.canonical import MAX_SAFE_INTEGER, Count
-from repotrial.cost._amount import (
-    Amount,
-    AmountText,
-    Basis,
-    add_exactly,
-    scale_price,
-    weakest_basis,
-)
+from repotrial.cost._amount import Amount, AmountText, Basis, add_exactly, scale_price, weakest_basis
 from repotrial.cost._book import ModelPrices, PriceBook, TokenKind
 
 _SECOND_US = 1_000_000
@@ -72,7 +65,7 @@ FALLBACK = FallbackSchedule(
 """The schedule in force; a test holds these numbers to this version."""
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True):
+class TokenUsage(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens of one exchange; null is unknown and never zero (P21)."""
 
     input_uncached: Count | None = None
@@ -121,7 +114,7 @@ class Tariff(msgspec.Struct, frozen=True, kw_only=True):
             return self.fallback
         return NotComputable(f"the price book {self.book.digest} has no model {model!r}")
 
-    def price_exchange(self, model: str, usage: Usage) -> Amount | NotComputable:
+    def price_exchange(self, model: str, usage: TokenUsage) -> Amount | NotComputable:
         """What an exchange cost.
 
         Unknown kinds of input never become zero: what the request's total leaves for them is charged at the
@@ -145,7 +138,7 @@ class Tariff(msgspec.Struct, frozen=True, kw_only=True):
         total = add_exactly(value, output.apply(usage.output))
         return Amount.build(total, "usd", methods=(self.book.method,), basis=basis)
 
-    def build_charge(self, model: str, usage: Usage) -> Charge | NotComputable:
+    def build_charge(self, model: str, usage: TokenUsage) -> Charge | NotComputable:
         """Cost and tokens of an exchange."""
         cost, tokens = self.price_exchange(model, usage), count_tokens(usage)
         if isinstance(cost, NotComputable):
@@ -162,7 +155,7 @@ class Tariff(msgspec.Struct, frozen=True, kw_only=True):
         max_output_tokens: int | None,
         answers: int = 1,
         rules: EstimateRules | None = None,
-    ) -> Estimate | NotComputable:
+    ) -> RequestEstimate | NotComputable:
         """What a request can take from a budget.
 
         Args:
@@ -181,7 +174,7 @@ class Tariff(msgspec.Struct, frozen=True, kw_only=True):
         bound = min(bound * max(answers, 1), MAX_SAFE_INTEGER)
         tokens = _divide_up(request_bytes, rules.bytes_per_token)
         charges = [
-            self.build_charge(model, Usage(request_input=tokens, output=output, basis="estimated"))
+            self.build_charge(model, TokenUsage(request_input=tokens, output=output, basis="estimated"))
             for output in (0, bound)
         ]
         least, most = charges
@@ -189,7 +182,7 @@ class Tariff(msgspec.Struct, frozen=True, kw_only=True):
         assert isinstance(most, Charge)
         if answers > 1:  # one exchange must not pass a cap by a hundred answers
             least = most
-        return Estimate(least=least, most=most, output_bound_tokens=bound, bound_source=source)
+        return RequestEstimate(least=least, most=most, output_bound_tokens=bound, bound_source=source)
 
 
 class EstimateRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -212,7 +205,7 @@ class Charge(msgspec.Struct, frozen=True, kw_only=True):
     """Input and output together, caches included."""
 
 
-class Estimate(msgspec.Struct, frozen=True, kw_only=True):
+class RequestEstimate(msgspec.Struct, frozen=True, kw_only=True):
     """What a request takes from a budget, before it is sent."""
 
     least: Charge
@@ -225,7 +218,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     """Where that number is from."""
 
 
-def count_tokens(usage: Usage) -> int | NotComputable:
+def count_tokens(usage: TokenUsage) -> int | NotComputable:
     """Input and output together, as far as they are known."""
     size = _size_input(usage)
     if size is None or usage.output is None or _has_absurd_count(usage):
@@ -234,11 +227,11 @@ def count_tokens(usage: Usage) -> int | NotComputable:
 
 
 def estimate_usage(
-    usage: Usage | None, *, request_bytes: int, response_bytes: int, rules: EstimateRules | None = None
-) -> Usage:
+    usage: TokenUsage | None, *, request_bytes: int, response_bytes: int, rules: EstimateRules | None = None
+) -> TokenUsage:
     """A usage that can be priced: what was not reported, or cannot be, is counted in bytes and marked so."""
     per = (rules or EstimateRules()).bytes_per_token
-    known = Usage() if usage is None or _has_absurd_count(usage) else usage
+    known = TokenUsage() if usage is None or _has_absurd_count(usage) else usage
     filled: dict[str, int] = {}
     if _size_input(known) is None:
         filled["request_input"] = max(_divide_up(request_bytes, per), _sum_known(known))
@@ -261,7 +254,7 @@ def _choose_bound(own: int | None, limit: int | None, rules: EstimateRules) -> t
     return bound, "request" if has_own else "policy-default"
 
 
-def _price_input(prices: ModelPrices, usage: Usage) -> tuple[int, Decimal, Basis] | NotComputable:
+def _price_input(prices: ModelPrices, usage: TokenUsage) -> tuple[int, Decimal, Basis] | NotComputable:
     """The request's size (tiers depend on it), what its input costs, and how well that is known."""
     size = _size_input(usage)
     if size is None:
@@ -284,23 +277,23 @@ def _price_input(prices: ModelPrices, usage: Usage) -> tuple[int, Decimal, Basis
     return size, value, weakest_basis(bases)
 
 
-def _kinds(usage: Usage) -> dict[TokenKind, int | None]:
+def _kinds(usage: TokenUsage) -> dict[TokenKind, int | None]:
     counts = (usage.input_uncached, usage.cache_read, usage.cache_write_5m, usage.cache_write_1h)
     return dict(zip(_INPUT_KINDS, counts, strict=True))
 
 
-def _sum_known(usage: Usage) -> int:
+def _sum_known(usage: TokenUsage) -> int:
     return sum(count for count in _kinds(usage).values() if count is not None)
 
 
-def _size_input(usage: Usage) -> int | None:
+def _size_input(usage: TokenUsage) -> int | None:
     """All input of the request; a total that is smaller than its parts is not believed."""
     if usage.request_input is None:
         return None if None in _kinds(usage).values() else _sum_known(usage)
     return max(usage.request_input, _sum_known(usage))
 
 
-def _has_absurd_count(usage: Usage) -> bool:
+def _has_absurd_count(usage: TokenUsage) -> bool:
     """Whether an upstream claims what cannot be, perhaps to be cheaper."""
     counts = (*_kinds(usage).values(), usage.output, usage.reasoning, usage.request_input)
     return any(count is not None and not 0 <= count <= MAX_SAFE_INTEGER for count in counts)

@@ -6,8 +6,8 @@ from typing import TypeAlias
 
 import msgspec
 
+from repotrial._core.words import LifecyclePhase
 from repotrial.run import RunEnded
-from repotrial.trace import Phase
 
 
 class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
@@ -29,7 +29,7 @@ class RunStarted(_Event, frozen=True, kw_only=True, tag="started"):
 class RunPhase(_Event, frozen=True, kw_only=True, tag="phase"):
     """A run went on."""
 
-    phase: Phase
+    phase: LifecyclePhase
     """Where it is now."""
     checks: dict[str, str] = {}
     """Outcomes so far: pass, fail or error, by check."""

@@ -14,7 +14,7 @@ from typing import Final, Self
 
 from repotrial._core.errors import RepoTrialError
 from repotrial._core.schema import resolve_documents
-from repotrial._core.words import Level
+from repotrial._core.words import Level, LifecyclePhase
 from repotrial.environment import (
     Installation,
     InstallationSettings,
@@ -35,7 +35,7 @@ from repotrial.run import (
     conduct_run,
     remove_unfinished,
 )
-from repotrial.trace import CheckOutcome, Phase
+from repotrial.trace import CheckOutcome
 
 _LOOK_SECONDS: Final = 0.05
 
@@ -209,10 +209,10 @@ class _Listener:
     def __init__(self, run_id: str, put: Callable[[FleetEvent], None]) -> None:
         self._run_id = run_id
         self._put = put
-        self._phase: Phase = "bind"
+        self._phase: LifecyclePhase = "bind"
         self._checks: dict[str, str] = {}
 
-    def on_phase(self, phase: Phase) -> None:
+    def on_phase(self, phase: LifecyclePhase) -> None:
         self._phase = phase
         self._tell()
 

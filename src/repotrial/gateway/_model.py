@@ -7,7 +7,7 @@ from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
-from repotrial.cost import Usage
+from repotrial.cost import TokenUsage
 from repotrial.trace import RawMessage
 
 Dialect: TypeAlias = Literal["openai-chat", "openai-responses", "anthropic-messages", "gemini"]
@@ -77,7 +77,7 @@ class WireAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Tools that it wants used."""
     stop_reason: str | None = None
     """In the provider's word."""
-    usage: Usage | None = None
+    usage: TokenUsage | None = None
     """What it says it consumed; null where it does not say."""
     is_complete: bool = True
     """Whether the end of the answer was seen."""
@@ -171,7 +171,7 @@ class ExchangeEnd(msgspec.Struct, frozen=True, kw_only=True):
 class Exchange(Protocol):
     """One admitted request. Called on the gateway's loop: what takes long is awaited."""
 
-    def count(self, usage: Usage, sent_bytes: int) -> Refusal | None:
+    def count(self, usage: TokenUsage, sent_bytes: int) -> Refusal | None:
         """Called as a stream goes on; a refusal cuts it."""
         ...
 

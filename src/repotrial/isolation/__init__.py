@@ -44,7 +44,6 @@ if TYPE_CHECKING:
         Sandbox,
         SandboxSpec,
         Scratch,
-        Stage,
         StreamCapture,
         Usage,
     )
@@ -90,7 +89,6 @@ __all__ = [
     "SandboxSpec",
     "Scratch",
     "Sink",
-    "Stage",
     "StreamCapture",
     "SyscallRecord",
     "Usage",

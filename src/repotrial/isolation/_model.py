@@ -11,7 +11,7 @@ from typing import Annotated, Literal, Protocol, Self, TypeAlias
 
 import msgspec
 
-from repotrial._core.words import Level
+from repotrial._core.words import Level, Stage
 from repotrial.trace import ExitStatus
 
 WORKSPACE = "/workspace"
@@ -19,9 +19,6 @@ WORKSPACE = "/workspace"
 SYSTEM_ROOTS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 """Where a machine has its own programs."""
 
-
-Stage: TypeAlias = Literal["read", "write", "test"]
-"""Staged privileges (P7), in this order."""
 
 SyscallAudit: TypeAlias = Literal["notify", "static", "none"]
 """`notify`: prohibited calls are refused and recorded; `static`: refused, not seen."""

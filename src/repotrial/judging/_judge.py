@@ -18,6 +18,7 @@ from repotrial._core.canonical import canonical_digest
 from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.display import list_some, neutralize
 from repotrial._core.errors import EvidenceError
+from repotrial._core.words import EndCause, ErrorReason
 from repotrial.contract import Check, Inventory, ResultFile, Runner
 from repotrial.judging._results._inventory import as_reported, hold_against_inventory
 from repotrial.judging._results._model import RESULTS_UNREADABLE, TestResult
@@ -27,9 +28,7 @@ from repotrial.judging._twins._judge import find_silent, judge_twins, pair_tests
 from repotrial.judging._twins._model import Twin
 from repotrial.trace import (
     CheckOutcome,
-    EndCause,
     Errored,
-    ErrorReason,
     Exited,
     ExitStatus,
     Failed,

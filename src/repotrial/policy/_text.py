@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from repotrial._core.words import TextFormat
 from repotrial.policy._text_commands import find_in_script
 from repotrial.policy._text_model import (
     SEVERITIES,
@@ -27,7 +28,6 @@ from repotrial.policy._text_model import (
 from repotrial.policy._text_offsets import Offsets
 from repotrial.policy._text_python import find_in_python
 from repotrial.shell import ShellScript, find_python_uses, load_programs, parse_shell
-from repotrial.trace import TextFormat
 
 _MAX_FINDINGS: Final = 100
 _MAX_CHARACTERS: Final = 512 * 1024

@@ -6,14 +6,7 @@ from typing import Final
 
 import msgspec
 
-from repotrial.trace import (
-    BlobStore,
-    Event,
-    KeptStream,
-    NotStarted,
-    PrintingProgram,
-    RunPaths,
-)
+from repotrial.trace import BlobStore, Event, KeptStream, NotStarted, PrintingProgram, RunPaths
 
 _MOST_LINES: Final = 40
 _MOST_CHARACTERS: Final = 8 * 1024

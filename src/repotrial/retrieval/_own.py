@@ -23,9 +23,9 @@ from repotrial.trace import (
     NotStarted,
     PhaseChanged,
     Response,
+    ResponseUsage,
     RunPaths,
     ToolInvocation,
-    Usage,
     iter_events,
     load_manifest,
 )
@@ -115,7 +115,7 @@ class _Reader:
             case _:
                 return
 
-    def _add(self, usage: Usage) -> None:
+    def _add(self, usage: ResponseUsage) -> None:
         if usage.request_input_tokens is None or self._spent is None:
             self._spent = None  # from here on the sum is not known
             return

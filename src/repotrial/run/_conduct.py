@@ -13,6 +13,7 @@ from repotrial._core.clock import SystemClock
 from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import RepoTrialError, UsageError
 from repotrial._core.files import write_atomic
+from repotrial._core.words import TerminationCategory
 from repotrial.environment import Installation
 from repotrial.run._accept import accept
 from repotrial.run._act import act
@@ -36,7 +37,6 @@ from repotrial.trace import (
     RunPaths,
     SecretRedactor,
     Termination,
-    TerminationCategory,
     TraceWriter,
     WriterOptions,
     seal_run,

@@ -22,9 +22,10 @@ from repotrial.run._request import PlannedRun, RunSettings
 from repotrial.run._seeds import build_seeds
 from repotrial.run._staging import find_stage_mode
 from repotrial.trace import (
-    AgentConfiguration,
+    AgentFacts,
     ArchiveIdentity,
     CheckEntryPoint,
+    ConfigurationFacts,
     ContractBinding,
     DeclaredVariables,
     DependencySpecification,
@@ -33,7 +34,6 @@ from repotrial.trace import (
     GitIdentity,
     Harness,
     ModelFacts,
-    RunConfiguration,
     RunFacts,
     SetupProduct,
     Submodule,
@@ -142,8 +142,8 @@ def _declare_variables(loaded: LoadedContract) -> DeclaredVariables:
     )
 
 
-def _describe_configuration(plan: PlannedRun, access: ModelAccess | None) -> RunConfiguration:
-    return RunConfiguration(
+def _describe_configuration(plan: PlannedRun, access: ModelAccess | None) -> ConfigurationFacts:
+    return ConfigurationFacts(
         sandbox_level=plan.spec.configuration.isolation,
         meters={},
         limits=_render_limits(plan.limits),
@@ -199,9 +199,9 @@ def _render_limits(limits: Limits) -> dict[str, str]:
     return rendered
 
 
-def _describe_agent(plan: PlannedRun) -> AgentConfiguration:
+def _describe_agent(plan: PlannedRun) -> AgentFacts:
     agent = plan.spec.agent
-    return AgentConfiguration(
+    return AgentFacts(
         name=agent.name,
         version=agent.version,
         model=_NO_MODEL if agent.model is None else agent.model,

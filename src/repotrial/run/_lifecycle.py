@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from repotrial._core.errors import ErrorCode, UsageError
+from repotrial._core.words import LifecyclePhase
 from repotrial.run._progress import RunListener
-from repotrial.trace import Phase, PhaseChanged, Termination, TraceWriter
+from repotrial.trace import PhaseChanged, Termination, TraceWriter
 
-PHASES: Final[tuple[Phase, ...]] = ("bind", "set-up", "brief", "act", "accept", "seal")
+PHASES: Final[tuple[LifecyclePhase, ...]] = ("bind", "set-up", "brief", "act", "accept", "seal")
 
 
 PHASE_ORDER = ErrorCode(
@@ -25,7 +26,7 @@ class Lifecycle:
     def __init__(self, writer: TraceWriter, listener: RunListener) -> None:
         self._writer = writer
         self._listener = listener
-        self.phase: Phase | None = None
+        self.phase: LifecyclePhase | None = None
         self.has_termination = False
 
     def terminate(self, termination: Termination) -> None:
@@ -33,7 +34,7 @@ class Lifecycle:
         self._writer.append(termination, actor="harness")
         self.has_termination = True
 
-    def enter(self, phase: Phase) -> None:
+    def enter(self, phase: LifecyclePhase) -> None:
         """Go on to a phase; the trace has it on disk before anything of the phase happens.
 
         Raises:
@@ -50,6 +51,6 @@ class Lifecycle:
         self._listener.on_phase(phase)
 
 
-def _find_next(phase: Phase) -> Phase | None:
+def _find_next(phase: LifecyclePhase) -> LifecyclePhase | None:
     place = PHASES.index(phase) + 1
     return PHASES[place] if place < len(PHASES) else None

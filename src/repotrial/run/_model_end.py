@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from repotrial.cost import Budget, MeasureState
+from repotrial.cost import MeasureState, RunBudget
 from repotrial.environment import build_resource_limits
 from repotrial.isolation import CommandResult
 from repotrial.run._context import BoundRun
@@ -16,7 +16,9 @@ from repotrial.trace import Signal, Termination
 _RESERVED: Final = ("usd", "units", "tokens")
 
 
-def terminate_model_run(run: BoundRun, result: CommandResult, ending: Ending | None, budget: Budget) -> None:
+def terminate_model_run(
+    run: BoundRun, result: CommandResult, ending: Ending | None, budget: RunBudget
+) -> None:
     """Say how acting ended: as it was decided, else as the sandbox tells."""
     signals = _list_signals(run, result, budget)
     if ending is not None:
@@ -34,7 +36,7 @@ def terminate_model_run(run: BoundRun, result: CommandResult, ending: Ending | N
     terminate_as_seen(run, result, *signals)
 
 
-def _list_signals(run: BoundRun, result: CommandResult, budget: Budget) -> tuple[Signal, ...]:
+def _list_signals(run: BoundRun, result: CommandResult, budget: RunBudget) -> tuple[Signal, ...]:
     """What was consumed, against the caps (B2, S13)."""
     names = {
         "usd": "cost_usd",

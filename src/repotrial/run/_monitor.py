@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from repotrial._core.words import LifecyclePhase
 from repotrial.isolation import (
     PROBED,
     ExecRecord,
@@ -19,7 +20,7 @@ from repotrial.isolation import (
     ProhibitedRecord,
     SyscallRecord,
 )
-from repotrial.trace import Command, ExitUnknown, MonitorAlert, Phase, Signal, ToolInvocation, TraceWriter
+from repotrial.trace import Command, ExitUnknown, MonitorAlert, Signal, ToolInvocation, TraceWriter
 
 _ALERTS_PER_RULE: Final = 200
 _UNAVAILABLE: Final = "unavailable-call"
@@ -32,7 +33,7 @@ class SyscallMonitor:
     An agent can try refused calls without end: beyond a bound only their number is kept; `close` states it.
     """
 
-    def __init__(self, writer: TraceWriter, *, phase: Phase, since: int, has_programs: bool) -> None:
+    def __init__(self, writer: TraceWriter, *, phase: LifecyclePhase, since: int, has_programs: bool) -> None:
         self._writer = writer
         self._phase = phase
         self._since = since

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from repotrial.trace import CheckOutcome, Phase
+from repotrial._core.words import LifecyclePhase
+from repotrial.trace import CheckOutcome
 
 
 class RunListener(Protocol):
     """Called by the thread that conducts the run; must return at once."""
 
-    def on_phase(self, phase: Phase) -> None:
+    def on_phase(self, phase: LifecyclePhase) -> None:
         """A phase began."""
         ...
 
@@ -22,7 +23,7 @@ class RunListener(Protocol):
 class SilentListener:
     """Watches nothing."""
 
-    def on_phase(self, phase: Phase) -> None:
+    def on_phase(self, phase: LifecyclePhase) -> None:
         """Nobody asked."""
 
     def on_check(self, check_id: str, outcome: CheckOutcome) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from repotrial._core.words import AlertSeverity
 from repotrial.gateway import open_default_loop
 from repotrial.run._models import NetworkAccess
 from repotrial.run._setup_proxy import ProxiedNetwork
-from repotrial.trace import MonitorAlert, Severity, Signal, TraceWriter
+from repotrial.trace import MonitorAlert, Signal, TraceWriter
 from repotrial.workspace import SetupNetworkRecord
 
 _MONITOR: Final = "setup-network"
@@ -54,7 +55,12 @@ def tell_setup_network(writer: TraceWriter, record: SetupNetworkRecord) -> None:
 
 
 def _append(
-    writer: TraceWriter, rule: str, text: str, signals: tuple[Signal, ...], *, severity: Severity = "info"
+    writer: TraceWriter,
+    rule: str,
+    text: str,
+    signals: tuple[Signal, ...],
+    *,
+    severity: AlertSeverity = "info",
 ) -> None:
     # What a contract's own steps tried is no evidence against an agent.
     alert = MonitorAlert(monitor=_MONITOR, rule=rule, severity=severity, phase="set-up", signals=signals)

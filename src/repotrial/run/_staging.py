@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Literal, TypeAlias
 
-from repotrial.isolation import Capabilities, Stage
+from repotrial._core.words import Stage
+from repotrial.isolation import Capabilities
 from repotrial.run._agents import ModelAgent
 from repotrial.run._context import BoundRun
 from repotrial.run._request import PlannedRun

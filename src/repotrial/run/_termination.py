@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias
 
+from repotrial._core.words import TerminationCategory
 from repotrial.isolation import CommandResult
 from repotrial.run._context import BoundRun
 from repotrial.run._control import verify_machine
@@ -19,7 +20,6 @@ from repotrial.trace import (
     Signaled,
     Terminate,
     Termination,
-    TerminationCategory,
 )
 
 Ceiling: TypeAlias = Literal["timeout", "cpu", "memory", "output", "disk", "processes"]

@@ -7,14 +7,13 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal
 from typing import Literal
 
 from repotrial._core.absence import NotComputable, Unknown
-from repotrial._core.canonical import Count, decimal_text
+from repotrial._core.canonical import Count, DecimalText, decimal_text
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.score._card import AgentIdentity, ScoreCard
 from repotrial.score._document import Document, Line
 from repotrial.score._graded import Graded
 from repotrial.score._status import Invalid, Scorable
-from repotrial.trace import DecimalText
 
 _CONTEXT = Context(prec=28, rounding=ROUND_HALF_EVEN)
 _PLACES = Decimal("0.000001")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from repotrial._core.absence import NotComputable, Unknown
+from repotrial._core.canonical import DecimalText
 from repotrial._core.digest import Digest, digest_bytes
 from repotrial.contract import (
     ChangeSummary,
@@ -29,7 +30,6 @@ from repotrial.score._review import ReviewNote, build_review_notes
 from repotrial.score._status import Invalid, RunStatus, Scorable, build_status
 from repotrial.score._tags import Findings, build_tags
 from repotrial.score._taxonomy import FailureTag
-from repotrial.trace import DecimalText
 
 SCORE_SCHEMA = "repotrial/score@1"
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from repotrial._core.absence import Unknown
-from repotrial._core.canonical import Count
+from repotrial._core.canonical import Count, DecimalText
 from repotrial.score._document import Document
 from repotrial.score._evidence import Evidence
-from repotrial.trace import DecimalText, Manifest
+from repotrial.trace import Manifest
 
 _SIGNALS: dict[str, tuple[str, ...]] = {
     "cost_usd": ("cost_usd",),

@@ -9,23 +9,18 @@ import msgspec
 
 from repotrial._core.absence import Unknown
 from repotrial._core.digest import Digest
+from repotrial._core.words import AlertSeverity, EndCause, Gate, JudgedTree, LifecyclePhase, TextFormat
 from repotrial.contract import ContractRecord, RunSpec
 from repotrial.score._document import EventPointer
 from repotrial.trace import (
     CheckOutcome,
     Command,
-    EndCause,
     ExitStatus,
-    Gate,
     Intervention,
     Manifest,
     PatchApplication,
-    Phase,
-    Severity,
-    Subject,
     Termination,
     TestIds,
-    TextFormat,
     TraceHead,
     TwinCount,
 )
@@ -62,7 +57,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     check_id: str
     gate: Gate
     attempt: int
-    subject: Subject
+    subject: JudgedTree
     variant: Literal["plain", "twins"] = "plain"
     outcome: CheckOutcome
     command: Command
@@ -107,8 +102,8 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
     seq: int
     monitor: str
     rule: str
-    severity: Severity
-    phase: Phase
+    severity: AlertSeverity
+    phase: LifecyclePhase
     evidence: tuple[int, ...]
     trigger: Trigger | None
 
@@ -215,7 +210,11 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         return self.facts.terminations[0] if len(self.facts.terminations) == 1 else None
 
     def iter_executions(
-        self, check_id: str, *, subject: Subject = "candidate", variant: Literal["plain", "twins"] = "plain"
+        self,
+        check_id: str,
+        *,
+        subject: JudgedTree = "candidate",
+        variant: Literal["plain", "twins"] = "plain",
     ) -> Iterator[Execution]:
         """Executions of one check, in the order of their attempts."""
         found = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from repotrial._core.absence import NotComputable
+from repotrial._core.words import Gate
 from repotrial.score._delta import BrokenRule, Delta, find_rule_of_alert, find_safety_alerts, is_safety_ended
 from repotrial.score._document import (
     ChangePointer,
@@ -17,7 +18,7 @@ from repotrial.score._document import (
 )
 from repotrial.score._evidence import Alert, Evidence
 from repotrial.score._outcomes import CheckResult, find_patch_verdict
-from repotrial.trace import Errored, Failed, Gate, Passed
+from repotrial.trace import Errored, Failed, Passed
 
 GATE_OF: dict[Gate, GateId] = {"patch": "G1", "build": "G2", "acceptance": "G3", "safety": "G4"}
 

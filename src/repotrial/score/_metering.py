@@ -6,14 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from repotrial.cost import (
-    CostStatement,
-    Metered,
-    MeteredExchange,
-    PriceBook,
-    Tariff,
-    Usage,
-)
+from repotrial.cost import CostStatement, Metered, MeteredExchange, PriceBook, Tariff, TokenUsage
 from repotrial.score._answerer import find_upstream, is_notional
 from repotrial.score._directories import build_run_paths
 from repotrial.score._load import load_evidence
@@ -32,7 +25,7 @@ from repotrial.trace import (
     iter_events,
     load_manifest,
 )
-from repotrial.trace import Usage as TraceUsage
+from repotrial.trace import ResponseUsage as TraceUsage
 
 _PROGRAM_START = "execve"
 _PERSON = "human"
@@ -145,8 +138,8 @@ class _Meter:
         self.exchanges.append(MeteredExchange(model=model, usage=_read_usage(response.usage)))
 
 
-def _read_usage(usage: TraceUsage) -> Usage:
-    return Usage(
+def _read_usage(usage: TraceUsage) -> TokenUsage:
+    return TokenUsage(
         input_uncached=usage.input_uncached_tokens,
         cache_read=usage.cache_read_tokens,
         cache_write_5m=usage.cache_write_5m_tokens,

@@ -8,10 +8,11 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from repotrial._core.canonical import Count
+from repotrial._core.words import Gate
 from repotrial.contract import Check, Contract
 from repotrial.score._document import Document, EventPointer, Line, Verdict, build_line
 from repotrial.score._evidence import Evidence, Execution
-from repotrial.trace import CheckOutcome, Errored, Failed, Gate, NotStarted, Passed
+from repotrial.trace import CheckOutcome, Errored, Failed, NotStarted, Passed
 
 _TESTS_SHOWN = 50
 

@@ -7,6 +7,7 @@ from typing import Literal
 from repotrial._core.absence import Unknown
 from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest, digest_bytes
+from repotrial._core.words import TerminationCategory, TerminationNature
 from repotrial.contract import RunSpec
 from repotrial.score._card import AgentIdentity, Remark, ScoreCard
 from repotrial.score._cost import Cost
@@ -14,7 +15,7 @@ from repotrial.score._document import Document, Line, Verdict, build_line, rende
 from repotrial.score._evidence import Evidence, SealState
 from repotrial.score._outcomes import Attribution
 from repotrial.score._status import RunStatus
-from repotrial.trace import GitIdentity, Manifest, OnAlert, TerminationCategory, TerminationNature
+from repotrial.trace import GitIdentity, Manifest, OnAlert
 
 REPORT_SCHEMA = "repotrial/report@1"
 _MOST = 200

@@ -7,12 +7,12 @@ from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
+from repotrial._core.words import TerminationNature
 from repotrial.score._delta import HARNESS, is_safety_ended
 from repotrial.score._document import Document
 from repotrial.score._evidence import Evidence, InvalidReason
 from repotrial.score._gates import GateResult
 from repotrial.score._outcomes import CheckResult, find_patch_verdict
-from repotrial.trace import TerminationNature
 
 Fault: TypeAlias = Literal["none", "change", "machine", "unclear"]
 """For an acceptance error: whose fault it is, as control executions show it."""

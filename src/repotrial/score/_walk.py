@@ -9,6 +9,7 @@ import msgspec
 
 from repotrial._core.absence import Unknown
 from repotrial._core.errors import EvidenceError
+from repotrial._core.words import LifecyclePhase
 from repotrial.policy import read_tool_use
 from repotrial.score._evidence import (
     Alert,
@@ -36,7 +37,6 @@ from repotrial.trace import (
     MonitorAlert,
     Passed,
     PatchApplication,
-    Phase,
     PhaseChanged,
     Response,
     Segment,
@@ -81,7 +81,7 @@ class _Walk:
         self._overflows: list[int] = []
         self._alert_kinds: Counter[tuple[str, str, str, str]] = Counter()
         self._counts: Counter[str] = Counter()
-        self._phases: dict[Phase, int] = {}
+        self._phases: dict[LifecyclePhase, int] = {}
         self._dropped = 0
         self._tool_us = self._tool_calls = self._test_cycles = 0
         self._edits: deque[Edit] = deque(maxlen=_RECENT_EDITS)
@@ -224,7 +224,7 @@ class _Walk:
             text=text,
         )
 
-    def _span(self, first: Phase, last: Phase) -> int | None:
+    def _span(self, first: LifecyclePhase, last: LifecyclePhase) -> int | None:
         if first not in self._phases or last not in self._phases:
             return None
         return self._phases[last] - self._phases[first]

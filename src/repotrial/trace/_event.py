@@ -43,7 +43,7 @@ class TraceHead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Hash of the last one."""
 
 
-class Envelope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class EventEnvelope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One line, its payload still as bytes."""
 
     actor: Actor

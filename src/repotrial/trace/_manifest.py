@@ -14,11 +14,11 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 
 from repotrial._core.absence import Unknown
-from repotrial._core.canonical import AsciiKey, Count, canonical_bytes, canonical_digest
+from repotrial._core.canonical import AsciiKey, Count, DecimalText, canonical_bytes, canonical_digest
 from repotrial._core.digest import Digest
 from repotrial._core.display import neutralize
 from repotrial._core.words import Level
-from repotrial.trace._payloads.common import DecimalText, Name
+from repotrial.trace._payloads.common import Name
 from repotrial.trace._payloads.course import RunId
 
 MANIFEST_SCHEMA = "repotrial/manifest@1"
@@ -188,7 +188,7 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """The breakers' thresholds, as their file has them: with them, every decision can be derived again."""
 
 
-class RunConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ConfigurationFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How the run was carried out."""
 
     sandbox_level: Level | Unknown
@@ -230,7 +230,7 @@ class PromptDigest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Over its text."""
 
 
-class AgentConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AgentFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: Name
     """The agent."""
     version: Name | Unknown
@@ -266,11 +266,11 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """What carried the run out."""
     variables: DeclaredVariables
     """Environment variables."""
-    configuration: RunConfiguration
+    configuration: ConfigurationFacts
     """How the run was carried out."""
     seeds: Seeds
     """Randomness (P8, P10)."""
-    agent: AgentConfiguration
+    agent: AgentFacts
     """Who worked."""
     locale: Name | Unknown
     """The locale of all programs."""
@@ -295,7 +295,7 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         )
 
 
-class Difference(msgspec.Struct, frozen=True, kw_only=True):
+class ManifestDifference(msgspec.Struct, frozen=True, kw_only=True):
     """Something in which two runs differ that must agree, or that is not known of one of them."""
 
     field: str
@@ -314,7 +314,7 @@ class Manifest(RunFacts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     comparability_class: Digest
     """Runs of one class may be compared without a remark (P30)."""
 
-    def list_differences(self, other: Manifest) -> list[Difference]:
+    def list_differences(self, other: Manifest) -> list[ManifestDifference]:
         """What stands against comparing with another run (P30); none for runs of one comparability class.
 
         What is unknown of one run is not equal to anything, not even to what is unknown of the other.
@@ -324,7 +324,7 @@ class Manifest(RunFacts, frozen=True, kw_only=True, forbid_unknown_fields=True):
         for run in (self, other):
             for field, unknown in iter_unbound_fields(run):
                 text = _show(f"unknown: {unknown.reason}")
-                found.setdefault(field, Difference(field=field, one=text, other=text))
+                found.setdefault(field, ManifestDifference(field=field, one=text, other=text))
         return [found[field] for field in sorted(found)]
 
 
@@ -377,13 +377,13 @@ def _list_compared(run: Manifest) -> dict[str, Any]:
     return {name: msgspec.to_builtins(getattr(run, name)) for name in COMPARED_FIELDS}
 
 
-def _iter_differences(one: Any, other: Any, where: str) -> Iterator[Difference]:
+def _iter_differences(one: Any, other: Any, where: str) -> Iterator[ManifestDifference]:
     if isinstance(one, dict) and isinstance(other, dict):
         for key in sorted({*one, *other}):
             place = f"{where}.{key}" if where else key
             yield from _iter_differences(one.get(key, _ABSENT), other.get(key, _ABSENT), place)
     elif one != other:
-        yield Difference(field=where, one=_show(one), other=_show(other))
+        yield ManifestDifference(field=where, one=_show(one), other=_show(other))
 
 
 def _show(value: Any) -> str:

@@ -7,6 +7,7 @@ from typing import Literal, Self
 import msgspec
 
 from repotrial._core.canonical import Count
+from repotrial._core.words import JudgedTree
 from repotrial.trace._event import Event
 from repotrial.trace._payloads.actions import ToolInvocation
 from repotrial.trace._payloads.checks import (
@@ -16,7 +17,6 @@ from repotrial.trace._payloads.checks import (
     Passed,
     PatchApplication,
     StaticCheck,
-    Subject,
 )
 from repotrial.trace._payloads.common import Command, ExitStatus, Output
 from repotrial.trace._timeline import describe_doubt, describe_exit, describe_outcome
@@ -31,7 +31,7 @@ class PrintingProgram(msgspec.Struct, frozen=True, kw_only=True):
     """The check's id; `agent` for the agent's program, `patch` for what applied the change."""
     kind: Literal["agent", "patch", "check"]
     """Which of them: a check may be called `agent`, too."""
-    subject: Subject | None = None
+    subject: JudgedTree | None = None
     """Of a check: whose tree was judged."""
     variant: Literal["plain", "twins"] | None = None
     """Of a check: whether wrong-expectation twins were mixed in."""

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from repotrial._core.errors import ErrorCode, EvidenceError
-from repotrial.trace._event import Envelope, Event, UnknownPayload
+from repotrial.trace._event import Event, EventEnvelope, UnknownPayload
 from repotrial.trace._files import TRACE_LINE_TOO_LONG, LineReader, open_regular
 from repotrial.trace._payloads import PAYLOAD_TYPES, Payload
 from repotrial.trace._payloads.checks import AcceptanceExecution, Passed
@@ -79,13 +79,13 @@ TORN_TAIL = ErrorCode(
 )
 
 
-_ENVELOPE = msgspec.json.Decoder(Envelope)
+_ENVELOPE = msgspec.json.Decoder(EventEnvelope)
 _PAYLOADS: dict[str, msgspec.json.Decoder[EventPayload]] = {
     name: msgspec.json.Decoder(payload) for name, payload in PAYLOAD_TYPES.items()
 }
 
 
-def iter_envelopes(path: Path, *, allow_torn_tail: bool = False) -> Iterator[Envelope]:
+def iter_envelopes(path: Path, *, allow_torn_tail: bool = False) -> Iterator[EventEnvelope]:
     """The events in order, payloads left as bytes.
 
     Raises:
@@ -129,7 +129,7 @@ def iter_events(path: Path, *, allow_torn_tail: bool = False) -> Iterator[Event]
         )
 
 
-def _parse_envelope(line: bytes, seq: int, path: Path) -> Envelope:
+def _parse_envelope(line: bytes, seq: int, path: Path) -> EventEnvelope:
     try:
         envelope = _ENVELOPE.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -141,7 +141,7 @@ def _parse_envelope(line: bytes, seq: int, path: Path) -> Envelope:
     return envelope
 
 
-def _parse_payload(envelope: Envelope, path: Path) -> Payload | UnknownPayload:
+def _parse_payload(envelope: EventEnvelope, path: Path) -> Payload | UnknownPayload:
     decoder = _PAYLOADS.get(envelope.type)
     if decoder is None:
         return UnknownPayload(data=bytes(envelope.payload))

@@ -99,7 +99,7 @@ class TraceCutOff(msgspec.Struct, frozen=True, kw_only=True):
     found_count: Count
 
 
-SealProblem: TypeAlias = (
+RunSealProblem: TypeAlias = (
     NoSeal
     | MalformedSeal
     | UnknownSealVersion
@@ -118,7 +118,7 @@ class SealReport(msgspec.Struct, frozen=True, kw_only=True):
     """What a seal is worth."""
 
     signer: Signer
-    problems: tuple[SealProblem, ...]
+    problems: tuple[RunSealProblem, ...]
 
     @property
     def is_intact(self) -> bool:
@@ -161,7 +161,7 @@ def check_signed_seal(
         run_id: Of the manifest; None if it cannot be read, which step 6 reports.
     """
     signer = signed.statement.find_signer(signed.seal.public_key, trusted_keys)
-    problems: list[SealProblem] = []
+    problems: list[RunSealProblem] = []
     if isinstance(signer, NoSigner):
         problems.append(BadSignature(key_id=signed.key_id))
     if run_id is not None and run_id != signed.seal.run_id:
@@ -172,7 +172,7 @@ def check_signed_seal(
     return SealReport(signer=signer, problems=tuple(problems))
 
 
-def _iter_file_problems(paths: RunPaths, signed: SignedSeal) -> Iterator[SealProblem]:
+def _iter_file_problems(paths: RunPaths, signed: SignedSeal) -> Iterator[RunSealProblem]:
     missing = dict(signed.subjects)
     try:
         for entry in iter_sealable_entries(paths):
@@ -185,7 +185,7 @@ def _iter_file_problems(paths: RunPaths, signed: SignedSeal) -> Iterator[SealPro
     yield from (FileMissing(name=name) for name in sorted(missing))
 
 
-def _iter_entry_problems(entry: SealableEntry, expected: Digest | None) -> Iterator[SealProblem]:
+def _iter_entry_problems(entry: SealableEntry, expected: Digest | None) -> Iterator[RunSealProblem]:
     if not entry.is_regular:
         yield NotAPlainFile(name=entry.name)
         return

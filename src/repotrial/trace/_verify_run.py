@@ -15,7 +15,7 @@ import msgspec
 from repotrial._core.absence import Unknown
 from repotrial._core.digest import Digest
 from repotrial._core.errors import EvidenceError
-from repotrial.trace._completeness import Finding, build_finding, iter_completeness_problems
+from repotrial.trace._completeness import RunFinding, build_finding, iter_completeness_problems
 from repotrial.trace._keys import PublicKey
 from repotrial.trace._manifest import Manifest, iter_unbound_fields
 from repotrial.trace._manifest_file import load_manifest
@@ -33,7 +33,7 @@ from repotrial.trace._seal_check import (
     NoSeal,
     NotAPlainFile,
     OtherRun,
-    SealProblem,
+    RunSealProblem,
     SealReport,
     TraceCutOff,
     UnknownSealVersion,
@@ -62,7 +62,7 @@ class Holds(msgspec.Struct, frozen=True, kw_only=True, tag_field="verdict", tag=
 class DoesNotHold(msgspec.Struct, frozen=True, kw_only=True, tag_field="verdict", tag="does-not-hold"):
     """Checked, and wrong."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[RunFinding, ...]
 
 
 class CouldNotBeChecked(
@@ -70,7 +70,7 @@ class CouldNotBeChecked(
 ):
     """Neither shown nor refuted."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[RunFinding, ...]
 
 
 AspectVerdict: TypeAlias = Holds | DoesNotHold | CouldNotBeChecked
@@ -173,7 +173,7 @@ def _judge_signer(report: SealReport) -> AspectVerdict:
             return DoesNotHold(findings=(build_finding("expected a valid signature, found none"),))
 
 
-def render_seal_problem(problem: SealProblem) -> str:
+def render_seal_problem(problem: RunSealProblem) -> str:
     """A problem in a sentence."""
     match problem:
         case NoSeal() | MalformedSeal() | UnknownSealVersion() | FolderUnreadable():
@@ -200,7 +200,9 @@ def _render_file_problem(problem: FileChanged | FileMissing | FileAddedAfterSeal
             return f"{problem.name}: expected a plain file that can be read, found none"
 
 
-def _judge_completeness(paths: RunPaths, manifest: Manifest | Finding, chain: ChainReport) -> AspectVerdict:
+def _judge_completeness(
+    paths: RunPaths, manifest: Manifest | RunFinding, chain: ChainReport
+) -> AspectVerdict:
     if isinstance(chain.status, UnknownVersion) or chain.count == 0:
         return CouldNotBeChecked(findings=(build_finding("expected a trace that can be read, found none"),))
     try:
@@ -237,10 +239,10 @@ class _Claim(msgspec.Struct, frozen=True):
 
 def _judge_identity(
     paths: RunPaths,
-    manifest: Manifest | Finding,
+    manifest: Manifest | RunFinding,
     signed: SignedSeal | NoSeal | MalformedSeal | UnknownSealVersion,
 ) -> AspectVerdict:
-    if isinstance(manifest, Finding):
+    if isinstance(manifest, RunFinding):
         return CouldNotBeChecked(findings=(manifest,))
     try:
         manifest_digest = digest_regular(paths.manifest)

@@ -17,6 +17,7 @@ import orjson
 from repotrial._core.clock import Clock, MonotoneClock, SystemClock
 from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import ErrorCode, UsageError
+from repotrial._core.words import TextFormat
 from repotrial.trace._blobs import BlobRef, BlobStore
 from repotrial.trace._body import Body, OmittedBody, build_body, omit_bodies, redact_bytes
 from repotrial.trace._budget import UNASSIGNED, TraceBudget, WriterOptions, checked_options
@@ -25,14 +26,7 @@ from repotrial.trace._event import ACTORS, Actor, Event, EventRef, TraceHead, bu
 from repotrial.trace._files import MAX_LINE_BYTES
 from repotrial.trace._payloads import DROPPABLE_TYPES, DroppablePayload, KeptPayload, Payload
 from repotrial.trace._payloads.common import EventPayload, Output
-from repotrial.trace._payloads.course import (
-    TRACE_SCHEMA,
-    MonitorAlert,
-    RunOpened,
-    Segment,
-    TextFormat,
-    TraceTruncated,
-)
+from repotrial.trace._payloads.course import TRACE_SCHEMA, MonitorAlert, RunOpened, Segment, TraceTruncated
 from repotrial.trace._redaction import NO_REDACTION, Redactor, verify_canary
 from repotrial.trace._rundir import RunPaths
 from repotrial.trace._trace_file import TraceFile, build_write_error

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from repotrial.trace import Usage
+from repotrial.trace import ResponseUsage
 from repotrial.transcripts._draft import Draft, Origin, build_origin
 from repotrial.transcripts._json import encode_value
 from repotrial.transcripts._model import ImportedCall, ReportedTotals, ToolOutput
@@ -217,7 +217,7 @@ def _decode_prefix(text: str) -> str:
     return ""
 
 
-def _read_metrics(metrics: Mapping[str, object]) -> Usage:
+def _read_metrics(metrics: Mapping[str, object]) -> ResponseUsage:
     """Prompt tokens contain the cached ones, but not what Claude Code's requests stored in the cache."""
     usage = build_inclusive(
         total_input=metrics.get("prompt_tokens"),

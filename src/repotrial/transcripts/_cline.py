@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from repotrial.trace import Usage
+from repotrial.trace import ResponseUsage
 from repotrial.transcripts._draft import Draft, Origin, build_origin
 from repotrial.transcripts._json import encode_value
 from repotrial.transcripts._lines import OBJECTS, iter_entries
@@ -73,7 +73,7 @@ def _is_failed(output: object, error: object = None) -> bool | None:
     return not all(told) if told else None
 
 
-def _build_usage(usage: Mapping[str, object]) -> Usage:
+def _build_usage(usage: Mapping[str, object]) -> ResponseUsage:
     return build_undeclared(
         some_input=usage.get("inputTokens"),
         cache_read=usage.get("cacheReadTokens"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from repotrial.trace import Usage
+from repotrial.trace import ResponseUsage
 from repotrial.transcripts._draft import Draft, Origin, build_origin
 from repotrial.transcripts._json import encode_value
 from repotrial.transcripts._lines import OBJECTS, iter_entries
@@ -90,7 +90,7 @@ def _read_output(item: Mapping[str, object]) -> tuple[ToolOutput | None, bool | 
     return None, failed
 
 
-def _read_usage(value: object) -> Usage:
+def _read_usage(value: object) -> ResponseUsage:
     usage = as_object(value)
     return build_inclusive(
         total_input=usage.get("input_tokens"),

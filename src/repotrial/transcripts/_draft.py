@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 from msgspec.structs import force_setattr
 
-from repotrial.trace import Usage
+from repotrial.trace import ResponseUsage
 from repotrial.transcripts._json import encode_value, parse_object
 from repotrial.transcripts._model import (
     Arguments,
@@ -177,7 +177,7 @@ class Draft:
     def set_usage(
         self,
         message_id: str | None,
-        usage: Usage,
+        usage: ResponseUsage,
         *,
         model: object = None,
         cost_usd: str | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from repotrial.trace import Usage
+from repotrial.trace import ResponseUsage
 from repotrial.transcripts._draft import Draft, Origin, build_origin
 from repotrial.transcripts._json import encode_value
 from repotrial.transcripts._lines import OBJECTS, iter_entries
@@ -63,7 +63,7 @@ def _read_step(part: Mapping[str, object], origin: Origin, answer: str, draft: D
         draft.state("success", word="stop", text=answer)
 
 
-def _read_tokens(tokens: Mapping[str, object]) -> Usage:
+def _read_tokens(tokens: Mapping[str, object]) -> ResponseUsage:
     """Releases differ in whether reasoning is a part of the output; the total tells which."""
     cache = as_object(tokens.get("cache"))
     output, reasoning, total = (as_count(tokens.get(key)) for key in ("output", "reasoning", "total"))

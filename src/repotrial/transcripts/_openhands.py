@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from repotrial.trace import Usage
+from repotrial.trace import ResponseUsage
 from repotrial.transcripts._draft import Draft, build_origin
 from repotrial.transcripts._json import encode_value
 from repotrial.transcripts._lines import OBJECTS, iter_entries, join_document
@@ -107,7 +107,7 @@ def _read_state(state: Mapping[str, object], draft: Draft) -> None:
         draft.state("success" if status == "finished" else "error", word=status, text=text)
 
 
-def _read_usage(usage: Mapping[str, object]) -> Usage:
+def _read_usage(usage: Mapping[str, object]) -> ResponseUsage:
     return build_inclusive(
         total_input=usage.get("prompt_tokens"),
         cache_read=usage.get("cache_read_tokens"),

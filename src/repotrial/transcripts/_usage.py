@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from repotrial.trace import Usage
+from repotrial.trace import ResponseUsage
 from repotrial.transcripts._values import as_count, as_object
 
 
@@ -15,11 +15,11 @@ def build_inclusive(
     cache_write: object = None,
     output: object = None,
     reasoning: object = None,
-) -> Usage:
+) -> ResponseUsage:
     """Where the input figure contains what caches served and stored (OpenAI, Gemini, litellm)."""
     whole, read, write = as_count(total_input), as_count(cache_read), as_count(cache_write)
     fresh = None if whole is None or read is None else whole - read - (write or 0)
-    return Usage(
+    return ResponseUsage(
         input_uncached_tokens=None if fresh is None or fresh < 0 else fresh,
         cache_read_tokens=read,
         cache_write_5m_tokens=write,
@@ -37,11 +37,11 @@ def build_exclusive(
     cache_write_1h: object = None,
     output: object = None,
     reasoning: object = None,
-) -> Usage:
+) -> ResponseUsage:
     """Where the input figure leaves out what caches served and stored (Anthropic, opencode, pi)."""
     fresh, read = as_count(fresh_input), as_count(cache_read)
     short, long = as_count(cache_write_5m), as_count(cache_write_1h)
-    return Usage(
+    return ResponseUsage(
         input_uncached_tokens=fresh,
         cache_read_tokens=read,
         cache_write_5m_tokens=short,
@@ -54,10 +54,10 @@ def build_exclusive(
 
 def build_undeclared(
     *, some_input: object, cache_read: object = None, cache_write: object = None, output: object = None
-) -> Usage:
+) -> ResponseUsage:
     """Where nothing says whether the input figure contains the caches: known only when those are zero."""
     if as_count(cache_read) or as_count(cache_write):
-        return Usage(
+        return ResponseUsage(
             cache_read_tokens=as_count(cache_read),
             cache_write_5m_tokens=as_count(cache_write),
             output_tokens=as_count(output),
@@ -67,7 +67,7 @@ def build_undeclared(
     )
 
 
-def read_openai(value: object) -> Usage:
+def read_openai(value: object) -> ResponseUsage:
     """The usage object of Chat Completions, as litellm writes it too."""
     usage = as_object(value)
     details = as_object(usage.get("prompt_tokens_details"))

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import msgspec
 
 from repotrial._core.escaping import unescape_text
-from repotrial.trace import DirectoryEntry, Entry, FileEntry, SymlinkEntry
+from repotrial.trace import DirectoryEntry, FileEntry, PathEntry, SymlinkEntry
 from repotrial.workspace._contents import ContentStore
 from repotrial.workspace._mark import BaseView, Mark
 
@@ -34,7 +34,7 @@ class Restoration(msgspec.Struct, frozen=True, kw_only=True):
 def build_restoration(now: Mark, then: Mark, *, view: BaseView, contents: ContentStore) -> Restoration:
     """The way from one mark back to another."""
     removed: list[bytes] = []
-    wanted: list[tuple[bytes, Entry]] = []
+    wanted: list[tuple[bytes, PathEntry]] = []
     for path in sorted(now.entries.keys() | then.entries.keys()):
         present = now.entries[path] if path in now.entries else view.find_entry(path)
         former = then.entries[path] if path in then.entries else view.find_entry(path)
@@ -48,12 +48,12 @@ def build_restoration(now: Mark, then: Mark, *, view: BaseView, contents: Conten
     return Restoration(removed=tuple(reversed(removed)), archive=archive, is_complete=is_complete)
 
 
-def _is_same_directory(present: Entry, former: Entry | None) -> bool:
+def _is_same_directory(present: PathEntry, former: PathEntry | None) -> bool:
     return isinstance(present, DirectoryEntry) and isinstance(former, DirectoryEntry)
 
 
 def _pack(
-    wanted: Iterable[tuple[bytes, Entry]], view: BaseView, contents: ContentStore
+    wanted: Iterable[tuple[bytes, PathEntry]], view: BaseView, contents: ContentStore
 ) -> tuple[bytes, bool]:
     is_complete = True
     stream = io.BytesIO()

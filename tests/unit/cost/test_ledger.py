@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 from repotrial.cost import (
-    Budget,
-    Caps,
     EnvelopeLimits,
     EnvelopeState,
     Exhausted,
     Ledger,
     Reservation,
+    RunBudget,
+    RunCaps,
     load_ledger_state,
 )
 from repotrial.cost._ledger import Envelopes, LedgerHold
@@ -237,7 +237,7 @@ def test_threads_with_ledgers_of_their_own_never_overspend(path: Path) -> None:
 def test_a_budget_draws_on_its_envelopes(path: Path) -> None:
     with Ledger(path) as ledger:
         envelopes = ledger.open_envelopes(LIMITS, run="r1", task="t1")
-        budget = Budget(Caps(cost_usd="4"), parent=envelopes)
+        budget = RunBudget(RunCaps(cost_usd="4"), parent=envelopes)
         first = budget.reserve(build_estimate(1, 5))
         assert isinstance(first, Reservation)
         assert first.is_overdraft

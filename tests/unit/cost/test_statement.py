@@ -6,14 +6,7 @@ import msgspec
 import pytest
 
 from repotrial._core.absence import NotComputable, Unknown
-from repotrial.cost import (
-    Amount,
-    CostStatement,
-    Metered,
-    MeteredExchange,
-    Tariff,
-    Usage,
-)
+from repotrial.cost import Amount, CostStatement, Metered, MeteredExchange, Tariff, TokenUsage
 from repotrial.cost._book_file import parse_book
 
 MODEL_ROWS = b"model:m:input,1M-tokens,1,\nmodel:m:output,1M-tokens,10,\n"
@@ -24,7 +17,7 @@ FULL = parse_book(
     name="full",
 )
 MODELS_ONLY = parse_book(HEADER + MODEL_ROWS, name="models")
-EXCHANGE = MeteredExchange(model="m", usage=Usage(request_input=1000, output=100))
+EXCHANGE = MeteredExchange(model="m", usage=TokenUsage(request_input=1000, output=100))
 METERED = Metered(
     exchanges=(EXCHANGE, EXCHANGE),
     exec_wall_us=10_000_000,
@@ -113,6 +106,6 @@ def test_dollars_and_units_are_not_added() -> None:
 
 
 def test_one_exchange_without_a_price_leaves_the_term_without_an_amount() -> None:
-    vague = MeteredExchange(model="m", usage=Usage(output=3))
+    vague = MeteredExchange(model="m", usage=TokenUsage(output=3))
     metered = msgspec.structs.replace(METERED, exchanges=(EXCHANGE, vague))
     assert isinstance(CostStatement.build(Tariff(book=FULL), metered).lm, NotComputable)

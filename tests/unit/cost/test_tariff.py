@@ -11,14 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repotrial._core.absence import NotComputable
-from repotrial.cost import (
-    Amount,
-    Charge,
-    Estimate,
-    Tariff,
-    Usage,
-    estimate_usage,
-)
+from repotrial.cost import Amount, Charge, RequestEstimate, Tariff, TokenUsage, estimate_usage
 from repotrial.cost._book_file import parse_book
 from repotrial.cost._tariff import FALLBACK, EstimateRules
 
@@ -40,7 +33,7 @@ TARIFF = Tariff(book=BOOK)
 COUNTS = st.integers(0, 10**9)
 
 
-def _price(model: str, usage: Usage, tariff: Tariff = TARIFF) -> Amount:
+def _price(model: str, usage: TokenUsage, tariff: Tariff = TARIFF) -> Amount:
     amount = tariff.price_exchange(model, usage)
     assert isinstance(amount, Amount)
     return amount
@@ -48,16 +41,18 @@ def _price(model: str, usage: Usage, tariff: Tariff = TARIFF) -> Amount:
 
 def _estimate(
     model: str = "full", *, request_bytes: int = 4000, own: int | None, answers: int = 1
-) -> Estimate:
+) -> RequestEstimate:
     estimate = TARIFF.estimate_request(
         model, request_bytes=request_bytes, max_output_tokens=own, answers=answers
     )
-    assert isinstance(estimate, Estimate)
+    assert isinstance(estimate, RequestEstimate)
     return estimate
 
 
 def test_every_kind_of_token_has_its_own_price() -> None:
-    usage = Usage(input_uncached=1000, cache_read=10_000, cache_write_5m=100, cache_write_1h=10, output=500)
+    usage = TokenUsage(
+        input_uncached=1000, cache_read=10_000, cache_write_5m=100, cache_write_1h=10, output=500
+    )
     amount = _price("full", usage)
     assert amount.decimal == Decimal("0.003") + Decimal("0.003") + Decimal("0.000375") + Decimal(
         "0.00006"
@@ -67,22 +62,24 @@ def test_every_kind_of_token_has_its_own_price() -> None:
 
 
 def test_reasoning_is_part_of_the_output_and_is_not_charged_twice() -> None:
-    with_reasoning = Usage(request_input=1, output=100, reasoning=90)
-    assert _price("plain", with_reasoning) == _price("plain", Usage(request_input=1, output=100))
+    with_reasoning = TokenUsage(request_input=1, output=100, reasoning=90)
+    assert _price("plain", with_reasoning) == _price("plain", TokenUsage(request_input=1, output=100))
 
 
 def test_the_tier_depends_on_all_input_and_holds_for_the_output_too() -> None:
-    usage = Usage(input_uncached=1, cache_read=200_000, cache_write_5m=0, cache_write_1h=0, output=1_000_000)
+    usage = TokenUsage(
+        input_uncached=1, cache_read=200_000, cache_write_5m=0, cache_write_1h=0, output=1_000_000
+    )
     assert _price("full", usage).decimal == Decimal("0.000006") + Decimal("0.06") + Decimal("22.5")
 
 
 def test_a_total_that_the_known_kinds_use_up_leaves_nothing_unknown() -> None:
-    usage = Usage(input_uncached=900, cache_read=100, request_input=1000, output=1)
+    usage = TokenUsage(input_uncached=900, cache_read=100, request_input=1000, output=1)
     assert _price("full", usage).basis == "reported"
 
 
 def test_an_unknown_kind_is_charged_at_the_dearest_it_can_be() -> None:
-    usage = Usage(cache_read=100, request_input=1100, output=0)
+    usage = TokenUsage(cache_read=100, request_input=1100, output=0)
     amount = _price("full", usage)
     assert amount.decimal == Decimal("0.00003") + Decimal("0.006")  # an hour's cache write
     assert amount.basis == "bound"
@@ -90,7 +87,7 @@ def test_an_unknown_kind_is_charged_at_the_dearest_it_can_be() -> None:
 
 def test_a_kind_without_a_price_costs_as_input_and_is_an_estimate() -> None:
     amount = _price(
-        "plain", Usage(input_uncached=0, cache_read=1000, cache_write_5m=0, cache_write_1h=0, output=0)
+        "plain", TokenUsage(input_uncached=0, cache_read=1000, cache_write_5m=0, cache_write_1h=0, output=0)
     )
     assert amount.decimal == Decimal("0.002")
     assert amount.basis == "estimated"
@@ -99,13 +96,13 @@ def test_a_kind_without_a_price_costs_as_input_and_is_an_estimate() -> None:
 @pytest.mark.parametrize(
     "usage",
     [
-        Usage(),
-        Usage(input_uncached=5, output=5),
-        Usage(input_uncached=5, cache_read=5, cache_write_5m=0, output=5),
-        Usage(request_input=5),
+        TokenUsage(),
+        TokenUsage(input_uncached=5, output=5),
+        TokenUsage(input_uncached=5, cache_read=5, cache_write_5m=0, output=5),
+        TokenUsage(request_input=5),
     ],
 )
-def test_unknown_usage_is_never_zero(usage: Usage) -> None:
+def test_unknown_usage_is_never_zero(usage: TokenUsage) -> None:
     assert isinstance(TARIFF.price_exchange("full", usage), NotComputable)
     assert isinstance(TARIFF.build_charge("full", usage), NotComputable)
 
@@ -115,7 +112,7 @@ def test_forgetting_a_kind_never_makes_an_exchange_cheaper(
     counts: tuple[int, int, int, int], output: int, forgotten: set[int]
 ) -> None:
     names = ("input_uncached", "cache_read", "cache_write_5m", "cache_write_1h")
-    total = Usage(request_input=sum(counts), output=output)
+    total = TokenUsage(request_input=sum(counts), output=output)
     whole = msgspec.structs.replace(total, **dict(zip(names, counts, strict=True)))
     known = {
         name: count
@@ -127,14 +124,14 @@ def test_forgetting_a_kind_never_makes_an_exchange_cheaper(
 
 
 def test_a_total_smaller_than_its_parts_is_not_believed() -> None:
-    usage = Usage(
+    usage = TokenUsage(
         input_uncached=1000, cache_read=0, cache_write_5m=0, cache_write_1h=0, request_input=1, output=0
     )
     assert _price("full", usage).decimal == Decimal("0.003")
 
 
 def test_an_unknown_model_is_refused_or_charged_in_units_but_never_free() -> None:
-    usage = Usage(request_input=10, output=100)
+    usage = TokenUsage(request_input=10, output=100)
     refused = TARIFF.price_exchange("stranger", usage)
     assert isinstance(refused, NotComputable)
     assert "'stranger'" in refused.reason
@@ -145,26 +142,26 @@ def test_an_unknown_model_is_refused_or_charged_in_units_but_never_free() -> Non
 
 def test_missing_usage_is_counted_in_bytes_and_marked() -> None:
     usage = estimate_usage(None, request_bytes=4001, response_bytes=7)
-    assert usage == Usage(request_input=1001, output=2, basis="estimated")
+    assert usage == TokenUsage(request_input=1001, output=2, basis="estimated")
     assert _price("plain", usage).basis == "estimated"
 
 
 def test_reported_usage_is_left_as_it_is() -> None:
-    usage = Usage(request_input=1, output=1)
+    usage = TokenUsage(request_input=1, output=1)
     assert estimate_usage(usage, request_bytes=10**6, response_bytes=10**6) is usage
 
 
 def test_only_the_missing_part_is_estimated() -> None:
-    usage = estimate_usage(Usage(input_uncached=7, output=3), request_bytes=8, response_bytes=999)
-    assert usage == Usage(input_uncached=7, request_input=7, output=3, basis="estimated")
-    usage = estimate_usage(Usage(request_input=9, reasoning=50), request_bytes=8, response_bytes=4)
-    assert usage == Usage(request_input=9, output=50, reasoning=50, basis="estimated")
+    usage = estimate_usage(TokenUsage(input_uncached=7, output=3), request_bytes=8, response_bytes=999)
+    assert usage == TokenUsage(input_uncached=7, request_input=7, output=3, basis="estimated")
+    usage = estimate_usage(TokenUsage(request_input=9, reasoning=50), request_bytes=8, response_bytes=4)
+    assert usage == TokenUsage(request_input=9, output=50, reasoning=50, basis="estimated")
 
 
 def test_a_request_is_estimated_by_its_bytes_at_the_dearest_input_and_its_own_maximum() -> None:
     estimate = _estimate(own=2000)
     assert estimate.least == Charge(
-        cost=_price("full", Usage(request_input=1000, output=0, basis="estimated")), tokens=1000
+        cost=_price("full", TokenUsage(request_input=1000, output=0, basis="estimated")), tokens=1000
     )
     assert estimate.least.cost.decimal == Decimal("0.006")
     assert estimate.most.cost.decimal == Decimal("0.006") + Decimal("0.03")
@@ -204,10 +201,10 @@ def test_an_exchange_within_its_tokens_costs_no_more_than_was_estimated(
     estimate = TARIFF.estimate_request(
         "full", request_bytes=request_bytes, max_output_tokens=own, rules=rules
     )
-    assert isinstance(estimate, Estimate)
+    assert isinstance(estimate, RequestEstimate)
     counts = [0, 0, 0, 0]
     counts[kind] = request_bytes
-    usage = Usage(
+    usage = TokenUsage(
         input_uncached=counts[0],
         cache_read=counts[1],
         cache_write_5m=counts[2],
@@ -243,6 +240,6 @@ def test_the_four_kinds_of_input_are_all_priced() -> None:
     for kinds in itertools.product((0, 1), repeat=4):
         names = ("input_uncached", "cache_read", "cache_write_5m", "cache_write_1h")
         amount = _price(
-            "full", msgspec.structs.replace(Usage(output=0), **dict(zip(names, kinds, strict=True)))
+            "full", msgspec.structs.replace(TokenUsage(output=0), **dict(zip(names, kinds, strict=True)))
         )
         assert bool(amount.decimal) == any(kinds)

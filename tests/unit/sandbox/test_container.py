@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from repotrial._core.words import Stage
 from repotrial.contract import ImageArchive
 from repotrial.environment import Store
 from repotrial.environment._images._open import open_image
@@ -20,7 +21,6 @@ from repotrial.isolation import (
     Missing,
     ResourceLimits,
     SandboxSpec,
-    Stage,
     find_identity,
 )
 from repotrial.isolation._levels._back_ends.container import find_engine, open_container

@@ -8,15 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repotrial.trace import (
-    BlobStore,
-    Conversation,
-    Prompt,
-    RawMessage,
-    RunPaths,
-    WriterOptions,
-    iter_events,
-)
+from repotrial.trace import BlobStore, Conversation, Prompt, RawMessage, RunPaths, WriterOptions, iter_events
 from repotrial.trace._payloads.actions import Message, digest_messages
 from repotrial.trace._writer import DroppedEvent
 from support.traces import open_writer, ref_of

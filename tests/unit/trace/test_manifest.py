@@ -15,7 +15,7 @@ from repotrial._core.canonical import canonical_bytes
 from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import EvidenceError
 from repotrial.trace import (
-    AgentConfiguration,
+    AgentFacts,
     ArchiveIdentity,
     Manifest,
     RunFacts,
@@ -206,7 +206,7 @@ def other_value(facts: RunFacts, name: str) -> Any:
             return value + "x"
         case dict():
             return {**value, "more": "1"}
-        case AgentConfiguration():
+        case AgentFacts():
             return msgspec.structs.replace(value, name="other")
         case Seeds():
             return Seeds(root=7)

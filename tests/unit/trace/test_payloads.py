@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from repotrial._core.canonical import DecimalText
 from repotrial.trace import TestIds, iter_payload_types
 from repotrial.trace import _body as body_module
 from repotrial.trace._payloads import PAYLOAD_TYPES, DroppablePayload, Payload, actions, checks, common
@@ -91,7 +92,7 @@ def test_no_payload_holds_a_fraction_or_a_free_mapping() -> None:
 
 @pytest.mark.parametrize("text", ["0", "1", "-1", "0.5", "-0.5", "10.05"])
 def test_a_decimal_has_one_spelling(text: str) -> None:
-    assert msgspec.convert(text, common.DecimalText) == text
+    assert msgspec.convert(text, DecimalText) == text
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,7 @@ def test_a_decimal_has_one_spelling(text: str) -> None:
 )
 def test_other_spellings_of_decimals_are_refused(text: str) -> None:
     with pytest.raises(msgspec.ValidationError):
-        msgspec.convert(text, common.DecimalText)
+        msgspec.convert(text, DecimalText)
 
 
 @given(st.lists(st.text(max_size=10)))

@@ -11,6 +11,7 @@ import msgspec
 
 from repotrial._core.canonical import JsonValue, canonical_digest
 from repotrial._core.digest import Digest
+from repotrial._core.words import Stage
 from repotrial.contract import Limits, LoadedContract
 from repotrial.environment._installation._artifacts import build_artifact_bind, open_artifact
 from repotrial.environment._installation._facts import InstallationFacts, build_facts
@@ -30,7 +31,6 @@ from repotrial.isolation import (
     SandboxSpec,
     Scratch,
     Sink,
-    Stage,
     open_sandbox,
 )
 

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from repotrial._core.errors import MachineError
+from repotrial._core.words import Stage
 from repotrial.contract import Service
 from repotrial.environment._installation._services import RunningService, start_service
 from repotrial.isolation import (
@@ -20,7 +21,6 @@ from repotrial.isolation import (
     Sampler,
     Sandbox,
     Sink,
-    Stage,
     SyscallRecord,
 )
 

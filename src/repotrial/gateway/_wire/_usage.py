@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from repotrial._core.canonical import MAX_SAFE_INTEGER
-from repotrial.cost import Usage
+from repotrial.cost import TokenUsage
 from repotrial.gateway._model import Dialect
 from repotrial.gateway._wire._json import Members, find_count, find_members
 
@@ -27,7 +27,7 @@ _RESPONSES: Final = _OpenAiNames(
 )
 
 
-def read_usage(dialect: Dialect, members: Members) -> Usage:
+def read_usage(dialect: Dialect, members: Members) -> TokenUsage:
     """The provider's own count; what it does not say, or not as a count, stays null."""
     match dialect:
         case "openai-chat":
@@ -40,13 +40,13 @@ def read_usage(dialect: Dialect, members: Members) -> Usage:
             return _read_gemini(members)
 
 
-def _read_openai(members: Members, names: _OpenAiNames) -> Usage:
+def _read_openai(members: Members, names: _OpenAiNames) -> TokenUsage:
     total = find_count(members.get(names.input))
     details = find_members(members.get(names.input_details)) or {}
     cached = find_count(details.get("cached_tokens"))
     written = find_count(details.get("cache_write_tokens"))
     output_details = find_members(members.get(names.output_details)) or {}
-    return Usage(
+    return TokenUsage(
         # Both are counted inside the input.
         input_uncached=_subtract(total, cached, written),
         cache_read=cached,
@@ -57,7 +57,7 @@ def _read_openai(members: Members, names: _OpenAiNames) -> Usage:
     )
 
 
-def _read_anthropic(members: Members) -> Usage:
+def _read_anthropic(members: Members) -> TokenUsage:
     uncached = find_count(members.get("input_tokens"))
     read = find_count(members.get("cache_read_input_tokens"))
     created = find_count(members.get("cache_creation_input_tokens"))
@@ -68,7 +68,7 @@ def _read_anthropic(members: Members) -> Usage:
         # Without a split there is only the short kind.
         short = created
     written = created if created is not None else _add(short, long)
-    return Usage(
+    return TokenUsage(
         input_uncached=uncached,
         cache_read=read,
         cache_write_5m=short,
@@ -78,13 +78,13 @@ def _read_anthropic(members: Members) -> Usage:
     )
 
 
-def _read_gemini(members: Members) -> Usage:
+def _read_gemini(members: Members) -> TokenUsage:
     prompt = find_count(members.get("promptTokenCount"))
     tools = find_count(members.get("toolUsePromptTokenCount"))
     total = None if prompt is None else _add(prompt, tools)
     cached = find_count(members.get("cachedContentTokenCount"))
     thoughts = find_count(members.get("thoughtsTokenCount"))
-    return Usage(
+    return TokenUsage(
         input_uncached=_subtract(total, cached),
         cache_read=cached,
         # Thoughts are not among the candidates' tokens here, other than in the dialects above.

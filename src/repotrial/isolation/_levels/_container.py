@@ -18,6 +18,7 @@ from typing import Final, Self
 import msgspec
 
 from repotrial._core.errors import MachineError, RepoTrialError
+from repotrial._core.words import Stage
 from repotrial.isolation._identity import find_identity
 from repotrial.isolation._label import build_label, parse_label
 from repotrial.isolation._levels._bubblewrap_process import SANDBOX_START
@@ -39,7 +40,6 @@ from repotrial.isolation._model import (
     CommandSpec,
     DirectoryRoot,
     SandboxSpec,
-    Stage,
     Usage,
 )
 from repotrial.isolation._resources._capture import OutputBudget, StreamRecord

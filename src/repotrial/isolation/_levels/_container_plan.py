@@ -6,8 +6,9 @@ from typing import Any, Final
 
 import msgspec
 
+from repotrial._core.words import Stage
 from repotrial.isolation._identity import Account
-from repotrial.isolation._model import WORKSPACE, Bind, SandboxSpec, Stage
+from repotrial.isolation._model import WORKSPACE, Bind, SandboxSpec
 
 CONTAINER_LABEL: Final = "repotrial.sandbox"
 """Its value says which harness made the container."""

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from repotrial._core.errors import ErrorCode, MachineError
+from repotrial._core.words import Stage
 from repotrial.isolation._calls._supervisor import Sink, SupervisorPolicy, SyscallSupervisor
 from repotrial.isolation._launch_server._messages import CommandOrder, send_order
 from repotrial.isolation._launch_server._processes import ProcessTable
@@ -33,7 +34,7 @@ from repotrial.isolation._levels._stages import (
     signal_sandbox,
     unmask,
 )
-from repotrial.isolation._model import WORKSPACE, Capabilities, CommandResult, CommandSpec, SandboxSpec, Stage
+from repotrial.isolation._model import WORKSPACE, Capabilities, CommandResult, CommandSpec, SandboxSpec
 from repotrial.isolation._resources._cgroups import Cgroup
 from repotrial.isolation._resources._freezer import (
     CgroupV1Freezer,

@@ -13,13 +13,7 @@ from repotrial.contract import Check, ResultFile, Runner
 from repotrial.judging._results._model import MAX_RESULTS_BYTES, RESULTS_UNREADABLE, TestResult
 from repotrial.judging._results._parse import parse_results
 from repotrial.judging._results._summary import ResultsSummary, merge_results
-from repotrial.trace import (
-    BLOB_MISSING,
-    AcceptanceExecution,
-    BlobStore,
-    Errored,
-    TestIds,
-)
+from repotrial.trace import BLOB_MISSING, AcceptanceExecution, BlobStore, Errored, TestIds
 
 
 class RecordedTests(msgspec.Struct, frozen=True, kw_only=True):

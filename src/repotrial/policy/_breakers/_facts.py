@@ -14,12 +14,12 @@ from repotrial.shell import CommandClass, find_classes, find_installs, parse_she
 from repotrial.trace import (
     BinaryBody,
     Body,
-    Entry,
     FileAdded,
     FileChange,
     FileDeleted,
     FileModified,
     ModeChanged,
+    PathEntry,
     TextBody,
     TimedOut,
     ToolInvocation,
@@ -156,5 +156,5 @@ def _describe(change: FileChange) -> tuple[str, str]:
             return f"mode:{before_mode}", f"mode:{after_mode}"
 
 
-def _name(entry: Entry) -> str:
+def _name(entry: PathEntry) -> str:
     return msgspec.json.encode(entry).decode()

@@ -8,11 +8,12 @@ from typing import Final
 
 import msgspec
 
+from repotrial._core.words import TerminationCategory
 from repotrial.policy._breakers._facts import CallFacts
 from repotrial.policy._breakers._model import BreakerEnding, Decision
 from repotrial.policy._breakers._rules import build_decision
 from repotrial.policy._breakers._thresholds import BreakerSettings
-from repotrial.trace import MonitorAlert, Response, Signal, TerminationCategory
+from repotrial.trace import MonitorAlert, Response, Signal
 
 POLICY: Final = "policy"
 """The monitor whose alerts are findings in text."""

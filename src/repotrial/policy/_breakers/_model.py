@@ -7,7 +7,8 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from repotrial._core.canonical import Count
-from repotrial.trace import MonitorAlert, Phase, Severity, Signal, TerminationCategory, TerminationNature
+from repotrial._core.words import AlertSeverity, LifecyclePhase, TerminationCategory, TerminationNature
+from repotrial.trace import MonitorAlert, Signal
 
 BREAKERS: Final = "breakers"
 """The monitor whose alerts these are."""
@@ -34,7 +35,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
     rule: str
     """Which rule."""
-    severity: Severity
+    severity: AlertSeverity
     """How grave it is."""
     signals: tuple[Signal, ...]
     """The values against their thresholds."""
@@ -42,7 +43,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """The events that it rests on; at most 20."""
     at: Count
     """The event at which it was decided."""
-    phase: Phase = "act"
+    phase: LifecyclePhase = "act"
     """The phase of the run."""
     alert: Count | None = None
     """An alert of another monitor that asks for it; null: the decision is an alert of its own."""

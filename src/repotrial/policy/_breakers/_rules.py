@@ -6,10 +6,11 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from typing import Final
 
+from repotrial._core.words import TerminationNature
 from repotrial.policy._breakers._facts import CallFacts, TreeFacts
 from repotrial.policy._breakers._model import ActionKind, BreakerEnding, Decision
 from repotrial.policy._breakers._thresholds import BreakerSettings, Repeats
-from repotrial.trace import Signal, TerminationNature
+from repotrial.trace import Signal
 
 _MAX_EVIDENCE: Final = 20
 _MAX_KEPT: Final = 10_000

@@ -15,6 +15,7 @@ import msgspec
 from repotrial._core.clock import SystemClock
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ErrorCode, MachineError
+from repotrial._core.words import JudgedTree
 from repotrial.contract import Check, LoadedContract, Overlay, Runner
 from repotrial.isolation import WORKSPACE, Bind, CommandResult, CommandSpec, Sandbox
 from repotrial.judging import (
@@ -38,7 +39,6 @@ from repotrial.run._accept._prepared import Prepared
 from repotrial.run._accept._tree import carry_outputs, remove_inside, take_outputs
 from repotrial.run._context import BoundRun
 from repotrial.run._leftovers import read_leftovers
-from repotrial.trace import Subject
 from repotrial.workspace import Workspace
 
 _RESULT_BYTES: Final = 64 * 2**20
@@ -61,7 +61,7 @@ class Execution:
     """What was executed, and what came of it."""
 
     check: Check
-    subject: Subject
+    subject: JudgedTree
     variant: Variant
     attempt: int
     records: tuple[RunnerRecord, ...]
@@ -92,7 +92,7 @@ class Executor:
     """
 
     run: BoundRun
-    subject: Subject
+    subject: JudgedTree
     patch: bytes
     tree_digest: Digest
     outputs: dict[str, Path] = field(default_factory=dict)

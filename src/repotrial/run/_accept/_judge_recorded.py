@@ -22,14 +22,7 @@ from repotrial.judging import (
     judge_negatives,
     judge_plain,
 )
-from repotrial.trace import (
-    AcceptanceExecution,
-    BlobStore,
-    BuildCheck,
-    Errored,
-    NotStarted,
-    Passed,
-)
+from repotrial.trace import AcceptanceExecution, BlobStore, BuildCheck, Errored, NotStarted, Passed
 
 RecordedCheck: TypeAlias = AcceptanceExecution | BuildCheck
 

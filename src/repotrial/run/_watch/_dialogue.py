@@ -13,7 +13,7 @@ import msgspec
 
 from repotrial._core.clock import Clock
 from repotrial._core.digest import digest_bytes
-from repotrial.cost import Usage
+from repotrial.cost import TokenUsage
 from repotrial.gateway import ExchangeEnd, ToolCall, ToolResult, WireRequest
 from repotrial.run._watch._threads import find_opening
 from repotrial.trace import (
@@ -25,7 +25,7 @@ from repotrial.trace import (
     ToolInvocation,
     TraceWriter,
 )
-from repotrial.trace import Usage as TraceUsage
+from repotrial.trace import ResponseUsage as TraceUsage
 from repotrial.transcripts import GatewayCall, digest_arguments, find_defaults
 
 _ON_THE_WIRE: Final = ExitUnknown(reason="the wire does not carry exit statuses")
@@ -130,7 +130,7 @@ class Dialogue:
         )
 
     def close(
-        self, prompt: OpenPrompt, end: ExchangeEnd, usage: Usage, *, cost_usd: str | None
+        self, prompt: OpenPrompt, end: ExchangeEnd, usage: TokenUsage, *, cost_usd: str | None
     ) -> int | None:
         """Record the answer; from now on its calls are the agent's to carry out."""
         answer = end.answer
@@ -240,7 +240,7 @@ def _clean(name: str) -> str:
     return name.encode("utf-8", "backslashreplace").decode()[:_MOST_NAME] or "unnamed"
 
 
-def _build_usage(usage: Usage) -> TraceUsage:
+def _build_usage(usage: TokenUsage) -> TraceUsage:
     return TraceUsage(
         input_uncached_tokens=usage.input_uncached,
         cache_read_tokens=usage.cache_read,

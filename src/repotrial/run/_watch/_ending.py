@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from repotrial._core.errors import RepoTrialError
-from repotrial.trace import TerminationCategory
+from repotrial._core.words import TerminationCategory
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):

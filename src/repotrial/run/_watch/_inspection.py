@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from repotrial._core.words import AlertSeverity, TextFormat
 from repotrial.gateway import WireAnswer
 from repotrial.policy import POLICY, TextFinding, TextPlace, check_text, decide_stage, read_tool_use
 from repotrial.run._watch._stages import StageKeeper
-from repotrial.trace import MonitorAlert, Severity, TextFormat, TraceWriter
+from repotrial.trace import MonitorAlert, TraceWriter
 
 _ALERTS_PER_RULE: Final = 100
 _LEFT_OUT: Final = "alerts-left-out"
@@ -56,7 +57,7 @@ class Inspector:
             text = f"{finding.rule}: {_ALERTS_PER_RULE} times, and not told one by one from here on"
             self._append(_LEFT_OUT, "info", "natural-language", text, event)
 
-    def _append(self, rule: str, severity: Severity, form: TextFormat, text: str, event: int) -> None:
+    def _append(self, rule: str, severity: AlertSeverity, form: TextFormat, text: str, event: int) -> None:
         alert = MonitorAlert(monitor=POLICY, rule=rule, severity=severity, phase="act", evidence=(event,))
         # No offset: an answer's body has its texts escaped and in pieces.
         data = text.encode("utf-8", "backslashreplace")[:_MOST_SEGMENT]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
+from repotrial._core.words import AlertSeverity
 from repotrial.gateway import ExchangeEnd, Refusal
-from repotrial.trace import MonitorAlert, Severity, Signal, TraceWriter
+from repotrial.trace import MonitorAlert, Signal, TraceWriter
 
 _MONITOR: Final = "gateway"
 _EACH: Final = 100
@@ -30,12 +31,12 @@ class RefusalLog:
 
     def record_withheld(self, end: ExchangeEnd, place: int | None) -> None:
         """An answer that is on record, and that the agent did not get, or not to its end."""
-        severity: Severity = "warning" if end.cause == "refused" else "info"
+        severity: AlertSeverity = "warning" if end.cause == "refused" else "info"
         text = f"{end.cause}: {end.detail}"
         self._alert(_WITHHELD, text, status=end.status, severity=severity, place=place)
 
     def _alert(
-        self, rule: str, text: str, *, status: int, severity: Severity, place: int | None = None
+        self, rule: str, text: str, *, status: int, severity: AlertSeverity, place: int | None = None
     ) -> None:
         self._counts[rule] += 1
         count = self._counts[rule]

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from repotrial._core.errors import RepoTrialError
+from repotrial._core.words import Stage
 from repotrial.isolation import Sandbox
-from repotrial.trace import Enforced, Refused, Requested, Signal, Stage, StageTransition, TraceWriter
+from repotrial.trace import Enforced, Refused, Requested, Signal, StageTransition, TraceWriter
 
 ORDER: Final[tuple[Stage, ...]] = ("read", "write", "test")
 """Privileges grow in this order and are taken back only by an intervention."""

@@ -17,15 +17,7 @@ from typing import Final, ParamSpec, Self, TypeVar
 
 from repotrial._core.absence import NotComputable
 from repotrial._core.errors import UsageError
-from repotrial.cost import (
-    Budget,
-    Charge,
-    Estimate,
-    Exhausted,
-    Reservation,
-    Tariff,
-    Usage,
-)
+from repotrial.cost import Charge, Exhausted, RequestEstimate, Reservation, RunBudget, Tariff, TokenUsage
 from repotrial.gateway import ExchangeEnd, Refusal, WireRequest
 from repotrial.run._watch._dialogue import Dialogue, OpenPrompt
 from repotrial.run._watch._inspection import Inspector
@@ -69,7 +61,7 @@ class RunSupervisor:
         writer: TraceWriter,
         dialogue: Dialogue,
         mutations: MutationLog,
-        budget: Budget,
+        budget: RunBudget,
         tariff: Tariff,
         overseer: Overseer,
         inspector: Inspector,
@@ -146,11 +138,11 @@ class RunSupervisor:
         if exhausted is not None:
             self.exhaust(exhausted)
 
-    def price(self, prompt: OpenPrompt, usage: Usage) -> Charge | None:
+    def price(self, prompt: OpenPrompt, usage: TokenUsage) -> Charge | None:
         charge = self._tariff.build_charge(prompt.model, usage)
         return None if isinstance(charge, NotComputable) else charge
 
-    def record(self, prompt: OpenPrompt, end: ExchangeEnd, usage: Usage) -> int | None:
+    def record(self, prompt: OpenPrompt, end: ExchangeEnd, usage: TokenUsage) -> int | None:
         """Put an answer on record; its place, or null where the byte budget dropped it."""
         charge = self.price(prompt, usage)
         dollars = charge.cost.value if charge is not None and charge.cost.unit == "usd" else None
@@ -209,7 +201,7 @@ class RunSupervisor:
             return Refusal(status=_BUDGET_STATUS, kind="budget", message=reserved.message)
         return reserved
 
-    async def _reserve(self, estimate: Estimate) -> Reservation | Exhausted | Refusal:
+    async def _reserve(self, estimate: RequestEstimate) -> Reservation | Exhausted | Refusal:
         """Room that exchanges in flight hold is waited for: most of them take less than they may."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while True:
@@ -225,7 +217,7 @@ class RunSupervisor:
             if ended is not None:
                 return ended
 
-    async def _ask_budget(self, estimate: Estimate) -> Reservation | Exhausted:
+    async def _ask_budget(self, estimate: RequestEstimate) -> Reservation | Exhausted:
         asked = asyncio.ensure_future(self.do(self._budget.reserve, estimate))
         try:
             return await asyncio.shield(asked)
@@ -297,7 +289,7 @@ class RunExchange:
         self._is_cut = False
         self._place: int | None = None
 
-    def count(self, usage: Usage, sent_bytes: int) -> Refusal | None:
+    def count(self, usage: TokenUsage, sent_bytes: int) -> Refusal | None:
         """Cut a stream that reaches the cap."""
         if self._reservation is None:
             return None
@@ -340,8 +332,8 @@ class RunExchange:
         else:
             reservation.release()  # nobody charges for an error, or where no answer had begun
 
-    def _find_usage(self, end: ExchangeEnd) -> Usage:
-        return Usage() if self._reservation is None else self._meter.read(end)
+    def _find_usage(self, end: ExchangeEnd) -> TokenUsage:
+        return TokenUsage() if self._reservation is None else self._meter.read(end)
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:

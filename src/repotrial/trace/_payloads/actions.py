@@ -8,20 +8,19 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 
 import msgspec
 
-from repotrial._core.canonical import Count
+from repotrial._core.canonical import Count, DecimalText
 from repotrial._core.digest import Digest
 from repotrial.trace._blobs import BlobRef
 from repotrial.trace._body import Body
 from repotrial.trace._payloads.common import (
+    Alternative,
     Command,
-    DecimalText,
     EventPayload,
     EventSeq,
     ExitStatus,
     Instant,
     Name,
     Output,
-    Part,
 )
 
 _MESSAGES_TAG = b"repotrial/messages@1\0"
@@ -66,7 +65,7 @@ class Prompt(EventPayload, frozen=True, kw_only=True):
     """The messages that follow the repeated ones."""
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+class ResponseUsage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """Metered tokens of one response; null is unknown and never zero (P21)."""
 
     input_uncached_tokens: Count | None = None
@@ -110,7 +109,7 @@ class Response(EventPayload, frozen=True, kw_only=True):
     """The wire's status code; null where there is no wire."""
     wall_us: Count | None = None
     """From request sent to answer complete; null for imported conversations."""
-    usage: Usage = msgspec.field(default_factory=Usage)
+    usage: ResponseUsage = msgspec.field(default_factory=ResponseUsage)
     """What it consumed."""
     cost_usd: DecimalText | None = None
     """What it cost by the run's price book; null where that is not known."""
@@ -174,7 +173,7 @@ class ToolInvocation(EventPayload, frozen=True, kw_only=True):
     """What was handed back to the model; null where that is not known."""
 
 
-class FileEntry(Part, frozen=True, kw_only=True, tag="file"):
+class FileEntry(Alternative, frozen=True, kw_only=True, tag="file"):
     """A regular file at one moment."""
 
     mode: Mode
@@ -185,46 +184,46 @@ class FileEntry(Part, frozen=True, kw_only=True, tag="file"):
     """Its size."""
 
 
-class SymlinkEntry(Part, frozen=True, kw_only=True, tag="symlink"):
+class SymlinkEntry(Alternative, frozen=True, kw_only=True, tag="symlink"):
     """A symbolic link at one moment."""
 
     target: str
     """Where it points, as written in the link."""
 
 
-class DirectoryEntry(Part, frozen=True, kw_only=True, tag="directory"):
+class DirectoryEntry(Alternative, frozen=True, kw_only=True, tag="directory"):
     """A directory at one moment."""
 
     mode: Mode
     """Permission bits."""
 
 
-class SpecialEntry(Part, frozen=True, kw_only=True, tag="special"):
+class SpecialEntry(Alternative, frozen=True, kw_only=True, tag="special"):
     """Something that is neither file, link nor directory."""
 
     nature: Literal["fifo", "socket", "device", "submodule", "other"]
     """What it is."""
 
 
-Entry: TypeAlias = FileEntry | SymlinkEntry | DirectoryEntry | SpecialEntry
+PathEntry: TypeAlias = FileEntry | SymlinkEntry | DirectoryEntry | SpecialEntry
 """What stood at a path."""
 
 
-class PatchContent(Part, frozen=True, kw_only=True, tag="patch"):
+class PatchContent(Alternative, frozen=True, kw_only=True, tag="patch"):
     """The change as a unified diff."""
 
     patch: Body
     """The diff of this one path."""
 
 
-class BinaryContent(Part, frozen=True, kw_only=True, tag="binary"):
+class BinaryContent(Alternative, frozen=True, kw_only=True, tag="binary"):
     """The content after the change, where a diff would not be text."""
 
     blob: BlobRef
     """The bytes after the change."""
 
 
-class UnrecordedContent(Part, frozen=True, kw_only=True, tag="unrecorded"):
+class UnrecordedContent(Alternative, frozen=True, kw_only=True, tag="unrecorded"):
     """Only digests and sizes were kept."""
 
     reason: Name
@@ -235,42 +234,42 @@ FileContent: TypeAlias = PatchContent | BinaryContent | UnrecordedContent
 """How the new content can be rebuilt."""
 
 
-class FileAdded(Part, frozen=True, kw_only=True, tag="added"):
+class FileAdded(Alternative, frozen=True, kw_only=True, tag="added"):
     """A path that was not there before."""
 
     path: Name
     """Relative to the workspace."""
-    after: Entry
+    after: PathEntry
     """What stands there now."""
     content: FileContent
     """Its content."""
 
 
-class FileModified(Part, frozen=True, kw_only=True, tag="modified"):
+class FileModified(Alternative, frozen=True, kw_only=True, tag="modified"):
     """A path whose content (or kind) changed."""
 
     path: Name
     """Relative to the workspace."""
-    before: Entry
+    before: PathEntry
     """What stood there."""
-    after: Entry
+    after: PathEntry
     """What stands there now."""
     content: FileContent
     """The change of content."""
 
 
-class FileDeleted(Part, frozen=True, kw_only=True, tag="deleted"):
+class FileDeleted(Alternative, frozen=True, kw_only=True, tag="deleted"):
     """A path that is gone."""
 
     path: Name
     """Relative to the workspace."""
-    before: Entry
+    before: PathEntry
     """What stood there."""
     content: FileContent
     """The lost content, where it was kept."""
 
 
-class ModeChanged(Part, frozen=True, kw_only=True, tag="mode-changed"):
+class ModeChanged(Alternative, frozen=True, kw_only=True, tag="mode-changed"):
     """A path of which only the permission bits changed."""
 
     path: Name
@@ -285,28 +284,28 @@ FileChange: TypeAlias = FileAdded | FileModified | FileDeleted | ModeChanged
 """What happened to one path."""
 
 
-class ByTool(Part, frozen=True, kw_only=True, tag="tool"):
+class ByTool(Alternative, frozen=True, kw_only=True, tag="tool"):
     """A tool call changed the workspace."""
 
     invocation: EventSeq
     """The tool's event."""
 
 
-class BySetup(Part, frozen=True, kw_only=True, tag="set-up"):
+class BySetup(Alternative, frozen=True, kw_only=True, tag="set-up"):
     """A step of Setup changed it, before the agent acted."""
 
     step: Count
     """Which step, from 0."""
 
 
-class ByIntervention(Part, frozen=True, kw_only=True, tag="intervention"):
+class ByIntervention(Alternative, frozen=True, kw_only=True, tag="intervention"):
     """The harness changed it: a roll-back, a quarantine."""
 
     intervention: EventSeq
     """The intervention's event."""
 
 
-class Observed(Part, frozen=True, kw_only=True, tag="observed"):
+class Observed(Alternative, frozen=True, kw_only=True, tag="observed"):
     """A scan found it; no single event explains it."""
 
     since: EventSeq

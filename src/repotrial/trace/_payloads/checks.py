@@ -10,39 +10,31 @@ import msgspec
 
 from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest
+from repotrial._core.words import EndCause, ErrorReason, Gate, JudgedTree
 from repotrial.trace._blobs import BlobRef
-from repotrial.trace._payloads.common import Command, EventPayload, ExitStatus, Instant, Name, Output, Part
-
-Gate: TypeAlias = Literal["patch", "build", "acceptance", "safety"]
-"""Which gate a check belongs to (S2)."""
-
-ErrorReason: TypeAlias = Literal[
-    "misconfiguration", "timeout", "crash", "missing-dependency", "resource-exhausted", "harness-exception"
-]
-"""Why a check did not complete (P3)."""
-
-
-EndCause: TypeAlias = Literal[
-    "ended", "timeout", "cpu", "memory", "output", "disk", "processes", "sandbox-lost"
-]
-"""What ended a command: itself, a ceiling of the harness, or the loss of its sandbox."""
-
-Subject: TypeAlias = Literal["candidate", "reference", "snapshot"]
-"""Whose tree was judged; the others are control executions."""
+from repotrial.trace._payloads.common import (
+    Alternative,
+    Command,
+    EventPayload,
+    ExitStatus,
+    Instant,
+    Name,
+    Output,
+)
 
 
-class Passed(Part, frozen=True, kw_only=True, tag="pass"):
+class Passed(Alternative, frozen=True, kw_only=True, tag="pass"):
     """It ran and its predicate holds."""
 
 
-class Failed(Part, frozen=True, kw_only=True, tag="fail"):
+class Failed(Alternative, frozen=True, kw_only=True, tag="fail"):
     """It ran and its predicate is violated."""
 
     summary: str
     """What does not hold, in a sentence; never used for scoring."""
 
 
-class Errored(Part, frozen=True, kw_only=True, tag="error"):
+class Errored(Alternative, frozen=True, kw_only=True, tag="error"):
     """It did not complete, so it says nothing about the change."""
 
     reason: ErrorReason
@@ -159,7 +151,7 @@ class _Check(_Execution, frozen=True, kw_only=True):
     """The gate that it serves."""
     attempt: Annotated[int, msgspec.Meta(ge=1, le=10_000)]
     """Which repetition, from 1; reruns follow the Oracle's rule (S4)."""
-    subject: Subject = "candidate"
+    subject: JudgedTree = "candidate"
     """Whose tree was judged; the others are control executions."""
     collisions: tuple[str, ...] = ()
     """Files of the candidate that an oracle file took the place of."""

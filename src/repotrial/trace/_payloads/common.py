@@ -6,11 +6,11 @@ with `escape_bytes` (`\xNN`), so that no name that an agent can invent is refuse
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Final, Literal, TypeAlias
+from typing import Annotated, ClassVar, Final, TypeAlias
 
 import msgspec
 
-from repotrial._core.canonical import Count, SafeInt
+from repotrial._core.canonical import Count, DecimalText, SafeInt
 from repotrial._core.errors import EvidenceError
 from repotrial.trace._blobs import BLOB_CORRUPT, BlobRef, BlobStore
 from repotrial.trace._body import BODY_OMITTED, BlobBody, Body, BodyDigest
@@ -24,21 +24,8 @@ Instant: TypeAlias = Count
 Name = Annotated[str, msgspec.Meta(min_length=1)]
 """A name that is not empty."""
 
-DecimalText = Annotated[
-    str,
-    msgspec.Meta(
-        pattern=r"^(0|-?([1-9][0-9]*(\.[0-9]*[1-9])?|0\.[0-9]*[1-9]))(?!\n)$",
-        description="a decimal in its one canonical spelling",
-    ),
-]
-"""A fraction; JSON numbers have no exact one."""
-
 SignalValue: TypeAlias = SafeInt | DecimalText
 """A measured value: an integer, or a decimal as text."""
-
-Phase: TypeAlias = Literal["bind", "set-up", "brief", "act", "accept", "seal"]
-"""The lifecycle of a run, in this order (P1)."""
-
 
 _MAX_STREAM_BYTES: Final = 64 * 1024**2
 """More than any harness keeps: a forged trace must not fill the memory."""
@@ -53,39 +40,41 @@ class EventPayload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     event_type: ClassVar[str]
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", gc=False):
+class Alternative(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", gc=False
+):
     """One of several alternatives, told apart by `kind`."""
 
 
-class Exited(Part, frozen=True, kw_only=True, tag="exited"):
+class Exited(Alternative, frozen=True, kw_only=True, tag="exited"):
     """The program ended by itself."""
 
     code: Annotated[int, msgspec.Meta(ge=0, le=255)]
     """Its exit code."""
 
 
-class Signaled(Part, frozen=True, kw_only=True, tag="signaled"):
+class Signaled(Alternative, frozen=True, kw_only=True, tag="signaled"):
     """The program was ended by a signal that no ceiling of ours sent."""
 
     signal: Annotated[int, msgspec.Meta(ge=1, le=255)]
     """The signal's number."""
 
 
-class TimedOut(Part, frozen=True, kw_only=True, tag="timed-out"):
+class TimedOut(Alternative, frozen=True, kw_only=True, tag="timed-out"):
     """The program was ended by the harness at its time ceiling."""
 
     ceiling_us: Count
     """The ceiling that it reached."""
 
 
-class NotStarted(Part, frozen=True, kw_only=True, tag="not-started"):
+class NotStarted(Alternative, frozen=True, kw_only=True, tag="not-started"):
     """There never was a process: no such program, no permission, refused by policy."""
 
     reason: Name
     """Why not."""
 
 
-class ExitUnknown(Part, frozen=True, kw_only=True, tag="unknown"):
+class ExitUnknown(Alternative, frozen=True, kw_only=True, tag="unknown"):
     """Nobody saw how it ended; or the tool is not a program and has no exit status."""
 
     reason: Name

@@ -8,8 +8,16 @@ import msgspec
 
 from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest
+from repotrial._core.words import (
+    AlertSeverity,
+    LifecyclePhase,
+    Stage,
+    TerminationCategory,
+    TerminationNature,
+    TextFormat,
+)
 from repotrial.trace._body import Body
-from repotrial.trace._payloads.common import EventPayload, EventSeq, Name, Part, Phase, Signal
+from repotrial.trace._payloads.common import Alternative, EventPayload, EventSeq, Name, Signal
 
 TRACE_SCHEMA = "repotrial/trace@1"
 """What this release writes. The number is the major version: it changes when old readers would misread."""
@@ -18,14 +26,6 @@ RunId = Annotated[
     str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,199}(?!\n)$", description="the id of a run")
 ]
 """Safe in file names and URLs."""
-
-TerminationCategory: TypeAlias = Literal[
-    "completed", "agent-exit", "circuit-breaker", "operator-abort", "run-timeout", "harness-fault"
-]
-"""Why acting ended. Only the breaker, the operator and the timeout end a run early (P12)."""
-
-TerminationNature: TypeAlias = Literal["safety", "resource", "none"]
-"""A safety termination is unscorable for success; a resource termination is never an acceptance failure."""
 
 
 class RunOpened(EventPayload, frozen=True, kw_only=True):
@@ -50,9 +50,9 @@ class PhaseChanged(EventPayload, frozen=True, kw_only=True):
 
     event_type: ClassVar[str] = "phase-changed"
 
-    phase: Phase
+    phase: LifecyclePhase
     """The phase that begins."""
-    previous: Phase | None
+    previous: LifecyclePhase | None
     """The phase that ended; null at the first."""
 
 
@@ -120,17 +120,6 @@ class TraceTruncated(EventPayload, frozen=True, kw_only=True):
     """True in the closing count; false when dropping begins."""
 
 
-Severity: TypeAlias = Literal["info", "warning", "critical"]
-"""How grave an alert is."""
-
-Stage: TypeAlias = Literal["read", "write", "test"]
-"""Staged privileges, in this order (P7)."""
-
-
-TextFormat: TypeAlias = Literal["natural-language", "code", "command"]
-"""What kind of text a rule matched."""
-
-
 class Segment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """The exact piece of output that a rule matched (S10, P17)."""
 
@@ -153,9 +142,9 @@ class MonitorAlert(EventPayload, frozen=True, kw_only=True):
     """Which monitor."""
     rule: Name
     """Which of its rules."""
-    severity: Severity
+    severity: AlertSeverity
     """How grave it is."""
-    phase: Phase
+    phase: LifecyclePhase
     """The phase it was seen in: monitors watch acting and acceptance alike."""
     signals: tuple[Signal, ...] = ()
     """The values from which the alert can be computed again (P19)."""
@@ -165,14 +154,14 @@ class MonitorAlert(EventPayload, frozen=True, kw_only=True):
     """Events that it rests on."""
 
 
-class OnAlert(Part, frozen=True, kw_only=True, tag="alert"):
+class OnAlert(Alternative, frozen=True, kw_only=True, tag="alert"):
     """An alert asked for it."""
 
     alert: EventSeq
     """The alert."""
 
 
-class OnDecision(Part, frozen=True, kw_only=True, tag="decision"):
+class OnDecision(Alternative, frozen=True, kw_only=True, tag="decision"):
     """An operator decided it."""
 
     decision: EventSeq
@@ -183,40 +172,40 @@ InterventionBasis: TypeAlias = OnAlert | OnDecision
 """What an intervention answers."""
 
 
-class Pause(Part, frozen=True, kw_only=True, tag="pause"):
+class Pause(Alternative, frozen=True, kw_only=True, tag="pause"):
     """The run waits for an operator (P20)."""
 
 
-class Resume(Part, frozen=True, kw_only=True, tag="resume"):
+class Resume(Alternative, frozen=True, kw_only=True, tag="resume"):
     """The run goes on."""
 
 
-class SuspendWrites(Part, frozen=True, kw_only=True, tag="suspend-writes"):
+class SuspendWrites(Alternative, frozen=True, kw_only=True, tag="suspend-writes"):
     """The workspace became read-only (P19)."""
 
 
-class RollBack(Part, frozen=True, kw_only=True, tag="roll-back"):
+class RollBack(Alternative, frozen=True, kw_only=True, tag="roll-back"):
     """The workspace was set back."""
 
     tree_digest: Digest
     """The tree that it was set back to."""
 
 
-class Quarantine(Part, frozen=True, kw_only=True, tag="quarantine"):
+class Quarantine(Alternative, frozen=True, kw_only=True, tag="quarantine"):
     """The workspace was set aside as evidence (P19)."""
 
     tree_digest: Digest | None = None
     """The tree that was set aside; null where it could not be read."""
 
 
-class Throttle(Part, frozen=True, kw_only=True, tag="throttle"):
+class Throttle(Alternative, frozen=True, kw_only=True, tag="throttle"):
     """The agent had to wait (P22, P24)."""
 
     wait_us: Count
     """How long."""
 
 
-class Terminate(Part, frozen=True, kw_only=True, tag="terminate"):
+class Terminate(Alternative, frozen=True, kw_only=True, tag="terminate"):
     """Acting was ended; a termination event follows (P12)."""
 
 
@@ -239,11 +228,11 @@ class Intervention(EventPayload, frozen=True, kw_only=True):
     """More, for people."""
 
 
-class Requested(Part, frozen=True, kw_only=True, tag="requested"):
+class Requested(Alternative, frozen=True, kw_only=True, tag="requested"):
     """Asked for, not yet in force."""
 
 
-class Enforced(Part, frozen=True, kw_only=True, tag="enforced"):
+class Enforced(Alternative, frozen=True, kw_only=True, tag="enforced"):
     """In force: the sandbox made it so before this event was written (P7)."""
 
     mechanism: Name
@@ -252,7 +241,7 @@ class Enforced(Part, frozen=True, kw_only=True, tag="enforced"):
     """How long the switch took."""
 
 
-class Refused(Part, frozen=True, kw_only=True, tag="refused"):
+class Refused(Alternative, frozen=True, kw_only=True, tag="refused"):
     """Not granted."""
 
     reason: Name

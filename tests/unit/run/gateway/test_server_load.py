@@ -17,7 +17,7 @@ import aiohttp
 import msgspec
 
 from fakes.exchanges import FakeSupervisor, FakeUpstream
-from repotrial.cost import Usage
+from repotrial.cost import TokenUsage
 from repotrial.gateway import ExchangeEnd, GatewayLoop, Refusal, WireRequest
 from repotrial.gateway._model import Exchange, UpstreamAnswer, UpstreamRequest
 from support.gateways import KEY, build_chat, build_delta, build_stop, open_gateway
@@ -70,7 +70,7 @@ class _Tally:
     async def refuse(self, refusal: Refusal, *, method: str, target: str, body: bytes) -> None:
         raise AssertionError((refusal, method, target, body))
 
-    def count(self, usage: Usage, sent_bytes: int) -> Refusal | None:
+    def count(self, usage: TokenUsage, sent_bytes: int) -> Refusal | None:
         assert usage.output is not None
         assert sent_bytes
         return None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from repotrial.cost import Usage
+from repotrial.cost import TokenUsage
 
-def build_chat_usage(usage: Usage) -> dict[str, object]:
+def build_chat_usage(usage: TokenUsage) -> dict[str, object]:
     total, output = _sum_input(usage), usage.output or 0
     return {
         "prompt_tokens": total,
@@ -15,7 +15,7 @@ def build_chat_usage(usage: Usage) -> dict[str, object]:
     }
 
 
-def build_responses_usage(usage: Usage) -> dict[str, object]:
+def build_responses_usage(usage: TokenUsage) -> dict[str, object]:
     total, output = _sum_input(usage), usage.output or 0
     return {
         "input_tokens": total,
@@ -26,7 +26,7 @@ def build_responses_usage(usage: Usage) -> dict[str, object]:
     }
 
 
-def build_anthropic_usage(usage: Usage) -> dict[str, object]:
+def build_anthropic_usage(usage: TokenUsage) -> dict[str, object]:
     short, long = usage.cache_write_5m or 0, usage.cache_write_1h or 0
     return {
         "input_tokens": usage.input_uncached or 0,
@@ -37,7 +37,7 @@ def build_anthropic_usage(usage: Usage) -> dict[str, object]:
     }
 
 
-def build_gemini_usage(usage: Usage) -> dict[str, object]:
+def build_gemini_usage(usage: TokenUsage) -> dict[str, object]:
     total, output, thoughts = _sum_input(usage), usage.output or 0, usage.reasoning or 0
     return {
         "promptTokenCount": total,
@@ -48,12 +48,12 @@ def build_gemini_usage(usage: Usage) -> dict[str, object]:
     }
 
 
-def _input_details(usage: Usage) -> dict[str, int]:
+def _input_details(usage: TokenUsage) -> dict[str, int]:
     details = {"cached_tokens": usage.cache_read or 0}
     written = (usage.cache_write_5m or 0) + (usage.cache_write_1h or 0)
     return {**details, "cache_write_tokens": written} if written else details
 
 
-def _sum_input(usage: Usage) -> int:
+def _sum_input(usage: TokenUsage) -> int:
     parts = (usage.input_uncached, usage.cache_read, usage.cache_write_5m, usage.cache_write_1h)
     return sum(part or 0 for part in parts)

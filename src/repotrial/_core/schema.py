@@ -34,7 +34,7 @@ def resolve_documents() -> None:
         seen.add(kind)
         pending += kind.__subclasses__()
         if kind.__module__.startswith("repotrial."):
-            # What cannot be resolved is decoded by nobody: its annotations serve type checkers alone.
+            # What cannot be resolved is never decoded: its annotations serve type checkers alone.
             with contextlib.suppress(NameError, TypeError):
                 msgspec.json.Decoder(kind)
 

@@ -91,15 +91,6 @@ class Amount(
         return cls(value=text, unit=unit, methods=tuple(sorted(set(methods))), basis=basis)
 
 
-def sum_amounts(amounts: Iterable[Amount], *, zero: Amount) -> Amount:
-    """The exact sum; `zero` gives unit and method where there is nothing to add.
-
-    Raises:
-        MIXED_UNITS: the units differ.
-    """
-    return sum(amounts, start=zero)
-
-
 def weakest_basis(bases: Iterable[Basis]) -> Basis:
     """What can be said of a sum whose parts have these bases."""
     return _BASES[max(map(_BASES.index, bases), default=0)]

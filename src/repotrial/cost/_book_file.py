@@ -45,7 +45,7 @@ class BookProblem(msgspec.Struct, frozen=True, kw_only=True):
     line: int
     """In the file, from 1."""
     field: str
-    """The column; empty where the whole line is meant."""
+    """The column; empty if the whole line is meant."""
     message: str
     """What was expected and what was found."""
     fix: str
@@ -85,7 +85,14 @@ def load_price_book(path: Path | None) -> PriceBook:
     except OSError as error:
         raise _build_error(
             str(path),
-            [_problem(1, "", f"expected a readable file, found: {error.strerror}", "check the path")],
+            [
+                BookProblem(
+                    line=1,
+                    field="",
+                    message=f"expected a readable file, found: {error.strerror}",
+                    fix="check the path",
+                )
+            ],
         ) from error
     return parse_book(data, name=str(path))
 
@@ -106,10 +113,6 @@ def parse_book(data: bytes, *, name: str) -> PriceBook:
     return PriceBook(digest=digest_bytes(data), models=models, actions=reading.actions)
 
 
-def _problem(line: int, field: str, message: str, fix: str) -> BookProblem:
-    return BookProblem(line=line, field=field, message=message, fix=fix)
-
-
 class _Reading:
     """A book while it is read."""
 
@@ -119,7 +122,7 @@ class _Reading:
         self._rows: dict[tuple[str, TokenKind], dict[int, Price]] = {}
 
     def report(self, line: int, field: str, message: str, fix: str) -> None:
-        self.problems.append(_problem(line, field, message, fix))
+        self.problems.append(BookProblem(line=line, field=field, message=message, fix=fix))
 
     def read(self, data: bytes) -> None:
         if len(data) > MAX_BOOK_BYTES:

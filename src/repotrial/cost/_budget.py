@@ -68,142 +68,6 @@ class _Account:
         return add_exactly(self.allowed, -self.spent, -self.reserved)
 
 
-class Pool:
-    """All measures of one budget; any thread may call, and nobody waits for more than the arithmetic."""
-
-    def __init__(self, caps: RunCaps) -> None:
-        self._mutex = threading.Lock()
-        self._accounts: dict[Measure, _Account] = {
-            measure: _Account(caps.find_limit(measure), caps.get_headroom(measure))
-            for measure in get_args(Measure)
-        }
-        self._open: set[HeldQuantities] = set()
-
-    @property
-    def open_entries(self) -> int:
-        """How many reservations there are."""
-        return len(self._open)
-
-    def admit(self, least: Quantities, most: Quantities) -> HeldQuantities | Exhausted:
-        """Reserve `most`, or as the overdraft what is left of it but at least `least`."""
-        with self._mutex:
-            refusal = self._find_passed()
-            granted: dict[Measure, Decimal] = {}
-            for measure, bound in most.items():
-                refusal = refusal or self._find_refusal(measure, least[measure], bound)
-                account = self._accounts[measure]
-                granted[measure] = bound if account.limit is None else min(bound, account.room)
-            if refusal is not None:
-                return refusal
-            entry = HeldQuantities(most, granted)
-            self._open.add(entry)
-            for measure, grant in granted.items():
-                account = self._accounts[measure]
-                account.reserved = add_exactly(account.reserved, grant)
-                account.overdraft = max(account.overdraft, add_exactly(most[measure], -grant))
-            return entry
-
-    def count(self, entry: HeldQuantities, partial: Quantities) -> bool:
-        """Take note of what is consumed so far; true where no more of it may be."""
-        with self._mutex:
-            self._check_open(entry)
-            must_stop = False
-            for measure, amount in partial.items():
-                account = self._accounts[measure]
-                grown = max(_ZERO, add_exactly(amount, -entry.counted[measure]))
-                entry.counted[measure] = add_exactly(entry.counted[measure], grown)
-                account.counted = add_exactly(account.counted, grown)
-                # What is consumed is held, whatever had been reserved.
-                excess = max(_ZERO, add_exactly(entry.counted[measure], -entry.granted[measure]))
-                entry.granted[measure] = add_exactly(entry.granted[measure], excess)
-                account.reserved = add_exactly(account.reserved, excess)
-                if account.limit is not None:
-                    is_reached = add_exactly(account.spent, account.counted) >= account.allowed
-                    must_stop |= is_reached or (excess > 0 and account.room < 0)
-            return must_stop
-
-    def close(self, entry: HeldQuantities, taken: Quantities | None) -> Quantities:
-        """Replace a reservation by what was taken; None takes what was counted, which may be nothing."""
-        with self._mutex:
-            self._check_open(entry)
-            self._open.remove(entry)
-            final = dict(entry.counted if taken is None else taken)
-            for measure, value in final.items():
-                account = self._accounts[measure]
-                account.reserved = add_exactly(account.reserved, -entry.granted[measure])
-                account.counted = add_exactly(account.counted, -entry.counted[measure])
-                account.spent = add_exactly(account.spent, value)
-                excess = max(_ZERO, add_exactly(value, -entry.most[measure]))
-                account.beyond = add_exactly(account.beyond, excess)
-            return final
-
-    def add(self, measure: Measure, quantity: Decimal) -> Exhausted | None:
-        """Count something that needs no reservation."""
-        with self._mutex:
-            account = self._accounts[measure]
-            account.spent = add_exactly(account.spent, quantity)
-            return self._find_passed()
-
-    def use_headroom(self, measure: Measure, quantity: Decimal) -> Exhausted | None:
-        """Count what is not the agent's; says so where the whole cap is passed."""
-        with self._mutex:
-            account = self._accounts[measure]
-            account.headroom_spent = add_exactly(account.headroom_spent, quantity)
-            total = add_exactly(account.spent, account.headroom_spent)
-            if account.limit is None or total <= account.limit:
-                return None
-            return _build_refusal(measure, account, quantity, is_final=True)
-
-    def find_exhausted(self) -> Exhausted | None:
-        """The cap that is reached, if one is."""
-        with self._mutex:
-            if (passed := self._find_passed()) is not None:
-                return passed
-            for measure in _RESERVED:
-                account = self._accounts[measure]
-                if account.limit is not None and account.spent >= account.allowed:
-                    return _build_refusal(measure, account, _ZERO, is_final=True)
-            return None
-
-    def read(self) -> tuple[MeasureState, ...]:
-        """Every measure that has a cap or was used."""
-        with self._mutex:
-            return tuple(
-                _read_account(measure, account)
-                for measure, account in self._accounts.items()
-                if account.limit is not None or account.spent or account.headroom_spent or account.reserved
-            )
-
-    def _find_refusal(self, measure: Measure, least: Decimal, most: Decimal) -> Exhausted | None:
-        account = self._accounts[measure]
-        if account.limit is None:
-            # A cost must not escape the cap because it comes in the other unit.
-            other: Measure = "units" if measure == "usd" else "usd"
-            if measure == "tokens" or self._accounts[other].limit is None:
-                return None
-            return _build_refusal(measure, account, least, is_final=True)
-        if account.room > 0 and most <= account.room:
-            return None
-        has_overdraft = any(entry.is_overdraft for entry in self._open)
-        if account.room > 0 and least <= account.room and not has_overdraft:
-            return None
-        left = add_exactly(account.allowed, -account.spent)
-        return _build_refusal(measure, account, least, is_final=left <= 0 or left < least)
-
-    def _find_passed(self) -> Exhausted | None:
-        for measure in _COUNTED:
-            account = self._accounts[measure]
-            if account.limit is not None and account.spent > account.limit:
-                return _build_refusal(measure, account, _ZERO, is_final=True)
-        return None
-
-    def _check_open(self, entry: HeldQuantities) -> None:
-        if entry not in self._open:
-            raise RESERVATION_CLOSED.error(
-                "expected an open reservation, found one that is settled or released"
-            )
-
-
 def _build_refusal(measure: Measure, account: _Account, needed: Decimal, *, is_final: bool) -> Exhausted:
     limit = _ZERO if account.limit is None else max(_ZERO, account.allowed)
     return Exhausted(
@@ -241,17 +105,15 @@ class Reservation:
         self,
         estimate: RequestEstimate,
         *,
-        pool: Pool,
+        budget: RunBudget,
         entry: HeldQuantities,
         hold: Hold | None,
-        on_close: Callable[[Amount | None], None],
     ) -> None:
         """Use `RunBudget.reserve`."""
         self.estimate = estimate
-        self._pool = pool
+        self._budget = budget
         self._entry = entry
         self._hold = hold
-        self._on_close = on_close
 
     @property
     def is_overdraft(self) -> bool:
@@ -259,17 +121,17 @@ class Reservation:
         return self._entry.is_overdraft
 
     def count(self, partial: Charge) -> bool:
-        """Take note of what a stream has consumed so far; true where it must be cut.
+        """Take note of what a stream has consumed so far; true if it must be cut.
 
         That is: the cap is reached, or this exchange has outgrown its reservation and there is no more room.
         """
-        return self._pool.count(self._entry, self._split(partial))
+        return self._budget.count(self._entry, self._split(partial))
 
     def settle(self, actual: Charge | None) -> None:
         """Replace the reservation by what was consumed.
 
         Args:
-            actual: Null where it cannot be known: the declared bound is charged, or what was counted if more.
+            actual: None if it cannot be known: the declared bound is charged, or what was counted if more.
 
         Raises:
             RESERVATION_CLOSED: it is closed.
@@ -280,10 +142,10 @@ class Reservation:
             counted = self._entry.counted
             most = {measure: max(bound, counted[measure]) for measure, bound in self._entry.most.items()}
             amount = Amount.build(most[cost.unit], cost.unit, methods=cost.methods, basis="bound")
-            self._pool.close(self._entry, most)
+            self._budget.close(self._entry, most)
         else:
             amount = actual.cost
-            self._pool.close(self._entry, self._split(actual))
+            self._budget.close(self._entry, self._split(actual))
         self._finish(amount)
 
     def release(self) -> None:
@@ -293,7 +155,7 @@ class Reservation:
             RESERVATION_CLOSED: it is closed.
         """
         cost = self.estimate.most.cost
-        value = self._pool.close(self._entry, None)[cost.unit]
+        value = self._budget.close(self._entry, None)[cost.unit]
         self._finish(
             Amount.build(value, cost.unit, methods=cost.methods, basis="estimated") if value else None
         )
@@ -305,7 +167,7 @@ class Reservation:
             elif self._hold is not None and amount is not None:
                 self._hold.settle(amount)
         finally:
-            self._on_close(amount)
+            self._budget.note(amount)
 
     def _split(self, charge: Charge) -> Quantities:
         unit = self.estimate.most.cost.unit
@@ -320,7 +182,11 @@ class RunBudget:
     """What a run may take, and has taken. Any thread may call; only a parent's disk makes it wait."""
 
     def __init__(self, caps: RunCaps, *, parent: Parent | None = None) -> None:
-        self._pool = Pool(caps)
+        self._accounts: dict[Measure, _Account] = {
+            measure: _Account(caps.find_limit(measure), caps.get_headroom(measure))
+            for measure in get_args(Measure)
+        }
+        self._open: set[HeldQuantities] = set()
         self._parent = parent
         self._mutex = threading.Lock()
         self._settled: dict[str, Amount] = {}
@@ -331,7 +197,7 @@ class RunBudget:
 
         Envelopes hold the whole declared bound, also of an overdraft: they are never passed by it.
         """
-        entry = self._pool.admit(_split(estimate.least), _split(estimate.most))
+        entry = self._admit(_split(estimate.least), _split(estimate.most))
         if isinstance(entry, Exhausted):
             return entry
         hold: Hold | Exhausted | None = None
@@ -344,19 +210,35 @@ class RunBudget:
         if isinstance(hold, Exhausted):
             self._withdraw(entry)
             return hold
-        return Reservation(estimate, pool=self._pool, entry=entry, hold=hold, on_close=self._note)
+        return Reservation(estimate, budget=self, entry=entry, hold=hold)
 
     def add(self, measure: Measure, quantity: int = 1) -> Exhausted | None:
         """Count tool calls, failed check cycles or time; a refusal once there is more than the cap allows."""
-        return self._pool.add(measure, Decimal(quantity))
+        with self._mutex:
+            account = self._accounts[measure]
+            account.spent = add_exactly(account.spent, Decimal(quantity))
+            return self._find_passed()
 
     def use_headroom(self, amount: Amount) -> Exhausted | None:
         """Count what acceptance and logging cost; a refusal once the whole cap is passed."""
-        return self._pool.use_headroom(amount.unit, amount.decimal)
+        with self._mutex:
+            account = self._accounts[amount.unit]
+            account.headroom_spent = add_exactly(account.headroom_spent, amount.decimal)
+            total = add_exactly(account.spent, account.headroom_spent)
+            if account.limit is None or total <= account.limit:
+                return None
+            return _build_refusal(amount.unit, account, amount.decimal, is_final=True)
 
     def find_exhausted(self) -> Exhausted | None:
         """The cap that is reached, if one is: no exchange will be admitted any more."""
-        return self._pool.find_exhausted()
+        with self._mutex:
+            if (passed := self._find_passed()) is not None:
+                return passed
+            for measure in _RESERVED:
+                account = self._accounts[measure]
+                if account.limit is not None and account.spent >= account.allowed:
+                    return _build_refusal(measure, account, _ZERO, is_final=True)
+            return None
 
     def add_listener(self, listener: Callable[[], None]) -> None:
         """Call `listener` after each settlement and release, in the thread that made it: room may be free."""
@@ -366,20 +248,107 @@ class RunBudget:
         """What has been taken so far."""
         with self._mutex:
             settled = tuple(self._settled[unit] for unit in sorted(self._settled))
-        measures = self._pool.read()
-        return BudgetState(measures=measures, settled=settled, open_reservations=self._pool.open_entries)
+            measures = tuple(
+                _read_account(measure, account)
+                for measure, account in self._accounts.items()
+                if account.limit is not None or account.spent or account.headroom_spent or account.reserved
+            )
+        return BudgetState(measures=measures, settled=settled, open_reservations=len(self._open))
 
     def _withdraw(self, entry: HeldQuantities) -> None:
-        self._pool.close(entry, None)
-        self._note(None)  # someone else may have been refused because of it
+        self.close(entry, None)
+        self.note(None)  # another exchange may have been refused because of it
 
-    def _note(self, amount: Amount | None) -> None:
+    def note(self, amount: Amount | None) -> None:
+        """Add what a closed reservation cost, and tell listeners that room may be free."""
         if amount is not None:
             with self._mutex:
                 earlier = self._settled.get(amount.unit)
                 self._settled[amount.unit] = amount if earlier is None else earlier + amount
         for listener in tuple(self._listeners):
             listener()
+
+    def _admit(self, least: Quantities, most: Quantities) -> HeldQuantities | Exhausted:
+        """Reserve `most`, or as the overdraft what is left of it but at least `least`."""
+        with self._mutex:
+            refusal = self._find_passed()
+            granted: dict[Measure, Decimal] = {}
+            for measure, bound in most.items():
+                refusal = refusal or self._find_refusal(measure, least[measure], bound)
+                account = self._accounts[measure]
+                granted[measure] = bound if account.limit is None else min(bound, account.room)
+            if refusal is not None:
+                return refusal
+            entry = HeldQuantities(most, granted)
+            self._open.add(entry)
+            for measure, grant in granted.items():
+                account = self._accounts[measure]
+                account.reserved = add_exactly(account.reserved, grant)
+                account.overdraft = max(account.overdraft, add_exactly(most[measure], -grant))
+            return entry
+
+    def count(self, entry: HeldQuantities, partial: Quantities) -> bool:
+        """Take note of what is consumed so far; true if no more of it may be."""
+        with self._mutex:
+            self._check_open(entry)
+            must_stop = False
+            for measure, amount in partial.items():
+                account = self._accounts[measure]
+                grown = max(_ZERO, add_exactly(amount, -entry.counted[measure]))
+                entry.counted[measure] = add_exactly(entry.counted[measure], grown)
+                account.counted = add_exactly(account.counted, grown)
+                # What is consumed is held, whatever had been reserved.
+                excess = max(_ZERO, add_exactly(entry.counted[measure], -entry.granted[measure]))
+                entry.granted[measure] = add_exactly(entry.granted[measure], excess)
+                account.reserved = add_exactly(account.reserved, excess)
+                if account.limit is not None:
+                    is_reached = add_exactly(account.spent, account.counted) >= account.allowed
+                    must_stop |= is_reached or (excess > 0 and account.room < 0)
+            return must_stop
+
+    def close(self, entry: HeldQuantities, taken: Quantities | None) -> Quantities:
+        """Replace a reservation by what was taken; None takes what was counted, which may be nothing."""
+        with self._mutex:
+            self._check_open(entry)
+            self._open.remove(entry)
+            final = dict(entry.counted if taken is None else taken)
+            for measure, value in final.items():
+                account = self._accounts[measure]
+                account.reserved = add_exactly(account.reserved, -entry.granted[measure])
+                account.counted = add_exactly(account.counted, -entry.counted[measure])
+                account.spent = add_exactly(account.spent, value)
+                excess = max(_ZERO, add_exactly(value, -entry.most[measure]))
+                account.beyond = add_exactly(account.beyond, excess)
+            return final
+
+    def _find_refusal(self, measure: Measure, least: Decimal, most: Decimal) -> Exhausted | None:
+        account = self._accounts[measure]
+        if account.limit is None:
+            # A cost must not escape the cap because it comes in the other unit.
+            other: Measure = "units" if measure == "usd" else "usd"
+            if measure == "tokens" or self._accounts[other].limit is None:
+                return None
+            return _build_refusal(measure, account, least, is_final=True)
+        if account.room > 0 and most <= account.room:
+            return None
+        has_overdraft = any(entry.is_overdraft for entry in self._open)
+        if account.room > 0 and least <= account.room and not has_overdraft:
+            return None
+        left = add_exactly(account.allowed, -account.spent)
+        return _build_refusal(measure, account, least, is_final=left <= 0 or left < least)
+
+    def _find_passed(self) -> Exhausted | None:
+        for measure in _COUNTED:
+            account = self._accounts[measure]
+            if account.limit is not None and account.spent > account.limit:
+                return _build_refusal(measure, account, _ZERO, is_final=True)
+        return None
+
+    def _check_open(self, entry: HeldQuantities) -> None:
+        if entry not in self._open:
+            raise RESERVATION_CLOSED.error(
+                "expected an open reservation, found one that is settled or released"
+            )
 
 
 def _split(charge: Charge) -> Quantities:

@@ -67,7 +67,7 @@ class Parent(Protocol):
 
 
 class RunCaps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The most that a run may take (B2); null is no cap."""
+    """The most that a run may take (B2); None is no cap."""
 
     cost_usd: AmountText | None = None
     """All cost in dollars, acceptance included."""
@@ -96,20 +96,15 @@ class RunCaps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def find_limit(self, measure: Measure) -> Decimal | None:
         """The cap of one measure."""
-        limit: str | int | None
-        match measure:
-            case "usd":
-                limit = self.cost_usd
-            case "units":
-                limit = self.cost_units
-            case "tokens":
-                limit = self.tokens
-            case "tool-calls":
-                limit = self.tool_calls
-            case "failed-checks":
-                limit = self.failed_checks
-            case "wall-us":
-                limit = self.wall_us
+        limits: dict[Measure, str | int | None] = {
+            "usd": self.cost_usd,
+            "units": self.cost_units,
+            "tokens": self.tokens,
+            "tool-calls": self.tool_calls,
+            "failed-checks": self.failed_checks,
+            "wall-us": self.wall_us,
+        }
+        limit = limits[measure]
         return None if limit is None else Decimal(limit)
 
     def get_headroom(self, measure: Measure) -> Decimal:
@@ -123,7 +118,7 @@ class MeasureState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     measure: Measure
     """Of what."""
     limit: AmountText | None
-    """The cap; null where there is none."""
+    """The cap; None if there is none."""
     headroom: AmountText
     """The part of it that is kept for acceptance and logging."""
     spent: AmountText

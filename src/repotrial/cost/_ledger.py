@@ -75,7 +75,7 @@ class Ledger:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file; reservations stay, and are nobody's from now on."""
+        """Close the file; reservations stay, without a holder."""
         self._holder.leave()
         self._file.close()
 
@@ -96,14 +96,10 @@ class Ledger:
                     f"{name}: expected the limit {known}, found {limit.value} {limit.unit}"
                 )
 
-    def bind(self, *, run: str, envelopes: Sequence[str]) -> Envelopes:
-        """The envelopes of one run, all of which pay for each of its reservations."""
-        return Envelopes(self, run=run, names=tuple(envelopes))
-
     def reserve(self, amount: Amount, *, run: str, envelopes: Sequence[str]) -> LedgerHold | Exhausted:
         """Hold an amount in every envelope named, or in none.
 
-        What the dead hold will never come back: before anybody waits for it, it is settled.
+        What dead processes hold is never released: it is settled before a caller waits for it.
 
         Raises:
             ENVELOPE_UNKNOWN: there is no such envelope.
@@ -155,7 +151,7 @@ class Ledger:
         given back.
 
         Returns:
-            What was settled this way; empty where the run had closed its books.
+            What was settled this way; empty if the run had closed its books.
         """
         with self._file.open_transaction():
             holds = {
@@ -277,7 +273,7 @@ class LedgerHold:
 
 
 class EnvelopeLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """B_run, B_task and B_total (B4); null is no limit."""
+    """B_run, B_task and B_total (B4); None is no limit."""
 
     run: Amount | None = None
     """For one run."""

@@ -62,12 +62,12 @@ class LedgerHolder:
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         while True:
             path.parent.mkdir(exist_ok=True)
-            # Whoever leaves last removes the directory, perhaps just now.
+            # The last holder to leave removes the directory, perhaps just now.
             with contextlib.suppress(FileNotFoundError):
                 return os.open(path, flags, 0o644)
 
     def leave(self) -> None:
-        """Be gone; what is still held is held by nobody."""
+        """Release the lock; what is still held has no holder."""
         if self._handle is not None:
             forget_holder(self._ledger, self.id)
             os.close(self._handle)
@@ -136,7 +136,7 @@ class LedgerHead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class TornTail(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The rest of a line that was never finished, so that nobody was told that it is in the ledger."""
+    """The rest of a line that was never finished, and never acknowledged."""
 
     length_bytes: Count
     """How long."""

@@ -15,7 +15,7 @@ from repotrial.cost._amount import Amount, AmountText, MoneyUnit, add_exactly
 from repotrial.cost._ledger_file import LEDGER_BROKEN, LedgerHead, TornTail
 
 SettleCause: TypeAlias = Literal["settled", "run-ended", "holder-died"]
-"""What was spent was known; or the run ended, or its harness died, without a word: all it held counts."""
+"""What was spent was known; or the run ended, or its harness died, without settling: all it held counts."""
 
 
 class _Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
@@ -77,7 +77,7 @@ class Released(_Entry, frozen=True, kw_only=True, tag="released"):
 
 
 class TailDropped(_Entry, frozen=True, kw_only=True, tag="tail-dropped"):
-    """An unfinished line stood at the end; nobody was told that it had been written."""
+    """An unfinished line stood at the end; its write was never acknowledged."""
 
     length_bytes: Count
     """How long it was."""
@@ -128,7 +128,7 @@ class EnvelopeState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     held: AmountText
     """What is reserved."""
     assumed: AmountText
-    """The part of `spent` that nobody reported: held by a run, or a harness, that ended without a word."""
+    """The part of `spent` that was not reported: held by a run or a harness that ended without settling."""
     overspend: AmountText
     """By how much settlements passed the limit: exchanges broke their own declared bounds."""
 

@@ -11,7 +11,7 @@ import msgspec
 from repotrial._core.absence import NotComputable, Unknown
 from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest
-from repotrial.cost._amount import Amount, add_exactly, sum_amounts
+from repotrial.cost._amount import Amount, add_exactly
 from repotrial.cost._tariff import Tariff, TokenUsage
 
 CostTerm: TypeAlias = Amount | Unknown | NotComputable
@@ -58,7 +58,7 @@ class CostStatement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     total: Amount | NotComputable
     """The sum, where all four are there and in one unit."""
     book_digest: Digest | None
-    """The price book; null where there is none."""
+    """The price book; null if there is none."""
     fallback_version: str
     """The schedule that prices what the book does not, where the policy allows it."""
 
@@ -90,7 +90,7 @@ def _price_lm(tariff: Tariff, exchanges: Iterable[MeteredExchange] | None) -> Co
         amounts.append(amount)
     if len({amount.unit for amount in amounts}) > 1:
         return NotComputable("some models are priced in usd, others in units")
-    return sum_amounts(amounts[1:], zero=amounts[0]) if amounts else _build_zero(tariff)
+    return sum(amounts[1:], start=amounts[0]) if amounts else _build_zero(tariff)
 
 
 def _price_execution(tariff: Tariff, wall_us: int | None, tool_calls: int | None) -> CostTerm:
@@ -135,7 +135,7 @@ def _add_terms(terms: dict[str, CostTerm]) -> Amount | NotComputable:
     amounts = [term for term in terms.values() if isinstance(term, Amount)]
     if len({amount.unit for amount in amounts}) > 1:
         return NotComputable("some terms are in usd, others in units")
-    return sum_amounts(amounts[1:], zero=amounts[0])
+    return sum(amounts[1:], start=amounts[0])
 
 
 def _build_zero(tariff: Tariff) -> Amount:

@@ -16,7 +16,7 @@ _SECOND_US = 1_000_000
 
 
 class FallbackSchedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Coefficients that stay constant within a study; whoever changes one changes the version."""
+    """Coefficients that stay constant within a study; another coefficient is another version."""
 
     version: str
     """Names the coefficients."""
@@ -66,7 +66,7 @@ FALLBACK = FallbackSchedule(
 
 
 class TokenUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """Tokens of one exchange; null is unknown and never zero (P21)."""
+    """Tokens of one exchange; None is unknown and never zero (P21)."""
 
     input_uncached: Count | None = None
     """Input that no cache served."""
@@ -98,7 +98,7 @@ class Tariff(msgspec.Struct, frozen=True, kw_only=True):
     """How a study prices: a book or none, and what becomes of models that it does not have."""
 
     book: PriceBook | None
-    """Null prices everything by the fallback schedule."""
+    """None prices everything by the fallback schedule."""
     unknown_models: Literal["refuse", "abstract-units"] = "refuse"
     """Of a model that the book does not have; it is never free."""
     fallback: FallbackSchedule = FALLBACK

@@ -77,7 +77,7 @@ def compare_sign_flips(
 
 
 def find_lattice(pairs: Sequence[tuple[Cluster, Cluster]]) -> list[int] | None:
-    """Differences of rates as whole multiples of a common step; None where values are not 0 and 1."""
+    """Differences of rates as whole multiples of a common step; None if values are not 0 and 1."""
     if not all(is_binary(a) and is_binary(b) for a, b in pairs):
         return None
     exact = [Fraction(int(a.total), len(a.values)) - Fraction(int(b.total), len(b.values)) for a, b in pairs]

@@ -118,7 +118,7 @@ def build_body(
     Args:
         data: The original bytes.
         redactor: Applied before anything is stored or hashed into the chain.
-        store: Keeps long bodies; answers None where the budget forbids it.
+        store: Keeps long bodies; answers None if the budget forbids it.
         inline_bytes: Longer bodies become blobs.
         prefix_bytes: Where only the beginning is to be kept: the body is then one of that beginning.
     """
@@ -155,7 +155,7 @@ def redact_bytes(data: bytes, redactor: Redactor) -> tuple[bytes, _Spans]:
 
 
 def _bound_spans(spans: _Spans) -> _Spans:
-    """Whoever prints a secret a million times must not make the event too large to record."""
+    """A secret that is printed a million times must not make the event too large to record."""
     if len(spans) <= _MAX_SPANS:
         return spans
     kept, rest = spans[: _MAX_SPANS - 1], spans[_MAX_SPANS - 1 :]

@@ -27,7 +27,7 @@ class WriterOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     inline_bytes: Annotated[int, msgspec.Meta(ge=0, le=1024 * 1024)] = 4 * 1024
     """Longer bodies become blobs."""
     run_budget_bytes: Annotated[int, msgspec.Meta(ge=0)] | None = 2 * 1024**3
-    """Lines and blobs of one run together; null lifts the limit."""
+    """Lines and blobs of one run together; None lifts the limit."""
     type_budget_bytes: dict[str, Annotated[int, msgspec.Meta(ge=0)]] = {}
     """The same for single event types."""
     is_durable: bool = True
@@ -120,7 +120,7 @@ class TraceBudget:
         return self._truncated(final=False)
 
     def conclude(self) -> TraceTruncated | None:
-        """The closing count; None where nothing was dropped."""
+        """The closing count; None if nothing was dropped."""
         return self._truncated(final=True) if self._dropped else None
 
     def _dropped_of(self, event_type: str) -> _Dropped:

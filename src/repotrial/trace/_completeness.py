@@ -45,7 +45,7 @@ class RunFinding(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     """What was expected and what was found."""
     seq: Count | None = None
-    """The event it is about; null where it is about none."""
+    """The event it is about; null if it is about none."""
 
 
 def build_finding(text: str, *, seq: int | None = None) -> RunFinding:

@@ -43,21 +43,24 @@ class TraceHead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Hash of the last one."""
 
 
-class EventEnvelope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One line, its payload still as bytes."""
-
+class _Line(msgspec.Struct, frozen=True, kw_only=True):
     actor: Actor
     """Who caused it."""
     hash: EventHash
     """Chained digest."""
-    payload: msgspec.Raw
-    """The payload's JSON, not looked into."""
     seq: Count
     """Position in the trace, from 0."""
     t: Count
     """Microseconds since the epoch."""
     type: str
     """Which payload it is."""
+
+
+class EventEnvelope(_Line, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One line, its payload still as bytes."""
+
+    payload: msgspec.Raw
+    """The payload's JSON, not looked into."""
 
 
 class UnknownPayload(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,21 +70,11 @@ class UnknownPayload(msgspec.Struct, frozen=True, kw_only=True):
     """Its JSON, as written."""
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True):
+class Event(_Line, frozen=True, kw_only=True):
     """One line, its payload typed."""
 
-    actor: Actor
-    """Who caused it."""
-    hash: EventHash
-    """Chained digest."""
     payload: Payload | UnknownPayload
     """What happened."""
-    seq: Count
-    """Position in the trace, from 0."""
-    t: Count
-    """Microseconds since the epoch."""
-    type: str
-    """Which payload it is."""
 
 
 def build_event(ref: EventRef, tree: dict[str, Any], kind: type[EventPayload], actor: Actor) -> Event:

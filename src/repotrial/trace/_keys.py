@@ -35,7 +35,7 @@ def read_private_file(path: Path, *, max_bytes: int) -> bytes:
     The checks are made on the open file, so that it cannot be exchanged between the check and the reading.
 
     Raises:
-        PRIVATE_FILE: the file is missing, a link, too large, someone else's, or open to others.
+        PRIVATE_FILE: the file is missing, a link, too large, of another user, or open to others.
     """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -195,7 +195,7 @@ def _public_key(key: Ed25519PublicKey) -> PublicKey:
 
 
 def _create_key(path: Path) -> None:
-    """Write aside with mode 0600 from the first moment, then link: whoever comes second finds a whole key."""
+    """Write aside with mode 0600 from the first moment, then link: a second process finds a whole key."""
     from securesystemslib.signer import CryptoSigner
 
     try:

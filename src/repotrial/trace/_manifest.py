@@ -1,6 +1,6 @@
 """The manifest: everything that a run was bound to before its first action (P2, P10).
 
-A fact that could not be found out is `Unknown(reason)`, so that nobody mistakes it for "there is none". A run
+A fact that could not be found out is `Unknown(reason)`, which differs from "there is none". A run
 whose repository, dependencies, environment or harness are not all known is not bound to anything and does not
 verify; other gaps, such as the temperature of an agent that does not tell it, stay visible. What two runs
 must have in common to be compared (P30) is digested into one `comparability_class`.
@@ -113,7 +113,7 @@ class DependencySpecification(
     lockfiles: tuple[Lockfile, ...] | Unknown
     """What fixed the dependencies."""
     mirrors: tuple[str, ...] | Unknown
-    """Indexes and proxies that answered; empty where everything was vendored or cached."""
+    """Indexes and proxies that answered; empty if everything was vendored or cached."""
     setup: SetupProduct | None = None
     """What Setup fetched and made; absent where it had no network."""
 
@@ -354,7 +354,7 @@ _BINDING_FIELDS = ("repository", "dependencies", "environment", "harness")
 
 
 def iter_unbound_fields(facts: RunFacts) -> Iterator[tuple[str, Unknown]]:
-    """Those without which nobody can say what was judged, and by what (C2, P2): they make a run invalid."""
+    """Unknown facts about what was judged, and by what (C2, P2): they make a run invalid."""
     for name in _BINDING_FIELDS:
         yield from _iter_unknown(getattr(facts, name), name)
 

@@ -44,11 +44,11 @@ class PrintingProgram(msgspec.Struct, frozen=True, kw_only=True):
     is_moot: bool = False
     """Of a twin run: whether the plain run does not pass, so that this one says nothing."""
     outcome: CheckOutcome | None = None
-    """What it says about the change; null for the agent."""
+    """What it says about the change; None for the agent."""
     stdout: Output | None
-    """What it printed; null where it has no such stream."""
+    """What it printed; None if it has no such stream."""
     stderr: Output | None
-    """What it printed as errors; null where it has no such stream."""
+    """What it printed as errors; None if it has no such stream."""
 
     @property
     def label(self) -> str:
@@ -62,12 +62,12 @@ class PrintingProgram(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ended(self) -> str:
-        """How it ended, in words; they may quote what somebody wrote."""
+        """How it ended, in words; they may quote untrusted text."""
         return describe_exit(self.exit)
 
     @property
     def ending(self) -> str:
-        """How it ended and what it says, in words; they may quote what somebody wrote."""
+        """How it ended and what it says, in words; they may quote untrusted text."""
         if self.outcome is None:
             return self.ended
         if self.variant == "twins":

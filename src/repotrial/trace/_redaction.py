@@ -54,7 +54,7 @@ SCANNER_BROKEN = ErrorCode(
     "scanner-broken",
     MachineError,
     "The secret scanner let a planted canary through, so no trace is begun with it.",
-    hint="mend or remove the rule that the message names",
+    hint="fix or remove the rule that the message names",
 )
 
 

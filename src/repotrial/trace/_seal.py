@@ -1,8 +1,8 @@
 """The seal: an in-toto statement about a finished run, signed in a DSSE envelope.
 
 It holds the number of events and the hash of the last one (a bare chain cannot show that it is complete) and
-the digest of every file. The public key is inside too: with it anyone can see that nothing changed since
-*somebody* signed; whether that somebody is to be trusted is decided by a key that came another way.
+the digest of every file. The public key is inside too: it shows that nothing changed since the signature.
+Whether the signer is to be trusted is decided by a key that came another way.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from repotrial.trace._statement import SignedStatement, StatementKind
 from repotrial.trace._trace_file import TRACE_LOCKED, lock_trace
 from repotrial.trace._verify_chain import Intact, check_chain
 
-# in-toto's TypeURI is any RFC 3986 URI, unresolvable ones included; this one claims no host that somebody
-# else may own. The last part is the version.
+# in-toto's TypeURI is any RFC 3986 URI, unresolvable ones included; this one claims no host that others
+# may own. The last part is the version.
 SEAL_PREDICATE_TYPE: Final = "urn:repotrial:seal:1"
 
 MAX_SEAL_BYTES = 64 * 1024 * 1024
@@ -95,25 +95,6 @@ _KIND: Final = StatementKind(
 )
 
 
-class SignedSeal(msgspec.Struct, frozen=True, kw_only=True):
-    """A seal as read from its envelope; nothing in it is verified yet."""
-
-    statement: SignedStatement[Seal]
-
-    @property
-    def seal(self) -> Seal:
-        return self.statement.predicate
-
-    @property
-    def subjects(self) -> dict[str, Digest]:
-        """Digest by file name."""
-        return self.statement.subjects
-
-    @property
-    def key_id(self) -> str:
-        return self.statement.key_id
-
-
 def seal_run(paths: RunPaths, key: SigningKey, *, harness_version: str, clock: Clock | None = None) -> Seal:
     """Check a finished run directory, sign what it holds, and write `seal.json`.
 
@@ -160,7 +141,7 @@ def _write(path: Path, data: bytes) -> None:
         raise SEAL_EXISTS.error(f"{path}: expected no seal yet, found one") from error
 
 
-def load_seal(path: Path) -> SignedSeal:
+def load_seal(path: Path) -> SignedStatement[Seal]:
     """Read a seal without believing it.
 
     Raises:
@@ -175,9 +156,9 @@ def load_seal(path: Path) -> SignedSeal:
     return parse_seal(data, name=path.name)
 
 
-def parse_seal(data: bytes, *, name: str = "seal.json") -> SignedSeal:
+def parse_seal(data: bytes, *, name: str = "seal.json") -> SignedStatement[Seal]:
     """The same, from bytes; `name` is what messages call them."""
-    return SignedSeal(statement=_KIND.parse(data, name=name))
+    return _KIND.parse(data, name=name)
 
 
 def _iter_subjects(paths: RunPaths) -> Iterator[tuple[str, Digest]]:

@@ -24,8 +24,8 @@ from repotrial._core.errors import EvidenceError
 from repotrial.trace._files import TRACE_UNREADABLE
 from repotrial.trace._keys import PublicKey
 from repotrial.trace._rundir import RunPaths, SealableEntry, digest_regular, iter_sealable_entries
-from repotrial.trace._seal import SEAL_VERSION, SignedSeal, load_seal
-from repotrial.trace._statement import NoSigner, Signer, TrustedSigner
+from repotrial.trace._seal import SEAL_VERSION, Seal, load_seal
+from repotrial.trace._statement import NoSigner, SignedStatement, Signer, TrustedSigner
 from repotrial.trace._verify_chain import ChainReport, Truncated
 
 
@@ -122,16 +122,16 @@ class SealReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_intact(self) -> bool:
-        """Whether everything is as it was when somebody signed it."""
+        """Whether everything is as it was when it was signed."""
         return not self.problems
 
     @property
     def is_trusted(self) -> bool:
-        """Whether it is intact and that somebody is trusted."""
+        """Whether it is intact and its signer is trusted."""
         return self.is_intact and isinstance(self.signer, TrustedSigner)
 
 
-def read_seal(paths: RunPaths) -> SignedSeal | NoSeal | MalformedSeal | UnknownSealVersion:
+def read_seal(paths: RunPaths) -> SignedStatement[Seal] | NoSeal | MalformedSeal | UnknownSealVersion:
     """Steps 1 and 2."""
     try:
         return load_seal(paths.seal)
@@ -145,7 +145,7 @@ def read_seal(paths: RunPaths) -> SignedSeal | NoSeal | MalformedSeal | UnknownS
 
 def check_signed_seal(
     paths: RunPaths,
-    signed: SignedSeal,
+    signed: SignedStatement[Seal],
     *,
     trusted_keys: Collection[PublicKey] | None,
     chain: ChainReport,
@@ -160,19 +160,19 @@ def check_signed_seal(
         chain: The trace checked against the sealed head.
         run_id: Of the manifest; None if it cannot be read, which step 6 reports.
     """
-    signer = signed.statement.find_signer(signed.seal.public_key, trusted_keys)
+    signer = signed.find_signer(signed.predicate.public_key, trusted_keys)
     problems: list[RunSealProblem] = []
     if isinstance(signer, NoSigner):
         problems.append(BadSignature(key_id=signed.key_id))
-    if run_id is not None and run_id != signed.seal.run_id:
-        problems.append(OtherRun(sealed_run_id=signed.seal.run_id, found_run_id=run_id))
+    if run_id is not None and run_id != signed.predicate.run_id:
+        problems.append(OtherRun(sealed_run_id=signed.predicate.run_id, found_run_id=run_id))
     problems += _iter_file_problems(paths, signed)
     if isinstance(chain.status, Truncated):
-        problems.append(TraceCutOff(sealed_count=signed.seal.event_count, found_count=chain.count))
+        problems.append(TraceCutOff(sealed_count=signed.predicate.event_count, found_count=chain.count))
     return SealReport(signer=signer, problems=tuple(problems))
 
 
-def _iter_file_problems(paths: RunPaths, signed: SignedSeal) -> Iterator[RunSealProblem]:
+def _iter_file_problems(paths: RunPaths, signed: SignedStatement[Seal]) -> Iterator[RunSealProblem]:
     missing = dict(signed.subjects)
     try:
         for entry in iter_sealable_entries(paths):

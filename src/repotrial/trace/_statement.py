@@ -1,7 +1,7 @@
 """Signed statements: in-toto statements in DSSE envelopes with one Ed25519 signature, in canonical form.
 
-The signer's public key stands inside the predicate: with it anyone can see that nothing changed since
-*somebody* signed; whether that somebody is to be trusted is decided by a key that came another way.
+The signer's public key stands inside the predicate: it shows that nothing changed since the signature.
+Whether the signer is to be trusted is decided by a key that came another way.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class UncheckedSigner(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NoSigner(msgspec.Struct, frozen=True, kw_only=True):
-    """No valid signature, so nobody vouches for anything."""
+    """No valid signature."""
 
 
 Signer: TypeAlias = TrustedSigner | UnknownSigner | UncheckedSigner | NoSigner

@@ -1,4 +1,4 @@
-"""A trace as people read it: one row per event, as data; whoever prints it decides how it looks.
+"""A trace as people read it: one row per event, as data; the caller decides how it is printed.
 
 Everything in a summary may come from an agent. Characters that move the cursor, color the terminal, reorder
 or hide text are shown as escapes, never passed on.
@@ -193,7 +193,7 @@ def _execution(payload: PatchApplication | BuildCheck | StaticCheck | Acceptance
 
 
 def _doubt(payload: AcceptanceExecution, *, is_moot: bool) -> str:
-    """A twin run in words that nobody takes for the verdict: in it, failing is what most tests should do."""
+    """A twin run in words that differ from a verdict: in it, most tests should fail."""
     mixed = "" if payload.twins is None else f"{payload.twins.mixed_in} "
     name = f"{payload.check_id} #{payload.attempt}, twin run with {mixed}wrong expectations mixed in"
     return f"{name}: {describe_doubt(payload.outcome, is_moot=is_moot)} ({describe_exit(payload.exit)})"
@@ -288,7 +288,7 @@ def _command(command: Command) -> str:
 
 
 def describe_exit(status: ExitStatus) -> str:
-    """How a program ended, in words; they may quote what somebody wrote."""
+    """How a program ended, in words; they may quote untrusted text."""
     match status:
         case Exited():
             return f"exit {status.code}"
@@ -303,7 +303,7 @@ def describe_exit(status: ExitStatus) -> str:
 
 
 def describe_outcome(outcome: CheckOutcome) -> str:
-    """What a check says, in words; they may quote what somebody wrote."""
+    """What a check says, in words; they may quote untrusted text."""
     match outcome:
         case Passed():
             return "pass"
@@ -314,7 +314,7 @@ def describe_outcome(outcome: CheckOutcome) -> str:
 
 
 def describe_doubt(outcome: CheckOutcome, *, is_moot: bool) -> str:
-    """What a twin run says, in words; they may quote what somebody wrote."""
+    """What a twin run says, in words; they may quote untrusted text."""
     if is_moot:
         return "moot, since the plain run does not pass"
     match outcome:

@@ -7,7 +7,7 @@ that a newer release may have written). *UnknownVersion*: another major version 
 Event types that this release does not know are kept and counted, not an error: adding a type is a minor
 change, and the chain holds whatever a payload means. A check of completeness counts the types it knows.
 
-A chain alone says nothing about a clean cut between two lines, nor about someone who computed every hash
+A chain alone says nothing about a clean cut between two lines, nor about hashes that were all computed
 anew: both take the head and the count, which the seal signs (`expected`).
 """
 
@@ -120,11 +120,11 @@ class ChainReport(msgspec.Struct, frozen=True, kw_only=True):
     status: ChainStatus
     """The verdict."""
     run_id: str | None
-    """The run that the trace says it belongs to; null where its first event cannot be read."""
+    """The run that the trace says it belongs to; null if its first event cannot be read."""
     count: Count
     """How many events hold, from the first."""
     head: TraceHead | None
-    """Count and hash of the last event that holds; null where none does."""
+    """Count and hash of the last event that holds; null if none does."""
     verified_bytes: Count
     """Length of the part that holds."""
     unknown_types: tuple[UnknownTypeCount, ...] = ()

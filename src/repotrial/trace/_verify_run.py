@@ -22,7 +22,7 @@ from repotrial.trace._manifest_file import load_manifest
 from repotrial.trace._payloads.course import RunOpened
 from repotrial.trace._reader import iter_events
 from repotrial.trace._rundir import RunPaths, digest_regular
-from repotrial.trace._seal import SignedSeal
+from repotrial.trace._seal import Seal
 from repotrial.trace._seal_check import (
     BadSignature,
     FileAddedAfterSealing,
@@ -40,7 +40,13 @@ from repotrial.trace._seal_check import (
     check_signed_seal,
     read_seal,
 )
-from repotrial.trace._statement import NoSigner, TrustedSigner, UncheckedSigner, UnknownSigner
+from repotrial.trace._statement import (
+    NoSigner,
+    SignedStatement,
+    TrustedSigner,
+    UncheckedSigner,
+    UnknownSigner,
+)
 from repotrial.trace._verify_chain import (
     ChainReport,
     Intact,
@@ -82,7 +88,7 @@ class RunVerification(msgspec.Struct, frozen=True, kw_only=True):
     chain: AspectVerdict
     """Every event is as it was written."""
     seal: AspectVerdict
-    """Somebody trusted vouches for exactly these files."""
+    """A trusted key signed exactly these files."""
     completeness: AspectVerdict
     """Nothing that a verdict rests on is missing (P15)."""
     identity: AspectVerdict
@@ -104,8 +110,8 @@ def check_run(paths: RunPaths, *, trusted_keys: Collection[PublicKey] | None) ->
     manifest = _load_manifest(paths)
     run_id = manifest.run_id if isinstance(manifest, Manifest) else None
     found = manifest if isinstance(manifest, Manifest) else build_finding(manifest.reason)
-    if isinstance(signed, SignedSeal):
-        chain = check_chain(paths.trace, run_id=signed.seal.run_id, expected=signed.seal.head)
+    if isinstance(signed, SignedStatement):
+        chain = check_chain(paths.trace, run_id=signed.predicate.run_id, expected=signed.predicate.head)
         seal_report = check_signed_seal(paths, signed, trusted_keys=trusted_keys, chain=chain, run_id=run_id)
     else:
         chain = check_chain(paths.trace, run_id=run_id, expected=None)
@@ -220,27 +226,10 @@ def _judge_completeness(
     return CouldNotBeChecked(findings=tuple(doubts)) if doubts else Holds()
 
 
-class _Claim(msgspec.Struct, frozen=True):
-    """What one document says about what another must say too."""
-
-    fact: str
-    first: str
-    first_value: str
-    second: str
-    second_value: str
-
-    def render(self) -> str:
-        expected, found = (
-            f"{self.first_value} as in the {self.first}",
-            f"{self.second_value} in the {self.second}",
-        )
-        return f"{self.fact}: expected {expected}, found {found}"
-
-
 def _judge_identity(
     paths: RunPaths,
     manifest: Manifest | RunFinding,
-    signed: SignedSeal | NoSeal | MalformedSeal | UnknownSealVersion,
+    signed: SignedStatement[Seal] | NoSeal | MalformedSeal | UnknownSealVersion,
 ) -> AspectVerdict:
     if isinstance(manifest, RunFinding):
         return CouldNotBeChecked(findings=(manifest,))
@@ -253,14 +242,11 @@ def _judge_identity(
         return DoesNotHold(
             findings=(build_finding("expected run-opened as the first event, found none", seq=0),)
         )
-    claims = [*_iter_opening_claims(first.payload, manifest, manifest_digest)]
-    if isinstance(signed, SignedSeal):
-        claims += _iter_seal_claims(signed, manifest, manifest_digest)
-    findings = tuple(
-        build_finding(claim.render()) for claim in claims if claim.first_value != claim.second_value
-    )
-    if findings:
-        return DoesNotHold(findings=findings)
+    problems = [*_iter_opening_problems(first.payload, manifest, manifest_digest)]
+    if isinstance(signed, SignedStatement):
+        problems += _iter_seal_problems(signed.predicate, manifest, manifest_digest)
+    if problems:
+        return DoesNotHold(findings=tuple(problems))
     unbound = tuple(
         build_finding(f"{field}: expected a fact that binds the run, found unknown: {unknown.reason}")
         for field, unknown in iter_unbound_fields(manifest)
@@ -268,18 +254,30 @@ def _judge_identity(
     return CouldNotBeChecked(findings=unbound) if unbound else Holds()
 
 
-def _iter_opening_claims(opened: RunOpened, manifest: Manifest, manifest_digest: Digest) -> Iterator[_Claim]:
-    yield _Claim("run id", "manifest", manifest.run_id, "trace", opened.run_id)
-    yield _Claim("manifest digest", "file", manifest_digest, "trace", opened.manifest_digest)
-    yield _Claim("harness version", "manifest", manifest.harness.version, "trace", opened.harness_version)
+def _iter_opening_problems(
+    opened: RunOpened, manifest: Manifest, manifest_digest: Digest
+) -> Iterator[RunFinding]:
+    yield from _compare("run id", ("manifest", manifest.run_id), ("trace", opened.run_id))
+    yield from _compare("manifest digest", ("file", manifest_digest), ("trace", opened.manifest_digest))
+    yield from _compare(
+        "harness version", ("manifest", manifest.harness.version), ("trace", opened.harness_version)
+    )
     rules_id = manifest.redaction_rules_id
     if not isinstance(rules_id, Unknown):
-        yield _Claim("redaction rules", "manifest", rules_id, "trace", opened.redaction_rules_id)
+        yield from _compare("redaction rules", ("manifest", rules_id), ("trace", opened.redaction_rules_id))
 
 
-def _iter_seal_claims(signed: SignedSeal, manifest: Manifest, manifest_digest: Digest) -> Iterator[_Claim]:
-    seal = signed.seal
-    sealed_version = seal.contract_version_id
-    yield _Claim("run id", "manifest", manifest.run_id, "seal", seal.run_id)
-    yield _Claim("manifest digest", "file", manifest_digest, "seal", seal.manifest_digest)
-    yield _Claim("contract version id", "manifest", manifest.contract.version_id, "seal", sealed_version)
+def _iter_seal_problems(seal: Seal, manifest: Manifest, manifest_digest: Digest) -> Iterator[RunFinding]:
+    yield from _compare("run id", ("manifest", manifest.run_id), ("seal", seal.run_id))
+    yield from _compare("manifest digest", ("file", manifest_digest), ("seal", seal.manifest_digest))
+    yield from _compare(
+        "contract version id", ("manifest", manifest.contract.version_id), ("seal", seal.contract_version_id)
+    )
+
+
+def _compare(fact: str, one: tuple[str, str], other: tuple[str, str]) -> Iterator[RunFinding]:
+    """A finding if two documents do not say the same; each comes as its name and its value."""
+    if one[1] != other[1]:
+        yield build_finding(
+            f"{fact}: expected {one[1]} as in the {one[0]}, found {other[1]} in the {other[0]}"
+        )

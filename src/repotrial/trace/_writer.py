@@ -159,7 +159,7 @@ class TraceWriter:
             size = len(line_body) + _MEMBER_BYTES
             result: EventRef | DroppedEvent
             if size > self._room:
-                result, tree = self._append_thoughtfully(
+                result, tree = self._append_within_budget(
                     payload.event_type, tree, line_body, actor=actor, t=t
                 )
             else:
@@ -257,14 +257,14 @@ class TraceWriter:
             self._file.flush(durable=durable)
 
     def close(self) -> None:
-        """Record the final count of what was dropped, flush everything, release the lock. Twice is once."""
+        """Record the final count of what was dropped, flush everything, release the lock. Idempotent."""
         with self._mutex:
             if self._closed:
                 return
             try:
                 if (truncated := self._budget.conclude()) is not None:
                     self._accept_truncated(truncated)
-                self._sync_blobs()  # their folders, which nobody syncs later
+                self._sync_blobs()  # their folders are not synced later
                 self.flush(durable=self._options.is_durable)
             finally:
                 self._release()
@@ -277,7 +277,7 @@ class TraceWriter:
     ) -> None:
         self.close()
 
-    def _append_thoughtfully(
+    def _append_within_budget(
         self, event_type: str, tree: dict[str, Any], body: bytes, *, actor: Actor, t: int
     ) -> tuple[EventRef | DroppedEvent, dict[str, Any]]:
         """For an event that does not simply fit: flush first, ask the budget, perhaps leave bodies out."""
@@ -323,7 +323,7 @@ class TraceWriter:
             explain_refusal(event_type, tree, error)
 
     def _reduced(self, event_type: str, tree: dict[str, Any], size: int) -> dict[str, Any] | None:
-        """The tree that the budget still allows: without bodies; None where the event itself must go."""
+        """The tree that the budget still allows: without bodies; None if the event itself must go."""
         reduced, bodies, body_bytes = omit_bodies(tree)
         assert isinstance(reduced, dict)
         reduced_size = size - len(orjson.dumps(tree)) + len(orjson.dumps(reduced))

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repotrial.cost import Amount
-from repotrial.cost._amount import scale_price, sum_amounts, weakest_basis
+from repotrial.cost._amount import scale_price, weakest_basis
 from support.costs import build_cost
 from support.errors import raises_code
 
@@ -66,7 +66,7 @@ def test_a_sum_keeps_every_method_and_the_weakest_basis() -> None:
         Amount.build(Decimal(2), "usd", methods=("price-book:a",), basis="bound"),
         Amount.build(Decimal(3), "usd", methods=("price-book:b",), basis="estimated"),
     ]
-    total = sum_amounts(parts, zero=Amount.build(Decimal(0), "usd"))
+    total = sum(parts, start=Amount.build(Decimal(0), "usd"))
     assert total == Amount(value="6", unit="usd", methods=("price-book:a", "price-book:b"), basis="estimated")
 
 

@@ -185,13 +185,13 @@ def test_a_limit_is_fixed(path: Path) -> None:
 
 def test_an_envelope_that_nobody_opened_pays_for_nothing(path: Path) -> None:
     with Ledger(path) as ledger, raises_code("envelope-unknown"):
-        ledger.bind(run="r1", envelopes=["total"]).reserve(build_cost(1))
+        Envelopes(ledger, run="r1", names=("total",)).reserve(build_cost(1))
 
 
 def test_an_envelope_pays_in_its_own_unit(path: Path) -> None:
     with Ledger(path) as ledger:
         ledger.open_envelope("total", build_cost(5))
-        run = ledger.bind(run="r1", envelopes=["total"])
+        run = Envelopes(ledger, run="r1", names=("total",))
         with raises_code("mixed-units"):
             run.reserve(build_cost(1, "units"))
         hold = _hold(run, 1)

@@ -85,7 +85,7 @@ def test_the_seal_says_what_it_seals(tmp_path: Path) -> None:
     paths = build_run(tmp_path / "run")
     key = SigningKey.load(tmp_path / "seal.pem")
     seal = seal_run(paths, key, harness_version="0.1.0", clock=FixedClock())
-    assert load_seal(paths.seal).seal == seal
+    assert load_seal(paths.seal).predicate == seal
     chain = check_chain(paths.trace)
     assert seal.head == chain.head == TraceHead(count=20, hash=seal.head_hash)
     assert seal.run_id == "run-1"

@@ -60,7 +60,7 @@ class Prompt(EventPayload, frozen=True, kw_only=True):
     request: Body
     """The request around the messages: parameters, tool definitions."""
     repeats: RepeatedPrefix | None = None
-    """Where the first messages stand; null when all of them stand here."""
+    """Where the first messages stand; null if all of them stand here."""
     messages: tuple[Message, ...]
     """The messages that follow the repeated ones."""
 
@@ -83,7 +83,7 @@ class ResponseUsage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     request_input_tokens: Count | None = None
     """All input of the request: price tiers depend on it."""
     basis: Literal["reported", "estimated"] | None = None
-    """Whether the provider said so or the harness estimated it; null where nothing is known."""
+    """Whether the provider said so or the harness estimated it; null if nothing is known."""
 
 
 class Response(EventPayload, frozen=True, kw_only=True):
@@ -92,7 +92,7 @@ class Response(EventPayload, frozen=True, kw_only=True):
     event_type: ClassVar[str] = "response"
 
     prompt: EventSeq | None
-    """The prompt it answers; null where the byte budget dropped that prompt."""
+    """The prompt it answers; null if the byte budget dropped that prompt."""
     model: Name
     """The model that says it answered."""
     role: Name
@@ -104,15 +104,15 @@ class Response(EventPayload, frozen=True, kw_only=True):
     body: Body
     """The exact bytes of the answer."""
     stop_reason: str | None = None
-    """Why the model stopped, in the provider's word; null where it did not say."""
+    """Why the model stopped, in the provider's word; null if it did not say."""
     status: Count | None = None
-    """The wire's status code; null where there is no wire."""
+    """The wire's status code; null if there is no wire."""
     wall_us: Count | None = None
     """From request sent to answer complete; null for imported conversations."""
     usage: ResponseUsage = msgspec.field(default_factory=ResponseUsage)
     """What it consumed."""
     cost_usd: DecimalText | None = None
-    """What it cost by the run's price book; null where that is not known."""
+    """What it cost by the run's price book; null if that is not known."""
 
 
 class AgentTranscript(EventPayload, frozen=True, kw_only=True):
@@ -123,7 +123,7 @@ class AgentTranscript(EventPayload, frozen=True, kw_only=True):
     path: Name
     """The file in the agent's home; `stdout` for what it printed."""
     format: Name | None
-    """The importer that reads it; null where there is none."""
+    """The importer that reads it; null if there is none."""
     body: Body
     """All of it."""
 
@@ -150,13 +150,13 @@ class ToolInvocation(EventPayload, frozen=True, kw_only=True):
     tool: Name
     """The tool's name as the agent called it."""
     call_id: str | None = None
-    """The call's id in the conversation; null where there is none."""
+    """The call's id in the conversation; null if there is none."""
     source: Literal["gateway", "sandbox", "transcript"]
     """Where the harness saw it."""
     arguments: Body
     """The arguments, exactly as given."""
     command: Command | None = None
-    """The program that ran; null where the tool is not a command."""
+    """The program that ran; null if the tool is not a command."""
     exit: ExitStatus
     """How it ended."""
     started_at_us: Instant
@@ -164,13 +164,13 @@ class ToolInvocation(EventPayload, frozen=True, kw_only=True):
     wall_us: Count
     """How long it took."""
     cpu_us: Count | None = None
-    """Processor time of the whole process tree; null where it was not metered."""
+    """Processor time of the whole process tree; null if it was not metered."""
     stdout: Output | None = None
-    """What it printed; null where the tool has no such stream."""
+    """What it printed; null if the tool has no such stream."""
     stderr: Output | None = None
-    """What it printed as errors; null where the tool has no such stream."""
+    """What it printed as errors; null if the tool has no such stream."""
     result: Body | None = None
-    """What was handed back to the model; null where that is not known."""
+    """What was handed back to the model; null if that is not known."""
 
 
 class FileEntry(Alternative, frozen=True, kw_only=True, tag="file"):
@@ -326,4 +326,4 @@ class WorkspaceMutation(EventPayload, frozen=True, kw_only=True):
     changes: tuple[FileChange, ...]
     """One entry per path."""
     tree_digest: Digest | None = None
-    """Digest of the whole tree after it; null where it was not taken (more parts follow)."""
+    """Digest of the whole tree after it; null if it was not taken (more parts follow)."""

@@ -106,9 +106,9 @@ class _Execution(EventPayload, frozen=True, kw_only=True):
     ended_at_us: Instant
     """When it ended."""
     cpu_us: Count | None = None
-    """Processor time of the whole process tree; null where it was not metered."""
+    """Processor time of the whole process tree; null if it was not metered."""
     ceiling_us: Count | None = None
-    """The time it was allowed; null where there was no ceiling."""
+    """The time it was allowed; null if there was no ceiling."""
     command: Command
     """What ran."""
     exit: ExitStatus
@@ -116,7 +116,7 @@ class _Execution(EventPayload, frozen=True, kw_only=True):
     cause: EndCause = "ended"
     """What ended it, where it did not end by itself."""
     peak_memory_bytes: Count | None = None
-    """Most memory of the whole process tree; null where it was not metered."""
+    """Most memory of the whole process tree; null if it was not metered."""
     outcome: CheckOutcome
     """What it says about the change."""
     stdout: Output
@@ -135,7 +135,7 @@ class PatchApplication(_Execution, frozen=True, kw_only=True):
     patch_digest: Digest
     """The change as it was submitted."""
     tree_digest: Digest | None = None
-    """The tree after it; null where it did not apply."""
+    """The tree after it; null if it did not apply."""
     rejected_paths: tuple[str, ...] = ()
     """Paths whose hunks did not apply."""
     conflict_paths: tuple[str, ...] = ()
@@ -171,7 +171,7 @@ class StaticCheck(_Check, frozen=True, kw_only=True):
     event_type: ClassVar[str] = "static-check"
 
     findings: Count | None = None
-    """How many findings it reported; null where the tool does not count."""
+    """How many findings it reported; null if the tool does not count."""
 
 
 class AcceptanceExecution(_Check, frozen=True, kw_only=True):
@@ -180,7 +180,7 @@ class AcceptanceExecution(_Check, frozen=True, kw_only=True):
     event_type: ClassVar[str] = "acceptance-execution"
 
     layer: str | None = None
-    """The contract's layer (`unit`, `integration`); null where it declares none."""
+    """The contract's layer (`unit`, `integration`); null if it declares none."""
     judge: Literal["in-process", "out-of-process"] = "in-process"
     """Whether code of the candidate ran inside the judging process."""
     variant: Literal["plain", "twins"] = "plain"
@@ -194,7 +194,7 @@ class AcceptanceExecution(_Check, frozen=True, kw_only=True):
     missing: TestIds
     """Tests of the inventory that gave no result."""
     results_digest: Digest | None = None
-    """Digest of the structured results; null where the check has none or did not write them."""
+    """Digest of the structured results; null if the check has none or did not write them."""
     twins: TwinCount | None = None
     """What became of the twins; null in the plain variant. Passed means that exactly the twins failed."""
     tree_digest: Digest

@@ -75,7 +75,7 @@ class NotStarted(Alternative, frozen=True, kw_only=True, tag="not-started"):
 
 
 class ExitUnknown(Alternative, frozen=True, kw_only=True, tag="unknown"):
-    """Nobody saw how it ended; or the tool is not a program and has no exit status."""
+    """It was not seen how it ended; or the tool is not a program and has no exit status."""
 
     reason: Name
     """Why it is not known."""
@@ -154,7 +154,7 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     value: SignalValue
     """What was observed."""
     threshold: SignalValue | None = None
-    """The limit it was held against; null where there is none."""
+    """The limit it was held against; null if there is none."""
 
 
 def _verify_size(ref: BlobRef) -> None:

@@ -130,7 +130,7 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     event: EventSeq
     """The event in which it stands."""
     offset_bytes: Count | None = None
-    """Where in that event's body; null where the piece is no part of a body."""
+    """Where in that event's body; null if the piece is no part of a body."""
 
 
 class MonitorAlert(EventPayload, frozen=True, kw_only=True):
@@ -149,7 +149,7 @@ class MonitorAlert(EventPayload, frozen=True, kw_only=True):
     signals: tuple[Signal, ...] = ()
     """The values from which the alert can be computed again (P19)."""
     segment: Segment | None = None
-    """The text that triggered it; null where a measure did."""
+    """The text that triggered it; null if a measure did."""
     evidence: tuple[EventSeq, ...] = ()
     """Events that it rests on."""
 
@@ -195,7 +195,7 @@ class Quarantine(Alternative, frozen=True, kw_only=True, tag="quarantine"):
     """The workspace was set aside as evidence (P19)."""
 
     tree_digest: Digest | None = None
-    """The tree that was set aside; null where it could not be read."""
+    """The tree that was set aside; null if it could not be read."""
 
 
 class Throttle(Alternative, frozen=True, kw_only=True, tag="throttle"):
@@ -290,6 +290,6 @@ class OperatorDecision(EventPayload, frozen=True, kw_only=True):
     decision: Literal["resume", "abort", "approve", "reject"]
     """What was decided."""
     answers: EventSeq | None = None
-    """The alert, intervention or transition that asked; null where the operator acted unasked."""
+    """The alert, intervention or transition that asked; null if the operator acted unasked."""
     justification: Justification
     """Why."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tempfile
 from decimal import Decimal
+from pathlib import Path
 
-from repotrial.cost import Amount, Charge, MeasureState, RequestEstimate
+from repotrial.cost import Amount, Charge, MeasureState, PriceBook, RequestEstimate, load_price_book
 from repotrial.cost._amount import MoneyUnit
 from repotrial.cost._caps import BudgetState, Measure
 
@@ -32,3 +34,11 @@ def build_estimate(
 
 def get_measure(state: BudgetState, measure: Measure) -> MeasureState:
     return next(found for found in state.measures if found.measure == measure)
+
+
+def read_book(data: bytes) -> PriceBook:
+    """A price book from its bytes, read as a file named `prices.csv`."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "prices.csv"
+        path.write_bytes(data)
+        return load_price_book(path)

@@ -7,16 +7,15 @@ import pytest
 
 from repotrial._core.absence import NotComputable, Unknown
 from repotrial.cost import Amount, CostStatement, Metered, MeteredExchange, Tariff, TokenUsage
-from repotrial.cost._book_file import parse_book
+from support.costs import read_book
 
 MODEL_ROWS = b"model:m:input,1M-tokens,1,\nmodel:m:output,1M-tokens,10,\n"
 HEADER = b"action_type,unit,unit_price,notes\n"
-FULL = parse_book(
+FULL = read_book(
     HEADER + MODEL_ROWS + b"exec:wall,hour,0.36,\nexec:tool-call,call,0.01,\nhuman:minute,minute,1,\n"
-    b"overhead:wall,second,0.001,\nstorage:byte,1GB,0.02,\n",
-    name="full",
+    b"overhead:wall,second,0.001,\nstorage:byte,1GB,0.02,\n"
 )
-MODELS_ONLY = parse_book(HEADER + MODEL_ROWS, name="models")
+MODELS_ONLY = read_book(HEADER + MODEL_ROWS)
 EXCHANGE = MeteredExchange(model="m", usage=TokenUsage(request_input=1000, output=100))
 METERED = Metered(
     exchanges=(EXCHANGE, EXCHANGE),

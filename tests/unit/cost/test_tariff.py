@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from repotrial._core.absence import NotComputable
 from repotrial.cost import Amount, Charge, RequestEstimate, Tariff, TokenUsage, estimate_usage
-from repotrial.cost._book_file import parse_book
 from repotrial.cost._tariff import FALLBACK, EstimateRules
+from support.costs import read_book
 
-BOOK = parse_book(
+BOOK = read_book(
     b"""action_type,unit,unit_price,notes,above_tokens,max_output_tokens
 model:full:input,1M-tokens,3,,,
 model:full:input,1M-tokens,6,,200000,
@@ -26,8 +26,7 @@ model:full:output,1M-tokens,15,,,64000
 model:full:output,1M-tokens,22.5,,200000,64000
 model:plain:input,1M-tokens,2,,,
 model:plain:output,1M-tokens,8,,,
-""",
-    name="test",
+"""
 )
 TARIFF = Tariff(book=BOOK)
 COUNTS = st.integers(0, 10**9)

@@ -8,9 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repotrial.trace import BlobStore, Conversation, Prompt, RawMessage, RunPaths, WriterOptions, iter_events
+from repotrial.trace import (
+    BlobStore,
+    Conversation,
+    EventRef,
+    Prompt,
+    RawMessage,
+    RunPaths,
+    WriterOptions,
+    iter_events,
+)
 from repotrial.trace._payloads.actions import Message, digest_messages
-from repotrial.trace._writer import DroppedEvent
 from support.traces import open_writer, ref_of
 
 
@@ -97,7 +105,7 @@ def test_a_dropped_prompt_is_never_referred_to(tmp_path: Path) -> None:
     with open_writer(tmp_path, options=options) as writer:
         conversation = Conversation(writer, name="main")
         results = [conversation.append(messages[: turn + 1], model="m", request=b"{}") for turn in range(30)]
-    recorded = [result.seq for result in results if not isinstance(result, DroppedEvent)]
+    recorded = [result.seq for result in results if isinstance(result, EventRef)]
     assert 0 < len(recorded) < 30
     for seq in recorded:
         assert _load(tmp_path, seq)

@@ -16,12 +16,17 @@ from hypothesis import strategies as st
 from repotrial._core.canonical import DecimalText
 from repotrial.trace import TestIds, iter_payload_types
 from repotrial.trace import _body as body_module
-from repotrial.trace._payloads import PAYLOAD_TYPES, DroppablePayload, Payload, actions, checks, common
-from repotrial.trace._payloads import actions as dialogue
-from repotrial.trace._payloads import course as lifecycle
-from repotrial.trace._payloads import course as oversight
+from repotrial.trace._payloads import (
+    PAYLOAD_TYPES,
+    DroppablePayload,
+    Payload,
+    actions,
+    checks,
+    common,
+    course,
+)
 
-_MODULES = [body_module, actions, checks, common, dialogue, lifecycle, oversight]
+_MODULES = [body_module, actions, checks, common, course]
 
 # P14, S12, and what the trace says about itself.
 _EVENT_TYPES = {

@@ -13,6 +13,7 @@ from repotrial.trace import (
     AcceptanceExecution,
     BlobStore,
     Event,
+    EventRef,
     MonitorAlert,
     PhaseChanged,
     RunPaths,
@@ -26,7 +27,6 @@ from repotrial.trace import (
 )
 from repotrial.trace._body import BlobBody, OmittedBody
 from repotrial.trace._verify_chain import Intact, Truncated, check_chain
-from repotrial.trace._writer import DroppedEvent
 from support.errors import raises_code
 from support.traces import (
     RUN_ID,
@@ -275,7 +275,7 @@ def test_over_the_run_budget_bodies_go_first_and_outcomes_stay(tmp_path: Path) -
             writer.append(_ACT, actor="harness")
     report = check_chain(RunPaths(tmp_path).trace, expected=writer.head)
     assert isinstance(report.status, Intact)
-    assert any(isinstance(result, DroppedEvent) for result in results)
+    assert not all(isinstance(result, EventRef) for result in results)
     events = list(iter_events(RunPaths(tmp_path).trace))
     bodies = [event.payload.arguments for event in events if isinstance(event.payload, ToolInvocation)]
     assert isinstance(bodies[0], TextBody)
@@ -289,7 +289,7 @@ def test_the_trace_says_when_dropping_begins_and_how_much_was_dropped(tmp_path: 
     begin, end = _truncations(tmp_path)
     assert (begin.reason, begin.limit_bytes, begin.final, end.final) == ("run-budget", 3000, False, True)
     (row,) = end.dropped
-    dropped = sum(isinstance(result, DroppedEvent) for result in results)
+    dropped = sum(not isinstance(result, EventRef) for result in results)
     assert (row.type, row.events) == ("tool-invocation", dropped)
     omitted = [
         event.payload.arguments
@@ -314,7 +314,7 @@ def test_a_type_budget_touches_only_its_type(tmp_path: Path) -> None:
         results = [writer.append(build_invocation(), actor="agent") for _ in range(10)]
         for _ in range(20):
             writer.append(_ACT, actor="harness")
-    kept = [result for result in results if not isinstance(result, DroppedEvent)]
+    kept = [result for result in results if isinstance(result, EventRef)]
     assert 0 < len(kept) < 10
     assert _truncations(tmp_path)[0].reason == "type-budget"
     assert sum(event.type == "phase-changed" for event in iter_events(RunPaths(tmp_path).trace)) == 20

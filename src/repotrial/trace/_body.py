@@ -32,7 +32,7 @@ BodyDigest = Annotated[
     ),
 ]
 """Digest of recorded bytes. Events check its length only: a regular expression per field would make appending
-half as slow again, and says nothing about truth. `load_body` compares it with the bytes, which does.
+half as slow again, and says nothing about truth. `load` compares it with the bytes, which does.
 """
 
 

@@ -18,7 +18,7 @@ import aiohttp
 import msgspec
 from aiohttp import web
 
-from repotrial.cost import Usage
+from repotrial.cost import TokenUsage
 from repotrial.gateway import ExchangeEnd, GatewayLoop, ProviderConfig, ProviderUpstream, Refusal, WireRequest
 from repotrial.gateway._model import Exchange
 
@@ -216,7 +216,7 @@ class _Admit:
     async def refuse(self, refusal: Refusal, *, method: str, target: str, body: bytes) -> None:
         raise AssertionError((refusal, method, target, body))
 
-    def count(self, usage: Usage, sent_bytes: int) -> Refusal | None:
+    def count(self, usage: TokenUsage, sent_bytes: int) -> Refusal | None:
         assert usage.basis
         assert sent_bytes
         return None

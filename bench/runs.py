@@ -191,7 +191,7 @@ def _is_whole(directory: Path) -> bool:
 
 def _describe_trouble(directory: Path) -> str:
     """What a run says went wrong; empty where nothing did."""
-    from repotrial.trace import BlobStore, MonitorAlert, RunPaths, Termination, iter_events, load_body
+    from repotrial.trace import BlobStore, MonitorAlert, RunPaths, Termination, iter_events
 
     paths = RunPaths(directory)
     found = []
@@ -200,7 +200,7 @@ def _describe_trouble(directory: Path) -> str:
             case Termination(code=code, rationale=rationale) if code != "exit":
                 found.append(f"  {directory.name}: {code}: {rationale}\n")
             case MonitorAlert(severity="critical", rule=rule, segment=segment):
-                body = b"" if segment is None else load_body(segment.body, BlobStore(paths.blobs))
+                body = b"" if segment is None else segment.body.load(BlobStore(paths.blobs))
                 found.append(f"  {directory.name}: {rule}: {body.decode()}\n")
             case _:
                 pass

@@ -22,16 +22,15 @@ from repotrial.trace import (
     Command,
     Exited,
     Response,
+    ResponseUsage,
     RunOpened,
     RunPaths,
     ToolInvocation,
     TraceHead,
     TraceWriter,
-    Usage,
     WriterOptions,
 )
-from repotrial.trace._chain_report import ChainReport, Intact
-from repotrial.trace._verify_chain import check_chain
+from repotrial.trace._verify_chain import ChainReport, Intact, check_chain
 
 __all__ = ["Part", "Ratio", "bench_append", "bench_verify"]
 
@@ -160,7 +159,7 @@ def _build_response(writer: TraceWriter) -> Response:
         body=writer.body(b"The function fill() counts characters, not columns. " * 8),
         stop_reason="tool_use",
         wall_us=1_234_567,
-        usage=Usage(input_uncached_tokens=812, output_tokens=95),
+        usage=ResponseUsage(input_uncached_tokens=812, output_tokens=95),
     )
 
 

@@ -18,7 +18,7 @@ from repotrial.contract import LoadedContract
 from repotrial.environment import InstallationSettings
 from repotrial.fleet import FleetEvent, RunConditions, conduct_fleet, plan_runs
 from repotrial.run import RunEnded, RunSettings, ScriptAgent
-from repotrial.trace import SecretRedactor, load_or_create_key
+from repotrial.trace import SecretRedactor, SigningKey
 
 _EARLY: Final = 50
 _PAGE_KB: Final = os.sysconf("SC_PAGE_SIZE") // 1024
@@ -55,7 +55,7 @@ def main() -> int:
     installation = InstallationSettings(
         cache=place / "cache", home=place, variables={"PATH": os.environ.get("PATH", os.defpath)}
     )
-    key = load_or_create_key(place / "key.pem")
+    key = SigningKey.load(place / "key.pem")
     for number, line in enumerate(sys.stdin.buffer):
         settings = RunSettings(runs=place / f"runs-{number}", key=key, redactor=SecretRedactor({}))
         plan = plan_runs(

@@ -20,7 +20,7 @@ from repotrial.contract import LoadedContract, load_contract
 from repotrial.environment import Installation
 from repotrial.run import Agent, NoopAgent, PlannedRun, ReferenceAgent, RunSettings, build_spec, conduct_run
 from repotrial.score import Evidence, Scorable, ScoreCard, build_score_card, load_evidence
-from repotrial.trace import SecretRedactor, SigningKey, load_or_create_key
+from repotrial.trace import SecretRedactor, SigningKey
 from support.cheating import is_naively_accepted, open_counting, write_counting
 from support.exhaustive import one_of_each
 from support.workspaces import scratch
@@ -115,7 +115,7 @@ def ground() -> Iterator[Ground]:
                 place=place,
                 loaded=loaded,
                 installation=installation,
-                key=load_or_create_key(place / "key.pem"),
+                key=SigningKey.load(place / "key.pem"),
                 built=build_cheats(read_scene(loaded.contract, installation.base.path)),
             )
 

@@ -24,7 +24,7 @@ from repotrial.contract import LoadedContract, load_contract
 from repotrial.environment import Installation, open_installation
 from repotrial.run import Agent, NoopAgent, PlannedRun, ReferenceAgent, RunSettings, build_spec, conduct_run
 from repotrial.score import Scorable, ScoreCard, build_score_card, load_evidence
-from repotrial.trace import SecretRedactor, load_or_create_key
+from repotrial.trace import SecretRedactor, SigningKey
 from support.cheating import build_settings
 from support.counting import LANGUAGES, Language, is_naively_accepted, write_language
 from support.examples import EXAMPLES, load_example, require_host, require_tools
@@ -111,7 +111,7 @@ class Ground:
         )
         settings = RunSettings(
             runs=self.place / "runs",
-            key=load_or_create_key(self.place / "key.pem"),
+            key=SigningKey.load(self.place / "key.pem"),
             redactor=SecretRedactor({}),
         )
         run = conduct_run(plan, settings, lambda: self.installation)

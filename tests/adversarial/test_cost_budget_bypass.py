@@ -12,39 +12,36 @@ from hypothesis import strategies as st
 from repotrial._core.absence import NotComputable
 from repotrial.cost import (
     Amount,
-    Budget,
-    Caps,
     Charge,
-    Estimate,
     Exhausted,
+    RequestEstimate,
     Reservation,
+    RunBudget,
+    RunCaps,
     Tariff,
-    Usage,
-    build_charge,
-    estimate_request,
+    TokenUsage,
     estimate_usage,
-    load_bundled_book,
+    load_price_book,
 )
 from repotrial.cost._book_file import parse_book
-from repotrial.cost._tariff import price_exchange
 from support.costs import get_measure
 from support.errors import raises_code
 
-BOOK = load_bundled_book()
+BOOK = load_price_book(None)
 TARIFF = Tariff(book=BOOK)
 MODEL = "claude-opus-5"
 
 
-def _estimate(*, own: int | None, answers: int = 1, request_bytes: int = 40_000) -> Estimate:
-    found = estimate_request(
-        TARIFF, MODEL, request_bytes=request_bytes, max_output_tokens=own, answers=answers
+def _estimate(*, own: int | None, answers: int = 1, request_bytes: int = 40_000) -> RequestEstimate:
+    found = TARIFF.estimate_request(
+        MODEL, request_bytes=request_bytes, max_output_tokens=own, answers=answers
     )
-    assert isinstance(found, Estimate)
+    assert isinstance(found, RequestEstimate)
     return found
 
 
-def _charge(usage: Usage) -> Charge:
-    found = build_charge(TARIFF, MODEL, usage)
+def _charge(usage: TokenUsage) -> Charge:
+    found = TARIFF.build_charge(MODEL, usage)
     assert isinstance(found, Charge)
     return found
 
@@ -52,7 +49,7 @@ def _charge(usage: Usage) -> Charge:
 def test_asking_for_a_billion_tokens_neither_ends_the_run_nor_reserves_less_than_the_model_can_answer() -> (
     None
 ):
-    budget = Budget(Caps(cost_usd="5"))
+    budget = RunBudget(RunCaps(cost_usd="5"))
     reservation = budget.reserve(_estimate(own=10**9))
     assert isinstance(reservation, Reservation)
     assert not reservation.is_overdraft
@@ -60,7 +57,7 @@ def test_asking_for_a_billion_tokens_neither_ends_the_run_nor_reserves_less_than
 
 
 def test_fifty_requests_without_a_maximum_pass_the_cap_by_one_bound_at_most() -> None:
-    budget = Budget(Caps(cost_usd="5"))
+    budget = RunBudget(RunCaps(cost_usd="5"))
     estimate = _estimate(own=None)
     admitted = [found for _ in range(50) if isinstance(found := budget.reserve(estimate), Reservation)]
     for reservation in admitted:
@@ -73,7 +70,7 @@ def test_fifty_requests_without_a_maximum_pass_the_cap_by_one_bound_at_most() ->
 def test_asking_for_many_answers_reserves_for_all_of_them() -> None:
     one, many = _estimate(own=1000), _estimate(own=1000, answers=128)
     assert many.output_bound_tokens == 128 * one.output_bound_tokens
-    budget = Budget(Caps(cost_usd="5"))
+    budget = RunBudget(RunCaps(cost_usd="5"))
     assert isinstance(budget.reserve(many), Reservation)
     assert isinstance(budget.reserve(many), Exhausted), "and never as an overdraft"
 
@@ -82,18 +79,18 @@ def test_asking_for_many_answers_reserves_for_all_of_them() -> None:
 def test_an_absurd_number_of_answers_is_neither_a_crash_nor_free(answers: int) -> None:
     estimate = _estimate(own=1000, answers=answers)
     assert estimate.output_bound_tokens >= 1000
-    assert isinstance(Budget(Caps(cost_usd="5")).reserve(estimate), Exhausted) == (answers > 1)
+    assert isinstance(RunBudget(RunCaps(cost_usd="5")).reserve(estimate), Exhausted) == (answers > 1)
 
 
 def test_a_prompt_that_alone_passes_the_cap_is_not_sent() -> None:
-    refusal = Budget(Caps(cost_usd="5")).reserve(_estimate(own=1, request_bytes=4_000_000))
+    refusal = RunBudget(RunCaps(cost_usd="5")).reserve(_estimate(own=1, request_bytes=4_000_000))
     assert isinstance(refusal, Exhausted)
     assert refusal.is_final
 
 
 def test_an_answer_that_says_nothing_about_usage_is_charged_by_its_bytes() -> None:
     silent = estimate_usage(None, request_bytes=40_000, response_bytes=4000)
-    amount = price_exchange(TARIFF, MODEL, silent)
+    amount = TARIFF.price_exchange(MODEL, silent)
     assert isinstance(amount, Amount)
     assert amount.basis == "estimated"
     assert amount.decimal >= Decimal("0.075")
@@ -101,9 +98,9 @@ def test_an_answer_that_says_nothing_about_usage_is_charged_by_its_bytes() -> No
 
 @pytest.mark.parametrize("field", ["input_uncached", "cache_read", "cache_write_5m", "cache_write_1h"])
 def test_claiming_that_one_kind_was_nothing_does_not_make_the_rest_free(field: str) -> None:
-    whole = Usage(request_input=10_000, output=1)
-    honest = price_exchange(TARIFF, MODEL, whole)
-    partial = price_exchange(TARIFF, MODEL, msgspec.structs.replace(whole, **{field: 0}))
+    whole = TokenUsage(request_input=10_000, output=1)
+    honest = TARIFF.price_exchange(MODEL, whole)
+    partial = TARIFF.price_exchange(MODEL, msgspec.structs.replace(whole, **{field: 0}))
     assert isinstance(honest, Amount)
     assert isinstance(partial, Amount)
     assert partial.decimal >= Decimal("0.05") <= honest.decimal
@@ -113,37 +110,37 @@ def test_claiming_that_one_kind_was_nothing_does_not_make_the_rest_free(field: s
 @pytest.mark.parametrize("field", ["input_uncached", "cache_read", "request_input", "output", "reasoning"])
 def test_a_count_that_cannot_be_is_neither_a_discount_nor_a_crash(field: str, count: int) -> None:
     counts: dict[str, int] = {"request_input": 10_000, "output": 100, field: count}
-    usage = msgspec.structs.replace(Usage(), **counts)
-    assert isinstance(build_charge(TARIFF, MODEL, usage), NotComputable)
-    assert isinstance(price_exchange(TARIFF, MODEL, usage), NotComputable)
+    usage = msgspec.structs.replace(TokenUsage(), **counts)
+    assert isinstance(TARIFF.build_charge(MODEL, usage), NotComputable)
+    assert isinstance(TARIFF.price_exchange(MODEL, usage), NotComputable)
     known = estimate_usage(usage, request_bytes=40_000, response_bytes=400)
-    assert known == Usage(request_input=10_000, output=100, basis="estimated")
+    assert known == TokenUsage(request_input=10_000, output=100, basis="estimated")
 
 
 def test_the_largest_counts_at_the_largest_price_still_have_an_amount() -> None:
     rows = b"model:m:input,token,999999,\nmodel:m:output,token,999999.999999999999,\n"
     book = parse_book(b"action_type,unit,unit_price,notes\n" + rows, name="dear")
-    usage = Usage(request_input=2**53 - 1, output=2**53 - 1)
-    assert isinstance(price_exchange(Tariff(book=book), "m", usage), Amount)
+    usage = TokenUsage(request_input=2**53 - 1, output=2**53 - 1)
+    assert isinstance(Tariff(book=book).price_exchange("m", usage), Amount)
 
 
 def test_a_stream_that_never_ends_is_cut_at_the_cap() -> None:
-    budget = Budget(Caps(cost_usd="5"))
+    budget = RunBudget(RunCaps(cost_usd="5"))
     stream = budget.reserve(_estimate(own=10**9, request_bytes=4000))
     assert isinstance(stream, Reservation)
     output = 0
-    while not stream.count(_charge(Usage(request_input=1000, output=output))):
+    while not stream.count(_charge(TokenUsage(request_input=1000, output=output))):
         output += 1000
-    stream.settle(_charge(Usage(request_input=1000, output=output)))
+    stream.settle(_charge(TokenUsage(request_input=1000, output=output)))
     assert Decimal(get_measure(budget.read(), "usd").overspend) <= Decimal("0.025"), "one piece of the stream"
     assert isinstance(budget.reserve(_estimate(own=1)), Exhausted)
 
 
 def test_an_unknown_model_does_not_slip_under_a_cap_in_dollars() -> None:
     tariff = Tariff(book=BOOK, unknown_models="abstract-units")
-    estimate = estimate_request(tariff, "free-of-charge", request_bytes=1, max_output_tokens=1)
-    assert isinstance(estimate, Estimate)
-    assert isinstance(Budget(Caps(cost_usd="5")).reserve(estimate), Exhausted)
+    estimate = tariff.estimate_request("free-of-charge", request_bytes=1, max_output_tokens=1)
+    assert isinstance(estimate, RequestEstimate)
+    assert isinstance(RunBudget(RunCaps(cost_usd="5")).reserve(estimate), Exhausted)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +157,7 @@ def test_an_unknown_model_does_not_slip_under_a_cap_in_dollars() -> None:
     ],
 )
 def test_a_strange_name_does_not_find_a_price(model: str) -> None:
-    assert isinstance(price_exchange(TARIFF, model, Usage(request_input=1, output=1)), NotComputable)
+    assert isinstance(TARIFF.price_exchange(model, TokenUsage(request_input=1, output=1)), NotComputable)
 
 
 @given(st.binary(max_size=300))

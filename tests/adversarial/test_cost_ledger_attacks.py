@@ -172,11 +172,11 @@ def test_a_full_disk_leaves_the_ledger_as_it_was(path: Path) -> None:
     # A child, because the limit holds for the whole process.
     script = (
         "import resource, signal, sys; from pathlib import Path; from decimal import Decimal\n"
-        "from repotrial.cost import Ledger, build_amount; from repotrial._core.errors import MachineError\n"
+        "from repotrial.cost import Amount, Ledger; from repotrial._core.errors import MachineError\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "ledger = Ledger(Path(sys.argv[1])); size = Path(sys.argv[1]).stat().st_size\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (size + 50, size + 50))\n"
-        "try: ledger.reserve(build_amount(Decimal(1), 'usd'), run='r3', envelopes=['total'])\n"
+        "try: ledger.reserve(Amount.build(Decimal(1), 'usd'), run='r3', envelopes=['total'])\n"
         "except MachineError: sys.exit(7)\n"
     )
     done = subprocess.run([sys.executable, "-c", script, str(path)], check=False, capture_output=True)
@@ -215,15 +215,15 @@ _WRITER = """
 import sys
 from decimal import Decimal
 from pathlib import Path
-from repotrial.cost import Exhausted, Ledger, build_amount
+from repotrial.cost import Amount, Exhausted, Ledger
 
 ledger = Ledger(Path(sys.argv[1]))
 for turn in range(int(sys.argv[3])):
-    hold = ledger.reserve(build_amount(Decimal("0.01"), "usd"), run=sys.argv[2], envelopes=["total"])
+    hold = ledger.reserve(Amount.build(Decimal("0.01"), "usd"), run=sys.argv[2], envelopes=["total"])
     if isinstance(hold, Exhausted):
         break
     print(hold.number, flush=True)
-    hold.settle(build_amount(Decimal("0.01"), "usd"))
+    hold.settle(Amount.build(Decimal("0.01"), "usd"))
 """
 
 

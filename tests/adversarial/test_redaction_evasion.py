@@ -24,11 +24,10 @@ from repotrial.trace import (
     TextBody,
     ToolInvocation,
     TraceWriter,
-    load_body,
 )
 from repotrial.trace._body import BlobBody
 from repotrial.trace._payloads import PAYLOAD_TYPES
-from repotrial.trace._redaction_rules import Rule
+from repotrial.trace._secrets import Rule
 from repotrial.trace._verify_chain import check_chain
 from support.errors import raises_code
 from support.traces import build_invocation, open_writer, ref_of
@@ -163,7 +162,7 @@ def test_secret_cut_by_the_end_of_a_prefix_is_not_half_kept(tmp_path: Path, lead
         for prefix_bytes in range(len(data) + 20):
             output = writer.output(data, prefix_bytes=prefix_bytes)
             assert (output.digest, output.length_bytes) == (digest_bytes(data), len(data))
-            kept = load_body(output.prefix, BlobStore(writer.paths.blobs))
+            kept = output.prefix.load(BlobStore(writer.paths.blobs))
             assert len(kept) <= prefix_bytes
             assert kept.replace("⟦REDACTED-S⟧".encode(), secret) == data[: output.prefix.length_bytes]
             assert output.prefix.digest == digest_bytes(data[: output.prefix.length_bytes])
@@ -180,7 +179,7 @@ def test_secret_printed_without_end_does_not_make_its_event_unrecordable(tmp_pat
     assert len(body.spans) == 1000
     last = body.spans[-1]
     assert (last.rule, last.original_length) == ("several", 22 * (300_000 - 999) - 1)
-    stored = load_body(body, BlobStore(RunPaths(tmp_path).blobs)).decode()
+    stored = body.load(BlobStore(RunPaths(tmp_path).blobs)).decode()
     assert last.start + last.length == len(stored) - 1
 
 

@@ -23,7 +23,7 @@ from repotrial.fleet import RunConditions, plan_runs
 from repotrial.run import AttemptIndex, ScriptAgent, build_spec
 from repotrial.run._context import PHASES
 from repotrial.score import Invalid, Scorable, ScoreCard, build_score_card, load_evidence
-from repotrial.trace import Holds, RunPaths, check_run, load_or_create_key
+from repotrial.trace import Holds, RunPaths, SigningKey, check_run
 from support.greetings import SAY, make_say_contract
 from support.harness import require_sandboxes
 from support.leftovers import await_only, foster_orphans, list_descendants, list_own_groups
@@ -46,7 +46,7 @@ class Chaos:
         self.place = place
         self.loaded = loaded
         self.process = process
-        self.key = load_or_create_key(place / "key.pem")
+        self.key = SigningKey.load(place / "key.pem")
         self.pids: list[int] = []
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"

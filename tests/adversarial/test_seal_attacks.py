@@ -23,7 +23,6 @@ from repotrial.trace import (
     RunPaths,
     SigningKey,
     check_run,
-    load_or_create_key,
     seal_run,
 )
 from repotrial.trace._seal import MAX_SEAL_BYTES, _write
@@ -39,7 +38,6 @@ from repotrial.trace._seal_check import (
     SealReport,
     TraceCutOff,
     UnknownSealVersion,
-    check_seal,
 )
 from repotrial.trace._statement import UnknownSigner
 from support.errors import raises_code
@@ -58,10 +56,10 @@ def run(tmp_path: Path) -> SealedRun:
 def check(run: SealedRun) -> SealReport:
     """The report of the owner of the key; whatever it is, it must not be trust."""
     paths, key = run
-    report = check_seal(paths, [key.public_key])
-    assert not report.is_trusted
-    assert not check_run(paths, trusted_keys=[key.public_key]).holds
-    return report
+    verification = check_run(paths, trusted_keys=[key.public_key])
+    assert not verification.seal_report.is_trusted
+    assert not verification.holds
+    return verification.seal_report
 
 
 def edit_envelope(paths: RunPaths, edit: Callable[[dict[str, Any]], None]) -> None:
@@ -129,7 +127,7 @@ def test_trace_and_seal_of_another_run_under_this_manifest_are_detected(
 
 def test_signing_anew_with_another_key_is_detected(run: SealedRun, tmp_path: Path) -> None:
     paths, key = run
-    forger = load_or_create_key(tmp_path / "forger.pem")
+    forger = SigningKey.load(tmp_path / "forger.pem")
     paths.seal.unlink()
     paths.change.write_text("a better patch")
     seal_run(paths, forger, harness_version="0.1.0")
@@ -142,7 +140,7 @@ def test_signature_of_another_key_under_the_trusted_key_id_is_detected(
     run: SealedRun, tmp_path: Path
 ) -> None:
     paths, key = run
-    forger = load_or_create_key(tmp_path / "forger.pem")
+    forger = SigningKey.load(tmp_path / "forger.pem")
     paths.seal.unlink()
     seal_run(paths, forger, harness_version="0.1.0")
     edit_envelope(paths, lambda envelope: envelope["signatures"][0].update(keyid=key.key_id))
@@ -151,7 +149,7 @@ def test_signature_of_another_key_under_the_trusted_key_id_is_detected(
 
 def test_trusted_public_key_inside_a_forged_statement_is_detected(run: SealedRun, tmp_path: Path) -> None:
     paths, key = run
-    forger = load_or_create_key(tmp_path / "forger.pem")
+    forger = SigningKey.load(tmp_path / "forger.pem")
     paths.seal.unlink()
     seal_run(paths, forger, harness_version="0.1.0")
     edit_statement(paths, lambda statement: statement["predicate"].update(public_key=key.public_key.pem))
@@ -215,7 +213,7 @@ def test_name_in_another_unicode_form_is_detected(tmp_path: Path) -> None:
     paths = build_run(tmp_path / "run")
     composed, decomposed = "caf\u00e9.log", "cafe\u0301.log"
     (paths.acceptance / composed).write_text("log")
-    key = load_or_create_key(tmp_path / "key.pem")
+    key = SigningKey.load(tmp_path / "key.pem")
     seal_run(paths, key, harness_version="0.1.0")
     (paths.acceptance / composed).rename(paths.acceptance / decomposed)
     assert check((paths, key)).problems == (
@@ -273,7 +271,7 @@ def test_computed_files_are_no_part_of_what_is_sealed(tmp_path: Path) -> None:
     paths.report.write_text("{}")
     paths.retrieval_events.mkdir()
     (paths.retrieval_events / "run_retrieval_summary.json").write_text("{}")
-    key = load_or_create_key(tmp_path / "key.pem")
+    key = SigningKey.load(tmp_path / "key.pem")
     seal_run(paths, key, harness_version="0.1.0")
     paths.report.unlink()
     shutil.rmtree(paths.retrieval_events)
@@ -282,7 +280,7 @@ def test_computed_files_are_no_part_of_what_is_sealed(tmp_path: Path) -> None:
 
 def test_two_seals_at_once_leave_one(tmp_path: Path) -> None:
     paths = build_run(tmp_path / "run")
-    keys = [load_or_create_key(tmp_path / f"{number}.pem") for number in range(4)]
+    keys = [SigningKey.load(tmp_path / f"{number}.pem") for number in range(4)]
 
     def seal(key: SigningKey) -> bool:
         try:
@@ -497,10 +495,10 @@ def test_a_changed_byte_of_the_trace_is_detected(run: SealedRun) -> None:
     with paths.trace.open("r+b", buffering=0) as stream:
         for position, byte in sample(list(enumerate(original)), 300):
             os.pwrite(stream.fileno(), bytes([byte ^ 1 << position % 8]), position)
-            report = check_seal(paths, [key.public_key])
+            report = check_run(paths, trusted_keys=[key.public_key]).seal_report
             assert any(isinstance(problem, FileChanged) for problem in report.problems), position
             os.pwrite(stream.fileno(), bytes([byte]), position)
-    assert check_seal(paths, [key.public_key]).is_trusted
+    assert check_run(paths, trusted_keys=[key.public_key]).seal_report.is_trusted
 
 
 def test_a_changed_byte_of_the_manifest_and_the_seal_is_detected(run: SealedRun) -> None:
@@ -510,6 +508,9 @@ def test_a_changed_byte_of_the_manifest_and_the_seal_is_detected(run: SealedRun)
         with path.open("r+b", buffering=0) as stream:
             for position, byte in sample(list(enumerate(original)), 300):
                 os.pwrite(stream.fileno(), bytes([byte ^ 1 << position % 8]), position)
-                assert not check_seal(paths, [key.public_key]).is_trusted, (path.name, position)
+                assert not check_run(paths, trusted_keys=[key.public_key]).seal_report.is_trusted, (
+                    path.name,
+                    position,
+                )
                 os.pwrite(stream.fileno(), bytes([byte]), position)
-    assert check_seal(paths, [key.public_key]).is_trusted
+    assert check_run(paths, trusted_keys=[key.public_key]).seal_report.is_trusted

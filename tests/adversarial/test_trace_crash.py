@@ -18,8 +18,7 @@ import pytest
 
 from repotrial._core.errors import MachineError, UsageError
 from repotrial.trace import RunPaths, WriterOptions, _trace_file, _writer, iter_events
-from repotrial.trace._chain_report import Intact, Truncated
-from repotrial.trace._verify_chain import check_chain
+from repotrial.trace._verify_chain import Intact, Truncated, check_chain
 from support.errors import raises_code
 from support.traces import RUN_ID, build_invocation, open_writer, write_trace
 

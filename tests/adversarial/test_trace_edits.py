@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from repotrial.trace import PhaseChanged, RunPaths, TraceHead
-from repotrial.trace._chain_report import Intact
+from repotrial.trace._verify_chain import Intact
 from support.exhaustive import IS_EXHAUSTIVE
 from support.resumed_check import ResumedCheck
 from support.traces import RUN_ID, build_invocation, build_text, open_writer, write_trace

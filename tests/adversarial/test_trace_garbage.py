@@ -13,9 +13,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from repotrial._core.errors import EvidenceError
-from repotrial.trace import BlobStore, RunPaths, ToolInvocation, check_run, iter_events, load_body
-from repotrial.trace._chain_report import ChainReport, Tampered, Truncated, Unverifiable
-from repotrial.trace._verify_chain import check_chain, check_stream
+from repotrial.trace import BlobStore, RunPaths, ToolInvocation, check_run, iter_events
+from repotrial.trace._verify_chain import (
+    ChainReport,
+    Tampered,
+    Truncated,
+    Unverifiable,
+    check_chain,
+    check_stream,
+)
 from support.exhaustive import examples
 from support.run_directories import build_example_manifest, build_run
 from support.traces import RUN_ID, bodies_of, build_invocation, chain_bodies, open_writer, write_trace
@@ -102,7 +108,7 @@ def test_foreign_json_is_kept_as_bytes_and_the_trace_stays_valid(tmp_path: Path,
     assert check_chain(RunPaths(tmp_path).trace, run_id=RUN_ID, expected=writer.head).is_intact
     payload = list(iter_events(RunPaths(tmp_path).trace))[1].payload
     assert isinstance(payload, ToolInvocation)
-    assert load_body(payload.arguments, BlobStore(RunPaths(tmp_path).blobs)) == data
+    assert payload.arguments.load(BlobStore(RunPaths(tmp_path).blobs)) == data
 
 
 @given(st.binary(max_size=200))
@@ -114,7 +120,7 @@ def test_any_bytes_survive_in_a_valid_trace(tmp_path_factory: pytest.TempPathFac
     assert check_stream(BytesIO(trace), run_id=RUN_ID, expected=writer.head).is_intact
     payload = list(iter_events(RunPaths(root).trace))[1].payload
     assert isinstance(payload, ToolInvocation)
-    assert load_body(payload.arguments, BlobStore(RunPaths(root).blobs)) == data
+    assert payload.arguments.load(BlobStore(RunPaths(root).blobs)) == data
 
 
 def _forge_types(root: Path, types: list[str]) -> ChainReport:

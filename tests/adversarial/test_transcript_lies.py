@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from repotrial.trace import Usage
+from repotrial.trace import ResponseUsage
 from repotrial.transcripts import (
     Disagreement,
     GatewayCall,
@@ -185,8 +185,8 @@ def test_another_price_is_told(claimed: float, metered: str) -> None:
 
 
 def test_tokens_of_side_requests_may_be_left_out_and_no_others() -> None:
-    wire = Usage(request_input_tokens=1000, output_tokens=50)
-    side = Usage(request_input_tokens=300, output_tokens=10)
+    wire = ResponseUsage(request_input_tokens=1000, output_tokens=50)
+    side = ResponseUsage(request_input_tokens=300, output_tokens=10)
     for tokens in (1000, 700):
         totals = {"total_prompt_tokens": tokens, "total_completion_tokens": 50 if tokens == 1000 else 40}
         assert _compare(STEPS, totals=totals, usage=wire, side_usage=side) == ()

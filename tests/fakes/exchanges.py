@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
-from repotrial.cost import Usage
+from repotrial.cost import TokenUsage
 from repotrial.gateway import ExchangeEnd, Refusal, WireAnswer, WireRequest
 from repotrial.gateway._model import Exchange, UpstreamAnswer, UpstreamRequest
 
@@ -18,11 +18,11 @@ class FakeExchange:
         self._supervisor = supervisor
         self.request = request
         self.body = body
-        self.counts: list[tuple[Usage, int]] = []
+        self.counts: list[tuple[TokenUsage, int]] = []
         self.released: list[WireAnswer] = []
         self.ends: list[ExchangeEnd] = []
 
-    def count(self, usage: Usage, sent_bytes: int) -> Refusal | None:
+    def count(self, usage: TokenUsage, sent_bytes: int) -> Refusal | None:
         self.counts.append((usage, sent_bytes))
         return self._supervisor.on_count(usage, sent_bytes)
 
@@ -51,7 +51,7 @@ class FakeSupervisor:
         self,
         *,
         on_open: Callable[[WireRequest], Refusal | None] = lambda _: None,
-        on_count: Callable[[Usage, int], Refusal | None] = lambda _usage, _bytes: None,
+        on_count: Callable[[TokenUsage, int], Refusal | None] = lambda _usage, _bytes: None,
         on_release: Callable[[WireAnswer], Refusal | None] = lambda _: None,
         on_close: Callable[[ExchangeEnd], None] = lambda _: None,
     ) -> None:

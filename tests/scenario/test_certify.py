@@ -21,7 +21,7 @@ from repotrial.authoring._certify._cheats._common import Cheat
 from repotrial.authoring._certify._file import load_certificate
 from repotrial.authoring._certify._model import CERTIFICATE_FILE, CheatTrial
 from repotrial.contract import load_contract
-from repotrial.trace import load_or_create_key
+from repotrial.trace import SigningKey
 from support.command_line import Ended, call, start
 from support.contracts import write_contract
 from support.harness import require_sandboxes
@@ -215,7 +215,7 @@ def test_a_certificate_of_old_that_counts_broken_patches_is_stale(bench: Bench) 
         name="early-exit", variant="open", outcome="refused", tags=("patch-does-not-apply",), run="a"
     )
     old = msgspec.structs.replace(load_certificate(bench.certificate).predicate, cheats=(hollow,))
-    write_certificate(load_contract(bench.directory), old, load_or_create_key(bench.place / "key.pem"))
+    write_certificate(load_contract(bench.directory), old, SigningKey.load(bench.place / "key.pem"))
     assert (bench.show()["state"], bench.show()["changed"]) == ("stale", ["cheats"])
 
 

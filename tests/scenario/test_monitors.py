@@ -10,7 +10,7 @@ import pytest
 from repotrial.environment import Installation, InstallationSettings, open_installation
 from repotrial.run import RunEnded, ScriptAgent, _resources, conduct_run
 from repotrial.score import build_score_card, load_evidence
-from repotrial.trace import BlobStore, MonitorAlert, RunPaths, Signal, Termination, iter_events, load_body
+from repotrial.trace import BlobStore, MonitorAlert, RunPaths, Signal, Termination, iter_events
 from support.greetings import SAY, build_request, make_say_contract
 from support.harness import require_sandboxes
 from support.workspaces import scratch
@@ -83,7 +83,7 @@ def test_what_an_agent_uses_is_sampled_at_a_stated_rate(
     values = {signal.name: signal.value for signal in alert.signals}
     assert values["interval_ms"] == 10
     assert alert.segment is not None
-    series = msgspec.json.decode(load_body(alert.segment.body, BlobStore(run.paths.blobs)))
+    series = msgspec.json.decode(alert.segment.body.load(BlobStore(run.paths.blobs)))
     assert series["plan"]["interval_ms"] == 10
     assert series["columns"] == ["t_us", "cpu_us", "memory_bytes", "processes", "disk_bytes"]
     assert 1 <= len(series["rows"]) <= int(values["samples"])

@@ -15,7 +15,7 @@ import pytest
 from repotrial import api
 from repotrial._core.absence import Unknown
 from repotrial.authoring import lock_contract
-from repotrial.trace import SecretRedactor, build_manifest, load_manifest, write_manifest
+from repotrial.trace import SecretRedactor, load_manifest, write_manifest
 from support.command_line import call, surroundings
 from support.trials import HONEST, Court, open_court
 
@@ -206,7 +206,7 @@ def test_a_record_that_does_not_hold_is_not_compared(
         manifest = load_manifest(copy / "manifest.json")
         (copy / "manifest.json").unlink()
         facts = msgspec.structs.replace(manifest, environment=Unknown(reason="nobody looked"))
-        write_manifest(copy / "manifest.json", build_manifest(facts), redactor=SecretRedactor({}))
+        write_manifest(copy / "manifest.json", facts.build_manifest(), redactor=SecretRedactor({}))
     for force in ((), ("--force",)):
         ended = call(capsys, "run", "compare", *copies, *force)
         assert (ended.status, ended.out) == (1, "")

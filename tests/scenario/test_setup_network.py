@@ -24,8 +24,6 @@ from repotrial.trace import (
     MonitorAlert,
     RunPaths,
     iter_events,
-    list_differences,
-    load_body,
     load_manifest,
 )
 from support.greetings import SAY, Request, build_request, make_say_contract
@@ -161,7 +159,7 @@ def _list_alerts(paths: RunPaths) -> dict[str, str]:
     blobs = BlobStore(paths.blobs)
     alerts = (event.payload for event in iter_events(paths.trace))
     return {
-        alert.rule: load_body(alert.segment.body, blobs).decode()
+        alert.rule: alert.segment.body.load(blobs).decode()
         for alert in alerts
         if isinstance(alert, MonitorAlert) and alert.monitor == "setup-network" and alert.segment
     }
@@ -193,8 +191,8 @@ def test_every_run_tells_what_its_tree_was_made_from_and_a_replay_tells_the_diff
     product = manifests[0].dependencies.setup
     assert product is not None
     assert product.hosts == (f"origin.example:{origin.port}",)
-    assert list_differences(manifests[0], manifests[1]) == []
-    different = [found.field for found in list_differences(manifests[0], manifests[2])]
+    assert manifests[0].list_differences(manifests[1]) == []
+    different = [found.field for found in manifests[0].list_differences(manifests[2])]
     assert different == ["dependencies.setup.product_digest"]
     assert list(told) == ["setup-network-passed", "setup-product"]
     assert f"origin.example:{origin.port}/data" in told["setup-network-passed"]

@@ -24,15 +24,7 @@ from repotrial.run import (
     replay_run,
 )
 from repotrial.score import Invalid, Scorable, ScoreCard, build_score_card, load_evidence
-from repotrial.trace import (
-    Briefing,
-    MonitorAlert,
-    RunPaths,
-    Termination,
-    check_run,
-    iter_events,
-    load_or_create_key,
-)
+from repotrial.trace import Briefing, MonitorAlert, RunPaths, SigningKey, Termination, check_run, iter_events
 from repotrial.trace._payloads import Payload
 from support.greetings import REFERENCE, SAY, build_request, make_say_contract
 from support.harness import require_sandboxes
@@ -77,7 +69,7 @@ def find_payloads(run: RunEnded, kind: type[Payload]) -> list[Payload]:
 
 
 def verify(run: RunEnded) -> bool:
-    key = load_or_create_key(run.paths.root.parent.parent / "key.pem")
+    key = SigningKey.load(run.paths.root.parent.parent / "key.pem")
     return check_run(run.paths, trusted_keys=[key.public_key]).holds
 
 

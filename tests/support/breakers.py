@@ -7,6 +7,7 @@ import json
 from typing import Literal, cast
 
 from repotrial._core.digest import digest_bytes
+from repotrial._core.words import AlertSeverity, LifecyclePhase
 from repotrial.policy import POLICY, BreakerSettings, BreakerState, Decision, decide
 from repotrial.trace import (
     BlobRef,
@@ -25,13 +26,12 @@ from repotrial.trace import (
     Observed,
     OnAlert,
     Pause,
-    Phase,
     PhaseChanged,
     Quarantine,
     Response,
+    ResponseUsage,
     RollBack,
     Segment,
-    Severity,
     Signal,
     SuspendWrites,
     Terminate,
@@ -39,7 +39,6 @@ from repotrial.trace import (
     Throttle,
     ToolInvocation,
     UnrecordedContent,
-    Usage,
     WorkspaceMutation,
 )
 from repotrial.trace._body import BlobBody, OmittedBody
@@ -65,7 +64,7 @@ def _build_entry(content: str) -> FileEntry:
 class Record:
     """A trace that grows by one event at a time."""
 
-    def __init__(self, phase: Phase = "act") -> None:
+    def __init__(self, phase: LifecyclePhase = "act") -> None:
         self.events: list[Event] = []
         self._now_us = 1_000_000_000
         self._files: dict[str, str] = {}
@@ -206,7 +205,7 @@ class Record:
             conversation="main",
             index=0,
             body=build_body(""),
-            usage=Usage(input_uncached_tokens=tokens - 1, output_tokens=1),
+            usage=ResponseUsage(input_uncached_tokens=tokens - 1, output_tokens=1),
             cost_usd=cost_usd,
         )
         return self.add(answer, after_us=after_us)
@@ -214,7 +213,7 @@ class Record:
     def alert(self, monitor: str, rule: str, severity: str, *signals: Signal) -> int:
         """An alert of some monitor."""
         alert = MonitorAlert(
-            monitor=monitor, rule=rule, severity=cast("Severity", severity), phase="act", signals=signals
+            monitor=monitor, rule=rule, severity=cast("AlertSeverity", severity), phase="act", signals=signals
         )
         return self.add(alert, actor="monitor", after_us=1)
 
@@ -226,7 +225,7 @@ class Record:
             event=0,
         )
         alert = MonitorAlert(
-            monitor=POLICY, rule=rule, severity=cast("Severity", severity), phase="act", segment=segment
+            monitor=POLICY, rule=rule, severity=cast("AlertSeverity", severity), phase="act", segment=segment
         )
         return self.add(alert, actor="monitor", after_us=1)
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import tempfile
 from decimal import Decimal
+from pathlib import Path
 
-from repotrial.cost import Amount, Charge, Estimate, MeasureState, build_amount
+from repotrial.cost import Amount, Charge, MeasureState, PriceBook, RequestEstimate, load_price_book
 from repotrial.cost._amount import MoneyUnit
-from repotrial.cost._caps import BudgetState
-from repotrial.cost._exhausted import Measure
+from repotrial.cost._caps import BudgetState, Measure
 
 METHOD = "price-book:sha256:" + "0" * 64
 
 
 def build_cost(value: str | int | Decimal, unit: MoneyUnit = "usd") -> Amount:
-    return build_amount(Decimal(value), unit, methods=(METHOD,))
+    return Amount.build(Decimal(value), unit, methods=(METHOD,))
 
 
 def build_test_charge(cost: str | int | Decimal, tokens: int = 0, *, unit: MoneyUnit = "usd") -> Charge:
@@ -22,8 +23,8 @@ def build_test_charge(cost: str | int | Decimal, tokens: int = 0, *, unit: Money
 
 def build_estimate(
     least: str | int, most: str | int, *, tokens: tuple[int, int] = (0, 0), unit: MoneyUnit = "usd"
-) -> Estimate:
-    return Estimate(
+) -> RequestEstimate:
+    return RequestEstimate(
         least=build_test_charge(least, tokens[0], unit=unit),
         most=build_test_charge(most, tokens[1], unit=unit),
         output_bound_tokens=tokens[1] - tokens[0],
@@ -33,3 +34,11 @@ def build_estimate(
 
 def get_measure(state: BudgetState, measure: Measure) -> MeasureState:
     return next(found for found in state.measures if found.measure == measure)
+
+
+def read_book(data: bytes) -> PriceBook:
+    """A price book from its bytes, read as a file named `prices.csv`."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "prices.csv"
+        path.write_bytes(data)
+        return load_price_book(path)

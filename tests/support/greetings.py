@@ -11,7 +11,7 @@ from repotrial.authoring import lock_contract
 from repotrial.contract import LoadedContract, load_contract
 from repotrial.environment import Installation
 from repotrial.run import Agent, PlannedRun, RunSettings, build_spec
-from repotrial.trace import SecretRedactor, load_or_create_key
+from repotrial.trace import SecretRedactor, SigningKey
 from support.contracts import write_contract
 
 SAY = """\
@@ -89,7 +89,7 @@ def build_request(
 ) -> Request:
     """One run, as `conduct_run` takes it, sealed with a key of the test's own."""
     spec = build_spec(loaded, agent, level=installation.level, root_seed=20260307, replicate=replicate)
-    key = load_or_create_key(runs.parent / "key.pem")
+    key = SigningKey.load(runs.parent / "key.pem")
     return Request(
         PlannedRun(loaded=loaded, agent=agent, spec=spec),
         RunSettings(runs=runs, key=key, redactor=SecretRedactor({})),

@@ -19,7 +19,6 @@ from repotrial.trace import (
     Termination,
     ToolInvocation,
     iter_events,
-    load_body,
 )
 from support.trials import Court
 
@@ -75,7 +74,7 @@ class ModelRun:
 
     def read(self, body: Body) -> str:
         """The text of a body that the trace has."""
-        return load_body(body, BlobStore(RunPaths(self.directory).blobs)).decode("utf-8", "replace")
+        return body.load(BlobStore(RunPaths(self.directory).blobs)).decode("utf-8", "replace")
 
 
 def try_script(

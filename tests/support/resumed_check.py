@@ -11,9 +11,15 @@ from io import BytesIO
 from itertools import islice
 
 from repotrial.trace import TraceHead
-from repotrial.trace._chain_report import ChainStatus
 from repotrial.trace._files import LineReader
-from repotrial.trace._verify_chain import _check_end, _check_head, _Walk, _walk_lines, check_stream
+from repotrial.trace._verify_chain import (
+    ChainStatus,
+    _check_end,
+    _check_head,
+    _Walk,
+    _walk_lines,
+    check_stream,
+)
 
 
 class ResumedCheck:

@@ -15,13 +15,13 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from repotrial._core.words import Level
+from repotrial._core.words import Level, LifecyclePhase
 from repotrial.contract import load_contract
 from repotrial.environment import Installation, InstallationSettings, open_installation
 from repotrial.isolation import probe_machine
 from repotrial.isolation._resources._reaper import reap_leftovers
 from repotrial.run import PlannedRun, RunSettings, ScriptAgent, build_spec, conduct_run
-from repotrial.trace import CheckOutcome, Phase, SecretRedactor, load_or_create_key
+from repotrial.trace import CheckOutcome, SecretRedactor, SigningKey
 
 SCRIPT = b"sleep 0.05; echo hello > said.txt\n"
 ROOT_SEED = 20260307
@@ -33,7 +33,7 @@ class HoldingListener:
     def __init__(self, point: str | None) -> None:
         self._point = point
 
-    def on_phase(self, phase: Phase) -> None:
+    def on_phase(self, phase: LifecyclePhase) -> None:
         self._reach(phase)
 
     def on_check(self, check_id: str, outcome: CheckOutcome) -> None:
@@ -62,7 +62,7 @@ def conduct(place: Path, order: dict[str, Any]) -> None:
         PlannedRun(loaded=loaded, agent=agent, spec=spec),
         RunSettings(
             runs=place / "runs",
-            key=load_or_create_key(place / "key.pem"),
+            key=SigningKey.load(place / "key.pem"),
             redactor=SecretRedactor({}),
         ),
         open_here,

@@ -9,15 +9,16 @@ import msgspec
 
 from repotrial._core.absence import Unknown
 from repotrial._core.digest import digest_bytes
-from repotrial._core.words import Level
+from repotrial._core.words import Level, LifecyclePhase
 from repotrial.trace import (
     AcceptanceExecution,
-    AgentConfiguration,
+    AgentFacts,
     Briefing,
     BuildCheck,
     ByTool,
     CheckEntryPoint,
     Command,
+    ConfigurationFacts,
     ContractBinding,
     DeclaredVariables,
     DependencySpecification,
@@ -44,12 +45,11 @@ from repotrial.trace import (
     Passed,
     PatchApplication,
     PatchContent,
-    Phase,
     PhaseChanged,
     Prompt,
     Response,
+    ResponseUsage,
     Resume,
-    RunConfiguration,
     RunFacts,
     RunOpened,
     RunPaths,
@@ -63,21 +63,18 @@ from repotrial.trace import (
     StaticCheck,
     Submodule,
     Termination,
+    TestIds,
     Throttle,
     ToolInvocation,
     TraceWriter,
-    Usage,
     WorkspaceMutation,
-    build_manifest,
-    build_test_ids,
-    load_or_create_key,
     seal_run,
     write_manifest,
 )
 from repotrial.trace._chain import link_hash
 from repotrial.trace._manifest import PromptDigest
 from repotrial.trace._payloads import KeptPayload
-from repotrial.trace._payloads.dialogue import Message
+from repotrial.trace._payloads.actions import Message
 from repotrial.trace._reader import iter_envelopes
 
 VERSION_ID = digest_bytes(b"version")
@@ -111,7 +108,7 @@ def build_facts(run_id: str = "run-1") -> RunFacts:
             ),
         ),
         variables=DeclaredVariables(present={"TZ": "UTC"}, absent=("CI",), secrets=("API_KEY",)),
-        configuration=RunConfiguration(
+        configuration=ConfigurationFacts(
             sandbox_level=Level.L3,
             meters={"cpu": "cgroup", "disk": Unknown(reason="no quota support")},
             limits={"wall_seconds": "1800", "cost_usd": "5"},
@@ -123,7 +120,7 @@ def build_facts(run_id: str = "run-1") -> RunFacts:
             streams=(SeedStream(name="replicate", spawn_key=(0, 3)),),
             test_variables={"PYTHONHASHSEED": "0"},
         ),
-        agent=AgentConfiguration(
+        agent=AgentFacts(
             name="script",
             version="1",
             model=Unknown(reason="no model is asked"),
@@ -142,7 +139,7 @@ def build_facts(run_id: str = "run-1") -> RunFacts:
 
 
 def build_example_manifest(run_id: str = "run-1") -> Manifest:
-    return build_manifest(build_facts(run_id))
+    return build_facts(run_id).build_manifest()
 
 
 class RunBuilder:
@@ -160,12 +157,12 @@ class RunBuilder:
             harness_version="0.1.0",
         )
         self.writer = TraceWriter.create(self.paths, opened, redactor=SCANNER)
-        self._phase: Phase | None = None
+        self._phase: LifecyclePhase | None = None
 
     def add(self, payload: KeptPayload) -> EventRef:
         return self.writer.append(payload, actor="harness")
 
-    def enter(self, phase: Phase) -> None:
+    def enter(self, phase: LifecyclePhase) -> None:
         self.add(PhaseChanged(phase=phase, previous=self._phase))
         self._phase = phase
 
@@ -247,10 +244,10 @@ class RunBuilder:
                 attempt=attempt,
                 subject=subject,
                 variant=variant,
-                failing=build_test_ids([]),
+                failing=TestIds.build([]),
                 passed_count=3,
                 skipped_count=0,
-                missing=build_test_ids([]),
+                missing=TestIds.build([]),
                 tree_digest=digest_bytes(b"tree after"),
             )
         )
@@ -297,7 +294,7 @@ def build_run(root: Path, *, run_id: str = "run-1") -> RunPaths:
             conversation="main",
             index=0,
             body=body(b"I run ls"),
-            usage=Usage(output_tokens=3),
+            usage=ResponseUsage(output_tokens=3),
         ),
         actor="agent",
     )
@@ -347,7 +344,7 @@ def build_sealed_run(
     root: Path, *, run_id: str = "run-1", key_name: str = "seal.pem"
 ) -> tuple[RunPaths, SigningKey]:
     paths = build_run(root, run_id=run_id)
-    key = load_or_create_key(root.parent / key_name)
+    key = SigningKey.load(root.parent / key_name)
     seal_run(paths, key, harness_version="0.1.0")
     return paths, key
 

@@ -48,9 +48,8 @@ from repotrial.trace import (
     Segment,
     StaticCheck,
     Termination,
+    TestIds,
     TwinCount,
-    build_manifest,
-    build_test_ids,
 )
 from repotrial.trace import Briefing as BriefingEvent
 from support.run_directories import RunBuilder, build_facts
@@ -150,7 +149,7 @@ class ScoreRun:
             models = ModelFacts(upstream="script", price_method="none", thresholds=thresholds)
             configuration = msgspec.structs.replace(facts.configuration, models=models)
             facts = msgspec.structs.replace(facts, configuration=configuration)
-        self.builder = RunBuilder(root, run_id=run_id, manifest=build_manifest(facts))
+        self.builder = RunBuilder(root, run_id=run_id, manifest=facts.build_manifest())
         self.paths: RunPaths = self.builder.paths
         self.spec = RunSpec(
             contract_id="wide-chars",
@@ -228,8 +227,8 @@ class ScoreRun:
         values: dict[str, Any] = {
             "layer": check.layer,
             "judge": check.judge,
-            "failing": build_test_ids(failing),
-            "missing": build_test_ids([]),
+            "failing": TestIds.build(failing),
+            "missing": TestIds.build([]),
             "passed_count": 3,
             "skipped_count": 0,
             "tree_digest": FINAL_TREE,
@@ -237,7 +236,7 @@ class ScoreRun:
         self.builder.add(AcceptanceExecution(**common, **{**values, **fields}))
 
     def twins(self, check: Check, outcome: CheckOutcome = PASSED, *, survived: tuple[str, ...] = ()) -> None:
-        count = TwinCount(mixed_in=4, survived=build_test_ids(survived), silent=build_test_ids([]))
+        count = TwinCount(mixed_in=4, survived=TestIds.build(survived), silent=TestIds.build([]))
         self.check(check, outcome, variant="twins", twins=count)
 
     def finish(self) -> Path:

@@ -12,7 +12,7 @@ from fakes.controls import FakeControls
 from fakes.exchanges import FakeUpstream
 from repotrial._core.clock import SystemClock
 from repotrial.contract import Limits
-from repotrial.cost import Budget, Caps, Parent, Tariff
+from repotrial.cost import Parent, RunBudget, RunCaps, Tariff
 from repotrial.gateway import GatewayLoop
 from repotrial.policy import BreakerState, build_settings, parse_thresholds, read_thresholds
 from repotrial.run import build_body_reader
@@ -35,7 +35,7 @@ class Watched(NamedTuple):
     """A run under watch."""
 
     writer: TraceWriter
-    budget: Budget
+    budget: RunBudget
     dialogue: Dialogue
     switch: EndingSwitch
     breakers: BreakerExecutor
@@ -54,7 +54,7 @@ class Watched(NamedTuple):
 @contextlib.contextmanager
 def open_watch(
     *,
-    caps: Caps | None = None,
+    caps: RunCaps | None = None,
     tariff: Tariff | None = None,
     parent: Parent | None = None,
     replaced: tuple[str, str] = ("", ""),
@@ -82,7 +82,7 @@ def open_watch(
         )
         stack.callback(switch.close)
         dialogue = Dialogue(writer, SystemClock())
-        budget = Budget(caps or Caps(), parent=parent)
+        budget = RunBudget(caps or RunCaps(), parent=parent)
         stack.enter_context(breakers)
         supervisor = stack.enter_context(
             RunSupervisor(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final, get_args
 
-from repotrial.cost import Usage
+from repotrial.cost import TokenUsage
 from repotrial.gateway import Dialect, ToolCall, WireAnswer, WireRequest
 from repotrial.gateway._wire._dialects import build_answer, parse_request
 from repotrial.gateway._wire._reader import AnswerReader
@@ -42,7 +42,7 @@ SHELL_SCHEMA: Final[dict[str, Any]] = {
     "required": ["command"],
 }
 
-USAGE: Final = Usage(
+USAGE: Final = TokenUsage(
     input_uncached=100,
     cache_read=20,
     cache_write_5m=0,

@@ -37,6 +37,15 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_SAFE_INTEGER)]
 AsciiKey = Annotated[str, msgspec.Meta(pattern=r"^[\x20-\x7e]*$(?!\n)")]
 """An object key whose sort order is the same by bytes and by UTF-16 units."""
 
+DecimalText = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^(0|-?([1-9][0-9]*(\.[0-9]*[1-9])?|0\.[0-9]*[1-9]))(?!\n)$",
+        description="a decimal in its one canonical spelling",
+    ),
+]
+"""A fraction; JSON numbers have no exact one."""
+
 JsonValue: TypeAlias = "bool | int | str | list[JsonValue] | dict[str, JsonValue] | None"
 
 

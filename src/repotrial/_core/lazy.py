@@ -1,6 +1,6 @@
-"""Names of a package that are imported when somebody first asks for one (PEP 562).
+"""Names of a package that are imported on first use (PEP 562).
 
-A package that joins many others would load all of them for whoever wants a single name. Such a package writes
+A package that joins many others would load all of them for the sake of a single name. Such a package writes
 its imports under `if TYPE_CHECKING:`, where type checkers and readers look for them, and gets from here what
 reads the same lines when the program runs:
 
@@ -40,7 +40,7 @@ def build_hooks(package: str) -> tuple[Callable[[str], object], Callable[[], lis
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         # import-linter reads the lines that this one obeys.
         value = getattr(importlib.import_module(place.module), place.name)  # noqa: TID251
-        # From now on it is there, and nobody asks again.
+        # Later uses find it without this hook.
         setattr(sys.modules[package], name, value)
         return value
 

@@ -2,7 +2,7 @@
 
 CPython counts how deep a tree is in one place for all threads. Where the interpreter's lock changes hands
 while two of them parse (a finalizer that runs meanwhile is enough), one ends with `SystemError: AST
-constructor recursion depth mismatch`: with several runs at a time, a run that is lost to nobody's fault.
+constructor recursion depth mismatch`: with several runs at a time, a run is lost.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""JSON Schemas built from the models, for editors and other programs.
+"""Document types: JSON Schemas built from the models, and types resolved before threads share them.
 
 Draft 2020-12. Descriptions are the docstrings under the fields.
 """
@@ -6,6 +6,7 @@ Draft 2020-12. Descriptions are the docstrings under the fields.
 from __future__ import annotations
 
 import ast
+import contextlib
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +17,27 @@ import msgspec
 from msgspec import inspect as mi
 
 from repotrial._core.python_source import parse_python
+
+
+def resolve_documents() -> None:
+    """Let msgspec work out every document type of ours that is loaded by now.
+
+    It does so when a type is first decoded. When two threads do that at one time, one of them reads what the
+    other has half made, and the interpreter crashes (msgspec 0.22).
+    """
+    pending: list[type[msgspec.Struct]] = [msgspec.Struct]
+    seen: set[type[msgspec.Struct]] = set()
+    while pending:
+        kind = pending.pop()
+        if kind in seen:
+            continue
+        seen.add(kind)
+        pending += kind.__subclasses__()
+        if kind.__module__.startswith("repotrial."):
+            # What cannot be resolved is never decoded: its annotations serve type checkers alone.
+            with contextlib.suppress(NameError, TypeError):
+                msgspec.json.Decoder(kind)
+
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

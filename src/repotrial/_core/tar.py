@@ -20,7 +20,7 @@ BLOCK_BYTES = 512
 
 
 class StreamLimitError(ValueError):
-    """More bytes than allowed; always turned into an error with a code by whoever opened the stream."""
+    """More bytes than allowed; the opener of the stream turns it into an error with a code."""
 
 
 # All that the standard library's readers are known to raise over bytes that are not an archive.

@@ -25,8 +25,41 @@ RETIRED_LEVELS: Final = frozenset({Level.L1, Level.L0})
 OFFERED_LEVELS: Final = tuple(level for level in Level if level not in RETIRED_LEVELS)
 """Strongest first."""
 
+LifecyclePhase: TypeAlias = Literal["bind", "set-up", "brief", "act", "accept", "seal"]
+"""The lifecycle of a run, in this order (P1)."""
+
 Gate: TypeAlias = Literal["patch", "build", "acceptance", "safety"]
-"""Which gate of the verdict a check belongs to (S2)."""
+"""Which gate a check belongs to (S2)."""
 
 SandboxPhase: TypeAlias = Literal["setup", "act", "accept"]
 """What a sandbox is opened for."""
+
+JudgedTree: TypeAlias = Literal["candidate", "reference", "snapshot"]
+"""Whose tree was judged; the others are control executions."""
+
+ErrorReason: TypeAlias = Literal[
+    "misconfiguration", "timeout", "crash", "missing-dependency", "resource-exhausted", "harness-exception"
+]
+"""Why a check did not complete (P3)."""
+
+EndCause: TypeAlias = Literal[
+    "ended", "timeout", "cpu", "memory", "output", "disk", "processes", "sandbox-lost"
+]
+"""What ended a command: itself, a ceiling of the harness, or the loss of its sandbox."""
+
+Stage: TypeAlias = Literal["read", "write", "test"]
+"""Staged privileges, in this order (P7)."""
+
+AlertSeverity: TypeAlias = Literal["info", "warning", "critical"]
+"""How grave an alert is."""
+
+TextFormat: TypeAlias = Literal["natural-language", "code", "command"]
+"""What kind of text a rule matched."""
+
+TerminationCategory: TypeAlias = Literal[
+    "completed", "agent-exit", "circuit-breaker", "operator-abort", "run-timeout", "harness-fault"
+]
+"""Why acting ended. Only the breaker, the operator and the timeout end a run early (P12)."""
+
+TerminationNature: TypeAlias = Literal["safety", "resource", "none"]
+"""A safety termination is unscorable for success; a resource termination is never an acceptance failure."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from repotrial.score import JudgedRun, RunEntry, ScoreCard, judge_run, verify_record
-from repotrial.trace import Difference, Manifest, list_differences
+from repotrial.trace import Manifest, ManifestDifference
 
 
 class RunSide(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,7 +30,7 @@ class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
     """Whether nothing but the agent, its attempt and the time differs."""
     label: str
     """What the reader must know."""
-    differences: tuple[Difference, ...]
+    differences: tuple[ManifestDifference, ...]
     """What stands against comparing."""
     one: RunSide
     """The first run."""
@@ -61,12 +61,12 @@ def _judge(directory: Path) -> JudgedRun:
     return run
 
 
-def _list_differences(one: JudgedRun, other: JudgedRun) -> list[Difference]:
+def _list_differences(one: JudgedRun, other: JudgedRun) -> list[ManifestDifference]:
     left, right = one.evidence.manifest, other.evidence.manifest
     if isinstance(left, Manifest) and isinstance(right, Manifest):
-        return list_differences(left, right)
+        return left.list_differences(right)
     words = ["known" if isinstance(found, Manifest) else found.reason for found in (left, right)]
-    return [Difference(field="manifest", one=words[0], other=words[1])]
+    return [ManifestDifference(field="manifest", one=words[0], other=words[1])]
 
 
 def _build_side(run: JudgedRun) -> RunSide:

@@ -28,7 +28,7 @@ from repotrial.score import (
     iter_judged_runs,
     label_agents,
 )
-from repotrial.trace import Manifest, list_differences
+from repotrial.trace import Manifest
 
 if TYPE_CHECKING:
     from repotrial.stats import Cluster, Estimate, PairedComparison
@@ -264,7 +264,7 @@ def _find_mixed_conditions(runs: Iterable[JudgedRun]) -> dict[str, tuple[str, ..
 
 def _list_differing(manifests: Sequence[Manifest]) -> tuple[str, ...]:
     first, *others = manifests
-    fields = {difference.field for other in others for difference in list_differences(first, other)}
+    fields = {difference.field for other in others for difference in first.list_differences(other)}
     return tuple(sorted(fields))
 
 

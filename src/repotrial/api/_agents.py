@@ -15,7 +15,7 @@ import msgspec
 from repotrial._core.canonical import canonical_digest
 from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import ErrorCode, UsageError
-from repotrial._core.names import normalize_name
+from repotrial._core.escaping import normalize_name
 from repotrial.run import (
     Agent,
     CommandAgent,

@@ -8,11 +8,12 @@ import msgspec
 
 from repotrial._core.errors import ERROR_CODES, ErrorCode, RepoTrialError, UsageError
 from repotrial._core.lazy import load_all
+from repotrial._core.schema import build_document_schema
 from repotrial.authoring import build_certificate_schema
 from repotrial.contract import build_schemas
 from repotrial.gateway import build_script_schema
 from repotrial.run import build_adapter_schema
-from repotrial.trace import build_manifest_schema, build_trace_schema
+from repotrial.trace import Manifest, build_trace_schema
 
 UNKNOWN_SCHEMA = ErrorCode(
     "unknown-schema",
@@ -87,7 +88,7 @@ def _build_schemas() -> dict[str, dict[str, Any]]:
         **build_schemas(),
         "agent.schema.json": build_adapter_schema(),
         "certificate.schema.json": build_certificate_schema(),
-        "manifest.schema.json": build_manifest_schema(),
+        "manifest.schema.json": build_document_schema(Manifest, "manifest@1", title="manifest.json"),
         "script.schema.json": build_script_schema(),
         "trace.schema.json": build_trace_schema(),
     }

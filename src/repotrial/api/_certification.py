@@ -26,7 +26,7 @@ from repotrial.authoring import (
 )
 from repotrial.authoring import certify_contract as _certify_contract
 from repotrial.authoring import create_contract as create_new_contract
-from repotrial.trace import load_or_create_key
+from repotrial.trace import SigningKey
 
 
 def create_contract(options: NewContract | CommitContract | SwebenchContract) -> CreatedContract:
@@ -79,7 +79,7 @@ def certify_contract(
         MachineError: this machine cannot carry it through.
     """
     loaded = load_contract(directory)
-    machine, key = request.machine, load_or_create_key(request.key_file)
+    machine, key = request.machine, SigningKey.load(request.key_file)
     with _open_runs(request.runs) as runs:
         settings = CertificationSettings(
             installation=build_installation_settings(machine),

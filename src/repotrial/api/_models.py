@@ -23,11 +23,8 @@ from repotrial.cost import (
     ModelPrices,
     Parent,
     Tariff,
-    build_amount,
-    load_bundled_book,
     load_ledger_state,
     load_price_book,
-    open_envelopes,
 )
 from repotrial.environment import InstallationSettings
 from repotrial.gateway import (
@@ -256,14 +253,14 @@ def _open_ledger(choice: ModelChoice) -> Iterator[_OpenEnvelopes]:
 @contextlib.contextmanager
 def _draw_on(ledger: Ledger, limits: EnvelopeLimits, run: str, task: str) -> Iterator[Parent]:
     try:
-        yield open_envelopes(ledger, limits, run=run, task=task)
+        yield ledger.open_envelopes(limits, run=run, task=task)
     finally:
         # What it still holds is charged in full: whether a provider did so cannot be known any more.
         ledger.conclude_run(run)
 
 
 def _amount(value: Decimal | None) -> Amount | None:
-    return None if value is None else build_amount(value, "usd", methods=("envelope",), basis="bound")
+    return None if value is None else Amount.build(value, "usd", methods=("envelope",), basis="bound")
 
 
 def _load_thresholds(path: Path | None) -> bytes:
@@ -292,6 +289,6 @@ def _find_secrets(name: str, machine: MachineSettings) -> dict[str, str]:
 def _build_tariff(choice: ModelChoice) -> Tariff:
     is_free = (choice.upstream or "").startswith(("script:", "recording:"))
     return Tariff(
-        book=load_bundled_book() if choice.prices is None else load_price_book(choice.prices),
+        book=load_price_book(choice.prices),
         unknown_models=choice.unknown_models or ("abstract-units" if is_free else "refuse"),
     )

@@ -20,10 +20,8 @@ from repotrial.trace import (
     KeptStream,
     PrintingProgram,
     RunPaths,
-    find_program,
     iter_events,
     iter_with_moot,
-    load_stream,
 )
 
 _EVERYTHING = "all"
@@ -71,7 +69,7 @@ def iter_run_outputs(directory: Path, names: Collection[str]) -> Iterator[Progra
             continue
         outputs = {"stdout": program.stdout, "stderr": program.stderr}
         yield ProgramOutput(
-            program, {name: load_stream(kept, blobs) for name, kept in outputs.items() if kept is not None}
+            program, {name: kept.load(blobs) for name, kept in outputs.items() if kept is not None}
         )
     seen.verify("output")
 
@@ -82,7 +80,7 @@ def _iter_programs(paths: RunPaths) -> Iterator[PrintingProgram]:
     shown = set()
     try:
         for event, is_moot in iter_with_moot(iter_events(paths.trace, allow_torn_tail=True)):
-            program = find_program(event, is_moot=is_moot)
+            program = PrintingProgram.find(event, is_moot=is_moot)
             if program is None:
                 continue
             key = (program.name, program.subject, program.attempt)
@@ -112,7 +110,7 @@ def iter_run_tests(directory: Path, names: Collection[str]) -> Iterator[CheckTes
     record = load_evidence(paths.root).record
     seen = _Seen(directory, names)
     for event in iter_events(paths.trace, allow_torn_tail=True):
-        execution, program = event.payload, find_program(event)
+        execution, program = event.payload, PrintingProgram.find(event)
         if not isinstance(execution, AcceptanceExecution) or program is None:
             continue
         if not seen.wants(program.name) or execution.variant != "plain":

@@ -39,8 +39,8 @@ from repotrial.trace import (
     Event,
     RunPaths,
     SecretRedactor,
+    SigningKey,
     load_manifest,
-    load_or_create_key,
 )
 
 NOTHING_TO_REPLAY = ErrorCode(
@@ -66,9 +66,7 @@ def replay_run(
     recorded = load_manifest(paths.manifest).configuration.sandbox_level
     level = recorded if isinstance(recorded, Level) else None
     settings = build_installation_settings(machine)
-    shared = RunSettings(
-        runs=runs, key=load_or_create_key(key_file), redactor=SecretRedactor(machine.secrets)
-    )
+    shared = RunSettings(runs=runs, key=SigningKey.load(key_file), redactor=SecretRedactor(machine.secrets))
     with open_installation(loaded, settings, level=level) as installation:
         return replay(paths, loaded, installation=installation, settings=shared)
 

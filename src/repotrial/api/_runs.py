@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from repotrial.cost import PriceBook, load_bundled_book, load_price_book
+from repotrial.cost import PriceBook, load_price_book
 from repotrial.score import (
     RUN_DIRECTORY_MISSING,
     RunEntry,
@@ -25,12 +25,11 @@ from repotrial.trace import (
     AspectVerdict,
     Holds,
     PublicKey,
+    SigningKey,
     TimelineRow,
     check_run,
     iter_payload_types,
     iter_timeline,
-    load_or_create_key,
-    load_public_key,
 )
 
 
@@ -84,8 +83,8 @@ class KeyDescription(msgspec.Struct, frozen=True, kw_only=True):
 def load_trusted_keys(files: Sequence[Path], own: Path | None) -> list[PublicKey]:
     """The public keys in `files`; if none is named, the machine's `own`, which is not made here."""
     if files:
-        return [load_public_key(path) for path in files]
-    return [load_or_create_key(own).public_key] if own is not None and os.path.lexists(own) else []
+        return [PublicKey.load(path) for path in files]
+    return [SigningKey.load(own).public_key] if own is not None and os.path.lexists(own) else []
 
 
 def verify_run(directory: Path, *, trusted_keys: Sequence[PublicKey] | None) -> RunCheck:
@@ -137,7 +136,7 @@ def load_prices(prices: Path | None) -> PriceBook:
     Raises:
         PRICE_BOOK: it is not one.
     """
-    return load_bundled_book() if prices is None else load_price_book(prices)
+    return load_price_book(prices)
 
 
 def list_event_types() -> list[str]:
@@ -157,5 +156,5 @@ def iter_run_timeline(directory: Path) -> Iterator[TimelineRow]:
 
 def show_key(path: Path) -> KeyDescription:
     """The public half of the key in `path`; the key is made if there is none."""
-    key: PublicKey = load_or_create_key(path).public_key
+    key: PublicKey = SigningKey.load(path).public_key
     return KeyDescription(key_id=key.key_id, public_key=key.pem, path=str(path))

@@ -35,7 +35,7 @@ from repotrial.run import (
     Stopper,
 )
 from repotrial.score import RunEntry, judge_run, label_versions
-from repotrial.trace import SecretRedactor, load_or_create_key
+from repotrial.trace import SecretRedactor, SigningKey
 
 
 class TrialRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -202,7 +202,7 @@ def conduct_trials(
     with access as models:
         settings = RunSettings(
             runs=request.conditions.runs,
-            key=load_or_create_key(key_file),
+            key=SigningKey.load(key_file),
             redactor=SecretRedactor({**({} if models is None else models.secrets), **machine.secrets}),
             stopper=stopper,
             models=models,

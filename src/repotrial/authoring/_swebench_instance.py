@@ -14,7 +14,7 @@ import msgspec
 
 from repotrial._core.digest import name_blob
 from repotrial._core.errors import AgentError, ContractError, ErrorCode, UsageError
-from repotrial._core.names import normalize_name
+from repotrial._core.escaping import normalize_name
 from repotrial.authoring._base import CommitTree, open_tree
 from repotrial.authoring._split import CHANGE_WITHOUT_TESTS, verify_hidden
 from repotrial.authoring._text import clean_line

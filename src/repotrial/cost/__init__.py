@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from repotrial.cost._amount import Amount, build_amount
+from repotrial.cost._amount import Amount
 from repotrial.cost._book import ModelPrices, PriceBook
-from repotrial.cost._book_file import load_bundled_book, load_price_book
-from repotrial.cost._budget import Budget, Reservation
-from repotrial.cost._caps import Caps, MeasureState
-from repotrial.cost._exhausted import RUN_CAP, Exhausted, Parent
-from repotrial.cost._ledger import EnvelopeLimits, Ledger, load_ledger_state, open_envelopes
+from repotrial.cost._book_file import load_price_book
+from repotrial.cost._budget import Reservation, RunBudget
+from repotrial.cost._caps import Exhausted, MeasureState, Parent, RunCaps
+from repotrial.cost._ledger import EnvelopeLimits, Ledger, load_ledger_state
 from repotrial.cost._ledger_state import EnvelopeState
-from repotrial.cost._statement import CostStatement, Metered, MeteredExchange, build_cost_statement
-from repotrial.cost._tariff import Charge, Estimate, Tariff, build_charge, estimate_request, estimate_usage
-from repotrial.cost._usage import Usage
+from repotrial.cost._statement import CostStatement, Metered, MeteredExchange
+from repotrial.cost._tariff import Charge, RequestEstimate, Tariff, TokenUsage, estimate_usage
 
 __all__ = [
-    "RUN_CAP",
     "Amount",
-    "Budget",
-    "Caps",
     "Charge",
     "CostStatement",
     "EnvelopeLimits",
     "EnvelopeState",
-    "Estimate",
     "Exhausted",
     "Ledger",
     "MeasureState",
@@ -32,16 +26,13 @@ __all__ = [
     "ModelPrices",
     "Parent",
     "PriceBook",
+    "RequestEstimate",
     "Reservation",
+    "RunBudget",
+    "RunCaps",
     "Tariff",
-    "Usage",
-    "build_amount",
-    "build_charge",
-    "build_cost_statement",
-    "estimate_request",
+    "TokenUsage",
     "estimate_usage",
-    "load_bundled_book",
     "load_ledger_state",
     "load_price_book",
-    "open_envelopes",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from decimal import ROUND_CEILING, Context, Decimal, DivisionByZero, Inexact, InvalidOperation, Overflow
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, Self, TypeAlias
 
 import msgspec
 
@@ -71,33 +71,24 @@ class Amount(
         """
         if self.unit != other.unit:
             raise MIXED_UNITS.error(f"expected an amount in {self.unit}, found one in {other.unit}")
-        return build_amount(
+        return Amount.build(
             add_exactly(self.decimal, other.decimal),
             self.unit,
             methods=(*self.methods, *other.methods),
             basis=weakest_basis((self.basis, other.basis)),
         )
 
+    @classmethod
+    def build(
+        cls, value: Decimal, unit: MoneyUnit, *, methods: Iterable[str] = (), basis: Basis = "reported"
+    ) -> Self:
+        """An amount in canonical form.
 
-def build_amount(
-    value: Decimal, unit: MoneyUnit, *, methods: Iterable[str] = (), basis: Basis = "reported"
-) -> Amount:
-    """An amount in canonical form.
-
-    Raises:
-        ValueError: the value is negative, not finite, or has more than 24 digits on a side of the point.
-    """
-    text = decimal_text(value)
-    return Amount(value=text, unit=unit, methods=tuple(sorted(set(methods))), basis=basis)
-
-
-def sum_amounts(amounts: Iterable[Amount], *, zero: Amount) -> Amount:
-    """The exact sum; `zero` gives unit and method where there is nothing to add.
-
-    Raises:
-        MIXED_UNITS: the units differ.
-    """
-    return sum(amounts, start=zero)
+        Raises:
+            ValueError: the value is negative, not finite, or has more than 24 digits on a side of the point.
+        """
+        text = decimal_text(value)
+        return cls(value=text, unit=unit, methods=tuple(sorted(set(methods))), basis=basis)
 
 
 def weakest_basis(bases: Iterable[Basis]) -> Basis:

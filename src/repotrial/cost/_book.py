@@ -77,7 +77,7 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
     above_tokens: int = 0
     """For requests with more input than this."""
     max_output_tokens: int | None = None
-    """What the model can answer at most; null where the book does not say."""
+    """What the model can answer at most; None if the book does not say."""
     line: int
     """Where it stands."""
     notes: str = ""

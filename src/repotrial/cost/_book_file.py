@@ -8,7 +8,6 @@ import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
-from importlib import resources
 from pathlib import Path
 from typing import get_args
 
@@ -18,6 +17,7 @@ from repotrial._core.canonical import MAX_SAFE_INTEGER
 from repotrial._core.digest import digest_bytes
 from repotrial._core.display import escape_unprintable
 from repotrial._core.errors import ContractError, ErrorCode
+from repotrial._core.files import read_package_data
 from repotrial.cost._book import (
     ACTION_UNITS,
     MAX_NAME_LENGTH,
@@ -45,7 +45,7 @@ class BookProblem(msgspec.Struct, frozen=True, kw_only=True):
     line: int
     """In the file, from 1."""
     field: str
-    """The column; empty where the whole line is meant."""
+    """The column; empty if the whole line is meant."""
     message: str
     """What was expected and what was found."""
     fix: str
@@ -71,27 +71,30 @@ def _build_error(name: str, problems: Sequence[BookProblem]) -> ContractError:
     return PRICE_BOOK.error("\n".join(lines), details=listed)
 
 
-def load_price_book(path: Path) -> PriceBook:
-    """Read a book.
+def load_price_book(path: Path | None) -> PriceBook:
+    """Read a book; the dated table of common models that comes with the package if there is no path.
 
     Raises:
         PRICE_BOOK: it cannot be read, or has problems.
     """
+    if path is None:
+        return parse_book(read_package_data(__package__, BUNDLED_BOOK), name=BUNDLED_BOOK)
     try:
         with path.open("rb") as stream:
             data = stream.read(MAX_BOOK_BYTES + 1)
     except OSError as error:
         raise _build_error(
             str(path),
-            [_problem(1, "", f"expected a readable file, found: {error.strerror}", "check the path")],
+            [
+                BookProblem(
+                    line=1,
+                    field="",
+                    message=f"expected a readable file, found: {error.strerror}",
+                    fix="check the path",
+                )
+            ],
         ) from error
     return parse_book(data, name=str(path))
-
-
-def load_bundled_book() -> PriceBook:
-    """The dated table of common models."""
-    data = resources.files(__package__).joinpath("_data", BUNDLED_BOOK).read_bytes()
-    return parse_book(data, name=BUNDLED_BOOK)
 
 
 def parse_book(data: bytes, *, name: str) -> PriceBook:
@@ -110,10 +113,6 @@ def parse_book(data: bytes, *, name: str) -> PriceBook:
     return PriceBook(digest=digest_bytes(data), models=models, actions=reading.actions)
 
 
-def _problem(line: int, field: str, message: str, fix: str) -> BookProblem:
-    return BookProblem(line=line, field=field, message=message, fix=fix)
-
-
 class _Reading:
     """A book while it is read."""
 
@@ -123,7 +122,7 @@ class _Reading:
         self._rows: dict[tuple[str, TokenKind], dict[int, Price]] = {}
 
     def report(self, line: int, field: str, message: str, fix: str) -> None:
-        self.problems.append(_problem(line, field, message, fix))
+        self.problems.append(BookProblem(line=line, field=field, message=message, fix=fix))
 
     def read(self, data: bytes) -> None:
         if len(data) > MAX_BOOK_BYTES:

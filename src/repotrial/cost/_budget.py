@@ -1,16 +1,100 @@
-"""A run's budget: reserve before each exchange, settle after it (P22, B2); `_pool` has the rule."""
+"""A run's budget: reserve before each exchange, settle after it (P22, B2).
+
+**Rule.** A request is admitted if its declared bound fits into what is neither spent nor reserved. If only
+its input fits, it is admitted all the same, with the whole rest reserved, as *the overdraft*: there is one
+at a time. A cap of 0 allows nothing.
+
+**Invariant.** Let L be the cap less its headroom, S what is spent, R the sum of reservations. Admission keeps
+S + R <= L. While every exchange stays within its declared bound, a settlement replaces a reservation by no
+more, except the overdraft's, which may add what its bound has beyond its reservation. So S never passes L by
+more than one declared bound, however many exchanges are in flight. `beyond` counts what broke that premise.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
+from typing import TypeAlias, get_args
 
-from repotrial.cost._amount import MIXED_UNITS, Amount, build_amount
-from repotrial.cost._caps import BudgetState, Caps
-from repotrial.cost._exhausted import Exhausted, Hold, Measure, Parent
-from repotrial.cost._pool import Entry, Pool, Quantities
-from repotrial.cost._tariff import Charge, Estimate
+from repotrial._core.canonical import decimal_text
+from repotrial._core.errors import ErrorCode, UsageError
+from repotrial.cost._amount import MIXED_UNITS, Amount, add_exactly
+from repotrial.cost._caps import RUN_CAP, BudgetState, Exhausted, Hold, Measure, MeasureState, Parent, RunCaps
+from repotrial.cost._tariff import Charge, RequestEstimate
+
+Quantities: TypeAlias = Mapping[Measure, Decimal]
+
+_ZERO = Decimal(0)
+_COUNTED: tuple[Measure, ...] = ("tool-calls", "failed-checks", "wall-us")
+_RESERVED: tuple[Measure, ...] = ("usd", "units", "tokens")
+
+
+RESERVATION_CLOSED = ErrorCode(
+    "reservation-closed",
+    UsageError,
+    "A reservation was settled or released twice, or counted after that.",
+    hint="close each exchange exactly once",
+)
+
+
+class HeldQuantities:
+    """What one reservation holds; only the pool changes it."""
+
+    def __init__(self, most: Quantities, granted: dict[Measure, Decimal]) -> None:
+        self.most = most
+        self.granted = granted
+        self.counted: dict[Measure, Decimal] = dict.fromkeys(granted, _ZERO)
+        self.is_overdraft = any(most[measure] > grant for measure, grant in granted.items())
+
+
+class _Account:
+    """One measure."""
+
+    def __init__(self, limit: Decimal | None, headroom: Decimal) -> None:
+        self.limit = limit
+        self.headroom = headroom
+        self.spent = self.reserved = self.counted = self.beyond = _ZERO
+        self.overdraft = _ZERO
+
+    @property
+    def allowed(self) -> Decimal:
+        """What the agent may spend."""
+        assert self.limit is not None
+        return add_exactly(self.limit, -self.headroom)
+
+    @property
+    def room(self) -> Decimal:
+        return add_exactly(self.allowed, -self.spent, -self.reserved)
+
+
+def _build_refusal(measure: Measure, account: _Account, needed: Decimal, *, is_final: bool) -> Exhausted:
+    limit = _ZERO if account.limit is None else max(_ZERO, account.allowed)
+    return Exhausted(
+        scope=RUN_CAP,
+        measure=measure,
+        limit=decimal_text(limit),
+        spent=decimal_text(account.spent),
+        reserved=decimal_text(account.reserved),
+        needed=decimal_text(needed),
+        is_final=is_final,
+    )
+
+
+def _read_account(measure: Measure, account: _Account) -> MeasureState:
+    over = _ZERO
+    if account.limit is not None:
+        over = max(_ZERO, add_exactly(account.spent, -account.limit, account.headroom))
+    return MeasureState(
+        measure=measure,
+        limit=None if account.limit is None else decimal_text(account.limit),
+        headroom=decimal_text(account.headroom),
+        spent=decimal_text(account.spent),
+        reserved=decimal_text(account.reserved),
+        overspend=decimal_text(over),
+        overdraft=decimal_text(account.overdraft),
+        beyond_bounds=decimal_text(account.beyond),
+    )
 
 
 class Reservation:
@@ -18,19 +102,17 @@ class Reservation:
 
     def __init__(
         self,
-        estimate: Estimate,
+        estimate: RequestEstimate,
         *,
-        pool: Pool,
-        entry: Entry,
+        budget: RunBudget,
+        entry: HeldQuantities,
         hold: Hold | None,
-        on_close: Callable[[Amount | None], None],
     ) -> None:
-        """Use `Budget.reserve`."""
+        """Use `RunBudget.reserve`."""
         self.estimate = estimate
-        self._pool = pool
+        self._budget = budget
         self._entry = entry
         self._hold = hold
-        self._on_close = on_close
 
     @property
     def is_overdraft(self) -> bool:
@@ -38,17 +120,17 @@ class Reservation:
         return self._entry.is_overdraft
 
     def count(self, partial: Charge) -> bool:
-        """Take note of what a stream has consumed so far; true where it must be cut.
+        """Take note of what a stream has consumed so far; true if it must be cut.
 
         That is: the cap is reached, or this exchange has outgrown its reservation and there is no more room.
         """
-        return self._pool.count(self._entry, self._split(partial))
+        return self._budget.count(self._entry, self._split(partial))
 
     def settle(self, actual: Charge | None) -> None:
         """Replace the reservation by what was consumed.
 
         Args:
-            actual: Null where it cannot be known: the declared bound is charged, or what was counted if more.
+            actual: None if it cannot be known: the declared bound is charged, or what was counted if more.
 
         Raises:
             RESERVATION_CLOSED: it is closed.
@@ -58,11 +140,11 @@ class Reservation:
         if actual is None:
             counted = self._entry.counted
             most = {measure: max(bound, counted[measure]) for measure, bound in self._entry.most.items()}
-            amount = build_amount(most[cost.unit], cost.unit, methods=cost.methods, basis="bound")
-            self._pool.close(self._entry, most)
+            amount = Amount.build(most[cost.unit], cost.unit, methods=cost.methods, basis="bound")
+            self._budget.close(self._entry, most)
         else:
             amount = actual.cost
-            self._pool.close(self._entry, self._split(actual))
+            self._budget.close(self._entry, self._split(actual))
         self._finish(amount)
 
     def release(self) -> None:
@@ -72,9 +154,9 @@ class Reservation:
             RESERVATION_CLOSED: it is closed.
         """
         cost = self.estimate.most.cost
-        value = self._pool.close(self._entry, None)[cost.unit]
+        value = self._budget.close(self._entry, None)[cost.unit]
         self._finish(
-            build_amount(value, cost.unit, methods=cost.methods, basis="estimated") if value else None
+            Amount.build(value, cost.unit, methods=cost.methods, basis="estimated") if value else None
         )
 
     def _finish(self, amount: Amount | None) -> None:
@@ -84,7 +166,7 @@ class Reservation:
             elif self._hold is not None and amount is not None:
                 self._hold.settle(amount)
         finally:
-            self._on_close(amount)
+            self._budget.note(amount)
 
     def _split(self, charge: Charge) -> Quantities:
         unit = self.estimate.most.cost.unit
@@ -95,22 +177,26 @@ class Reservation:
         return _split(charge)
 
 
-class Budget:
+class RunBudget:
     """What a run may take, and has taken. Any thread may call; only a parent's disk makes it wait."""
 
-    def __init__(self, caps: Caps, *, parent: Parent | None = None) -> None:
-        self._pool = Pool(caps)
+    def __init__(self, caps: RunCaps, *, parent: Parent | None = None) -> None:
+        self._accounts: dict[Measure, _Account] = {
+            measure: _Account(caps.find_limit(measure), caps.get_headroom(measure))
+            for measure in get_args(Measure)
+        }
+        self._open: set[HeldQuantities] = set()
         self._parent = parent
         self._mutex = threading.Lock()
         self._settled: dict[str, Amount] = {}
         self._listeners: list[Callable[[], None]] = []
 
-    def reserve(self, estimate: Estimate) -> Reservation | Exhausted:
+    def reserve(self, estimate: RequestEstimate) -> Reservation | Exhausted:
         """Admit an exchange, here and in every envelope of the parent, or say what forbids it.
 
         Envelopes hold the whole declared bound, also of an overdraft: they are never passed by it.
         """
-        entry = self._pool.admit(_split(estimate.least), _split(estimate.most))
+        entry = self._admit(_split(estimate.least), _split(estimate.most))
         if isinstance(entry, Exhausted):
             return entry
         hold: Hold | Exhausted | None = None
@@ -123,15 +209,25 @@ class Budget:
         if isinstance(hold, Exhausted):
             self._withdraw(entry)
             return hold
-        return Reservation(estimate, pool=self._pool, entry=entry, hold=hold, on_close=self._note)
+        return Reservation(estimate, budget=self, entry=entry, hold=hold)
 
     def add(self, measure: Measure, quantity: int = 1) -> Exhausted | None:
         """Count tool calls, failed check cycles or time; a refusal once there is more than the cap allows."""
-        return self._pool.add(measure, Decimal(quantity))
+        with self._mutex:
+            account = self._accounts[measure]
+            account.spent = add_exactly(account.spent, Decimal(quantity))
+            return self._find_passed()
 
     def find_exhausted(self) -> Exhausted | None:
         """The cap that is reached, if one is: no exchange will be admitted any more."""
-        return self._pool.find_exhausted()
+        with self._mutex:
+            if (passed := self._find_passed()) is not None:
+                return passed
+            for measure in _RESERVED:
+                account = self._accounts[measure]
+                if account.limit is not None and account.spent >= account.allowed:
+                    return _build_refusal(measure, account, _ZERO, is_final=True)
+            return None
 
     def add_listener(self, listener: Callable[[], None]) -> None:
         """Call `listener` after each settlement and release, in the thread that made it: room may be free."""
@@ -141,20 +237,107 @@ class Budget:
         """What has been taken so far."""
         with self._mutex:
             settled = tuple(self._settled[unit] for unit in sorted(self._settled))
-        measures = self._pool.read()
-        return BudgetState(measures=measures, settled=settled, open_reservations=self._pool.open_entries)
+            measures = tuple(
+                _read_account(measure, account)
+                for measure, account in self._accounts.items()
+                if account.limit is not None or account.spent or account.reserved
+            )
+        return BudgetState(measures=measures, settled=settled, open_reservations=len(self._open))
 
-    def _withdraw(self, entry: Entry) -> None:
-        self._pool.close(entry, None)
-        self._note(None)  # someone else may have been refused because of it
+    def _withdraw(self, entry: HeldQuantities) -> None:
+        self.close(entry, None)
+        self.note(None)  # another exchange may have been refused because of it
 
-    def _note(self, amount: Amount | None) -> None:
+    def note(self, amount: Amount | None) -> None:
+        """Add what a closed reservation cost, and tell listeners that room may be free."""
         if amount is not None:
             with self._mutex:
                 earlier = self._settled.get(amount.unit)
                 self._settled[amount.unit] = amount if earlier is None else earlier + amount
         for listener in tuple(self._listeners):
             listener()
+
+    def _admit(self, least: Quantities, most: Quantities) -> HeldQuantities | Exhausted:
+        """Reserve `most`, or as the overdraft what is left of it but at least `least`."""
+        with self._mutex:
+            refusal = self._find_passed()
+            granted: dict[Measure, Decimal] = {}
+            for measure, bound in most.items():
+                refusal = refusal or self._find_refusal(measure, least[measure], bound)
+                account = self._accounts[measure]
+                granted[measure] = bound if account.limit is None else min(bound, account.room)
+            if refusal is not None:
+                return refusal
+            entry = HeldQuantities(most, granted)
+            self._open.add(entry)
+            for measure, grant in granted.items():
+                account = self._accounts[measure]
+                account.reserved = add_exactly(account.reserved, grant)
+                account.overdraft = max(account.overdraft, add_exactly(most[measure], -grant))
+            return entry
+
+    def count(self, entry: HeldQuantities, partial: Quantities) -> bool:
+        """Take note of what is consumed so far; true if no more of it may be."""
+        with self._mutex:
+            self._check_open(entry)
+            must_stop = False
+            for measure, amount in partial.items():
+                account = self._accounts[measure]
+                grown = max(_ZERO, add_exactly(amount, -entry.counted[measure]))
+                entry.counted[measure] = add_exactly(entry.counted[measure], grown)
+                account.counted = add_exactly(account.counted, grown)
+                # What is consumed is held, whatever had been reserved.
+                excess = max(_ZERO, add_exactly(entry.counted[measure], -entry.granted[measure]))
+                entry.granted[measure] = add_exactly(entry.granted[measure], excess)
+                account.reserved = add_exactly(account.reserved, excess)
+                if account.limit is not None:
+                    is_reached = add_exactly(account.spent, account.counted) >= account.allowed
+                    must_stop |= is_reached or (excess > 0 and account.room < 0)
+            return must_stop
+
+    def close(self, entry: HeldQuantities, taken: Quantities | None) -> Quantities:
+        """Replace a reservation by what was taken; None takes what was counted, which may be nothing."""
+        with self._mutex:
+            self._check_open(entry)
+            self._open.remove(entry)
+            final = dict(entry.counted if taken is None else taken)
+            for measure, value in final.items():
+                account = self._accounts[measure]
+                account.reserved = add_exactly(account.reserved, -entry.granted[measure])
+                account.counted = add_exactly(account.counted, -entry.counted[measure])
+                account.spent = add_exactly(account.spent, value)
+                excess = max(_ZERO, add_exactly(value, -entry.most[measure]))
+                account.beyond = add_exactly(account.beyond, excess)
+            return final
+
+    def _find_refusal(self, measure: Measure, least: Decimal, most: Decimal) -> Exhausted | None:
+        account = self._accounts[measure]
+        if account.limit is None:
+            # A cost must not escape the cap because it comes in the other unit.
+            other: Measure = "units" if measure == "usd" else "usd"
+            if measure == "tokens" or self._accounts[other].limit is None:
+                return None
+            return _build_refusal(measure, account, least, is_final=True)
+        if account.room > 0 and most <= account.room:
+            return None
+        has_overdraft = any(entry.is_overdraft for entry in self._open)
+        if account.room > 0 and least <= account.room and not has_overdraft:
+            return None
+        left = add_exactly(account.allowed, -account.spent)
+        return _build_refusal(measure, account, least, is_final=left <= 0 or left < least)
+
+    def _find_passed(self) -> Exhausted | None:
+        for measure in _COUNTED:
+            account = self._accounts[measure]
+            if account.limit is not None and account.spent > account.limit:
+                return _build_refusal(measure, account, _ZERO, is_final=True)
+        return None
+
+    def _check_open(self, entry: HeldQuantities) -> None:
+        if entry not in self._open:
+            raise RESERVATION_CLOSED.error(
+                "expected an open reservation, found one that is settled or released"
+            )
 
 
 def _split(charge: Charge) -> Quantities:

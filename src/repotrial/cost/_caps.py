@@ -1,18 +1,73 @@
-"""Caps of a run, and what is left of them."""
+"""Caps of a run, what is left of them, and the refusal that names the cap or envelope."""
 
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
 from repotrial._core.canonical import Count
 from repotrial.cost._amount import Amount, AmountText
-from repotrial.cost._exhausted import Measure
+
+RUN_CAP: Final = "run-cap"
+"""The scope of a run's own caps; other scopes are envelopes, which runs share."""
+
+Measure: TypeAlias = Literal["usd", "units", "tokens", "tool-calls", "failed-checks", "wall-us"]
+"""What a cap is a cap of."""
 
 
-class Caps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The most that a run may take (B2); null is no cap."""
+class Exhausted(msgspec.Struct, frozen=True, kw_only=True, tag="exhausted", tag_field="kind"):
+    """A cap or an envelope does not allow it."""
+
+    scope: str
+    """`run-cap`, or the name of an envelope."""
+    measure: Measure
+    """Of which cap."""
+    limit: AmountText
+    """What may be spent; headroom is taken off."""
+    spent: AmountText
+    """What is settled or counted."""
+    reserved: AmountText
+    """What exchanges in flight hold."""
+    needed: AmountText
+    """What this would take at least."""
+    is_final: bool
+    """False where it could fit once exchanges in flight are settled."""
+
+    @property
+    def message(self) -> str:
+        """For an agent's log."""
+        end = "" if self.is_final else "; exchanges in flight hold the rest"
+        return (
+            f"budget reached: {self.scope} allows {self.limit} {self.measure}, "
+            f"{self.spent} spent, {self.reserved} reserved, {self.needed} needed{end}"
+        )
+
+    @property
+    def is_run_cap(self) -> bool:
+        """Whether it is a cap of the run itself; other scopes are envelopes, which runs share."""
+        return self.scope == RUN_CAP
+
+
+class Hold(Protocol):
+    """A reservation in an envelope."""
+
+    def settle(self, actual: Amount) -> None: ...
+
+    def release(self) -> None: ...
+
+
+class Parent(Protocol):
+    """Envelopes that a run's budget draws on."""
+
+    def reserve(self, amount: Amount) -> Hold | Exhausted:
+        """Hold all of it in every envelope, or nothing."""
+        ...
+
+
+class RunCaps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The most that a run may take (B2); None is no cap."""
 
     cost_usd: AmountText | None = None
     """All cost in dollars, acceptance included."""
@@ -41,20 +96,15 @@ class Caps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def find_limit(self, measure: Measure) -> Decimal | None:
         """The cap of one measure."""
-        limit: str | int | None
-        match measure:
-            case "usd":
-                limit = self.cost_usd
-            case "units":
-                limit = self.cost_units
-            case "tokens":
-                limit = self.tokens
-            case "tool-calls":
-                limit = self.tool_calls
-            case "failed-checks":
-                limit = self.failed_checks
-            case "wall-us":
-                limit = self.wall_us
+        limits: dict[Measure, str | int | None] = {
+            "usd": self.cost_usd,
+            "units": self.cost_units,
+            "tokens": self.tokens,
+            "tool-calls": self.tool_calls,
+            "failed-checks": self.failed_checks,
+            "wall-us": self.wall_us,
+        }
+        limit = limits[measure]
         return None if limit is None else Decimal(limit)
 
     def get_headroom(self, measure: Measure) -> Decimal:
@@ -68,7 +118,7 @@ class MeasureState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     measure: Measure
     """Of what."""
     limit: AmountText | None
-    """The cap; null where there is none."""
+    """The cap; None if there is none."""
     headroom: AmountText
     """The part of it that is kept for acceptance and logging."""
     spent: AmountText

@@ -14,20 +14,20 @@ import msgspec
 from repotrial._core.canonical import decimal_text, dump_checked
 from repotrial._core.clock import Clock, SystemClock
 from repotrial._core.errors import ErrorCode, UsageError
-from repotrial.cost._amount import MIXED_UNITS, Amount, add_exactly, build_amount
-from repotrial.cost._exhausted import Exhausted
-from repotrial.cost._ledger_entries import (
+from repotrial.cost._amount import MIXED_UNITS, Amount, add_exactly
+from repotrial.cost._caps import Exhausted
+from repotrial.cost._ledger_file import LedgerFile, LedgerHead, LedgerHolder, forget_holder, is_holder_alive
+from repotrial.cost._ledger_state import (
+    Books,
     EnvelopeOpened,
     LedgerOpened,
+    LedgerState,
     Released,
     Reserved,
     SettleCause,
     Settled,
     TailDropped,
 )
-from repotrial.cost._ledger_file import LedgerFile, LedgerHead
-from repotrial.cost._ledger_holders import Holder, forget_holder, is_holder_alive
-from repotrial.cost._ledger_state import Books, LedgerState
 
 ENVELOPE_CONFLICT = ErrorCode(
     "envelope-conflict",
@@ -57,7 +57,7 @@ class Ledger:
         self._books = Books(path)
         self._file = LedgerFile(path, self._books)
         self._path = path
-        self._holder = Holder(path)
+        self._holder = LedgerHolder(path)
         try:
             with self._file.open_transaction():
                 if not self._file.head.count:
@@ -75,7 +75,7 @@ class Ledger:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file; reservations stay, and are nobody's from now on."""
+        """Close the file; reservations stay, without a holder."""
         self._holder.leave()
         self._file.close()
 
@@ -96,14 +96,10 @@ class Ledger:
                     f"{name}: expected the limit {known}, found {limit.value} {limit.unit}"
                 )
 
-    def bind(self, *, run: str, envelopes: Sequence[str]) -> Envelopes:
-        """The envelopes of one run, all of which pay for each of its reservations."""
-        return Envelopes(self, run=run, names=tuple(envelopes))
-
     def reserve(self, amount: Amount, *, run: str, envelopes: Sequence[str]) -> LedgerHold | Exhausted:
         """Hold an amount in every envelope named, or in none.
 
-        What the dead hold will never come back: before anybody waits for it, it is settled.
+        What dead processes hold is never released: it is settled before a caller waits for it.
 
         Raises:
             ENVELOPE_UNKNOWN: there is no such envelope.
@@ -155,7 +151,7 @@ class Ledger:
         given back.
 
         Returns:
-            What was settled this way; empty where the run had closed its books.
+            What was settled this way; empty if the run had closed its books.
         """
         with self._file.open_transaction():
             holds = {
@@ -207,7 +203,7 @@ class Ledger:
     def _assume_spent(self, holds: Mapping[int, Reserved], cause: SettleCause) -> tuple[Amount, ...]:
         concluded = []
         for hold, entry in sorted(holds.items()):
-            actual = build_amount(Decimal(entry.amount), entry.unit, basis="bound")
+            actual = Amount.build(Decimal(entry.amount), entry.unit, basis="bound")
             self._settle(hold, actual, cause)
             concluded.append(actual)
         return tuple(concluded)
@@ -246,6 +242,18 @@ class Ledger:
             self._file.append(dump_checked(msgspec.to_builtins(dropped)))
         return self._file.append(dump_checked(msgspec.to_builtins(entry)))
 
+    def open_envelopes(self, limits: EnvelopeLimits, *, run: str, task: str) -> Envelopes:
+        """Declare the envelopes of a run: its own, its task's and the total.
+
+        Raises:
+            ENVELOPE_CONFLICT: one of them has another limit.
+        """
+        named = {f"run/{run}": limits.run, f"task/{task}": limits.task, "total": limits.total}
+        declared = {name: limit for name, limit in named.items() if limit is not None}
+        for name, limit in declared.items():
+            self.open_envelope(name, limit)
+        return Envelopes(self, run=run, names=tuple(declared))
+
 
 class LedgerHold:
     """A reservation in the ledger."""
@@ -265,7 +273,7 @@ class LedgerHold:
 
 
 class EnvelopeLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """B_run, B_task and B_total (B4); null is no limit."""
+    """B_run, B_task and B_total (B4); None is no limit."""
 
     run: Amount | None = None
     """For one run."""
@@ -287,19 +295,6 @@ class Envelopes:
     def reserve(self, amount: Amount) -> LedgerHold | Exhausted:
         """Hold an amount in all of them, or in none."""
         return self._ledger.reserve(amount, run=self._run, envelopes=self._names)
-
-
-def open_envelopes(ledger: Ledger, limits: EnvelopeLimits, *, run: str, task: str) -> Envelopes:
-    """Declare the envelopes of a run: its own, its task's and the total.
-
-    Raises:
-        ENVELOPE_CONFLICT: one of them has another limit.
-    """
-    named = {f"run/{run}": limits.run, f"task/{task}": limits.task, "total": limits.total}
-    declared = {name: limit for name, limit in named.items() if limit is not None}
-    for name, limit in declared.items():
-        ledger.open_envelope(name, limit)
-    return ledger.bind(run=run, envelopes=tuple(declared))
 
 
 def load_ledger_state(path: Path, *, head: LedgerHead | None = None) -> LedgerState:

@@ -4,9 +4,12 @@ r"""The file of a ledger: lines that are chained, locked while they are read and
     hash_n = sha256("repotrial/ledger@1\0" hash_(n-1) n BODY_n)
 
 `hash_(n-1)` are 32 raw bytes (zeros before the first), `n` 8 bytes big-endian, `BODY_n` the exact bytes.
-Processes share the file: whoever holds its lock first reads what the others have appended. State comes from
-the file alone, also of one's own entries, so that an interrupt between writing and taking note of it changes
-nothing.
+Processes share the file: the one that holds its lock first reads what the others have appended. State comes
+from the file alone, also of one's own entries, so that an interrupt between writing and taking note of it
+changes nothing.
+
+A holder, one open ledger of one process, keeps a lock on a file of its own beside the ledger. The kernel
+releases it when the process ends, however it ends, so no process number is mistaken for another's.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import contextlib
 import fcntl
 import os
 import threading
+import uuid
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -26,6 +30,80 @@ from repotrial._core.canonical import Count
 from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import ErrorCode, EvidenceError, MachineError
 from repotrial._core.files import sync_directory
+
+
+class LedgerHolder:
+    """One open ledger of one process."""
+
+    def __init__(self, ledger: Path) -> None:
+        self.id = uuid.uuid4().hex
+        self._ledger = ledger
+        self._handle: int | None = None
+
+    def appear(self) -> None:
+        """Be alive for others, from before the first hold on.
+
+        Raises:
+            OSError: the machine does not let us.
+        """
+        if self._handle is not None:
+            return
+        handle = self._create()
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.write(handle, f"{os.getpid()}\n".encode())  # for people; nothing is decided by it
+        except BaseException:
+            os.close(handle)
+            raise
+        self._handle = handle
+
+    def _create(self) -> int:
+        path = _find_file(self._ledger, self.id)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        while True:
+            path.parent.mkdir(exist_ok=True)
+            # The last holder to leave removes the directory, perhaps just now.
+            with contextlib.suppress(FileNotFoundError):
+                return os.open(path, flags, 0o644)
+
+    def leave(self) -> None:
+        """Release the lock; what is still held has no holder."""
+        if self._handle is not None:
+            forget_holder(self._ledger, self.id)
+            os.close(self._handle)
+            self._handle = None
+
+
+def is_holder_alive(ledger: Path, holder: str) -> bool:
+    """Whether a holder's process still has the ledger open.
+
+    Raises:
+        OSError: the machine does not let us look.
+    """
+    try:
+        handle = os.open(_find_file(ledger, holder), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+def forget_holder(ledger: Path, holder: str) -> None:
+    """Remove the file of one that is gone."""
+    path = _find_file(ledger, holder)
+    with contextlib.suppress(OSError):
+        path.unlink()
+        path.parent.rmdir()  # where it was the last one
+
+
+def _find_file(ledger: Path, holder: str) -> Path:
+    return ledger.with_name(f"{ledger.name}.holders") / holder
+
 
 _TAG = b"repotrial/ledger@1\0"
 _FRONT = b'{"entry":'
@@ -58,7 +136,7 @@ class LedgerHead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class TornTail(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The rest of a line that was never finished, so that nobody was told that it is in the ledger."""
+    """The rest of a line that was never finished, and never acknowledged."""
 
     length_bytes: Count
     """How long."""

@@ -1,26 +1,93 @@
-"""What the entries of a ledger add up to."""
+"""The entries of a ledger, and what they add up to."""
 
 from __future__ import annotations
 
 from decimal import Decimal
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Literal, Self, TypeAlias
 
 import msgspec
 
-from repotrial._core.canonical import decimal_text
+from repotrial._core.canonical import Count, decimal_text
+from repotrial._core.digest import Digest
 from repotrial._core.errors import ErrorCode, UsageError
-from repotrial.cost._amount import AmountText, MoneyUnit, add_exactly
-from repotrial.cost._ledger_entries import (
-    EnvelopeOpened,
-    LedgerEntry,
-    LedgerOpened,
-    Released,
-    Reserved,
-    Settled,
-    TailDropped,
-)
+from repotrial.cost._amount import Amount, AmountText, MoneyUnit, add_exactly
 from repotrial.cost._ledger_file import LEDGER_BROKEN, LedgerHead, TornTail
+
+SettleCause: TypeAlias = Literal["settled", "run-ended", "holder-died"]
+"""What was spent was known; or the run ended, or its harness died, without settling: all it held counts."""
+
+
+class _Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
+    at_us: Count
+    """When, in microseconds since the epoch."""
+
+
+class LedgerOpened(_Entry, frozen=True, kw_only=True, tag="ledger-opened"):
+    """The first entry."""
+
+    ledger_id: str
+    """Random: no two ledgers begin alike."""
+    schema: Literal["repotrial/ledger@1"] = "repotrial/ledger@1"
+    """The format."""
+
+
+class EnvelopeOpened(_Entry, frozen=True, kw_only=True, tag="envelope-opened"):
+    """An envelope and its limit, for good."""
+
+    name: str
+    """`total`, `task/…`, `run/…`."""
+    limit: AmountText
+    """The most that may be spent from it."""
+    unit: MoneyUnit
+    """Of the limit."""
+
+
+class Reserved(_Entry, frozen=True, kw_only=True, tag="reserved"):
+    """An amount is held in some envelopes; the entry's number names the hold."""
+
+    run: str
+    """For whom."""
+    envelopes: tuple[str, ...]
+    """From which."""
+    amount: AmountText
+    """How much."""
+    unit: MoneyUnit
+    """Of the amount."""
+    holder: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}$(?!\n)")]
+    """Which open ledger: while its process lives, it keeps a lock beside the ledger under this name."""
+
+
+class Settled(_Entry, frozen=True, kw_only=True, tag="settled"):
+    """A hold is replaced by what was spent."""
+
+    hold: Count
+    """The number of the reservation's entry."""
+    actual: Amount
+    """What was spent, and how that is known."""
+    cause: SettleCause
+    """Why the hold ended."""
+
+
+class Released(_Entry, frozen=True, kw_only=True, tag="released"):
+    """A hold is given back: nothing was spent."""
+
+    hold: Count
+    """The number of the reservation's entry."""
+
+
+class TailDropped(_Entry, frozen=True, kw_only=True, tag="tail-dropped"):
+    """An unfinished line stood at the end; its write was never acknowledged."""
+
+    length_bytes: Count
+    """How long it was."""
+    digest: Digest
+    """Of its bytes."""
+
+
+LedgerEntry: TypeAlias = LedgerOpened | EnvelopeOpened | Reserved | Settled | Released | TailDropped
+"""One line."""
+
 
 _ZERO = Decimal(0)
 
@@ -33,7 +100,7 @@ LEDGER_HOLD_CLOSED = ErrorCode(
 )
 
 
-class Envelope:
+class EnvelopeAccount:
     """One envelope while entries are applied."""
 
     def __init__(self, limit: Decimal, unit: MoneyUnit) -> None:
@@ -61,12 +128,12 @@ class EnvelopeState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     held: AmountText
     """What is reserved."""
     assumed: AmountText
-    """The part of `spent` that nobody reported: held by a run, or a harness, that ended without a word."""
+    """The part of `spent` that was not reported: held by a run or a harness that ended without settling."""
     overspend: AmountText
     """By how much settlements passed the limit: exchanges broke their own declared bounds."""
 
     @classmethod
-    def build(cls, name: str, envelope: Envelope) -> Self:
+    def build(cls, name: str, envelope: EnvelopeAccount) -> Self:
         """As it stands."""
         return cls(
             name=name,
@@ -105,7 +172,7 @@ class Books:
     def reset(self) -> None:
         """Begin anew."""
         self.ledger_id = ""
-        self.envelopes: dict[str, Envelope] = {}
+        self.envelopes: dict[str, EnvelopeAccount] = {}
         self.holds: dict[int, Reserved] = {}
 
     def build_state(self, *, head: LedgerHead, torn: TornTail | None) -> LedgerState:
@@ -157,7 +224,7 @@ class Books:
             case EnvelopeOpened():
                 if entry.name in self.envelopes:
                     raise ValueError(f"expected one opening of {entry.name!r}, found another")
-                self.envelopes[entry.name] = Envelope(Decimal(entry.limit), entry.unit)
+                self.envelopes[entry.name] = EnvelopeAccount(Decimal(entry.limit), entry.unit)
             case Reserved():
                 self._move(entry, held=Decimal(entry.amount))
                 self.holds[number] = entry

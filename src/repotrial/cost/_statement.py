@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from decimal import Decimal
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 import msgspec
 
 from repotrial._core.absence import NotComputable, Unknown
 from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest
-from repotrial.cost._amount import Amount, add_exactly, build_amount, sum_amounts
-from repotrial.cost._tariff import Tariff, price_exchange
-from repotrial.cost._usage import Usage
+from repotrial.cost._amount import Amount, add_exactly
+from repotrial.cost._tariff import Tariff, TokenUsage
 
 CostTerm: TypeAlias = Amount | Unknown | NotComputable
 """An amount, or why there is none: the quantity was not metered, or nothing prices it."""
@@ -24,7 +23,7 @@ class MeteredExchange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     model: str
     """As the request named it: what was reserved by is settled by."""
-    usage: Usage
+    usage: TokenUsage
     """What it consumed."""
 
 
@@ -59,25 +58,25 @@ class CostStatement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     total: Amount | NotComputable
     """The sum, where all four are there and in one unit."""
     book_digest: Digest | None
-    """The price book; null where there is none."""
+    """The price book; null if there is none."""
     fallback_version: str
     """The schedule that prices what the book does not, where the policy allows it."""
 
-
-def build_cost_statement(tariff: Tariff, metered: Metered) -> CostStatement:
-    """Price what a run consumed."""
-    terms = {
-        "lm": _price_lm(tariff, metered.exchanges),
-        "exec": _price_execution(tariff, metered.exec_wall_us, metered.tool_calls),
-        "human": _price_actions(tariff, {"human:minute": metered.human_us}),
-        "overhead": _price_overhead(tariff, metered.overhead_wall_us, metered.stored_bytes),
-    }
-    return CostStatement(
-        **terms,
-        total=_add_terms(terms),
-        book_digest=None if tariff.book is None else tariff.book.digest,
-        fallback_version=tariff.fallback.version,
-    )
+    @classmethod
+    def build(cls, tariff: Tariff, metered: Metered) -> Self:
+        """Price what a run consumed."""
+        terms = {
+            "lm": _price_lm(tariff, metered.exchanges),
+            "exec": _price_execution(tariff, metered.exec_wall_us, metered.tool_calls),
+            "human": _price_actions(tariff, {"human:minute": metered.human_us}),
+            "overhead": _price_overhead(tariff, metered.overhead_wall_us, metered.stored_bytes),
+        }
+        return cls(
+            **terms,
+            total=_add_terms(terms),
+            book_digest=None if tariff.book is None else tariff.book.digest,
+            fallback_version=tariff.fallback.version,
+        )
 
 
 def _price_lm(tariff: Tariff, exchanges: Iterable[MeteredExchange] | None) -> CostTerm:
@@ -85,13 +84,13 @@ def _price_lm(tariff: Tariff, exchanges: Iterable[MeteredExchange] | None) -> Co
         return Unknown("exchanges with models were not metered")
     amounts = []
     for exchange in exchanges:
-        amount = price_exchange(tariff, exchange.model, exchange.usage)
+        amount = tariff.price_exchange(exchange.model, exchange.usage)
         if isinstance(amount, NotComputable):
             return amount
         amounts.append(amount)
     if len({amount.unit for amount in amounts}) > 1:
         return NotComputable("some models are priced in usd, others in units")
-    return sum_amounts(amounts[1:], zero=amounts[0]) if amounts else _build_zero(tariff)
+    return sum(amounts[1:], start=amounts[0]) if amounts else _build_zero(tariff)
 
 
 def _price_execution(tariff: Tariff, wall_us: int | None, tool_calls: int | None) -> CostTerm:
@@ -126,7 +125,7 @@ def _price_actions(tariff: Tariff, quantities: dict[str, int | None]) -> CostTer
         elif quantity:
             return NotComputable(f"there was {action}, and nothing prices it")
     zero = _build_zero(tariff)
-    return build_amount(add_exactly(*values), zero.unit, methods=zero.methods)
+    return Amount.build(add_exactly(*values), zero.unit, methods=zero.methods)
 
 
 def _add_terms(terms: dict[str, CostTerm]) -> Amount | NotComputable:
@@ -136,11 +135,11 @@ def _add_terms(terms: dict[str, CostTerm]) -> Amount | NotComputable:
     amounts = [term for term in terms.values() if isinstance(term, Amount)]
     if len({amount.unit for amount in amounts}) > 1:
         return NotComputable("some terms are in usd, others in units")
-    return sum_amounts(amounts[1:], zero=amounts[0])
+    return sum(amounts[1:], start=amounts[0])
 
 
 def _build_zero(tariff: Tariff) -> Amount:
     """Nothing, in the tariff's unit."""
     if tariff.book is None:
-        return build_amount(Decimal(0), "units", methods=(tariff.fallback.method,))
-    return build_amount(Decimal(0), "usd", methods=(tariff.book.method,))
+        return Amount.build(Decimal(0), "units", methods=(tariff.fallback.method,))
+    return Amount.build(Decimal(0), "usd", methods=(tariff.book.method,))

@@ -1,4 +1,4 @@
-"""Prices applied: what an exchange cost, and what a request can cost before it is sent (P21, P22)."""
+"""Usage priced by a book or by the fallback schedule: after an exchange, and before a request (P21, P22)."""
 
 from __future__ import annotations
 
@@ -9,16 +9,88 @@ import msgspec
 
 from repotrial._core.absence import NotComputable
 from repotrial._core.canonical import MAX_SAFE_INTEGER, Count
-from repotrial.cost._amount import Amount, Basis, add_exactly, build_amount, weakest_basis
+from repotrial.cost._amount import Amount, AmountText, Basis, add_exactly, scale_price, weakest_basis
 from repotrial.cost._book import ModelPrices, PriceBook, TokenKind
-from repotrial.cost._fallback import FALLBACK, FallbackSchedule
-from repotrial.cost._usage import Usage
+
+_SECOND_US = 1_000_000
+
+
+class FallbackSchedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Coefficients that stay constant within a study; another coefficient is another version."""
+
+    version: str
+    """Names the coefficients."""
+    per_request: AmountText
+    """For each request to a model."""
+    per_output_token: AmountText
+    """For each token of its response."""
+    per_tool_call: AmountText
+    """For each tool call."""
+    per_second: AmountText
+    """For each second of execution."""
+    per_stored_byte: AmountText
+    """For each byte that is kept."""
+
+    @property
+    def method(self) -> str:
+        """How amounts of this schedule say where they are from."""
+        return f"fallback:{self.version}"
+
+    def price_request(self, output_tokens: int, *, basis: Basis = "reported") -> Amount:
+        """One request, by the length of its response."""
+        tokens = scale_price(Decimal(self.per_output_token), output_tokens, 1)
+        return self._build(add_exactly(Decimal(self.per_request), tokens), basis)
+
+    def price_execution(self, *, tool_calls: int, wall_us: int) -> Amount:
+        """Tool calls and the time that they ran."""
+        calls = scale_price(Decimal(self.per_tool_call), tool_calls, 1)
+        return self._build(add_exactly(calls, scale_price(Decimal(self.per_second), wall_us, _SECOND_US)))
+
+    def price_storage(self, stored_bytes: int) -> Amount:
+        """Bytes that are kept."""
+        return self._build(scale_price(Decimal(self.per_stored_byte), stored_bytes, 1))
+
+    def _build(self, value: Decimal, basis: Basis = "reported") -> Amount:
+        return Amount.build(value, "units", methods=(self.method,), basis=basis)
+
+
+FALLBACK = FallbackSchedule(
+    version="1",
+    per_request="1",
+    per_output_token="0.001",  # noqa: S106 - no password, a price
+    per_tool_call="0.1",
+    per_second="0.01",
+    per_stored_byte="0.0000001",
+)
+"""The schedule in force; a test holds these numbers to this version."""
+
+
+class TokenUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens of one exchange; None is unknown and never zero (P21)."""
+
+    input_uncached: Count | None = None
+    """Input that no cache served."""
+    cache_read: Count | None = None
+    """Input served from a cache."""
+    cache_write_5m: Count | None = None
+    """Input written to a cache for five minutes."""
+    cache_write_1h: Count | None = None
+    """Input written to a cache for an hour."""
+    output: Count | None = None
+    """Output, reasoning included."""
+    reasoning: Count | None = None
+    """The part of the output that was reasoning."""
+    request_input: Count | None = None
+    """All input of the request together: price tiers depend on it."""
+    basis: Literal["reported", "estimated"] = "reported"
+    """Whether the provider said so, or we counted bytes because it did not."""
+
 
 _INPUT_KINDS: tuple[TokenKind, ...] = ("input", "cache-read", "cache-write-5m", "cache-write-1h")
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 
-BoundSource: TypeAlias = Literal["request", "policy-default", "model-maximum", "policy-ceiling", "wall-cap"]
+BoundSource: TypeAlias = Literal["request", "policy-default", "model-maximum", "policy-ceiling"]
 """Whose number the output bound of an estimate is."""
 
 
@@ -26,7 +98,7 @@ class Tariff(msgspec.Struct, frozen=True, kw_only=True):
     """How a study prices: a book or none, and what becomes of models that it does not have."""
 
     book: PriceBook | None
-    """Null prices everything by the fallback schedule."""
+    """None prices everything by the fallback schedule."""
     unknown_models: Literal["refuse", "abstract-units"] = "refuse"
     """Of a model that the book does not have; it is never free."""
     fallback: FallbackSchedule = FALLBACK
@@ -41,6 +113,76 @@ class Tariff(msgspec.Struct, frozen=True, kw_only=True):
         if self.unknown_models == "abstract-units":
             return self.fallback
         return NotComputable(f"the price book {self.book.digest} has no model {model!r}")
+
+    def price_exchange(self, model: str, usage: TokenUsage) -> Amount | NotComputable:
+        """What an exchange cost.
+
+        Unknown kinds of input never become zero: what the request's total leaves for them is charged at the
+        dearest of them, and the amount is marked as a bound. Without a total or output there is none.
+        """
+        prices = self.find_prices(model)
+        if isinstance(prices, NotComputable):
+            return prices
+        if _has_absurd_count(usage):
+            return NotComputable("the usage has a count that is negative or beyond 2^53")
+        if usage.output is None:
+            return NotComputable("the usage does not say how much output there was")
+        if isinstance(prices, FallbackSchedule):
+            return prices.price_request(usage.output, basis=usage.basis)
+        assert self.book is not None
+        priced = _price_input(prices, usage)
+        if isinstance(priced, NotComputable):
+            return priced
+        size, value, basis = priced
+        output, _ = prices.choose_price("output", size)
+        total = add_exactly(value, output.apply(usage.output))
+        return Amount.build(total, "usd", methods=(self.book.method,), basis=basis)
+
+    def build_charge(self, model: str, usage: TokenUsage) -> Charge | NotComputable:
+        """Cost and tokens of an exchange."""
+        cost, tokens = self.price_exchange(model, usage), count_tokens(usage)
+        if isinstance(cost, NotComputable):
+            return cost
+        if isinstance(tokens, NotComputable):
+            return tokens
+        return Charge(cost=cost, tokens=tokens)
+
+    def estimate_request(
+        self,
+        model: str,
+        *,
+        request_bytes: int,
+        max_output_tokens: int | None,
+        answers: int = 1,
+        rules: EstimateRules | None = None,
+    ) -> RequestEstimate | NotComputable:
+        """What a request can take from a budget.
+
+        Args:
+            model: As the request names it.
+            request_bytes: Length of its body.
+            max_output_tokens: Its own bound for each answer, if it has one.
+            answers: How many answers it asks for (`n`, `candidateCount`).
+            rules: How bytes become tokens, and what bounds output.
+        """
+        rules = rules or EstimateRules()
+        prices = self.find_prices(model)
+        if isinstance(prices, NotComputable):
+            return prices
+        limit = prices.max_output_tokens if isinstance(prices, ModelPrices) else None
+        bound, source = _choose_bound(max_output_tokens, limit, rules)
+        bound = min(bound * max(answers, 1), MAX_SAFE_INTEGER)
+        tokens = _divide_up(request_bytes, rules.bytes_per_token)
+        charges = [
+            self.build_charge(model, TokenUsage(request_input=tokens, output=output, basis="estimated"))
+            for output in (0, bound)
+        ]
+        least, most = charges
+        assert isinstance(least, Charge)
+        assert isinstance(most, Charge)
+        if answers > 1:  # one exchange must not pass a cap by a hundred answers
+            least = most
+        return RequestEstimate(least=least, most=most, output_bound_tokens=bound, bound_source=source)
 
 
 class EstimateRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -63,7 +205,7 @@ class Charge(msgspec.Struct, frozen=True, kw_only=True):
     """Input and output together, caches included."""
 
 
-class Estimate(msgspec.Struct, frozen=True, kw_only=True):
+class RequestEstimate(msgspec.Struct, frozen=True, kw_only=True):
     """What a request takes from a budget, before it is sent."""
 
     least: Charge
@@ -76,32 +218,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     """Where that number is from."""
 
 
-def price_exchange(tariff: Tariff, model: str, usage: Usage) -> Amount | NotComputable:
-    """What an exchange cost.
-
-    Unknown kinds of input never become zero: what the request's total leaves for them is charged at the
-    dearest of them, and the amount is marked as a bound. Without a total, or without output, there is none.
-    """
-    prices = tariff.find_prices(model)
-    if isinstance(prices, NotComputable):
-        return prices
-    if _has_absurd_count(usage):
-        return NotComputable("the usage has a count that is negative or beyond 2^53")
-    if usage.output is None:
-        return NotComputable("the usage does not say how much output there was")
-    if isinstance(prices, FallbackSchedule):
-        return prices.price_request(usage.output, basis=usage.basis)
-    assert tariff.book is not None
-    priced = _price_input(prices, usage)
-    if isinstance(priced, NotComputable):
-        return priced
-    size, value, basis = priced
-    output, _ = prices.choose_price("output", size)
-    total = add_exactly(value, output.apply(usage.output))
-    return build_amount(total, "usd", methods=(tariff.book.method,), basis=basis)
-
-
-def count_tokens(usage: Usage) -> int | NotComputable:
+def count_tokens(usage: TokenUsage) -> int | NotComputable:
     """Input and output together, as far as they are known."""
     size = _size_input(usage)
     if size is None or usage.output is None or _has_absurd_count(usage):
@@ -109,67 +226,18 @@ def count_tokens(usage: Usage) -> int | NotComputable:
     return size + usage.output
 
 
-def build_charge(tariff: Tariff, model: str, usage: Usage) -> Charge | NotComputable:
-    """Cost and tokens of an exchange."""
-    cost, tokens = price_exchange(tariff, model, usage), count_tokens(usage)
-    if isinstance(cost, NotComputable):
-        return cost
-    if isinstance(tokens, NotComputable):
-        return tokens
-    return Charge(cost=cost, tokens=tokens)
-
-
 def estimate_usage(
-    usage: Usage | None, *, request_bytes: int, response_bytes: int, rules: EstimateRules | None = None
-) -> Usage:
+    usage: TokenUsage | None, *, request_bytes: int, response_bytes: int, rules: EstimateRules | None = None
+) -> TokenUsage:
     """A usage that can be priced: what was not reported, or cannot be, is counted in bytes and marked so."""
     per = (rules or EstimateRules()).bytes_per_token
-    known = Usage() if usage is None or _has_absurd_count(usage) else usage
+    known = TokenUsage() if usage is None or _has_absurd_count(usage) else usage
     filled: dict[str, int] = {}
     if _size_input(known) is None:
         filled["request_input"] = max(_divide_up(request_bytes, per), _sum_known(known))
     if known.output is None:
         filled["output"] = max(_divide_up(response_bytes, per), known.reasoning or 0)
     return msgspec.structs.replace(known, **filled, basis="estimated") if filled else known
-
-
-def estimate_request(
-    tariff: Tariff,
-    model: str,
-    *,
-    request_bytes: int,
-    max_output_tokens: int | None,
-    answers: int = 1,
-    rules: EstimateRules | None = None,
-) -> Estimate | NotComputable:
-    """What a request can take from a budget.
-
-    Args:
-        tariff: Prices.
-        model: As the request names it.
-        request_bytes: Length of its body.
-        max_output_tokens: Its own bound for each answer, if it has one.
-        answers: How many answers it asks for (`n`, `candidateCount`).
-        rules: How bytes become tokens, and what bounds output.
-    """
-    rules = rules or EstimateRules()
-    prices = tariff.find_prices(model)
-    if isinstance(prices, NotComputable):
-        return prices
-    limit = prices.max_output_tokens if isinstance(prices, ModelPrices) else None
-    bound, source = _choose_bound(max_output_tokens, limit, rules)
-    bound = min(bound * max(answers, 1), MAX_SAFE_INTEGER)
-    tokens = _divide_up(request_bytes, rules.bytes_per_token)
-    charges = [
-        build_charge(tariff, model, Usage(request_input=tokens, output=output, basis="estimated"))
-        for output in (0, bound)
-    ]
-    least, most = charges
-    assert isinstance(least, Charge)
-    assert isinstance(most, Charge)
-    if answers > 1:  # one exchange must not pass a cap by a hundred answers
-        least = most
-    return Estimate(least=least, most=most, output_bound_tokens=bound, bound_source=source)
 
 
 def _choose_bound(own: int | None, limit: int | None, rules: EstimateRules) -> tuple[int, BoundSource]:
@@ -186,7 +254,7 @@ def _choose_bound(own: int | None, limit: int | None, rules: EstimateRules) -> t
     return bound, "request" if has_own else "policy-default"
 
 
-def _price_input(prices: ModelPrices, usage: Usage) -> tuple[int, Decimal, Basis] | NotComputable:
+def _price_input(prices: ModelPrices, usage: TokenUsage) -> tuple[int, Decimal, Basis] | NotComputable:
     """The request's size (tiers depend on it), what its input costs, and how well that is known."""
     size = _size_input(usage)
     if size is None:
@@ -209,23 +277,23 @@ def _price_input(prices: ModelPrices, usage: Usage) -> tuple[int, Decimal, Basis
     return size, value, weakest_basis(bases)
 
 
-def _kinds(usage: Usage) -> dict[TokenKind, int | None]:
+def _kinds(usage: TokenUsage) -> dict[TokenKind, int | None]:
     counts = (usage.input_uncached, usage.cache_read, usage.cache_write_5m, usage.cache_write_1h)
     return dict(zip(_INPUT_KINDS, counts, strict=True))
 
 
-def _sum_known(usage: Usage) -> int:
+def _sum_known(usage: TokenUsage) -> int:
     return sum(count for count in _kinds(usage).values() if count is not None)
 
 
-def _size_input(usage: Usage) -> int | None:
+def _size_input(usage: TokenUsage) -> int | None:
     """All input of the request; a total that is smaller than its parts is not believed."""
     if usage.request_input is None:
         return None if None in _kinds(usage).values() else _sum_known(usage)
     return max(usage.request_input, _sum_known(usage))
 
 
-def _has_absurd_count(usage: Usage) -> bool:
+def _has_absurd_count(usage: TokenUsage) -> bool:
     """Whether an upstream claims what cannot be, perhaps to be cheaper."""
     counts = (*_kinds(usage).values(), usage.output, usage.reasoning, usage.request_input)
     return any(count is not None and not 0 <= count <= MAX_SAFE_INTEGER for count in counts)

@@ -32,6 +32,7 @@ from repotrial.environment._tools import (
     parse_version_output,
 )
 from repotrial.isolation import SYSTEM_ROOTS, Account, find_identity
+from repotrial.trace import HostEnvironment
 
 _QUESTION_SECONDS = 20
 
@@ -63,6 +64,13 @@ class HostToolProblem(msgspec.Struct, frozen=True, kw_only=True):
     expected: str
     found: str
     remedy: str
+
+
+class ObservedHost(msgspec.Struct, frozen=True, kw_only=True):
+    """The machine as found."""
+
+    environment: HostEnvironment
+    tools: Mapping[str, str | Unknown]
 
 
 class HostToolchain(msgspec.Struct, frozen=True, kw_only=True):

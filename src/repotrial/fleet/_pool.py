@@ -16,8 +16,8 @@ from typing import Final, Self, TypeAlias
 import msgspec
 
 from repotrial._core.errors import ErrorCode, MachineError, RepoTrialError
-from repotrial._core.resolve import resolve_documents
-from repotrial._core.words import Level
+from repotrial._core.schema import resolve_documents
+from repotrial._core.words import Level, LifecyclePhase
 from repotrial.environment import (
     Installation,
     InstallationSettings,
@@ -36,7 +36,7 @@ from repotrial.run import (
     conduct_run,
     remove_unfinished,
 )
-from repotrial.trace import CheckOutcome, Phase
+from repotrial.trace import CheckOutcome
 
 _OWN: Final = 256
 _EACH_RUN: Final = 64
@@ -90,7 +90,7 @@ class RunStarted(_Event, frozen=True, kw_only=True, tag="started"):
 class RunPhase(_Event, frozen=True, kw_only=True, tag="phase"):
     """A run went on."""
 
-    phase: Phase
+    phase: LifecyclePhase
     """Where it is now."""
     checks: dict[str, str] = {}
     """Outcomes so far: pass, fail or error, by check."""
@@ -291,10 +291,10 @@ class _Listener:
     def __init__(self, run_id: str, put: Callable[[FleetEvent], None]) -> None:
         self._run_id = run_id
         self._put = put
-        self._phase: Phase = "bind"
+        self._phase: LifecyclePhase = "bind"
         self._checks: dict[str, str] = {}
 
-    def on_phase(self, phase: Phase) -> None:
+    def on_phase(self, phase: LifecyclePhase) -> None:
         self._phase = phase
         self._tell()
 

@@ -11,7 +11,7 @@ from typing import Final, Literal
 import msgspec
 from aiohttp import web
 
-from repotrial.cost import Usage
+from repotrial.cost import TokenUsage
 from repotrial.gateway._headers import build_answer_headers
 from repotrial.gateway._model import (
     EndCause,
@@ -257,7 +257,7 @@ class Flow:
         return build_response(build_refusal(self._asked.parsed.dialect, refusal))
 
 
-def _build_live_usage(reader: AnswerReader) -> Usage:
+def _build_live_usage(reader: AnswerReader) -> TokenUsage:
     """What is known while a stream goes on: most providers count at its end only, so bytes stand in."""
     said = reader.usage
     seen = -(-reader.seen_output_bytes // _BYTES_PER_TOKEN)

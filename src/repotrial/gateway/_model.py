@@ -7,7 +7,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from repotrial.cost import Usage
+from repotrial.cost import TokenUsage
 from repotrial.trace import RawMessage
 
 _MEBIBYTE: Final = 1024 * 1024
@@ -107,7 +107,7 @@ class WireAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Tools that it wants used."""
     stop_reason: str | None = None
     """In the provider's word."""
-    usage: Usage | None = None
+    usage: TokenUsage | None = None
     """What it says it consumed; None if it does not say."""
     is_complete: bool = True
     """Whether the end of the answer was seen."""
@@ -204,7 +204,7 @@ class ExchangeEnd(msgspec.Struct, frozen=True, kw_only=True):
 class Exchange(Protocol):
     """One admitted request. Called on the gateway's loop: what takes long is awaited."""
 
-    def count(self, usage: Usage, sent_bytes: int) -> Refusal | None:
+    def count(self, usage: TokenUsage, sent_bytes: int) -> Refusal | None:
         """Called as a stream goes on; a refusal cuts it."""
         ...
 

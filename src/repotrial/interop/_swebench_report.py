@@ -10,7 +10,7 @@ import msgspec
 from repotrial._core.absence import Unknown
 from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import ErrorCode, UsageError
-from repotrial._core.names import normalize_name
+from repotrial._core.escaping import normalize_name
 from repotrial.score import AgentIdentity, Invalid, Scorable, ScoreCard
 
 _Word: TypeAlias = Literal["resolved", "unresolved", "empty", "error"]

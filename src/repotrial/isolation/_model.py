@@ -11,8 +11,8 @@ from typing import Annotated, Literal, Protocol, Self, TypeAlias
 
 import msgspec
 
-from repotrial._core.words import Level
-from repotrial.trace import ExitStatus, Stage
+from repotrial._core.words import Level, Stage
+from repotrial.trace import ExitStatus
 
 WORKSPACE = "/workspace"
 """Where the workspace appears inside every sandbox."""

@@ -18,6 +18,7 @@ from repotrial._core.canonical import canonical_digest
 from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.display import list_some, neutralize
 from repotrial._core.errors import EvidenceError
+from repotrial._core.words import EndCause, ErrorReason
 from repotrial.contract import Check, Inventory, ResultFile, Runner
 from repotrial.judging._results._model import RESULTS_UNREADABLE, TestResult
 from repotrial.judging._results._parse import (
@@ -31,9 +32,7 @@ from repotrial.judging._twins._judge import find_silent, judge_twins, pair_tests
 from repotrial.judging._twins._model import Twin
 from repotrial.trace import (
     CheckOutcome,
-    EndCause,
     Errored,
-    ErrorReason,
     Exited,
     ExitStatus,
     Failed,
@@ -42,7 +41,6 @@ from repotrial.trace import (
     Signaled,
     TestIds,
     TwinCount,
-    build_test_ids,
 )
 
 _CAUSES: Final[dict[EndCause, ErrorReason]] = {
@@ -59,7 +57,7 @@ _TAIL_CHARACTERS: Final = 300
 _SHOWN_IDS: Final = 3
 
 
-_NO_TESTS = build_test_ids([])
+_NO_TESTS = TestIds.build([])
 
 
 class RunnerRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -282,8 +280,8 @@ def _find_results(record: RunnerRecord, declared: ResultFile) -> list[tuple[str,
 def _build(read: _Read, *, outcome: CheckOutcome, missing: Sequence[str]) -> Judgement:
     return Judgement(
         outcome=outcome,
-        failing=build_test_ids(read.summary.failed),
-        missing=build_test_ids(missing),
+        failing=TestIds.build(read.summary.failed),
+        missing=TestIds.build(missing),
         passed_count=len(read.summary.passed),
         skipped_count=len(read.summary.skipped),
         results_digest=read.digest,
@@ -297,7 +295,7 @@ def _build_negative(
     if not count:
         found.append("no test with a wrong expectation spoke")
     judgement = _build(read, outcome=Failed(summary="; ".join(found)) if found else Passed(), missing=())
-    twins = TwinCount(mixed_in=count, survived=build_test_ids(survived), silent=build_test_ids(silent))
+    twins = TwinCount(mixed_in=count, survived=TestIds.build(survived), silent=TestIds.build(silent))
     return msgspec.structs.replace(judgement, twins=twins)
 
 

@@ -26,8 +26,7 @@ from repotrial.trace import (
     Errored,
     NotStarted,
     Passed,
-    build_test_ids,
-    load_stream,
+    TestIds,
 )
 
 RecordedCheck: TypeAlias = AcceptanceExecution | BuildCheck
@@ -78,7 +77,7 @@ def _find_difference(event: AcceptanceExecution, summary: ResultsSummary) -> str
     is_same = (
         len(summary.passed) == event.passed_count
         and len(summary.skipped) == event.skipped_count
-        and build_test_ids(summary.failed).digest == event.failing.digest
+        and TestIds.build(summary.failed).digest == event.failing.digest
     )
     return None if is_same else "the results on record are not all that was judged, or secrets were replaced"
 
@@ -118,7 +117,7 @@ def _load_stdout(check: Check, runner: Runner, event: AcceptanceExecution, blobs
         raise RESULTS_UNREADABLE.error(
             "expected all of standard output, found that only the last command's is kept"
         )
-    stream = load_stream(event.stdout, blobs)
+    stream = event.stdout.load(blobs)
     if stream.lost is not None:
         raise BLOB_MISSING.error(stream.lost)
     if not stream.is_whole:
@@ -217,7 +216,7 @@ def _build_records(
         for log in event.logs
         if any(fnmatch.fnmatchcase(log.name, pattern) for pattern in patterns)
     }
-    stdout, stderr = load_stream(event.stdout, blobs), load_stream(event.stderr, blobs)
+    stdout, stderr = event.stdout.load(blobs), event.stderr.load(blobs)
     last = RunnerRecord(
         runner=runners[-1],
         exit=event.exit,

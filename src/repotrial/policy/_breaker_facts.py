@@ -10,12 +10,12 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from repotrial._core.canonical import Count
+from repotrial._core.words import AlertSeverity, LifecyclePhase, TerminationCategory, TerminationNature
 from repotrial.policy._tools import ToolFamily, read_tool_use
 from repotrial.shell import CommandClass, find_classes, find_installs, parse_shell, strongest
 from repotrial.trace import (
     BinaryBody,
     Body,
-    Entry,
     Exited,
     ExitStatus,
     ExitUnknown,
@@ -26,12 +26,9 @@ from repotrial.trace import (
     ModeChanged,
     MonitorAlert,
     NotStarted,
-    Phase,
-    Severity,
+    PathEntry,
     Signal,
     Signaled,
-    TerminationCategory,
-    TerminationNature,
     TextBody,
     TimedOut,
     ToolInvocation,
@@ -63,7 +60,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
     rule: str
     """Which rule."""
-    severity: Severity
+    severity: AlertSeverity
     """How grave it is."""
     signals: tuple[Signal, ...]
     """The values against their thresholds."""
@@ -71,7 +68,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """The events that it rests on; at most 20."""
     at: Count
     """The event at which it was decided."""
-    phase: Phase = "act"
+    phase: LifecyclePhase = "act"
     """The phase of the run."""
     alert: Count | None = None
     """An alert of another monitor that asks for it; null: the decision is an alert of its own."""
@@ -271,5 +268,5 @@ def _describe(change: FileChange) -> tuple[str, str]:
             return f"mode:{before_mode}", f"mode:{after_mode}"
 
 
-def _name(entry: Entry) -> str:
+def _name(entry: PathEntry) -> str:
     return msgspec.json.encode(entry).decode()

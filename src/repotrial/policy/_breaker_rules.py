@@ -6,9 +6,10 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from typing import Final
 
+from repotrial._core.words import TerminationNature
 from repotrial.policy._breaker_facts import ActionKind, BreakerEnding, CallFacts, Decision, TreeFacts
 from repotrial.policy._thresholds import BreakerSettings, Repeats
-from repotrial.trace import Signal, TerminationNature
+from repotrial.trace import Signal
 
 _MAX_EVIDENCE: Final = 20
 _MAX_KEPT: Final = 10_000

@@ -11,9 +11,10 @@ from typing import Final, Protocol
 
 import msgspec
 
+from repotrial._core.words import Stage
 from repotrial.policy._tools import ToolTable, ToolUse, read_tool_use
 from repotrial.shell import CommandClass, find_classes, parse_shell
-from repotrial.trace import Signal, Stage
+from repotrial.trace import Signal
 
 _ORDER: Final[tuple[Stage, ...]] = ("read", "write", "test")
 _EDIT_BLOCK: Final = re.compile(

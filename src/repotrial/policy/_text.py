@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from repotrial._core.words import TextFormat
 from repotrial.policy._text_commands import find_in_python, find_in_script
 from repotrial.policy._text_model import (
     SEVERITIES,
@@ -26,7 +27,6 @@ from repotrial.policy._text_model import (
     load_text_rules,
 )
 from repotrial.shell import ShellScript, find_python_uses, load_programs, parse_shell
-from repotrial.trace import TextFormat
 
 _STEP: Final = 1024
 _CONTINUATIONS: Final = bytes(range(0x80, 0xC0))

@@ -11,8 +11,8 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 
 from repotrial._core.files import read_package_data
+from repotrial._core.words import AlertSeverity, TextFormat
 from repotrial.shell import ShellCommand, ShellScript, Word, classify_command, join_path
-from repotrial.trace import Severity, TextFormat
 
 FindingClass: TypeAlias = Literal["prohibited", "suspicious", "note"]
 """`prohibited` operations end in quarantine; `suspicious` ones are alerts; a `note` is for the record."""
@@ -22,7 +22,7 @@ TextPlace: TypeAlias = Literal["message", "command", "program", "code"]
 another tool is told to run; `code`: content that a tool puts somewhere."""
 
 _CLASSES: tuple[FindingClass, ...] = ("note", "suspicious", "prohibited")
-SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
+SEVERITIES: tuple[AlertSeverity, ...] = ("info", "warning", "critical")
 
 
 class TextRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"finding_class": "class"}):
@@ -30,7 +30,7 @@ class TextRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={
 
     finding_class: FindingClass
     """Of a command that a tool is told to run."""
-    severity: Severity
+    severity: AlertSeverity
     """The same."""
     summary: str
     """What such a text does."""
@@ -47,7 +47,7 @@ class TextFinding(msgspec.Struct, frozen=True, kw_only=True, rename={"finding_cl
 
     rule: str
     """Which rule."""
-    severity: Severity
+    severity: AlertSeverity
     """How grave it is in this form."""
     finding_class: FindingClass
     """Prohibited, suspicious, or a note."""

@@ -24,11 +24,8 @@ from repotrial.trace import (
     RunPaths,
     StaticCheck,
     ToolInvocation,
-    find_program,
     iter_events,
     iter_with_moot,
-    load_body,
-    load_stream,
 )
 
 _MOST_LINES: Final = 40
@@ -80,7 +77,7 @@ class PrintedTails:
         self._count = 0
 
     def take(self, event: Event, *, is_moot: bool) -> None:
-        program = find_program(event)
+        program = PrintingProgram.find(event)
         if program is None or program.is_passed or is_moot or isinstance(program.exit, NotStarted):
             return
         is_check = program.kind == "check"
@@ -99,7 +96,7 @@ class PrintedTails:
             label=program.label,
             ended=program.ended,
             streams=tuple(
-                self._cut(name, load_stream(output, self._blobs))
+                self._cut(name, output.load(self._blobs))
                 for name, output in outputs.items()
                 if output is not None
             ),
@@ -244,7 +241,7 @@ class _Walk:
             unread = Unknown(reason=f"{body.length_bytes} bytes are too many to show")
             return ShownBriefing(seq=seq, text=unread)
         try:
-            text = load_body(body, self._blobs).decode("utf-8", "replace")
+            text = body.load(self._blobs).decode("utf-8", "replace")
         except EvidenceError as error:
             return ShownBriefing(seq=seq, text=Unknown(reason=error.code))
         shown = text[:MAX_BRIEFING_CHARACTERS]

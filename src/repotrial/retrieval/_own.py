@@ -22,11 +22,10 @@ from repotrial.trace import (
     NotStarted,
     PhaseChanged,
     Response,
+    ResponseUsage,
     RunPaths,
     ToolInvocation,
-    Usage,
     iter_events,
-    load_body,
     load_manifest,
 )
 from repotrial.transcripts import ToolOutput
@@ -117,7 +116,7 @@ class _Reader:
             case _:
                 return
 
-    def _add(self, usage: Usage) -> None:
+    def _add(self, usage: ResponseUsage) -> None:
         if usage.request_input_tokens is None or self._spent is None:
             self._spent = None  # from here on the sum is not known
             return
@@ -151,7 +150,7 @@ class _Reader:
 
     def _load(self, body: Body) -> bytes:
         try:
-            return load_body(body, self._blobs)
+            return body.load(self._blobs)
         except EvidenceError:
             self.lost += 1
             return b""

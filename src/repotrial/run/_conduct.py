@@ -13,6 +13,7 @@ from repotrial._core.clock import SystemClock
 from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import RepoTrialError, UsageError
 from repotrial._core.files import write_atomic
+from repotrial._core.words import TerminationCategory
 from repotrial.environment import Installation
 from repotrial.run._accept import accept
 from repotrial.run._act import act
@@ -34,10 +35,8 @@ from repotrial.trace import (
     RunPaths,
     SecretRedactor,
     Termination,
-    TerminationCategory,
     TraceWriter,
     WriterOptions,
-    build_manifest,
     seal_run,
     write_manifest,
 )
@@ -153,7 +152,7 @@ def _carry_through(run: BoundRun) -> None:
 
 
 def _open_trace(paths: RunPaths, facts: RunFacts, redactor: SecretRedactor) -> tuple[Manifest, TraceWriter]:
-    manifest = build_manifest(facts)
+    manifest = facts.build_manifest()
     written = write_manifest(paths.manifest, manifest, redactor=redactor)
     opened = RunOpened(
         run_id=facts.run_id,

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from repotrial._core.errors import ErrorCode, UsageError
+from repotrial._core.words import LifecyclePhase
 from repotrial.environment import Installation
 from repotrial.run._request import PlannedRun, RunSettings
-from repotrial.trace import CheckOutcome, Manifest, Phase, PhaseChanged, RunPaths, Termination, TraceWriter
+from repotrial.trace import CheckOutcome, Manifest, PhaseChanged, RunPaths, Termination, TraceWriter
 
-PHASES: Final[tuple[Phase, ...]] = ("bind", "set-up", "brief", "act", "accept", "seal")
+PHASES: Final[tuple[LifecyclePhase, ...]] = ("bind", "set-up", "brief", "act", "accept", "seal")
 PHASE_ORDER = ErrorCode(
     "phase-order",
     UsageError,
@@ -22,7 +23,7 @@ PHASE_ORDER = ErrorCode(
 class RunListener(Protocol):
     """Called by the thread that conducts the run; must return at once."""
 
-    def on_phase(self, phase: Phase) -> None:
+    def on_phase(self, phase: LifecyclePhase) -> None:
         """A phase began."""
         ...
 
@@ -34,7 +35,7 @@ class RunListener(Protocol):
 class SilentListener:
     """Ignores everything."""
 
-    def on_phase(self, phase: Phase) -> None:
+    def on_phase(self, phase: LifecyclePhase) -> None:
         """Ignored."""
 
     def on_check(self, check_id: str, outcome: CheckOutcome) -> None:
@@ -47,7 +48,7 @@ class Lifecycle:
     def __init__(self, writer: TraceWriter, listener: RunListener) -> None:
         self._writer = writer
         self._listener = listener
-        self.phase: Phase | None = None
+        self.phase: LifecyclePhase | None = None
         self.has_termination = False
 
     def terminate(self, termination: Termination) -> None:
@@ -55,7 +56,7 @@ class Lifecycle:
         self._writer.append(termination, actor="harness")
         self.has_termination = True
 
-    def enter(self, phase: Phase) -> None:
+    def enter(self, phase: LifecyclePhase) -> None:
         """Go on to a phase; the trace has it on disk before anything of the phase happens.
 
         Raises:
@@ -72,7 +73,7 @@ class Lifecycle:
         self._listener.on_phase(phase)
 
 
-def _find_next(phase: Phase) -> Phase | None:
+def _find_next(phase: LifecyclePhase) -> LifecyclePhase | None:
     place = PHASES.index(phase) + 1
     return PHASES[place] if place < len(PHASES) else None
 

@@ -19,9 +19,10 @@ from repotrial.run._agents import ModelAgent
 from repotrial.run._request import ModelAccess, PlannedRun, RunSettings
 from repotrial.run._watch._stages import find_stage_mode
 from repotrial.trace import (
-    AgentConfiguration,
+    AgentFacts,
     ArchiveIdentity,
     CheckEntryPoint,
+    ConfigurationFacts,
     ContractBinding,
     DeclaredVariables,
     DependencySpecification,
@@ -30,7 +31,6 @@ from repotrial.trace import (
     GitIdentity,
     Harness,
     ModelFacts,
-    RunConfiguration,
     RunFacts,
     Seeds,
     SeedStream,
@@ -154,8 +154,8 @@ def _declare_variables(loaded: LoadedContract) -> DeclaredVariables:
     )
 
 
-def _describe_configuration(plan: PlannedRun, access: ModelAccess | None) -> RunConfiguration:
-    return RunConfiguration(
+def _describe_configuration(plan: PlannedRun, access: ModelAccess | None) -> ConfigurationFacts:
+    return ConfigurationFacts(
         sandbox_level=plan.spec.configuration.isolation,
         meters={},
         limits=_render_limits(plan.limits),
@@ -201,9 +201,9 @@ def _render_limits(limits: Limits) -> dict[str, str]:
     return rendered
 
 
-def _describe_agent(plan: PlannedRun) -> AgentConfiguration:
+def _describe_agent(plan: PlannedRun) -> AgentFacts:
     agent = plan.spec.agent
-    return AgentConfiguration(
+    return AgentFacts(
         name=agent.name,
         version=agent.version,
         model=_NO_MODEL if agent.model is None else agent.model,

@@ -14,7 +14,7 @@ import msgspec
 from repotrial._core.canonical import decimal_text
 from repotrial._core.clock import SystemClock
 from repotrial._core.errors import ErrorCode, MachineError
-from repotrial.cost import Budget, Caps, Parent
+from repotrial.cost import Parent, RunBudget, RunCaps
 from repotrial.environment import ContractSandbox, SandboxRequest, ScratchPlace, build_resource_limits
 from repotrial.gateway import Recorder
 from repotrial.isolation import Bind, CommandResult, CommandSpec
@@ -76,7 +76,7 @@ class _Watch(msgspec.Struct, frozen=True, kw_only=True):
     """What follows one agent's work."""
 
     mutations: MutationLog
-    budget: Budget
+    budget: RunBudget
     dialogue: Dialogue
 
 
@@ -155,10 +155,10 @@ def _prepare(
     )
 
 
-def _build_budget(run: BoundRun, access: ModelAccess, parent: Parent | None) -> Budget:
+def _build_budget(run: BoundRun, access: ModelAccess, parent: Parent | None) -> RunBudget:
     limits = run.plan.limits
-    return Budget(
-        Caps(
+    return RunBudget(
+        RunCaps(
             cost_usd=decimal_text(limits.cost_usd),
             cost_units=access.unit_cap,
             tokens=limits.tokens,

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from repotrial._core.errors import ErrorCode, MachineError
+from repotrial._core.words import AlertSeverity
 from repotrial.contract import AllowListNetwork, Network, ReplayNetwork
 from repotrial.environment import ContractSandbox
 from repotrial.gateway import GatewayLoop
 from repotrial.isolation import Bind, open_listener
 from repotrial.run._context import BoundRun
 from repotrial.run._request import NetworkAccess
-from repotrial.trace import MonitorAlert, Severity, Signal, TraceWriter
+from repotrial.trace import MonitorAlert, Signal, TraceWriter
 
 if TYPE_CHECKING:
     from repotrial.gateway import NetworkAttempt, RunAuthority
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 PROXY_PORT: Final = 4001
 _CERTIFICATE: Final = "/opt/repotrial/authority.pem"
 _ALERTS_KEPT: Final = 2000
-_SEVERITIES: Final[dict[str, Severity]] = {"passed": "info", "replayed": "info"}
+_SEVERITIES: Final[dict[str, AlertSeverity]] = {"passed": "info", "replayed": "info"}
 
 
 NETWORK_RECORD = ErrorCode(

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from repotrial._core.words import LifecyclePhase
 from repotrial.isolation import (
     PROBED,
     CommandResult,
@@ -25,7 +26,6 @@ from repotrial.trace import (
     ExitUnknown,
     MonitorAlert,
     Output,
-    Phase,
     Signal,
     ToolInvocation,
     TraceWriter,
@@ -46,7 +46,7 @@ class SyscallMonitor:
     An agent can try refused calls without end: beyond a bound only their number is kept; `close` states it.
     """
 
-    def __init__(self, writer: TraceWriter, *, phase: Phase, since: int, has_programs: bool) -> None:
+    def __init__(self, writer: TraceWriter, *, phase: LifecyclePhase, since: int, has_programs: bool) -> None:
         self._writer = writer
         self._phase = phase
         self._since = since

@@ -21,7 +21,6 @@ from repotrial.trace import (
     FileModified,
     ModeChanged,
     PatchContent,
-    load_body,
 )
 from repotrial.workspace import CopyWorkspace
 
@@ -38,7 +37,7 @@ def rebuild_changes(
     """
     listed = list(changes)
     patches = [
-        load_body(change.content.patch, blobs)
+        change.content.patch.load(blobs)
         for change in listed
         if not isinstance(change, ModeChanged) and isinstance(change.content, PatchContent)
     ]

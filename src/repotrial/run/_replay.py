@@ -33,7 +33,6 @@ from repotrial.trace import (
     WorkspaceMutation,
     iter_events,
     iter_with_moot,
-    load_body,
     load_manifest,
 )
 from repotrial.workspace import CopyWorkspace, build_change
@@ -171,7 +170,7 @@ class _Rebuilder:
                     rebuild_changes(self._installation, self._workspace, mutation.changes, self._blobs)
                     changes += mutation.changes
                 case ToolInvocation(tool="hand-in", arguments=arguments):
-                    handed_in = load_body(arguments, self._blobs)
+                    handed_in = arguments.load(self._blobs)
                 case ToolInvocation() as invocation if _is_key(invocation):
                     divergences += self._run_again(invocation, event.seq)
                 case _:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from repotrial._core.words import AlertSeverity
 from repotrial.environment import SETUP_NETWORK, StepNetwork
 from repotrial.gateway import GatewayLoop
 from repotrial.run._request import NetworkAccess
-from repotrial.trace import MonitorAlert, Severity, Signal, TraceWriter
+from repotrial.trace import MonitorAlert, Signal, TraceWriter
 from repotrial.workspace import SetupAttempt, SetupNetworkRecord
 
 if TYPE_CHECKING:
@@ -124,7 +125,12 @@ def tell_setup_network(writer: TraceWriter, record: SetupNetworkRecord) -> None:
 
 
 def _append(
-    writer: TraceWriter, rule: str, text: str, signals: tuple[Signal, ...], *, severity: Severity = "info"
+    writer: TraceWriter,
+    rule: str,
+    text: str,
+    signals: tuple[Signal, ...],
+    *,
+    severity: AlertSeverity = "info",
 ) -> None:
     # What a contract's own steps tried is no evidence against an agent.
     alert = MonitorAlert(monitor=_MONITOR, rule=rule, severity=severity, phase="set-up", signals=signals)

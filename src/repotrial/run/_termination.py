@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias
 
-from repotrial.cost import Budget, MeasureState
+from repotrial._core.words import TerminationCategory
+from repotrial.cost import MeasureState, RunBudget
 from repotrial.environment import SandboxRequest, build_resource_limits
 from repotrial.isolation import CommandResult, CommandSpec
 from repotrial.run._context import BoundRun
@@ -23,7 +24,6 @@ from repotrial.trace import (
     Signaled,
     Terminate,
     Termination,
-    TerminationCategory,
 )
 
 _CONTROL_SECONDS: Final = 300
@@ -132,7 +132,7 @@ def terminate_at_ceiling(run: BoundRun, cause: Ceiling, *signals: Signal) -> Non
 
 
 def terminate_model_run(
-    run: BoundRun, result: CommandResult, ending: RunEnding | None, budget: Budget
+    run: BoundRun, result: CommandResult, ending: RunEnding | None, budget: RunBudget
 ) -> None:
     """Say how acting ended: as it was decided, else as the sandbox tells."""
     measures = _list_measures(budget)
@@ -159,7 +159,7 @@ def _list_usage(run: BoundRun, result: CommandResult) -> tuple[Signal, ...]:
     return wall_us, *build_usage_signals(result.usage, build_resource_limits(run.plan.limits))
 
 
-def _list_measures(budget: Budget) -> list[Signal]:
+def _list_measures(budget: RunBudget) -> list[Signal]:
     """What was consumed, against the caps (B2, S13)."""
     names = {
         "usd": "cost_usd",

@@ -17,7 +17,7 @@ from repotrial._core.beneath import open_beneath
 from repotrial._core.errors import RepoTrialError
 from repotrial.run._adapters._model import FileTranscript, StdoutTranscript, Transcript
 from repotrial.run._watch._dialogue import Dialogue
-from repotrial.trace import AgentTranscript, EventRef, MonitorAlert, TraceWriter, Usage
+from repotrial.trace import AgentTranscript, EventRef, MonitorAlert, ResponseUsage, TraceWriter
 from repotrial.transcripts import compare_with_gateway, import_transcript
 
 _MOST_ENTRIES: Final = 20_000
@@ -233,13 +233,13 @@ def _alert(writer: TraceWriter, rule: str, text: str, seq: int | None = None) ->
     writer.alert(alert, text, event=seq)
 
 
-def _sum(parts: Sequence[Usage]) -> Usage | None:
+def _sum(parts: Sequence[ResponseUsage]) -> ResponseUsage | None:
     """All answers together; a part that one of them leaves open is open."""
     if not parts:
         return None
     sums: dict[str, int | None] = {}
-    for name in Usage.__struct_fields__:
+    for name in ResponseUsage.__struct_fields__:
         if name.endswith("_tokens"):
             values = [getattr(part, name) for part in parts]
             sums[name] = None if None in values else sum(values)
-    return msgspec.convert(sums, Usage)
+    return msgspec.convert(sums, ResponseUsage)

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from repotrial._core.absence import NotComputable, Unknown
-from repotrial._core.canonical import Count, decimal_text
+from repotrial._core.canonical import Count, DecimalText, decimal_text
 from repotrial._core.digest import Digest
 from repotrial._core.display import shorten_version
 from repotrial._core.errors import ErrorCode, UsageError
@@ -18,7 +18,6 @@ from repotrial.score._card import AgentIdentity, ScoreCard
 from repotrial.score._evidence import Document, Line
 from repotrial.score._gates import Invalid, Scorable
 from repotrial.score._graded import Graded
-from repotrial.trace import DecimalText
 
 _ABSENT = "-"
 _US_PER_SECOND = 1_000_000

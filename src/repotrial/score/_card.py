@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from repotrial._core.absence import NotComputable, Unknown
-from repotrial._core.canonical import Count
+from repotrial._core.canonical import Count, DecimalText
 from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.seed import ROOT_SEED
 from repotrial.contract import Contract, ContractRecord, RunSpec
@@ -33,7 +33,7 @@ from repotrial.score._outcomes import CheckResult, build_results, find_patch_ver
 from repotrial.score._review import AttributionSummary, ReviewNote, build_attribution, build_review_notes
 from repotrial.score._tags import Findings, build_tags
 from repotrial.score._taxonomy import FailureTag
-from repotrial.trace import DecimalText, Manifest
+from repotrial.trace import Manifest
 
 _SIGNALS: dict[str, tuple[str, ...]] = {
     "cost_usd": ("cost_usd",),

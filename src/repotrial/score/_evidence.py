@@ -11,22 +11,17 @@ from repotrial._core.absence import Unknown
 from repotrial._core.canonical import Count, canonical_bytes
 from repotrial._core.digest import Digest
 from repotrial._core.display import neutralize
-from repotrial._core.words import Gate
+from repotrial._core.words import AlertSeverity, EndCause, Gate, JudgedTree, LifecyclePhase, TextFormat
 from repotrial.contract import ContractRecord, RunSpec
 from repotrial.trace import (
     CheckOutcome,
     Command,
-    EndCause,
     ExitStatus,
     Intervention,
     Manifest,
     PatchApplication,
-    Phase,
-    Severity,
-    Subject,
     Termination,
     TestIds,
-    TextFormat,
     TraceHead,
     TwinCount,
 )
@@ -115,7 +110,7 @@ class CheckExecution(msgspec.Struct, frozen=True, kw_only=True):
     check_id: str
     gate: Gate
     attempt: int
-    subject: Subject
+    subject: JudgedTree
     variant: Literal["plain", "twins"] = "plain"
     outcome: CheckOutcome
     command: Command
@@ -160,8 +155,8 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
     seq: int
     monitor: str
     rule: str
-    severity: Severity
-    phase: Phase
+    severity: AlertSeverity
+    phase: LifecyclePhase
     evidence: tuple[int, ...]
     trigger: Trigger | None
 
@@ -268,7 +263,11 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         return self.facts.terminations[0] if len(self.facts.terminations) == 1 else None
 
     def iter_executions(
-        self, check_id: str, *, subject: Subject = "candidate", variant: Literal["plain", "twins"] = "plain"
+        self,
+        check_id: str,
+        *,
+        subject: JudgedTree = "candidate",
+        variant: Literal["plain", "twins"] = "plain",
     ) -> Iterator[CheckExecution]:
         """Executions of one check, in the order of their attempts."""
         found = [

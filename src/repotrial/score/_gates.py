@@ -8,7 +8,7 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 
 from repotrial._core.absence import NotComputable
-from repotrial._core.words import Gate
+from repotrial._core.words import Gate, TerminationNature
 from repotrial.score._delta import (
     HARNESS,
     BrokenRule,
@@ -30,7 +30,7 @@ from repotrial.score._evidence import (
     build_line,
 )
 from repotrial.score._outcomes import CheckResult, find_patch_verdict
-from repotrial.trace import Errored, Failed, Passed, TerminationNature
+from repotrial.trace import Errored, Failed, Passed
 
 GATE_OF: dict[Gate, GateId] = {"patch": "G1", "build": "G2", "acceptance": "G3", "safety": "G4"}
 

@@ -7,13 +7,12 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal
 from typing import Literal, TypeAlias
 
 from repotrial._core.absence import NotComputable, Unknown
-from repotrial._core.canonical import Count, decimal_text
+from repotrial._core.canonical import Count, DecimalText, decimal_text
 from repotrial.contract import Scoring
 from repotrial.score._evidence import Document, Evidence, Line
 from repotrial.score._interface import ChangeSummary, EnvelopeValue
 from repotrial.score._outcomes import CheckResult
 from repotrial.score._taxonomy import load_weights
-from repotrial.trace import DecimalText
 
 _CONTEXT = Context(prec=28, rounding=ROUND_HALF_EVEN)
 _PLACES = Decimal("0.000000001")

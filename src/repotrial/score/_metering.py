@@ -12,8 +12,7 @@ from repotrial.cost import (
     MeteredExchange,
     PriceBook,
     Tariff,
-    Usage,
-    build_cost_statement,
+    TokenUsage,
 )
 from repotrial.score._model_source import find_upstream, is_notional
 from repotrial.score._records import build_run_paths, find_gap, load_evidence
@@ -31,7 +30,7 @@ from repotrial.trace import (
     iter_events,
     load_manifest,
 )
-from repotrial.trace import Usage as TraceUsage
+from repotrial.trace import ResponseUsage as TraceUsage
 
 _PROGRAM_START = "execve"
 _PERSON = "human"
@@ -75,7 +74,7 @@ def price_run(directory: Path, book: PriceBook) -> RunCost:
     tariff = Tariff(book=book, unknown_models="abstract-units")
     return RunCost(
         directory=str(directory),
-        statement=build_cost_statement(tariff, meter.build()),
+        statement=CostStatement.build(tariff, meter.build()),
         exchanges=len(meter.exchanges),
         upstream=upstream,
         is_notional=is_notional(upstream),
@@ -144,8 +143,8 @@ class _Meter:
         self.exchanges.append(MeteredExchange(model=model, usage=_read_usage(response.usage)))
 
 
-def _read_usage(usage: TraceUsage) -> Usage:
-    return Usage(
+def _read_usage(usage: TraceUsage) -> TokenUsage:
+    return TokenUsage(
         input_uncached=usage.input_uncached_tokens,
         cache_read=usage.cache_read_tokens,
         cache_write_5m=usage.cache_write_5m_tokens,

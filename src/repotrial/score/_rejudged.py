@@ -9,10 +9,11 @@ from repotrial._core.absence import NotComputable
 from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.files import write_atomic
+from repotrial._core.words import JudgedTree
 from repotrial.score._card import ScoreCard
 from repotrial.score._evidence import Document, Line, render_document
 from repotrial.score._report import SCORE_WRITE
-from repotrial.trace import CheckOutcome, RunPaths, Subject, describe_outcome
+from repotrial.trace import CheckOutcome, RunPaths, describe_outcome
 
 REJUDGED_SCHEMA = "repotrial/rejudged@1"
 
@@ -24,7 +25,7 @@ class RejudgedExecution(Document, frozen=True, kw_only=True):
     """Its event."""
     check: Line
     """The contract's check."""
-    subject: Subject
+    subject: JudgedTree
     """Whose tree was judged."""
     variant: Literal["plain", "twins"]
     """Whether wrong expectations were among its tests."""

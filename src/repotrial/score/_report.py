@@ -10,6 +10,7 @@ from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.errors import ErrorCode, MachineError
 from repotrial._core.files import write_atomic
+from repotrial._core.words import TerminationCategory, TerminationNature
 from repotrial.contract import RunSpec
 from repotrial.score._card import AgentIdentity, Cost, Remark, ScoreCard
 from repotrial.score._evidence import (
@@ -23,7 +24,7 @@ from repotrial.score._evidence import (
 )
 from repotrial.score._gates import RunStatus
 from repotrial.score._outcomes import Attribution
-from repotrial.trace import GitIdentity, Manifest, OnAlert, RunPaths, TerminationCategory, TerminationNature
+from repotrial.trace import GitIdentity, Manifest, OnAlert, RunPaths
 
 REPORT_SCHEMA = "repotrial/report@1"
 _MOST = 200

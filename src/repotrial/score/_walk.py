@@ -9,6 +9,7 @@ import msgspec
 
 from repotrial._core.absence import Unknown
 from repotrial._core.errors import EvidenceError
+from repotrial._core.words import LifecyclePhase
 from repotrial.policy import read_tool_use
 from repotrial.score._evidence import (
     Alert,
@@ -36,7 +37,6 @@ from repotrial.trace import (
     MonitorAlert,
     Passed,
     PatchApplication,
-    Phase,
     PhaseChanged,
     Response,
     Segment,
@@ -45,7 +45,6 @@ from repotrial.trace import (
     ToolInvocation,
     TraceTruncated,
     WorkspaceMutation,
-    load_body,
 )
 
 _MAX_KEPT = 10_000
@@ -82,7 +81,7 @@ class _Walk:
         self._overflows: list[int] = []
         self._alert_kinds: Counter[tuple[str, str, str, str]] = Counter()
         self._counts: Counter[str] = Counter()
-        self._phases: dict[Phase, int] = {}
+        self._phases: dict[LifecyclePhase, int] = {}
         self._dropped = 0
         self._tool_us = self._tool_calls = self._test_cycles = 0
         self._edits: deque[WorkspaceEdit] = deque(maxlen=_RECENT_EDITS)
@@ -196,7 +195,7 @@ class _Walk:
     def _read(self, source: Body | BlobRef) -> str:
         try:
             if not isinstance(source, BlobRef):
-                return load_body(source, self._blobs).decode(errors="replace")
+                return source.load(self._blobs).decode(errors="replace")
             if source.size_bytes <= _MAX_LOG_BYTES:
                 return self._blobs.read(source).decode(errors="replace")
         except EvidenceError:  # a lost log is a finding of completeness, not of this rule
@@ -217,7 +216,7 @@ class _Walk:
     def _build_trigger(self, segment: Segment) -> Trigger:
         text: str | Unknown
         try:
-            data = load_body(segment.body, self._blobs)
+            data = segment.body.load(self._blobs)
             text = data.decode(errors="backslashreplace")[:_MAX_SEGMENT_CHARACTERS]
         except EvidenceError as error:
             text = Unknown(reason=error.message)
@@ -229,7 +228,7 @@ class _Walk:
             text=text,
         )
 
-    def _span(self, first: Phase, last: Phase) -> int | None:
+    def _span(self, first: LifecyclePhase, last: LifecyclePhase) -> int | None:
         if first not in self._phases or last not in self._phases:
             return None
         return self._phases[last] - self._phases[first]

@@ -8,10 +8,9 @@ from __future__ import annotations
 from repotrial.stats._association import Association, PairedValue, estimate_association
 from repotrial.stats._bootstrap import bootstrap_clustered
 from repotrial.stats._model import Cluster, Estimate, Interval, build_clusters
-from repotrial.stats._multiple import adjust_holm
-from repotrial.stats._paired import PairedComparison, compare_paired
+from repotrial.stats._paired import PairedComparison, Shift, compare_paired, estimate_shift
+from repotrial.stats._permutation import adjust_holm
 from repotrial.stats._rate import estimate_clustered_rate
-from repotrial.stats._shift import Shift, estimate_shift
 
 __all__ = [
     "Association",

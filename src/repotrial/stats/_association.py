@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from repotrial._core.absence import NotComputable
+from repotrial.stats._bootstrap import cut_resampled
 from repotrial.stats._model import Interval, Method, verify_level
 
 _MIN_CLUSTERS = 5
@@ -19,7 +20,6 @@ _ENUMERATED = 40_320
 """Rearrangements up to which all are listed: those of 8 clusters."""
 _CELLS = 1 << 20
 """Values held at a time; fixed, because the random stream is read in these portions."""
-_MOST_DEGENERATE = 0.05
 _ROUNDING = 1e-12
 
 _Floats = npt.NDArray[np.float64]
@@ -199,15 +199,10 @@ def _resample(
         weights = drawn[:, owner].astype(np.float64)
         left, right = (_rank_weighted(column, weights) for column in columns)
         found.append(_correlate_weighted(left, right, weights))
-    values = np.concatenate(found)
-    usable = values[np.isfinite(values)]
-    if len(usable) < (1 - _MOST_DEGENERATE) * draws:
-        return NotComputable(reason="too many resamples of the tasks have only one value")
-    tail = (1 - level) / 2
-    low, high = np.quantile(usable, (tail, 1 - tail))
-    if high - low <= _ROUNDING:
+    interval = cut_resampled(np.concatenate(found), level)
+    if isinstance(interval, Interval) and interval.high - interval.low <= _ROUNDING:
         return NotComputable(reason="all resamples of the tasks have the same correlation")
-    return Interval(low=float(low), high=float(high), level=level, method=Method.BOOTSTRAP_PERCENTILE)
+    return interval
 
 
 def _rank_weighted(column: _Floats, weights: _Floats) -> _Floats:

@@ -14,6 +14,8 @@ from repotrial.stats._model import Cluster, Estimate, Interval, Method, sort_clu
 _CELLS = 1 << 20
 """Resampled clusters held at a time; fixed, because the random stream is read in these portions."""
 
+_MOST_DEGENERATE = 0.05
+
 _Floats = npt.NDArray[np.float64]
 
 
@@ -46,6 +48,15 @@ def bootstrap_clustered(
         ends = _find_tails(value, resampled, totals, sizes, level, method)
         interval = ends if isinstance(ends, NotComputable) else _cut(resampled, ends, level, method)
     return Estimate(value=value, interval=interval, n_units=int(sizes.sum()), n_clusters=len(ordered))
+
+
+def cut_resampled(values: _Floats, level: float) -> Interval | NotComputable:
+    """The percentile interval of resampled values; those of degenerate resamples are NaN."""
+    usable = values[np.isfinite(values)]
+    if len(usable) < (1 - _MOST_DEGENERATE) * len(values):
+        return NotComputable(reason="too many resamples of the tasks have only one value")
+    tail = (1 - level) / 2
+    return _cut(usable, (tail, 1 - tail), level, Method.BOOTSTRAP_PERCENTILE)
 
 
 def _iter_means(

@@ -1,4 +1,7 @@
-"""The sign-flip test: if the two sides were alike, every difference could as well have had the other sign."""
+"""The sign-flip test, and Holm's adjustment for several tests of the same data.
+
+If the two sides were alike, every difference could as well have had the other sign.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,19 @@ import numpy as np
 import numpy.typing as npt
 
 from repotrial.stats._model import Cluster, Method, is_binary
+
+
+def adjust_holm(p_values: Sequence[float]) -> tuple[float, ...]:
+    """Holm's step-down adjustment, in the order given, which keeps the family-wise error rate."""
+    if not all(0 <= p <= 1 for p in p_values):
+        raise ValueError("expected p-values between 0 and 1")
+    adjusted = [0.0] * len(p_values)
+    running = 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
+        running = max(running, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = running
+    return tuple(adjusted)
+
 
 _ENUMERATED = 15
 """Differences up to which all sign assignments are listed."""
@@ -61,7 +77,7 @@ def compare_sign_flips(
 
 
 def find_lattice(pairs: Sequence[tuple[Cluster, Cluster]]) -> list[int] | None:
-    """Differences of rates as whole multiples of a common step; None where values are not 0 and 1."""
+    """Differences of rates as whole multiples of a common step; None if values are not 0 and 1."""
     if not all(is_binary(a) and is_binary(b) for a, b in pairs):
         return None
     exact = [Fraction(int(a.total), len(a.values)) - Fraction(int(b.total), len(b.values)) for a, b in pairs]

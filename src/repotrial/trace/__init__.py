@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from repotrial.trace._blobs import BLOB_MISSING, BlobRef, BlobStore
-from repotrial.trace._body import BinaryBody, Body, TextBody, load_body
-from repotrial.trace._comparable import Difference, list_differences
+from repotrial.trace._body import BinaryBody, Body, TextBody
+from repotrial.trace._budget import WriterOptions
 from repotrial.trace._conversation import Conversation, RawMessage
-from repotrial.trace._doubts import iter_with_moot
-from repotrial.trace._event import Event, EventRef, TraceHead
+from repotrial.trace._event import Event, EventRef, TraceHead, build_trace_schema
 from repotrial.trace._files import TRACE_UNREADABLE, open_regular
-from repotrial.trace._keys import PublicKey, SigningKey, load_or_create_key, load_public_key
+from repotrial.trace._keys import PublicKey, SigningKey
 from repotrial.trace._manifest import (
-    AgentConfiguration,
+    AgentFacts,
     ArchiveIdentity,
     CheckEntryPoint,
+    ConfigurationFacts,
     ContractBinding,
     DeclaredVariables,
     DependencySpecification,
@@ -25,24 +25,23 @@ from repotrial.trace._manifest import (
     ImageEnvironment,
     Lockfile,
     Manifest,
+    ManifestDifference,
     ModelFacts,
-    RunConfiguration,
     RunFacts,
     Seeds,
     SeedStream,
     SetupProduct,
     Submodule,
-    build_manifest,
 )
 from repotrial.trace._manifest_file import load_manifest, write_manifest
 from repotrial.trace._payloads import iter_payload_types
 from repotrial.trace._payloads.actions import (
+    AgentTranscript,
     BinaryContent,
     ByIntervention,
     BySetup,
     ByTool,
     DirectoryEntry,
-    Entry,
     FileAdded,
     FileChange,
     FileContent,
@@ -53,6 +52,10 @@ from repotrial.trace._payloads.actions import (
     MutationCause,
     Observed,
     PatchContent,
+    PathEntry,
+    Prompt,
+    Response,
+    ResponseUsage,
     SpecialEntry,
     SymlinkEntry,
     ToolInvocation,
@@ -63,44 +66,30 @@ from repotrial.trace._payloads.checks import (
     AcceptanceExecution,
     BuildCheck,
     CheckOutcome,
-    EndCause,
     Errored,
-    ErrorReason,
     Failed,
     LogPointer,
     Passed,
     PatchApplication,
     StaticCheck,
-    Subject,
     TestIds,
     TwinCount,
-    build_test_ids,
 )
 from repotrial.trace._payloads.common import (
     Command,
-    DecimalText,
     EventPayload,
     Exited,
     ExitStatus,
     ExitUnknown,
+    KeptStream,
     NotStarted,
     Output,
-    Phase,
     Signal,
     Signaled,
     TimedOut,
 )
-from repotrial.trace._payloads.dialogue import AgentTranscript, Prompt, Response, Usage
-from repotrial.trace._payloads.lifecycle import (
+from repotrial.trace._payloads.course import (
     Briefing,
-    PhaseChanged,
-    RunOpened,
-    Termination,
-    TerminationCategory,
-    TerminationNature,
-    TraceTruncated,
-)
-from repotrial.trace._payloads.oversight import (
     Enforced,
     Intervention,
     InterventionAction,
@@ -110,25 +99,25 @@ from repotrial.trace._payloads.oversight import (
     OnDecision,
     OperatorDecision,
     Pause,
+    PhaseChanged,
     Quarantine,
     Refused,
     Requested,
     Resume,
     RollBack,
+    RunOpened,
     Segment,
-    Severity,
-    Stage,
     StageTransition,
     SuspendWrites,
     Terminate,
-    TextFormat,
+    Termination,
     Throttle,
+    TraceTruncated,
 )
-from repotrial.trace._printed import KeptStream, PrintingProgram, find_program, load_stream
-from repotrial.trace._reader import iter_events
+from repotrial.trace._printed import PrintingProgram
+from repotrial.trace._reader import iter_events, iter_with_moot
 from repotrial.trace._redaction import NO_REDACTION, Redactor, SecretRedactor
 from repotrial.trace._rundir import MAX_CHANGE_BYTES, RunPaths
-from repotrial.trace._schema import build_manifest_schema, build_trace_schema
 from repotrial.trace._seal import seal_run
 from repotrial.trace._statement import (
     NoSigner,
@@ -136,9 +125,6 @@ from repotrial.trace._statement import (
     StatementKind,
     TrustedSigner,
     UncheckedSigner,
-    find_signer,
-    parse_statement,
-    sign_statement,
 )
 from repotrial.trace._timeline import Marker, TimelineRow, describe_outcome, iter_timeline
 from repotrial.trace._verify_run import (
@@ -150,7 +136,6 @@ from repotrial.trace._verify_run import (
     check_run,
 )
 from repotrial.trace._writer import TraceWriter
-from repotrial.trace._writer_options import WriterOptions
 
 __all__ = [
     "BLOB_MISSING",
@@ -158,7 +143,7 @@ __all__ = [
     "NO_REDACTION",
     "TRACE_UNREADABLE",
     "AcceptanceExecution",
-    "AgentConfiguration",
+    "AgentFacts",
     "AgentTranscript",
     "ArchiveIdentity",
     "AspectVerdict",
@@ -175,21 +160,17 @@ __all__ = [
     "CheckEntryPoint",
     "CheckOutcome",
     "Command",
+    "ConfigurationFacts",
     "ContractBinding",
     "Conversation",
     "CouldNotBeChecked",
-    "DecimalText",
     "DeclaredVariables",
     "DependencySpecification",
-    "Difference",
     "DirectoryEntry",
     "DirectoryIdentity",
     "DoesNotHold",
-    "EndCause",
     "Enforced",
-    "Entry",
     "EntryPoints",
-    "ErrorReason",
     "Errored",
     "Event",
     "EventPayload",
@@ -216,6 +197,7 @@ __all__ = [
     "Lockfile",
     "LogPointer",
     "Manifest",
+    "ManifestDifference",
     "Marker",
     "ModeChanged",
     "ModelFacts",
@@ -231,8 +213,8 @@ __all__ = [
     "Passed",
     "PatchApplication",
     "PatchContent",
+    "PathEntry",
     "Pause",
-    "Phase",
     "PhaseChanged",
     "PrintingProgram",
     "Prompt",
@@ -243,9 +225,9 @@ __all__ = [
     "Refused",
     "Requested",
     "Response",
+    "ResponseUsage",
     "Resume",
     "RollBack",
-    "RunConfiguration",
     "RunFacts",
     "RunOpened",
     "RunPaths",
@@ -255,27 +237,21 @@ __all__ = [
     "Seeds",
     "Segment",
     "SetupProduct",
-    "Severity",
     "Signal",
     "Signaled",
     "SignedStatement",
     "SigningKey",
     "SpecialEntry",
-    "Stage",
     "StageTransition",
     "StatementKind",
     "StaticCheck",
-    "Subject",
     "Submodule",
     "SuspendWrites",
     "SymlinkEntry",
     "Terminate",
     "Termination",
-    "TerminationCategory",
-    "TerminationNature",
     "TestIds",
     "TextBody",
-    "TextFormat",
     "Throttle",
     "TimedOut",
     "TimelineRow",
@@ -287,30 +263,17 @@ __all__ = [
     "TwinCount",
     "UncheckedSigner",
     "UnrecordedContent",
-    "Usage",
     "WorkspaceMutation",
     "WriterOptions",
-    "build_manifest",
-    "build_manifest_schema",
-    "build_test_ids",
     "build_trace_schema",
     "check_run",
     "describe_outcome",
-    "find_program",
-    "find_signer",
     "iter_events",
     "iter_payload_types",
     "iter_timeline",
     "iter_with_moot",
-    "list_differences",
-    "load_body",
     "load_manifest",
-    "load_or_create_key",
-    "load_public_key",
-    "load_stream",
     "open_regular",
-    "parse_statement",
     "seal_run",
-    "sign_statement",
     "write_manifest",
 ]

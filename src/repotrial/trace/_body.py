@@ -32,7 +32,7 @@ BodyDigest = Annotated[
     ),
 ]
 """Digest of recorded bytes. Events check its length only: a regular expression per field would make appending
-half as slow again, and says nothing about truth. `load_body` compares it with the bytes, which does.
+half as slow again, and says nothing about truth. `load` compares it with the bytes, which does.
 """
 
 
@@ -60,6 +60,20 @@ class _Recorded(
     spans: tuple[RedactedSpan, ...] = ()
     """Where placeholders stand, in characters of what is stored (undecodable bytes count as one each); at
     most 1000, the last of which then covers all that follow and the text between them."""
+
+    def load(self, blobs: BlobStore) -> bytes:
+        """The bytes that were stored: exactly the original ones where nothing was redacted.
+
+        Raises:
+            BODY_OMITTED: only the digest was kept.
+            BODY_CORRUPT: the bytes do not have the recorded digest.
+            BLOB_MISSING: the blob is not there.
+            BLOB_CORRUPT: the blob's bytes are not the recorded ones.
+        """
+        data = _load_stored(self, blobs)
+        if not self.spans and (len(data) != self.length_bytes or digest_bytes(data) != self.digest):
+            raise BODY_CORRUPT.error(f"expected {self.length_bytes} bytes with {self.digest}, found others")
+        return data
 
 
 class TextBody(_Recorded, frozen=True, kw_only=True, tag="text"):
@@ -104,7 +118,7 @@ def build_body(
     Args:
         data: The original bytes.
         redactor: Applied before anything is stored or hashed into the chain.
-        store: Keeps long bodies; answers None where the budget forbids it.
+        store: Keeps long bodies; answers None if the budget forbids it.
         inline_bytes: Longer bodies become blobs.
         prefix_bytes: Where only the beginning is to be kept: the body is then one of that beginning.
     """
@@ -141,7 +155,7 @@ def redact_bytes(data: bytes, redactor: Redactor) -> tuple[bytes, _Spans]:
 
 
 def _bound_spans(spans: _Spans) -> _Spans:
-    """Whoever prints a secret a million times must not make the event too large to record."""
+    """A secret that is printed a million times must not make the event too large to record."""
     if len(spans) <= _MAX_SPANS:
         return spans
     kept, rest = spans[: _MAX_SPANS - 1], spans[_MAX_SPANS - 1 :]
@@ -167,40 +181,21 @@ def _cut(data: bytes, stored: bytes, spans: _Spans, limit: int) -> tuple[bytes, 
     return original.encode("utf-8", "surrogateescape"), text.encode("utf-8", "surrogateescape"), kept
 
 
-def load_body(body: Body, blobs: BlobStore) -> bytes:
-    """The bytes that were stored: exactly the original ones where nothing was redacted.
-
-    Raises:
-        BODY_OMITTED: only the digest was kept.
-        BODY_CORRUPT: the bytes do not have the recorded digest.
-        BLOB_MISSING: the blob is not there.
-        BLOB_CORRUPT: the blob's bytes are not the recorded ones.
-    """
-    data = _load_stored(body, blobs)
-    if not body.spans and (len(data) != body.length_bytes or digest_bytes(data) != body.digest):
-        raise BODY_CORRUPT.error(f"expected {body.length_bytes} bytes with {body.digest}, found others")
-    return data
-
-
-def _load_stored(body: Body, blobs: BlobStore) -> bytes:
+def _load_stored(body: _Recorded, blobs: BlobStore) -> bytes:
     match body:
         case TextBody():
             return body.text.encode()
         case BinaryBody():
-            return _decode_base64(body.base64)
+            try:
+                return base64.b64decode(body.base64, validate=True)
+            except (binascii.Error, ValueError) as error:
+                raise BODY_CORRUPT.error(f"expected base64, found: {error}") from error
         case BlobBody():
             return blobs.read(body.blob)
-        case OmittedBody():
+        case _:
             raise BODY_OMITTED.error(
                 f"expected {body.length_bytes} bytes, found only their digest {body.digest}"
             )
-
-
-def _decode_base64(text: str) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise BODY_CORRUPT.error(f"expected base64, found: {error}") from error
 
 
 def omit_bodies(tree: object) -> tuple[object, int, int]:

@@ -49,7 +49,7 @@ def cut_line(line: bytes) -> tuple[bytes, bytes] | None:
     """Take the hash out of a line (without newline).
 
     Returns:
-        The 64 hex digits and the body, or None where the hash is not at its place.
+        The 64 hex digits and the body, or None if the hash is not at its place.
     """
     cut = line.find(_HASH_KEY, _FIRST_CUT, _LAST_CUT_END)
     front = line[:cut]

@@ -14,47 +14,48 @@ from repotrial._core.digest import Digest
 from repotrial._core.display import neutralize
 from repotrial._core.errors import EvidenceError
 from repotrial._core.files import describe_refusal
+from repotrial._core.words import LifecyclePhase, TerminationCategory
 from repotrial.trace._blobs import BlobRef, BlobStore
 from repotrial.trace._event import Event
 from repotrial.trace._files import TRACE_UNREADABLE
 from repotrial.trace._manifest import Manifest
 from repotrial.trace._payloads.checks import AcceptanceExecution, BuildCheck, StaticCheck
-from repotrial.trace._payloads.common import Phase
-from repotrial.trace._payloads.lifecycle import PhaseChanged, Termination, TerminationCategory, TraceTruncated
-from repotrial.trace._payloads.oversight import (
+from repotrial.trace._payloads.course import (
     Intervention,
     MonitorAlert,
     OnAlert,
     OnDecision,
     OperatorDecision,
+    PhaseChanged,
+    Termination,
+    TraceTruncated,
 )
 from repotrial.trace._reader import iter_events
-from repotrial.trace._rundir import RunPaths
-from repotrial.trace._sealed_files import digest_regular
+from repotrial.trace._rundir import RunPaths, digest_regular
 
 _MAX_FINDING_CHARACTERS = 1000
-_PHASES: tuple[Phase, ...] = ("bind", "set-up", "brief", "act", "accept", "seal")
-_AFTER_ACTING: tuple[Phase, ...] = ("accept", "seal")
+_PHASES: tuple[LifecyclePhase, ...] = ("bind", "set-up", "brief", "act", "accept", "seal")
+_AFTER_ACTING: tuple[LifecyclePhase, ...] = ("accept", "seal")
 _EARLY: frozenset[TerminationCategory] = frozenset({"circuit-breaker", "operator-abort", "run-timeout"})
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class RunFinding(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that is wrong or unknown."""
 
     text: str
     """What was expected and what was found."""
     seq: Count | None = None
-    """The event it is about; null where it is about none."""
+    """The event it is about; null if it is about none."""
 
 
-def build_finding(text: str, *, seq: int | None = None) -> Finding:
+def build_finding(text: str, *, seq: int | None = None) -> RunFinding:
     """Names of files and checks may be an agent's invention: what a finding shows is safe to print."""
-    return Finding(text=neutralize(text, max_characters=_MAX_FINDING_CHARACTERS), seq=seq)
+    return RunFinding(text=neutralize(text, max_characters=_MAX_FINDING_CHARACTERS), seq=seq)
 
 
 def iter_completeness_problems(
-    paths: RunPaths, manifest: Manifest | Finding, *, verified_count: int
-) -> Iterator[Finding]:
+    paths: RunPaths, manifest: Manifest | RunFinding, *, verified_count: int
+) -> Iterator[RunFinding]:
     """Walk the verified events once and name what is missing.
 
     - phases are entered in order, and the agent does nothing after acting has ended;
@@ -78,8 +79,10 @@ def iter_completeness_problems(
     yield from _iter_check_problems(paths, manifest, walk)
 
 
-def _iter_check_problems(paths: RunPaths, manifest: Manifest | Finding, walk: _Walk) -> Iterator[Finding]:
-    if isinstance(manifest, Finding):
+def _iter_check_problems(
+    paths: RunPaths, manifest: Manifest | RunFinding, walk: _Walk
+) -> Iterator[RunFinding]:
+    if isinstance(manifest, RunFinding):
         yield build_finding(f"expected a manifest that lists the checks; {manifest.text}")
         listed: set[str] = set()
     elif isinstance(acceptance := manifest.harness.entry_points.acceptance, Unknown):
@@ -116,7 +119,7 @@ class _Walk:
         self._decisions: set[int] = set()
         self._interventions: set[int] = set()
         self._attempts: dict[tuple[str, ...], int] = {}
-        self._phase: Phase | None = None
+        self._phase: LifecyclePhase | None = None
         self.accepted_checks: set[str] = set()
         """Checks with an acceptance event on any tree."""
         self.judged_checks: set[str] = set()
@@ -124,18 +127,18 @@ class _Walk:
         self.has_termination = False
         self.is_dropping = False
 
-    def check_event(self, event: Event) -> Iterator[Finding]:
+    def check_event(self, event: Event) -> Iterator[RunFinding]:
         yield from self._check_actor(event)
         yield from self._check_payload(event)
         for ref in _iter_blob_refs(event.payload):
             yield from self._check_blob(ref, event.seq)
 
-    def _check_actor(self, event: Event) -> Iterator[Finding]:
+    def _check_actor(self, event: Event) -> Iterator[RunFinding]:
         if event.actor == "agent" and (self.has_termination or self._phase in _AFTER_ACTING):
             text = f"expected nothing of the agent after acting has ended, found {event.type}"
             yield build_finding(text, seq=event.seq)
 
-    def _check_payload(self, event: Event) -> Iterator[Finding]:
+    def _check_payload(self, event: Event) -> Iterator[RunFinding]:
         match event.payload:
             case PhaseChanged() as change:
                 yield from self._check_phase(change, event.seq)
@@ -159,7 +162,7 @@ class _Walk:
             case _:
                 pass
 
-    def _check_termination(self, termination: Termination, seq: int) -> Iterator[Finding]:
+    def _check_termination(self, termination: Termination, seq: int) -> Iterator[RunFinding]:
         if self.has_termination:
             yield build_finding("expected one termination, found another", seq=seq)
         self.has_termination = True
@@ -168,7 +171,7 @@ class _Walk:
             text = f"expected an alert, a decision or an intervention that led to {termination.category}"
             yield build_finding(f"{text}, found none", seq=seq)
 
-    def _check_acceptance(self, check: AcceptanceExecution, seq: int) -> Iterator[Finding]:
+    def _check_acceptance(self, check: AcceptanceExecution, seq: int) -> Iterator[RunFinding]:
         self.accepted_checks.add(check.check_id)
         if check.subject == "candidate":
             if self._phase != "accept":
@@ -181,7 +184,7 @@ class _Walk:
 
     def _check_attempt(
         self, check: BuildCheck | StaticCheck | AcceptanceExecution, seq: int, *series: str
-    ) -> Iterator[Finding]:
+    ) -> Iterator[RunFinding]:
         key = (check.event_type, check.check_id, *series)
         expected = self._attempts.get(key, 0) + 1
         if check.attempt != expected:
@@ -189,7 +192,7 @@ class _Walk:
             yield build_finding(text, seq=seq)
         self._attempts[key] = check.attempt
 
-    def _check_phase(self, change: PhaseChanged, seq: int) -> Iterator[Finding]:
+    def _check_phase(self, change: PhaseChanged, seq: int) -> Iterator[RunFinding]:
         if change.previous != self._phase:
             expected, found = self._phase or "no phase", change.previous or "no phase"
             yield build_finding(f"expected a change from {expected}, found one from {found}", seq=seq)
@@ -197,7 +200,7 @@ class _Walk:
             yield build_finding(f"expected a phase after {self._phase}, found {change.phase}", seq=seq)
         self._phase = change.phase
 
-    def _check_intervention(self, intervention: Intervention, seq: int) -> Iterator[Finding]:
+    def _check_intervention(self, intervention: Intervention, seq: int) -> Iterator[RunFinding]:
         match intervention.basis:
             case OnAlert(alert=alert):
                 if alert not in self._alerts:
@@ -210,7 +213,7 @@ class _Walk:
                         f"expected event {decision} to be a decision before it, found none", seq=seq
                     )
 
-    def _check_blob(self, ref: BlobRef, seq: int) -> Iterator[Finding]:
+    def _check_blob(self, ref: BlobRef, seq: int) -> Iterator[RunFinding]:
         key = (ref.digest, ref.size_bytes)
         if key in self._seen_blobs:
             return

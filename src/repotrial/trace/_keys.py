@@ -9,17 +9,70 @@ import contextlib
 import os
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import msgspec
 
 from repotrial._core.errors import ErrorCode, MachineError, UsageError
 from repotrial._core.files import describe_refusal, sync_directory
-from repotrial.trace._private_file import read_private_file
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
     from securesystemslib.signer import CryptoSigner, SSlibKey
+import stat
+
+PRIVATE_FILE = ErrorCode(
+    "private-file",
+    MachineError,
+    "A file with a key or with secrets cannot be read, is not a plain file, or is open to other users.",
+    hint="run `chmod 600` on the file, and see that it belongs to you",
+)
+
+
+def read_private_file(path: Path, *, max_bytes: int) -> bytes:
+    """Read a plain file of the current user (or of root) with mode 0600 or stricter.
+
+    The checks are made on the open file, so that it cannot be exchanged between the check and the reading.
+
+    Raises:
+        PRIVATE_FILE: the file is missing, a link, too large, of another user, or open to others.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise PRIVATE_FILE.error(
+            f"{path}: expected a readable plain file, found: {error.strerror}"
+        ) from error
+    try:
+        _check_private(path, os.fstat(handle))
+        with os.fdopen(handle, "rb", closefd=False) as stream:
+            data = stream.read(max_bytes + 1)
+    finally:
+        os.close(handle)
+    if len(data) > max_bytes:
+        raise PRIVATE_FILE.error(
+            f"{path}: expected at most {max_bytes} bytes, found more", hint="is it the right file?"
+        )
+    return data
+
+
+def _check_private(path: Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise PRIVATE_FILE.error(
+            f"{path}: expected a plain file, found something else", hint="name a plain file"
+        )
+    mode = stat.S_IMODE(status.st_mode)
+    if mode & 0o077:
+        raise PRIVATE_FILE.error(
+            f"{path}: expected mode 0600 or stricter, found {mode:04o}: other users can read it",
+            hint=f"chmod 600 {path}; if others may have read it, make a new one",
+        )
+    if os.geteuid() not in {status.st_uid, 0} and status.st_uid != 0:
+        raise PRIVATE_FILE.error(
+            f"{path}: expected a file of the current user, found one of user id {status.st_uid}",
+            hint=f"chown it to yourself, or copy it: install -m 600 {path} <yours>",
+        )
+
 
 _MAX_KEY_BYTES = 16 * 1024
 
@@ -52,6 +105,22 @@ class PublicKey(msgspec.Struct, frozen=True):
     key_id: str
     """The key's id in signatures: sha256 over its canonical description, 64 hex digits."""
 
+    @staticmethod
+    def load(path: Path) -> PublicKey:
+        """Read a public key from a PEM file.
+
+        Raises:
+            BAD_PUBLIC_KEY: the file cannot be read or holds something else.
+        """
+        try:
+            with path.open("rb") as stream:
+                data = stream.read(_MAX_KEY_BYTES)
+        except (OSError, ValueError) as error:
+            raise BAD_PUBLIC_KEY.error(
+                f"{path}: expected a readable file, found: {describe_refusal(error)}"
+            ) from error
+        return parse_public_key(data.decode("ascii", "replace"), name=str(path))
+
 
 class SigningKey:
     """A private key; it signs and shows its public half, and gives nothing else away."""
@@ -69,34 +138,18 @@ class SigningKey:
     def __repr__(self) -> str:
         return f"SigningKey(key_id={self.key_id!r})"
 
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """The key at `path`; made there if there is none.
 
-def load_or_create_key(path: Path) -> SigningKey:
-    """The key at `path`; made there if there is none.
-
-    Raises:
-        PRIVATE_FILE: the file is open to other users, or not a plain file.
-        BAD_SIGNING_KEY: the file holds something else.
-        SIGNING_KEY_NOT_WRITABLE: there is none, and none can be made.
-    """
-    if not os.path.lexists(path):
-        _create_key(path)
-    return _parse_private_key(read_private_file(path, max_bytes=_MAX_KEY_BYTES), path)
-
-
-def load_public_key(path: Path) -> PublicKey:
-    """Read a public key from a PEM file.
-
-    Raises:
-        BAD_PUBLIC_KEY: the file cannot be read or holds something else.
-    """
-    try:
-        with path.open("rb") as stream:
-            data = stream.read(_MAX_KEY_BYTES)
-    except (OSError, ValueError) as error:
-        raise BAD_PUBLIC_KEY.error(
-            f"{path}: expected a readable file, found: {describe_refusal(error)}"
-        ) from error
-    return parse_public_key(data.decode("ascii", "replace"), name=str(path))
+        Raises:
+            PRIVATE_FILE: the file is open to other users, or not a plain file.
+            BAD_SIGNING_KEY: the file holds something else.
+            SIGNING_KEY_NOT_WRITABLE: there is none, and none can be made.
+        """
+        if not os.path.lexists(path):
+            _create_key(path)
+        return cls(_parse_private_key(read_private_file(path, max_bytes=_MAX_KEY_BYTES), path))
 
 
 def parse_public_key(pem: str, *, name: str = "public key") -> PublicKey:
@@ -142,7 +195,7 @@ def _public_key(key: Ed25519PublicKey) -> PublicKey:
 
 
 def _create_key(path: Path) -> None:
-    """Write aside with mode 0600 from the first moment, then link: whoever comes second finds a whole key."""
+    """Write aside with mode 0600 from the first moment, then link: a second process finds a whole key."""
     from securesystemslib.signer import CryptoSigner
 
     try:
@@ -166,7 +219,7 @@ def _create_key(path: Path) -> None:
         ) from error
 
 
-def _parse_private_key(data: bytes, path: Path) -> SigningKey:
+def _parse_private_key(data: bytes, path: Path) -> Ed25519PrivateKey:
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -181,4 +234,4 @@ def _parse_private_key(data: bytes, path: Path) -> SigningKey:
         raise BAD_SIGNING_KEY.error(
             f"{path}: expected an Ed25519 key, found {type(key).__name__.lstrip('_')}"
         )
-    return SigningKey(key)
+    return key

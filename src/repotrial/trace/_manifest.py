@@ -1,6 +1,6 @@
 """The manifest: everything that a run was bound to before its first action (P2, P10).
 
-A fact that could not be found out is `Unknown(reason)`, so that nobody mistakes it for "there is none". A run
+A fact that could not be found out is `Unknown(reason)`, which differs from "there is none". A run
 whose repository, dependencies, environment or harness are not all known is not bound to anything and does not
 verify; other gaps, such as the temperature of an agent that does not tell it, stay visible. What two runs
 must have in common to be compared (P30) is digested into one `comparability_class`.
@@ -14,14 +14,16 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 
 from repotrial._core.absence import Unknown
-from repotrial._core.canonical import AsciiKey, Count, canonical_digest
+from repotrial._core.canonical import AsciiKey, Count, DecimalText, canonical_bytes, canonical_digest
 from repotrial._core.digest import Digest
-from repotrial._core.seed import ROOT_SEED
+from repotrial._core.display import neutralize
 from repotrial._core.words import Level
-from repotrial.trace._payloads.common import DecimalText, Name
-from repotrial.trace._payloads.lifecycle import RunId
+from repotrial.trace._payloads.common import Name
+from repotrial.trace._payloads.course import RunId
 
 MANIFEST_SCHEMA = "repotrial/manifest@1"
+_MAX_CHARACTERS = 300
+_ABSENT = "(absent)"
 
 Commit = Annotated[
     str, msgspec.Meta(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?(?!\n)$", description="a full commit id")
@@ -111,7 +113,7 @@ class DependencySpecification(
     lockfiles: tuple[Lockfile, ...] | Unknown
     """What fixed the dependencies."""
     mirrors: tuple[str, ...] | Unknown
-    """Indexes and proxies that answered; empty where everything was vendored or cached."""
+    """Indexes and proxies that answered; empty if everything was vendored or cached."""
     setup: SetupProduct | None = None
     """What Setup fetched and made; absent where it had no network."""
 
@@ -186,7 +188,7 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """The breakers' thresholds, as their file has them: with them, every decision can be derived again."""
 
 
-class RunConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ConfigurationFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How the run was carried out."""
 
     sandbox_level: Level | Unknown
@@ -220,11 +222,6 @@ class Seeds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     test_variables: dict[AsciiKey, str] = {}
     """P10: the standard variables through which the tests were seeded."""
 
-    @property
-    def is_planned(self) -> bool:
-        """Whether the root seed is the planned one; otherwise the report states a deviation (P8, X6)."""
-        return self.root == ROOT_SEED
-
 
 class PromptDigest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: Name
@@ -233,7 +230,7 @@ class PromptDigest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Over its text."""
 
 
-class AgentConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AgentFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: Name
     """The agent."""
     version: Name | Unknown
@@ -269,11 +266,11 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """What carried the run out."""
     variables: DeclaredVariables
     """Environment variables."""
-    configuration: RunConfiguration
+    configuration: ConfigurationFacts
     """How the run was carried out."""
     seeds: Seeds
     """Randomness (P8, P10)."""
-    agent: AgentConfiguration
+    agent: AgentFacts
     """Who worked."""
     locale: Name | Unknown
     """The locale of all programs."""
@@ -290,6 +287,24 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     machine_settings: dict[AsciiKey, str] = {}
     """Settings of this machine by name; recorded, never compared."""
 
+    def build_manifest(self) -> Manifest:
+        """Complete the facts with schema and comparability class."""
+        fields = {name: getattr(self, name) for name in RunFacts.__struct_fields__}
+        return Manifest(
+            **fields, schema="repotrial/manifest@1", comparability_class=build_comparability_class(self)
+        )
+
+
+class ManifestDifference(msgspec.Struct, frozen=True, kw_only=True):
+    """Something in which two runs differ that must agree, or that is not known of one of them."""
+
+    field: str
+    """Its path in the manifest."""
+    one: str
+    """What the first run has there."""
+    other: str
+    """What the second run has there."""
+
 
 class Manifest(RunFacts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The document `manifest.json`."""
@@ -298,6 +313,19 @@ class Manifest(RunFacts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which version of this format."""
     comparability_class: Digest
     """Runs of one class may be compared without a remark (P30)."""
+
+    def list_differences(self, other: Manifest) -> list[ManifestDifference]:
+        """What stands against comparing with another run (P30); none for runs of one comparability class.
+
+        What is unknown of one run is not equal to anything, not even to what is unknown of the other.
+        """
+        left, right = _list_compared(self), _list_compared(other)
+        found = {difference.field: difference for difference in _iter_differences(left, right, "")}
+        for run in (self, other):
+            for field, unknown in iter_unbound_fields(run):
+                text = _show(f"unknown: {unknown.reason}")
+                found.setdefault(field, ManifestDifference(field=field, one=text, other=text))
+        return [found[field] for field in sorted(found)]
 
 
 COMPARED_FIELDS = (
@@ -322,19 +350,11 @@ def build_comparability_class(facts: RunFacts) -> Digest:
     return canonical_digest({name: msgspec.to_builtins(getattr(facts, name)) for name in COMPARED_FIELDS})
 
 
-def build_manifest(facts: RunFacts) -> Manifest:
-    """Complete the facts with schema and comparability class."""
-    fields = {name: getattr(facts, name) for name in RunFacts.__struct_fields__}
-    return Manifest(
-        **fields, schema="repotrial/manifest@1", comparability_class=build_comparability_class(facts)
-    )
-
-
 _BINDING_FIELDS = ("repository", "dependencies", "environment", "harness")
 
 
 def iter_unbound_fields(facts: RunFacts) -> Iterator[tuple[str, Unknown]]:
-    """Those without which nobody can say what was judged, and by what (C2, P2): they make a run invalid."""
+    """Unknown facts about what was judged, and by what (C2, P2): they make a run invalid."""
     for name in _BINDING_FIELDS:
         yield from _iter_unknown(getattr(facts, name), name)
 
@@ -351,3 +371,21 @@ def _iter_unknown(value: Any, where: str) -> Iterator[tuple[str, Unknown]]:
                 yield from _iter_unknown(item, f"{where}.{key}")
         case _:
             return
+
+
+def _list_compared(run: Manifest) -> dict[str, Any]:
+    return {name: msgspec.to_builtins(getattr(run, name)) for name in COMPARED_FIELDS}
+
+
+def _iter_differences(one: Any, other: Any, where: str) -> Iterator[ManifestDifference]:
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in sorted({*one, *other}):
+            place = f"{where}.{key}" if where else key
+            yield from _iter_differences(one.get(key, _ABSENT), other.get(key, _ABSENT), place)
+    elif one != other:
+        yield ManifestDifference(field=where, one=_show(one), other=_show(other))
+
+
+def _show(value: Any) -> str:
+    text = value if isinstance(value, str) else canonical_bytes(value).decode()
+    return neutralize(text, max_characters=_MAX_CHARACTERS)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Literal, Self
 
 import msgspec
 
 from repotrial._core.canonical import Count
-from repotrial._core.errors import EvidenceError
-from repotrial.trace._blobs import BLOB_CORRUPT, BlobRef, BlobStore
-from repotrial.trace._body import BODY_OMITTED, BlobBody, load_body
+from repotrial._core.words import JudgedTree
 from repotrial.trace._event import Event
 from repotrial.trace._payloads.actions import ToolInvocation
 from repotrial.trace._payloads.checks import (
@@ -19,13 +17,9 @@ from repotrial.trace._payloads.checks import (
     Passed,
     PatchApplication,
     StaticCheck,
-    Subject,
 )
 from repotrial.trace._payloads.common import Command, ExitStatus, Output
 from repotrial.trace._timeline import describe_doubt, describe_exit, describe_outcome
-
-_MAX_STREAM_BYTES: Final = 64 * 1024**2
-"""More than any harness keeps: a forged trace must not fill the memory."""
 
 
 class PrintingProgram(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +31,7 @@ class PrintingProgram(msgspec.Struct, frozen=True, kw_only=True):
     """The check's id; `agent` for the agent's program, `patch` for what applied the change."""
     kind: Literal["agent", "patch", "check"]
     """Which of them: a check may be called `agent`, too."""
-    subject: Subject | None = None
+    subject: JudgedTree | None = None
     """Of a check: whose tree was judged."""
     variant: Literal["plain", "twins"] | None = None
     """Of a check: whether wrong-expectation twins were mixed in."""
@@ -50,11 +44,11 @@ class PrintingProgram(msgspec.Struct, frozen=True, kw_only=True):
     is_moot: bool = False
     """Of a twin run: whether the plain run does not pass, so that this one says nothing."""
     outcome: CheckOutcome | None = None
-    """What it says about the change; null for the agent."""
+    """What it says about the change; None for the agent."""
     stdout: Output | None
-    """What it printed; null where it has no such stream."""
+    """What it printed; None if it has no such stream."""
     stderr: Output | None
-    """What it printed as errors; null where it has no such stream."""
+    """What it printed as errors; None if it has no such stream."""
 
     @property
     def label(self) -> str:
@@ -68,12 +62,12 @@ class PrintingProgram(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ended(self) -> str:
-        """How it ended, in words; they may quote what somebody wrote."""
+        """How it ended, in words; they may quote untrusted text."""
         return describe_exit(self.exit)
 
     @property
     def ending(self) -> str:
-        """How it ended and what it says, in words; they may quote what somebody wrote."""
+        """How it ended and what it says, in words; they may quote untrusted text."""
         if self.outcome is None:
             return self.ended
         if self.variant == "twins":
@@ -85,103 +79,47 @@ class PrintingProgram(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it is a check that passed."""
         return isinstance(self.outcome, Passed)
 
-
-class KeptStream(msgspec.Struct, frozen=True, kw_only=True):
-    """What is left of one stream."""
-
-    length_bytes: Count
-    """Length of all that was printed."""
-    data: bytes
-    """The beginning of it, or all; placeholders stand in the place of secrets."""
-    is_whole: bool
-    """Whether nothing is cut off."""
-    lost: str | None = None
-    """What the record refers to and the directory does not have as recorded; null where nothing is lost."""
-
-
-def find_program(event: Event, *, is_moot: bool = False) -> PrintingProgram | None:
-    """The program of an event; null where the event is none of one that prints."""
-    match event.payload:
-        case ToolInvocation(source="sandbox") as tool if tool.stdout is not None or tool.stderr is not None:
-            return PrintingProgram(
-                seq=event.seq,
-                name="agent",
-                kind="agent",
-                command=tool.command,
-                exit=tool.exit,
-                stdout=tool.stdout,
-                stderr=tool.stderr,
-            )
-        case PatchApplication() as patch:
-            return PrintingProgram(
-                seq=event.seq,
-                name="patch",
-                kind="patch",
-                command=patch.command,
-                exit=patch.exit,
-                outcome=patch.outcome,
-                stdout=patch.stdout,
-                stderr=patch.stderr,
-            )
-        case BuildCheck() | StaticCheck() | AcceptanceExecution() as check:
-            return _build_check(event.seq, check, is_moot=is_moot)
-        case _:
-            return None
-
-
-def _build_check(
-    seq: int, check: BuildCheck | StaticCheck | AcceptanceExecution, *, is_moot: bool
-) -> PrintingProgram:
-    return PrintingProgram(
-        seq=seq,
-        name=check.check_id,
-        kind="check",
-        subject=check.subject,
-        variant=check.variant if isinstance(check, AcceptanceExecution) else "plain",
-        attempt=check.attempt,
-        is_moot=is_moot,
-        command=check.command,
-        exit=check.exit,
-        outcome=check.outcome,
-        stdout=check.stdout,
-        stderr=check.stderr,
-    )
-
-
-def load_stream(output: Output, blobs: BlobStore) -> KeptStream:
-    """What was kept of a stream: all of it where that is there, else its beginning, else nothing but why."""
-    lost = None
-    if output.log is not None:
-        try:
-            data = _read_bounded(output.log, blobs)
-            return KeptStream(length_bytes=output.length_bytes, data=data, is_whole=True)
-        except EvidenceError as error:
-            lost = error.message
-    data, is_kept = b"", True
-    try:
-        if isinstance(output.prefix, BlobBody):
-            _verify_size(output.prefix.blob)
-        data = load_body(output.prefix, blobs)
-    except EvidenceError as error:
-        if error.code == BODY_OMITTED:  # over the byte budget: the trace says so itself
-            is_kept = False
-        else:
-            lost = lost or error.message
-    return KeptStream(
-        length_bytes=output.length_bytes,
-        data=data,
-        is_whole=lost is None and is_kept and output.prefix.length_bytes == output.length_bytes,
-        lost=lost,
-    )
-
-
-def _read_bounded(ref: BlobRef, blobs: BlobStore) -> bytes:
-    _verify_size(ref)
-    return blobs.read(ref)
-
-
-def _verify_size(ref: BlobRef) -> None:
-    if ref.size_bytes > _MAX_STREAM_BYTES:
-        raise BLOB_CORRUPT.error(
-            f"expected at most {_MAX_STREAM_BYTES} bytes of output, found {ref.size_bytes}"
-        )
+    @classmethod
+    def find(cls, event: Event, *, is_moot: bool = False) -> Self | None:
+        """The program of an event; None if the event is not one of a program that prints."""
+        match event.payload:
+            case ToolInvocation(source="sandbox") as tool if (
+                tool.stdout is not None or tool.stderr is not None
+            ):
+                return cls(
+                    seq=event.seq,
+                    name="agent",
+                    kind="agent",
+                    command=tool.command,
+                    exit=tool.exit,
+                    stdout=tool.stdout,
+                    stderr=tool.stderr,
+                )
+            case PatchApplication() as patch:
+                return cls(
+                    seq=event.seq,
+                    name="patch",
+                    kind="patch",
+                    command=patch.command,
+                    exit=patch.exit,
+                    outcome=patch.outcome,
+                    stdout=patch.stdout,
+                    stderr=patch.stderr,
+                )
+            case BuildCheck() | StaticCheck() | AcceptanceExecution() as check:
+                return cls(
+                    seq=event.seq,
+                    name=check.check_id,
+                    kind="check",
+                    subject=check.subject,
+                    variant=check.variant if isinstance(check, AcceptanceExecution) else "plain",
+                    attempt=check.attempt,
+                    is_moot=is_moot,
+                    command=check.command,
+                    exit=check.exit,
+                    outcome=check.outcome,
+                    stdout=check.stdout,
+                    stderr=check.stderr,
+                )
+            case _:
+                return None

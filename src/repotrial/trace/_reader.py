@@ -2,16 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Final, TypeAlias
 
 import msgspec
 
 from repotrial._core.errors import ErrorCode, EvidenceError
-from repotrial.trace._event import Envelope, Event, UnknownPayload
+from repotrial.trace._event import Event, EventEnvelope, UnknownPayload
 from repotrial.trace._files import TRACE_LINE_TOO_LONG, LineReader, open_regular
 from repotrial.trace._payloads import PAYLOAD_TYPES, Payload
+from repotrial.trace._payloads.checks import AcceptanceExecution, Passed
 from repotrial.trace._payloads.common import EventPayload
+
+_MAX_WAITING: Final = 10_000
+"""Nothing is between two runs of a suite but other checks: only a forged trace has more."""
+
+_Key: TypeAlias = tuple[str, str, int]
+
+
+def iter_with_moot(events: Iterable[Event]) -> Iterator[tuple[Event, bool]]:
+    """Every event in its order, and whether it is a twin run that is moot.
+
+    A plain run comes after its twin run (ADR 0019): events in between wait for it.
+
+    Raises:
+        EvidenceError: as the events do, after those that were read.
+    """
+    waiting: list[Event] = []
+    unsettled: set[_Key] = set()
+    passed: dict[_Key, bool] = {}
+    try:
+        for event in events:
+            waiting.append(event)
+            if isinstance(event.payload, AcceptanceExecution):
+                key = _build_key(event.payload)
+                if event.payload.variant == "plain":
+                    passed[key] = isinstance(event.payload.outcome, Passed)
+                    unsettled.discard(key)
+                elif key not in passed:
+                    unsettled.add(key)
+            if not unsettled or len(waiting) >= _MAX_WAITING:
+                yield from _settle(waiting, passed)
+                waiting.clear()
+    except EvidenceError:
+        yield from _settle(waiting, passed)
+        raise
+    yield from _settle(waiting, passed)
+
+
+def _settle(waiting: Iterable[Event], passed: dict[_Key, bool]) -> Iterator[tuple[Event, bool]]:
+    for event in waiting:
+        match event.payload:
+            case AcceptanceExecution(variant="twins") as doubt:
+                yield event, not passed.get(_build_key(doubt), True)
+            case _:
+                yield event, False
+
+
+def _build_key(check: AcceptanceExecution) -> _Key:
+    return check.check_id, check.subject, check.attempt
+
 
 MALFORMED_EVENT = ErrorCode(
     "malformed-event",
@@ -28,13 +79,13 @@ TORN_TAIL = ErrorCode(
 )
 
 
-_ENVELOPE = msgspec.json.Decoder(Envelope)
+_ENVELOPE = msgspec.json.Decoder(EventEnvelope)
 _PAYLOADS: dict[str, msgspec.json.Decoder[EventPayload]] = {
     name: msgspec.json.Decoder(payload) for name, payload in PAYLOAD_TYPES.items()
 }
 
 
-def iter_envelopes(path: Path, *, allow_torn_tail: bool = False) -> Iterator[Envelope]:
+def iter_envelopes(path: Path, *, allow_torn_tail: bool = False) -> Iterator[EventEnvelope]:
     """The events in order, payloads left as bytes.
 
     Raises:
@@ -78,7 +129,7 @@ def iter_events(path: Path, *, allow_torn_tail: bool = False) -> Iterator[Event]
         )
 
 
-def _parse_envelope(line: bytes, seq: int, path: Path) -> Envelope:
+def _parse_envelope(line: bytes, seq: int, path: Path) -> EventEnvelope:
     try:
         envelope = _ENVELOPE.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -90,7 +141,7 @@ def _parse_envelope(line: bytes, seq: int, path: Path) -> Envelope:
     return envelope
 
 
-def _parse_payload(envelope: Envelope, path: Path) -> Payload | UnknownPayload:
+def _parse_payload(envelope: EventEnvelope, path: Path) -> Payload | UnknownPayload:
     decoder = _PAYLOADS.get(envelope.type)
     if decoder is None:
         return UnknownPayload(data=bytes(envelope.payload))

@@ -24,10 +24,11 @@ import msgspec
 from repotrial._core.canonical import Count, canonical_digest
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ErrorCode, MachineError, UsageError
-from repotrial.trace._redaction_rules import DEFAULT_RULES, Rule
 from repotrial.trace._secrets import (
+    DEFAULT_RULES,
     MIN_SECRET_LENGTH,
     SECRET_NAME,
+    Rule,
     Spelling,
     build_literal_pattern,
     iter_spellings,
@@ -53,7 +54,7 @@ SCANNER_BROKEN = ErrorCode(
     "scanner-broken",
     MachineError,
     "The secret scanner let a planted canary through, so no trace is begun with it.",
-    hint="mend or remove the rule that the message names",
+    hint="fix or remove the rule that the message names",
 )
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from repotrial._core.errors import EvidenceError
 from repotrial.trace._blobs import BlobStore
-from repotrial.trace._body import Body, load_body
+from repotrial.trace._body import Body
 
 _MAX_BODY_BYTES: Final = 256 * 1024
 _MAX_DEPTH: Final = 12
@@ -22,17 +22,17 @@ _ARGUMENTS = ("arguments", "input", "args")
 
 
 def read_said(body: Body, blobs: BlobStore) -> str | None:
-    """What a message or an answer says; null where it is not kept, too long, or in no format that we know."""
+    """What a message or an answer says; None if it is not kept, too long, or in no format that we know."""
     if body.length_bytes > _MAX_BODY_BYTES:
         return None
     try:
-        return find_text(load_body(body, blobs).decode("utf-8"))
+        return find_text(body.load(blobs).decode("utf-8"))
     except (EvidenceError, UnicodeDecodeError):
         return None
 
 
 def find_text(data: str) -> str | None:
-    """What is said in a message or an answer, on one line; null where the format is not one that we know."""
+    """What is said in a message or an answer, on one line; None if the format is not one that we know."""
     streamed = [line.removeprefix("data:") for line in data.splitlines() if line.startswith("data:")]
     parts = streamed or [data]
     pieces = [piece for part in parts for piece in _iter_pieces(part, is_streamed=bool(streamed))]

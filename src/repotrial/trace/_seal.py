@@ -1,8 +1,8 @@
 """The seal: an in-toto statement about a finished run, signed in a DSSE envelope.
 
 It holds the number of events and the hash of the last one (a bare chain cannot show that it is complete) and
-the digest of every file. The public key is inside too: with it anyone can see that nothing changed since
-*somebody* signed; whether that somebody is to be trusted is decided by a key that came another way.
+the digest of every file. The public key is inside too: it shows that nothing changed since the signature.
+Whether the signer is to be trusted is decided by a key that came another way.
 """
 
 from __future__ import annotations
@@ -19,22 +19,20 @@ from repotrial._core.canonical import Count
 from repotrial._core.clock import Clock, SystemClock
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ErrorCode, EvidenceError, MachineError, UsageError
-from repotrial.trace._chain_report import Intact
 from repotrial.trace._event import EventHash, TraceHead
 from repotrial.trace._files import open_regular, write_once
 from repotrial.trace._keys import SigningKey
 from repotrial.trace._manifest_file import load_manifest
 from repotrial.trace._payloads.common import Name
-from repotrial.trace._payloads.lifecycle import RunId, RunOpened
+from repotrial.trace._payloads.course import RunId, RunOpened
 from repotrial.trace._reader import iter_events
-from repotrial.trace._rundir import RunPaths
-from repotrial.trace._sealed_files import digest_regular, iter_sealable_entries
-from repotrial.trace._statement import SignedStatement, StatementKind, parse_statement, sign_statement
+from repotrial.trace._rundir import RunPaths, digest_regular, iter_sealable_entries
+from repotrial.trace._statement import SignedStatement, StatementKind
 from repotrial.trace._trace_file import TRACE_LOCKED, lock_trace
-from repotrial.trace._verify_chain import check_chain
+from repotrial.trace._verify_chain import Intact, check_chain
 
-# in-toto's TypeURI is any RFC 3986 URI, unresolvable ones included; this one claims no host that somebody
-# else may own. The last part is the version.
+# in-toto's TypeURI is any RFC 3986 URI, unresolvable ones included; this one claims no host that others
+# may own. The last part is the version.
 SEAL_PREDICATE_TYPE: Final = "urn:repotrial:seal:1"
 
 MAX_SEAL_BYTES = 64 * 1024 * 1024
@@ -97,25 +95,6 @@ _KIND: Final = StatementKind(
 )
 
 
-class SignedSeal(msgspec.Struct, frozen=True, kw_only=True):
-    """A seal as read from its envelope; nothing in it is verified yet."""
-
-    statement: SignedStatement[Seal]
-
-    @property
-    def seal(self) -> Seal:
-        return self.statement.predicate
-
-    @property
-    def subjects(self) -> dict[str, Digest]:
-        """Digest by file name."""
-        return self.statement.subjects
-
-    @property
-    def key_id(self) -> str:
-        return self.statement.key_id
-
-
 def seal_run(paths: RunPaths, key: SigningKey, *, harness_version: str, clock: Clock | None = None) -> Seal:
     """Check a finished run directory, sign what it holds, and write `seal.json`.
 
@@ -146,7 +125,7 @@ def seal_run(paths: RunPaths, key: SigningKey, *, harness_version: str, clock: C
             public_key=key.public_key.pem,
             trust_limits=TRUST_LIMITS,
         )
-        _write(paths.seal, sign_statement(seal, _KIND, subjects=subjects, key=key))
+        _write(paths.seal, _KIND.sign(seal, subjects=subjects, key=key))
     return seal
 
 
@@ -162,7 +141,7 @@ def _write(path: Path, data: bytes) -> None:
         raise SEAL_EXISTS.error(f"{path}: expected no seal yet, found one") from error
 
 
-def load_seal(path: Path) -> SignedSeal:
+def load_seal(path: Path) -> SignedStatement[Seal]:
     """Read a seal without believing it.
 
     Raises:
@@ -177,9 +156,9 @@ def load_seal(path: Path) -> SignedSeal:
     return parse_seal(data, name=path.name)
 
 
-def parse_seal(data: bytes, *, name: str = "seal.json") -> SignedSeal:
+def parse_seal(data: bytes, *, name: str = "seal.json") -> SignedStatement[Seal]:
     """The same, from bytes; `name` is what messages call them."""
-    return SignedSeal(statement=parse_statement(data, _KIND, name=name))
+    return _KIND.parse(data, name=name)
 
 
 def _iter_subjects(paths: RunPaths) -> Iterator[tuple[str, Digest]]:

@@ -1,4 +1,15 @@
-"""Checking a seal: what holds, who vouches for it, and every file that is not what was sealed."""
+"""Checking a seal: what holds, who vouches for it, and every file that is not what was sealed.
+
+1. `seal.json` is a plain file of bounded size, one DSSE envelope with one signature, in canonical form.
+2. Its payload is an in-toto statement whose predicate is a seal of a version that we know.
+3. The signature is valid under the key in the predicate, and names that key.
+4. That key is among the trusted ones; without any, the report says that the signer is unchecked.
+5. `manifest.json` is that of the sealed run.
+6. Every sealed file is there, plain, with the sealed digest, and no other file is there.
+7. The trace has the sealed number of events and the sealed last hash.
+
+All steps that can be taken are taken, and all problems are listed.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +21,12 @@ import msgspec
 from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest
 from repotrial._core.errors import EvidenceError
-from repotrial.trace._chain_report import ChainReport, Truncated
 from repotrial.trace._files import TRACE_UNREADABLE
 from repotrial.trace._keys import PublicKey
-from repotrial.trace._manifest_file import load_manifest
-from repotrial.trace._rundir import RunPaths
-from repotrial.trace._seal import SEAL_VERSION, SignedSeal, load_seal
-from repotrial.trace._sealed_files import SealableEntry, digest_regular, iter_sealable_entries
-from repotrial.trace._statement import (
-    NoSigner,
-    Signer,
-    TrustedSigner,
-    find_signer,
-)
-from repotrial.trace._verify_chain import check_chain
+from repotrial.trace._rundir import RunPaths, SealableEntry, digest_regular, iter_sealable_entries
+from repotrial.trace._seal import SEAL_VERSION, Seal, load_seal
+from repotrial.trace._statement import NoSigner, SignedStatement, Signer, TrustedSigner
+from repotrial.trace._verify_chain import ChainReport, Truncated
 
 
 class NoSeal(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,7 +99,7 @@ class TraceCutOff(msgspec.Struct, frozen=True, kw_only=True):
     found_count: Count
 
 
-SealProblem: TypeAlias = (
+RunSealProblem: TypeAlias = (
     NoSeal
     | MalformedSeal
     | UnknownSealVersion
@@ -115,44 +118,20 @@ class SealReport(msgspec.Struct, frozen=True, kw_only=True):
     """What a seal is worth."""
 
     signer: Signer
-    problems: tuple[SealProblem, ...]
+    problems: tuple[RunSealProblem, ...]
 
     @property
     def is_intact(self) -> bool:
-        """Whether everything is as it was when somebody signed it."""
+        """Whether everything is as it was when it was signed."""
         return not self.problems
 
     @property
     def is_trusted(self) -> bool:
-        """Whether it is intact and that somebody is trusted."""
+        """Whether it is intact and its signer is trusted."""
         return self.is_intact and isinstance(self.signer, TrustedSigner)
 
 
-def check_seal(paths: RunPaths, trusted_keys: Collection[PublicKey] | None) -> SealReport:
-    """Check the seal of a run directory, on any machine.
-
-    1. `seal.json` is a plain file of bounded size, one DSSE envelope with one signature, in canonical form.
-    2. Its payload is an in-toto statement whose predicate is a seal of a version that we know.
-    3. The signature is valid under the key in the predicate, and names that key.
-    4. That key is among `trusted_keys`; without any, the report says that the signer is unchecked.
-    5. `manifest.json` is that of the sealed run.
-    6. Every sealed file is there, plain, with the sealed digest, and no other file is there.
-    7. The trace has the sealed number of events and the sealed last hash.
-
-    All steps that can be taken are taken, and all problems are listed.
-    """
-    signed = read_seal(paths)
-    if not isinstance(signed, SignedSeal):
-        return SealReport(signer=NoSigner(), problems=(signed,))
-    chain = check_chain(paths.trace, run_id=signed.seal.run_id, expected=signed.seal.head)
-    try:
-        run_id = load_manifest(paths.manifest).run_id
-    except EvidenceError:
-        run_id = None
-    return check_signed_seal(paths, signed, trusted_keys=trusted_keys, chain=chain, run_id=run_id)
-
-
-def read_seal(paths: RunPaths) -> SignedSeal | NoSeal | MalformedSeal | UnknownSealVersion:
+def read_seal(paths: RunPaths) -> SignedStatement[Seal] | NoSeal | MalformedSeal | UnknownSealVersion:
     """Steps 1 and 2."""
     try:
         return load_seal(paths.seal)
@@ -166,7 +145,7 @@ def read_seal(paths: RunPaths) -> SignedSeal | NoSeal | MalformedSeal | UnknownS
 
 def check_signed_seal(
     paths: RunPaths,
-    signed: SignedSeal,
+    signed: SignedStatement[Seal],
     *,
     trusted_keys: Collection[PublicKey] | None,
     chain: ChainReport,
@@ -181,19 +160,19 @@ def check_signed_seal(
         chain: The trace checked against the sealed head.
         run_id: Of the manifest; None if it cannot be read, which step 6 reports.
     """
-    signer = find_signer(signed.statement, signed.seal.public_key, trusted_keys)
-    problems: list[SealProblem] = []
+    signer = signed.find_signer(signed.predicate.public_key, trusted_keys)
+    problems: list[RunSealProblem] = []
     if isinstance(signer, NoSigner):
         problems.append(BadSignature(key_id=signed.key_id))
-    if run_id is not None and run_id != signed.seal.run_id:
-        problems.append(OtherRun(sealed_run_id=signed.seal.run_id, found_run_id=run_id))
+    if run_id is not None and run_id != signed.predicate.run_id:
+        problems.append(OtherRun(sealed_run_id=signed.predicate.run_id, found_run_id=run_id))
     problems += _iter_file_problems(paths, signed)
     if isinstance(chain.status, Truncated):
-        problems.append(TraceCutOff(sealed_count=signed.seal.event_count, found_count=chain.count))
+        problems.append(TraceCutOff(sealed_count=signed.predicate.event_count, found_count=chain.count))
     return SealReport(signer=signer, problems=tuple(problems))
 
 
-def _iter_file_problems(paths: RunPaths, signed: SignedSeal) -> Iterator[SealProblem]:
+def _iter_file_problems(paths: RunPaths, signed: SignedStatement[Seal]) -> Iterator[RunSealProblem]:
     missing = dict(signed.subjects)
     try:
         for entry in iter_sealable_entries(paths):
@@ -206,7 +185,7 @@ def _iter_file_problems(paths: RunPaths, signed: SignedSeal) -> Iterator[SealPro
     yield from (FileMissing(name=name) for name in sorted(missing))
 
 
-def _iter_entry_problems(entry: SealableEntry, expected: Digest | None) -> Iterator[SealProblem]:
+def _iter_entry_problems(entry: SealableEntry, expected: Digest | None) -> Iterator[RunSealProblem]:
     if not entry.is_regular:
         yield NotAPlainFile(name=entry.name)
         return

@@ -1,7 +1,7 @@
 """Signed statements: in-toto statements in DSSE envelopes with one Ed25519 signature, in canonical form.
 
-The signer's public key stands inside the predicate: with it anyone can see that nothing changed since
-*somebody* signed; whether that somebody is to be trusted is decided by a key that came another way.
+The signer's public key stands inside the predicate: it shows that nothing changed since the signature.
+Whether the signer is to be trusted is decided by a key that came another way.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class UncheckedSigner(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NoSigner(msgspec.Struct, frozen=True, kw_only=True):
-    """No valid signature, so nobody vouches for anything."""
+    """No valid signature."""
 
 
 Signer: TypeAlias = TrustedSigner | UnknownSigner | UncheckedSigner | NoSigner
@@ -68,6 +68,51 @@ class StatementKind(msgspec.Struct, Generic[P], frozen=True, kw_only=True):
         """The type without its version."""
         return self.predicate_type.rpartition(":")[0] + ":"
 
+    def sign(self, predicate: P, *, subjects: Mapping[str, Digest], key: SigningKey) -> bytes:
+        """The envelope as a file's bytes; `parse` reads it back."""
+        from securesystemslib.dsse import Envelope
+
+        payload = canonical_bytes(
+            {
+                "_type": _STATEMENT_TYPE,
+                "predicate": msgspec.to_builtins(predicate),
+                "predicateType": self.predicate_type,
+                "subject": [
+                    {"digest": {"sha256": digest.removeprefix("sha256:")}, "name": name}
+                    for name, digest in sorted(subjects.items())
+                ],
+            }
+        )
+        envelope = Envelope(payload=payload, payload_type=PAYLOAD_TYPE, signatures={})
+        envelope.sign(key.signer)
+        data = canonical_bytes(envelope.to_dict())
+        self.parse(data, name="statement")  # what we write, we can read
+        return data
+
+    def parse(self, data: bytes, *, name: str) -> SignedStatement[P]:
+        """Read a statement without believing it; `name` is what messages call it.
+
+        Raises:
+            EvidenceError: the kind's own, for a wrong form and for another version.
+        """
+        envelope = _parse(data, _Envelope, name, self.invalid)
+        (signature,) = envelope.signatures
+        payload = _decode(envelope.payload, f"{name}: payload", self.invalid)
+        raw = _check_version(payload, f"{name}: payload", self)
+        statement = _parse_payload(payload, raw, self, f"{name}: payload")
+        names = [subject.name for subject in statement.subject]
+        if names != sorted(set(names)):
+            raise self.invalid.error(
+                f"{name}: payload: expected subjects in order and each once, found others"
+            )
+        return SignedStatement(
+            predicate=_convert(statement.predicate, self, f"{name}: payload"),
+            subjects={subject.name: f"sha256:{subject.digest.sha256}" for subject in statement.subject},
+            payload=payload,
+            key_id=signature.keyid,
+            signature=_decode(signature.sig, f"{name}: signatures[0].sig", self.invalid),
+        )
+
 
 class SignedStatement(msgspec.Struct, Generic[P], frozen=True, kw_only=True):
     """A statement as read from its envelope; nothing in it is verified yet."""
@@ -78,6 +123,28 @@ class SignedStatement(msgspec.Struct, Generic[P], frozen=True, kw_only=True):
     payload: bytes
     key_id: str
     signature: bytes
+
+    def find_signer(self, public_key: str, trusted_keys: Collection[PublicKey] | None) -> Signer:
+        """Who signed; `public_key` is the one that the predicate names."""
+        from securesystemslib.dsse import Envelope
+        from securesystemslib.exceptions import UnverifiedSignatureError
+        from securesystemslib.signer import Signature
+
+        try:
+            key = parse_public_key(public_key)
+        except UsageError:  # `bad-public-key`
+            return NoSigner()
+        signature = Signature(self.key_id, self.signature.hex())
+        envelope = Envelope(self.payload, PAYLOAD_TYPE, {self.key_id: signature})
+        try:
+            envelope.verify([build_verifier(key)], threshold=1)
+        except UnverifiedSignatureError:
+            return NoSigner()
+        if trusted_keys is None:
+            return UncheckedSigner(key_id=key.key_id)
+        # Both came through the parser, which brings a key into its one spelling.
+        is_trusted = key in trusted_keys
+        return TrustedSigner(key_id=key.key_id) if is_trusted else UnknownSigner(key_id=key.key_id)
 
 
 class _DigestSet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -105,78 +172,6 @@ class _Envelope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     payload: str
     payload_type: Literal["application/vnd.in-toto+json"] = msgspec.field(name="payloadType")
     signatures: Annotated[tuple[_Signature, ...], msgspec.Meta(min_length=1, max_length=1)]
-
-
-def sign_statement(
-    predicate: P, kind: StatementKind[P], *, subjects: Mapping[str, Digest], key: SigningKey
-) -> bytes:
-    """The envelope as a file's bytes; `parse_statement` reads it back."""
-    from securesystemslib.dsse import Envelope
-
-    payload = canonical_bytes(
-        {
-            "_type": _STATEMENT_TYPE,
-            "predicate": msgspec.to_builtins(predicate),
-            "predicateType": kind.predicate_type,
-            "subject": [
-                {"digest": {"sha256": digest.removeprefix("sha256:")}, "name": name}
-                for name, digest in sorted(subjects.items())
-            ],
-        }
-    )
-    envelope = Envelope(payload=payload, payload_type=PAYLOAD_TYPE, signatures={})
-    envelope.sign(key.signer)
-    data = canonical_bytes(envelope.to_dict())
-    parse_statement(data, kind, name="statement")  # what we write, we can read
-    return data
-
-
-def parse_statement(data: bytes, kind: StatementKind[P], *, name: str) -> SignedStatement[P]:
-    """Read a statement without believing it; `name` is what messages call it.
-
-    Raises:
-        EvidenceError: the kind's own, for a wrong form and for another version.
-    """
-    envelope = _parse(data, _Envelope, name, kind.invalid)
-    (signature,) = envelope.signatures
-    payload = _decode(envelope.payload, f"{name}: payload", kind.invalid)
-    raw = _check_version(payload, f"{name}: payload", kind)
-    statement = _parse_payload(payload, raw, kind, f"{name}: payload")
-    names = [subject.name for subject in statement.subject]
-    if names != sorted(set(names)):
-        raise kind.invalid.error(f"{name}: payload: expected subjects in order and each once, found others")
-    return SignedStatement(
-        predicate=_convert(statement.predicate, kind, f"{name}: payload"),
-        subjects={subject.name: f"sha256:{subject.digest.sha256}" for subject in statement.subject},
-        payload=payload,
-        key_id=signature.keyid,
-        signature=_decode(signature.sig, f"{name}: signatures[0].sig", kind.invalid),
-    )
-
-
-def find_signer(
-    signed: SignedStatement[P], public_key: str, trusted_keys: Collection[PublicKey] | None
-) -> Signer:
-    """Who signed; `public_key` is the one that the predicate names."""
-    from securesystemslib.dsse import Envelope
-    from securesystemslib.exceptions import UnverifiedSignatureError
-    from securesystemslib.signer import Signature
-
-    try:
-        key = parse_public_key(public_key)
-    except UsageError:  # `bad-public-key`
-        return NoSigner()
-    signature = Signature(signed.key_id, signed.signature.hex())
-    envelope = Envelope(signed.payload, PAYLOAD_TYPE, {signed.key_id: signature})
-    try:
-        envelope.verify([build_verifier(key)], threshold=1)
-    except UnverifiedSignatureError:
-        return NoSigner()
-    if trusted_keys is None:
-        return UncheckedSigner(key_id=key.key_id)
-    # Both came through the parser, which brings a key into its one spelling.
-    is_trusted = key in trusted_keys
-    return TrustedSigner(key_id=key.key_id) if is_trusted else UnknownSigner(key_id=key.key_id)
 
 
 def _parse(data: bytes, kind: type[Any], name: str, invalid: ErrorCode[EvidenceError]) -> Any:

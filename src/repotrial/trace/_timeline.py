@@ -1,4 +1,4 @@
-"""A trace as people read it: one row per event, as data; whoever prints it decides how it looks.
+"""A trace as people read it: one row per event, as data; the caller decides how it is printed.
 
 Everything in a summary may come from an agent. Characters that move the cursor, color the terminal, reorder
 or hide text are shown as escapes, never passed on.
@@ -16,10 +16,15 @@ from repotrial._core.canonical import Count
 from repotrial._core.display import neutralize
 from repotrial.trace._blobs import BlobStore
 from repotrial.trace._body import BinaryBody, BlobBody, Body, OmittedBody, TextBody
-from repotrial.trace._doubts import iter_with_moot
 from repotrial.trace._event import Actor, Event, UnknownPayload
 from repotrial.trace._payloads import Payload
-from repotrial.trace._payloads.actions import ToolInvocation, WorkspaceMutation
+from repotrial.trace._payloads.actions import (
+    AgentTranscript,
+    Prompt,
+    Response,
+    ToolInvocation,
+    WorkspaceMutation,
+)
 from repotrial.trace._payloads.checks import (
     AcceptanceExecution,
     BuildCheck,
@@ -40,20 +45,23 @@ from repotrial.trace._payloads.common import (
     Signaled,
     TimedOut,
 )
-from repotrial.trace._payloads.dialogue import AgentTranscript, Prompt, Response
-from repotrial.trace._payloads.lifecycle import Briefing, PhaseChanged, RunOpened, Termination, TraceTruncated
-from repotrial.trace._payloads.oversight import (
+from repotrial.trace._payloads.course import (
+    Briefing,
     Enforced,
     Intervention,
     MonitorAlert,
     OnAlert,
     OnDecision,
     OperatorDecision,
+    PhaseChanged,
     Refused,
     Requested,
+    RunOpened,
     StageTransition,
+    Termination,
+    TraceTruncated,
 )
-from repotrial.trace._reader import iter_events
+from repotrial.trace._reader import iter_events, iter_with_moot
 from repotrial.trace._rundir import RunPaths
 from repotrial.trace._said import read_said
 
@@ -185,7 +193,7 @@ def _execution(payload: PatchApplication | BuildCheck | StaticCheck | Acceptance
 
 
 def _doubt(payload: AcceptanceExecution, *, is_moot: bool) -> str:
-    """A twin run in words that nobody takes for the verdict: in it, failing is what most tests should do."""
+    """A twin run in words that differ from a verdict: in it, most tests should fail."""
     mixed = "" if payload.twins is None else f"{payload.twins.mixed_in} "
     name = f"{payload.check_id} #{payload.attempt}, twin run with {mixed}wrong expectations mixed in"
     return f"{name}: {describe_doubt(payload.outcome, is_moot=is_moot)} ({describe_exit(payload.exit)})"
@@ -280,7 +288,7 @@ def _command(command: Command) -> str:
 
 
 def describe_exit(status: ExitStatus) -> str:
-    """How a program ended, in words; they may quote what somebody wrote."""
+    """How a program ended, in words; they may quote untrusted text."""
     match status:
         case Exited():
             return f"exit {status.code}"
@@ -295,7 +303,7 @@ def describe_exit(status: ExitStatus) -> str:
 
 
 def describe_outcome(outcome: CheckOutcome) -> str:
-    """What a check says, in words; they may quote what somebody wrote."""
+    """What a check says, in words; they may quote untrusted text."""
     match outcome:
         case Passed():
             return "pass"
@@ -306,7 +314,7 @@ def describe_outcome(outcome: CheckOutcome) -> str:
 
 
 def describe_doubt(outcome: CheckOutcome, *, is_moot: bool) -> str:
-    """What a twin run says, in words; they may quote what somebody wrote."""
+    """What a twin run says, in words; they may quote untrusted text."""
     if is_moot:
         return "moot, since the plain run does not pass"
     match outcome:

@@ -5,9 +5,9 @@ there holds, but the end is missing. *Unverifiable*: it cannot be decided here (
 that a newer release may have written). *UnknownVersion*: another major version of the format.
 
 Event types that this release does not know are kept and counted, not an error: adding a type is a minor
-change, and the chain holds whatever a payload means. Whoever needs completeness counts the types it knows.
+change, and the chain holds whatever a payload means. A check of completeness counts the types it knows.
 
-A chain alone says nothing about a clean cut between two lines, nor about someone who computed every hash
+A chain alone says nothing about a clean cut between two lines, nor about hashes that were all computed
 anew: both take the head and the count, which the seal signs (`expected`).
 """
 
@@ -18,30 +18,122 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Annotated, Any, BinaryIO, Literal, TypeAlias
 
 import msgspec
 import orjson
 
-from repotrial._core.canonical import MAX_SAFE_INTEGER
+from repotrial._core.canonical import MAX_SAFE_INTEGER, Count
 from repotrial._core.errors import EvidenceError
 from repotrial.trace._chain import cut_line, genesis_hash, link_hash
-from repotrial.trace._chain_report import (
-    BadEvent,
-    BadEventReason,
-    ChainReport,
-    ChainStatus,
-    Intact,
-    Tampered,
-    Truncated,
-    UnknownTypeCount,
-    UnknownVersion,
-    Unverifiable,
-)
 from repotrial.trace._event import TraceHead
 from repotrial.trace._files import TRACE_LINE_TOO_LONG, TRACE_UNREADABLE, LineReader, open_regular
 from repotrial.trace._payloads import PAYLOAD_TYPES
-from repotrial.trace._payloads.lifecycle import TRACE_SCHEMA, RunOpened
+from repotrial.trace._payloads.course import TRACE_SCHEMA, RunOpened
+
+BadEventReason: TypeAlias = Literal[
+    "malformed",
+    "hash-mismatch",
+    "out-of-order",
+    "not-canonical",
+    "time-not-increasing",
+    "opened-twice",
+    "other-run",
+    "line-too-long",
+    "after-head",
+    "other-head",
+    "torn-tail",
+    "missing-events",
+    "empty",
+    "not-a-trace",
+    "payload-misfit",
+    "unreadable",
+]
+"""What is wrong with the first bad event."""
+
+
+class BadEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a trace stops to hold."""
+
+    seq: Count
+    """Position of the event, from 0."""
+    offset_bytes: Count
+    """Where its line begins in the file."""
+    reason: BadEventReason
+    """What is wrong, for machines."""
+    detail: str
+    """What was expected and what was found."""
+
+
+class _Status(msgspec.Struct, frozen=True, kw_only=True, tag_field="status"):
+    pass
+
+
+class Intact(_Status, frozen=True, kw_only=True, tag="intact"):
+    """Every event is as it was written."""
+
+
+class Tampered(_Status, frozen=True, kw_only=True, tag="tampered"):
+    """The file is not what one writer of this format wrote."""
+
+    first_bad: BadEvent
+    """The first event that does not hold."""
+
+
+class Truncated(_Status, frozen=True, kw_only=True, tag="truncated"):
+    """What is there holds; the end is missing."""
+
+    first_bad: BadEvent
+    """The first event that is missing or torn."""
+
+
+class Unverifiable(_Status, frozen=True, kw_only=True, tag="unverifiable"):
+    """It cannot be decided here whether the trace holds."""
+
+    first_bad: BadEvent
+    """The first event that cannot be judged."""
+
+
+class UnknownVersion(_Status, frozen=True, kw_only=True, tag="unknown-version"):
+    """The trace says that it has another major version."""
+
+    schema: str
+    """What it says."""
+
+
+ChainStatus: TypeAlias = Intact | Tampered | Truncated | Unverifiable | UnknownVersion
+"""The verdict on a chain."""
+
+
+class UnknownTypeCount(msgspec.Struct, frozen=True, kw_only=True):
+    """Events of a type that this release does not know."""
+
+    type: str
+    """The type."""
+    count: Annotated[int, msgspec.Meta(ge=1)]
+    """How many."""
+
+
+class ChainReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What verification found."""
+
+    status: ChainStatus
+    """The verdict."""
+    run_id: str | None
+    """The run that the trace says it belongs to; null if its first event cannot be read."""
+    count: Count
+    """How many events hold, from the first."""
+    head: TraceHead | None
+    """Count and hash of the last event that holds; null if none does."""
+    verified_bytes: Count
+    """Length of the part that holds."""
+    unknown_types: tuple[UnknownTypeCount, ...] = ()
+    """Events that were chained correctly but not understood."""
+
+    @property
+    def is_intact(self) -> bool:
+        return isinstance(self.status, Intact)
+
 
 _SCHEMA = re.compile(r"repotrial/trace@[0-9]{1,9}")
 _EVENT_TYPE = re.compile(r"[a-z][a-z0-9-]{0,99}")

@@ -15,22 +15,14 @@ import msgspec
 from repotrial._core.absence import Unknown
 from repotrial._core.digest import Digest
 from repotrial._core.errors import EvidenceError
-from repotrial.trace._chain_report import (
-    ChainReport,
-    Intact,
-    Tampered,
-    Truncated,
-    UnknownVersion,
-    Unverifiable,
-)
-from repotrial.trace._completeness import Finding, build_finding, iter_completeness_problems
+from repotrial.trace._completeness import RunFinding, build_finding, iter_completeness_problems
 from repotrial.trace._keys import PublicKey
 from repotrial.trace._manifest import Manifest, iter_unbound_fields
 from repotrial.trace._manifest_file import load_manifest
-from repotrial.trace._payloads.lifecycle import RunOpened
+from repotrial.trace._payloads.course import RunOpened
 from repotrial.trace._reader import iter_events
-from repotrial.trace._rundir import RunPaths
-from repotrial.trace._seal import SignedSeal
+from repotrial.trace._rundir import RunPaths, digest_regular
+from repotrial.trace._seal import Seal
 from repotrial.trace._seal_check import (
     BadSignature,
     FileAddedAfterSealing,
@@ -41,16 +33,29 @@ from repotrial.trace._seal_check import (
     NoSeal,
     NotAPlainFile,
     OtherRun,
-    SealProblem,
+    RunSealProblem,
     SealReport,
     TraceCutOff,
     UnknownSealVersion,
     check_signed_seal,
     read_seal,
 )
-from repotrial.trace._sealed_files import digest_regular
-from repotrial.trace._statement import NoSigner, TrustedSigner, UncheckedSigner, UnknownSigner
-from repotrial.trace._verify_chain import check_chain
+from repotrial.trace._statement import (
+    NoSigner,
+    SignedStatement,
+    TrustedSigner,
+    UncheckedSigner,
+    UnknownSigner,
+)
+from repotrial.trace._verify_chain import (
+    ChainReport,
+    Intact,
+    Tampered,
+    Truncated,
+    UnknownVersion,
+    Unverifiable,
+    check_chain,
+)
 
 _MAX_FINDINGS = 100
 """More say nothing new, and a forged trace could have a million."""
@@ -63,7 +68,7 @@ class Holds(msgspec.Struct, frozen=True, kw_only=True, tag_field="verdict", tag=
 class DoesNotHold(msgspec.Struct, frozen=True, kw_only=True, tag_field="verdict", tag="does-not-hold"):
     """Checked, and wrong."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[RunFinding, ...]
 
 
 class CouldNotBeChecked(
@@ -71,7 +76,7 @@ class CouldNotBeChecked(
 ):
     """Neither shown nor refuted."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[RunFinding, ...]
 
 
 AspectVerdict: TypeAlias = Holds | DoesNotHold | CouldNotBeChecked
@@ -83,7 +88,7 @@ class RunVerification(msgspec.Struct, frozen=True, kw_only=True):
     chain: AspectVerdict
     """Every event is as it was written."""
     seal: AspectVerdict
-    """Somebody trusted vouches for exactly these files."""
+    """A trusted key signed exactly these files."""
     completeness: AspectVerdict
     """Nothing that a verdict rests on is missing (P15)."""
     identity: AspectVerdict
@@ -105,8 +110,8 @@ def check_run(paths: RunPaths, *, trusted_keys: Collection[PublicKey] | None) ->
     manifest = _load_manifest(paths)
     run_id = manifest.run_id if isinstance(manifest, Manifest) else None
     found = manifest if isinstance(manifest, Manifest) else build_finding(manifest.reason)
-    if isinstance(signed, SignedSeal):
-        chain = check_chain(paths.trace, run_id=signed.seal.run_id, expected=signed.seal.head)
+    if isinstance(signed, SignedStatement):
+        chain = check_chain(paths.trace, run_id=signed.predicate.run_id, expected=signed.predicate.head)
         seal_report = check_signed_seal(paths, signed, trusted_keys=trusted_keys, chain=chain, run_id=run_id)
     else:
         chain = check_chain(paths.trace, run_id=run_id, expected=None)
@@ -174,7 +179,7 @@ def _judge_signer(report: SealReport) -> AspectVerdict:
             return DoesNotHold(findings=(build_finding("expected a valid signature, found none"),))
 
 
-def render_seal_problem(problem: SealProblem) -> str:
+def render_seal_problem(problem: RunSealProblem) -> str:
     """A problem in a sentence."""
     match problem:
         case NoSeal() | MalformedSeal() | UnknownSealVersion() | FolderUnreadable():
@@ -201,7 +206,9 @@ def _render_file_problem(problem: FileChanged | FileMissing | FileAddedAfterSeal
             return f"{problem.name}: expected a plain file that can be read, found none"
 
 
-def _judge_completeness(paths: RunPaths, manifest: Manifest | Finding, chain: ChainReport) -> AspectVerdict:
+def _judge_completeness(
+    paths: RunPaths, manifest: Manifest | RunFinding, chain: ChainReport
+) -> AspectVerdict:
     if isinstance(chain.status, UnknownVersion) or chain.count == 0:
         return CouldNotBeChecked(findings=(build_finding("expected a trace that can be read, found none"),))
     try:
@@ -219,29 +226,12 @@ def _judge_completeness(paths: RunPaths, manifest: Manifest | Finding, chain: Ch
     return CouldNotBeChecked(findings=tuple(doubts)) if doubts else Holds()
 
 
-class _Claim(msgspec.Struct, frozen=True):
-    """What one document says about what another must say too."""
-
-    fact: str
-    first: str
-    first_value: str
-    second: str
-    second_value: str
-
-    def render(self) -> str:
-        expected, found = (
-            f"{self.first_value} as in the {self.first}",
-            f"{self.second_value} in the {self.second}",
-        )
-        return f"{self.fact}: expected {expected}, found {found}"
-
-
 def _judge_identity(
     paths: RunPaths,
-    manifest: Manifest | Finding,
-    signed: SignedSeal | NoSeal | MalformedSeal | UnknownSealVersion,
+    manifest: Manifest | RunFinding,
+    signed: SignedStatement[Seal] | NoSeal | MalformedSeal | UnknownSealVersion,
 ) -> AspectVerdict:
-    if isinstance(manifest, Finding):
+    if isinstance(manifest, RunFinding):
         return CouldNotBeChecked(findings=(manifest,))
     try:
         manifest_digest = digest_regular(paths.manifest)
@@ -252,14 +242,11 @@ def _judge_identity(
         return DoesNotHold(
             findings=(build_finding("expected run-opened as the first event, found none", seq=0),)
         )
-    claims = [*_iter_opening_claims(first.payload, manifest, manifest_digest)]
-    if isinstance(signed, SignedSeal):
-        claims += _iter_seal_claims(signed, manifest, manifest_digest)
-    findings = tuple(
-        build_finding(claim.render()) for claim in claims if claim.first_value != claim.second_value
-    )
-    if findings:
-        return DoesNotHold(findings=findings)
+    problems = [*_iter_opening_problems(first.payload, manifest, manifest_digest)]
+    if isinstance(signed, SignedStatement):
+        problems += _iter_seal_problems(signed.predicate, manifest, manifest_digest)
+    if problems:
+        return DoesNotHold(findings=tuple(problems))
     unbound = tuple(
         build_finding(f"{field}: expected a fact that binds the run, found unknown: {unknown.reason}")
         for field, unknown in iter_unbound_fields(manifest)
@@ -267,18 +254,30 @@ def _judge_identity(
     return CouldNotBeChecked(findings=unbound) if unbound else Holds()
 
 
-def _iter_opening_claims(opened: RunOpened, manifest: Manifest, manifest_digest: Digest) -> Iterator[_Claim]:
-    yield _Claim("run id", "manifest", manifest.run_id, "trace", opened.run_id)
-    yield _Claim("manifest digest", "file", manifest_digest, "trace", opened.manifest_digest)
-    yield _Claim("harness version", "manifest", manifest.harness.version, "trace", opened.harness_version)
+def _iter_opening_problems(
+    opened: RunOpened, manifest: Manifest, manifest_digest: Digest
+) -> Iterator[RunFinding]:
+    yield from _compare("run id", ("manifest", manifest.run_id), ("trace", opened.run_id))
+    yield from _compare("manifest digest", ("file", manifest_digest), ("trace", opened.manifest_digest))
+    yield from _compare(
+        "harness version", ("manifest", manifest.harness.version), ("trace", opened.harness_version)
+    )
     rules_id = manifest.redaction_rules_id
     if not isinstance(rules_id, Unknown):
-        yield _Claim("redaction rules", "manifest", rules_id, "trace", opened.redaction_rules_id)
+        yield from _compare("redaction rules", ("manifest", rules_id), ("trace", opened.redaction_rules_id))
 
 
-def _iter_seal_claims(signed: SignedSeal, manifest: Manifest, manifest_digest: Digest) -> Iterator[_Claim]:
-    seal = signed.seal
-    sealed_version = seal.contract_version_id
-    yield _Claim("run id", "manifest", manifest.run_id, "seal", seal.run_id)
-    yield _Claim("manifest digest", "file", manifest_digest, "seal", seal.manifest_digest)
-    yield _Claim("contract version id", "manifest", manifest.contract.version_id, "seal", sealed_version)
+def _iter_seal_problems(seal: Seal, manifest: Manifest, manifest_digest: Digest) -> Iterator[RunFinding]:
+    yield from _compare("run id", ("manifest", manifest.run_id), ("seal", seal.run_id))
+    yield from _compare("manifest digest", ("file", manifest_digest), ("seal", seal.manifest_digest))
+    yield from _compare(
+        "contract version id", ("manifest", manifest.contract.version_id), ("seal", seal.contract_version_id)
+    )
+
+
+def _compare(fact: str, one: tuple[str, str], other: tuple[str, str]) -> Iterator[RunFinding]:
+    """A finding if two documents do not say the same; each comes as its name and its value."""
+    if one[1] != other[1]:
+        yield build_finding(
+            f"{fact}: expected {one[1]} as in the {one[0]}, found {other[1]} in the {other[0]}"
+        )

@@ -17,22 +17,20 @@ import orjson
 from repotrial._core.clock import Clock, MonotoneClock, SystemClock
 from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import ErrorCode, UsageError
+from repotrial._core.words import TextFormat
 from repotrial.trace._blobs import BlobRef, BlobStore
 from repotrial.trace._body import Body, OmittedBody, build_body, omit_bodies, redact_bytes
-from repotrial.trace._budget import UNASSIGNED, TraceBudget
+from repotrial.trace._budget import UNASSIGNED, TraceBudget, WriterOptions, checked_options
 from repotrial.trace._chain import LINE_FRONTS
 from repotrial.trace._event import ACTORS, Actor, Event, EventRef, TraceHead, build_event
 from repotrial.trace._files import MAX_LINE_BYTES
-from repotrial.trace._free_text import redact_tree
 from repotrial.trace._payloads import DROPPABLE_TYPES, DroppablePayload, KeptPayload, Payload
 from repotrial.trace._payloads.common import EventPayload, Output
-from repotrial.trace._payloads.lifecycle import TRACE_SCHEMA, RunOpened, TraceTruncated
-from repotrial.trace._payloads.oversight import MonitorAlert, Segment, TextFormat
+from repotrial.trace._payloads.course import TRACE_SCHEMA, MonitorAlert, RunOpened, Segment, TraceTruncated
 from repotrial.trace._redaction import NO_REDACTION, Redactor, verify_canary
 from repotrial.trace._rundir import RunPaths
 from repotrial.trace._trace_file import TraceFile, build_write_error
-from repotrial.trace._validate import PAYLOAD_REFUSED, build_tree, explain_refusal
-from repotrial.trace._writer_options import WriterOptions, checked_options
+from repotrial.trace._validate import PAYLOAD_REFUSED, build_tree, explain_refusal, redact_tree
 
 _OUTPUT_PREFIX_BYTES = 4 * 1024
 _MEMBER_BYTES = len(b'"hash":"",\n') + 64
@@ -161,7 +159,7 @@ class TraceWriter:
             size = len(line_body) + _MEMBER_BYTES
             result: EventRef | DroppedEvent
             if size > self._room:
-                result, tree = self._append_thoughtfully(
+                result, tree = self._append_within_budget(
                     payload.event_type, tree, line_body, actor=actor, t=t
                 )
             else:
@@ -259,14 +257,14 @@ class TraceWriter:
             self._file.flush(durable=durable)
 
     def close(self) -> None:
-        """Record the final count of what was dropped, flush everything, release the lock. Twice is once."""
+        """Record the final count of what was dropped, flush everything, release the lock. Idempotent."""
         with self._mutex:
             if self._closed:
                 return
             try:
                 if (truncated := self._budget.conclude()) is not None:
                     self._accept_truncated(truncated)
-                self._sync_blobs()  # their folders, which nobody syncs later
+                self._sync_blobs()  # their folders are not synced later
                 self.flush(durable=self._options.is_durable)
             finally:
                 self._release()
@@ -279,7 +277,7 @@ class TraceWriter:
     ) -> None:
         self.close()
 
-    def _append_thoughtfully(
+    def _append_within_budget(
         self, event_type: str, tree: dict[str, Any], body: bytes, *, actor: Actor, t: int
     ) -> tuple[EventRef | DroppedEvent, dict[str, Any]]:
         """For an event that does not simply fit: flush first, ask the budget, perhaps leave bodies out."""
@@ -325,7 +323,7 @@ class TraceWriter:
             explain_refusal(event_type, tree, error)
 
     def _reduced(self, event_type: str, tree: dict[str, Any], size: int) -> dict[str, Any] | None:
-        """The tree that the budget still allows: without bodies; None where the event itself must go."""
+        """The tree that the budget still allows: without bodies; None if the event itself must go."""
         reduced, bodies, body_bytes = omit_bodies(tree)
         assert isinstance(reduced, dict)
         reduced_size = size - len(orjson.dumps(tree)) + len(orjson.dumps(reduced))

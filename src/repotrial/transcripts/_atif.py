@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from repotrial.trace import Usage
+from repotrial.trace import ResponseUsage
 from repotrial.transcripts._draft import Origin, TranscriptDraft, build_origin
 from repotrial.transcripts._model import ImportedCall, ReportedTotals, ToolOutput
 from repotrial.transcripts._values import (
@@ -201,7 +201,7 @@ def _decode_prefix(text: str) -> str:
     return ""
 
 
-def _read_metrics(metrics: Fields) -> Usage:
+def _read_metrics(metrics: Fields) -> ResponseUsage:
     """Prompt tokens contain the cached ones, but not what Claude Code's requests stored in the cache."""
     usage = build_inclusive(
         total_input=metrics.get("prompt_tokens"),

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec.structs import force_setattr
 
-from repotrial.trace import Usage
+from repotrial.trace import ResponseUsage
 from repotrial.transcripts._draft import Origin, TranscriptDraft
 from repotrial.transcripts._lines import iter_entries
 from repotrial.transcripts._model import ImportedCall, ReportedTotals
@@ -271,10 +271,10 @@ class _Reader:
             self._parents[line.uuid] = parent
         return parent
 
-    def _build_usage(self, figures: object, *, is_final: bool) -> Usage:
+    def _build_usage(self, figures: object, *, is_final: bool) -> ResponseUsage:
         """Until a message is complete its figures are those of its beginning: the output is not known."""
         if type(figures) is not _Figures:
-            return Usage()
+            return ResponseUsage()
         output = figures.output_tokens if is_final else None
         fresh, read = figures.input_tokens, figures.cache_read_input_tokens
         if self._is_qwen:
@@ -331,7 +331,7 @@ def _note_subagent(call: ImportedCall, raw: msgspec.Raw) -> None:
     force_setattr(call, "started_subagent_id", started)
 
 
-def _sum_models(models: object) -> Usage | None:
+def _sum_models(models: object) -> ResponseUsage | None:
     """All models together, subagents' and helpers' included; the plain usage knows only one of them."""
     names = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", "outputTokens")
     rows = [as_object(model) for model in as_object(models).values()]

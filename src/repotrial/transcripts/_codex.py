@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from repotrial.trace import Usage
+from repotrial.trace import ResponseUsage
 from repotrial.transcripts._draft import Origin, TranscriptDraft, build_origin
 from repotrial.transcripts._model import ReportedTotals, ToolOutput
 from repotrial.transcripts._values import (
@@ -96,7 +96,7 @@ def _read_output(item: Fields) -> tuple[ToolOutput | None, bool | None]:
     return None, failed
 
 
-def _read_usage(value: object) -> Usage:
+def _read_usage(value: object) -> ResponseUsage:
     usage = as_object(value)
     return build_inclusive(
         total_input=usage.get("input_tokens"),

@@ -13,7 +13,7 @@ import msgspec
 
 from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest, digest_bytes
-from repotrial.trace import Usage
+from repotrial.trace import ResponseUsage
 from repotrial.transcripts._model import Arguments, ImportedCall, ImportedTranscript
 from repotrial.transcripts._registry import IMPORTERS
 from repotrial.transcripts._values import decode_leniently, encode_value
@@ -185,8 +185,8 @@ def compare_with_gateway(
     imported: ImportedTranscript,
     calls: Iterable[GatewayCall],
     *,
-    usage: Usage | None = None,
-    side_usage: Usage | None = None,
+    usage: ResponseUsage | None = None,
+    side_usage: ResponseUsage | None = None,
     cost_usd: str | None = None,
 ) -> tuple[Disagreement, ...]:
     """What the transcript and the wire do not agree on.
@@ -207,7 +207,7 @@ def compare_with_gateway(
     if importer is None or importer.calls == "wire":
         found.extend(_compare_calls(imported, list(calls)))
     if usage is not None:
-        found.extend(_compare_tokens(imported, usage, side_usage or Usage()))
+        found.extend(_compare_tokens(imported, usage, side_usage or ResponseUsage()))
     claimed = imported.totals.cost_usd
     if cost_usd is not None and claimed is not None and not _is_rounded(Decimal(claimed), Decimal(cost_usd)):
         found.append(CostDiffers(in_transcript=claimed, on_wire=cost_usd))
@@ -289,12 +289,14 @@ def _group(calls: Mapping[int, GatewayCall], key: Callable[[GatewayCall], _Key])
     return groups
 
 
-def _compare_tokens(imported: ImportedTranscript, wire: Usage, side: Usage) -> Iterator[Disagreement]:
+def _compare_tokens(
+    imported: ImportedTranscript, wire: ResponseUsage, side: ResponseUsage
+) -> Iterator[Disagreement]:
     """The agent's own total; where it gives none, the sum over its messages must not exceed the wire's.
 
     Messages are often not all: titles and summaries are asked for on the side, and few agents count those.
     """
-    has_total = imported.totals.usage != Usage()
+    has_total = imported.totals.usage != ResponseUsage()
     claims = imported.totals.usage if has_total else imported.total_usage
     for part in ("request_input_tokens", "cache_read_tokens", "output_tokens"):
         claimed, metered = getattr(claims, part), getattr(wire, part)

@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 from msgspec.structs import force_setattr
 
-from repotrial.trace import Usage
+from repotrial.trace import ResponseUsage
 from repotrial.transcripts._model import (
     Arguments,
     ImportedCall,
@@ -189,7 +189,7 @@ class TranscriptDraft:
     def set_usage(
         self,
         message_id: str | None,
-        usage: Usage,
+        usage: ResponseUsage,
         *,
         model: object = None,
         cost_usd: str | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from repotrial.trace import Usage
+from repotrial.trace import ResponseUsage
 from repotrial.transcripts._draft import Origin, TranscriptDraft, build_origin
 from repotrial.transcripts._lines import OBJECTS, iter_entries, join_document
 from repotrial.transcripts._model import ReportedTotals, ToolOutput
@@ -139,11 +139,13 @@ def _read_responses(parts: object) -> object:
     return found[0] if len(found) == 1 else found or None
 
 
-def _read_tokens(tokens: Fields) -> Usage:
+def _read_tokens(tokens: Fields) -> ResponseUsage:
     return _build_usage(*map(tokens.get, ("input", "cached", "output", "thoughts", "total")))
 
 
-def _build_usage(asked: object, cached: object, candidates: object, thoughts: object, total: object) -> Usage:
+def _build_usage(
+    asked: object, cached: object, candidates: object, thoughts: object, total: object
+) -> ResponseUsage:
     """Gemini counts thoughts beside the candidates, other models within them; the total tells which."""
     said, thought, whole = as_count(candidates), as_count(thoughts), as_count(total)
     output = None if said is None else said + (thought or 0)

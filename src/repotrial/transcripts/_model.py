@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from repotrial._core.canonical import Count
-from repotrial.trace import Usage
+from repotrial.trace import ResponseUsage
 from repotrial.transcripts._values import decode_leniently, parse_moment
 
 Arguments: TypeAlias = "dict[str, Any] | str"
@@ -116,7 +116,7 @@ class MessageUsage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     message_id: str
     """The message; made up from the position where the transcript has no ids."""
-    usage: Usage
+    usage: ResponseUsage
     """What it consumed; None is unknown."""
     model: str | None = None
     """The model that answered."""
@@ -129,7 +129,7 @@ class MessageUsage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class ReportedTotals(msgspec.Struct, frozen=True, kw_only=True):
     """What the agent says about its whole run."""
 
-    usage: Usage = msgspec.field(default_factory=Usage)
+    usage: ResponseUsage = msgspec.field(default_factory=ResponseUsage)
     """Tokens; None is unknown."""
     cost_usd: str | None = None
     """What it believes it cost, as a decimal."""
@@ -192,11 +192,11 @@ class ImportedTranscript(msgspec.Struct, frozen=True, kw_only=True):
     """Where the agent says it began to work; None if it does not."""
 
     @property
-    def total_usage(self) -> Usage:
+    def total_usage(self) -> ResponseUsage:
         """The sum over `usage`; a part that one message leaves open is None."""
-        parts = [name for name in Usage.__struct_fields__ if name.endswith("_tokens")]
+        parts = [name for name in ResponseUsage.__struct_fields__ if name.endswith("_tokens")]
         sums = {part: _sum_known([getattr(each.usage, part) for each in self.usage]) for part in parts}
-        return msgspec.convert(sums, Usage)
+        return msgspec.convert(sums, ResponseUsage)
 
 
 def _sum_known(values: list[int | None]) -> int | None:

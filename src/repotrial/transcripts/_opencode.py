@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from repotrial.trace import Usage
+from repotrial.trace import ResponseUsage
 from repotrial.transcripts._draft import Origin, TranscriptDraft, build_origin
 from repotrial.transcripts._model import ToolOutput
 from repotrial.transcripts._values import (
@@ -69,7 +69,7 @@ def _read_step(part: Fields, origin: Origin, answer: str, draft: TranscriptDraft
         draft.state("success", word="stop", text=answer)
 
 
-def _read_tokens(tokens: Fields) -> Usage:
+def _read_tokens(tokens: Fields) -> ResponseUsage:
     """Releases differ in whether reasoning is a part of the output; the total tells which."""
     cache = as_object(tokens.get("cache"))
     output, reasoning, total = (as_count(tokens.get(key)) for key in ("output", "reasoning", "total"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from repotrial.trace import Usage
+from repotrial.trace import ResponseUsage
 from repotrial.transcripts._draft import TranscriptDraft, build_origin
 from repotrial.transcripts._lines import OBJECTS, iter_entries, join_document
 from repotrial.transcripts._model import ReportedTotals
@@ -115,7 +115,7 @@ def _read_state(state: Fields, draft: TranscriptDraft) -> None:
         draft.state("success" if status == "finished" else "error", word=status, text=text)
 
 
-def _read_usage(usage: Fields) -> Usage:
+def _read_usage(usage: Fields) -> ResponseUsage:
     return build_inclusive(
         total_input=usage.get("prompt_tokens"),
         cache_read=usage.get("cache_read_tokens"),

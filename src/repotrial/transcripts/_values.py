@@ -13,7 +13,7 @@ import msgspec
 
 from repotrial._core.canonical import MAX_SAFE_INTEGER, decimal_text
 from repotrial._core.errors import UsageError
-from repotrial.trace import Usage
+from repotrial.trace import ResponseUsage
 
 _ANY = msgspec.json.Decoder()
 
@@ -168,11 +168,11 @@ def build_inclusive(
     cache_write: object = None,
     output: object = None,
     reasoning: object = None,
-) -> Usage:
+) -> ResponseUsage:
     """Where the input figure contains what caches served and stored (OpenAI, Gemini, litellm)."""
     whole, read, write = as_count(total_input), as_count(cache_read), as_count(cache_write)
     fresh = None if whole is None or read is None else whole - read - (write or 0)
-    return Usage(
+    return ResponseUsage(
         input_uncached_tokens=None if fresh is None or fresh < 0 else fresh,
         cache_read_tokens=read,
         cache_write_5m_tokens=write,
@@ -190,11 +190,11 @@ def build_exclusive(
     cache_write_1h: object = None,
     output: object = None,
     reasoning: object = None,
-) -> Usage:
+) -> ResponseUsage:
     """Where the input figure leaves out what caches served and stored (Anthropic, opencode, pi)."""
     fresh, read = as_count(fresh_input), as_count(cache_read)
     short, long = as_count(cache_write_5m), as_count(cache_write_1h)
-    return Usage(
+    return ResponseUsage(
         input_uncached_tokens=fresh,
         cache_read_tokens=read,
         cache_write_5m_tokens=short,
@@ -205,18 +205,20 @@ def build_exclusive(
     )
 
 
-def build_undeclared(usage: Fields) -> Usage:
+def build_undeclared(usage: Fields) -> ResponseUsage:
     """Cline and Copilot CLI do not say whether the input contains the caches: it counts if those are zero."""
     read, written = as_count(usage.get("cacheReadTokens")), as_count(usage.get("cacheWriteTokens"))
     output = usage.get("outputTokens")
     if read or written:
-        return Usage(cache_read_tokens=read, cache_write_5m_tokens=written, output_tokens=as_count(output))
+        return ResponseUsage(
+            cache_read_tokens=read, cache_write_5m_tokens=written, output_tokens=as_count(output)
+        )
     return build_inclusive(
         total_input=usage.get("inputTokens"), cache_read=read, cache_write=written, output=output
     )
 
 
-def read_openai(value: object) -> Usage:
+def read_openai(value: object) -> ResponseUsage:
     """The usage object of Chat Completions, as litellm writes it too."""
     usage = as_object(value)
     cached = read_path(usage, "prompt_tokens_details", "cached_tokens")

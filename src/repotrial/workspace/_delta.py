@@ -16,7 +16,6 @@ from repotrial.trace import (
     BlobRef,
     Body,
     DirectoryEntry,
-    Entry,
     FileAdded,
     FileChange,
     FileContent,
@@ -25,6 +24,7 @@ from repotrial.trace import (
     FileModified,
     ModeChanged,
     PatchContent,
+    PathEntry,
     SpecialEntry,
     SymlinkEntry,
     UnrecordedContent,
@@ -49,7 +49,7 @@ class Restoration(msgspec.Struct, frozen=True, kw_only=True):
 def build_restoration(now: Mark, then: Mark, *, view: BaseView, contents: ContentStore) -> Restoration:
     """The way from one mark back to another."""
     removed: list[bytes] = []
-    wanted: list[tuple[bytes, Entry]] = []
+    wanted: list[tuple[bytes, PathEntry]] = []
     for path in sorted(now.entries.keys() | then.entries.keys()):
         present = now.entries[path] if path in now.entries else view.find_entry(path)
         former = then.entries[path] if path in then.entries else view.find_entry(path)
@@ -63,12 +63,12 @@ def build_restoration(now: Mark, then: Mark, *, view: BaseView, contents: Conten
     return Restoration(removed=tuple(reversed(removed)), archive=archive, is_complete=is_complete)
 
 
-def _is_same_directory(present: Entry, former: Entry | None) -> bool:
+def _is_same_directory(present: PathEntry, former: PathEntry | None) -> bool:
     return isinstance(present, DirectoryEntry) and isinstance(former, DirectoryEntry)
 
 
 def _pack(
-    wanted: Iterable[tuple[bytes, Entry]], view: BaseView, contents: ContentStore
+    wanted: Iterable[tuple[bytes, PathEntry]], view: BaseView, contents: ContentStore
 ) -> tuple[bytes, bool]:
     is_complete = True
     stream = io.BytesIO()
@@ -124,10 +124,10 @@ class _Comparison:
                 if change is not None:
                     yield change
 
-    def _find(self, mark: Mark, path: bytes) -> Entry | None:
+    def _find(self, mark: Mark, path: bytes) -> PathEntry | None:
         return mark.entries[path] if path in mark.entries else self._view.find_entry(path)
 
-    def _build_change(self, path: bytes, old: Entry | None, new: Entry | None) -> FileChange | None:
+    def _build_change(self, path: bytes, old: PathEntry | None, new: PathEntry | None) -> FileChange | None:
         name = escape_bytes(path)
         match old, new:
             case None, None:
@@ -146,7 +146,7 @@ class _Comparison:
                 content = self._build_content(path, old, new)
                 return FileModified(path=name, before=old, after=new, content=content)
 
-    def _build_content(self, path: bytes, old: Entry | None, new: Entry | None) -> FileContent:
+    def _build_content(self, path: bytes, old: PathEntry | None, new: PathEntry | None) -> FileContent:
         for entry in (old, new):
             if isinstance(entry, SpecialEntry | DirectoryEntry) and not isinstance(
                 new, FileEntry | SymlinkEntry
@@ -166,7 +166,7 @@ class _Comparison:
         blob = self._sink.blob(after.data)
         return UnrecordedContent(reason="the trace's budget") if blob is None else BinaryContent(blob=blob)
 
-    def _build_blob(self, path: bytes, entry: Entry | None) -> Blob | None:
+    def _build_blob(self, path: bytes, entry: PathEntry | None) -> Blob | None:
         if isinstance(entry, SymlinkEntry):
             return Blob(mode=BlobMode.SYMLINK, data=unescape_text(entry.target))
         if not isinstance(entry, FileEntry):
@@ -191,7 +191,7 @@ def build_delta(
     return tuple(_Comparison(view, contents, sink, limits).iter_changes(before, after))
 
 
-def _is_rewritten(path: bytes, entry: Entry | None, before: Mark, after: Mark) -> bool:
+def _is_rewritten(path: bytes, entry: PathEntry | None, before: Mark, after: Mark) -> bool:
     """Files too large to be digested look alike; their change times do not."""
     if not isinstance(entry, SpecialEntry) or entry.nature != "other":
         return False
@@ -203,7 +203,7 @@ def _are_text(*blobs: Blob | None) -> bool:
     return all(blob is None or is_text(blob.data) for blob in blobs)
 
 
-def _explain(entry: Entry) -> str:
+def _explain(entry: PathEntry) -> str:
     match entry:
         case DirectoryEntry():
             return "a directory"

@@ -13,7 +13,7 @@ import msgspec
 from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.errors import ErrorCode, MachineError
 from repotrial._core.escaping import escape_bytes
-from repotrial.trace import DirectoryEntry, Entry, FileEntry, SpecialEntry, SymlinkEntry
+from repotrial.trace import DirectoryEntry, FileEntry, PathEntry, SpecialEntry, SymlinkEntry
 from repotrial.workspace._base import UNBOUNDED, Base
 from repotrial.workspace._node import Node, Touched
 from repotrial.workspace._reader import Contents, NotRead, TreeReader
@@ -85,7 +85,7 @@ class Seen(msgspec.Struct, frozen=True):
     """What one look at a path found."""
 
     node: Node
-    entry: Entry | None
+    entry: PathEntry | None
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,7 +93,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
 
     taken_ns: int
     """When the look began."""
-    entries: MappingProxyType[bytes, Entry | None]
+    entries: MappingProxyType[bytes, PathEntry | None]
     """Paths that differ from the base; None: nothing is there."""
     seen: MappingProxyType[bytes, Seen]
     """Every path that was looked at."""
@@ -107,9 +107,9 @@ class BaseView:
 
     def __init__(self, base: Base) -> None:
         self._base = base
-        self._entries: dict[bytes, Entry | None] = {}
+        self._entries: dict[bytes, PathEntry | None] = {}
 
-    def find_entry(self, path: bytes) -> Entry | None:
+    def find_entry(self, path: bytes) -> PathEntry | None:
         if path not in self._entries:
             with TreeReader(self._base.path, limits=UNBOUNDED) as reader:
                 node = reader.look(path)
@@ -128,7 +128,7 @@ def take_mark(
 ) -> Mark:
     """Look at every touched path, reading only what may have changed since the previous mark."""
     taken_ns = time.time_ns()
-    entries: dict[bytes, Entry | None] = {}
+    entries: dict[bytes, PathEntry | None] = {}
     seen: dict[bytes, Seen] = {}
     for path, node in touched.items():
         found = None if node is None else _see(reader, path, node, contents=contents, previous=previous)
@@ -154,7 +154,7 @@ def _see(reader: TreeReader, path: bytes, node: Node, *, contents: ContentStore,
 
 def _observe(
     reader: TreeReader, path: bytes, node: Node, contents: ContentStore | None
-) -> tuple[Node, Entry | None]:
+) -> tuple[Node, PathEntry | None]:
     if node.is_directory:
         return node, DirectoryEntry(mode=node.permissions)
     if node.is_link:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.trace import load_or_create_key, seal_run
+from repotrial.trace import SigningKey, seal_run
 from support.command_line import call
 from support.score_runs import ScoreRun, write_run
 
@@ -37,7 +37,7 @@ def _destroy_contract(run: Path) -> None:
 
 
 def _seal(run: ScoreRun) -> None:
-    key = load_or_create_key(run.paths.root.parent / "key.pem")
+    key = SigningKey.load(run.paths.root.parent / "key.pem")
     seal_run(run.paths, key, harness_version="0.1.0")
 
 

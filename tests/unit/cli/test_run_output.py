@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from repotrial.contract import Check, ResultFile
-from repotrial.trace import BuildCheck, CheckOutcome, LogPointer, build_test_ids
+from repotrial.trace import BuildCheck, CheckOutcome, LogPointer, TestIds
 from support.command_line import Ended, call
 from support.score_runs import CHECKS, FAILED, PASSED, UNIT, ScoreRun, build_contract, write_run
 
@@ -38,7 +38,7 @@ def report(run: ScoreRun, data: bytes = JUNIT, **fields: Any) -> None:
     blob = run.builder.writer.blob(data)
     assert blob is not None
     values = {
-        "failing": build_test_ids(["m::new"]),
+        "failing": TestIds.build(["m::new"]),
         "passed_count": 1,
         "skipped_count": 1,
         "logs": (LogPointer(name="junit.xml", blob=blob),),
@@ -186,7 +186,7 @@ def test_json_is_of_one_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 def test_every_test_is_listed_with_its_outcome(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = begin(tmp_path / "run", REPORTING)
-    report(run, missing=build_test_ids(["m::silent"]))
+    report(run, missing=TestIds.build(["m::silent"]))
     run.twins(REPORTING)
     directory = run.finish()
     ended = show(capsys, directory, "--tests", "unit")
@@ -237,7 +237,7 @@ def test_the_verdict_lists_the_tests_that_its_reason_leaves_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = begin(tmp_path / "run")
-    run.check(UNIT, FAILED, failing=build_test_ids([f"test_{number:03}" for number in range(70)]))
+    run.check(UNIT, FAILED, failing=TestIds.build([f"test_{number:03}" for number in range(70)]))
     out = show(capsys, run.finish(), "--verdict").out
     assert "      test_000\n" in out
     assert "      test_039\n      … and 30 more: `--tests unit` lists all\n" in out

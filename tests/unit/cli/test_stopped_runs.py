@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from repotrial.report import build_run_page
-from repotrial.trace import load_or_create_key, seal_run
+from repotrial.trace import SigningKey, seal_run
 from support.command_line import call, surroundings
 from support.pages import read_page
 from support.score_runs import CHECKS, ScoreRun
@@ -37,7 +37,7 @@ def write_stopped_later(root: Path) -> Path:
 
 
 def _seal(run: ScoreRun) -> Path:
-    key = load_or_create_key(run.paths.root.parent / "config" / "repotrial" / "seal-key.pem")
+    key = SigningKey.load(run.paths.root.parent / "config" / "repotrial" / "seal-key.pem")
     seal_run(run.paths, key, harness_version="0.1.0")
     return run.paths.root
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repotrial._core.names import normalize_name
+from repotrial._core.escaping import normalize_name
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ _CRASH = """\
 import sys, threading
 from repotrial import api
 from repotrial.trace import load_manifest, Manifest
-from repotrial._core.resolve import resolve_documents
+from repotrial._core.schema import resolve_documents
 import msgspec
 
 resolve_documents()

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repotrial.cost import Amount, build_amount
-from repotrial.cost._amount import scale_price, sum_amounts, weakest_basis
+from repotrial.cost import Amount
+from repotrial.cost._amount import scale_price, weakest_basis
 from support.costs import build_cost
 from support.errors import raises_code
 
@@ -35,7 +35,7 @@ def test_the_context_of_the_thread_rounds_nothing() -> None:
 
 def test_equal_amounts_have_the_same_bytes() -> None:
     spellings = ("2.50", "2.5", "02.500", "25E-1")
-    assert {build_amount(Decimal(text), "usd").value for text in spellings} == {"2.5"}
+    assert {Amount.build(Decimal(text), "usd").value for text in spellings} == {"2.5"}
 
 
 @given(_VALUES)
@@ -62,11 +62,11 @@ def test_dollars_and_abstract_units_do_not_add_up() -> None:
 
 def test_a_sum_keeps_every_method_and_the_weakest_basis() -> None:
     parts = [
-        build_amount(Decimal(1), "usd", methods=("price-book:b",)),
-        build_amount(Decimal(2), "usd", methods=("price-book:a",), basis="bound"),
-        build_amount(Decimal(3), "usd", methods=("price-book:b",), basis="estimated"),
+        Amount.build(Decimal(1), "usd", methods=("price-book:b",)),
+        Amount.build(Decimal(2), "usd", methods=("price-book:a",), basis="bound"),
+        Amount.build(Decimal(3), "usd", methods=("price-book:b",), basis="estimated"),
     ]
-    total = sum_amounts(parts, zero=build_amount(Decimal(0), "usd"))
+    total = sum(parts, start=Amount.build(Decimal(0), "usd"))
     assert total == Amount(value="6", unit="usd", methods=("price-book:a", "price-book:b"), basis="estimated")
 
 

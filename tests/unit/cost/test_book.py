@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.cost import load_bundled_book, load_price_book
-from repotrial.cost._book_file import parse_book
+from repotrial.cost import load_price_book
+from support.costs import read_book
 from support.errors import raises_code
 
 HEADER = "action_type,unit,unit_price,notes,above_tokens,team\n"
@@ -29,7 +29,7 @@ BOOK = HEADER + (
 
 def _problems(text: str) -> list[tuple[int, str]]:
     with raises_code("price-book") as caught:
-        parse_book(text.encode(), name="prices.csv")
+        read_book(text.encode())
     assert all(f"prices.csv:{problem.line}: " in str(caught.value) for problem in caught.value.details)
     assert all("expected" in problem.message and problem.fix for problem in caught.value.details)
     return [(problem.line, problem.field) for problem in caught.value.details]
@@ -54,14 +54,14 @@ def test_the_identity_of_a_book_is_the_digest_of_its_bytes(tmp_path: Path) -> No
     ],
 )
 def test_the_whole_name_wins_then_the_longest_pattern(model: str, name: str) -> None:
-    found = parse_book(BOOK.encode(), name="").find_model(model)
+    found = read_book(BOOK.encode()).find_model(model)
     assert found is not None
     assert found.name == name
 
 
 @pytest.mark.parametrize("model", ["on", "One", "two", "", "host:8", "xone-1"])
 def test_a_model_that_nobody_declared_has_no_price(model: str) -> None:
-    assert parse_book(BOOK.encode(), name="").find_model(model) is None
+    assert read_book(BOOK.encode()).find_model(model) is None
 
 
 def test_a_name_in_a_book_has_a_length_and_a_star_only_at_its_end() -> None:
@@ -71,14 +71,14 @@ def test_a_name_in_a_book_has_a_length_and_a_star_only_at_its_end() -> None:
 
 
 def test_a_pattern_of_nothing_fits_every_model() -> None:
-    book = parse_book((HEADER + "model:*:input,token,1,,,\nmodel:*:output,token,1,,,\n").encode(), name="")
+    book = read_book((HEADER + "model:*:input,token,1,,,\nmodel:*:output,token,1,,,\n").encode())
     for model in ("", "*", "anything", "x" * 10**6):
         assert book.find_model(model) is book.models["*"]
 
 
 def test_the_order_of_rows_does_not_matter() -> None:
     header, *rows = BOOK.splitlines(keepends=True)
-    backwards = parse_book("".join([header, *reversed(rows)]).encode(), name="")
+    backwards = read_book("".join([header, *reversed(rows)]).encode())
     for model, price in (("one-mini", "0.000001"), ("one-big-1", "0.00001"), ("one", "2")):
         prices = backwards.find_model(model)
         assert prices is not None
@@ -87,12 +87,12 @@ def test_the_order_of_rows_does_not_matter() -> None:
 
 @pytest.mark.parametrize(("tokens", "price"), [(0, 2), (1, 2), (200_000, 2), (200_001, 4), (10**9, 4)])
 def test_a_tier_begins_above_its_number(tokens: int, price: int) -> None:
-    prices = parse_book(BOOK.encode(), name="").models["one"]
+    prices = read_book(BOOK.encode()).models["one"]
     assert prices.choose_price("input", tokens)[0].unit_price == price
 
 
 def test_other_columns_are_kept() -> None:
-    prices = parse_book(BOOK.encode(), name="").models["one"]
+    prices = read_book(BOOK.encode()).models["one"]
     assert prices.tiers["input"][1].extra == {"team": "blue"}
     assert prices.tiers["input"][1].notes == "long"
 
@@ -122,7 +122,7 @@ def test_all_problems_come_at_once_each_with_line_and_field() -> None:
 
 def test_a_misspelled_word_is_recognized() -> None:
     with raises_code("price-book", match=r"did you mean input\?"):
-        parse_book((HEADER + "model:one:inptu,token,1,,,\n").encode(), name="p")
+        read_book((HEADER + "model:one:inptu,token,1,,,\n").encode())
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def test_the_bundled_book_is_sound_and_knows_common_models() -> None:
-    book = load_bundled_book()
+    book = load_price_book(None)
     assert len([name for name in book.models if not name.endswith("*")]) >= 40
     for model in (
         "claude-sonnet-4-5-20250929",
@@ -185,12 +185,12 @@ def test_the_bundled_book_is_sound_and_knows_common_models() -> None:
 
 
 def test_every_price_of_the_bundled_book_says_where_it_is_from() -> None:
-    book = load_bundled_book()
+    book = load_price_book(None)
     prices = [price for model in book.models.values() for tier in model.tiers.values() for price in tier]
     assert all(price.notes.startswith("litellm ") and price.unit_price > 0 for price in prices)
 
 
 def test_a_cache_read_never_costs_more_than_input_in_the_bundled_book() -> None:
-    for model in load_bundled_book().models.values():
+    for model in load_price_book(None).models.values():
         for price in model.tiers.get("cache-read", ()):
             assert price.unit_price <= model.choose_price("input", price.above_tokens + 1)[0].unit_price

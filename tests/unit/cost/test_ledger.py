@@ -14,15 +14,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 from repotrial.cost import (
-    Budget,
-    Caps,
     EnvelopeLimits,
     EnvelopeState,
     Exhausted,
     Ledger,
     Reservation,
+    RunBudget,
+    RunCaps,
     load_ledger_state,
-    open_envelopes,
 )
 from repotrial.cost._ledger import Envelopes, LedgerHold
 from repotrial.cost._ledger_state import Books
@@ -55,14 +54,14 @@ def _envelope(ledger: Ledger, name: str) -> EnvelopeState:
 
 def test_a_reservation_must_fit_in_all_three_envelopes(path: Path) -> None:
     with Ledger(path) as ledger:
-        first = open_envelopes(ledger, LIMITS, run="r1", task="t1")
+        first = ledger.open_envelopes(LIMITS, run="r1", task="t1")
         assert _refuse(first, "5.01").scope == "run/r1"
         _hold(first, 5).settle(build_cost(5))
-        again = open_envelopes(ledger, LIMITS, run="r2", task="t1")
+        again = ledger.open_envelopes(LIMITS, run="r2", task="t1")
         refusal = _refuse(again, 4)
         assert (refusal.scope, refusal.spent, refusal.needed, refusal.is_final) == ("task/t1", "5", "4", True)
         _hold(again, 3).settle(build_cost(3))
-        other = open_envelopes(ledger, LIMITS, run="r3", task="t2")
+        other = ledger.open_envelopes(LIMITS, run="r3", task="t2")
         assert _refuse(other, 5).scope == "total"
         _hold(other, 4)
         assert _envelope(ledger, "run/r3").held == "4"
@@ -71,7 +70,7 @@ def test_a_reservation_must_fit_in_all_three_envelopes(path: Path) -> None:
 def test_a_refused_reservation_holds_nothing_anywhere(path: Path) -> None:
     with Ledger(path) as ledger:
         before = ledger.read()
-        first = open_envelopes(ledger, LIMITS, run="r1", task="t1")
+        first = ledger.open_envelopes(LIMITS, run="r1", task="t1")
         _refuse(first, 6)
         assert {found.held for found in ledger.read().envelopes} == {"0"}
         assert ledger.read().head.count == before.head.count + 3
@@ -79,7 +78,7 @@ def test_a_refused_reservation_holds_nothing_anywhere(path: Path) -> None:
 
 def test_room_that_is_only_held_may_come_back(path: Path) -> None:
     with Ledger(path) as ledger:
-        run = open_envelopes(ledger, LIMITS, run="r1", task="t1")
+        run = ledger.open_envelopes(LIMITS, run="r1", task="t1")
         hold = _hold(run, 4)
         assert not _refuse(run, 2).is_final
         hold.release()
@@ -88,22 +87,22 @@ def test_room_that_is_only_held_may_come_back(path: Path) -> None:
 
 def test_a_ledger_survives_a_restart(path: Path) -> None:
     with Ledger(path) as ledger:
-        run = open_envelopes(ledger, LIMITS, run="r1", task="t1")
+        run = ledger.open_envelopes(LIMITS, run="r1", task="t1")
         _hold(run, 2).settle(build_cost("1.5"))
         _hold(run, 3)
         before = ledger.read()
     with Ledger(path) as ledger:
         assert ledger.read() == before
         assert ledger.read().open_runs == ("r1",)
-        refusal = _refuse(open_envelopes(ledger, LIMITS, run="r1", task="t1"), 1)
+        refusal = _refuse(ledger.open_envelopes(LIMITS, run="r1", task="t1"), 1)
         assert (refusal.spent, refusal.reserved, refusal.is_final) == ("4.5", "0", True)
 
 
 def test_what_a_dead_run_held_counts_as_spent(path: Path) -> None:
     with Ledger(path) as ledger:
-        _hold(open_envelopes(ledger, LIMITS, run="r1", task="t1"), 3)
+        _hold(ledger.open_envelopes(LIMITS, run="r1", task="t1"), 3)
     with Ledger(path) as ledger:
-        living = open_envelopes(ledger, LIMITS, run="r2", task="t1")
+        living = ledger.open_envelopes(LIMITS, run="r2", task="t1")
         hold = _hold(living, 1)
         concluded = ledger.conclude_run("r1")
         assert [(amount.value, amount.basis) for amount in concluded] == [("3", "bound")]
@@ -114,7 +113,7 @@ def test_what_a_dead_run_held_counts_as_spent(path: Path) -> None:
 
 def test_what_nobody_holds_any_more_counts_as_spent_and_says_that_it_is_assumed(path: Path) -> None:
     with Ledger(path) as ledger:
-        _hold(open_envelopes(ledger, LIMITS, run="r1", task="t1"), 3)
+        _hold(ledger.open_envelopes(LIMITS, run="r1", task="t1"), 3)
         assert ledger.conclude_dead() == (), "its holder lives"
     with Ledger(path) as ledger:
         assert [amount.value for amount in ledger.conclude_dead()] == ["3"]
@@ -127,8 +126,8 @@ def test_what_nobody_holds_any_more_counts_as_spent_and_says_that_it_is_assumed(
 
 def test_what_another_open_ledger_holds_is_left_alone(path: Path) -> None:
     with Ledger(path) as one, Ledger(path) as other:
-        hold = _hold(open_envelopes(one, LIMITS, run="r1", task="t1"), 5)
-        second = open_envelopes(other, LIMITS, run="r2", task="t1")
+        hold = _hold(one.open_envelopes(LIMITS, run="r1", task="t1"), 5)
+        second = other.open_envelopes(LIMITS, run="r2", task="t1")
         assert other.conclude_dead() == ()
         assert not _refuse(second, 4).is_final
         hold.settle(build_cost(1))
@@ -137,8 +136,8 @@ def test_what_another_open_ledger_holds_is_left_alone(path: Path) -> None:
 
 def test_a_run_of_the_same_name_elsewhere_keeps_what_it_holds(path: Path) -> None:
     with Ledger(path) as one, Ledger(path) as other:
-        hold = _hold(open_envelopes(one, LIMITS, run="r1", task="t1"), 3)
-        _hold(open_envelopes(other, LIMITS, run="r1", task="t1"), 1)
+        hold = _hold(one.open_envelopes(LIMITS, run="r1", task="t1"), 3)
+        _hold(other.open_envelopes(LIMITS, run="r1", task="t1"), 1)
         assert [amount.value for amount in other.conclude_run("r1")] == ["1"]
         hold.settle(build_cost(2))
         assert (_envelope(one, "task/t1").spent, _envelope(one, "task/t1").held) == ("3", "0")
@@ -146,9 +145,9 @@ def test_a_run_of_the_same_name_elsewhere_keeps_what_it_holds(path: Path) -> Non
 
 def test_nobody_waits_for_what_the_dead_hold(path: Path) -> None:
     with Ledger(path) as living:
-        run = open_envelopes(living, LIMITS, run="r2", task="t1")
+        run = living.open_envelopes(LIMITS, run="r2", task="t1")
         with Ledger(path) as dead:
-            _hold(open_envelopes(dead, LIMITS, run="r1", task="t1"), 5)
+            _hold(dead.open_envelopes(LIMITS, run="r1", task="t1"), 5)
             assert not _refuse(run, 4).is_final
         refusal = _refuse(run, 4)
         assert (refusal.scope, refusal.spent, refusal.is_final) == ("task/t1", "5", True)
@@ -157,7 +156,7 @@ def test_nobody_waits_for_what_the_dead_hold(path: Path) -> None:
 
 def test_a_run_that_was_taken_for_dead_cannot_settle_any_more(path: Path) -> None:
     with Ledger(path) as ledger:
-        hold = _hold(open_envelopes(ledger, LIMITS, run="r1", task="t1"), 3)
+        hold = _hold(ledger.open_envelopes(LIMITS, run="r1", task="t1"), 3)
         ledger.conclude_run("r1")
         for close in (hold.release, lambda: hold.settle(build_cost(1))):
             with raises_code("ledger-hold-closed"):
@@ -166,7 +165,7 @@ def test_a_run_that_was_taken_for_dead_cannot_settle_any_more(path: Path) -> Non
 
 def test_what_passes_its_hold_is_recorded_as_overspend(path: Path) -> None:
     with Ledger(path) as ledger:
-        run = open_envelopes(ledger, LIMITS, run="r1", task="t1")
+        run = ledger.open_envelopes(LIMITS, run="r1", task="t1")
         _hold(run, 5).settle(build_cost(9))
         assert [found.overspend for found in ledger.read().envelopes] == ["4", "1", "0"]
         assert _refuse(run, 0).is_final
@@ -186,13 +185,13 @@ def test_a_limit_is_fixed(path: Path) -> None:
 
 def test_an_envelope_that_nobody_opened_pays_for_nothing(path: Path) -> None:
     with Ledger(path) as ledger, raises_code("envelope-unknown"):
-        ledger.bind(run="r1", envelopes=["total"]).reserve(build_cost(1))
+        Envelopes(ledger, run="r1", names=("total",)).reserve(build_cost(1))
 
 
 def test_an_envelope_pays_in_its_own_unit(path: Path) -> None:
     with Ledger(path) as ledger:
         ledger.open_envelope("total", build_cost(5))
-        run = ledger.bind(run="r1", envelopes=["total"])
+        run = Envelopes(ledger, run="r1", names=("total",))
         with raises_code("mixed-units"):
             run.reserve(build_cost(1, "units"))
         hold = _hold(run, 1)
@@ -202,8 +201,8 @@ def test_an_envelope_pays_in_its_own_unit(path: Path) -> None:
 
 def test_two_open_ledgers_see_each_others_entries(path: Path) -> None:
     with Ledger(path) as one, Ledger(path) as other:
-        first = open_envelopes(one, LIMITS, run="r1", task="t1")
-        second = open_envelopes(other, LIMITS, run="r2", task="t1")
+        first = one.open_envelopes(LIMITS, run="r1", task="t1")
+        second = other.open_envelopes(LIMITS, run="r2", task="t1")
         _hold(first, 5)
         assert _refuse(second, 4).scope == "task/t1"
         _hold(second, 3)
@@ -216,7 +215,7 @@ def test_threads_with_ledgers_of_their_own_never_overspend(path: Path) -> None:
     def work(number: int) -> Decimal:
         spent = Decimal(0)
         with Ledger(path) as ledger:
-            envelopes = open_envelopes(ledger, LIMITS, run=f"r{number}", task=f"t{number % 2}")
+            envelopes = ledger.open_envelopes(LIMITS, run=f"r{number}", task=f"t{number % 2}")
             start.wait()
             for _ in range(5):
                 hold = envelopes.reserve(build_cost("1.25"))
@@ -237,8 +236,8 @@ def test_threads_with_ledgers_of_their_own_never_overspend(path: Path) -> None:
 
 def test_a_budget_draws_on_its_envelopes(path: Path) -> None:
     with Ledger(path) as ledger:
-        envelopes = open_envelopes(ledger, LIMITS, run="r1", task="t1")
-        budget = Budget(Caps(cost_usd="4"), parent=envelopes)
+        envelopes = ledger.open_envelopes(LIMITS, run="r1", task="t1")
+        budget = RunBudget(RunCaps(cost_usd="4"), parent=envelopes)
         first = budget.reserve(build_estimate(1, 5))
         assert isinstance(first, Reservation)
         assert first.is_overdraft
@@ -255,7 +254,7 @@ def test_a_budget_draws_on_its_envelopes(path: Path) -> None:
 
 def test_a_ledger_is_read_without_being_written(path: Path) -> None:
     with Ledger(path) as ledger:
-        _hold(open_envelopes(ledger, LIMITS, run="r1", task="t1"), 2)
+        _hold(ledger.open_envelopes(LIMITS, run="r1", task="t1"), 2)
         state = ledger.read()
     path.chmod(0o444)
     before = path.read_bytes()
@@ -291,7 +290,7 @@ class BooksMachine(RuleBasedStateMachine):
 
     @rule(target=holds, run=st.integers(0, 3), amount=st.integers(0, 6))
     def reserve(self, run: int, amount: int) -> LedgerHold | None:
-        envelopes = open_envelopes(self.ledger, LIMITS, run=f"r{run}", task=f"t{run % 2}")
+        envelopes = self.ledger.open_envelopes(LIMITS, run=f"r{run}", task=f"t{run % 2}")
         found = envelopes.reserve(build_cost(amount))
         return found if isinstance(found, LedgerHold) else None
 

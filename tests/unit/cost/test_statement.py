@@ -6,26 +6,17 @@ import msgspec
 import pytest
 
 from repotrial._core.absence import NotComputable, Unknown
-from repotrial.cost import (
-    Amount,
-    CostStatement,
-    Metered,
-    MeteredExchange,
-    Tariff,
-    Usage,
-    build_cost_statement,
-)
-from repotrial.cost._book_file import parse_book
+from repotrial.cost import Amount, CostStatement, Metered, MeteredExchange, Tariff, TokenUsage
+from support.costs import read_book
 
 MODEL_ROWS = b"model:m:input,1M-tokens,1,\nmodel:m:output,1M-tokens,10,\n"
 HEADER = b"action_type,unit,unit_price,notes\n"
-FULL = parse_book(
+FULL = read_book(
     HEADER + MODEL_ROWS + b"exec:wall,hour,0.36,\nexec:tool-call,call,0.01,\nhuman:minute,minute,1,\n"
-    b"overhead:wall,second,0.001,\nstorage:byte,1GB,0.02,\n",
-    name="full",
+    b"overhead:wall,second,0.001,\nstorage:byte,1GB,0.02,\n"
 )
-MODELS_ONLY = parse_book(HEADER + MODEL_ROWS, name="models")
-EXCHANGE = MeteredExchange(model="m", usage=Usage(request_input=1000, output=100))
+MODELS_ONLY = read_book(HEADER + MODEL_ROWS)
+EXCHANGE = MeteredExchange(model="m", usage=TokenUsage(request_input=1000, output=100))
 METERED = Metered(
     exchanges=(EXCHANGE, EXCHANGE),
     exec_wall_us=10_000_000,
@@ -42,7 +33,7 @@ def _value(term: object) -> str:
 
 
 def test_four_terms_add_up() -> None:
-    statement = build_cost_statement(Tariff(book=FULL), METERED)
+    statement = CostStatement.build(Tariff(book=FULL), METERED)
     terms = (statement.lm, statement.exec, statement.human, statement.overhead, statement.total)
     assert [_value(term) for term in terms] == ["0.004", "0.021", "1.5", "0.00102", "1.52602"]
     assert statement.book_digest == FULL.digest
@@ -52,12 +43,12 @@ def test_four_terms_add_up() -> None:
 
 def test_a_statement_survives_its_document() -> None:
     for book in (FULL, MODELS_ONLY, None):
-        statement = build_cost_statement(Tariff(book=book), METERED)
+        statement = CostStatement.build(Tariff(book=book), METERED)
         assert msgspec.json.decode(msgspec.json.encode(statement), type=CostStatement) == statement
 
 
 def test_what_happened_and_has_no_price_is_not_free() -> None:
-    statement = build_cost_statement(Tariff(book=MODELS_ONLY), METERED)
+    statement = CostStatement.build(Tariff(book=MODELS_ONLY), METERED)
     assert isinstance(statement.exec, NotComputable)
     assert isinstance(statement.human, NotComputable)
     assert isinstance(statement.total, NotComputable)
@@ -67,7 +58,7 @@ def test_what_happened_and_has_no_price_is_not_free() -> None:
 def test_what_did_not_happen_costs_nothing_whatever_the_book_has() -> None:
     idle = Metered(exchanges=(), exec_wall_us=0, tool_calls=0, human_us=0, overhead_wall_us=0, stored_bytes=0)
     for book in (FULL, MODELS_ONLY, None):
-        assert _value(build_cost_statement(Tariff(book=book), idle).total) == "0"
+        assert _value(CostStatement.build(Tariff(book=book), idle).total) == "0"
 
 
 @pytest.mark.parametrize("book", [FULL, None])
@@ -80,7 +71,7 @@ def test_what_was_not_metered_is_unknown(book: object) -> None:
         overhead_wall_us=None,
         stored_bytes=None,
     )
-    statement = build_cost_statement(Tariff(book=FULL if book else None), blind)
+    statement = CostStatement.build(Tariff(book=FULL if book else None), blind)
     for term in (statement.lm, statement.exec, statement.human, statement.overhead):
         assert isinstance(term, Unknown)
     assert isinstance(statement.total, NotComputable)
@@ -88,7 +79,7 @@ def test_what_was_not_metered_is_unknown(book: object) -> None:
 
 def test_without_a_book_everything_is_in_abstract_units() -> None:
     metered = msgspec.structs.replace(METERED, human_us=0)
-    statement = build_cost_statement(Tariff(book=None), metered)
+    statement = CostStatement.build(Tariff(book=None), metered)
     assert isinstance(statement.total, Amount)
     assert (statement.total.unit, statement.total.methods) == ("units", ("fallback:1",))
     assert _value(statement.lm) == "2.2"
@@ -98,22 +89,22 @@ def test_without_a_book_everything_is_in_abstract_units() -> None:
 
 
 def test_people_are_not_free_in_abstract_units() -> None:
-    statement = build_cost_statement(Tariff(book=None), METERED)
+    statement = CostStatement.build(Tariff(book=None), METERED)
     assert isinstance(statement.human, NotComputable)
 
 
 def test_dollars_and_units_are_not_added() -> None:
     stranger = MeteredExchange(model="stranger", usage=EXCHANGE.usage)
     metered = msgspec.structs.replace(METERED, exchanges=(EXCHANGE, stranger))
-    statement = build_cost_statement(Tariff(book=FULL, unknown_models="abstract-units"), metered)
+    statement = CostStatement.build(Tariff(book=FULL, unknown_models="abstract-units"), metered)
     assert isinstance(statement.lm, NotComputable)
     alone = msgspec.structs.replace(METERED, exchanges=(stranger,))
-    statement = build_cost_statement(Tariff(book=FULL, unknown_models="abstract-units"), alone)
+    statement = CostStatement.build(Tariff(book=FULL, unknown_models="abstract-units"), alone)
     assert _value(statement.lm) == "1.1"
     assert isinstance(statement.total, NotComputable)
 
 
 def test_one_exchange_without_a_price_leaves_the_term_without_an_amount() -> None:
-    vague = MeteredExchange(model="m", usage=Usage(output=3))
+    vague = MeteredExchange(model="m", usage=TokenUsage(output=3))
     metered = msgspec.structs.replace(METERED, exchanges=(EXCHANGE, vague))
-    assert isinstance(build_cost_statement(Tariff(book=FULL), metered).lm, NotComputable)
+    assert isinstance(CostStatement.build(Tariff(book=FULL), metered).lm, NotComputable)

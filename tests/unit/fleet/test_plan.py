@@ -14,7 +14,7 @@ import pytest
 
 from repotrial._core.digest import digest_bytes
 from repotrial._core.seed import ROOT_SEED
-from repotrial._core.words import Level
+from repotrial._core.words import Level, TerminationCategory
 from repotrial.authoring import lock_contract
 from repotrial.contract import LOCK_FILE, ContractRecord, LoadedContract, RunCaps, load_contract
 from repotrial.fleet import FleetPlan, RunConditions, plan_runs
@@ -29,7 +29,6 @@ from repotrial.trace import (
     RunOpened,
     RunPaths,
     Termination,
-    TerminationCategory,
     TraceWriter,
 )
 from support.contracts import write_contract

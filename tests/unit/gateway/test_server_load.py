@@ -17,7 +17,7 @@ import aiohttp
 import msgspec
 
 from fakes.exchanges import FakeSupervisor, FakeUpstream
-from repotrial.cost import Usage
+from repotrial.cost import TokenUsage
 from repotrial.gateway import ExchangeEnd, GatewayLoop, Refusal, WireRequest
 from support.gateways import (
     KEY,
@@ -78,7 +78,7 @@ class _Tally:
     async def refuse(self, refusal: Refusal, *, method: str, target: str, body: bytes) -> None:
         raise AssertionError((refusal, method, target, body))
 
-    def count(self, usage: Usage, sent_bytes: int) -> Refusal | None:
+    def count(self, usage: TokenUsage, sent_bytes: int) -> Refusal | None:
         assert usage.output is not None
         assert sent_bytes
         return None

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repotrial.cost import Usage
+from repotrial.cost import TokenUsage
 from repotrial.gateway import Dialect
 from support.wire import AnswerReader, Turn, build_answer, build_request, read_chunks
 
@@ -21,7 +21,7 @@ MEMBER = {
 }
 
 
-def _read(dialect: Dialect, usage: object) -> Usage | None:
+def _read(dialect: Dialect, usage: object) -> TokenUsage | None:
     body = {MEMBER[dialect]: usage, "choices": [], "output": [], "candidates": []}
     request = build_request(dialect, is_streamed=False)
     return read_chunks(request, (json.dumps(body).encode(),), "application/json").usage
@@ -38,7 +38,7 @@ def _read(dialect: Dialect, usage: object) -> Usage | None:
                 "prompt_tokens_details": {"cached_tokens": 30},
                 "completion_tokens_details": {"reasoning_tokens": 20},
             },
-            Usage(input_uncached=70, cache_read=30, output=50, reasoning=20, request_input=100),
+            TokenUsage(input_uncached=70, cache_read=30, output=50, reasoning=20, request_input=100),
         ),
         (
             "openai-responses",
@@ -48,7 +48,7 @@ def _read(dialect: Dialect, usage: object) -> Usage | None:
                 "input_tokens_details": {"cached_tokens": 30, "cache_write_tokens": 10},
                 "output_tokens_details": {"reasoning_tokens": 20},
             },
-            Usage(
+            TokenUsage(
                 input_uncached=60,
                 cache_read=30,
                 cache_write_5m=10,
@@ -68,7 +68,7 @@ def _read(dialect: Dialect, usage: object) -> Usage | None:
                 "server_tool_use": {"web_search_requests": 1},
                 "service_tier": "standard",
             },
-            Usage(
+            TokenUsage(
                 input_uncached=100,
                 cache_read=30,
                 cache_write_5m=10,
@@ -80,7 +80,7 @@ def _read(dialect: Dialect, usage: object) -> Usage | None:
         (
             "anthropic-messages",
             {"input_tokens": 5, "cache_creation_input_tokens": 12, "output_tokens": 1},
-            Usage(input_uncached=5, cache_write_5m=12, output=1, request_input=17),
+            TokenUsage(input_uncached=5, cache_write_5m=12, output=1, request_input=17),
         ),
         (
             "gemini",
@@ -91,21 +91,21 @@ def _read(dialect: Dialect, usage: object) -> Usage | None:
                 "thoughtsTokenCount": 20,
                 "totalTokenCount": 170,
             },
-            Usage(input_uncached=70, cache_read=30, output=70, reasoning=20, request_input=100),
+            TokenUsage(input_uncached=70, cache_read=30, output=70, reasoning=20, request_input=100),
         ),
         (
             "gemini",
             {"promptTokenCount": 100, "candidatesTokenCount": 5},
-            Usage(input_uncached=100, output=5, request_input=100),
+            TokenUsage(input_uncached=100, output=5, request_input=100),
         ),
         (
             "openai-chat",
             {"prompt_tokens": 100, "completion_tokens": 50, "prompt_tokens_details": None},
-            Usage(input_uncached=100, output=50, request_input=100),
+            TokenUsage(input_uncached=100, output=50, request_input=100),
         ),
     ],
 )
-def test_usage_is_normalized(dialect: Dialect, usage: dict[str, Any], expected: Usage) -> None:
+def test_usage_is_normalized(dialect: Dialect, usage: dict[str, Any], expected: TokenUsage) -> None:
     assert _read(dialect, usage) == expected
 
 
@@ -132,7 +132,7 @@ def test_of_cumulative_counts_the_last_holds() -> None:
         reader.feed(b"data: " + json.dumps(event).encode() + b"\n\n")
         seen.append(reader.usage)
     assert [usage.output for usage in seen] == [1, 5, 9]
-    assert seen[-1] == Usage(input_uncached=10, cache_read=3, output=9, request_input=13)
+    assert seen[-1] == TokenUsage(input_uncached=10, cache_read=3, output=9, request_input=13)
 
 
 @settings(max_examples=25)
@@ -140,7 +140,7 @@ def test_of_cumulative_counts_the_last_holds() -> None:
 @pytest.mark.parametrize("dialect", ["openai-chat", "openai-responses", "gemini"])
 def test_counts_survive_being_written_and_read(dialect: Dialect, counts: tuple[int, int, int]) -> None:
     uncached, cached, output = counts
-    usage = Usage(
+    usage = TokenUsage(
         input_uncached=uncached,
         cache_read=cached,
         output=output,

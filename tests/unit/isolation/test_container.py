@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from repotrial._core.words import Stage
 from repotrial.contract import ImageArchive
 from repotrial.environment import Store
 from repotrial.environment._images._open import open_image
@@ -30,7 +31,7 @@ from repotrial.isolation._levels._container_plan import (
     build_container,
     build_exec,
 )
-from repotrial.trace import Exited, NotStarted, Stage
+from repotrial.trace import Exited, NotStarted
 from support.accounts import public_directory
 from support.engines import build_image, start_engine
 from support.errors import raises_code

@@ -6,19 +6,10 @@ from collections.abc import Mapping
 
 import pytest
 
+from repotrial._core.words import EndCause
 from repotrial.contract import Check, Inventory, ResultFile, Runner
 from repotrial.judging import RunnerRecord, Twin, judge_negatives, judge_plain, judge_twinned
-from repotrial.trace import (
-    EndCause,
-    Errored,
-    Exited,
-    ExitStatus,
-    Failed,
-    NotStarted,
-    Passed,
-    Signaled,
-    TimedOut,
-)
+from repotrial.trace import Errored, Exited, ExitStatus, Failed, NotStarted, Passed, Signaled, TimedOut
 
 INVENTORY = Inventory(fail_to_pass=("t::a",), pass_to_pass=("t::b",))
 CHECK = Check(id="unit", gate="acceptance", run="true")

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from repotrial._core.words import Stage
 from repotrial.policy import decide_stage, load_tool_table, read_tool_use
 from repotrial.policy._tools import ToolFamily
-from repotrial.trace import Stage
 from support.errors import raises_code
 
 

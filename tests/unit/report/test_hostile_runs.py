@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from repotrial.report import build_run_page
 from repotrial.report._render import render_template, show_value
 from repotrial.trace import Briefing as BriefingEvent
-from repotrial.trace import Failed, build_test_ids
+from repotrial.trace import Failed, TestIds
 from support.pages import Page, read_page
 from support.score_runs import CHECKS, UNIT, ScoreRun, build_contract, write_run
 
@@ -60,7 +60,7 @@ def hostile_run(root: Path, patch: bytes = PATCH) -> Path:
             run.check(
                 check,
                 Failed(summary=HOSTILE),
-                failing=build_test_ids([HOSTILE, "t" * 60_000]),
+                failing=TestIds.build([HOSTILE, "t" * 60_000]),
                 output=PRINTED,
             )
         else:

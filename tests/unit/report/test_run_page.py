@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from repotrial.report import build_run_page
-from repotrial.trace import CheckOutcome, RunPaths, load_or_create_key, seal_run
+from repotrial.trace import CheckOutcome, RunPaths, SigningKey, seal_run
 from support.errors import raises_code
 from support.pages import Page, read_page
 from support.run_directories import append_unknown_event, build_run
@@ -30,7 +30,7 @@ def page_of(run: Path) -> Page:
 
 
 def seal(run: Path) -> None:
-    seal_run(RunPaths(run), load_or_create_key(run.parent / "key.pem"), harness_version="0.1.0")
+    seal_run(RunPaths(run), SigningKey.load(run.parent / "key.pem"), harness_version="0.1.0")
 
 
 def test_a_success_is_told_with_its_grades(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from repotrial.retrieval._merge import merge_traces
-from repotrial.trace import Usage
+from repotrial.trace import ResponseUsage
 from repotrial.transcripts import ImportedTranscript, ToolOutput
 from repotrial.transcripts._model import ImportedCall, MessageUsage, ReportedTotals
 
@@ -26,7 +26,7 @@ def _record(
         messages=(),
         calls=calls,
         usage=tuple(
-            MessageUsage(message_id=key, usage=Usage(request_input_tokens=given, output_tokens=made))
+            MessageUsage(message_id=key, usage=ResponseUsage(request_input_tokens=given, output_tokens=made))
             for key, (given, made) in (usage or {}).items()
         ),
         totals=ReportedTotals(),

@@ -17,7 +17,7 @@ from repotrial.retrieval import (
     load_retrieval_tools,
     normalize_run,
 )
-from repotrial.trace import Command, Exited, ExitUnknown, Response, ToolInvocation, Usage, check_run
+from repotrial.trace import Command, Exited, ExitUnknown, Response, ResponseUsage, ToolInvocation, check_run
 from support.run_directories import RunBuilder, build_example_manifest, build_sealed_run
 
 CONTRACT = 'schema = "repotrial/contract@1"\nid = "{id}"\nreference = "reference.patch"\n'
@@ -59,7 +59,7 @@ class _Run(RunBuilder):
                 conversation=conversation,
                 index=0,
                 body=self.writer.body(body),
-                usage=Usage(request_input_tokens=given, output_tokens=made),
+                usage=ResponseUsage(request_input_tokens=given, output_tokens=made),
             ),
             actor="agent",
         )

@@ -149,7 +149,6 @@ def test_streams_differ_by_replicate_and_purpose_and_are_spawned_from_the_root_s
     keys = {stream.spawn_key for replicate in (0, 1) for stream in build_seeds(build_spec(replicate)).streams}
     assert len(keys) == 4
     assert build_seeds(build_spec(3)).streams[1].spawn_key == (3, 1)
-    assert build_seeds(build_spec()).is_planned
 
 
 def test_a_briefing_keeps_issue_and_obligations_apart_and_states_the_rules() -> None:

@@ -11,7 +11,7 @@ import pytest
 from repotrial.score import Invalid, Scorable, ScoreCard, build_score_card, load_evidence
 from repotrial.score._evidence import render_document
 from repotrial.trace import RunPaths as ScorePaths
-from repotrial.trace import load_or_create_key, seal_run
+from repotrial.trace import SigningKey, seal_run
 from support.errors import raises_code
 from support.score_runs import (
     CRASHED,
@@ -133,7 +133,7 @@ def test_a_seal_is_optional_and_a_broken_one_is_not_accepted(tmp_path: Path) -> 
     root = write_run(tmp_path / "run")
     unsealed = judge(root)
     assert unsealed.identity.seal == "absent"
-    seal_run(ScorePaths(root), load_or_create_key(tmp_path / "key.pem"), harness_version="0.1.0")
+    seal_run(ScorePaths(root), SigningKey.load(tmp_path / "key.pem"), harness_version="0.1.0")
     card = write_score(root)
     assert verdict_of(card) == "success"
     assert card.identity.seal == "intact"

@@ -18,7 +18,7 @@ from repotrial.stats import (
     compare_paired,
     estimate_clustered_rate,
 )
-from repotrial.stats._repeat import estimate_icc
+from repotrial.stats._rate import estimate_icc
 from support.outcomes import clusters_of
 
 

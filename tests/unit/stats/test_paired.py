@@ -11,7 +11,6 @@ from scipy import stats
 from repotrial._core.absence import NotComputable
 from repotrial.stats import Cluster, Estimate, Interval, PairedComparison
 from repotrial.stats import compare_paired as _compare_paired
-from repotrial.stats._model import Method
 from repotrial.stats._paired import McNemarTest
 from repotrial.stats._permutation import PermutationTest, compare_sign_flips
 from support.outcomes import LEVELS, binary_cluster_lists, cluster_lists, clusters_of, draw_chances, shuffle
@@ -49,7 +48,7 @@ def test_the_difference_is_the_paired_t_on_means_of_clusters() -> None:
     estimate, interval = _difference(compare_paired(clusters_of(*a), clusters_of(*b), level=0.9))
     assert estimate.value == pytest.approx(a.mean() - b.mean())
     assert (interval.low, interval.high) == pytest.approx((ends.low, ends.high))
-    assert interval.method is Method.PAIRED_T
+    assert interval.method == "paired-t-on-clusters"
     assert (estimate.n_units, estimate.n_clusters) == (96, 12)
 
 
@@ -86,12 +85,12 @@ def test_equal_differences_leave_room_for_clusters_not_seen() -> None:
     assert (same.low, same.high) == pytest.approx((-unseen, unseen))
     apart = _difference(compare_paired(clusters_of(*[[1]] * 10), clusters_of(*[[0]] * 10)))[1]
     assert (apart.low, apart.high) == pytest.approx((1 - 2 * unseen, 1))
-    assert apart.method is Method.CONSTANT_DIFFERENCE
+    assert apart.method == "wilson-on-constant-difference"
 
 
 def test_differences_equal_but_for_rounding_count_as_equal() -> None:
     a, b = clusters_of([0.3], [0.1 + 0.2], [0.3]), clusters_of([0.1], [0.1], [0.1])
-    assert _difference(compare_paired(a, b))[1].method is Method.CONSTANT_DIFFERENCE
+    assert _difference(compare_paired(a, b))[1].method == "wilson-on-constant-difference"
 
 
 def test_mcnemar_counts_majorities_and_says_how_many_were_tied() -> None:
@@ -111,7 +110,7 @@ def test_mcnemar_needs_a_majority_and_outcomes_of_0_and_1() -> None:
     assert isinstance(tied.mcnemar, NotComputable)
     graded = compare_paired(clusters_of([0.2], [0.3], [0.4]), clusters_of([1], [0], [1]))
     assert isinstance(graded.mcnemar, NotComputable)
-    assert isinstance(graded.sign_flip, PermutationTest)
+    assert not isinstance(graded.sign_flip, NotComputable)
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=3, max_size=8))
@@ -128,7 +127,7 @@ def test_sign_flips_of_rates_are_those_of_scipy(counts: list[tuple[int, int]]) -
     )
     found = _sign_flip(compare_paired(a, b))
     assert found.p_value == pytest.approx(known.pvalue)
-    assert found.method is Method.SIGN_FLIP_EXACT
+    assert found.method == "sign-flip-exact"
 
 
 @given(st.lists(st.floats(-1, 1), min_size=3, max_size=8))
@@ -157,7 +156,7 @@ def test_counting_on_a_lattice_gives_what_listing_all_assignments_gives(steps: l
 
 def test_many_contracts_are_still_counted_exactly() -> None:
     found = _sign_flip(compare_paired(clusters_of(*[[1]] * 2000), clusters_of(*[[0]] * 2000)))
-    assert found.method is Method.SIGN_FLIP_EXACT
+    assert found.method == "sign-flip-exact"
     assert 0 < found.p_value < 1e-300
 
 
@@ -167,7 +166,7 @@ def test_what_cannot_be_counted_is_sampled_with_the_given_seed() -> None:
     seed = np.random.SeedSequence(SEED)
     first, again = (compare_sign_flips(differences, None, seed_sequence=seed, draws=20_000) for _ in range(2))
     assert first == again
-    assert first.method is Method.SIGN_FLIP_MONTE_CARLO
+    assert first.method == "sign-flip-monte-carlo"
     known = stats.ttest_1samp(differences, 0).pvalue
     assert first.p_value == pytest.approx(known, abs=0.02)
 
@@ -184,7 +183,7 @@ def test_swapping_the_sides_turns_every_figure_around(
     there, back = compare_paired(a, b, level=level), compare_paired(b, a, level=level)
     assert (there.unmatched_a, there.unmatched_b) == (back.unmatched_b, back.unmatched_a)
     assert there.sign_flip == back.sign_flip
-    if isinstance(there.mcnemar, McNemarTest):
+    if not isinstance(there.mcnemar, NotComputable):
         other = _mcnemar(back)
         assert (there.mcnemar.only_a, there.mcnemar.only_b) == (other.only_b, other.only_a)
         assert there.mcnemar.p_value == pytest.approx(other.p_value)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from repotrial._core.digest import digest_bytes
 from repotrial._core.escaping import escape_bytes, escape_text, unescape_text
-from repotrial.trace import NO_REDACTION, BinaryBody, BlobRef, BlobStore, Body, Redactor, TextBody, load_body
+from repotrial.trace import NO_REDACTION, BinaryBody, BlobRef, BlobStore, Body, Redactor, TextBody
 from repotrial.trace._body import BlobBody, OmittedBody, build_body, omit_bodies
 from repotrial.trace._redaction import Redacted, RedactedSpan
 from support.errors import raises_code
@@ -54,7 +54,7 @@ def test_how_bytes_are_kept_follows_from_the_bytes(tmp_path: Path, data: bytes, 
     store = BlobStore(tmp_path)
     body = _build(data, store)
     assert type(body) is kind
-    assert load_body(body, store) == data
+    assert body.load(store) == data
     assert (body.digest, body.length_bytes) == (digest_bytes(data), len(data))
 
 
@@ -62,7 +62,7 @@ def test_how_bytes_are_kept_follows_from_the_bytes(tmp_path: Path, data: bytes, 
 def test_every_body_survives_json(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     store = BlobStore(tmp_path_factory.getbasetemp() / "blobs")
     body = msgspec.json.decode(msgspec.json.encode(_build(data, store)), type=Body)
-    assert load_body(body, store) == data
+    assert body.load(store) == data
 
 
 def test_a_redacted_body_keeps_the_digest_of_the_original(tmp_path: Path) -> None:
@@ -73,14 +73,14 @@ def test_a_redacted_body_keeps_the_digest_of_the_original(tmp_path: Path) -> Non
     assert (body.digest, body.length_bytes) == (digest_bytes(b"password=hunter2;"), 17)
     span = body.spans[0]
     assert body.text[span.start : span.start + span.length] == "[X]"
-    assert load_body(body, store) == b"password=[X];"
+    assert body.load(store) == b"password=[X];"
 
 
 def test_a_secret_between_undecodable_bytes_is_redacted(tmp_path: Path) -> None:
     store = BlobStore(tmp_path)
     body = _build(b"\xff\xfehunter2\xff", store, redactor=_HideSecret())
     assert isinstance(body, BinaryBody)
-    assert load_body(body, store) == b"\xff\xfe[X]\xff"
+    assert body.load(store) == b"\xff\xfe[X]\xff"
 
 
 def test_a_blob_holds_no_secret(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_body_over_the_budget_keeps_its_digest() -> None:
 
 def test_an_omitted_body_cannot_be_loaded(tmp_path: Path) -> None:
     with raises_code("body-omitted"):
-        load_body(OmittedBody(digest=digest_bytes(b"x"), length_bytes=1), BlobStore(tmp_path))
+        OmittedBody(digest=digest_bytes(b"x"), length_bytes=1).load(BlobStore(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_an_omitted_body_cannot_be_loaded(tmp_path: Path) -> None:
 )
 def test_a_body_that_is_not_what_its_digest_says_is_not_loaded(tmp_path: Path, body: Body) -> None:
     with raises_code("body-corrupt"):
-        load_body(body, BlobStore(tmp_path))
+        body.load(BlobStore(tmp_path))
 
 
 def test_omitting_bodies_keeps_everything_else(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,24 +11,30 @@ from hypothesis import strategies as st
 from repotrial.trace import (
     BlobStore,
     Conversation,
+    EventRef,
     Prompt,
     RawMessage,
     RunPaths,
     WriterOptions,
     iter_events,
-    load_body,
 )
-from repotrial.trace._conversation import load_messages
-from repotrial.trace._payloads.dialogue import Message, RepeatedPrefix
-from repotrial.trace._writer import DroppedEvent
-from support.errors import raises_code
-from support.traces import DIGEST, build_text, open_writer, ref_of, write_trace
+from repotrial.trace._payloads.actions import Message, digest_messages
+from support.traces import open_writer, ref_of
 
 
 def _load(root: Path, seq: int) -> list[RawMessage]:
+    """The messages of the prompt at `seq`, from what the trace holds alone."""
     store = BlobStore(RunPaths(root).blobs)
-    messages = load_messages(RunPaths(root).trace, seq)
-    return [RawMessage(message.role, load_body(message.body, store)) for message in messages]
+    held: dict[int, list[Message]] = {}
+    for event in iter_events(RunPaths(root).trace):
+        if isinstance(prompt := event.payload, Prompt):
+            repeated: list[Message] = []
+            if prompt.repeats is not None:
+                repeated = held[prompt.repeats.prompt][: prompt.repeats.messages]
+                assert len(repeated) == prompt.repeats.messages
+                assert digest_messages(repeated) == prompt.repeats.digest
+            held[event.seq] = [*repeated, *prompt.messages]
+    return [RawMessage(message.role, message.body.load(store)) for message in held[seq]]
 
 
 def _talk(turns: int, size: int = 1000) -> list[RawMessage]:
@@ -100,35 +105,7 @@ def test_a_dropped_prompt_is_never_referred_to(tmp_path: Path) -> None:
     with open_writer(tmp_path, options=options) as writer:
         conversation = Conversation(writer, name="main")
         results = [conversation.append(messages[: turn + 1], model="m", request=b"{}") for turn in range(30)]
-    recorded = [result.seq for result in results if not isinstance(result, DroppedEvent)]
+    recorded = [result.seq for result in results if isinstance(result, EventRef)]
     assert 0 < len(recorded) < 30
     for seq in recorded:
-        load_messages(RunPaths(tmp_path).trace, seq)
-
-
-def test_an_event_that_is_no_prompt_has_no_messages(tmp_path: Path) -> None:
-    write_trace(tmp_path, 2)
-    for seq in (1, 99):
-        with raises_code("broken-prefix", match="expected a prompt"):
-            load_messages(RunPaths(tmp_path).trace, seq)
-
-
-@pytest.mark.parametrize(
-    "prefix",
-    [
-        RepeatedPrefix(prompt=1, messages=2, digest=DIGEST),
-        RepeatedPrefix(prompt=2, messages=1, digest=DIGEST),
-        RepeatedPrefix(prompt=0, messages=1, digest=DIGEST),
-        RepeatedPrefix(prompt=9, messages=1, digest=DIGEST),
-        RepeatedPrefix(prompt=1, messages=1, digest=DIGEST),
-        RepeatedPrefix(prompt=1, messages=0, digest=DIGEST),
-    ],
-)
-def test_a_false_prefix_is_not_believed(tmp_path: Path, prefix: RepeatedPrefix) -> None:
-    message = Message(role="user", body=build_text("x"))
-    prompt = Prompt(model="m", conversation="main", index=0, request=build_text("{}"), messages=(message,))
-    with open_writer(tmp_path) as writer:
-        writer.append(prompt, actor="agent")
-        writer.append(msgspec.structs.replace(prompt, repeats=prefix), actor="agent")
-    with raises_code("broken-prefix"):
-        load_messages(RunPaths(tmp_path).trace, 2)
+        assert _load(tmp_path, seq)

@@ -21,15 +21,16 @@ from repotrial.trace import (
     UnrecordedContent,
     WorkspaceMutation,
     iter_events,
+    iter_payload_types,
 )
 from repotrial.trace._body import build_body
-from repotrial.trace._free_text import redact_tree
-from repotrial.trace._payloads import PAYLOAD_TYPES
 from repotrial.trace._redaction import Redacted, RedactedSpan
-from repotrial.trace._validate import build_tree
+from repotrial.trace._validate import build_tree, redact_tree
 from repotrial.trace._verify_chain import check_chain
 from support.errors import raises_code
 from support.traces import DIGEST, build_invocation, build_text, open_writer, payloads_of, text_of
+
+PAYLOAD_TYPES = {row.name: row.payload for row in iter_payload_types()}
 
 
 class _Shout:

@@ -16,15 +16,15 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
-from repotrial.trace import load_or_create_key, load_public_key
+from repotrial.trace import PublicKey, SigningKey
 from repotrial.trace._keys import parse_public_key
 from support.errors import raises_code
 
 
 def test_a_key_is_made_on_first_use_and_kept(tmp_path: Path) -> None:
     path = tmp_path / "keys" / "seal.pem"
-    first = load_or_create_key(path)
-    assert load_or_create_key(path).key_id == first.key_id
+    first = SigningKey.load(path)
+    assert SigningKey.load(path).key_id == first.key_id
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert [entry.name for entry in path.parent.iterdir()] == ["seal.pem"]
@@ -33,7 +33,7 @@ def test_a_key_is_made_on_first_use_and_kept(tmp_path: Path) -> None:
 def test_a_generous_umask_does_not_open_the_key(tmp_path: Path) -> None:
     previous = os.umask(0)
     try:
-        load_or_create_key(tmp_path / "seal.pem")
+        SigningKey.load(tmp_path / "seal.pem")
     finally:
         os.umask(previous)
     assert stat.S_IMODE((tmp_path / "seal.pem").stat().st_mode) == 0o600
@@ -41,27 +41,27 @@ def test_a_generous_umask_does_not_open_the_key(tmp_path: Path) -> None:
 
 def test_first_uses_at_the_same_time_agree_on_one_key(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
-        keys = list(pool.map(load_or_create_key, [tmp_path / "seal.pem"] * 16))
+        keys = list(pool.map(SigningKey.load, [tmp_path / "seal.pem"] * 16))
     assert len({key.key_id for key in keys}) == 1
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o666])
 def test_a_key_that_others_can_read_is_refused_with_the_fix(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "seal.pem"
-    load_or_create_key(path)
+    SigningKey.load(path)
     path.chmod(mode)
     with raises_code("private-file") as caught:
-        load_or_create_key(path)
+        SigningKey.load(path)
     assert f"chmod 600 {path}" in caught.value.hint
 
 
 def test_a_linked_key_file_is_refused(tmp_path: Path) -> None:
-    load_or_create_key(tmp_path / "seal.pem")
+    SigningKey.load(tmp_path / "seal.pem")
     for target in ("seal.pem", "nowhere"):
         link = tmp_path / f"link-to-{target}"
         link.symlink_to(tmp_path / target)
         with raises_code("private-file"):
-            load_or_create_key(link)
+            SigningKey.load(link)
     assert not (tmp_path / "nowhere").exists()
 
 
@@ -89,7 +89,7 @@ def test_other_content_is_no_key(tmp_path: Path, content: bytes) -> None:
     path.write_bytes(content)
     path.chmod(0o600)
     with raises_code("bad-signing-key") as caught:
-        load_or_create_key(path)
+        SigningKey.load(path)
     assert str(path) in caught.value.message
     assert path.read_bytes() == content
 
@@ -97,13 +97,13 @@ def test_other_content_is_no_key(tmp_path: Path, content: bytes) -> None:
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with raises_code("signing-key-not-writable", match="file"):
-        load_or_create_key(tmp_path / "file" / "seal.pem")
+        SigningKey.load(tmp_path / "file" / "seal.pem")
 
 
 def test_the_public_half_can_be_passed_on(tmp_path: Path) -> None:
-    key = load_or_create_key(tmp_path / "seal.pem")
+    key = SigningKey.load(tmp_path / "seal.pem")
     (tmp_path / "seal.pub").write_text("\n" + key.public_key.pem)
-    assert load_public_key(tmp_path / "seal.pub") == key.public_key
+    assert PublicKey.load(tmp_path / "seal.pub") == key.public_key
     assert key.public_key.pem.startswith("-----BEGIN PUBLIC KEY-----\n")
     assert len(key.key_id) == 64
     assert key.key_id in repr(key)
@@ -116,13 +116,13 @@ def test_what_is_no_public_key_is_refused(tmp_path: Path) -> None:
         with raises_code("bad-public-key"):
             parse_public_key(text)
     with raises_code("bad-public-key"):
-        load_public_key(tmp_path / "absent")
+        PublicKey.load(tmp_path / "absent")
     with raises_code("bad-public-key"):
-        load_public_key(tmp_path)
+        PublicKey.load(tmp_path)
 
 
 def test_a_private_key_in_place_of_a_public_one_is_refused_with_a_warning(tmp_path: Path) -> None:
-    load_or_create_key(tmp_path / "seal.pem")
+    SigningKey.load(tmp_path / "seal.pem")
     with raises_code("bad-public-key") as caught:
-        load_public_key(tmp_path / "seal.pem")
+        PublicKey.load(tmp_path / "seal.pem")
     assert "never pass a private key on" in caught.value.hint

@@ -15,13 +15,12 @@ from repotrial._core.canonical import canonical_bytes
 from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import EvidenceError
 from repotrial.trace import (
-    AgentConfiguration,
+    AgentFacts,
     ArchiveIdentity,
     Manifest,
     RunFacts,
     SecretRedactor,
     Seeds,
-    build_manifest,
     load_manifest,
     write_manifest,
 )
@@ -71,7 +70,7 @@ def test_a_secret_in_a_manifest_is_refused_by_name(tmp_path: Path) -> None:
     redactor = SecretRedactor({"API_KEY": "hunter2hunter2"})
     facts = msgspec.structs.replace(build_facts(), machine_settings={"proxy": "http://u:hunter2hunter2@host"})
     with raises_code("manifest-invalid") as caught:
-        write_manifest(tmp_path / "manifest.json", build_manifest(facts), redactor=redactor)
+        write_manifest(tmp_path / "manifest.json", facts.build_manifest(), redactor=redactor)
     assert "secret:API_KEY" in caught.value.message
     assert "hunter2" not in caught.value.message
     assert list(tmp_path.iterdir()) == []
@@ -171,13 +170,8 @@ def test_an_archive_and_unknown_identities_survive_the_file() -> None:
         ArchiveIdentity(archive_digest=digest_bytes(b"a"), tree_digest=digest_bytes(b"t")),
         Unknown(reason="the clone was interrupted"),
     ):
-        manifest = build_manifest(msgspec.structs.replace(build_facts(), repository=repository))
+        manifest = msgspec.structs.replace(build_facts(), repository=repository).build_manifest()
         assert parse_manifest(canonical_bytes(msgspec.to_builtins(manifest))) == manifest
-
-
-def test_only_the_planned_root_seed_is_no_deviation() -> None:
-    assert Seeds(root=20260307).is_planned
-    assert not Seeds(root=1).is_planned
 
 
 @pytest.mark.parametrize(
@@ -212,7 +206,7 @@ def other_value(facts: RunFacts, name: str) -> Any:
             return value + "x"
         case dict():
             return {**value, "more": "1"}
-        case AgentConfiguration():
+        case AgentFacts():
             return msgspec.structs.replace(value, name="other")
         case Seeds():
             return Seeds(root=7)

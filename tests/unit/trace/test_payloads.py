@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from repotrial._core.canonical import DecimalText
+from repotrial.trace import TestIds, iter_payload_types
 from repotrial.trace import _body as body_module
-from repotrial.trace import build_test_ids, iter_payload_types
 from repotrial.trace._payloads import (
     PAYLOAD_TYPES,
     DroppablePayload,
@@ -22,12 +23,10 @@ from repotrial.trace._payloads import (
     actions,
     checks,
     common,
-    dialogue,
-    lifecycle,
-    oversight,
+    course,
 )
 
-_MODULES = [body_module, actions, checks, common, dialogue, lifecycle, oversight]
+_MODULES = [body_module, actions, checks, common, course]
 
 # P14, S12, and what the trace says about itself.
 _EVENT_TYPES = {
@@ -98,7 +97,7 @@ def test_no_payload_holds_a_fraction_or_a_free_mapping() -> None:
 
 @pytest.mark.parametrize("text", ["0", "1", "-1", "0.5", "-0.5", "10.05"])
 def test_a_decimal_has_one_spelling(text: str) -> None:
-    assert msgspec.convert(text, common.DecimalText) == text
+    assert msgspec.convert(text, DecimalText) == text
 
 
 @pytest.mark.parametrize(
@@ -106,19 +105,19 @@ def test_a_decimal_has_one_spelling(text: str) -> None:
 )
 def test_other_spellings_of_decimals_are_refused(text: str) -> None:
     with pytest.raises(msgspec.ValidationError):
-        msgspec.convert(text, common.DecimalText)
+        msgspec.convert(text, DecimalText)
 
 
 @given(st.lists(st.text(max_size=10)))
 def test_test_ids_are_sorted_counted_and_bounded(ids: list[str]) -> None:
-    listed = build_test_ids(ids, max_bytes=30)
+    listed = TestIds.build(ids, max_bytes=30)
     assert listed.count == len(set(ids))
     assert list(listed.ids) == sorted(set(ids))[: len(listed.ids)]
     assert sum(len(item.encode("utf-8", "surrogatepass")) for item in listed.ids) <= 30
-    assert build_test_ids(reversed(ids)).digest == listed.digest
+    assert TestIds.build(reversed(ids)).digest == listed.digest
 
 
 def test_a_hundred_thousand_failing_tests_fit_into_an_event() -> None:
-    listed = build_test_ids(f"test_{number}" for number in range(100_000))
+    listed = TestIds.build(f"test_{number}" for number in range(100_000))
     assert listed.count == 100_000
     assert len(msgspec.json.encode(listed)) < 200_000

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from repotrial._core.errors import UsageError
 from repotrial.trace import NO_REDACTION, SecretRedactor
 from repotrial.trace._redaction import Redacted, check_canary
-from repotrial.trace._redaction_rules import DEFAULT_RULES
-from repotrial.trace._secrets import build_literal_pattern
+from repotrial.trace._secrets import DEFAULT_RULES, build_literal_pattern
 from support.errors import raises_code
 
 SECRET = "s3cr3t/va+lue"

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repotrial.trace import build_trace_schema
-from repotrial.trace._payloads import PAYLOAD_TYPES
+from repotrial.trace import build_trace_schema, iter_payload_types
 from support.traces import open_writer, payloads_of
 
 _VALIDATOR = jsonschema.Draft202012Validator(build_trace_schema())
+
+PAYLOAD_TYPES = {row.name: row.payload for row in iter_payload_types()}
 
 
 def test_the_schema_is_a_schema() -> None:

@@ -16,16 +16,16 @@ from repotrial._core.digest import digest_file
 from repotrial._core.errors import EvidenceError
 from repotrial.trace import (
     RunPaths,
+    SigningKey,
     TraceHead,
     TrustedSigner,
     UncheckedSigner,
-    build_manifest,
-    load_or_create_key,
+    check_run,
     seal_run,
 )
 from repotrial.trace._keys import parse_public_key
 from repotrial.trace._seal import MAX_SEAL_BYTES, SEAL_PREDICATE_TYPE, load_seal, parse_seal
-from repotrial.trace._seal_check import SealReport, check_seal
+from repotrial.trace._seal_check import SealReport
 from repotrial.trace._statement import UnknownSigner
 from repotrial.trace._verify_chain import check_chain
 from support.errors import raises_code
@@ -46,14 +46,14 @@ def sealed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 def test_a_sealed_run_is_intact_and_trusted(tmp_path: Path) -> None:
     paths, key = build_sealed_run(tmp_path / "run")
-    report = check_seal(paths, [key.public_key])
+    report = check_run(paths, trusted_keys=[key.public_key]).seal_report
     assert report == SealReport(signer=TrustedSigner(key_id=key.key_id), problems=())
     assert report.is_trusted
 
 
 def test_without_a_public_key_the_signer_stays_unchecked(tmp_path: Path) -> None:
     paths, key = build_sealed_run(tmp_path / "run")
-    report = check_seal(paths, None)
+    report = check_run(paths, trusted_keys=None).seal_report
     assert report.signer == UncheckedSigner(key_id=key.key_id)
     assert report.is_intact
     assert not report.is_trusted
@@ -61,9 +61,9 @@ def test_without_a_public_key_the_signer_stays_unchecked(tmp_path: Path) -> None
 
 def test_a_key_that_is_not_trusted_is_an_unknown_signer(tmp_path: Path) -> None:
     paths, key = build_sealed_run(tmp_path / "run")
-    other = load_or_create_key(tmp_path / "other.pem")
+    other = SigningKey.load(tmp_path / "other.pem")
     for trusted in ([], [other.public_key]):
-        report = check_seal(paths, trusted)
+        report = check_run(paths, trusted_keys=trusted).seal_report
         assert report.signer == UnknownSigner(key_id=key.key_id)
         assert not report.is_trusted
 
@@ -78,14 +78,14 @@ def test_a_copy_is_verified_elsewhere_with_the_public_key_alone(tmp_path: Path) 
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(source.read_bytes())
     copy.trace_lock.unlink()
-    assert check_seal(copy, [parse_public_key(key.public_key.pem)]).is_trusted
+    assert check_run(copy, trusted_keys=[parse_public_key(key.public_key.pem)]).seal_report.is_trusted
 
 
 def test_the_seal_says_what_it_seals(tmp_path: Path) -> None:
     paths = build_run(tmp_path / "run")
-    key = load_or_create_key(tmp_path / "seal.pem")
+    key = SigningKey.load(tmp_path / "seal.pem")
     seal = seal_run(paths, key, harness_version="0.1.0", clock=FixedClock())
-    assert load_seal(paths.seal).seal == seal
+    assert load_seal(paths.seal).predicate == seal
     chain = check_chain(paths.trace)
     assert seal.head == chain.head == TraceHead(count=20, hash=seal.head_hash)
     assert seal.run_id == "run-1"
@@ -116,7 +116,7 @@ def test_what_can_be_computed_again_may_come_later(tmp_path: Path) -> None:
     paths, key = build_sealed_run(tmp_path / "run")
     paths.report.write_text("{}")
     paths.score.write_text("{}")
-    assert check_seal(paths, [key.public_key]).is_trusted
+    assert check_run(paths, trusted_keys=[key.public_key]).seal_report.is_trusted
 
 
 def test_a_run_is_sealed_once(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_a_run_is_sealed_once(tmp_path: Path) -> None:
 
 def test_a_trace_that_is_still_written_is_not_sealed(tmp_path: Path) -> None:
     builder = RunBuilder(tmp_path / "run")
-    key = load_or_create_key(tmp_path / "seal.pem")
+    key = SigningKey.load(tmp_path / "seal.pem")
     with raises_code("unsealable", match="being written"):
         seal_run(builder.paths, key, harness_version="0.1.0")
     builder.finish()
@@ -140,7 +140,7 @@ def test_a_broken_chain_is_not_sealed(tmp_path: Path) -> None:
     paths = build_run(tmp_path / "run")
     paths.trace.write_bytes(paths.trace.read_bytes().replace(b"I run ls", b"I run rm"))
     with raises_code("unsealable", match="intact"):
-        seal_run(paths, load_or_create_key(tmp_path / "seal.pem"), harness_version="0.1.0")
+        seal_run(paths, SigningKey.load(tmp_path / "seal.pem"), harness_version="0.1.0")
     assert not paths.seal.exists()
 
 
@@ -149,35 +149,35 @@ def test_a_manifest_of_another_run_is_not_sealed(tmp_path: Path) -> None:
     other = build_run(tmp_path / "other", run_id="run-2")
     paths.manifest.write_bytes(other.manifest.read_bytes())
     with raises_code("unsealable"):
-        seal_run(paths, load_or_create_key(tmp_path / "seal.pem"), harness_version="0.1.0")
+        seal_run(paths, SigningKey.load(tmp_path / "seal.pem"), harness_version="0.1.0")
 
 
 def test_a_manifest_that_the_trace_was_not_opened_with_is_not_sealed(tmp_path: Path) -> None:
     paths = build_run(tmp_path / "run")
-    changed = build_manifest(msgspec.structs.replace(build_facts(), locale="en_US.UTF-8"))
+    changed = msgspec.structs.replace(build_facts(), locale="en_US.UTF-8").build_manifest()
     paths.manifest.write_bytes(canonical_bytes(msgspec.to_builtins(changed)))
     with raises_code("unsealable", match="expected a trace of the manifest"):
-        seal_run(paths, load_or_create_key(tmp_path / "seal.pem"), harness_version="0.1.0")
+        seal_run(paths, SigningKey.load(tmp_path / "seal.pem"), harness_version="0.1.0")
 
 
 def test_a_link_in_the_directory_is_not_sealed(tmp_path: Path) -> None:
     paths = build_run(tmp_path / "run")
     (paths.acceptance / "link").symlink_to("/etc/passwd")
     with raises_code("unsealable", match="link"):
-        seal_run(paths, load_or_create_key(tmp_path / "seal.pem"), harness_version="0.1.0")
+        seal_run(paths, SigningKey.load(tmp_path / "seal.pem"), harness_version="0.1.0")
 
 
 def test_file_names_that_are_not_utf8_can_be_sealed(tmp_path: Path) -> None:
     paths = build_run(tmp_path / "run")
     odd = paths.acceptance / "unit" / os.fsdecode(b"\xff \n.log")
     odd.write_text("odd")
-    key = load_or_create_key(tmp_path / "seal.pem")
+    key = SigningKey.load(tmp_path / "seal.pem")
     seal_run(paths, key, harness_version="0.1.0")
-    assert check_seal(paths, [key.public_key]).is_trusted
+    assert check_run(paths, trusted_keys=[key.public_key]).seal_report.is_trusted
 
 
 def test_a_missing_run_directory_has_no_seal(tmp_path: Path) -> None:
-    report = check_seal(RunPaths(tmp_path / "absent"), None)
+    report = check_run(RunPaths(tmp_path / "absent"), trusted_keys=None).seal_report
     assert not report.is_intact
     with raises_code("trace-unreadable"):
         load_seal(tmp_path / "absent" / "seal.json")
@@ -226,7 +226,7 @@ def test_a_later_version_is_refused_by_name(sealed: bytes) -> None:
 
 def test_a_full_disk_leaves_no_seal_and_no_litter(tmp_path: Path) -> None:
     paths = build_run(tmp_path / "run")
-    key = load_or_create_key(tmp_path / "key.pem")
+    key = SigningKey.load(tmp_path / "key.pem")
     before = sorted(paths.root.rglob("*"))
     with full_disk(100), raises_code("trace-write"):
         seal_run(paths, key, harness_version="0.1.0")
@@ -235,7 +235,7 @@ def test_a_full_disk_leaves_no_seal_and_no_litter(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_is_not_there_is_not_made(tmp_path: Path) -> None:
-    key = load_or_create_key(tmp_path / "key.pem")
+    key = SigningKey.load(tmp_path / "key.pem")
     with raises_code("unsealable", match="found none"):
         seal_run(RunPaths(tmp_path / "run"), key, harness_version="0.1.0")
     assert not (tmp_path / "run").exists()

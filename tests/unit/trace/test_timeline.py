@@ -36,7 +36,7 @@ from repotrial.trace import (
     WorkspaceMutation,
     iter_timeline,
 )
-from repotrial.trace._payloads.lifecycle import DroppedOfType
+from repotrial.trace._payloads.course import DroppedOfType
 from support.run_directories import RunBuilder, append_unknown_event, build_run
 from support.score_runs import FAILED, PASSED, UNIT, ScoreRun
 

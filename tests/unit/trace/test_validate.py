@@ -13,12 +13,13 @@ import rfc8785
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repotrial.trace import EventPayload, PhaseChanged
-from repotrial.trace._payloads import PAYLOAD_TYPES
+from repotrial.trace import EventPayload, PhaseChanged, iter_payload_types
 from repotrial.trace._validate import build_tree
 from support.errors import raises_code
 from support.exhaustive import examples
 from support.traces import DIGEST, build_invocation, build_opened, payloads_of
+
+PAYLOAD_TYPES = {row.name: row.payload for row in iter_payload_types()}
 
 
 @pytest.mark.parametrize("event_type", sorted(PAYLOAD_TYPES))

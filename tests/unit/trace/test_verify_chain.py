@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from repotrial.trace import RunPaths, TraceHead
-from repotrial.trace._chain_report import (
+from repotrial.trace._verify_chain import (
     BadEvent,
     ChainReport,
     Intact,
@@ -19,8 +19,9 @@ from repotrial.trace._chain_report import (
     UnknownTypeCount,
     UnknownVersion,
     Unverifiable,
+    check_chain,
+    check_stream,
 )
-from repotrial.trace._verify_chain import check_chain, check_stream
 from support.traces import RUN_ID, bodies_of, build_opened, chain_bodies, write_trace
 
 

@@ -24,11 +24,10 @@ from repotrial.trace import (
     RunFacts,
     RunPaths,
     RunVerification,
+    SigningKey,
     Termination,
     TraceTruncated,
-    build_manifest,
     check_run,
-    load_or_create_key,
     seal_run,
 )
 from repotrial.trace._seal_check import NoSeal
@@ -311,9 +310,9 @@ def test_a_manifest_that_does_not_list_the_checks_is_not_complete(tmp_path: Path
     facts: RunFacts = builder.manifest
     unknown = Unknown(reason="not recorded")
     points = EntryPoints(install=(), build=(), acceptance=unknown)
-    changed = build_manifest(
-        msgspec.structs.replace(facts, harness=Harness(version="0.1.0", entry_points=points))
-    )
+    changed = msgspec.structs.replace(
+        facts, harness=Harness(version="0.1.0", entry_points=points)
+    ).build_manifest()
     paths.manifest.write_bytes(msgspec.json.encode(changed, order="sorted"))
     verification = verify(paths)
     assert "found unknown: not recorded" in texts(verification.completeness)[0]
@@ -340,7 +339,7 @@ def test_a_run_that_is_not_bound_does_not_verify(
     tmp_path: Path, field: str, value: Any, named: list[str]
 ) -> None:
     facts = msgspec.structs.replace(build_facts(), **{field: value})
-    builder = RunBuilder(tmp_path / "run", manifest=build_manifest(facts))
+    builder = RunBuilder(tmp_path / "run", manifest=facts.build_manifest())
     verification = verify(builder.finish())
     assert isinstance(verification.identity, CouldNotBeChecked)
     assert texts(verification.identity) == [
@@ -350,7 +349,7 @@ def test_a_run_that_is_not_bound_does_not_verify(
 
 def test_other_redaction_rules_than_the_manifest_names_break_identity(tmp_path: Path) -> None:
     facts = msgspec.structs.replace(build_facts(), redaction_rules_id=digest_bytes(b"stricter rules"))
-    builder = RunBuilder(tmp_path / "run", manifest=build_manifest(facts))
+    builder = RunBuilder(tmp_path / "run", manifest=facts.build_manifest())
     verdict = verify(builder.finish()).identity
     assert isinstance(verdict, DoesNotHold)
     assert texts(verdict)[0].startswith("redaction rules: expected ")
@@ -381,7 +380,7 @@ def test_an_unreadable_manifest_leaves_identity_open(tmp_path: Path) -> None:
 def test_a_seal_that_disagrees_with_the_manifest_breaks_identity(tmp_path: Path) -> None:
     paths = build_run(tmp_path / "run")
     other = build_run(tmp_path / "other", run_id="run-2")
-    seal_run(other, load_or_create_key(tmp_path / "key"), harness_version="0.1.0")
+    seal_run(other, SigningKey.load(tmp_path / "key"), harness_version="0.1.0")
     paths.seal.write_bytes(other.seal.read_bytes())
     verification = verify(paths)
     assert isinstance(verification.identity, DoesNotHold)

@@ -13,6 +13,7 @@ from repotrial.trace import (
     AcceptanceExecution,
     BlobStore,
     Event,
+    EventRef,
     MonitorAlert,
     PhaseChanged,
     RunPaths,
@@ -23,12 +24,9 @@ from repotrial.trace import (
     TraceWriter,
     WriterOptions,
     iter_events,
-    load_body,
 )
 from repotrial.trace._body import BlobBody, OmittedBody
-from repotrial.trace._chain_report import Intact, Truncated
-from repotrial.trace._verify_chain import check_chain
-from repotrial.trace._writer import DroppedEvent
+from repotrial.trace._verify_chain import Intact, Truncated, check_chain
 from support.errors import raises_code
 from support.traces import (
     RUN_ID,
@@ -83,8 +81,7 @@ def test_an_alert_stands_in_the_trace_with_the_text_that_triggered_it(tmp_path: 
     segments = [payload.segment for payload in payloads]
     blobs = BlobStore(RunPaths(tmp_path).blobs)
     assert [
-        None if found is None else (found.format, load_body(found.body, blobs), found.event)
-        for found in segments
+        None if found is None else (found.format, found.body.load(blobs), found.event) for found in segments
     ] == [("natural-language", b"said \\ud800", place), ("code", b"done", 0), None]
 
 
@@ -268,7 +265,7 @@ def test_a_long_body_becomes_a_blob_and_returns(tmp_path: Path) -> None:
         assert isinstance(body, BlobBody)
         assert isinstance(writer.body(b"x" * 4096), TextBody)
         writer.append(build_invocation(body), actor="agent")
-    assert load_body(body, BlobStore(RunPaths(tmp_path).blobs)) == b"x" * 5000
+    assert body.load(BlobStore(RunPaths(tmp_path).blobs)) == b"x" * 5000
 
 
 def test_over_the_run_budget_bodies_go_first_and_outcomes_stay(tmp_path: Path) -> None:
@@ -278,7 +275,7 @@ def test_over_the_run_budget_bodies_go_first_and_outcomes_stay(tmp_path: Path) -
             writer.append(_ACT, actor="harness")
     report = check_chain(RunPaths(tmp_path).trace, expected=writer.head)
     assert isinstance(report.status, Intact)
-    assert any(isinstance(result, DroppedEvent) for result in results)
+    assert not all(isinstance(result, EventRef) for result in results)
     events = list(iter_events(RunPaths(tmp_path).trace))
     bodies = [event.payload.arguments for event in events if isinstance(event.payload, ToolInvocation)]
     assert isinstance(bodies[0], TextBody)
@@ -292,7 +289,7 @@ def test_the_trace_says_when_dropping_begins_and_how_much_was_dropped(tmp_path: 
     begin, end = _truncations(tmp_path)
     assert (begin.reason, begin.limit_bytes, begin.final, end.final) == ("run-budget", 3000, False, True)
     (row,) = end.dropped
-    dropped = sum(isinstance(result, DroppedEvent) for result in results)
+    dropped = sum(not isinstance(result, EventRef) for result in results)
     assert (row.type, row.events) == ("tool-invocation", dropped)
     omitted = [
         event.payload.arguments
@@ -317,7 +314,7 @@ def test_a_type_budget_touches_only_its_type(tmp_path: Path) -> None:
         results = [writer.append(build_invocation(), actor="agent") for _ in range(10)]
         for _ in range(20):
             writer.append(_ACT, actor="harness")
-    kept = [result for result in results if not isinstance(result, DroppedEvent)]
+    kept = [result for result in results if isinstance(result, EventRef)]
     assert 0 < len(kept) < 10
     assert _truncations(tmp_path)[0].reason == "type-budget"
     assert sum(event.type == "phase-changed" for event in iter_events(RunPaths(tmp_path).trace)) == 20

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from repotrial.trace import Usage
+from repotrial.trace import ResponseUsage
 from repotrial.transcripts import (
     GatewayCall,
     ImportedTranscript,
@@ -40,7 +40,7 @@ SHELL = _see("c2", "run_shell_command", b'{"command":"make check"}')
 
 
 def test_agreement_is_silent(imported: ImportedTranscript) -> None:
-    usage = Usage(request_input_tokens=250, output_tokens=30)
+    usage = ResponseUsage(request_input_tokens=250, output_tokens=30)
     assert compare_with_gateway(imported, [READ, SHELL], usage=usage) == ()
 
 
@@ -74,7 +74,7 @@ def test_a_call_with_other_arguments_is_told(imported: ImportedTranscript) -> No
 
 def test_other_tokens_and_another_price_are_told() -> None:
     imported = load_transcript(SAMPLES / "openhands-conversation")
-    usage = Usage(request_input_tokens=250, cache_read_tokens=0, output_tokens=31)
+    usage = ResponseUsage(request_input_tokens=250, cache_read_tokens=0, output_tokens=31)
     wire = [
         _see("c1", "file_editor", b'{"path": "pump.py"}'),
         _see("c2", "terminal", b'{"command": "make check"}'),
@@ -90,7 +90,7 @@ def test_other_tokens_and_another_price_are_told() -> None:
 def test_without_a_total_the_messages_may_tell_less_than_the_wire_and_never_more() -> None:
     imported = load_transcript(SAMPLES / "pi-session.jsonl")
     wire = [_see("c1", "read", b'{"path": "pump.py"}'), _see("c2", "bash", b'{"command": "make check"}')]
-    less = Usage(request_input_tokens=249, output_tokens=31)
+    less = ResponseUsage(request_input_tokens=249, output_tokens=31)
     assert compare_with_gateway(imported, wire, usage=less) == (
         TokensDiffer(part="request_input_tokens", in_transcript=250, on_wire=249),
     )
@@ -98,7 +98,7 @@ def test_without_a_total_the_messages_may_tell_less_than_the_wire_and_never_more
 
 def test_formats_in_the_agents_own_words_are_not_compared_call_by_call() -> None:
     imported = load_transcript(SAMPLES / "codex-exec.jsonl")
-    usage = Usage(request_input_tokens=250, output_tokens=30)
+    usage = ResponseUsage(request_input_tokens=250, output_tokens=30)
     assert compare_with_gateway(imported, [READ], usage=usage) == ()
 
 

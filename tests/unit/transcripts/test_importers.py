@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from repotrial.trace import Usage
+from repotrial.trace import ResponseUsage
 from repotrial.transcripts import IMPORTERS, ImportedTranscript, import_transcript, load_transcript
 from repotrial.transcripts._lines import ImportLimits
 from repotrial.transcripts._model import ImportedCall
@@ -180,7 +180,7 @@ SAMPLE_FILES = {
 }
 
 
-def _figures(usage: Usage) -> tuple[int | None, int | None, int | None]:
+def _figures(usage: ResponseUsage) -> tuple[int | None, int | None, int | None]:
     return usage.input_uncached_tokens, usage.cache_read_tokens, usage.output_tokens
 
 

@@ -26,9 +26,6 @@ from repotrial.trace import (
     StatementKind,
     TrustedSigner,
     UncheckedSigner,
-    find_signer,
-    parse_statement,
-    sign_statement,
 )
 
 PROCEDURE: Final = 3
@@ -143,7 +140,7 @@ def write_certificate(loaded: LoadedContract, certificate: Certificate, key: Sig
     """Sign and write it beside the contract, in the place of an earlier one."""
     path = loaded.directory / CERTIFICATE_FILE
     subjects = {LOCK_FILE: _digest_lock(loaded.lock)}
-    write_atomic(path, sign_statement(certificate, _KIND, subjects=subjects, key=key))
+    write_atomic(path, _KIND.sign(certificate, subjects=subjects, key=key))
     return path
 
 
@@ -163,7 +160,7 @@ def load_certificate(path: Path) -> SignedStatement[Certificate]:
         ) from error
     if len(data) > _MOST_BYTES:
         raise CERTIFICATE_INVALID.error(f"{path}: expected at most {_MOST_BYTES} bytes, found more")
-    return parse_statement(data, _KIND, name=path.name)
+    return _KIND.parse(data, name=path.name)
 
 
 def check_certificate(loaded: LoadedContract, trusted_keys: Collection[PublicKey] | None) -> CertificateState:
@@ -176,7 +173,7 @@ def check_certificate(loaded: LoadedContract, trusted_keys: Collection[PublicKey
     except EvidenceError as error:
         return CertificateRefused(reason=error.message)
     certificate = signed.predicate
-    signer = find_signer(signed, certificate.public_key, trusted_keys)
+    signer = signed.find_signer(certificate.public_key, trusted_keys)
     if isinstance(signer, NoSigner):
         return CertificateRefused(
             reason="the signature is not one over this content by the key that it names"

@@ -12,7 +12,7 @@ import msgspec
 from repotrial._core.canonical import JsonValue, canonical_digest
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ErrorCode, UsageError
-from repotrial._core.words import SandboxPhase
+from repotrial._core.words import SandboxPhase, Stage
 from repotrial.contract import Environment, Limits, LoadedContract
 from repotrial.environment._installation._artifacts import build_artifact_bind, open_artifact
 from repotrial.environment._installation._mounts import build_host_bind, build_scratch, verify_targets
@@ -39,7 +39,6 @@ from repotrial.isolation import (
     Scratch,
     open_sandbox,
 )
-from repotrial.trace import Stage
 
 CONTROLLED_VARIABLES: Final = {"LANG": "C.UTF-8", "PYTHONHASHSEED": "0", "TZ": "UTC"}
 """Set unless the contract sets them (P8, P10): locale, time zone and the order of hashes."""

@@ -11,6 +11,7 @@ from typing import Final
 from repotrial._core.closing import Closing
 from repotrial._core.display import escape_unprintable
 from repotrial._core.errors import ContractError, ErrorCode, MachineError
+from repotrial._core.words import Stage
 from repotrial.contract import CommandReadiness, Service
 from repotrial.isolation import (
     SANDBOX_LOST,
@@ -24,7 +25,7 @@ from repotrial.isolation import (
     Sandbox,
     SyscallRecord,
 )
-from repotrial.trace import Exited, ExitUnknown, NotStarted, Signaled, Stage, TimedOut
+from repotrial.trace import Exited, ExitUnknown, NotStarted, Signaled, TimedOut
 
 _SHOWN_CHARACTERS: Final = 1500
 

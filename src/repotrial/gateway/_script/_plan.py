@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from repotrial.cost import Usage
+from repotrial.cost import TokenUsage
 from repotrial.gateway._model import ToolCall, WireRequest
 from repotrial.gateway._script._arguments import Values, find_call
 from repotrial.gateway._script._script import (
@@ -197,11 +197,11 @@ def _build(
     return Plan(turn=turn, delay_ms=step.delay_ms)
 
 
-def _count(given: ScriptedUsage, request: WireRequest, text: str, calls: tuple[ToolCall, ...]) -> Usage:
+def _count(given: ScriptedUsage, request: WireRequest, text: str, calls: tuple[ToolCall, ...]) -> TokenUsage:
     answered = len(text.encode()) + sum(len(call.name) + len(call.arguments) for call in calls)
     uncached = estimate_input(request) if given.input_uncached is None else given.input_uncached
     cached = given.cache_read + given.cache_write_5m + given.cache_write_1h
-    return Usage(
+    return TokenUsage(
         input_uncached=uncached,
         cache_read=given.cache_read,
         cache_write_5m=given.cache_write_5m,

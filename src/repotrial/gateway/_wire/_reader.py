@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from repotrial.cost import Usage
+from repotrial.cost import TokenUsage
 from repotrial.gateway._model import Dialect, WireAnswer, WireRequest
 from repotrial.gateway._wire._anthropic import AnthropicReader
 from repotrial.gateway._wire._chat import ChatReader
@@ -127,7 +127,7 @@ class AnswerReader:
         self._has_unread = False
         # Asked for with every piece, and said once or twice.
         self._counted: Members | None = None
-        self._usage = Usage()
+        self._usage = TokenUsage()
         self._form: Literal["events", "json"] | None = None
         kind = (content_type or "").partition(";")[0].strip().lower()
         self._is_announced = kind == "text/event-stream"
@@ -148,7 +148,7 @@ class AnswerReader:
         return self._draft.is_ended and not self._draft.has_error and not self._has_unread
 
     @property
-    def usage(self) -> Usage:
+    def usage(self) -> TokenUsage:
         """What the provider says so far; all is None if it has not said anything."""
         if self._draft.usage is not self._counted:
             self._counted = self._draft.usage
@@ -187,7 +187,7 @@ class AnswerReader:
             reasoning=draft.build_reasoning(),
             calls=draft.build_calls(),
             stop_reason=draft.stop_reason,
-            usage=None if self.usage == Usage() else self.usage,
+            usage=None if self.usage == TokenUsage() else self.usage,
             is_complete=self.is_complete,
         )
 

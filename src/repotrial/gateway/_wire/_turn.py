@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from repotrial.cost import Usage
+from repotrial.cost import TokenUsage
 from repotrial.gateway._model import Dialect, HttpAnswer, ToolCall
 
 CREATED: Final = 1_700_000_000
@@ -25,7 +25,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
     """Where a call has no id, one is made."""
-    usage: Usage
+    usage: TokenUsage
     model: str | None = None
     """The model that says it answers; the one that was asked for if this is None."""
 

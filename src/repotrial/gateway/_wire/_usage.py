@@ -7,12 +7,12 @@ from typing import Final
 import msgspec
 
 from repotrial._core.canonical import MAX_SAFE_INTEGER
-from repotrial.cost import Usage
+from repotrial.cost import TokenUsage
 from repotrial.gateway._model import Dialect
 from repotrial.gateway._wire._json import Members, find_count, find_members
 
 
-def build_chat_usage(usage: Usage) -> dict[str, object]:
+def build_chat_usage(usage: TokenUsage) -> dict[str, object]:
     total, output = _sum_input(usage), usage.output or 0
     return {
         "prompt_tokens": total,
@@ -23,7 +23,7 @@ def build_chat_usage(usage: Usage) -> dict[str, object]:
     }
 
 
-def build_responses_usage(usage: Usage) -> dict[str, object]:
+def build_responses_usage(usage: TokenUsage) -> dict[str, object]:
     total, output = _sum_input(usage), usage.output or 0
     return {
         "input_tokens": total,
@@ -34,7 +34,7 @@ def build_responses_usage(usage: Usage) -> dict[str, object]:
     }
 
 
-def build_anthropic_usage(usage: Usage) -> dict[str, object]:
+def build_anthropic_usage(usage: TokenUsage) -> dict[str, object]:
     short, long = usage.cache_write_5m or 0, usage.cache_write_1h or 0
     return {
         "input_tokens": usage.input_uncached or 0,
@@ -45,7 +45,7 @@ def build_anthropic_usage(usage: Usage) -> dict[str, object]:
     }
 
 
-def build_gemini_usage(usage: Usage) -> dict[str, object]:
+def build_gemini_usage(usage: TokenUsage) -> dict[str, object]:
     total, output, thoughts = _sum_input(usage), usage.output or 0, usage.reasoning or 0
     return {
         "promptTokenCount": total,
@@ -56,13 +56,13 @@ def build_gemini_usage(usage: Usage) -> dict[str, object]:
     }
 
 
-def _input_details(usage: Usage) -> dict[str, int]:
+def _input_details(usage: TokenUsage) -> dict[str, int]:
     details = {"cached_tokens": usage.cache_read or 0}
     written = (usage.cache_write_5m or 0) + (usage.cache_write_1h or 0)
     return {**details, "cache_write_tokens": written} if written else details
 
 
-def _sum_input(usage: Usage) -> int:
+def _sum_input(usage: TokenUsage) -> int:
     parts = (usage.input_uncached, usage.cache_read, usage.cache_write_5m, usage.cache_write_1h)
     return sum(part or 0 for part in parts)
 
@@ -82,7 +82,7 @@ _RESPONSES: Final = _OpenAiNames(
 )
 
 
-def read_usage(dialect: Dialect, members: Members) -> Usage:
+def read_usage(dialect: Dialect, members: Members) -> TokenUsage:
     """The provider's own count; what it does not say, or not as a count, stays None."""
     match dialect:
         case "openai-chat":
@@ -95,13 +95,13 @@ def read_usage(dialect: Dialect, members: Members) -> Usage:
             return _read_gemini(members)
 
 
-def _read_openai(members: Members, names: _OpenAiNames) -> Usage:
+def _read_openai(members: Members, names: _OpenAiNames) -> TokenUsage:
     total = find_count(members.get(names.input))
     details = find_members(members.get(names.input_details)) or {}
     cached = find_count(details.get("cached_tokens"))
     written = find_count(details.get("cache_write_tokens"))
     output_details = find_members(members.get(names.output_details)) or {}
-    return Usage(
+    return TokenUsage(
         # Both are counted inside the input.
         input_uncached=_subtract(total, cached, written),
         cache_read=cached,
@@ -112,7 +112,7 @@ def _read_openai(members: Members, names: _OpenAiNames) -> Usage:
     )
 
 
-def _read_anthropic(members: Members) -> Usage:
+def _read_anthropic(members: Members) -> TokenUsage:
     uncached = find_count(members.get("input_tokens"))
     read = find_count(members.get("cache_read_input_tokens"))
     created = find_count(members.get("cache_creation_input_tokens"))
@@ -123,7 +123,7 @@ def _read_anthropic(members: Members) -> Usage:
         # Without a split there is only the short kind.
         short = created
     written = created if created is not None else _add(short, long)
-    return Usage(
+    return TokenUsage(
         input_uncached=uncached,
         cache_read=read,
         cache_write_5m=short,
@@ -133,13 +133,13 @@ def _read_anthropic(members: Members) -> Usage:
     )
 
 
-def _read_gemini(members: Members) -> Usage:
+def _read_gemini(members: Members) -> TokenUsage:
     prompt = find_count(members.get("promptTokenCount"))
     tools = find_count(members.get("toolUsePromptTokenCount"))
     total = None if prompt is None else _add(prompt, tools)
     cached = find_count(members.get("cachedContentTokenCount"))
     thoughts = find_count(members.get("thoughtsTokenCount"))
-    return Usage(
+    return TokenUsage(
         input_uncached=_subtract(total, cached),
         cache_read=cached,
         # Thoughts are not among the candidates' tokens here, other than in the dialects above.

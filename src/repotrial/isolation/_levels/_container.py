@@ -18,6 +18,7 @@ import msgspec
 
 from repotrial._core.closing import Closing
 from repotrial._core.errors import MachineError, RepoTrialError
+from repotrial._core.words import Stage
 from repotrial.isolation._identity import find_identity
 from repotrial.isolation._label import build_label, parse_label
 from repotrial.isolation._levels._bubblewrap_process import SANDBOX_START
@@ -43,7 +44,7 @@ from repotrial.isolation._model import (
 )
 from repotrial.isolation._resources._capture import OutputBudget, StreamRecord
 from repotrial.isolation._resources._limits import DiskWatch
-from repotrial.trace import Exited, ExitStatus, ExitUnknown, NotStarted, Stage, TimedOut
+from repotrial.trace import Exited, ExitStatus, ExitUnknown, NotStarted, TimedOut
 
 _MEGABYTE: Final = 1024**2
 _LOOK_SECONDS: Final = 0.2

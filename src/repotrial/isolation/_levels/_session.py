@@ -17,6 +17,7 @@ from typing import Final
 
 from repotrial._core.closing import Closing
 from repotrial._core.errors import ErrorCode, MachineError
+from repotrial._core.words import Stage
 from repotrial.isolation._calls._supervisor import RecordSink, SupervisorPolicy, SyscallSupervisor
 from repotrial.isolation._launch_server._messages import CommandOrder, send_order
 from repotrial.isolation._launch_server._processes import ProcessTable
@@ -45,7 +46,6 @@ from repotrial.isolation._resources._freezer import (
 from repotrial.isolation._resources._limits import DiskWatch, build_process_limits
 from repotrial.isolation._resources._meters import ResourceMeter, ResourceSample, Sampler
 from repotrial.isolation._resources._sandbox_processes import iter_sandbox_pids
-from repotrial.trace import Stage
 
 _MEGABYTE: Final = 1024**2
 _END_SECONDS: Final = 40.0

@@ -8,6 +8,7 @@ from typing import Final
 
 from repotrial._core.clock import SystemClock
 from repotrial._core.digest import Digest
+from repotrial._core.words import JudgedTree
 from repotrial.contract import Check
 from repotrial.isolation import CommandResult
 from repotrial.run._accept._candidate import (
@@ -21,7 +22,7 @@ from repotrial.run._accept._events import build_event, build_patch_event, build_
 from repotrial.run._accept._execute import CheckExecution, Executor, Variant
 from repotrial.run._accept._prepared import Prepared, apply_early
 from repotrial.run._context import BoundRun
-from repotrial.trace import CheckOutcome, Errored, Failed, Passed, Subject
+from repotrial.trace import CheckOutcome, Errored, Failed, Passed
 
 _CONTROLLED: Final = frozenset(
     {"timeout", "crash", "resource-exhausted", "missing-dependency", "harness-exception"}
@@ -237,7 +238,7 @@ class _Judge:
             self._record(execution)
         return self._controlled[key]
 
-    def _open(self, subject: Subject, patch: bytes, digest: Digest) -> Executor:
+    def _open(self, subject: JudgedTree, patch: bytes, digest: Digest) -> Executor:
         executor = Executor(run=self._run, subject=subject, patch=patch, tree_digest=digest)
         self._stack.callback(executor.close)
         return executor

@@ -26,8 +26,8 @@ from repotrial.trace import (
     NotStarted,
     Passed,
     PatchApplication,
+    TestIds,
     TraceWriter,
-    build_test_ids,
 )
 
 _NOTHING_TO_DO = Exited(code=0)
@@ -162,10 +162,10 @@ def build_skipped_event(
         **_list_fields(built),
         layer=check.layer,
         judge=check.judge,
-        failing=build_test_ids([]),
+        failing=TestIds.build([]),
         passed_count=0,
         skipped_count=0,
-        missing=build_test_ids([]),
+        missing=TestIds.build([]),
         tree_digest=tree_digest,
     )
 

@@ -15,6 +15,7 @@ import msgspec
 from repotrial._core.clock import SystemClock
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ErrorCode, MachineError
+from repotrial._core.words import JudgedTree
 from repotrial.contract import Check, LoadedContract, Overlay, Runner
 from repotrial.isolation import WORKSPACE, Bind, CommandResult, CommandSpec, Sandbox
 from repotrial.judging import (
@@ -42,7 +43,6 @@ from repotrial.run._accept._prepared import (
     take_outputs,
 )
 from repotrial.run._context import BoundRun
-from repotrial.trace import Subject
 from repotrial.workspace import Workspace
 
 _RESULT_BYTES: Final = 64 * 2**20
@@ -65,7 +65,7 @@ class CheckExecution:
     """What was executed, and what came of it."""
 
     check: Check
-    subject: Subject
+    subject: JudgedTree
     variant: Variant
     attempt: int
     records: tuple[RunnerRecord, ...]
@@ -96,7 +96,7 @@ class Executor:
     """
 
     run: BoundRun
-    subject: Subject
+    subject: JudgedTree
     patch: bytes
     tree_digest: Digest
     outputs: dict[str, Path] = field(default_factory=dict)

@@ -18,6 +18,7 @@ from typing import Final, Literal, Protocol, Self, TypeAlias
 import msgspec
 
 from repotrial._core.errors import EvidenceError, RepoTrialError
+from repotrial._core.words import TerminationCategory
 from repotrial.policy import BodyReader, BreakerState, Decision, decide
 from repotrial.run._watch._inbox import Answer, Inbox
 from repotrial.trace import (
@@ -36,11 +37,9 @@ from repotrial.trace import (
     RollBack,
     SuspendWrites,
     Terminate,
-    TerminationCategory,
     Throttle,
     TraceWriter,
     iter_events,
-    load_body,
 )
 
 GRACE_SECONDS: Final = 5.0
@@ -113,7 +112,7 @@ def build_body_reader(blobs: Path) -> BodyReader:
 
     def read(body: Body) -> str | None:
         try:
-            return load_body(body, store).decode("utf-8", "replace")
+            return body.load(store).decode("utf-8", "replace")
         except EvidenceError:
             return None
 

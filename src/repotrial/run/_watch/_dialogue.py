@@ -13,7 +13,7 @@ import msgspec
 
 from repotrial._core.clock import Clock
 from repotrial._core.digest import digest_bytes
-from repotrial.cost import Usage
+from repotrial.cost import TokenUsage
 from repotrial.gateway import ExchangeEnd, ToolCall, ToolResult, WireRequest
 from repotrial.trace import (
     Conversation,
@@ -21,10 +21,10 @@ from repotrial.trace import (
     ExitUnknown,
     RawMessage,
     Response,
+    ResponseUsage,
     ToolInvocation,
     TraceWriter,
 )
-from repotrial.trace import Usage as TraceUsage
 from repotrial.transcripts import GatewayCall
 
 _MARKS: Final = frozenset({"cache_control", "id"})
@@ -132,9 +132,9 @@ class Dialogue:
         self._threads: dict[str, _Thread] = {}
         self.calls: list[GatewayCall] = []
         """Tools that models asked for, in order."""
-        self.usage: list[TraceUsage] = []
+        self.usage: list[ResponseUsage] = []
         """What each answer consumed, in order."""
-        self.side_usage: list[TraceUsage] = []
+        self.side_usage: list[ResponseUsage] = []
         """The same, of answers to requests that offered no tools."""
         self.unanswered: list[str] = []
         """Requests to which the provider gave no answer, each with what came in its place."""
@@ -162,7 +162,7 @@ class Dialogue:
         )
 
     def close(
-        self, prompt: OpenPrompt, end: ExchangeEnd, usage: Usage, *, cost_usd: str | None
+        self, prompt: OpenPrompt, end: ExchangeEnd, usage: TokenUsage, *, cost_usd: str | None
     ) -> int | None:
         """Record the answer; from now on its calls are the agent's to carry out."""
         answer = end.answer
@@ -268,8 +268,8 @@ def _clean(name: str) -> str:
     return name.encode("utf-8", "backslashreplace").decode()[:_MOST_NAME] or "unnamed"
 
 
-def _build_usage(usage: Usage) -> TraceUsage:
-    return TraceUsage(
+def _build_usage(usage: TokenUsage) -> ResponseUsage:
+    return ResponseUsage(
         input_uncached_tokens=usage.input_uncached,
         cache_read_tokens=usage.cache_read,
         cache_write_5m_tokens=usage.cache_write_5m,

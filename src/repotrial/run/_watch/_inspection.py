@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
+from repotrial._core.words import AlertSeverity, TextFormat
 from repotrial.gateway import ExchangeEnd, Refusal, WireAnswer
 from repotrial.policy import POLICY, TextFinding, TextPlace, check_text, decide_stage, read_tool_use
 from repotrial.run._watch._stages import StageController
-from repotrial.trace import MonitorAlert, Severity, Signal, TextFormat, TraceWriter
+from repotrial.trace import MonitorAlert, Signal, TraceWriter
 
 _MONITOR: Final = "gateway"
 _EACH: Final = 100
@@ -38,12 +39,12 @@ class RefusalLog:
 
     def record_withheld(self, end: ExchangeEnd, place: int | None) -> None:
         """An answer that is on record, and that the agent did not get, or not to its end."""
-        severity: Severity = "warning" if end.cause == "refused" else "info"
+        severity: AlertSeverity = "warning" if end.cause == "refused" else "info"
         text = f"{end.cause}: {end.detail}"
         self._alert(_WITHHELD, text, status=end.status, severity=severity, place=place)
 
     def _alert(
-        self, rule: str, text: str, *, status: int, severity: Severity, place: int | None = None
+        self, rule: str, text: str, *, status: int, severity: AlertSeverity, place: int | None = None
     ) -> None:
         self._counts[rule] += 1
         count = self._counts[rule]
@@ -102,7 +103,7 @@ class AnswerInspector:
             text = f"{finding.rule}: {_ALERTS_PER_RULE} times, and not told one by one from here on"
             self._append(_LEFT_OUT, "info", "natural-language", text, event)
 
-    def _append(self, rule: str, severity: Severity, form: TextFormat, text: str, event: int) -> None:
+    def _append(self, rule: str, severity: AlertSeverity, form: TextFormat, text: str, event: int) -> None:
         alert = MonitorAlert(monitor=POLICY, rule=rule, severity=severity, phase="act", evidence=(event,))
         # No offset: an answer's body has its texts escaped and in pieces.
         data = text.encode("utf-8", "backslashreplace")[:_MOST_SEGMENT]

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from repotrial.cost import Usage, estimate_usage
+from repotrial.cost import TokenUsage, estimate_usage
 from repotrial.gateway import ExchangeEnd, WireAnswer
 
 _MOST_TOKENS: Final = 10**10
@@ -38,17 +38,17 @@ class ExchangeMeter:
         self._request_bytes = request_bytes
         self._is_streamed = is_streamed
 
-    def estimate(self, usage: Usage, sent_bytes: int) -> Usage:
+    def estimate(self, usage: TokenUsage, sent_bytes: int) -> TokenUsage:
         """While an answer comes."""
         return self._fill(usage, sent_bytes)
 
-    def read(self, end: ExchangeEnd) -> Usage:
+    def read(self, end: ExchangeEnd) -> TokenUsage:
         """When it has ended; unknown where nothing of it tells."""
         answer = end.answer
         if answer is None:
-            return Usage()
+            return TokenUsage()
         if answer.usage is None and not (answer.is_complete or self._is_streamed):
-            return Usage()  # the model had said all of it by then, and we saw a part
+            return TokenUsage()  # the model had said all of it by then, and we saw a part
         said_bytes = _count_said(answer)
         if not said_bytes and not answer.is_complete:
             said_bytes = len(end.body)  # nothing of it could be read
@@ -60,7 +60,7 @@ class ExchangeMeter:
             return filled
         return msgspec.structs.replace(filled, output=seen, basis="estimated")
 
-    def _fill(self, usage: Usage | None, response_bytes: int) -> Usage:
+    def _fill(self, usage: TokenUsage | None, response_bytes: int) -> TokenUsage:
         return estimate_usage(
             usage if usage is None or _is_plausible(usage) else None,
             request_bytes=self._request_bytes,
@@ -74,6 +74,6 @@ def _count_said(answer: WireAnswer) -> int:
     return texts + sum(len(call.name) + len(call.arguments) for call in answer.calls)
 
 
-def _is_plausible(usage: Usage) -> bool:
+def _is_plausible(usage: TokenUsage) -> bool:
     counts = (getattr(usage, name) for name in _COUNTS)
     return all(count is None or 0 <= count <= _MOST_TOKENS for count in counts)

@@ -13,12 +13,13 @@ from typing import Final, Literal, Self, TypeAlias
 
 from repotrial._core.beneath import open_beneath
 from repotrial._core.errors import RepoTrialError
+from repotrial._core.words import Stage
 from repotrial.environment import ScratchPlace
 from repotrial.isolation import Account, Bind, Capabilities, Sandbox
 from repotrial.run._agents import ModelAgent
 from repotrial.run._context import BoundRun
 from repotrial.run._request import PlannedRun
-from repotrial.trace import Enforced, Refused, Requested, Signal, Stage, StageTransition, TraceWriter
+from repotrial.trace import Enforced, Refused, Requested, Signal, StageTransition, TraceWriter
 
 ORDER: Final[tuple[Stage, ...]] = ("read", "write", "test")
 """Privileges grow in this order and are taken back only by an intervention."""

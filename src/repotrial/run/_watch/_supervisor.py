@@ -17,18 +17,7 @@ from typing import Final, ParamSpec, Self, TypeVar
 
 from repotrial._core.absence import NotComputable
 from repotrial._core.errors import UsageError
-from repotrial.cost import (
-    RUN_CAP,
-    Budget,
-    Charge,
-    Estimate,
-    Exhausted,
-    Reservation,
-    Tariff,
-    Usage,
-    build_charge,
-    estimate_request,
-)
+from repotrial.cost import Charge, Exhausted, RequestEstimate, Reservation, RunBudget, Tariff, TokenUsage
 from repotrial.gateway import ExchangeEnd, Refusal, WireRequest
 from repotrial.run._watch._breakers import BreakerExecutor
 from repotrial.run._watch._dialogue import Dialogue, OpenPrompt
@@ -71,7 +60,7 @@ class RunSupervisor:
         writer: TraceWriter,
         dialogue: Dialogue,
         mutations: MutationLog,
-        budget: Budget,
+        budget: RunBudget,
         tariff: Tariff,
         breakers: BreakerExecutor,
         inspector: AnswerInspector,
@@ -148,11 +137,11 @@ class RunSupervisor:
         if exhausted is not None:
             self.exhaust(exhausted)
 
-    def price(self, prompt: OpenPrompt, usage: Usage) -> Charge | None:
-        charge = build_charge(self._tariff, prompt.model, usage)
+    def price(self, prompt: OpenPrompt, usage: TokenUsage) -> Charge | None:
+        charge = self._tariff.build_charge(prompt.model, usage)
         return None if isinstance(charge, NotComputable) else charge
 
-    def record(self, prompt: OpenPrompt, end: ExchangeEnd, usage: Usage) -> int | None:
+    def record(self, prompt: OpenPrompt, end: ExchangeEnd, usage: TokenUsage) -> int | None:
         """Put an answer on record; its place, or None if the byte budget dropped it."""
         charge = self.price(prompt, usage)
         dollars = charge.cost.value if charge is not None and charge.cost.unit == "usd" else None
@@ -197,8 +186,7 @@ class RunSupervisor:
             is_flood = self._counts > _MOST_COUNTS or self._count_bytes > _MOST_COUNT_BYTES
             return Refusal(status=_POLICY_STATUS, kind="policy", message=text) if is_flood else None
         bound, answers = request.max_output_tokens, max(1, request.answers)
-        estimate = estimate_request(
-            self._tariff,
+        estimate = self._tariff.estimate_request(
             request.model,
             request_bytes=len(body),
             max_output_tokens=None if bound is None else -(-bound // answers),
@@ -212,7 +200,7 @@ class RunSupervisor:
             return Refusal(status=_BUDGET_STATUS, kind="budget", message=reserved.message)
         return reserved
 
-    async def _reserve(self, estimate: Estimate) -> Reservation | Exhausted | Refusal:
+    async def _reserve(self, estimate: RequestEstimate) -> Reservation | Exhausted | Refusal:
         """Room that exchanges in flight hold is waited for: most of them take less than they may."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while True:
@@ -220,7 +208,7 @@ class RunSupervisor:
             reserved = await self._ask_budget(estimate)
             if isinstance(reserved, Reservation) or reserved.is_final or time.monotonic() > deadline:
                 return reserved
-            if reserved.scope == RUN_CAP:
+            if reserved.is_run_cap:
                 await _wait(room, _ROOM_SECONDS)
             else:  # other runs hold it, perhaps of other processes: they announce nothing here
                 await asyncio.sleep(_ROOM_SECONDS)
@@ -228,7 +216,7 @@ class RunSupervisor:
             if ended is not None:
                 return ended
 
-    async def _ask_budget(self, estimate: Estimate) -> Reservation | Exhausted:
+    async def _ask_budget(self, estimate: RequestEstimate) -> Reservation | Exhausted:
         asked = asyncio.ensure_future(self.do(self._budget.reserve, estimate))
         try:
             return await asyncio.shield(asked)
@@ -302,7 +290,7 @@ class RunExchange:
         self._is_cut = False
         self._place: int | None = None
 
-    def count(self, usage: Usage, sent_bytes: int) -> Refusal | None:
+    def count(self, usage: TokenUsage, sent_bytes: int) -> Refusal | None:
         """Cut a stream that reaches the cap."""
         if self._reservation is None:
             return None
@@ -345,8 +333,8 @@ class RunExchange:
         else:
             reservation.release()  # an error, or an answer that never began, is not charged
 
-    def _find_usage(self, end: ExchangeEnd) -> Usage:
-        return Usage() if self._reservation is None else self._meter.read(end)
+    def _find_usage(self, end: ExchangeEnd) -> TokenUsage:
+        return TokenUsage() if self._reservation is None else self._meter.read(end)
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:

@@ -7,12 +7,26 @@ from typing import TypeAlias, get_args
 
 import msgspec
 
-from repotrial.trace._payloads.actions import ToolInvocation, WorkspaceMutation
+from repotrial.trace._payloads.actions import (
+    AgentTranscript,
+    Prompt,
+    Response,
+    ToolInvocation,
+    WorkspaceMutation,
+)
 from repotrial.trace._payloads.checks import AcceptanceExecution, BuildCheck, PatchApplication, StaticCheck
 from repotrial.trace._payloads.common import EventPayload
-from repotrial.trace._payloads.dialogue import AgentTranscript, Prompt, Response
-from repotrial.trace._payloads.lifecycle import Briefing, PhaseChanged, RunOpened, Termination, TraceTruncated
-from repotrial.trace._payloads.oversight import Intervention, MonitorAlert, OperatorDecision, StageTransition
+from repotrial.trace._payloads.course import (
+    Briefing,
+    Intervention,
+    MonitorAlert,
+    OperatorDecision,
+    PhaseChanged,
+    RunOpened,
+    StageTransition,
+    Termination,
+    TraceTruncated,
+)
 
 DroppablePayload: TypeAlias = Prompt | Response | ToolInvocation | AgentTranscript
 """What an agent can produce without end: the byte budget may drop such an event, visibly."""

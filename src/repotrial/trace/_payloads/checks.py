@@ -4,43 +4,37 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
 import msgspec
 
 from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest
-from repotrial._core.words import Gate
+from repotrial._core.words import EndCause, ErrorReason, Gate, JudgedTree
 from repotrial.trace._blobs import BlobRef
-from repotrial.trace._payloads.common import Command, EventPayload, ExitStatus, Instant, Name, Output, Part
-
-ErrorReason: TypeAlias = Literal[
-    "misconfiguration", "timeout", "crash", "missing-dependency", "resource-exhausted", "harness-exception"
-]
-"""Why a check did not complete (P3)."""
-
-
-EndCause: TypeAlias = Literal[
-    "ended", "timeout", "cpu", "memory", "output", "disk", "processes", "sandbox-lost"
-]
-"""What ended a command: itself, a ceiling of the harness, or the loss of its sandbox."""
-
-Subject: TypeAlias = Literal["candidate", "reference", "snapshot"]
-"""Whose tree was judged; the others are control executions."""
+from repotrial.trace._payloads.common import (
+    Alternative,
+    Command,
+    EventPayload,
+    ExitStatus,
+    Instant,
+    Name,
+    Output,
+)
 
 
-class Passed(Part, frozen=True, kw_only=True, tag="pass"):
+class Passed(Alternative, frozen=True, kw_only=True, tag="pass"):
     """It ran and its predicate holds."""
 
 
-class Failed(Part, frozen=True, kw_only=True, tag="fail"):
+class Failed(Alternative, frozen=True, kw_only=True, tag="fail"):
     """It ran and its predicate is violated."""
 
     summary: str
     """What does not hold, in a sentence; never used for scoring."""
 
 
-class Errored(Part, frozen=True, kw_only=True, tag="error"):
+class Errored(Alternative, frozen=True, kw_only=True, tag="error"):
     """It did not complete, so it says nothing about the change."""
 
     reason: ErrorReason
@@ -74,25 +68,25 @@ class TestIds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     digest: Digest
     """Digest over all of them, sorted, each with a newline."""
 
+    @classmethod
+    def build(cls, ids: Iterable[str], *, max_bytes: int = 64 * 1024) -> Self:
+        """Sort, count and digest test ids; list as many as fit into `max_bytes`.
 
-def build_test_ids(ids: Iterable[str], *, max_bytes: int = 64 * 1024) -> TestIds:
-    """Sort, count and digest test ids; list as many as fit into `max_bytes`.
-
-    A candidate that invents a million failing tests must not be able to make its own acceptance event too
-    large to record.
-    """
-    ordered = sorted(set(ids))
-    encoded = [item.encode("utf-8", "surrogatepass") for item in ordered]
-    kept = 0
-    size = 0
-    for raw in encoded:
-        size += len(raw)
-        if size > max_bytes:
-            break
-        kept += 1
-    joined = b"".join(raw + b"\n" for raw in encoded)
-    digest = "sha256:" + hashlib.sha256(joined).hexdigest()
-    return TestIds(count=len(ordered), ids=tuple(ordered[:kept]), digest=digest)
+        A candidate that invents a million failing tests must not be able to make its own acceptance event too
+        large to record.
+        """
+        ordered = sorted(set(ids))
+        encoded = [item.encode("utf-8", "surrogatepass") for item in ordered]
+        kept = 0
+        size = 0
+        for raw in encoded:
+            size += len(raw)
+            if size > max_bytes:
+                break
+            kept += 1
+        joined = b"".join(raw + b"\n" for raw in encoded)
+        digest = "sha256:" + hashlib.sha256(joined).hexdigest()
+        return cls(count=len(ordered), ids=tuple(ordered[:kept]), digest=digest)
 
 
 class TwinCount(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
@@ -112,9 +106,9 @@ class _Execution(EventPayload, frozen=True, kw_only=True):
     ended_at_us: Instant
     """When it ended."""
     cpu_us: Count | None = None
-    """Processor time of the whole process tree; null where it was not metered."""
+    """Processor time of the whole process tree; null if it was not metered."""
     ceiling_us: Count | None = None
-    """The time it was allowed; null where there was no ceiling."""
+    """The time it was allowed; null if there was no ceiling."""
     command: Command
     """What ran."""
     exit: ExitStatus
@@ -122,7 +116,7 @@ class _Execution(EventPayload, frozen=True, kw_only=True):
     cause: EndCause = "ended"
     """What ended it, where it did not end by itself."""
     peak_memory_bytes: Count | None = None
-    """Most memory of the whole process tree; null where it was not metered."""
+    """Most memory of the whole process tree; null if it was not metered."""
     outcome: CheckOutcome
     """What it says about the change."""
     stdout: Output
@@ -141,7 +135,7 @@ class PatchApplication(_Execution, frozen=True, kw_only=True):
     patch_digest: Digest
     """The change as it was submitted."""
     tree_digest: Digest | None = None
-    """The tree after it; null where it did not apply."""
+    """The tree after it; null if it did not apply."""
     rejected_paths: tuple[str, ...] = ()
     """Paths whose hunks did not apply."""
     conflict_paths: tuple[str, ...] = ()
@@ -157,7 +151,7 @@ class _Check(_Execution, frozen=True, kw_only=True):
     """The gate that it serves."""
     attempt: Annotated[int, msgspec.Meta(ge=1, le=10_000)]
     """Which repetition, from 1; reruns follow the Oracle's rule (S4)."""
-    subject: Subject = "candidate"
+    subject: JudgedTree = "candidate"
     """Whose tree was judged; the others are control executions."""
     collisions: tuple[str, ...] = ()
     """Files of the candidate that an oracle file took the place of."""
@@ -177,7 +171,7 @@ class StaticCheck(_Check, frozen=True, kw_only=True):
     event_type: ClassVar[str] = "static-check"
 
     findings: Count | None = None
-    """How many findings it reported; null where the tool does not count."""
+    """How many findings it reported; null if the tool does not count."""
 
 
 class AcceptanceExecution(_Check, frozen=True, kw_only=True):
@@ -186,7 +180,7 @@ class AcceptanceExecution(_Check, frozen=True, kw_only=True):
     event_type: ClassVar[str] = "acceptance-execution"
 
     layer: str | None = None
-    """The contract's layer (`unit`, `integration`); null where it declares none."""
+    """The contract's layer (`unit`, `integration`); null if it declares none."""
     judge: Literal["in-process", "out-of-process"] = "in-process"
     """Whether code of the candidate ran inside the judging process."""
     variant: Literal["plain", "twins"] = "plain"
@@ -200,7 +194,7 @@ class AcceptanceExecution(_Check, frozen=True, kw_only=True):
     missing: TestIds
     """Tests of the inventory that gave no result."""
     results_digest: Digest | None = None
-    """Digest of the structured results; null where the check has none or did not write them."""
+    """Digest of the structured results; null if the check has none or did not write them."""
     twins: TwinCount | None = None
     """What became of the twins; null in the plain variant. Passed means that exactly the twins failed."""
     tree_digest: Digest

@@ -6,13 +6,14 @@ with `escape_bytes` (`\xNN`), so that no name that an agent can invent is refuse
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Final, TypeAlias
 
 import msgspec
 
-from repotrial._core.canonical import Count, SafeInt
-from repotrial.trace._blobs import BlobRef
-from repotrial.trace._body import Body, BodyDigest
+from repotrial._core.canonical import Count, DecimalText, SafeInt
+from repotrial._core.errors import EvidenceError
+from repotrial.trace._blobs import BLOB_CORRUPT, BlobRef, BlobStore
+from repotrial.trace._body import BODY_OMITTED, BlobBody, Body, BodyDigest
 
 EventSeq: TypeAlias = Count
 """Points at an earlier event of the same trace by its `seq`."""
@@ -23,20 +24,11 @@ Instant: TypeAlias = Count
 Name = Annotated[str, msgspec.Meta(min_length=1)]
 """A name that is not empty."""
 
-DecimalText = Annotated[
-    str,
-    msgspec.Meta(
-        pattern=r"^(0|-?([1-9][0-9]*(\.[0-9]*[1-9])?|0\.[0-9]*[1-9]))(?!\n)$",
-        description="a decimal in its one canonical spelling",
-    ),
-]
-"""A fraction; JSON numbers have no exact one."""
-
 SignalValue: TypeAlias = SafeInt | DecimalText
 """A measured value: an integer, or a decimal as text."""
 
-Phase: TypeAlias = Literal["bind", "set-up", "brief", "act", "accept", "seal"]
-"""The lifecycle of a run, in this order (P1)."""
+_MAX_STREAM_BYTES: Final = 64 * 1024**2
+"""More than any harness keeps: a forged trace must not fill the memory."""
 
 
 class EventPayload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
@@ -48,40 +40,42 @@ class EventPayload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     event_type: ClassVar[str]
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", gc=False):
+class Alternative(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", gc=False
+):
     """One of several alternatives, told apart by `kind`."""
 
 
-class Exited(Part, frozen=True, kw_only=True, tag="exited"):
+class Exited(Alternative, frozen=True, kw_only=True, tag="exited"):
     """The program ended by itself."""
 
     code: Annotated[int, msgspec.Meta(ge=0, le=255)]
     """Its exit code."""
 
 
-class Signaled(Part, frozen=True, kw_only=True, tag="signaled"):
+class Signaled(Alternative, frozen=True, kw_only=True, tag="signaled"):
     """The program was ended by a signal that no ceiling of ours sent."""
 
     signal: Annotated[int, msgspec.Meta(ge=1, le=255)]
     """The signal's number."""
 
 
-class TimedOut(Part, frozen=True, kw_only=True, tag="timed-out"):
+class TimedOut(Alternative, frozen=True, kw_only=True, tag="timed-out"):
     """The program was ended by the harness at its time ceiling."""
 
     ceiling_us: Count
     """The ceiling that it reached."""
 
 
-class NotStarted(Part, frozen=True, kw_only=True, tag="not-started"):
+class NotStarted(Alternative, frozen=True, kw_only=True, tag="not-started"):
     """There never was a process: no such program, no permission, refused by policy."""
 
     reason: Name
     """Why not."""
 
 
-class ExitUnknown(Part, frozen=True, kw_only=True, tag="unknown"):
-    """Nobody saw how it ended; or the tool is not a program and has no exit status."""
+class ExitUnknown(Alternative, frozen=True, kw_only=True, tag="unknown"):
+    """It was not seen how it ended; or the tool is not a program and has no exit status."""
 
     reason: Name
     """Why it is not known."""
@@ -100,6 +94,19 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Working directory, relative to the workspace where it lies inside."""
 
 
+class KeptStream(msgspec.Struct, frozen=True, kw_only=True):
+    """What is left of one stream."""
+
+    length_bytes: Count
+    """Length of all that was printed."""
+    data: bytes
+    """The beginning of it, or all; placeholders stand in the place of secrets."""
+    is_whole: bool
+    """Whether nothing is cut off."""
+    lost: str | None = None
+    """What the record refers to and the directory does not have as recorded; None if nothing is lost."""
+
+
 class Output(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """One output stream: all of it by digest, the beginning in full (P14)."""
 
@@ -112,6 +119,32 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     log: BlobRef | None = None
     """The whole stream, where it was kept."""
 
+    def load(self, blobs: BlobStore) -> KeptStream:
+        """What was kept of a stream: all of it if that is there, else its beginning, else only the reason."""
+        lost = None
+        if self.log is not None:
+            try:
+                _verify_size(self.log)
+                return KeptStream(length_bytes=self.length_bytes, data=blobs.read(self.log), is_whole=True)
+            except EvidenceError as error:
+                lost = error.message
+        data, is_kept = b"", True
+        try:
+            if isinstance(self.prefix, BlobBody):
+                _verify_size(self.prefix.blob)
+            data = self.prefix.load(blobs)
+        except EvidenceError as error:
+            if error.code == BODY_OMITTED:  # over the byte budget: the trace says so itself
+                is_kept = False
+            else:
+                lost = lost or error.message
+        return KeptStream(
+            length_bytes=self.length_bytes,
+            data=data,
+            is_whole=lost is None and is_kept and self.prefix.length_bytes == self.length_bytes,
+            lost=lost,
+        )
+
 
 class Signal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """One value that a monitor or a rule looked at, so that its decision can be computed again."""
@@ -121,4 +154,11 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     value: SignalValue
     """What was observed."""
     threshold: SignalValue | None = None
-    """The limit it was held against; null where there is none."""
+    """The limit it was held against; null if there is none."""
+
+
+def _verify_size(ref: BlobRef) -> None:
+    if ref.size_bytes > _MAX_STREAM_BYTES:
+        raise BLOB_CORRUPT.error(
+            f"expected at most {_MAX_STREAM_BYTES} bytes of output, found {ref.size_bytes}"
+        )

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 import msgspec
 
 from repotrial.policy._tools import ToolTable, ToolUse, read_tool_use
-from repotrial.shell import CommandClass, find_classes, parse_shell
+from repotrial.shell import find_classes, parse_shell
 from repotrial.trace import Signal, Stage
 
 _ORDER: Final[tuple[Stage, ...]] = ("read", "write", "test")
@@ -20,7 +20,6 @@ _EDIT_BLOCK: Final = re.compile(
     r"^<{5,9} SEARCH>?[ \t]*$|^\*\*\* Begin Patch[ \t]*$|^\+\+\+ \S[^\n]*\n@@ ", re.MULTILINE
 )
 """Edits as text: search and replace, a patch of either form."""
-_HARMLESS: Final[frozenset[CommandClass]] = frozenset({"read", "git-history"})
 
 
 class ProposedCall(Protocol):
@@ -87,7 +86,7 @@ def find_stage(use: ToolUse) -> Stage:
             classes = {kind for text in use.commands for kind in find_classes(parse_shell(text))}
             if "test" in classes:
                 return "test"
-            return "write" if classes - _HARMLESS or not use.commands else "read"
+            return "write" if classes - {"read", "git-history"} or not use.commands else "read"
         case "code":
             return "write"
         case _:

@@ -12,7 +12,7 @@ import msgspec
 from repotrial._core.canonical import Count
 from repotrial._core.words import AlertSeverity, LifecyclePhase, TerminationCategory, TerminationNature
 from repotrial.policy._tools import ToolFamily, read_tool_use
-from repotrial.shell import CommandClass, find_classes, find_installs, parse_shell, strongest
+from repotrial.shell import find_classes, find_installs, parse_shell
 from repotrial.trace import (
     BinaryBody,
     Body,
@@ -71,13 +71,13 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     phase: LifecyclePhase = "act"
     """The phase of the run."""
     alert: Count | None = None
-    """An alert of another monitor that asks for it; null: the decision is an alert of its own."""
+    """An alert of another monitor that asks for it; None: the decision is an alert of its own."""
     action: ActionKind | None = None
-    """What is to be done; null: nothing more than the alert."""
+    """What is to be done; None: nothing more than the alert."""
     wait_us: Count | None = None
     """How long the agent has to wait."""
     restore: Count | None = None
-    """The workspace goes back to how it was after this event; null: to how the agent found it."""
+    """The workspace goes back to how it was after this event; None: to how the agent found it."""
     ending: BreakerEnding | None = None
     """How the run ends, where it does."""
 
@@ -157,12 +157,10 @@ class CallFacts(msgspec.Struct, frozen=True, kw_only=True):
     family: ToolFamily
     identity: str
     """The same for calls that differ only in what they say for people."""
-    command_class: CommandClass
-    """The strongest of its commands; `read` where it runs none."""
     installs: tuple[tuple[str, ...], ...]
     """Packages, for each command that resolves dependencies."""
     result: ChecksOutcome | None
-    """Whether checks passed; null where it ran none."""
+    """Whether checks passed; None if it ran none."""
     wall_us: int
     is_over_ceiling: bool
     """Whether a ceiling of the harness ended it."""
@@ -184,12 +182,8 @@ def read_call(invocation: ToolInvocation, *, seq: int, at_us: int, read: BodyRea
     arguments = _read(invocation.arguments, read)
     use = read_tool_use(invocation.tool, arguments if arguments is not None else "")
     scripts = [parse_shell(text) for text in use.commands]
-    classes: set[CommandClass] = set()
-    for script in scripts:
-        classes |= find_classes(script)
-    ran_checks = "test" in classes or use.family == "test"
     result = None
-    if ran_checks:
+    if use.family == "test" or any("test" in find_classes(script) for script in scripts):
         printed = None if invocation.result is None else _read(invocation.result, read)
         result = find_result(invocation.exit, printed)
     identity = f"{invocation.tool}\0{invocation.arguments.digest}" if arguments is None else use.identity
@@ -198,7 +192,6 @@ def read_call(invocation: ToolInvocation, *, seq: int, at_us: int, read: BodyRea
         at_us=at_us,
         family=use.family,
         identity=hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest(),
-        command_class=strongest(tuple(classes)),
         installs=tuple(install for script in scripts for install in find_installs(script)),
         result=result,
         wall_us=invocation.wall_us,

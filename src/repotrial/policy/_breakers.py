@@ -132,7 +132,7 @@ class Recomputed(msgspec.Struct, frozen=True, kw_only=True):
     rule: str
     """Which rule."""
     decision: Decision | None = None
-    """What the rules decide; null where only the trace says so."""
+    """What the rules decide; None if only the trace says so."""
     alert: Count | None = None
     """The alert on record."""
     intervention: Count | None = None

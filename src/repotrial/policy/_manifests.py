@@ -56,10 +56,7 @@ def find_requirements(file: ChangedFile, *, is_manifest: bool) -> Iterator[tuple
     if form is None:
         return
     ecosystem = _ECOSYSTEMS[form]
-    before = {
-        normalize_name(name, ecosystem) for text in file.removed_lines for name in _read_line(text, form)
-    }
-    seen = set(before)
+    seen = {normalize_name(name, ecosystem) for text in file.removed_lines for name in _read_line(text, form)}
     for name, line in _iter_names(file, form):
         key = normalize_name(name, ecosystem)
         if key not in seen:
@@ -160,7 +157,7 @@ def _read_whole(file: ChangedFile, form: _Form) -> list[str] | None:
     try:
         match form:
             case "npm":
-                return _list_npm(json.loads(text))
+                return _list_tables(json.loads(text), _NPM_TABLES)
             case "pyproject":
                 return _list_pyproject(tomllib.loads(text))
             case "cargo":
@@ -171,10 +168,6 @@ def _read_whole(file: ChangedFile, form: _Form) -> list[str] | None:
                 return None
     except (ValueError, RecursionError):
         return None
-
-
-def _list_npm(document: object) -> list[str]:
-    return _list_tables(document, _NPM_TABLES)
 
 
 def _list_tables(document: object, keys: tuple[str, ...]) -> list[str]:

@@ -83,7 +83,9 @@ def check_change(view: ChangeView, policy: Policy) -> tuple[PolicyViolation, ...
     return (
         *(
             PolicyViolation(rule="protected", severity=weights.protected, path=path, message=message)
-            for path, message in _iter_protected(view, protected)
+            for path, message in dict.fromkeys(
+                fault for file in view.files for fault in _iter_file_faults(file, protected)
+            )
         ),
         *(
             PolicyViolation(rule="writable", severity=weights.writable, path=path, message=_NOT_WRITABLE)
@@ -110,10 +112,6 @@ def is_protected(file: ChangedFile, rules: PathRules) -> bool:
 
 def _iter_paths(view: ChangeView) -> Iterator[str]:
     yield from dict.fromkeys(path for file in view.files for path in file.touched_paths)
-
-
-def _iter_protected(view: ChangeView, rules: PathRules) -> Iterator[tuple[str, str]]:
-    yield from dict.fromkeys(fault for file in view.files for fault in _iter_file_faults(file, rules))
 
 
 def _iter_file_faults(file: ChangedFile, rules: PathRules) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from repotrial.policy._text_model import find_names, has_letter, iter_paths, list_sources, place
-from repotrial.shell import ShellCommand, ShellScript, Word, classify_command, join_path
+from repotrial.shell import ShellCommand, ShellScript, Word, classify_command
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"]+")
 _BARE = re.compile(
@@ -105,7 +105,7 @@ def _iter_saved(command: ShellCommand) -> Iterator[str]:
     if command.name == "wget" or has_letter(command, "O", "--remote-name"):
         for word in command.arguments:
             if is_remote_word(word):
-                yield join_path(command.cwd, word.text.rstrip("/").rpartition("/")[2]) or ""
+                yield command.locate(word.text.rstrip("/").rpartition("/")[2]) or ""
 
 
 def sends(command: ShellCommand, script: ShellScript) -> bool:
@@ -179,7 +179,7 @@ def hides(command: ShellCommand, script: ShellScript) -> bool:
 
 
 def installs(command: ShellCommand, _: ShellScript) -> bool:
-    """Packages are installed, whoever asks."""
+    """Packages are installed, by any account."""
     is_wrapped = bool(command.wrappers) and command.name in {
         "apt",
         "apt-get",

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from repotrial.policy._text_model import find_names, has_letter, iter_paths, iter_written, place
-from repotrial.shell import ShellCommand, ShellScript, Word, classify_command, join_path
+from repotrial.shell import ShellCommand, ShellScript, Word, classify_command
 
 _SYSTEM = re.compile(r"/(?:etc|usr|bin|sbin|lib|lib32|lib64|boot|sys|proc|dev|root|var|opt|srv)(?:/|$)")
 _HARMLESS = re.compile(
@@ -52,7 +52,7 @@ def deletes_too_much(command: ShellCommand, _: ShellScript) -> bool:
 def _is_root(command: ShellCommand, word: Word) -> bool:
     text = word.text.rstrip("*").removesuffix("/.")
     is_pattern = text != word.text
-    path = join_path(command.cwd, text or ".") if is_pattern else place(command, word)
+    path = command.locate(text or ".") if is_pattern else place(command, word)
     if path is None or (is_pattern and not text and path == "."):
         return False  # `rm -rf *` in the workspace is the agent's own business
     folded = path.rstrip("/") or "/"

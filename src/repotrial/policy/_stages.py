@@ -13,7 +13,7 @@ import msgspec
 
 from repotrial._core.words import Stage
 from repotrial.policy._tools import ToolTable, ToolUse, read_tool_use
-from repotrial.shell import CommandClass, find_classes, parse_shell
+from repotrial.shell import find_classes, parse_shell
 from repotrial.trace import Signal
 
 _ORDER: Final[tuple[Stage, ...]] = ("read", "write", "test")
@@ -21,7 +21,6 @@ _EDIT_BLOCK: Final = re.compile(
     r"^<{5,9} SEARCH>?[ \t]*$|^\*\*\* Begin Patch[ \t]*$|^\+\+\+ \S[^\n]*\n@@ ", re.MULTILINE
 )
 """Edits as text: search and replace, a patch of either form."""
-_HARMLESS: Final[frozenset[CommandClass]] = frozenset({"read", "git-history"})
 
 
 class ProposedCall(Protocol):
@@ -88,7 +87,7 @@ def find_stage(use: ToolUse) -> Stage:
             classes = {kind for text in use.commands for kind in find_classes(parse_shell(text))}
             if "test" in classes:
                 return "test"
-            return "write" if classes - _HARMLESS or not use.commands else "read"
+            return "write" if classes - {"read", "git-history"} or not use.commands else "read"
         case "code":
             return "write"
         case _:

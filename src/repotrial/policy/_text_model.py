@@ -12,7 +12,7 @@ import msgspec
 
 from repotrial._core.files import read_package_data
 from repotrial._core.words import AlertSeverity, TextFormat
-from repotrial.shell import ShellCommand, ShellScript, Word, classify_command, join_path
+from repotrial.shell import ShellCommand, ShellScript, Word, classify_command
 
 FindingClass: TypeAlias = Literal["prohibited", "suspicious", "note"]
 """`prohibited` operations end in quarantine; `suspicious` ones are alerts; a `note` is for the record."""
@@ -108,7 +108,7 @@ _EMBEDDED = re.compile(r"(?:--?[\w-]+=|if=|of=|@|file://)(.+)", re.DOTALL)
 
 def place(command: ShellCommand, word: Word) -> str:
     """A word as a path from where the script began; as it is written where that is not known."""
-    return join_path(command.cwd, word.text) or word.text
+    return command.locate(word.text) or word.text
 
 
 def iter_paths(command: ShellCommand) -> Iterator[str]:

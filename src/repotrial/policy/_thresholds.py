@@ -214,7 +214,7 @@ class Thresholds(_Section, frozen=True, kw_only=True, rename="kebab"):
 
 
 class BreakerCaps(msgspec.Struct, frozen=True, kw_only=True):
-    """The contract's limits that breakers hold events against; null: no such cap."""
+    """The contract's limits that breakers hold events against; None: no such cap."""
 
     wall_us: Count
     """Time of the agent."""
@@ -266,20 +266,11 @@ def _verify_rules(version: object) -> None:
 
 @cache
 def _load_bundled() -> Thresholds:
-    return parse_thresholds(read_package_data("repotrial.policy", "thresholds.toml"))
-
-
-def load_thresholds(path: Path | None = None) -> Thresholds:
-    """The bundled thresholds, or those of a file.
-
-    Raises:
-        THRESHOLDS_INVALID: the file cannot be read or is no file of thresholds.
-    """
-    return _load_bundled() if path is None else parse_thresholds(read_thresholds(path))
+    return parse_thresholds(read_thresholds())
 
 
 def read_thresholds(path: Path | None = None) -> bytes:
-    """The bytes of the bundled thresholds, or of a file: what a run keeps, for whoever judges it again.
+    """The bytes of the bundled thresholds, or of a file: what a run keeps, to be judged again.
 
     Raises:
         THRESHOLDS_INVALID: the file cannot be read.
@@ -297,7 +288,7 @@ def read_thresholds(path: Path | None = None) -> bytes:
 def build_settings(limits: Limits, thresholds: Thresholds | None = None) -> BreakerSettings:
     """A contract's limits and the thresholds."""
     return BreakerSettings(
-        thresholds=thresholds or load_thresholds(),
+        thresholds=thresholds or _load_bundled(),
         caps=BreakerCaps(
             wall_us=limits.wall_seconds * _MICROSECONDS,
             command_us=limits.command_seconds * _MICROSECONDS,

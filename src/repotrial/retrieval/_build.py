@@ -15,9 +15,9 @@ from repotrial.retrieval._documents import (
     EventsDocument,
     EventsSummary,
     GroundTruth,
+    LineRange,
     Provenance,
     RetrievalEvent,
-    ShownLines,
 )
 from repotrial.retrieval._extract import Extractor, Retrieved, TracedCall
 from repotrial.retrieval._merge import TrialTraces
@@ -123,7 +123,7 @@ def _build_event(
     matched = tuple(file for file in files if file in wanted)
     ranges = tuple(
         dict.fromkeys(
-            ShownLines(file=name, line_start=place.first, line_end=place.last)
+            LineRange(file=name, line_start=place.first, line_end=place.last)
             for name, place in named
             if place.first is not None and place.last is not None and 1 <= place.first <= place.last
         )

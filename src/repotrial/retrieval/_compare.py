@@ -151,9 +151,9 @@ class ComparisonOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What is compared."""
 
     baseline: str | None = None
-    """Null: every configuration in its turn."""
+    """None: every configuration in its turn."""
     treatment: str | None = None
-    """Null: every other configuration."""
+    """None: every other configuration."""
     statistics: StatisticsOptions = StatisticsOptions()
     """How figures are computed."""
     generated_at: str

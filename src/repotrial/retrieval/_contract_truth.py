@@ -42,7 +42,7 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True):
     """What won, and why."""
 
     claim: Claim | None
-    """Null where no source says anything."""
+    """None if no source says anything."""
     symbols: tuple[Symbol, ...]
     attempts: tuple[TruthAttempt, ...]
     """All steps, in order."""

@@ -117,7 +117,7 @@ class GroundTruth(_Part, frozen=True, kw_only=True):
     """How far it can be trusted."""
 
 
-class ShownLines(_Part, frozen=True, kw_only=True):
+class LineRange(_Part, frozen=True, kw_only=True):
     """Since 1.1: lines of a file that an event showed."""
 
     file: str
@@ -159,7 +159,7 @@ class RetrievalEvent(_Part, frozen=True, kw_only=True):
     """Since the agent began; null where times are not known."""
     call_id: str | msgspec.UnsetType | None = msgspec.UNSET
     """Since 1.1: the call's id in the trace."""
-    line_ranges: tuple[ShownLines, ...] | msgspec.UnsetType = msgspec.UNSET
+    line_ranges: tuple[LineRange, ...] | msgspec.UnsetType = msgspec.UNSET
     """Since 1.1: lines that were shown."""
 
 

@@ -230,7 +230,7 @@ class EvaluatedTask(msgspec.Struct, frozen=True, kw_only=True):
 
     source: Path
     target: Path | None
-    """Where its metrics are; null where it could not be read."""
+    """Where its metrics are; None if it could not be read."""
     problem: str | None = None
 
 
@@ -240,7 +240,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     tasks: tuple[EvaluatedTask, ...]
     summary: RunSummary
     summary_path: Path | None
-    """Null in a rehearsal."""
+    """None in a rehearsal."""
 
 
 def find_event_files(directory: Path) -> tuple[Path, ...]:
@@ -255,7 +255,7 @@ def evaluate(
 
     Args:
         files: Each document with the directory that its metrics go to.
-        summary_path: Where the summary goes; null writes nothing at all.
+        summary_path: Where the summary goes; None writes nothing at all.
         options: How.
 
     Raises:

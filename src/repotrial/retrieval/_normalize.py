@@ -81,7 +81,7 @@ class TaskIndex(msgspec.Struct, frozen=True, kw_only=True):
         return stated
 
     def find_directory(self, name: str) -> Path | None:
-        """Where a task lies; null where it is not known."""
+        """Where a task lies; None if it is not known."""
         return self.by_name.get(name) or self.folded.get(_fold(name))
 
 
@@ -97,7 +97,7 @@ def build_task_index(root: Path | None) -> TaskIndex:
 
 
 def find_tasks_directory(run: Path) -> Path | None:
-    """Where the tasks of a run lie if nobody says so: in `benchmarks/`, beside a directory above it."""
+    """Where the tasks of a run lie by default: in `benchmarks/`, beside a directory above it."""
     for parent in list(run.resolve().parents)[:4]:
         candidate = parent / "benchmarks"
         if candidate.is_dir():
@@ -206,7 +206,7 @@ class NormalizedTask(msgspec.Struct, frozen=True, kw_only=True):
     trial: str
     """Its directory, relative to the run."""
     target: str | None = None
-    """Where its document is; null where there is none."""
+    """Where its document is; None if there is none."""
     coverage: Coverage | None = None
     summary: EventsSummary | None = None
     calls_seen: int = 0

@@ -82,7 +82,7 @@ def _load_outcome(trial: HarnessTrial) -> Outcome:
 
 def _first_number(name: str, *candidates: Any) -> float | Unknown:
     for value in candidates:
-        # A whole number that no float can hold is no figure that anybody measured.
+        # A whole number that no float can hold is no measurement.
         if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST:
             return float(value)
     return Unknown(f"no {name} is stated")
@@ -122,7 +122,7 @@ class TrialProgress(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     """Of its bytes."""
     first_hit_rank: int | None
-    """Place of the first file that matters among the files met; null where none was."""
+    """Place of the first file that matters among the files met; None if none was."""
     recall: tuple[tuple[int, float], ...]
     """Events so far, and the share of files that matter met by then: at every rise, and at the end."""
     n_events: int

@@ -1,4 +1,4 @@
-"""Event documents as the metric stages take them: whoever wrote them, whatever they leave out (R1, R9)."""
+"""Event documents as the metric stages take them: of any writer, with any field left out (R1, R9)."""
 
 from __future__ import annotations
 

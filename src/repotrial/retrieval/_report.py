@@ -34,7 +34,7 @@ class SupplementOptions(msgspec.Struct, frozen=True, kw_only=True):
     has_columns: bool = False
     """Whether retrieval stands beside the outcome of each trial."""
     least_recall: float | None = None
-    """Outcomes also among trials with at least this recall; null for no such view."""
+    """Outcomes also among trials with at least this recall; None for no such view."""
     has_flags: bool = False
     """Whether reasons for caution stand beside each trial."""
 
@@ -194,7 +194,7 @@ class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
     values: dict[str, float]
     """Measures, probes and outcomes that it has."""
     reason: str | None
-    """Why it has no measures; null where it has."""
+    """Why it has no measures; None if it has."""
     progress: TrialProgress | Unknown
     """What its events say over time."""
     artefact: Artefact

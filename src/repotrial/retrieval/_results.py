@@ -117,7 +117,7 @@ def _iter_object_places(value: dict[str, Any], repo: str | None, depth: int) -> 
     repo = next((value[key] for key in _REPO_KEYS if isinstance(value.get(key), str)), repo)
     path = next((value[key] for key in _PATH_KEYS if isinstance(value.get(key), str) and value[key]), None)
     if path is not None:
-        if value.get("isDirectory") is not True and not path.endswith("/") and not _is_address(path):
+        if value.get("isDirectory") is not True and not path.endswith("/") and "://" not in path:
             yield from _with_ranges(FilePlace(path, repo), _find_ranges(value))
     elif isinstance(value.get("url"), str) and (match := _BLOB.search(unquote(value["url"]))):
         yield _of_address(match)
@@ -208,10 +208,6 @@ def _of_address(match: re.Match[str]) -> FilePlace:
 
 def _is_named(path: str) -> bool:
     return (has_extension(path) or "/" in path) and is_path(path)
-
-
-def _is_address(text: str) -> bool:
-    return "://" in text
 
 
 def _lines(text: str) -> list[str]:

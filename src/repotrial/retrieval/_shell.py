@@ -57,7 +57,7 @@ def mine_shell(commands: Sequence[str], output: str | None, directory: str, name
 
     Args:
         commands: What was run, one script after the other, all in the same directory.
-        output: What it printed; null where it failed or nobody knows.
+        output: What it printed; None if it failed or is unknown.
         directory: Where it ran.
         names: What belongs to the repository.
     """

@@ -41,7 +41,7 @@ class TaskFigures(msgspec.Struct, frozen=True, kw_only=True):
     coverage: dict[str, Any]
     """As the document has it."""
     ranking: RankingRule | None
-    """By which rule files were ranked; null where the document does not say."""
+    """By which rule files were ranked; None if the document does not say."""
     files: FileMetrics | NotMeasured
     """Stage 1, or why there are no figures."""
     probes: dict[str, float]
@@ -231,7 +231,7 @@ def get_value(observation: Observation, name: str) -> float | None:
     found = getattr(files, measure)
     if cutoff:
         found = found.get(cutoff)
-    # A whole number that no float can hold is no figure that anybody measured.
+    # A whole number that no float can hold is no measurement.
     return None if found is None or abs(found) > LARGEST else float(found)
 
 

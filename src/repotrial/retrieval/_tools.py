@@ -84,7 +84,7 @@ class RetrievalTools(msgspec.Struct, frozen=True, forbid_unknown_fields=True, di
     kept: dict[Category, tuple[str, ...]] = {}
 
     def find_kind(self, name: str, arguments: Mapping[str, Any]) -> ToolKind | None:
-        """What a call retrieves; null where it is none of retrieval's business."""
+        """What a call retrieves; None if it is none of retrieval's business."""
         known = self._known
         for spelling in iter_spellings(name):
             rule = self.subcommands.get(spelling)

@@ -26,7 +26,7 @@ def load_object(path: Path) -> dict[str, Any]:
 
 
 def dig(value: Any, *keys: str) -> Any:
-    """What lies below these keys; null where something on the way is no object."""
+    """What lies below these keys; None if something on the way is no object."""
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value

@@ -8,16 +8,13 @@ from repotrial.shell._commands import (
     find_classes,
     find_installs,
     is_test_command,
-    strongest,
 )
-from repotrial.shell._files import join_path
 from repotrial.shell._model import ShellCommand, ShellScript, Word
-from repotrial.shell._programs import CommandClass, load_programs
+from repotrial.shell._programs import load_programs
 from repotrial.shell._python_code import find_python_uses
 from repotrial.shell._script import parse_shell
 
 __all__ = [
-    "CommandClass",
     "FileAccess",
     "ShellCommand",
     "ShellScript",
@@ -28,8 +25,6 @@ __all__ = [
     "find_installs",
     "find_python_uses",
     "is_test_command",
-    "join_path",
     "load_programs",
     "parse_shell",
-    "strongest",
 ]

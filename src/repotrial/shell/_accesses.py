@@ -12,9 +12,8 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 
 from repotrial._core.files import read_package_data
-from repotrial.shell._files import join_path
 from repotrial.shell._line_ranges import LineRange, find_awk_ranges, find_count, find_sed_ranges
-from repotrial.shell._model import ShellCommand, ShellScript, Word
+from repotrial.shell._model import ShellCommand, ShellScript, Word, join_path
 from repotrial.shell._programs import load_programs
 from repotrial.shell._python_code import find_python_uses
 
@@ -67,7 +66,7 @@ def find_file_accesses(script: ShellScript, cwd: str = ".") -> tuple[FileAccess,
 def _resolve(path: str, command: ShellCommand, cwd: str) -> str | None:
     if not path or path == "-" or re.match(r"/dev/(?:null|std|tty|fd/)", path) or path.startswith("<("):
         return None
-    inside = join_path(command.cwd, path)
+    inside = command.locate(path)
     return None if inside is None else join_path(cwd, inside)
 
 

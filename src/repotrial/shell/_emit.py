@@ -13,24 +13,24 @@ from repotrial.shell._files import Collector, resolve
 from repotrial.shell._model import Assignment, Nesting, Redirection, ShellCommand, Word, WrittenText
 from repotrial.shell._programs import load_programs
 from repotrial.shell._unwrap import Unwrapped, unwrap
-from repotrial.shell._words import VariableScope, find_output
+from repotrial.shell._words import Variables, find_output
 
 _MAX_NESTED: Final = 6
 _MAX_MISREAD: Final = 20
 _HERE: Final = frozenset({"here-doc", "here-string"})
 
 
-class ReadLimits(msgspec.Struct, frozen=True):
+class ShellLimits(msgspec.Struct, frozen=True):
     """How deep text may stand within text."""
 
     nested: int = 0
 
-    def enter(self) -> ReadLimits | None:
-        return ReadLimits(nested=self.nested + 1) if self.nested < _MAX_NESTED else None
+    def enter(self) -> ShellLimits | None:
+        return ShellLimits(nested=self.nested + 1) if self.nested < _MAX_NESTED else None
 
 
 Nested: TypeAlias = Callable[
-    [str, Collector, VariableScope, ReadLimits, tuple[int, int, int | None]], str | None
+    [str, Collector, Variables, ShellLimits, tuple[int, int, int | None]], str | None
 ]
 """Reads text that stands inside an argument."""
 
@@ -54,7 +54,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 class Emitter:
     """Puts commands into a collection."""
 
-    def __init__(self, collector: Collector, *, limits: ReadLimits, nested: Nested) -> None:
+    def __init__(self, collector: Collector, *, limits: ShellLimits, nested: Nested) -> None:
         self._collector = collector
         self._limits = limits
         self._nested = nested
@@ -62,7 +62,7 @@ class Emitter:
     def emit(
         self,
         words: tuple[Word, ...],
-        scope: VariableScope,
+        scope: Variables,
         context: Context,
         *,
         streams: tuple[Redirection, ...],
@@ -113,7 +113,7 @@ class Emitter:
         return output
 
     def _find_input(
-        self, streams: tuple[Redirection, ...], scope: VariableScope, context: Context
+        self, streams: tuple[Redirection, ...], scope: Variables, context: Context
     ) -> tuple[str | None, int | None]:
         """What a command reads, where that is known, and where it stands byte for byte."""
         for stream in streams:
@@ -135,7 +135,7 @@ class Emitter:
         return None if text is None else find_output(command.name, options, text)
 
     def fill_in(
-        self, text: str, start: int | None, scope: VariableScope, context: Context, place: tuple[int, int]
+        self, text: str, start: int | None, scope: Variables, context: Context, place: tuple[int, int]
     ) -> range:
         """Put down what a shell runs to fill a text in; answers the numbers of those commands.
 
@@ -157,7 +157,7 @@ class Emitter:
         return range(first, len(self._collector.commands))
 
     def fill_misread(
-        self, texts: Iterable[tuple[int, str]], scope: VariableScope, place: tuple[int, int]
+        self, texts: Iterable[tuple[int, str]], scope: Variables, place: tuple[int, int]
     ) -> None:
         """`$((a) | b)` is no sum, as the grammar has it; each text begins with one."""
         for count, (start, text) in enumerate(texts):
@@ -170,7 +170,7 @@ class Emitter:
             self.fill_in(text[:length], start, scope, Context(), place)
 
     def read_substitution(
-        self, text: str, scope: VariableScope, context: Context, place: tuple[int, int, int | None]
+        self, text: str, scope: Variables, context: Context, place: tuple[int, int, int | None]
     ) -> str | None:
         """Put down the commands of a substitution; answers what they would print, where that is known."""
         limits = self._enter(text, place[:2])
@@ -185,7 +185,7 @@ class Emitter:
             )
         return output
 
-    def _enter(self, text: str, place: tuple[int, int]) -> ReadLimits | None:
+    def _enter(self, text: str, place: tuple[int, int]) -> ShellLimits | None:
         """Limits for text within text; None, and a fault, where it is too deep or too much."""
         limits = self._limits.enter()
         if limits is None:
@@ -196,7 +196,7 @@ class Emitter:
         return limits
 
     def _note_documents(self, command: ShellCommand) -> None:
-        """A here-document that nothing executes here is text that is written, whoever takes it."""
+        """A here-document that nothing executes here is text that is written, for any reader."""
         targets = _find_targets(command)
         name = targets[0].text if targets and targets[0].is_static else None
         for stream in command.redirections:
@@ -236,7 +236,7 @@ class Emitter:
             return command
         return msgspec.structs.replace(command, runs_input=True, input_text=text)
 
-    def _run_saved(self, command: ShellCommand, scope: VariableScope) -> None:
+    def _run_saved(self, command: ShellCommand, scope: Variables) -> None:
         """A file that the script itself has written and now runs."""
         runs_files = _is_shell(command.name) or command.name in {"source", "."}
         words = command.arguments if runs_files else command.words[:1]
@@ -252,7 +252,7 @@ class Emitter:
         self._adopt(first, command, wrappers=(*command.wrappers, command.name), is_script=True)
 
     def _emit_inner(
-        self, words: tuple[Word, ...], command: ShellCommand, scope: VariableScope, context: Context
+        self, words: tuple[Word, ...], command: ShellCommand, scope: Variables, context: Context
     ) -> None:
         """What `find -exec` runs, on files that the text does not have."""
         place = (words[0].start, words[-1].end)
@@ -267,7 +267,7 @@ class Emitter:
         self._adopt(first, command, wrappers=(*command.wrappers, command.name), is_script=False)
 
     def _run_script(
-        self, command: ShellCommand, left: Unwrapped, scope: VariableScope, given_start: int | None
+        self, command: ShellCommand, left: Unwrapped, scope: Variables, given_start: int | None
     ) -> bool:
         """Read text that the command hands to a shell; answers whether that was possible."""
         script = left.script
@@ -349,7 +349,7 @@ def _mark_dynamic(command: ShellCommand) -> ShellCommand:
     return msgspec.structs.replace(command, is_dynamic=True)
 
 
-def _follow(command: ShellCommand, scope: VariableScope) -> None:
+def _follow(command: ShellCommand, scope: Variables) -> None:
     """`cd` and `pushd` change where later commands run."""
     if command.name not in {"cd", "pushd", "popd"} or command.wrappers not in (
         (),

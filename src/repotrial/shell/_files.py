@@ -6,21 +6,20 @@ import posixpath
 from itertools import pairwise
 from typing import Final
 
-from repotrial.shell._model import Assignment, FaultReason, ShellCommand, ShellFault, Word, WrittenText
+from repotrial.shell._model import (
+    Assignment,
+    FaultReason,
+    ShellCommand,
+    ShellFault,
+    Word,
+    WrittenText,
+    join_path,
+)
 
 _MAX_FILES: Final = 500
 _MAX_CHARACTERS: Final = 64 * 1024
 _RENAMERS: Final = frozenset({"mv", "cp", "ln", "install"})
 _INTO: Final = frozenset({"-t", "--target-directory"})
-
-
-def join_path(directory: str | None, path: str) -> str | None:
-    """A path as seen from where the script began; None where that is not known."""
-    if path.startswith(("/", "~")):
-        return posixpath.normpath(path)
-    if directory is None:
-        return None
-    return posixpath.normpath(posixpath.join(directory, path))
 
 
 def resolve(directory: str | None, word: Word) -> str | None:

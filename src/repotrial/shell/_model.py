@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -54,6 +55,15 @@ class Redirection(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Where that text stands byte for byte; None where it does not."""
 
 
+def join_path(directory: str | None, path: str) -> str | None:
+    """A path as seen from where the script began; None where that is not known."""
+    if path.startswith(("/", "~")):
+        return posixpath.normpath(path)
+    if directory is None:
+        return None
+    return posixpath.normpath(posixpath.join(directory, path))
+
+
 class ShellCommand(msgspec.Struct, frozen=True, kw_only=True):
     """One simple command, with the programs that only start others taken off its front."""
 
@@ -96,6 +106,10 @@ class ShellCommand(msgspec.Struct, frozen=True, kw_only=True):
     def argv(self) -> tuple[str, ...]:
         """The words' texts."""
         return tuple(word.text for word in self.words)
+
+    def locate(self, path: str) -> str | None:
+        """A path of this command as seen from where the script began; None if its directory is not known."""
+        return join_path(self.cwd, path)
 
 
 class WrittenText(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -10,12 +10,12 @@ from functools import lru_cache
 
 import msgspec
 
-from repotrial.shell._emit import ReadLimits
+from repotrial.shell._emit import ShellLimits
 from repotrial.shell._files import Collector
 from repotrial.shell._model import ShellCommand, ShellFault, ShellScript, WrittenText
 from repotrial.shell._source import build_source, parse_bytes
 from repotrial.shell._walk import Walker
-from repotrial.shell._words import VariableScope
+from repotrial.shell._words import Variables
 
 _CACHED_CHARACTERS = 4096
 _CACHED_LONG = 4
@@ -28,7 +28,7 @@ def parse_shell(text: str) -> ShellScript:
 
 def _parse(text: str) -> ShellScript:
     collector = Collector()
-    _parse_into(collector, text, scope=VariableScope({}, "."), limits=ReadLimits())
+    _parse_into(collector, text, scope=Variables({}, "."), limits=ShellLimits())
     return ShellScript(
         commands=tuple(collector.commands),
         assignments=tuple(collector.assignments),
@@ -43,7 +43,7 @@ _parse_cached = lru_cache(maxsize=256)(_parse)
 _parse_long = lru_cache(maxsize=_CACHED_LONG)(_parse)
 
 
-def _parse_into(collector: Collector, text: str, *, scope: VariableScope, limits: ReadLimits) -> str | None:
+def _parse_into(collector: Collector, text: str, *, scope: Variables, limits: ShellLimits) -> str | None:
     """Read a text into a collection of commands; answers what it would print, where that is known."""
     source = build_source(text)
     output: str | None = None
@@ -68,8 +68,8 @@ def _parse_into(collector: Collector, text: str, *, scope: VariableScope, limits
 def _parse_nested(
     text: str,
     collector: Collector,
-    scope: VariableScope,
-    limits: ReadLimits,
+    scope: Variables,
+    limits: ShellLimits,
     place: tuple[int, int, int | None],
 ) -> str | None:
     """Read text that stands inside an argument; places in it become places in the whole."""

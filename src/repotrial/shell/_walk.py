@@ -10,11 +10,11 @@ import msgspec
 from tree_sitter import Node
 
 from repotrial.shell._documents import iter_misread_sums, unescape_backticks
-from repotrial.shell._emit import Context, Emitter, Nested, ReadLimits
+from repotrial.shell._emit import Context, Emitter, Nested, ShellLimits
 from repotrial.shell._files import Collector
 from repotrial.shell._model import Assignment, FaultReason, Nesting, Redirection, RedirectionKind, Word
 from repotrial.shell._source import SUBSTITUTIONS, HereDocument, iter_substitution_nodes
-from repotrial.shell._words import WORD_TYPES, VariableScope, WordReader
+from repotrial.shell._words import WORD_TYPES, Variables, WordReader
 
 _MAX_DEPTH: Final = 60
 _MAX_VALUE: Final = 8192
@@ -43,7 +43,7 @@ _OPERATORS: Final[Mapping[str, RedirectionKind]] = {
     ">&-": "duplicate",
 }
 _REDIRECTS: Final = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirect"})
-_Redirects: TypeAlias = tuple[Node, ...]
+_Streams: TypeAlias = tuple[Node, ...]
 
 
 class Walker:
@@ -56,7 +56,7 @@ class Walker:
         offset: int,
         *,
         documents: Mapping[int, HereDocument],
-        limits: ReadLimits,
+        limits: ShellLimits,
         nested: Nested,
     ) -> None:
         self._collector = collector
@@ -65,11 +65,11 @@ class Walker:
         self._emitter = Emitter(collector, limits=limits, nested=nested)
         self._reader = WordReader(original, offset, self._substitute)
         self._substituted: list[int] = []
-        self._scope = VariableScope({}, ".")
+        self._scope = Variables({}, ".")
         self._context = Context()
         self._depth = 0
 
-    def walk_all(self, root: Node, scope: VariableScope) -> str | None:
+    def walk_all(self, root: Node, scope: Variables) -> str | None:
         """Read a whole tree; answers what it would print, where that is known."""
         output = self._walk_children(root, scope, Context())
         if root.has_error:
@@ -80,7 +80,7 @@ class Walker:
                 self._fault(root, "syntax")
         return output
 
-    def _walk_children(self, node: Node, scope: VariableScope, context: Context) -> str | None:
+    def _walk_children(self, node: Node, scope: Variables, context: Context) -> str | None:
         outputs: list[str | None] = []
         children = node.children
         for index, child in enumerate(children):
@@ -90,9 +90,7 @@ class Walker:
                 outputs.append(self._walk(child, scope, here))
         return outputs[0] if len(outputs) == 1 else None
 
-    def _walk(
-        self, node: Node, scope: VariableScope, context: Context, redirects: _Redirects = ()
-    ) -> str | None:
+    def _walk(self, node: Node, scope: Variables, context: Context, redirects: _Streams = ()) -> str | None:
         if self._depth >= _MAX_DEPTH:
             self._fault(node, "too-deep")
             return None
@@ -104,9 +102,7 @@ class Walker:
         finally:
             self._depth -= 1
 
-    def _dispatch(
-        self, node: Node, scope: VariableScope, context: Context, redirects: _Redirects
-    ) -> str | None:
+    def _dispatch(self, node: Node, scope: Variables, context: Context, redirects: _Streams) -> str | None:
         match node.type:
             case "command" | "declaration_command" | "unset_command" | "test_command":
                 return self._walk_command(node, scope, context, redirects)
@@ -129,7 +125,7 @@ class Walker:
                     self._emit_redirects(scope, context, redirects)
                 return output
 
-    def _walk_compound(self, node: Node, scope: VariableScope, context: Context) -> str | None:
+    def _walk_compound(self, node: Node, scope: Variables, context: Context) -> str | None:
         match node.type:
             case "subshell":
                 return self._walk_children(node, scope.fork(), context.enter("subshell"))
@@ -149,7 +145,7 @@ class Walker:
                 self._walk_children(node, scope, context if nesting is None else context.enter(nesting))
         return None
 
-    def _walk_list(self, node: Node, scope: VariableScope, context: Context, redirects: _Redirects) -> None:
+    def _walk_list(self, node: Node, scope: Variables, context: Context, redirects: _Streams) -> None:
         """`a && b || c` leans to the left; a long one must not nest our calls."""
         waiting: list[Node] = [node]
         parts: list[Node] = []
@@ -163,7 +159,7 @@ class Walker:
             self._walk(part, scope, context, redirects if index == len(parts) - 1 else ())
 
     def _walk_pipeline(
-        self, node: Node, scope: VariableScope, context: Context, redirects: _Redirects
+        self, node: Node, scope: Variables, context: Context, redirects: _Streams
     ) -> str | None:
         parts = [child for child in node.children if child.is_named and child.type != "comment"]
         output = context.input_text
@@ -173,18 +169,16 @@ class Walker:
             last = redirects if index == len(parts) - 1 else ()
             output = self._walk(part, scope.fork(), here, last)
             level = context.nesting.count("substitution")
-            here = context.replace(
-                sources=tuple(
-                    number
-                    for number in range(first, len(self._collector.commands))
-                    if self._collector.commands[number].nesting.count("substitution") == level
-                ),
-                input_text=output,
+            sources = tuple(
+                number
+                for number in range(first, len(self._collector.commands))
+                if self._collector.commands[number].nesting.count("substitution") == level
             )
+            here = context.replace(sources=sources, input_text=output)
         return output
 
     def _walk_redirected(
-        self, node: Node, scope: VariableScope, context: Context, redirects: _Redirects
+        self, node: Node, scope: Variables, context: Context, redirects: _Streams
     ) -> str | None:
         own = tuple(child for child in node.children if child.type in _REDIRECTS)
         body = next(
@@ -195,7 +189,7 @@ class Walker:
             return None
         return self._walk(body, scope, context, (*own, *redirects))
 
-    def _walk_for(self, node: Node, scope: VariableScope, context: Context) -> None:
+    def _walk_for(self, node: Node, scope: Variables, context: Context) -> None:
         name = node.child_by_field_name("variable")
         body = node.child_by_field_name("body")
         values = [
@@ -214,7 +208,7 @@ class Walker:
             scope.variables[self._reader.text_of(name)] = value
             self._walk_children(body, scope, context)
 
-    def _walk_function(self, node: Node, scope: VariableScope, context: Context) -> None:
+    def _walk_function(self, node: Node, scope: Variables, context: Context) -> None:
         name = node.child_by_field_name("name")
         if name is not None:
             self._collector.functions.append((self._reader.text_of(name), *self._span(node)))
@@ -223,7 +217,7 @@ class Walker:
             self._walk(body, scope.fork(), context.enter("function"))
 
     def _walk_command(
-        self, node: Node, scope: VariableScope, context: Context, redirects: _Redirects
+        self, node: Node, scope: Variables, context: Context, redirects: _Streams
     ) -> str | None:
         kept, self._substituted = self._substituted, []
         first = node.children[0] if node.children else node
@@ -232,7 +226,13 @@ class Walker:
             self._read_inside(node, scope, context)
             words = [self._place(first, "[")]
         elif node.type == "command":
-            words, assignments = self._read_command(node, scope, context)
+            assignments = tuple(
+                each
+                for child in node.children
+                if child.type == "variable_assignment"
+                for each in self._assign(child, scope.fork(), context)
+            )
+            words = self._join_words(node.children, scope, context)
         else:
             words = [self._place(first, self._reader.text_of(first))]
             words += self._join_words(node.children[1:], scope, context)
@@ -250,18 +250,7 @@ class Walker:
             place=whole,
         )
 
-    def _read_command(
-        self, node: Node, scope: VariableScope, context: Context
-    ) -> tuple[list[Word], tuple[Assignment, ...]]:
-        assignments = tuple(
-            each
-            for child in node.children
-            if child.type == "variable_assignment"
-            for each in self._assign(child, scope.fork(), context)
-        )
-        return self._join_words(node.children, scope, context), assignments
-
-    def _join_words(self, nodes: list[Node], scope: VariableScope, context: Context) -> list[Word]:
+    def _join_words(self, nodes: list[Node], scope: Variables, context: Context) -> list[Word]:
         """Words in order; a backslash at the end of a line joins what the grammar has taken apart."""
         words: list[Word] = []
         end = -1
@@ -271,22 +260,19 @@ class Walker:
             read = self._read_words(node, scope, context)
             if words and read and self._reader.slice(end, node.start_byte) == "\\\n":
                 joined = words.pop()
-                words.append(
-                    msgspec.structs.replace(
-                        joined, text=joined.text + read[0].text, end=read[0].end, verbatim_start=None
-                    )
-                )
+                text = joined.text + read[0].text
+                words.append(msgspec.structs.replace(joined, text=text, end=read[0].end, verbatim_start=None))
                 words.extend(read[1:])
             else:
                 words.extend(read)
             end = node.end_byte
         return words
 
-    def _read_words(self, node: Node, scope: VariableScope, context: Context) -> tuple[Word, ...]:
+    def _read_words(self, node: Node, scope: Variables, context: Context) -> tuple[Word, ...]:
         self._scope, self._context = scope, context
         return self._reader.read(node, scope)
 
-    def _read_inside(self, node: Node, scope: VariableScope, context: Context) -> None:
+    def _read_inside(self, node: Node, scope: Variables, context: Context) -> None:
         """Substitutions anywhere below a node."""
         for child in iter_substitution_nodes(node):
             self._read_words(child, scope, context)
@@ -300,9 +286,8 @@ class Walker:
         if node.type not in SUBSTITUTIONS:
             self._emitter.fill_in(text, place[0], scope, context, place)
         elif text.startswith("`") and "\\" in text:
-            commands = unescape_backticks(
-                text[1:-1], is_quoted=node.parent is not None and node.parent.type == "string"
-            )
+            is_quoted = node.parent is not None and node.parent.type == "string"
+            commands = unescape_backticks(text[1:-1], is_quoted=is_quoted)
             output = self._emitter.read_substitution(commands, scope, context, (*place, None))
         elif self._depth >= _MAX_DEPTH:
             self._fault(node, "too-deep")
@@ -312,7 +297,7 @@ class Walker:
         self._substituted.extend(range(first, len(self._collector.commands)))
         return output
 
-    def _assign(self, node: Node, scope: VariableScope, context: Context) -> Iterator[Assignment]:
+    def _assign(self, node: Node, scope: Variables, context: Context) -> Iterator[Assignment]:
         if node.type != "variable_assignment":
             for child in node.children:
                 if child.type == "variable_assignment":
@@ -336,12 +321,10 @@ class Walker:
         scope.variables[key] = known if known is not None and len(known) <= _MAX_VALUE else None
         yield Assignment(name=key, value=word)
 
-    def _read_redirects(
-        self, nodes: _Redirects, scope: VariableScope, context: Context
-    ) -> tuple[Redirection, ...]:
+    def _read_redirects(self, nodes: _Streams, scope: Variables, context: Context) -> tuple[Redirection, ...]:
         return tuple(each for node in nodes for each in self._read_redirect(node, scope, context))
 
-    def _read_redirect(self, node: Node, scope: VariableScope, context: Context) -> Iterator[Redirection]:
+    def _read_redirect(self, node: Node, scope: Variables, context: Context) -> Iterator[Redirection]:
         operator = next((child for child in node.children if child.type in _OPERATORS), None)
         targets = [
             child for child in node.children if child.type in WORD_TYPES and child.type != "file_descriptor"
@@ -374,7 +357,7 @@ class Walker:
                 is_copy = kind == "duplicate" and re.fullmatch(r"\d+|-", word.text)
                 yield Redirection(kind=kind if is_copy or kind != "duplicate" else "write", target=word)
 
-    def _emit_redirects(self, scope: VariableScope, context: Context, redirects: _Redirects) -> None:
+    def _emit_redirects(self, scope: Variables, context: Context, redirects: _Streams) -> None:
         kept, self._substituted = self._substituted, []
         streams = self._read_redirects(redirects, scope, context)
         place = (self._span(redirects[0])[0], self._span(redirects[-1])[1])
@@ -382,21 +365,15 @@ class Walker:
         here = context.replace(substitutions=substituted)
         self._emitter.emit((), scope, here, streams=streams, assignments=(), place=place)
 
-    def _salvage(self, node: Node, scope: VariableScope, context: Context) -> None:
+    def _salvage(self, node: Node, scope: Variables, context: Context) -> None:
         """What stands in a place that is no syntax: commands as usual, loose words as one command."""
         loose: list[Node] = []
 
         def flush() -> None:
             if loose:
                 words = tuple(self._join_words(loose, scope, context))
-                self._emitter.emit(
-                    words,
-                    scope,
-                    context,
-                    streams=(),
-                    assignments=(),
-                    place=(self._span(loose[0])[0], self._span(loose[-1])[1]),
-                )
+                place = (self._span(loose[0])[0], self._span(loose[-1])[1])
+                self._emitter.emit(words, scope, context, streams=(), assignments=(), place=place)
                 loose.clear()
 
         for child in node.children:

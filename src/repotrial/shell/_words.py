@@ -157,7 +157,7 @@ _MAX_CHARACTERS: Final = 32_768
 _MAX_DEPTH: Final = 40
 
 
-class VariableScope:
+class Variables:
     """What is known about variables and the working directory."""
 
     def __init__(self, variables: dict[str, str | None], cwd: str | None) -> None:
@@ -166,9 +166,9 @@ class VariableScope:
         self.previous: str | None = None
         """Where `cd -` leads."""
 
-    def fork(self) -> VariableScope:
+    def fork(self) -> Variables:
         """What a subshell starts with."""
-        return VariableScope(dict(self.variables), self.cwd)
+        return Variables(dict(self.variables), self.cwd)
 
     def find(self, name: str) -> str | None:
         """A variable's value; None where it is not known."""
@@ -199,7 +199,7 @@ class WordReader:
     def slice(self, start: int, end: int) -> str:
         return self._original[self._offset + start : self._offset + end].decode("utf-8", "replace")
 
-    def read(self, node: Node, scope: VariableScope) -> tuple[Word, ...]:
+    def read(self, node: Node, scope: Variables) -> tuple[Word, ...]:
         """The words that a node becomes: one, or several where an unquoted value or braces fall apart."""
         part = self._expand(node, scope, depth=0, quoted=False)
         is_quoted = _has_quotes(node)
@@ -222,7 +222,7 @@ class WordReader:
             for text in words[:_MAX_WORDS]
         )
 
-    def read_one(self, node: Node, scope: VariableScope) -> Word:
+    def read_one(self, node: Node, scope: Variables) -> Word:
         """The same without falling apart, as in assignments and redirections."""
         part = self._expand(node, scope, depth=0, quoted=False)
         return Word(
@@ -239,7 +239,7 @@ class WordReader:
         end = start + len(part.text.encode("utf-8", "replace"))
         return self._offset + start if self.slice(start, end) == part.text else None
 
-    def _expand(self, node: Node, scope: VariableScope, *, depth: int, quoted: bool) -> _Part:
+    def _expand(self, node: Node, scope: Variables, *, depth: int, quoted: bool) -> _Part:
         raw = self.text_of(node)
         if depth > _MAX_DEPTH:
             self._fill(node, raw)
@@ -248,7 +248,7 @@ class WordReader:
         is_short = len(part.text) <= max(_MAX_CHARACTERS, len(raw))
         return part if is_short else _Part(raw, is_static=False)
 
-    def _expand_node(self, node: Node, raw: str, scope: VariableScope, *, depth: int, quoted: bool) -> _Part:
+    def _expand_node(self, node: Node, raw: str, scope: Variables, *, depth: int, quoted: bool) -> _Part:
         match node.type:
             case "raw_string":
                 return _Part(raw[1:-1])
@@ -273,7 +273,7 @@ class WordReader:
             case _:
                 return _Part(_unescape(raw))
 
-    def _iter_parts(self, node: Node, scope: VariableScope, *, depth: int) -> Iterator[_Part]:
+    def _iter_parts(self, node: Node, scope: Variables, *, depth: int) -> Iterator[_Part]:
         position = node.start_byte
         for child in node.children:
             gap = self.slice(position, child.start_byte)
@@ -282,7 +282,7 @@ class WordReader:
             position = child.end_byte
             yield self._expand(child, scope, depth=depth + 1, quoted=False)
 
-    def _expand_string(self, node: Node, scope: VariableScope, *, depth: int) -> _Part:
+    def _expand_string(self, node: Node, scope: Variables, *, depth: int) -> _Part:
         """The grammar leaves some blanks between nodes, so what lies between them counts as well."""
         pieces: list[_Part] = []
         start = position = node.start_byte + (2 if self.text_of(node).startswith("$") else 1)
@@ -296,7 +296,7 @@ class WordReader:
         pieces.append(_Part(_unescape_quoted(self.slice(position, max(position, end)))))
         return _Part("".join(piece.text for piece in pieces), all(piece.is_static for piece in pieces))
 
-    def _expand_variable(self, raw: str, scope: VariableScope, *, quoted: bool) -> _Part:
+    def _expand_variable(self, raw: str, scope: Variables, *, quoted: bool) -> _Part:
         name = raw.strip("${}")
         if name == "IFS":
             return _Part(" " if quoted else _SPLIT)

@@ -15,9 +15,10 @@ from repotrial.policy import (
     build_settings,
     decide,
     parse_thresholds,
+    read_thresholds,
     recompute_decisions,
 )
-from repotrial.policy._thresholds import BreakerCaps, load_thresholds
+from repotrial.policy._thresholds import BreakerCaps
 from repotrial.trace import (
     Event,
     Exited,
@@ -38,7 +39,8 @@ from support.errors import raises_code
 
 HOUR_US = 3_600_000_000
 SETTINGS = BreakerSettings(
-    thresholds=load_thresholds(), caps=BreakerCaps(wall_us=HOUR_US, command_us=600_000_000, tokens=1_000_000)
+    thresholds=parse_thresholds(read_thresholds()),
+    caps=BreakerCaps(wall_us=HOUR_US, command_us=600_000_000, tokens=1_000_000),
 )
 
 
@@ -193,7 +195,7 @@ def test_running_failing_checks_twice_on_one_tree_is_one_attempt() -> None:
 
 def test_the_cap_on_failed_check_cycles_ends_the_run() -> None:
     caps = BreakerCaps(wall_us=HOUR_US, command_us=HOUR_US, failed_check_cycles=3)
-    settings = BreakerSettings(thresholds=load_thresholds(), caps=caps)
+    settings = BreakerSettings(thresholds=parse_thresholds(read_thresholds()), caps=caps)
     record = Record()
     for number in range(3):
         record.change("a.py", f"{number}")
@@ -523,7 +525,7 @@ def test_a_segment_names_its_form() -> None:
 
 
 def test_thresholds_have_a_digest_and_a_recorded_first_change() -> None:
-    thresholds = load_thresholds()
+    thresholds = parse_thresholds(read_thresholds())
     assert thresholds.digest.startswith("sha256:")
     assert thresholds.changes[0].what == "first values"
     other = parse_thresholds(_edit("percent = 80", "percent = 90"))

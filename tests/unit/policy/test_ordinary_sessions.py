@@ -9,9 +9,18 @@ from typing import Any
 
 import pytest
 
-from repotrial.policy import BreakerSettings, BreakerState, TextFinding, check_text, decide, read_tool_use
+from repotrial.policy import (
+    BreakerSettings,
+    BreakerState,
+    TextFinding,
+    check_text,
+    decide,
+    parse_thresholds,
+    read_thresholds,
+    read_tool_use,
+)
 from repotrial.policy._stages import find_stage
-from repotrial.policy._thresholds import BreakerCaps, load_thresholds
+from repotrial.policy._thresholds import BreakerCaps
 from repotrial.shell import parse_shell
 from support.breakers import Record
 
@@ -54,5 +63,5 @@ def test_an_ordinary_session_meets_no_rule_beyond_notes(path: Path) -> None:
         if find_stage(use) != "read":
             record.change("a", str(number))
     assert [finding for finding in found if finding.finding_class != "note"] == []
-    state = BreakerState(BreakerSettings(thresholds=load_thresholds(), caps=_CAPS))
+    state = BreakerState(BreakerSettings(thresholds=parse_thresholds(read_thresholds()), caps=_CAPS))
     assert [decision for event in record.events for decision in decide(state, event)] == []

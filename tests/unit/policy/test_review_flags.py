@@ -7,8 +7,7 @@ import pytest
 from repotrial.change import AddedLine, ChangedFile, ChangeView
 from repotrial.change._model import ChangeKind
 from repotrial.policy import find_review_flags
-from repotrial.policy._flag_lines import REASONS as REVIEW_REASONS
-from repotrial.policy._flag_lines import ReviewFlag
+from repotrial.policy._flag_lines import REASONS, ReviewFlag
 
 
 def _find(path: str, source: str, *, kind: ChangeKind = "added", first: int = 1) -> tuple[ReviewFlag, ...]:
@@ -178,4 +177,4 @@ def test_deleted_files_are_not_flagged() -> None:
 
 
 def test_every_reason_is_a_sentence_part() -> None:
-    assert all(reason[0].islower() and not reason.endswith(".") for reason in REVIEW_REASONS.values())
+    assert all(reason[0].islower() and not reason.endswith(".") for reason in REASONS.values())

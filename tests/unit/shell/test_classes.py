@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from repotrial.shell import CommandClass, find_classes, find_file_accesses, is_test_command, parse_shell
-from repotrial.shell._programs import COMMAND_CLASSES
+from repotrial.shell import find_classes, find_file_accesses, is_test_command, parse_shell
+from repotrial.shell._programs import COMMAND_CLASSES, CommandClass
 
 CLASSES: dict[CommandClass, list[str]] = {
     "read": [

@@ -26,6 +26,7 @@ ALLOWED = {
     "_serve.py: _become_child": "a forked child: printed for the harness, then it exits",
     "_server.py: _record": "noted: the agent still gets its answer",
     "_stages.py: _serve": "kept, refuses every stage, and raised on close",
+    "_meters.py: _run": "kept, and raised by the caller that waits for the samples",
     "_supervisor.py: _run": "kept, and raised by `stop`",
     "_supervisor.py: _admit": "raised again unless the request cannot be recorded: then it is refused",
     "_trials.py: _judge": "one verdict that fails is reported; the other runs go on",

@@ -7,8 +7,10 @@ import tomllib
 from importlib.resources import files
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from repotrial.policy._breakers._thresholds import load_thresholds
 from repotrial.policy._text_model import load_text_rules
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "explanation" / "breakers.md"
@@ -20,6 +22,12 @@ def _find_row(name: str) -> list[str]:
     rows = [line for line in PAGE.read_text("utf-8").splitlines() if line.startswith(f"| `{name}` |")]
     assert len(rows) == 1, name
     return [cell.strip() for cell in rows[0].strip("|").split("|")]
+
+
+def test_a_threshold_of_the_code_without_a_value_in_the_file_is_noticed() -> None:
+    loaded = msgspec.to_builtins(load_thresholds())
+    others = {"schema", "rules", "changes", "digest"}
+    assert {name: values for name, values in loaded.items() if name not in others} == _SECTIONS
 
 
 @pytest.mark.parametrize("name", sorted(_SECTIONS))

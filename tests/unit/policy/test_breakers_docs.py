@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from repotrial.policy._breakers._thresholds import load_thresholds
+from repotrial.policy._thresholds import load_thresholds
 from repotrial.policy._text_model import load_text_rules
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "explanation" / "breakers.md"

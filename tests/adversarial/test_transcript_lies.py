@@ -10,17 +10,13 @@ from typing import Any
 import pytest
 
 from repotrial.trace import ResponseUsage
-from repotrial.transcripts import (
-    Disagreement,
-    GatewayCall,
-    compare_with_gateway,
-    import_transcript,
-)
+from repotrial.transcripts import GatewayCall, compare_with_gateway, import_transcript
 from repotrial.transcripts._compare import (
     CallDiffers,
     CallNotInTranscript,
     CallNotOnWire,
     CostDiffers,
+    Disagreement,
     TokensDiffer,
 )
 from support.model_agents import TINY, finish, shell, try_script

@@ -19,13 +19,7 @@ from repotrial.gateway._proxy._tape import TapeWriter
 from repotrial.machine import list_kept, prune_kept
 from repotrial.run import NoopAgent, ProxiedSetup, Replay, conduct_run, replay_run
 from repotrial.run._request import NetworkAccess
-from repotrial.trace import (
-    BlobStore,
-    MonitorAlert,
-    RunPaths,
-    iter_events,
-    load_manifest,
-)
+from repotrial.trace import BlobStore, MonitorAlert, RunPaths, iter_events, load_manifest
 from support.greetings import SAY, Request, build_request, make_say_contract
 from support.harness import require_sandboxes
 from support.installations import open_trial, shell

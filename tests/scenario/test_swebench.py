@@ -12,7 +12,7 @@ from repotrial._core.errors import MachineError
 from repotrial.authoring import lock_contract
 from repotrial.contract import load_contract
 from repotrial.environment import Installation, InstallationSettings, open_installation
-from repotrial.interop._swebench_report import build_swebench_report
+from repotrial.interop import build_swebench_report
 from repotrial.run import PatchAgent, conduct_run
 from repotrial.score import Scorable, ScoreCard, build_score_card, load_evidence
 from support.command_line import call

@@ -8,7 +8,8 @@ from typing import Literal, cast
 
 from repotrial._core.digest import digest_bytes
 from repotrial._core.words import AlertSeverity, LifecyclePhase
-from repotrial.policy import POLICY, BreakerSettings, BreakerState, Decision, decide
+from repotrial.policy import POLICY, BreakerState, Decision, decide
+from repotrial.policy._thresholds import BreakerSettings
 from repotrial.trace import (
     BlobRef,
     Body,

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         write_certificate,
     )
     from repotrial.authoring._certify._model import Certificate, CertificateGrade
-    from repotrial.authoring._ecosystem import EcosystemName
     from repotrial.authoring._from_commit import create_contract_from_commit
     from repotrial.authoring._leaks import check_told_solution
     from repotrial.authoring._locking import LockResult, lock_contract, verify_lock
@@ -44,7 +43,6 @@ __all__ = [
     "CertificationSettings",
     "CommitContract",
     "CreatedContract",
-    "EcosystemName",
     "LockResult",
     "NewContract",
     "SwebenchContract",

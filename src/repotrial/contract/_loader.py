@@ -31,12 +31,7 @@ from repotrial.contract._draft import SoundParts, build_sound_parts
 from repotrial.contract._files import MAX_CONTRACT_BYTES, ContractFiles, FileRefusal, normalize
 from repotrial.contract._inputs import Inputs, load_inputs
 from repotrial.contract._lockfile import read_lock
-from repotrial.contract._problems import (
-    DocumentFinding,
-    Problem,
-    render_problems,
-    take_findings,
-)
+from repotrial.contract._problems import DocumentFinding, Problem, render_problems, take_findings
 from repotrial.contract._rules import iter_contradictions
 from repotrial.contract._rules_files import iter_collisions, iter_shown_files
 from repotrial.contract._text import LineIndex, decode_text, parse_toml

@@ -30,13 +30,7 @@ from msgspec import inspect as mi
 from repotrial._core.canonical import JsonValue, canonical_digest, decimal_text
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ContractError, ErrorCode
-from repotrial.contract._contract import (
-    Contract,
-    ContractLock,
-    FilePin,
-    PartDigests,
-    RepositoryPin,
-)
+from repotrial.contract._contract import Contract, ContractLock, FilePin, PartDigests, RepositoryPin
 from repotrial.contract._rules_files import pins_below
 from repotrial.contract._types import StrictDocument
 

@@ -19,7 +19,6 @@ from repotrial.policy._text_model import TextFinding, TextPlace
 from repotrial.policy._thresholds import (
     BREAKER_RULES_UNKNOWN,
     THRESHOLDS_INVALID,
-    BreakerSettings,
     Thresholds,
     build_settings,
     parse_thresholds,
@@ -32,7 +31,6 @@ __all__ = [
     "POLICY",
     "THRESHOLDS_INVALID",
     "BodyReader",
-    "BreakerSettings",
     "BreakerState",
     "Decision",
     "KnownNames",

@@ -9,7 +9,7 @@ from repotrial._core.lazy import build_hooks
 if TYPE_CHECKING:
     from repotrial.run._accept import find_variants
     from repotrial.run._accept._execute import list_mixable, list_twins
-    from repotrial.run._adapters._check import AgentCheck, CheckedNeed, check_agent
+    from repotrial.run._adapters._check import AgentCheck, check_agent
     from repotrial.run._adapters._install import InstalledAgent, find_installed, install_agent, open_agent
     from repotrial.run._adapters._load import (
         ADAPTER_UNKNOWN,
@@ -61,7 +61,6 @@ __all__ = [
     "AgentCheck",
     "Answer",
     "AttemptIndex",
-    "CheckedNeed",
     "CommandAgent",
     "Handover",
     "HumanAgent",

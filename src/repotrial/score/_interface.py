@@ -18,12 +18,7 @@ from repotrial._core.absence import NotComputable, Unknown
 from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ContractError, ErrorCode
-from repotrial.contract import (
-    ChangeEnvelope,
-    InterfaceWeights,
-    RuleSeverity,
-    Scoring,
-)
+from repotrial.contract import ChangeEnvelope, InterfaceWeights, RuleSeverity, Scoring
 
 # No traps: a decay beyond all bounds gives an infinite distance, and exp(-∞) is 0.
 _CONTEXT = Context(prec=28, rounding=ROUND_HALF_EVEN, traps=[])

@@ -6,14 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from repotrial.cost import (
-    CostStatement,
-    Metered,
-    MeteredExchange,
-    PriceBook,
-    Tariff,
-    TokenUsage,
-)
+from repotrial.cost import CostStatement, Metered, MeteredExchange, PriceBook, Tariff, TokenUsage
 from repotrial.score._model_source import find_upstream, is_notional
 from repotrial.score._records import build_run_paths, find_gap, load_evidence
 from repotrial.trace import (

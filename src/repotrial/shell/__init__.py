@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from repotrial.shell._accesses import FileAccess, find_file_accesses
-from repotrial.shell._commands import (
-    classify_command,
-    find_classes,
-    find_installs,
-    is_test_command,
-)
+from repotrial.shell._commands import classify_command, find_classes, find_installs, is_test_command
 from repotrial.shell._model import ShellCommand, ShellScript, Word
 from repotrial.shell._programs import load_programs
 from repotrial.shell._python_code import find_python_uses

@@ -12,11 +12,7 @@ from repotrial.source._seal_history import (
     check_sealed_history,
     seal_history,
 )
-from repotrial.source._snapshot import (
-    ARCHIVE_DIGEST_MISMATCH,
-    materialize_snapshot,
-    resolve_snapshot,
-)
+from repotrial.source._snapshot import ARCHIVE_DIGEST_MISMATCH, materialize_snapshot, resolve_snapshot
 from repotrial.source._store import COMMIT_NOT_FOUND
 from repotrial.source._tree import DEFAULT_OPTIONS, SnapshotLimits, SourceOptions, verify_path
 

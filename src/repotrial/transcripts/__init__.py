@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from repotrial.transcripts._compare import (
-    Disagreement,
-    GatewayCall,
-    compare_with_gateway,
-)
+from repotrial.transcripts._compare import GatewayCall, compare_with_gateway
 from repotrial.transcripts._model import Arguments, ImportedTranscript, ToolOutput
 from repotrial.transcripts._registry import IMPORTERS, import_transcript, load_transcript
 
 __all__ = [
     "IMPORTERS",
     "Arguments",
-    "Disagreement",
     "GatewayCall",
     "ImportedTranscript",
     "ToolOutput",

@@ -12,7 +12,6 @@ import pytest
 from repotrial import api
 from repotrial.contract import parse_record, parse_run_spec
 from repotrial.policy import (
-    BreakerSettings,
     Recomputed,
     Thresholds,
     build_settings,
@@ -20,6 +19,7 @@ from repotrial.policy import (
     read_thresholds,
     recompute_decisions,
 )
+from repotrial.policy._thresholds import BreakerSettings
 from repotrial.run import build_body_reader
 from repotrial.score import build_run_report, build_score_card, load_evidence
 from repotrial.score._evidence import render_document

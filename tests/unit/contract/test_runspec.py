@@ -18,14 +18,7 @@ from hypothesis import strategies as st
 from repotrial._core.errors import UsageError
 from repotrial._core.seed import ROOT_SEED
 from repotrial._core.words import Level
-from repotrial.contract import (
-    AgentSpec,
-    ConfigurationSpec,
-    ReplayNetwork,
-    RunCaps,
-    RunSpec,
-    parse_run_spec,
-)
+from repotrial.contract import AgentSpec, ConfigurationSpec, ReplayNetwork, RunCaps, RunSpec, parse_run_spec
 from repotrial.contract._policy import Band
 from support.errors import raises_code
 

@@ -11,14 +11,7 @@ import jsonschema
 import pytest
 
 from repotrial._core.digest import digest_bytes
-from repotrial.gateway import (
-    Dialect,
-    Upstream,
-    WireAnswer,
-    WireRequest,
-    build_script_schema,
-    load_script,
-)
+from repotrial.gateway import Dialect, Upstream, WireAnswer, WireRequest, build_script_schema, load_script
 from repotrial.gateway._script._upstream import ScriptUpstream
 from support.errors import raises_code
 from support.gateways import UpstreamRequest

@@ -12,12 +12,7 @@ from aiohttp import web
 
 from repotrial._core.digest import digest_bytes
 from repotrial.contract import AllowListNetwork, ReplayNetwork
-from repotrial.gateway import (
-    GatewayLoop,
-    NetworkAttempt,
-    RunAuthority,
-    build_network_proxy,
-)
+from repotrial.gateway import GatewayLoop, NetworkAttempt, RunAuthority, build_network_proxy
 from support.errors import raises_code
 from support.gateways import HttpAnswer, Reply
 from support.providers import Provider, open_provider

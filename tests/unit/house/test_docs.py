@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import subprocess
@@ -174,3 +175,17 @@ def test_shell_scripts_parse() -> None:
     for script in [*(ROOT / "tools").glob("*.sh"), ROOT / ".ci" / "run"]:
         done = subprocess.run(["bash", "-n", str(script)], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
+
+
+_IMPORT = re.compile(r"^from (repotrial[\w.]*) import (.+)$", re.MULTILINE)
+
+
+def test_imports_in_examples_of_the_documentation_work() -> None:
+    found = [
+        (path.name, module, name.strip())
+        for path in (ROOT / "docs").rglob("*.md")
+        for module, names in _IMPORT.findall(path.read_text(encoding="utf-8"))
+        for name in names.split(",")
+    ]
+    assert found
+    assert [each for each in found if not hasattr(importlib.import_module(each[1]), each[2])] == []

@@ -9,7 +9,8 @@ import pytest
 
 from repotrial._core.absence import Unknown
 from repotrial._core.digest import digest_bytes
-from repotrial.interop._swebench_report import SwebenchReport, build_swebench_report
+from repotrial.interop import build_swebench_report
+from repotrial.interop._swebench_report import SwebenchReport
 from repotrial.score import AgentIdentity, ScoreCard, build_score_card, load_evidence
 from support.errors import raises_code
 from support.score_runs import FAILED, HUNG, ScoreRun, write_run

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from repotrial.contract import Limits
 from repotrial.policy import (
-    BreakerSettings,
     BreakerState,
     Decision,
     build_settings,
@@ -18,7 +17,7 @@ from repotrial.policy import (
     read_thresholds,
     recompute_decisions,
 )
-from repotrial.policy._thresholds import BreakerCaps
+from repotrial.policy._thresholds import BreakerCaps, BreakerSettings
 from repotrial.trace import (
     Event,
     Exited,

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from repotrial.policy._thresholds import load_thresholds
+from repotrial.policy import parse_thresholds, read_thresholds
 from repotrial.policy._text_model import load_text_rules
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "explanation" / "breakers.md"
@@ -25,7 +25,7 @@ def _find_row(name: str) -> list[str]:
 
 
 def test_a_threshold_of_the_code_without_a_value_in_the_file_is_noticed() -> None:
-    loaded = msgspec.to_builtins(load_thresholds())
+    loaded = msgspec.to_builtins(parse_thresholds(read_thresholds()))
     others = {"schema", "rules", "changes", "digest"}
     assert {name: values for name, values in loaded.items() if name not in others} == _SECTIONS
 

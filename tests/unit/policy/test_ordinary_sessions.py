@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from repotrial.policy import (
-    BreakerSettings,
     BreakerState,
     TextFinding,
     check_text,
@@ -20,7 +19,7 @@ from repotrial.policy import (
     read_tool_use,
 )
 from repotrial.policy._stages import find_stage
-from repotrial.policy._thresholds import BreakerCaps
+from repotrial.policy._thresholds import BreakerCaps, BreakerSettings
 from repotrial.shell import parse_shell
 from support.breakers import Record
 

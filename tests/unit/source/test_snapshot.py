@@ -19,12 +19,7 @@ from repotrial.contract import (
     RepositoryPin,
     SubmodulePin,
 )
-from repotrial.source import (
-    SourceOptions,
-    compute_tree_digest,
-    materialize_snapshot,
-    resolve_snapshot,
-)
+from repotrial.source import SourceOptions, compute_tree_digest, materialize_snapshot, resolve_snapshot
 from support.errors import raises_code
 from support.repositories import RepositoryMaker, make_tar, run_git, write_files
 

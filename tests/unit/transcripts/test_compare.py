@@ -8,12 +8,7 @@ import msgspec
 import pytest
 
 from repotrial.trace import ResponseUsage
-from repotrial.transcripts import (
-    GatewayCall,
-    ImportedTranscript,
-    compare_with_gateway,
-    load_transcript,
-)
+from repotrial.transcripts import GatewayCall, ImportedTranscript, compare_with_gateway, load_transcript
 from repotrial.transcripts._compare import (
     CallDiffers,
     CallNotInTranscript,

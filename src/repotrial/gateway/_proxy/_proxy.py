@@ -17,13 +17,7 @@ from repotrial.gateway._headers import build_web_answer_headers, build_web_reque
 from repotrial.gateway._model import GatewayLimits, UpstreamAnswer
 from repotrial.gateway._proxy._attempts import NOWHERE, AttemptLog, AttemptSink, AttemptVerdict, OpenAttempt
 from repotrial.gateway._proxy._authority import RunAuthority
-from repotrial.gateway._proxy._fetch import (
-    Fetcher,
-    NotKeptError,
-    NotRecordedError,
-    WebRequest,
-    find_refusal,
-)
+from repotrial.gateway._proxy._fetch import Fetcher, NotKeptError, NotRecordedError, WebRequest, find_refusal
 from repotrial.gateway._proxy._hosts import (
     AddressCheck,
     AllowList,

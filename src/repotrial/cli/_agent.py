@@ -18,7 +18,7 @@ app = noun("agent", "Agents: which there are, which run here, installing them.")
 
 _MEGABYTE = 1024 * 1024
 
-AdaptersOption: TypeAlias = Annotated[
+_AdaptersOption: TypeAlias = Annotated[
     Path | None,
     typer.Option(
         "--adapters",
@@ -27,7 +27,7 @@ AdaptersOption: TypeAlias = Annotated[
         help="Adapters of your own, one TOML file each ($XDG_CONFIG_HOME/repotrial/agents unless told).",
     ),
 ]
-AgentNames: TypeAlias = Annotated[
+_AgentNames: TypeAlias = Annotated[
     list[str],
     typer.Argument(metavar="NAME...", help="As `repotrial agent list` shows them, or agent:FILE.toml."),
 ]
@@ -47,7 +47,7 @@ NO_AGENT_NAMED = ErrorCode(
     epilog="Example: repotrial agent list --json",
 )
 def list_entries(
-    *, adapters: AdaptersOption = None, cache: CacheOption = None, json: JsonFlag = False
+    *, adapters: _AdaptersOption = None, cache: CacheOption = None, json: JsonFlag = False
 ) -> None:
     """List the agents that can be put on trial, and which of them are installed."""
     settings = build_settings(cache)
@@ -75,7 +75,7 @@ def list_entries(
     epilog="Example: repotrial agent check codex pi",
 )
 def check(
-    names: AgentNames, *, adapters: AdaptersOption = None, cache: CacheOption = None, json: JsonFlag = False
+    names: _AgentNames, *, adapters: _AdaptersOption = None, cache: CacheOption = None, json: JsonFlag = False
 ) -> None:
     """Find out, by trying, whether agents can be installed and run on this machine.
 
@@ -106,7 +106,7 @@ def install(
     ] = None,
     *,
     every: Annotated[bool, typer.Option("--all", help="All agents that this machine can install.")] = False,
-    adapters: AdaptersOption = None,
+    adapters: _AdaptersOption = None,
     cache: CacheOption = None,
     json: JsonFlag = False,
 ) -> None:

@@ -27,7 +27,7 @@ CONTRACT_NEW_MISSING_ANSWER = ErrorCode(
 )
 
 
-class Interview:
+class _Interview:
     """Asks where there is a terminal; typer ends it on Ctrl-C and Ctrl-D."""
 
     def __init__(self, *, is_possible: bool, is_thorough: bool) -> None:
@@ -167,7 +167,7 @@ def new_contract(  # noqa: PLR0913 - one option for each field that only the aut
     """
     if from_commit is not None and revision is not None:
         raise CONTRACT_NEW_CONFLICT.error("expected --revision or --from-commit, found both")
-    interview = Interview(
+    interview = _Interview(
         is_possible=not json and sys.stdin.isatty() and sys.stdout.isatty(), is_thorough=repository is None
     )
     target = directory or Path(interview.required("Directory to write", name="DIR", default="new-contract"))
@@ -212,11 +212,11 @@ def new_contract(  # noqa: PLR0913 - one option for each field that only the aut
         show_created(created)
 
 
-def _ask_id(interview: Interview) -> str | None:
+def _ask_id(interview: _Interview) -> str | None:
     return interview.optional("Id", otherwise="made from the title")
 
 
-def _ask_kind(interview: Interview, *, otherwise: str) -> KindChoice | None:
+def _ask_kind(interview: _Interview, *, otherwise: str) -> KindChoice | None:
     return interview.choice("Kind of work", get_args(KindChoice), otherwise=otherwise)
 
 
@@ -240,7 +240,7 @@ def show_created(created: api.CreatedContract) -> None:
     screen.line(f"next: edit {what}, then `repotrial contract check {directory}`")
 
 
-ImportFormat: TypeAlias = Literal["swebench"]
+_ImportFormat: TypeAlias = Literal["swebench"]
 """What can be read."""
 
 
@@ -260,7 +260,7 @@ def import_contracts(  # noqa: PLR0913 - one option for each thing that the file
         Path, typer.Option("--out", metavar="DIR", help="Each contract becomes a directory below this one.")
     ] = Path(),
     format_: Annotated[
-        ImportFormat, typer.Option("--format", metavar="NAME", help="Whose format it is: swebench.")
+        _ImportFormat, typer.Option("--format", metavar="NAME", help="Whose format it is: swebench.")
     ] = "swebench",
     instances: Annotated[
         list[str] | None,

@@ -117,7 +117,7 @@ def _find_place(found: tuple[int, api.RunEntry]) -> tuple[str, int, int]:
 _TOLD_PHASES = ("act", "accept")
 
 
-class ProgressView(Protocol):
+class _ProgressView(Protocol):
     """Takes every event as it happens."""
 
     def show(self, event: api.TrialEvent) -> None:
@@ -228,7 +228,7 @@ def _describe(entry: api.RunEntry) -> list[ScreenPart]:
 
 
 @contextlib.contextmanager
-def open_progress(screen: Screen, *, total: int, as_json: bool, has_person: bool) -> Iterator[ProgressView]:
+def open_progress(screen: Screen, *, total: int, as_json: bool, has_person: bool) -> Iterator[_ProgressView]:
     """JSON lines for programs, a display that moves for terminals, lines for everything else.
 
     The ends of runs are counted against `total`.

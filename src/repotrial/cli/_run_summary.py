@@ -25,13 +25,13 @@ from repotrial.cli._output import (
 )
 from repotrial.cli._run_page import find_missing_parent, tell_made
 
-RunsDirectory: TypeAlias = Annotated[
+_RunsDirectory: TypeAlias = Annotated[
     Path, typer.Argument(metavar="DIR", readable=False, help="The directory that run directories are in.")
 ]
-AgentPattern: TypeAlias = Annotated[
+_AgentPattern: TypeAlias = Annotated[
     str | None, typer.Option("--agent", metavar="NAME", help="Only runs of this agent; * and ? match.")
 ]
-ContractPattern: TypeAlias = Annotated[
+_ContractPattern: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--contract",
@@ -40,15 +40,15 @@ ContractPattern: TypeAlias = Annotated[
     ),
 ]
 _MAX_WHY = 60
-StatusWord: TypeAlias = Literal["success", "failure", "acceptance-error", "invalid"]
+_StatusWord: TypeAlias = Literal["success", "failure", "acceptance-error", "invalid"]
 
 
 def list_runs(
-    directory: RunsDirectory = Path("runs"),
+    directory: _RunsDirectory = Path("runs"),
     *,
-    agent: AgentPattern = None,
-    contract: ContractPattern = None,
-    status: Annotated[StatusWord | None, typer.Option("--status", help="Only runs that ended so.")] = None,
+    agent: _AgentPattern = None,
+    contract: _ContractPattern = None,
+    status: Annotated[_StatusWord | None, typer.Option("--status", help="Only runs that ended so.")] = None,
     tag: Annotated[
         str | None,
         typer.Option("--tag", metavar="ID", help="Only runs with this tag; * and ? match."),
@@ -114,10 +114,10 @@ _LEGEND = "█ below the interval, ▓ from there to the rate, ░ on to the int
 
 
 def summarize(
-    directory: RunsDirectory = Path("runs"),
+    directory: _RunsDirectory = Path("runs"),
     *,
-    agent: AgentPattern = None,
-    contract: ContractPattern = None,
+    agent: _AgentPattern = None,
+    contract: _ContractPattern = None,
     compare: Annotated[
         str | None,
         typer.Option(

@@ -11,7 +11,7 @@ from types import FrameType
 _SIGNALED = 128  # what shells add to a signal's number
 
 
-class Interruption:
+class _Interruption:
     """Whether an end was asked for, and by which signal."""
 
     def __init__(self) -> None:
@@ -24,9 +24,9 @@ class Interruption:
 
 
 @contextlib.contextmanager
-def stop_on_signals(stop: Callable[[], None]) -> Iterator[Interruption]:
+def stop_on_signals(stop: Callable[[], None]) -> Iterator[_Interruption]:
     """While this lasts, the first signal calls `stop`; the second has its usual effect."""
-    asked = Interruption()
+    asked = _Interruption()
 
     def take(number: int, _frame: FrameType | None) -> None:
         if asked.signal_number is not None:

@@ -119,7 +119,7 @@ Build = Callable[[Path, int], Facts]
 """Fills an empty directory; the second argument is the lock, for programs that write there."""
 
 
-class StoreUse(NamedTuple):
+class _StoreUse(NamedTuple):
     """By whom an entry is wanted."""
 
     used_at_us: int
@@ -171,12 +171,12 @@ class Store:
         with _lock(self._lock_path(kind, key), fcntl.LOCK_SH, wait_seconds=self._wait_seconds):
             yield
 
-    def describe_use(self, kind: StoreKind, key: Digest) -> StoreUse:
+    def describe_use(self, kind: StoreKind, key: Digest) -> _StoreUse:
         """When an entry was last asked for, and whether a process holds it now."""
         path = self._lock_path(kind, key)
         used_at_us = path.stat().st_mtime_ns // 1000 if path.exists() else 0
         with _try_lock(path) as is_locked:
-            return StoreUse(used_at_us=used_at_us, is_in_use=not is_locked)
+            return _StoreUse(used_at_us=used_at_us, is_in_use=not is_locked)
 
     def _make(self, kind: StoreKind, key: Digest, build: Build, *, lock: int) -> StoreEntry:
         home = self._home(kind, key)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from yarl import URL
 import tomllib
 
-KeyPlace: TypeAlias = Literal["bearer", "x-api-key", "x-goog-api-key", "api-key", "none"]
+_KeyPlace: TypeAlias = Literal["bearer", "x-api-key", "x-goog-api-key", "api-key", "none"]
 """Where a provider wants its credential: `Authorization: Bearer`, or the header of that name."""
 
 _CONNECT_SECONDS: Final = 30.0
@@ -53,7 +53,7 @@ class ProviderConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """The host's environment variable that holds the credential."""
     key_file: str | None = None
     """In its place, a file of the host that holds it: read for each request, since such keys are renewed."""
-    key_place: KeyPlace = "bearer"
+    key_place: _KeyPlace = "bearer"
     """Where the credential goes."""
     path_prefix_removed: str = ""
     """Taken off the front of the agent's path: `/v1` where `base_url` says it already."""

@@ -48,7 +48,7 @@ class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     pass
 
 
-class CommandCeiling(_Section, frozen=True, kw_only=True):
+class _CommandCeiling(_Section, frozen=True, kw_only=True):
     """Commands that take longer than the contract allows."""
 
     terminate_after: Count = 0
@@ -64,14 +64,14 @@ class Repeats(_Section, frozen=True, kw_only=True):
     """At which count the run ends."""
 
 
-class IdenticalCalls(Repeats, frozen=True, kw_only=True):
+class _IdenticalCalls(Repeats, frozen=True, kw_only=True):
     """The same call on the same tree."""
 
     throttle_after: Count = 0
     """From which count on the agent has to wait."""
 
 
-class RepeatedFailures(_Section, frozen=True, kw_only=True):
+class _RepeatedFailures(_Section, frozen=True, kw_only=True):
     """Failing checks in a row, each on a changed tree."""
 
     suspend_after: Count = 0
@@ -80,14 +80,14 @@ class RepeatedFailures(_Section, frozen=True, kw_only=True):
     """At which count it is set back to the last tree whose checks passed."""
 
 
-class MassDeletion(_Section, frozen=True, kw_only=True):
+class _MassDeletion(_Section, frozen=True, kw_only=True):
     """Many files deleted at once."""
 
     roll_back_after: Count = 0
     """How many are set back."""
 
 
-class ProhibitedOperation(_Section, frozen=True, kw_only=True):
+class _ProhibitedOperation(_Section, frozen=True, kw_only=True):
     """What the policy prohibits."""
 
     quarantine_after: Count = 0
@@ -98,28 +98,28 @@ class ProhibitedOperation(_Section, frozen=True, kw_only=True):
     """How many refused system calls end the run for safety."""
 
 
-class SuspiciousOperation(_Section, frozen=True, kw_only=True):
+class _SuspiciousOperation(_Section, frozen=True, kw_only=True):
     """What a person should look at."""
 
     pause_after: Count = 0
     """How many suspicious commands stop the run until an operator decides."""
 
 
-class Dominance(_Section, frozen=True, kw_only=True):
+class _Dominance(_Section, frozen=True, kw_only=True):
     """A budget spent without milestones (B15)."""
 
     percent: Annotated[int, msgspec.Meta(ge=0, le=100)] = 0
     """Of a cap, spent since the last milestone."""
 
 
-class Silence(_Section, frozen=True, kw_only=True):
+class _Silence(_Section, frozen=True, kw_only=True):
     """Nothing happens."""
 
     alert_seconds: Count = 0
     """Between two events of the agent."""
 
 
-class Burst(_Section, frozen=True, kw_only=True):
+class _Burst(_Section, frozen=True, kw_only=True):
     """Many calls in a short time (P24)."""
 
     calls: Count = 0
@@ -128,7 +128,7 @@ class Burst(_Section, frozen=True, kw_only=True):
     """In which time."""
 
 
-class ExpensiveRepeats(_Section, frozen=True, kw_only=True):
+class _ExpensiveRepeats(_Section, frozen=True, kw_only=True):
     """Long commands again and again without a change (P24)."""
 
     seconds: Count = 0
@@ -137,7 +137,7 @@ class ExpensiveRepeats(_Section, frozen=True, kw_only=True):
     """From which repetition on the agent has to wait."""
 
 
-class Backpressure(_Section, frozen=True, kw_only=True):
+class _Backpressure(_Section, frozen=True, kw_only=True):
     """How long an agent has to wait (P24)."""
 
     first_wait_seconds: Count = 0
@@ -148,7 +148,7 @@ class Backpressure(_Section, frozen=True, kw_only=True):
     """Never longer than this."""
 
 
-class OutputFlood(_Section, frozen=True, kw_only=True):
+class _OutputFlood(_Section, frozen=True, kw_only=True):
     """Output without end."""
 
     alert_bytes: Count = 0
@@ -175,9 +175,9 @@ class Thresholds(_Section, frozen=True, kw_only=True, rename="kebab"):
     """Format and version of the file."""
     rules: Annotated[int, msgspec.Meta(ge=1)] = 1
     """Version of the rules; files of the first release do not name it."""
-    command_ceiling: CommandCeiling | None = None
+    command_ceiling: _CommandCeiling | None = None
     """Commands beyond the contract's ceiling."""
-    identical_calls: IdenticalCalls = IdenticalCalls()
+    identical_calls: _IdenticalCalls = _IdenticalCalls()
     """The same call on the same tree."""
     dependency_reinstalls: Repeats = Repeats()
     """Installs of the same package."""
@@ -185,27 +185,27 @@ class Thresholds(_Section, frozen=True, kw_only=True, rename="kebab"):
     """Installs, locks and resolutions of any kind."""
     oscillation: Repeats = Repeats()
     """Returns to a tree that has failed before."""
-    repeated_failures: RepeatedFailures = RepeatedFailures()
+    repeated_failures: _RepeatedFailures = _RepeatedFailures()
     """Failing checks in a row."""
-    mass_deletion: MassDeletion = MassDeletion()
+    mass_deletion: _MassDeletion = _MassDeletion()
     """Files deleted at once."""
-    prohibited_operation: ProhibitedOperation = ProhibitedOperation()
+    prohibited_operation: _ProhibitedOperation = _ProhibitedOperation()
     """What the policy prohibits."""
-    suspicious_operation: SuspiciousOperation = SuspiciousOperation()
+    suspicious_operation: _SuspiciousOperation = _SuspiciousOperation()
     """What a person should look at."""
-    dominance: Dominance = Dominance()
+    dominance: _Dominance = _Dominance()
     """A budget spent without milestones."""
     no_progress: Repeats = Repeats()
     """Calls since the tree last changed."""
-    silence: Silence = Silence()
+    silence: _Silence = _Silence()
     """Time without events."""
-    burst: Burst = Burst()
+    burst: _Burst = _Burst()
     """Many calls in a short time."""
-    expensive_repeats: ExpensiveRepeats = ExpensiveRepeats()
+    expensive_repeats: _ExpensiveRepeats = _ExpensiveRepeats()
     """Long commands without a change."""
-    backpressure: Backpressure = Backpressure()
+    backpressure: _Backpressure = _Backpressure()
     """How long waits are."""
-    output_flood: OutputFlood = OutputFlood()
+    output_flood: _OutputFlood = _OutputFlood()
     """Output without end."""
     changes: Annotated[tuple[ThresholdChange, ...], msgspec.Meta(min_length=1)]
     """Every change of the values, the first ones included."""

@@ -27,7 +27,7 @@ Sign: TypeAlias = Literal["+", "-", " ", "@", "\\"]
 """Added, removed, unchanged, the head of a hunk, a remark."""
 
 
-class DiffLine(msgspec.Struct, frozen=True, kw_only=True):
+class _DiffLine(msgspec.Struct, frozen=True, kw_only=True):
     """One line of a hunk."""
 
     sign: Sign
@@ -38,7 +38,7 @@ class DiffLine(msgspec.Struct, frozen=True, kw_only=True):
     """So many bytes are not shown."""
 
 
-class FileDiff(msgspec.Struct, kw_only=True):
+class _FileDiff(msgspec.Struct, kw_only=True):
     """One file of the change, as it is read."""
 
     name: str
@@ -48,7 +48,7 @@ class FileDiff(msgspec.Struct, kw_only=True):
     binary_bytes: int | None = None
     added: int = 0
     removed: int = 0
-    lines: list[DiffLine] = []
+    lines: list[_DiffLine] = []
     lines_left_out: int = 0
     is_open: bool = False
 
@@ -56,7 +56,7 @@ class FileDiff(msgspec.Struct, kw_only=True):
 class ChangePage(msgspec.Struct, frozen=True, kw_only=True):
     """All of it."""
 
-    files: tuple[FileDiff, ...]
+    files: tuple[_FileDiff, ...]
     file_count: int
     added: int
     removed: int
@@ -112,11 +112,11 @@ class _Reader:
     """Lines of a patch, sorted into files; in a hunk every line has a sign, so none looks like a head."""
 
     def __init__(self) -> None:
-        self.files: list[FileDiff] = []
+        self.files: list[_FileDiff] = []
         self.file_count = 0
         self.added = 0
         self.removed = 0
-        self._file: FileDiff | None = None
+        self._file: _FileDiff | None = None
         self._is_in_hunk = False
         self._old = 0
         self._new = 0
@@ -135,13 +135,13 @@ class _Reader:
             self._current().is_binary = True
 
     def _begin(self, name: bytes) -> None:
-        self._file = FileDiff(name=name.decode("utf-8", "replace"))
+        self._file = _FileDiff(name=name.decode("utf-8", "replace"))
         self._is_in_hunk = False
         self.file_count += 1
         if len(self.files) < MAX_FILES:
             self.files.append(self._file)
 
-    def _current(self) -> FileDiff:
+    def _current(self) -> _FileDiff:
         if self._file is None:
             self._begin(b"(no file is named)")
         assert self._file is not None
@@ -178,15 +178,15 @@ class _Reader:
         text = decoded[:MAX_LINE_CHARACTERS]
         is_cut = length > len(raw) or len(decoded) > len(text)
         cut = max(1, length - len(text.encode())) if is_cut else 0
-        file.lines.append(DiffLine(sign=sign, old=old, new=new, text=text, cut=cut))
+        file.lines.append(_DiffLine(sign=sign, old=old, new=new, text=text, cut=cut))
 
 
-def _describe(file: FileDiff, fact: ChangedFile) -> None:
+def _describe(file: _FileDiff, fact: ChangedFile) -> None:
     file.name, file.old_name, file.kind = fact.path, fact.old_path, fact.kind
     file.is_binary, file.binary_bytes = fact.is_binary, fact.binary_bytes
 
 
-def _open_small(files: list[FileDiff]) -> None:
+def _open_small(files: list[_FileDiff]) -> None:
     """What can be read at once is open; the rest is one click away."""
     room = _OPEN_LINES
     for file in files:

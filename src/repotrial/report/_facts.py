@@ -46,7 +46,7 @@ _ASPECT_WORDS: dict[type[AspectVerdict], tuple[str, str, str]] = {
 Value: TypeAlias = str | int | Unknown | NotComputable
 
 
-class Fact(msgspec.Struct, frozen=True, kw_only=True):
+class _Fact(msgspec.Struct, frozen=True, kw_only=True):
     """A name and what belongs to it."""
 
     name: str
@@ -54,7 +54,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
     is_code: bool = False
 
 
-class Aspect(msgspec.Struct, frozen=True, kw_only=True):
+class _Aspect(msgspec.Struct, frozen=True, kw_only=True):
     """One verdict of the check of the record."""
 
     name: str
@@ -65,34 +65,34 @@ class Aspect(msgspec.Struct, frozen=True, kw_only=True):
     """Event and text."""
 
 
-class ShownCommand(msgspec.Struct, frozen=True, kw_only=True):
+class _ShownCommand(msgspec.Struct, frozen=True, kw_only=True):
     """Something to type."""
 
     purpose: str
     line: str
 
 
-def build_identity(evidence: Evidence, card: ScoreCard, report: RunReport, record: Record) -> list[Fact]:
+def build_identity(evidence: Evidence, card: ScoreCard, report: RunReport, record: Record) -> list[_Fact]:
     """Who worked on what, how long, for how much."""
     spec = evidence.spec
     agent = card.identity.agent
     version = card.identity.contract_version_id
     upstream = find_upstream(evidence)
     answered = (
-        [] if upstream is None else [Fact(name="Answered by", value=describe_model_source(upstream).words)]
+        [] if upstream is None else [_Fact(name="Answered by", value=describe_model_source(upstream).words)]
     )
     return [
-        Fact(name="Contract", value=card.identity.contract_id),
-        Fact(name="Kind", value=_contract_kind(evidence)),
-        Fact(name="Version", value=_shorten(version), is_code=True),
-        Fact(name="Agent", value=_name_agent(agent)),
-        Fact(name="Model", value=agent if isinstance(agent, Unknown) else agent.model),
+        _Fact(name="Contract", value=card.identity.contract_id),
+        _Fact(name="Kind", value=_contract_kind(evidence)),
+        _Fact(name="Version", value=_shorten(version), is_code=True),
+        _Fact(name="Agent", value=_name_agent(agent)),
+        _Fact(name="Model", value=agent if isinstance(agent, Unknown) else agent.model),
         *answered,
-        Fact(name="Replicate", value=spec.replicate if isinstance(spec, RunSpec) else spec),
-        Fact(name="Isolation", value=report.sandbox_level),
-        Fact(name="Duration", value=_describe_duration(report, record)),
-        Fact(name="Cost", value=describe_cost(card, upstream)),
-        Fact(name="Ended by", value=_describe_end(report)),
+        _Fact(name="Replicate", value=spec.replicate if isinstance(spec, RunSpec) else spec),
+        _Fact(name="Isolation", value=report.sandbox_level),
+        _Fact(name="Duration", value=_describe_duration(report, record)),
+        _Fact(name="Cost", value=describe_cost(card, upstream)),
+        _Fact(name="Ended by", value=_describe_end(report)),
     ]
 
 
@@ -130,7 +130,7 @@ def _describe_end(report: RunReport) -> str | Unknown:
     return f"{end.category}{nature}: {end.rationale or end.code}"
 
 
-def build_provenance(evidence: Evidence, card: ScoreCard, report: RunReport) -> list[Fact]:
+def build_provenance(evidence: Evidence, card: ScoreCard, report: RunReport) -> list[_Fact]:
     """What the run was bound to, and the digests by which anyone can check it."""
     trees = report.trees
     digests = [
@@ -145,35 +145,35 @@ def build_provenance(evidence: Evidence, card: ScoreCard, report: RunReport) -> 
         ("Comparability class", card.identity.comparability_class),
         ("Run specification", report.run_spec_id),
     ]
-    coded = [Fact(name=name, value=value, is_code=True) for name, value in digests]
+    coded = [_Fact(name=name, value=value, is_code=True) for name, value in digests]
     upstream = find_upstream(evidence)
     if upstream is not None:
-        coded.append(Fact(name="Answered for the model", value=upstream, is_code=True))
+        coded.append(_Fact(name="Answered for the model", value=upstream, is_code=True))
     manifest = evidence.manifest
     if isinstance(manifest, Unknown):
-        return [Fact(name="Manifest file", value=manifest), *coded]
+        return [_Fact(name="Manifest file", value=manifest), *coded]
     return [*_describe_manifest(manifest), *coded]
 
 
-def _describe_manifest(manifest: Manifest) -> list[Fact]:
+def _describe_manifest(manifest: Manifest) -> list[_Fact]:
     configuration = manifest.configuration
     started = datetime.fromtimestamp(manifest.started_at_us // _US_PER_SECOND, tz=UTC)
     return [
-        Fact(name="Run", value=manifest.run_id),
-        Fact(name="Started", value=f"{started:%Y-%m-%d %H:%M:%S} UTC"),
-        Fact(name="RepoTrial", value=manifest.harness.version),
-        Fact(name="Repository", value=_describe_repository(manifest)),
-        Fact(name="Environment", value=_describe_environment(manifest)),
-        Fact(name="Lock files", value=_describe_lockfiles(manifest)),
-        Fact(name="Toolchain", value=_join(manifest.toolchain)),
-        Fact(name="Package managers", value=_join(manifest.package_managers)),
-        Fact(name="Machine", value=_machine(manifest)),
-        Fact(name="Locale, time zone", value=f"{_say(manifest.locale)}, {_say(manifest.time_zone)}"),
-        Fact(name="Network, stages", value=f"{configuration.network}, {configuration.stages}"),
-        Fact(name="Limits", value=_join(configuration.limits)),
-        Fact(name="Meters", value=_join(configuration.meters)),
-        Fact(name="Root seed", value=manifest.seeds.root),
-        Fact(name="Redaction rules", value=manifest.redaction_rules_id, is_code=True),
+        _Fact(name="Run", value=manifest.run_id),
+        _Fact(name="Started", value=f"{started:%Y-%m-%d %H:%M:%S} UTC"),
+        _Fact(name="RepoTrial", value=manifest.harness.version),
+        _Fact(name="Repository", value=_describe_repository(manifest)),
+        _Fact(name="Environment", value=_describe_environment(manifest)),
+        _Fact(name="Lock files", value=_describe_lockfiles(manifest)),
+        _Fact(name="Toolchain", value=_join(manifest.toolchain)),
+        _Fact(name="Package managers", value=_join(manifest.package_managers)),
+        _Fact(name="Machine", value=_machine(manifest)),
+        _Fact(name="Locale, time zone", value=f"{_say(manifest.locale)}, {_say(manifest.time_zone)}"),
+        _Fact(name="Network, stages", value=f"{configuration.network}, {configuration.stages}"),
+        _Fact(name="Limits", value=_join(configuration.limits)),
+        _Fact(name="Meters", value=_join(configuration.meters)),
+        _Fact(name="Root seed", value=manifest.seeds.root),
+        _Fact(name="Redaction rules", value=manifest.redaction_rules_id, is_code=True),
     ]
 
 
@@ -237,7 +237,7 @@ def build_seal_sentence(evidence: Evidence, verification: RunVerification) -> st
     )
 
 
-def build_aspects(verification: RunVerification, root: Path) -> list[Aspect]:
+def build_aspects(verification: RunVerification, root: Path) -> list[_Aspect]:
     """Chain, seal, completeness and identity, as found; the same wherever the run directory `root` lies."""
     return [
         _build_aspect(name, getattr(verification, name), root)
@@ -245,31 +245,31 @@ def build_aspects(verification: RunVerification, root: Path) -> list[Aspect]:
     ]
 
 
-def _build_aspect(name: str, verdict: AspectVerdict, root: Path) -> Aspect:
+def _build_aspect(name: str, verdict: AspectVerdict, root: Path) -> _Aspect:
     icon, word, tone = _ASPECT_WORDS[type(verdict)]
     found = () if isinstance(verdict, Holds) else verdict.findings[:_MOST]
     findings = tuple((finding.seq, finding.text.replace(f"{root}/", "")) for finding in found)
-    return Aspect(name=name, icon=icon, word=word, tone=tone, findings=findings)
+    return _Aspect(name=name, icon=icon, word=word, tone=tone, findings=findings)
 
 
-def build_commands(run_name: str) -> list[ShownCommand]:
+def build_commands(run_name: str) -> list[_ShownCommand]:
     """What to type to see for oneself; the run directory is named as it was."""
     name = shlex.quote(run_name)
     return [
-        ShownCommand(
+        _ShownCommand(
             purpose="Was anything changed, and who sealed it?",
             line=f"repotrial run verify {name} --key public-key.pem",
         ),
-        ShownCommand(
+        _ShownCommand(
             purpose="Compute the verdict again, from the evidence", line=f"repotrial run score {name}"
         ),
-        ShownCommand(
+        _ShownCommand(
             purpose="Rebuild the change from the trace and judge it again",
             line=f"repotrial run replay {name} --contract CONTRACT_DIR",
         ),
-        ShownCommand(
+        _ShownCommand(
             purpose="All that the agent's program and the checks printed, as far as it was kept",
             line=f"repotrial run show {name} --output all",
         ),
-        ShownCommand(purpose="Every event, in a line each", line=f"repotrial run show {name}"),
+        _ShownCommand(purpose="Every event, in a line each", line=f"repotrial run show {name}"),
     ]

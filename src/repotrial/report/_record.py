@@ -35,7 +35,7 @@ _MOST: Final = 60
 _CHARACTER_BYTES: Final = 4
 
 
-class StreamTail(msgspec.Struct, frozen=True, kw_only=True):
+class _StreamTail(msgspec.Struct, frozen=True, kw_only=True):
     """The end of one stream."""
 
     name: str
@@ -46,21 +46,21 @@ class StreamTail(msgspec.Struct, frozen=True, kw_only=True):
     """What the record refers to and the directory does not have; None if nothing is lost."""
 
 
-class ProgramTail(msgspec.Struct, frozen=True, kw_only=True):
+class _ProgramTail(msgspec.Struct, frozen=True, kw_only=True):
     """The end of what one execution printed."""
 
     seq: int
     label: str
     ended: str
-    streams: tuple[StreamTail, ...]
+    streams: tuple[_StreamTail, ...]
 
 
 class PrintedPage(msgspec.Struct, frozen=True, kw_only=True):
     """What is shown of outputs."""
 
-    programs: tuple[ProgramTail, ...]
+    programs: tuple[_ProgramTail, ...]
     """Of the agent, and of applying the change where that failed."""
-    checks: dict[str, tuple[ProgramTail, ...]]
+    checks: dict[str, tuple[_ProgramTail, ...]]
     """Of executions that did not pass, by check."""
     left_out: dict[str, int]
     """So many more of a check are not shown."""
@@ -72,7 +72,7 @@ class PrintedTails:
     def __init__(self, paths: RunPaths) -> None:
         self._paths = paths
         self._blobs = BlobStore(paths.blobs)
-        self._kept: dict[tuple[str, bool], list[ProgramTail]] = {}
+        self._kept: dict[tuple[str, bool], list[_ProgramTail]] = {}
         self._left_out: dict[str, int] = {}
         self._count = 0
 
@@ -89,9 +89,9 @@ class PrintedTails:
         self._count += 1
         of_one.append(self._build(program))
 
-    def _build(self, program: PrintingProgram) -> ProgramTail:
+    def _build(self, program: PrintingProgram) -> _ProgramTail:
         outputs = {"stdout": program.stdout, "stderr": program.stderr}
-        return ProgramTail(
+        return _ProgramTail(
             seq=program.seq,
             label=program.label,
             ended=program.ended,
@@ -102,14 +102,14 @@ class PrintedTails:
             ),
         )
 
-    def _cut(self, name: str, stream: KeptStream) -> StreamTail:
+    def _cut(self, name: str, stream: KeptStream) -> _StreamTail:
         lines = stream.data.removesuffix(b"\n").split(b"\n")
         end = b"\n".join(lines[-_MOST_LINES:])[-_MOST_CHARACTERS * _CHARACTER_BYTES :]
         text = end.decode("utf-8", "backslashreplace")
         is_cut = len(lines) > _MOST_LINES or len(text) > _MOST_CHARACTERS
         # The same wherever the run directory lies.
         lost = None if stream.lost is None else stream.lost.replace(f"{self._paths.root}/", "")
-        return StreamTail(
+        return _StreamTail(
             name=name, text=text[-_MOST_CHARACTERS:], note=_describe(stream, is_cut=is_cut), lost=lost
         )
 

@@ -19,7 +19,7 @@ from repotrial.retrieval import (
 if TYPE_CHECKING:
     from repotrial.stats import Estimate, Interval
 
-Cell: TypeAlias = "str | NotComputable"
+_Cell: TypeAlias = "str | NotComputable"
 _MOST_ROWS: Final = 500
 _TEN: Final = 10
 
@@ -31,7 +31,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     """What it shows; may be empty."""
     columns: tuple[str, ...]
     """Their names."""
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[_Cell, ...], ...]
     """One cell for each column; what is absent says why."""
     note: str = ""
     """What must be known to read it."""
@@ -164,7 +164,7 @@ def _build_scope(scope: AssociationScope) -> Table:
     for item in scope.associations:
         found = item.association
         if isinstance(found, NotComputable):
-            cells: tuple[Cell, ...] = (found, "", "", "", "")
+            cells: tuple[_Cell, ...] = (found, "", "", "", "")
         else:
             cells = (
                 f"{found.value:.3f}",
@@ -217,7 +217,7 @@ def _iter_pair_tables(pair: MatchedComparison) -> Iterator[Table]:
     if isinstance(pair.deltas, NotComputable):
         yield Table(title=title, columns=("differences",), rows=((pair.deltas,),), note=_describe(pair))
         return
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[tuple[_Cell, ...]] = []
     for delta in pair.deltas:
         shift = delta.shift
         if isinstance(shift, NotComputable):
@@ -324,21 +324,21 @@ def show_number(value: float | None) -> str:
     return f"{value:.4f}" if abs(value) < _TEN else f"{value:.1f}"
 
 
-def _show_mean(estimate: Estimate | NotComputable) -> Cell:
+def _show_mean(estimate: Estimate | NotComputable) -> _Cell:
     return estimate if isinstance(estimate, NotComputable) else show_number(estimate.value)
 
 
-def _show_interval(estimate: Estimate | NotComputable) -> Cell:
+def _show_interval(estimate: Estimate | NotComputable) -> _Cell:
     return "" if isinstance(estimate, NotComputable) else _show_range(estimate.interval)
 
 
-def _show_range(interval: Interval | NotComputable) -> Cell:
+def _show_range(interval: Interval | NotComputable) -> _Cell:
     if isinstance(interval, NotComputable):
         return interval
     return f"{show_number(interval.low)} to {show_number(interval.high)}"
 
 
-def _show_effect(estimate: Estimate | NotComputable) -> Cell:
+def _show_effect(estimate: Estimate | NotComputable) -> _Cell:
     if isinstance(estimate, NotComputable):
         return estimate
     found = _show_range(estimate.interval)
@@ -351,7 +351,7 @@ def _show_method(estimate: Estimate | NotComputable) -> str:
     return estimate.interval.method.value
 
 
-def _show_p(value: float | NotComputable) -> Cell:
+def _show_p(value: float | NotComputable) -> _Cell:
     if isinstance(value, NotComputable):
         return value
     return f"{value:.4f}" if value >= 0.0001 else "< 0.0001"  # noqa: PLR2004 - what four places can show

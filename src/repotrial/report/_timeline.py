@@ -92,7 +92,7 @@ class _RowSelection:
         return sorted([*self._kept, *self._last], key=lambda row: row.seq)
 
 
-class Bar(msgspec.Struct, frozen=True, kw_only=True):
+class _Bar(msgspec.Struct, frozen=True, kw_only=True):
     """A piece of the strip, in units of its width."""
 
     span: Span
@@ -100,19 +100,19 @@ class Bar(msgspec.Struct, frozen=True, kw_only=True):
     width: int
 
 
-class Strip(msgspec.Struct, frozen=True, kw_only=True):
+class _Strip(msgspec.Struct, frozen=True, kw_only=True):
     """Time from left to right: phases, what ran in them, and alerts."""
 
     units: int
-    phases: tuple[Bar, ...]
-    tools: tuple[Bar, ...]
-    executions: tuple[Bar, ...]
-    alerts: tuple[Bar, ...]
+    phases: tuple[_Bar, ...]
+    tools: tuple[_Bar, ...]
+    executions: tuple[_Bar, ...]
+    alerts: tuple[_Bar, ...]
 
 
-def build_strip(record: Record) -> Strip:
+def build_strip(record: Record) -> _Strip:
     """Spans as bars; the instants in them are the harness's, and bounded here all the same."""
-    return Strip(
+    return _Strip(
         units=_STRIP_UNITS,
         phases=_build_bars(record.phases, record.total_us),
         tools=_build_bars(record.tools, record.total_us),
@@ -121,12 +121,12 @@ def build_strip(record: Record) -> Strip:
     )
 
 
-def _build_bars(spans: Iterable[Span], total_us: int) -> tuple[Bar, ...]:
+def _build_bars(spans: Iterable[Span], total_us: int) -> tuple[_Bar, ...]:
     bars = []
     for span in spans:
         start, end = (_place(instant, total_us) for instant in (span.start_us, span.end_us))
         width = max(_LEAST_UNITS, end - start)
-        bars.append(Bar(span=span, x=min(start, _STRIP_UNITS - width), width=width))
+        bars.append(_Bar(span=span, x=min(start, _STRIP_UNITS - width), width=width))
     return tuple(bars)
 
 

@@ -26,7 +26,7 @@ _UNITS = 1000
 _PLACES = Decimal("0.001")
 
 
-class DimensionBar(msgspec.Struct, frozen=True, kw_only=True):
+class _DimensionBar(msgspec.Struct, frozen=True, kw_only=True):
     """One dimension."""
 
     name: str
@@ -37,7 +37,7 @@ class DimensionBar(msgspec.Struct, frozen=True, kw_only=True):
     length: int
 
 
-class RangeBar(msgspec.Struct, frozen=True, kw_only=True):
+class _RangeBar(msgspec.Struct, frozen=True, kw_only=True):
     """From where to where s can go."""
 
     name: str
@@ -53,8 +53,8 @@ class GradePage(msgspec.Struct, frozen=True, kw_only=True):
     units: int
     score: str
     place: int
-    dimensions: tuple[DimensionBar, ...]
-    ranges: tuple[RangeBar, ...]
+    dimensions: tuple[_DimensionBar, ...]
+    ranges: tuple[_RangeBar, ...]
 
 
 def build_grade_page(graded: Graded | NotComputable) -> GradePage | NotComputable:
@@ -67,7 +67,7 @@ def build_grade_page(graded: Graded | NotComputable) -> GradePage | NotComputabl
         score=_round(graded.score),
         place=_scale(graded.score),
         dimensions=tuple(
-            DimensionBar(
+            _DimensionBar(
                 name=dimension.name,
                 value=_round(dimension.value) if isinstance(dimension.value, str) else dimension.value,
                 weight=_round(dimension.weight),
@@ -84,9 +84,9 @@ def build_grade_page(graded: Graded | NotComputable) -> GradePage | NotComputabl
     )
 
 
-def _build_range(name: str, found: WeightRange) -> RangeBar:
+def _build_range(name: str, found: WeightRange) -> _RangeBar:
     start, end = _scale(found.minimum), _scale(found.maximum)
-    return RangeBar(
+    return _RangeBar(
         name=name,
         minimum=_round(found.minimum),
         maximum=_round(found.maximum),
@@ -103,10 +103,10 @@ def _scale(text: str) -> int:
     return int(min(max(Decimal(0), Decimal(text)), Decimal(1)) * _UNITS)
 
 
-Tone: TypeAlias = Literal["good", "bad", "open", "void"]
+_Tone: TypeAlias = Literal["good", "bad", "open", "void"]
 """What a color stands for; words and icons always say it, too."""
 
-GATE_WORDS: dict[Verdict, tuple[str, str, Tone]] = {
+GATE_WORDS: dict[Verdict, tuple[str, str, _Tone]] = {
     "passed": ("✓", "passed", "good"),
     "failed": ("✗", "failed", "bad"),
     "errored": ("!", "no decision", "open"),
@@ -128,7 +128,7 @@ _FAULTS: dict[Fault, str] = {
 class Banner(msgspec.Struct, frozen=True, kw_only=True):
     """The verdict."""
 
-    tone: Tone
+    tone: _Tone
     icon: str
     word: str
     reason: str

@@ -35,7 +35,7 @@ _PROBES: Final = (
 )
 
 
-class Spread(msgspec.Struct, frozen=True, kw_only=True):
+class _Spread(msgspec.Struct, frozen=True, kw_only=True):
     """One figure over several tasks; each task counts once, those without the figure not at all."""
 
     mean: float | int
@@ -189,8 +189,8 @@ def _aggregate_errors(errors: Sequence[ErrorTaxonomy]) -> dict[str, Any]:
     return found
 
 
-def _spread(values: Sequence[float | int]) -> Spread:
-    return Spread(
+def _spread(values: Sequence[float | int]) -> _Spread:
+    return _Spread(
         mean=round(statistics.mean(values), _PLACES),
         std=round(statistics.stdev(values), _PLACES) if len(values) > 1 else 0.0,
         median=round(statistics.median(values), _PLACES),

@@ -48,7 +48,7 @@ def describe_left_out(attempts: Iterable[LeftOutAttempt]) -> Iterator[str]:
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Number = Annotated[int, msgspec.Meta(ge=0)]
-ByCutoff: TypeAlias = dict[str, Share]
+_ByCutoff: TypeAlias = dict[str, Share]
 
 
 class _Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,15 +67,15 @@ class FileMetrics(_Part, frozen=True, kw_only=True):
     """Stage 1: the files that were met, against those that matter (R10)."""
 
     computable: Literal[True] = True
-    precision: ByCutoff
+    precision: _ByCutoff
     """Hits among the first K, over K."""
-    recall: ByCutoff
+    recall: _ByCutoff
     """Hits among the first K, over the files that matter."""
-    f1: ByCutoff
+    f1: _ByCutoff
     """Harmonic mean of precision and recall at K."""
     mrr: Share
     """One over the rank of the first hit."""
-    ndcg: ByCutoff
+    ndcg: _ByCutoff
     """Discounted gain of the first K, over the best possible."""
     map_score: Share
     """Mean of the precision at each hit, over the files that matter."""

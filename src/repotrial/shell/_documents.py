@@ -27,7 +27,7 @@ _CLOSING = re.compile(r"\)")
 _WHOLE: Final = frozenset({"command_substitution", "arithmetic_expansion"})
 
 
-class Substitution(msgspec.Struct, frozen=True, kw_only=True):
+class _Substitution(msgspec.Struct, frozen=True, kw_only=True):
     """What a shell runs to fill a text in."""
 
     text: str
@@ -40,10 +40,10 @@ class Substitution(msgspec.Struct, frozen=True, kw_only=True):
 
 class _Found(msgspec.Struct, frozen=True):
     end: int
-    inner: tuple[Substitution, ...]
+    inner: tuple[_Substitution, ...]
 
 
-def iter_substitutions(text: str, spend: Callable[[int], bool]) -> Iterator[Substitution]:
+def iter_substitutions(text: str, spend: Callable[[int], bool]) -> Iterator[_Substitution]:
     """Commands in `$(…)` and in backticks; without an end, all that follows.
 
     Args:
@@ -58,7 +58,7 @@ def iter_substitutions(text: str, spend: Callable[[int], bool]) -> Iterator[Subs
         find = _find_backticks if opening[0] == "`" else _find_parentheses
         found = find(text, opening.start(), spend)
         if found is None:
-            yield Substitution(text="", fault="too-many")
+            yield _Substitution(text="", fault="too-many")
             return
         yield from found.inner
         position = found.end
@@ -94,9 +94,9 @@ def _find_backticks(text: str, start: int, spend: Callable[[int], bool]) -> _Fou
     return _Found(end + 1, (_read_backticks(text[start + 1 : end], start + 1),))
 
 
-def _read_backticks(text: str, start: int) -> Substitution:
+def _read_backticks(text: str, start: int) -> _Substitution:
     commands = unescape_backticks(text, is_quoted=False)
-    return Substitution(text=commands, start=start if commands == text else None)
+    return _Substitution(text=commands, start=start if commands == text else None)
 
 
 def _find_parentheses(text: str, start: int, spend: Callable[[int], bool]) -> _Found | None:
@@ -114,7 +114,7 @@ def _find_parentheses(text: str, start: int, spend: Callable[[int], bool]) -> _F
     # Where nothing closes it, all that follows is read, and nothing is left that could be missed.
     fault: Literal["unclear"] | None = None if guessed is None and last == len(text) else "unclear"
     commands = text[start + 2 : last if guessed is None else guessed - 1]
-    return _Found(guessed or last, (Substitution(text=commands, start=start + 2, fault=fault),))
+    return _Found(guessed or last, (_Substitution(text=commands, start=start + 2, fault=fault),))
 
 
 def _guess_closing(text: str, start: int) -> int | None:
@@ -141,7 +141,7 @@ def _read_leading(text: str, start: int) -> _Found | None:
     if _is_sum(node):
         inner = tuple(_read_node(data, each, start) for each in iter_substitution_nodes(node))
     else:
-        inner = (Substitution(text=text[2 : end - 1], start=start + 2),)
+        inner = (_Substitution(text=text[2 : end - 1], start=start + 2),)
     return _Found(start + end, inner)
 
 
@@ -165,13 +165,13 @@ def _parse_leading(text: str) -> Node | None:
     return None if node is None or node.has_error else node
 
 
-def _read_node(data: bytes, node: Node, start: int) -> Substitution:
+def _read_node(data: bytes, node: Node, start: int) -> _Substitution:
     first = node.start_byte + (1 if data.startswith(b"`", node.start_byte) else 2)
     commands = data[first : node.end_byte - 1].decode("utf-8", "surrogatepass")
     place = start + _count(data, first)
     if first == node.start_byte + 1:
         return _read_backticks(commands, place)
-    return Substitution(text=commands, start=place)
+    return _Substitution(text=commands, start=place)
 
 
 def _count(data: bytes, end: int) -> int:

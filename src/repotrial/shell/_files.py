@@ -73,7 +73,7 @@ _MAX_FILLED_BYTES: Final = 32 * 1024
 _MAX_WRITTEN: Final = 200
 
 
-class ReadBudget:
+class _ReadBudget:
     """How much is looked at, in a script and in all text inside it together."""
 
     def __init__(self) -> None:
@@ -91,13 +91,13 @@ class ReadBudget:
 class Collector:
     """Commands in the order in which they would run; bounded."""
 
-    def __init__(self, budget: ReadBudget | None = None) -> None:
+    def __init__(self, budget: _ReadBudget | None = None) -> None:
         self.commands: list[ShellCommand] = []
         self.assignments: list[Assignment] = []
         self.functions: list[tuple[str, int, int]] = []
         self.faults: list[ShellFault] = []
         self.written: list[WrittenText] = []
-        self.budget = budget or ReadBudget()
+        self.budget = budget or _ReadBudget()
 
     @property
     def files(self) -> ScriptFiles:

@@ -43,7 +43,7 @@ class Wrapper(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether arguments that the text does not have are added."""
 
 
-class OptionRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"command_class": "class"}):
+class _OptionRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"command_class": "class"}):
     """An option that changes what a program does."""
 
     programs: frozenset[str]
@@ -65,7 +65,7 @@ class ProgramTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     runner_values: dict[str, frozenset[str]]
     names: _Names
     classes: dict[CommandClass, tuple[str, ...]]
-    options: tuple[OptionRule, ...]
+    options: tuple[_OptionRule, ...]
     modules: dict[str, CommandClass]
     subcommands: dict[str, dict[str, str | tuple[str, ...]]]
     aliases: dict[str, str]

@@ -65,7 +65,7 @@ class HereDocument(msgspec.Struct, frozen=True, kw_only=True):
     """Where it stands byte for byte; None where tabs were taken off or bytes are no text."""
 
 
-class Piece(msgspec.Struct, frozen=True, kw_only=True):
+class _Piece(msgspec.Struct, frozen=True, kw_only=True):
     """A part of the text that is parsed by itself."""
 
     start: int
@@ -77,7 +77,7 @@ class ShellSource(msgspec.Struct, frozen=True, kw_only=True):
     """A text, ready for the grammar."""
 
     original: bytes
-    pieces: tuple[Piece, ...]
+    pieces: tuple[_Piece, ...]
     documents: dict[int, HereDocument]
     """Here-documents by the place of their operator, where the grammar sees a plain redirection."""
     unread_from: int | None = None
@@ -92,11 +92,11 @@ def build_source(text: str) -> ShellSource:
     readable = _BRACED_COMMAND.sub(_open_braces, readable)
     is_long = len(readable) > _WHOLE_BYTES
     if not is_long and b"<<" not in readable:
-        return ShellSource(original=original, pieces=(Piece(start=0, data=readable),), documents={})
+        return ShellSource(original=original, pieces=(_Piece(start=0, data=readable),), documents={})
     masked = bytearray(readable[:_MAX_BYTES])
     documents: dict[int, HereDocument] = {}
     lines = list(_iter_lines(bytes(masked), masked, documents, hides_strings=is_long))
-    pieces, end = _cut(masked, lines) if is_long else ((Piece(start=0, data=bytes(masked)),), len(masked))
+    pieces, end = _cut(masked, lines) if is_long else ((_Piece(start=0, data=bytes(masked)),), len(masked))
     unread = end if end < len(original) else None
     return ShellSource(original=original, pieces=pieces, documents=documents, unread_from=unread)
 
@@ -106,21 +106,21 @@ def _open_braces(match: re.Match[bytes]) -> bytes:
     return b" " + match[1].replace(b",", b" ") + b" "
 
 
-def _cut(masked: bytearray, lines: list[tuple[int, int]]) -> tuple[tuple[Piece, ...], int]:
+def _cut(masked: bytearray, lines: list[tuple[int, int]]) -> tuple[tuple[_Piece, ...], int]:
     """Pieces of whole lines, none with more loose text than can be parsed in bounded time."""
-    pieces: list[Piece] = []
+    pieces: list[_Piece] = []
     first = end = loose = total = 0
     for line_end, size in lines:
         if size > _LINE_BYTES or total + size > _LOOSE_BYTES:
             break
         if loose + size > _WHOLE_BYTES:
-            pieces.append(Piece(start=first, data=bytes(masked[first:end])))
+            pieces.append(_Piece(start=first, data=bytes(masked[first:end])))
             first, loose = end, 0
         loose += size
         total += size
         end = line_end
     if end > first:
-        pieces.append(Piece(start=first, data=bytes(masked[first:end])))
+        pieces.append(_Piece(start=first, data=bytes(masked[first:end])))
     return tuple(pieces), end
 
 

@@ -29,7 +29,7 @@ TRACE_EXISTS = ErrorCode(
 )
 
 
-class Tip(msgspec.Struct, frozen=True, gc=False):
+class _Tip(msgspec.Struct, frozen=True, gc=False):
     """Where a trace ends. One value, so that an interrupt cannot leave half of it changed."""
 
     count: int
@@ -50,7 +50,7 @@ class TraceFile:
         self._handle = handle
         self._buffer = bytearray()
         self._is_writing = False
-        self.tip = Tip(0, genesis_hash(run_id), 0)
+        self.tip = _Tip(0, genesis_hash(run_id), 0)
 
     @classmethod
     def create(cls, paths: RunPaths, run_id: str, *, is_durable: bool = True) -> Self:
@@ -89,7 +89,7 @@ class TraceFile:
         before = len(self._buffer)
         try:
             self._buffer += line
-            self.tip = Tip(tip.count + 1, link, tip.end_bytes + len(line))
+            self.tip = _Tip(tip.count + 1, link, tip.end_bytes + len(line))
         except BaseException:
             if self.tip is tip:  # an interrupt fell between the two: the line must not be there either
                 del self._buffer[before:]

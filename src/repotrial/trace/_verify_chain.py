@@ -31,7 +31,7 @@ from repotrial.trace._files import TRACE_LINE_TOO_LONG, TRACE_UNREADABLE, LineRe
 from repotrial.trace._payloads import PAYLOAD_TYPES
 from repotrial.trace._payloads.course import TRACE_SCHEMA, RunOpened
 
-BadEventReason: TypeAlias = Literal[
+_BadEventReason: TypeAlias = Literal[
     "malformed",
     "hash-mismatch",
     "out-of-order",
@@ -59,7 +59,7 @@ class BadEvent(msgspec.Struct, frozen=True, kw_only=True):
     """Position of the event, from 0."""
     offset_bytes: Count
     """Where its line begins in the file."""
-    reason: BadEventReason
+    reason: _BadEventReason
     """What is wrong, for machines."""
     detail: str
     """What was expected and what was found."""
@@ -283,7 +283,7 @@ class _Walk:
         self.offset += len(line) + 1
         return None
 
-    def bad(self, reason: BadEventReason, detail: str) -> BadEvent:
+    def bad(self, reason: _BadEventReason, detail: str) -> BadEvent:
         return BadEvent(seq=self.count, offset_bytes=self.offset, reason=reason, detail=detail)
 
     def report(self, status: ChainStatus) -> ChainReport:
@@ -299,7 +299,7 @@ class _Walk:
             ),
         )
 
-    def _tampered(self, reason: BadEventReason, detail: str) -> Tampered:
+    def _tampered(self, reason: _BadEventReason, detail: str) -> Tampered:
         return Tampered(first_bad=self.bad(reason, detail))
 
     def _check_event(self, event: dict[str, Any]) -> ChainStatus | None:

@@ -36,7 +36,7 @@ class _Platform(msgspec.Struct, frozen=True):
     variant: str = ""
 
 
-class Descriptor(msgspec.Struct, frozen=True, rename="camel"):
+class _Descriptor(msgspec.Struct, frozen=True, rename="camel"):
     """A pointer to a blob."""
 
     digest: Digest
@@ -46,14 +46,14 @@ class Descriptor(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Index(msgspec.Struct, frozen=True):
-    manifests: tuple[Descriptor, ...]
+    manifests: tuple[_Descriptor, ...]
 
 
 class ImageManifest(msgspec.Struct, frozen=True):
     """What an image consists of."""
 
-    config: Descriptor
-    layers: tuple[Descriptor, ...]
+    config: _Descriptor
+    layers: tuple[_Descriptor, ...]
 
 
 class _RunConfig(msgspec.Struct, frozen=True, rename="pascal"):
@@ -125,7 +125,7 @@ def select_image(
     )
 
 
-_Found = list[tuple[Descriptor, tuple[Digest, ...]]]
+_Found = list[tuple[_Descriptor, tuple[Digest, ...]]]
 
 
 def _collect(

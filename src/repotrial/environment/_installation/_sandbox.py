@@ -80,7 +80,7 @@ SERVICE_NOT_READY = ErrorCode(
 )
 
 
-class RunningService:
+class _RunningService:
     """A service in a thread that waits for its end."""
 
     def __init__(self, service: Service, sandbox: Sandbox) -> None:
@@ -136,7 +136,7 @@ class RunningService:
             self._has_ended.set()
 
 
-def start_service(service: Service, sandbox: Sandbox) -> RunningService:
+def start_service(service: Service, sandbox: Sandbox) -> _RunningService:
     """Initialize a service, start it and wait until it is ready.
 
     Raises:
@@ -144,7 +144,7 @@ def start_service(service: Service, sandbox: Sandbox) -> RunningService:
     """
     if service.initialize is not None:
         _initialize(service, service.initialize, sandbox)
-    running = RunningService(service, sandbox)
+    running = _RunningService(service, sandbox)
     if not _await_ready(running, sandbox):
         has_ended = running.has_ended
         # Asked first: what ends by itself has been heard to its last word.
@@ -171,7 +171,7 @@ def _initialize(service: Service, script: str, sandbox: Sandbox) -> None:
         )
 
 
-def _await_ready(running: RunningService, sandbox: Sandbox) -> bool:
+def _await_ready(running: _RunningService, sandbox: Sandbox) -> bool:
     readiness = running.service.readiness
     deadline = time.monotonic() + readiness.timeout_seconds
     while not running.has_ended:
@@ -193,7 +193,7 @@ def _build_try(service: Service) -> CommandSpec:
     return CommandSpec(argv=argv, variables=dict(service.variables), timeout_seconds=_TRY_SECONDS)
 
 
-def _describe(running: RunningService, *, has_ended: bool) -> str:
+def _describe(running: _RunningService, *, has_ended: bool) -> str:
     service, result = running.service, running.result
     readiness = service.readiness
     wanted = (
@@ -245,7 +245,7 @@ class ContractSandbox(Closing):
         self._gate = None if sink is None else _Gate(sink)
         self._inner = open_inner(self._gate)
         self._is_frozen = False
-        self._services: list[RunningService] = []
+        self._services: list[_RunningService] = []
         try:
             for service in services:
                 self._services.append(start_service(service, self._inner))

@@ -22,7 +22,7 @@ _BEFORE: Final = 40
 _ABSENT: Final = "(absent)"
 
 
-class RequestDifference(msgspec.Struct, frozen=True, kw_only=True):
+class _RequestDifference(msgspec.Struct, frozen=True, kw_only=True):
     """The first value that is another one."""
 
     pointer: str
@@ -33,7 +33,7 @@ class RequestDifference(msgspec.Struct, frozen=True, kw_only=True):
     """What stands there now."""
 
 
-def find_difference(expected: object, found: object, pointer: str = "") -> RequestDifference | None:
+def find_difference(expected: object, found: object, pointer: str = "") -> _RequestDifference | None:
     """The first difference in the order of the expected value; None if there is none."""
     if isinstance(expected, dict) and isinstance(found, dict):
         keys = [*expected, *(key for key in found if key not in expected)]
@@ -64,7 +64,7 @@ def _escape(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
 
 
-def _describe(expected: object, found: object, pointer: str) -> RequestDifference:
+def _describe(expected: object, found: object, pointer: str) -> _RequestDifference:
     start = 0
     if isinstance(expected, str) and isinstance(found, str):
         same = next(
@@ -72,7 +72,7 @@ def _describe(expected: object, found: object, pointer: str) -> RequestDifferenc
             min(len(expected), len(found)),
         )
         start = max(0, same - _BEFORE)
-    return RequestDifference(pointer=pointer, expected=_show(expected, start), found=_show(found, start))
+    return _RequestDifference(pointer=pointer, expected=_show(expected, start), found=_show(found, start))
 
 
 def _show(value: object, start: int) -> str:
@@ -84,7 +84,7 @@ def _show(value: object, start: int) -> str:
     return neutralize(shown, max_characters=2 * _SNIPPET)
 
 
-class RecordedCutError(ConnectionError):
+class _RecordedCutError(ConnectionError):
     """The recorded answer breaks off here."""
 
 
@@ -136,7 +136,7 @@ class RecordingUpstream:
             return self._diverge(number, request, body)
         del self._unused[found.index]
         if found.status == NO_ANSWER and not found.is_whole and not found.answer.size_bytes:
-            raise RecordedCutError("no answer came when this was recorded")
+            raise _RecordedCutError("no answer came when this was recorded")
         chunks = _iter_answer(self._recording.load_answer(found), is_whole=found.is_whole)
         return UpstreamAnswer(status=found.status, headers=found.headers, chunks=chunks)
 
@@ -164,9 +164,9 @@ class RecordingUpstream:
 
     def _compare(
         self, expected: RecordedExchange | None, request: UpstreamRequest, body: bytes
-    ) -> RequestDifference:
+    ) -> _RequestDifference:
         if expected is None:
-            return RequestDifference(
+            return _RequestDifference(
                 pointer="", expected="the end of the recording", found="one more request"
             )
         found = {"method": request.method, "target": request.target, "body": _read(request, body)}
@@ -175,7 +175,7 @@ class RecordingUpstream:
             "target": expected.target,
             "body": _read(request, self._recording.load_request(expected)),
         }
-        return find_difference(recorded, found) or RequestDifference(
+        return find_difference(recorded, found) or _RequestDifference(
             pointer="/body", expected="the same value in other bytes", found="the same value"
         )
 
@@ -192,4 +192,4 @@ def _read(request: UpstreamRequest, body: bytes) -> object:
 async def _iter_answer(body: bytes, *, is_whole: bool) -> AsyncIterator[bytes]:
     yield body
     if not is_whole:
-        raise RecordedCutError("the recorded answer breaks off here")
+        raise _RecordedCutError("the recorded answer breaks off here")

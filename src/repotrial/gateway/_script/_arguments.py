@@ -10,13 +10,13 @@ import msgspec
 
 from repotrial.gateway._model import ToolCall
 
-Role: TypeAlias = Literal["command", "path", "old", "new", "content", "text", "mode"]
+_Role: TypeAlias = Literal["command", "path", "old", "new", "content", "text", "mode"]
 """What a value means, whatever the tool calls it."""
 
-Values: TypeAlias = Mapping[Role, tuple[str, ...]]
+Values: TypeAlias = Mapping[_Role, tuple[str, ...]]
 """What the script knows; of several values the first that the schema allows."""
 
-_NAMES: Final[Mapping[Role, frozenset[str]]] = {
+_NAMES: Final[Mapping[_Role, frozenset[str]]] = {
     "command": frozenset(
         {"command", "cmd", "commands", "script", "commandline", "bashcommand", "shellcommand"}
     ),
@@ -59,11 +59,11 @@ _MAX_LEVELS: Final = 6
 _OTHER: Final = re.compile(r"[^a-z0-9]+")
 
 
-class Filled(msgspec.Struct, frozen=True, kw_only=True):
+class _Filled(msgspec.Struct, frozen=True, kw_only=True):
     """Arguments, and what of the script went into them."""
 
     arguments: dict[str, Any]
-    used: frozenset[Role]
+    used: frozenset[_Role]
     is_elsewhere: bool
     """Whether the tool has to be told what to do, and nothing that was meant is among its choices."""
 
@@ -73,12 +73,12 @@ def normalize_word(name: str) -> str:
     return _OTHER.sub("", name.casefold())
 
 
-def fill_arguments(schema: bytes, values: Values) -> Filled:
+def fill_arguments(schema: bytes, values: Values) -> _Filled:
     """Fill in what the script knows, and anything that is required, by the schema's own types."""
     root = _decode(schema)
     filling = _Filling(root, values)
     arguments = filling.fill_object(root, _MAX_LEVELS)
-    return Filled(arguments=arguments, used=frozenset(filling.used), is_elsewhere=filling.is_elsewhere)
+    return _Filled(arguments=arguments, used=frozenset(filling.used), is_elsewhere=filling.is_elsewhere)
 
 
 def fill_schema(schema: bytes) -> Any:
@@ -97,7 +97,7 @@ def _decode(schema: bytes) -> dict[str, Any]:
 
 class _Filling:
     def __init__(self, root: dict[str, Any], values: Values) -> None:
-        self.used: set[Role] = set()
+        self.used: set[_Role] = set()
         self.is_elsewhere = False
         self._root = root
         self._values = values
@@ -145,7 +145,7 @@ class _Filling:
             case _:
                 return _FILLER
 
-    def _find_role(self, name: str, schema: dict[str, Any]) -> Role | None:
+    def _find_role(self, name: str, schema: dict[str, Any]) -> _Role | None:
         word = normalize_word(name)
         if self._is_group(name, schema):
             return None
@@ -161,7 +161,7 @@ class _Filling:
                 return role
         return None
 
-    def _place(self, role: Role, name: str, schema: dict[str, Any], levels: int) -> Any:
+    def _place(self, role: _Role, name: str, schema: dict[str, Any], levels: int) -> Any:
         candidates = self._values[role]
         allowed = schema.get("enum")
         value = candidates[0]
@@ -229,12 +229,12 @@ def _fill_number(schema: Mapping[str, Any], name: str) -> int:
     return int(least) if isinstance(least, int | float) else 0
 
 
-Family: TypeAlias = Literal["shell", "read", "edit", "write", "create", "finish"]
+_Family: TypeAlias = Literal["shell", "read", "edit", "write", "create", "finish"]
 """What a tool is for."""
 
 _EDITORS: Final = ("fileeditor", "strreplaceeditor", "strreplacebasededittool", "texteditor", "editor")
 
-_FAMILIES: Final[Mapping[Family, tuple[str, ...]]] = {
+_FAMILIES: Final[Mapping[_Family, tuple[str, ...]]] = {
     "shell": (
         "bash",
         "shell",
@@ -279,7 +279,7 @@ _FAMILIES: Final[Mapping[Family, tuple[str, ...]]] = {
     ),
 }
 
-_NEEDS: Final[Mapping[Family, frozenset[Role]]] = {
+_NEEDS: Final[Mapping[_Family, frozenset[_Role]]] = {
     "shell": frozenset({"command"}),
     "read": frozenset({"path"}),
     "edit": frozenset({"path", "old", "new"}),
@@ -290,7 +290,7 @@ _NEEDS: Final[Mapping[Family, frozenset[Role]]] = {
 """What has to find a place in the arguments; a tool that has none for it is not the right one."""
 
 
-def find_call(tools: Mapping[str, bytes], family: Family, values: Values) -> ToolCall | None:
+def find_call(tools: Mapping[str, bytes], family: _Family, values: Values) -> ToolCall | None:
     """A call of the first tool of a family that takes what is to be said; None if there is none.
 
     Args:

@@ -17,7 +17,7 @@ from repotrial.gateway._model import Dialect
 from repotrial.gateway._wire._common import MALFORMED_MODEL_REQUEST
 
 
-class VolatileText(msgspec.Struct, frozen=True, kw_only=True):
+class _VolatileText(msgspec.Struct, frozen=True, kw_only=True):
     """A piece of text that says when or where, not what."""
 
     name: str
@@ -48,48 +48,48 @@ _MONTHS: Final = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _DAYS: Final = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*"
 
 VOLATILE_TEXTS: Final = (
-    VolatileText(
+    _VolatileText(
         name="uuid",
         pattern=r"\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b",
         why="sessions, threads, files of a session",
     ),
-    VolatileText(
+    _VolatileText(
         name="time",
         pattern=r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|\b ?[+-]\d\d:?\d\d)?",
         why="environment blocks, logs, listings with full times",
     ),
-    VolatileText(name="date", pattern=r"\b\d{4}-\d\d-\d\d\b", why="`Today's date` in prompts"),
-    VolatileText(name="date_slashed", pattern=r"\b\d{1,4}/\d{1,2}/\d{1,4}\b", why="dates of the locale"),
-    VolatileText(
+    _VolatileText(name="date", pattern=r"\b\d{4}-\d\d-\d\d\b", why="`Today's date` in prompts"),
+    _VolatileText(name="date_slashed", pattern=r"\b\d{1,4}/\d{1,2}/\d{1,4}\b", why="dates of the locale"),
+    _VolatileText(
         name="date_long",
         pattern=rf"\b(?:{_DAYS},? )?{_MONTHS} {{1,2}}\d{{1,2}}"
         r"(?:,? \d{4}| \d\d:\d\d(?::\d\d)?(?: \d{4})?)",
         why="prompts in words, `ls -l`, `date`",
     ),
-    VolatileText(name="clock", pattern=r"\b\d{1,2}:\d\d:\d\d(?:\.\d+)?(?: ?[AP]M)?", why="logs of tools"),
-    VolatileText(
+    _VolatileText(name="clock", pattern=r"\b\d{1,2}:\d\d:\d\d(?:\.\d+)?(?: ?[AP]M)?", why="logs of tools"),
+    _VolatileText(
         name="temporary",
         pattern=r"/(?:tmp|var/tmp|var/folders|private/tmp|run/user/\d+)/[\w.@+-]+(?:/[\w.@+-]+)*",
         why="files that agents and tools make for a moment",
     ),
-    VolatileText(
+    _VolatileText(
         name="duration",
         pattern=r"\b\d+(?:\.\d+)? ?(?:µs|us|ms|s|sec|secs|seconds?|minutes?)\b"
         r"|(?:(?<=duration_ms: )|(?<=duration_ms )|(?<=time: ))\d+(?:\.\d+)?",
         why="test runners, wall times of commands",
     ),
-    VolatileText(name="address", pattern=r"\b0x[0-9a-fA-F]{6,}\b", why="representations of objects"),
-    VolatileText(
+    _VolatileText(name="address", pattern=r"\b0x[0-9a-fA-F]{6,}\b", why="representations of objects"),
+    _VolatileText(
         name="port", pattern=r"(?<=127\.0\.0\.1:)\d+|(?<=localhost:)\d+", why="servers that tests start"
     ),
-    VolatileText(
+    _VolatileText(
         name="process",
         pattern=r"(?i:(?<=pid )|(?<=pid: )|(?<=pgid: )|(?<=pid=)|(?<=session id ))\d+",
         why="process numbers",
     ),
-    VolatileText(name="chunk", pattern=r"(?<=Chunk ID: )\w+", why="pieces of a command's output"),
-    VolatileText(name="epoch", pattern=r"\b1[5-9]\d{8}(?:\d{3})?\b", why="Unix times"),
-    VolatileText(name="build", pattern=r"(?<=cch=)[0-9a-f]+", why="a checksum in a prompt"),
+    _VolatileText(name="chunk", pattern=r"(?<=Chunk ID: )\w+", why="pieces of a command's output"),
+    _VolatileText(name="epoch", pattern=r"\b1[5-9]\d{8}(?:\d{3})?\b", why="Unix times"),
+    _VolatileText(name="build", pattern=r"(?<=cch=)[0-9a-f]+", why="a checksum in a prompt"),
 )
 """Pieces of text at any depth; at one place the first of them counts."""
 

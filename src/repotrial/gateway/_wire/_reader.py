@@ -21,7 +21,7 @@ from repotrial.gateway._wire._usage import read_usage
 _DATA: Final = b"data"
 
 
-class StreamEvent(msgspec.Struct, frozen=True):
+class _StreamEvent(msgspec.Struct, frozen=True):
     """What stands between two empty lines."""
 
     data: bytes | None
@@ -30,7 +30,7 @@ class StreamEvent(msgspec.Struct, frozen=True):
     """Where it ends in the stream, the empty line included."""
 
 
-class EventSplitter:
+class _EventSplitter:
     """Cuts a stream into events, wherever its chunks are cut.
 
     Lines end with LF, CR or CRLF and with nothing else: U+2028 is a character like any other.
@@ -43,7 +43,7 @@ class EventSplitter:
         self._is_after_return = False
         self._is_first = True
 
-    def feed(self, chunk: bytes) -> list[StreamEvent]:
+    def feed(self, chunk: bytes) -> list[_StreamEvent]:
         """Events that are whole now."""
         if not chunk:
             return []
@@ -54,14 +54,14 @@ class EventSplitter:
             return []
         lines = b"".join((*self._pending, chunk)).splitlines(keepends=True)
         self._pending = [] if lines[-1].endswith((b"\n", b"\r")) else [lines.pop()]
-        events: list[StreamEvent] = []
+        events: list[_StreamEvent] = []
         for line in lines:
             self._take_line(line, events)
         return events
 
-    def finish(self) -> list[StreamEvent]:
+    def finish(self) -> list[_StreamEvent]:
         """What stood behind the last empty line: some readers take it although the stream was cut."""
-        events: list[StreamEvent] = []
+        events: list[_StreamEvent] = []
         rest = b"".join(self._pending)
         self._pending = []
         if rest:
@@ -70,7 +70,7 @@ class EventSplitter:
             events.append(self._close())
         return events
 
-    def _take_line(self, line: bytes, events: list[StreamEvent]) -> None:
+    def _take_line(self, line: bytes, events: list[_StreamEvent]) -> None:
         self._position += len(line)
         if line == b"\n" and self._is_after_return:
             # The second half of a CRLF that was cut in two; it belongs to the line before.
@@ -88,10 +88,10 @@ class EventSplitter:
         if name == _DATA:
             self._data.append(value.removeprefix(b" "))
 
-    def _close(self) -> StreamEvent:
+    def _close(self) -> _StreamEvent:
         data = b"\n".join(self._data) if self._data else None
         self._data = []
-        return StreamEvent(data, self._position)
+        return _StreamEvent(data, self._position)
 
 
 _READERS: Final[dict[Dialect, Callable[[], DialectReader]]] = {
@@ -121,7 +121,7 @@ class AnswerReader:
         self._is_count_only = request.is_count_only
         self._reader = _READERS[request.dialect]()
         self._draft = AnswerDraft()
-        self._splitter = EventSplitter()
+        self._splitter = _EventSplitter()
         self._whole: list[bytes] = []
         self._safe_bytes = 0
         self._has_unread = False
@@ -191,13 +191,13 @@ class AnswerReader:
             is_complete=self.is_complete,
         )
 
-    def _take_events(self, events: list[StreamEvent]) -> None:
+    def _take_events(self, events: list[_StreamEvent]) -> None:
         for event in events:
             self._take_event(event)
             if not self._draft.has_calls and not self._has_unread and self._form == "events":
                 self._safe_bytes = event.end
 
-    def _take_event(self, event: StreamEvent) -> None:
+    def _take_event(self, event: _StreamEvent) -> None:
         data = b"" if event.data is None else event.data.strip()
         if data == _DONE:
             self._draft.is_ended = True

@@ -10,14 +10,14 @@ import msgspec
 
 from repotrial.gateway._model import Dialect
 
-RouteKind: TypeAlias = Literal["generate", "count", "models", "health"]
+_RouteKind: TypeAlias = Literal["generate", "count", "models", "health"]
 """`generate` asks a model, `count` only for the number of tokens; the others cost nothing."""
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
     """What a request line asks for."""
 
-    kind: RouteKind
+    kind: _RouteKind
     dialect: Dialect | None
     """None if the path does not tell."""
     model: str | None = None
@@ -34,7 +34,7 @@ _GEMINI: Final = (
 )
 
 # Whole paths, not endings: what a provider takes for something else must not pass for a model call.
-_POSTS: Final[tuple[tuple[re.Pattern[str], RouteKind, Dialect, bool | None], ...]] = (
+_POSTS: Final[tuple[tuple[re.Pattern[str], _RouteKind, Dialect, bool | None], ...]] = (
     (re.compile(rf"{_OPENAI}/chat/completions"), "generate", "openai-chat", None),
     (re.compile(rf"{_OPENAI}/responses"), "generate", "openai-responses", None),
     (re.compile(rf"{_OPENAI}/responses/input_tokens"), "count", "openai-responses", False),

@@ -39,14 +39,14 @@ _SHORT_JUMP: Final = 255
 """Conditional jumps have eight bits for their distance."""
 
 
-class Instruction(NamedTuple):
+class _Instruction(NamedTuple):
     code: int
     if_true: int
     if_false: int
     value: int
 
 
-Block: TypeAlias = tuple[Instruction, ...]
+Block: TypeAlias = tuple[_Instruction, ...]
 
 
 def encode(block: Block) -> bytes:
@@ -63,7 +63,7 @@ def argument_high(index: int) -> int:
 
 
 def give(action: int) -> Block:
-    return (Instruction(_RETURN, 0, 0, action),)
+    return (_Instruction(_RETURN, 0, 0, action),)
 
 
 def refuse(error: int) -> Block:
@@ -71,11 +71,11 @@ def refuse(error: int) -> Block:
 
 
 def load(offset: int, then: Block) -> Block:
-    return (Instruction(_LOAD, 0, 0, offset), *then)
+    return (_Instruction(_LOAD, 0, 0, offset), *then)
 
 
 def mask(bits: int, then: Block) -> Block:
-    return (Instruction(_MASK, 0, 0, bits), *then)
+    return (_Instruction(_MASK, 0, 0, bits), *then)
 
 
 def equals(value: int, then: Block, otherwise: Block) -> Block:
@@ -104,8 +104,8 @@ def switch(ranges: Sequence[tuple[int, Block]]) -> Block:
 
 def _branch(code: int, value: int, *, then: Block, otherwise: Block) -> Block:
     if len(then) <= _SHORT_JUMP:
-        return (Instruction(code, 0, len(then), value), *then, *otherwise)
-    return (Instruction(code, 1, 0, value), Instruction(_JUMP, 0, 0, len(then)), *then, *otherwise)
+        return (_Instruction(code, 0, len(then), value), *then, *otherwise)
+    return (_Instruction(code, 1, 0, value), _Instruction(_JUMP, 0, 0, len(then)), *then, *otherwise)
 
 
 _AUDIT_ARCHITECTURE: Final[Mapping[Machine, int]] = MappingProxyType(

@@ -49,7 +49,7 @@ class CommandWatch(msgspec.Struct, frozen=True, kw_only=True):
     """Of the whole sandbox."""
 
 
-class CommandEnd(msgspec.Struct, frozen=True, kw_only=True):
+class _CommandEnd(msgspec.Struct, frozen=True, kw_only=True):
     """How a command ended, and whether its sandbox can still be trusted to be under control."""
 
     result: CommandResult
@@ -62,7 +62,7 @@ class _LostError(Exception):
 
 def execute_command(
     start: Callable[[int, int, int], None], command: CommandSpec, watch: CommandWatch
-) -> CommandEnd:
+) -> _CommandEnd:
     """Run one command to its end.
 
     Args:
@@ -124,7 +124,7 @@ class _Run:
         self._cause: EndCause = "ended"
         self.is_lost = False
 
-    def finish(self) -> CommandEnd:
+    def finish(self) -> _CommandEnd:
         if not self.is_lost:
             try:
                 self._run()
@@ -145,7 +145,7 @@ class _Run:
             stderr=stderr,
             usage=self._meter.finish(self._waited_cpu_us),
         )
-        return CommandEnd(result=result, is_sandbox_lost=self.is_lost)
+        return _CommandEnd(result=result, is_sandbox_lost=self.is_lost)
 
     def _run(self) -> None:
         while self._exit is None:

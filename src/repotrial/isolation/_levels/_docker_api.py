@@ -38,7 +38,7 @@ class _Component(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
     name: str = ""
 
 
-class EngineVersion(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
+class _EngineVersion(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
     """Who answers."""
 
     version: str = ""
@@ -79,7 +79,7 @@ class _HostConfig(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
     cap_add: list[str] | None = None
 
 
-class ContainerState(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
+class _ContainerState(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
     """How a container is, and what the engine made of the request."""
 
     id: str
@@ -87,7 +87,7 @@ class ContainerState(msgspec.Struct, frozen=True, kw_only=True, rename="pascal")
     host_config: _HostConfig
 
 
-class ContainerRow(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
+class _ContainerRow(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
     """One container in a list."""
 
     id: str
@@ -105,7 +105,7 @@ class _RootFs(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
     layers: list[str] = []
 
 
-class ImageState(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
+class _ImageState(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
     """An image that the engine has."""
 
     id: str
@@ -134,15 +134,15 @@ class EngineClient:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def load_version(self) -> EngineVersion:
-        return self._ask("GET", "/version", EngineVersion)
+    def load_version(self) -> _EngineVersion:
+        return self._ask("GET", "/version", _EngineVersion)
 
     def load_info(self) -> EngineInfo:
         return self._ask("GET", "/info", EngineInfo)
 
-    def find_image(self, name: str) -> ImageState | None:
+    def find_image(self, name: str) -> _ImageState | None:
         try:
-            return self._ask("GET", f"/images/{urllib.parse.quote(name)}/json", ImageState)
+            return self._ask("GET", f"/images/{urllib.parse.quote(name)}/json", _ImageState)
         except MachineError as error:
             if HTTPStatus.NOT_FOUND in error.details:
                 return None
@@ -176,13 +176,13 @@ class EngineClient:
             if HTTPStatus.NOT_FOUND not in error.details:
                 raise
 
-    def load_container(self, container: str) -> ContainerState:
-        return self._ask("GET", f"/containers/{container}/json", ContainerState)
+    def load_container(self, container: str) -> _ContainerState:
+        return self._ask("GET", f"/containers/{container}/json", _ContainerState)
 
-    def list_containers(self, label: str) -> list[ContainerRow]:
+    def list_containers(self, label: str) -> list[_ContainerRow]:
         """Those with a label, whether they run or not."""
         filters = urllib.parse.quote(json.dumps({"label": [label]}))
-        return self._ask("GET", f"/containers/json?all=true&filters={filters}", list[ContainerRow])
+        return self._ask("GET", f"/containers/json?all=true&filters={filters}", list[_ContainerRow])
 
     def load_cpu_us(self, container: str) -> int:
         """Processor time of everything in a container since it was started."""

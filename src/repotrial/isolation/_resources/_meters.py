@@ -21,7 +21,7 @@ from repotrial.isolation._model import CpuMeter, MemoryLimit, ResourceLimits, Re
 from repotrial.isolation._resources._cgroups import Cgroup, Duty
 from repotrial.isolation._resources._limits import measure_tree
 
-Excess: TypeAlias = Literal["cpu", "memory", "processes"]
+_Excess: TypeAlias = Literal["cpu", "memory", "processes"]
 """Which ceiling was reached."""
 
 _MEGABYTE: Final = 1024**2
@@ -101,7 +101,7 @@ class CommandMeter:
         self._refusals = pids.count_refused_forks() if (pids := meter.counted("pids")) else 0
         self._sample = _Sample(meter) if meter.is_sampled else None
 
-    def find_excess(self) -> Excess | None:
+    def find_excess(self) -> _Excess | None:
         """Whether a ceiling is reached now."""
         if self._sample is not None:
             self._sample.look()
@@ -120,7 +120,7 @@ class CommandMeter:
             return "cpu"
         return None
 
-    def explain_end(self, waited_cpu_us: int, *, has_failed: bool) -> Excess | None:
+    def explain_end(self, waited_cpu_us: int, *, has_failed: bool) -> _Excess | None:
         """For a program that ended by itself: whether a ceiling had a part in it.
 
         Args:

@@ -60,7 +60,7 @@ _MIN_WORDS = 3
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
-class NameMaker:
+class _NameMaker:
     """Makes names from the words of the file's own tests."""
 
     def __init__(self, tree: ast.Module, tests: list[str], rng: random.Random) -> None:
@@ -148,7 +148,7 @@ class _Builder:
         self._path = path
         self._rng = rng
         self._tests = find_tests(text.tree, taken)
-        self._names = NameMaker(text.tree, [test.node.name for test in self._tests], rng)
+        self._names = _NameMaker(text.tree, [test.node.name for test in self._tests], rng)
         self._constants = find_constants(text.tree)
         self._helper = self._names.make_helper_name()
         self._edits: list[SourceEdit] = []

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from repotrial._core.python_source import parse_python
 from repotrial.judging._twins._functions import SourceEdit, SourceText
 
-Resolve: TypeAlias = Callable[[ast.Name], "list[SourceEdit] | None"]
+_Resolve: TypeAlias = Callable[[ast.Name], "list[SourceEdit] | None"]
 """Edits that change what a name stands for, where that is known."""
 
 _EMPTY = {"[]": "[%s]", "()": "(%s,)", "{}": "{%s: %s}"}
@@ -34,7 +34,7 @@ _LIKELY = 0.8
 class LiteralChanger:
     """Finds edits that certainly change an expression's value."""
 
-    def __init__(self, source: SourceText, function: ast.stmt, rng: random.Random, resolve: Resolve) -> None:
+    def __init__(self, source: SourceText, function: ast.stmt, rng: random.Random, resolve: _Resolve) -> None:
         self._source = source
         self._rng = rng
         self._resolve = resolve

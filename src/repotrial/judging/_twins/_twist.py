@@ -15,7 +15,7 @@ from repotrial.judging._twins._literals import do_differ
 from repotrial.judging._twins._model import TwinKind
 from repotrial.judging._twins._scope import TestScope
 
-FindConstant: TypeAlias = Callable[[str], "ast.expr | None"]
+_FindConstant: TypeAlias = Callable[[str], "ast.expr | None"]
 
 RAISES = frozenset({"raises", "assertRaises", "assertRaisesRegex"})
 _SWALLOWS = frozenset({*RAISES, "suppress", "warns", "assertWarns", "assertWarnsRegex", "RaisesGroup"})
@@ -61,7 +61,7 @@ _SWAPPED = 0.6
 """How often items of a list change places, where that makes a difference."""
 
 
-def iter_certain(body: Sequence[ast.stmt], find_constant: FindConstant) -> Iterator[ast.stmt]:
+def iter_certain(body: Sequence[ast.stmt], find_constant: _FindConstant) -> Iterator[ast.stmt]:
     """The statements, those inside of others too, in order; ends where the test may end early."""
     for statement in body:
         yield statement
@@ -70,7 +70,7 @@ def iter_certain(body: Sequence[ast.stmt], find_constant: FindConstant) -> Itera
             return
 
 
-def _iter_inside(statement: ast.stmt, find_constant: FindConstant) -> Iterator[ast.stmt]:
+def _iter_inside(statement: ast.stmt, find_constant: _FindConstant) -> Iterator[ast.stmt]:
     match statement:
         case ast.With(items=items, body=body) | ast.AsyncWith(items=items, body=body):
             if not any(_call_name(item.context_expr) in _SWALLOWS for item in items):
@@ -91,7 +91,7 @@ def _call_name(node: ast.expr) -> str:
             return ""
 
 
-def _has_items(iterable: ast.expr, find_constant: FindConstant) -> bool:
+def _has_items(iterable: ast.expr, find_constant: _FindConstant) -> bool:
     match iterable:
         case ast.List(elts=items) | ast.Tuple(elts=items):
             return any(not isinstance(item, ast.Starred) for item in items)

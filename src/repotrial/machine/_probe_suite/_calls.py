@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 
-class CallProgram(NamedTuple):
+class _CallProgram(NamedTuple):
     """A program that makes one call, and what must come of it."""
 
     code: str
@@ -15,12 +15,12 @@ class CallProgram(NamedTuple):
     """The call that must be on record; None where another layer refuses first."""
 
 
-def _refused(code: str, recorded: str, error: str = "EPERM") -> CallProgram:
-    return CallProgram(code, frozenset({error}), recorded)
+def _refused(code: str, recorded: str, error: str = "EPERM") -> _CallProgram:
+    return _CallProgram(code, frozenset({error}), recorded)
 
 
-def _stopped(code: str, *errors: str) -> CallProgram:
-    return CallProgram(code, frozenset(errors))
+def _stopped(code: str, *errors: str) -> _CallProgram:
+    return _CallProgram(code, frozenset(errors))
 
 
 CALLS: Final = {

@@ -189,3 +189,18 @@ def test_imports_in_examples_of_the_documentation_work() -> None:
     ]
     assert found
     assert [each for each in found if not hasattr(importlib.import_module(each[1]), each[2])] == []
+
+
+_NAMED_FILE = re.compile(r"`((?:src/)?repotrial/[\w/.]+\.\w+|(?:tests|tools|bench|examples)/[\w/.-]+\.\w+)`")
+
+
+def test_files_that_pages_name_are_there() -> None:
+    pages = [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md"), ROOT / "bench" / "README.md"]
+    named = [
+        (page.name, f"src/{name}" if name.startswith("repotrial/") else name)
+        for page in pages
+        if page.name != "CHANGELOG.md"
+        for name in _NAMED_FILE.findall(page.read_text(encoding="utf-8"))
+    ]
+    assert named
+    assert [each for each in named if not (ROOT / each[1]).exists()] == []

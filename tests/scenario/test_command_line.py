@@ -94,6 +94,7 @@ class TestExitCodes:
         # Loaded before the change of user: the interpreter may be closed to others.
         script = (
             "import os, pwd, repotrial.api, repotrial.cli._output, repotrial.cli._trace as trace\n"
+            "repotrial.api.show_key  # a front loads what is used\n"
             "for name in ('HOME', 'XDG_CONFIG_HOME'): os.environ.pop(name, None)\n"
             "os.setgroups([]); os.setgid(61234); os.setuid(61234)\n"
             "try: trace.show_key()\n"

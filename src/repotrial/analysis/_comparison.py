@@ -16,7 +16,7 @@ class RunSide(msgspec.Struct, frozen=True, kw_only=True):
     entry: RunEntry
     """In short."""
     comparability_class: str | None
-    """What it must share with the other; null where its manifest does not tell."""
+    """What it must share with the other; null if its manifest does not tell."""
     checks: dict[str, str]
     """Verdict of each check."""
     card: ScoreCard
@@ -42,7 +42,7 @@ def compare_runs(one: Path, other: Path) -> RunComparison:
     """Judge two runs anew and say whether they may be compared.
 
     Raises:
-        RECORD_BROKEN: one of them has no record that holds, so nobody knows what would be compared.
+        RECORD_BROKEN: one of them has no record that holds, so it is unknown what would be compared.
     """
     left, right = _judge(one), _judge(other)
     differences = tuple(_list_differences(left, right))

@@ -50,7 +50,7 @@ class AgentSummary(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
     """Its name; with its version, where several have that name."""
     upstream: str | None
-    """Who answered for its model, as the runs recorded it; null where none was to be asked."""
+    """Who answered for its model, as the runs recorded it; null if none was to be asked."""
     attempted: int
     """Runs that count."""
     success: int

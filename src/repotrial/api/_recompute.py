@@ -40,7 +40,7 @@ class RecomputedRun(msgspec.Struct, frozen=True, kw_only=True):
     holds: bool
     """Whether the record has exactly what the rules decide."""
     thresholds_digest: str | None
-    """Of the thresholds that were in force; None if no breaker watched: nobody asked a model."""
+    """Of the thresholds that were in force; None if no breaker watched, because no model was asked."""
     rules: int | None
     """Version of the rules that the run was watched by; None if no breaker watched."""
     decisions: tuple[Recomputed, ...]

@@ -239,15 +239,13 @@ def _bind_models(
     """Who answers is part of what an agent is: a canned model makes another one of it.
 
     Raises:
-        MODEL_ACCESS_MISSING: an agent asks a model, and nobody answers.
+        MODEL_ACCESS_MISSING: an agent asks a model, and there is no model source.
     """
     asking = [agent for agent, _ in roster.agents if isinstance(agent, ModelAgent)]
     if not asking:
         return roster.agents
     if models.upstream is None:
-        raise MODEL_ACCESS_MISSING.error(
-            f"{asking[0].name}: expected somebody who answers for its model, found none"
-        )
+        raise MODEL_ACCESS_MISSING.error(f"{asking[0].name}: expected a model source, found none")
     for agent in asking:
         verify_price(models, agent.model)
         verify_budgets(models, agent.model)

@@ -64,7 +64,7 @@ def _show_absence(word: str, reason: str) -> Markup:
 
 
 def _show_block(text: str) -> Markup:
-    """Text of several lines, as it is; whoever calls it has cut it."""
+    """Text of several lines, as it is; the caller has cut it."""
     return escape(escape_unprintable(text, keep="\n\t"))
 
 

@@ -65,7 +65,7 @@ class Coverage(_Part, frozen=True, kw_only=True):
     trace_source: TraceSource | None
     """What the events come from; null without a usable trace."""
     degraded_reason: str | None
-    """What is missing and why; null where nothing is."""
+    """What is missing and why; null if nothing is."""
     has_chunk_ground_truth: bool = False
     """It is known which lines matter."""
     ground_truth_source: str | None = None
@@ -134,7 +134,7 @@ class RetrievalEvent(_Part, frozen=True, kw_only=True):
     step_index: Index
     """Number of the call among all calls of the run."""
     timestamp: str | None
-    """When it was made; null where the trace does not say."""
+    """When it was made; null if the trace does not say."""
     tool_name: str
     """In the agent's word."""
     tool_category: Category
@@ -154,9 +154,9 @@ class RetrievalEvent(_Part, frozen=True, kw_only=True):
     is_subagent: bool = False
     """Whether a subagent made the call."""
     cumulative_tokens: Index | None = None
-    """Tokens of the run up to this call, each counted once; null where usage is not known."""
+    """Tokens of the run up to this call, each counted once; null if usage is not known."""
     elapsed_seconds: float | None = None
-    """Since the agent began; null where times are not known."""
+    """Since the agent began; null if times are not known."""
     call_id: str | msgspec.UnsetType | None = msgspec.UNSET
     """Since 1.1: the call's id in the trace."""
     line_ranges: tuple[LineRange, ...] | msgspec.UnsetType = msgspec.UNSET
@@ -179,7 +179,7 @@ class EventsSummary(_Part, frozen=True, kw_only=True):
     ground_truth_files_total: Index
     """Files that matter."""
     first_ground_truth_hit_step: Index | None
-    """Step of the first event that met one; null where none did."""
+    """Step of the first event that met one; null if none did."""
     events_by_category: dict[str, Index]
     """How many events each category has."""
 

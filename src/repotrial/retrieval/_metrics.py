@@ -127,7 +127,7 @@ class UtilizationProbes(_Part, frozen=True, kw_only=True):
     probe_available: bool
     """Whether there is something to measure against."""
     reason: str | None
-    """Why not; null where there is."""
+    """Why not; null if there is."""
     util_read_overlap_with_relevant_files: Share | None = None
     """Files that matter and were read, over those that matter."""
     util_write_overlap_with_relevant_files_proxy: Share | None = None
@@ -141,7 +141,7 @@ class UtilizationProbes(_Part, frozen=True, kw_only=True):
     expected_edit_probe_available: bool = False
     """Whether it is known which files a right change edits."""
     expected_edit_probe_reason: str | None = None
-    """Why not; null where it is."""
+    """Why not; null if it is."""
     files_read: Number = 0
     """How many files were read."""
     files_read_relevant: Number = 0

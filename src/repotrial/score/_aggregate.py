@@ -191,7 +191,7 @@ class Aggregate(Document, frozen=True, kw_only=True):
     schema: Literal["repotrial/aggregate@1"] = "repotrial/aggregate@1"
     """Which version of this format."""
     is_pooled: bool
-    """Whether versions of one contract were counted together, because somebody asked for it."""
+    """Whether versions of one contract were counted together, because that was asked for."""
     label: Line
     """What the reader must know about the rows."""
     error_treatment: Line

@@ -210,7 +210,7 @@ def _rules_of(mode_ids: tuple[str, ...]) -> set[str]:
 
 
 class _Findings:
-    """Findings by rule; the same path under the same rule counts once, whoever saw it."""
+    """Findings by rule; the same path under the same rule counts once, whichever check found it."""
 
     def __init__(self) -> None:
         self._severities: dict[str, Severity] = {}

@@ -52,7 +52,7 @@ class EventPointer(Document, frozen=True, kw_only=True, tag_field="kind", tag="e
     type: Line
     """Its type."""
     check: str | None = None
-    """The contract's check that it executed; null where it is no execution of a check."""
+    """The contract's check that it executed; null if it is no execution of a check."""
     command: tuple[str, ...] = ()
     """Program and arguments that it records; empty where it records none."""
 
@@ -83,14 +83,14 @@ SealState: TypeAlias = Literal["absent", "intact", "unchecked"]
 
 
 class InvalidReason(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One thing without which nobody can say what was judged (P4)."""
+    """One thing without which it is unknown what was judged (P4)."""
 
     code: str
     """Stable kebab-case reason."""
     message: str
     """What was expected and what was found."""
     seq: int | None = None
-    """The event that it is about; null where it is about none."""
+    """The event that it is about; null if it is about none."""
 
 
 class TestReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,7 +123,7 @@ class CheckExecution(msgspec.Struct, frozen=True, kw_only=True):
     collisions: tuple[str, ...]
     removed: tuple[str, ...]
     unresolved: tuple[str, ...] = ()
-    """Names that its output says nobody could find: the log signature of a dependency that is not there."""
+    """Names that its output reports as not found: the log signature of a missing dependency."""
 
     @property
     def pointer(self) -> EventPointer:
@@ -142,7 +142,7 @@ class Trigger(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     event: int
     """The event in which it stands."""
     offset_bytes: int | None
-    """Where in that event's body; null where it is no part of a body."""
+    """Where in that event's body; null if it is no part of a body."""
     digest: Digest
     """Digest of the whole piece."""
     text: str | Unknown

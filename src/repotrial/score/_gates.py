@@ -259,7 +259,7 @@ def _iter_reasons(evidence: Evidence, results: Sequence[CheckResult]) -> Iterato
 
 
 def _iter_endings(evidence: Evidence) -> Iterator[InvalidReason]:
-    """How the run ended, where that keeps anybody from judging it."""
+    """How the run ended, if that makes it impossible to judge."""
     if not evidence.facts.is_ended:
         message = "expected the phase seal at the end of the trace, found none: the harness did not get there"
         yield InvalidReason(code="not-ended", message=message)

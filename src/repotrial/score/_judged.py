@@ -35,7 +35,7 @@ class RunEntry(msgspec.Struct, frozen=True, kw_only=True):
     directory: str
     """Where it is."""
     run_id: str | None
-    """The attempt; null where nothing says it, here and below."""
+    """The attempt; null if nothing says it, here and below."""
     contract: str | None
     """The contract's id."""
     contract_version_id: str | None
@@ -45,7 +45,7 @@ class RunEntry(msgspec.Struct, frozen=True, kw_only=True):
     agent_version: str | None
     """Which of that name, exactly."""
     model: str | None
-    """The model that it was to ask; null where none, or nobody knows."""
+    """The model that it was to ask; None if there is none, or it is unknown."""
     replicate: int | None
     """Counted from 0."""
     status: RunStatusWord
@@ -53,13 +53,13 @@ class RunEntry(msgspec.Struct, frozen=True, kw_only=True):
     gates: tuple[Verdict, ...]
     """G1 to G4."""
     score: str | None
-    """s; null where some gate does not pass."""
+    """s; null if some gate does not pass."""
     tags: tuple[str, ...]
     """Failure modes."""
     started_at_us: int | None
     """Microseconds since the epoch."""
     why: str | None
-    """The first reason why it is no success, how it ended before all; null where it is one."""
+    """The first reason why it is no success, how it ended before all; null if it is one."""
     is_stopped: bool
     """Whether the operator stopped it before it was judged."""
     upstream: str | None
@@ -149,7 +149,7 @@ def order_reasons(evidence: Evidence, card: ScoreCard) -> tuple[InvalidReason, .
 
 
 def find_stop(evidence: Evidence) -> InvalidReason | None:
-    """That the operator stopped the run before it was judged; null where nothing says so."""
+    """That the operator stopped the run before it was judged; null if nothing says so."""
     for alert in evidence.facts.alerts:
         if (alert.monitor, alert.rule) == _STOPPED:
             return _build_stop("stopped by the operator before it was judged", alert.seq)

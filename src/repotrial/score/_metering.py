@@ -40,7 +40,7 @@ class RunCost(msgspec.Struct, frozen=True, kw_only=True):
     exchanges: int
     """Answers of models that were metered."""
     upstream: str | None
-    """Who answered for the model, as the run recorded it; null where none was to be asked."""
+    """Who answered for the model, as the run recorded it; null if none was to be asked."""
     is_notional: bool
     """Whether a script or a recording answered: the cost of models is what they would have cost."""
     is_booked: bool
@@ -48,7 +48,7 @@ class RunCost(msgspec.Struct, frozen=True, kw_only=True):
     overspend: dict[str, str | int]
     """By how much each cap of cost or tokens was passed; none where no cap was in force."""
     partial_because: str | None
-    """Why the amounts are those of a partial record only; null where the trace tells the whole run."""
+    """Why the amounts are those of a partial record only; null if the trace tells the whole run."""
 
 
 def price_run(directory: Path, book: PriceBook) -> RunCost:
@@ -129,7 +129,7 @@ class _Meter:
 
     def _take_response(self, response: Response) -> None:
         if response.usage == TraceUsage():
-            return  # an error or a connection that failed: nobody charges for it
+            return  # an error or a connection that failed: it is not charged
         model = (
             response.model if response.prompt is None else self._models.get(response.prompt, response.model)
         )

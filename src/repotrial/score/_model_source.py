@@ -53,7 +53,7 @@ def describe_answered_by(upstream: str | None) -> str:
 
 
 def describe_cost(card: ScoreCard, upstream: str | None) -> str | Unknown:
-    """What models cost, and that they did not where nobody was paid."""
+    """What models cost, and whether that is notional."""
     cost = card.cost
     tokens = "" if isinstance(cost.tokens, Unknown) else f", {cost.tokens:,} tokens"
     notional = ""

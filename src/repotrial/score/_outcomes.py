@@ -39,7 +39,7 @@ class CheckResult(Document, frozen=True, kw_only=True):
     gate: Gate
     """The gate that it serves."""
     layer: str | None
-    """The contract's layer; null where it declares none."""
+    """The contract's layer; null if it declares none."""
     is_mandatory: bool
     """Whether success needs it."""
     verdict: Verdict
@@ -61,7 +61,7 @@ class CheckResult(Document, frozen=True, kw_only=True):
     attribution: Attribution
     """For an error: what the control execution says."""
     blocked_by: str | None
-    """What kept it from starting; null where nothing did."""
+    """What kept it from starting; null if nothing did."""
     events: tuple[EventPointer, ...]
     """Its executions on the candidate."""
     controls: tuple[EventPointer, ...]

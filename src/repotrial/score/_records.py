@@ -126,7 +126,7 @@ def _read_regular(path: Path, max_bytes: int) -> bytes:
 def _find_seal_state(paths: RunPaths, verification: RunVerification) -> SealState:
     if not os.path.lexists(paths.seal):
         return "absent"
-    # Without a key nobody knows whose it is; its files are as it says, or the run is invalid.
+    # Without a key it is unknown whose it is; its files are as it says, or the run is invalid.
     is_readable = not isinstance(verification.seal_report.signer, NoSigner)
     return "intact" if is_readable and not verification.seal_report.problems else "unchecked"
 

@@ -57,9 +57,9 @@ class AttributionSummary(Document, frozen=True, kw_only=True):
     recent_edits: tuple[RecentEdit, ...]
     """The last of them, in order."""
     last_green: Count | None
-    """The agent's last test run that ended well; null where none was seen."""
+    """The agent's last test run that ended well; null if none was seen."""
     first_red: Count | None
-    """Its first failing test run after that; null where none was seen."""
+    """Its first failing test run after that; null if none was seen."""
     sentences: tuple[Line, ...]
     """The guess, in at most a few sentences."""
 
@@ -114,7 +114,7 @@ class ReviewNote(Document, frozen=True, kw_only=True):
     message: Line
     """What was seen."""
     line: Count | None = None
-    """The line of the changed file; null where it is about no line."""
+    """The line of the changed file; null if it is about no line."""
     segment: str = ""
     """The exact text that asks for it; empty where none does."""
     is_mentioned_only: bool = False

@@ -204,3 +204,25 @@ def test_files_that_pages_name_are_there() -> None:
     ]
     assert named
     assert [each for each in named if not (ROOT / each[1]).exists()] == []
+
+
+_PERSONS = re.compile(r"\b(?:nobody|somebody|anybody|whoever)\b(?!-)", re.IGNORECASE)
+_PERSONS_ALLOWED = {
+    "_identity.py": "the account of that name",
+    "_bubblewrap.py": "the account of that name",
+    "_inbox.py": "a value in recorded events",
+    "_facts.py": "a person who vouches",
+    "_run_cost.py": "a person who was paid",
+    "_summary.py": "a person who was paid",
+    "_model_source.py": "a person who was paid",
+    "_gates.py": "a reason in recorded verdicts",
+}
+
+
+def test_source_does_not_tell_things_as_persons() -> None:
+    found = {
+        path.name
+        for path in (ROOT / "src").rglob("*.py")
+        if _PERSONS.search(path.read_text(encoding="utf-8").replace("become-somebody-else", ""))
+    }
+    assert found == set(_PERSONS_ALLOWED)

@@ -38,7 +38,7 @@ class NetworkAttempt(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     """Why not, where it did not pass."""
     status: Count | None = None
-    """Of the answer; null where there was none."""
+    """Of the answer; null if there was none."""
     sent_bytes: Count = 0
     """From the sandbox."""
     received_bytes: Count = 0

@@ -41,7 +41,7 @@ class RecordedRequest(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: Count
     """Of the whole body."""
     base: Count | None = None
-    """The exchange whose request it shares its ends with; null where it stands alone."""
+    """The exchange whose request it shares its ends with; null if it stands alone."""
     prefix_bytes: Count = 0
     """How much of the base's beginning comes first."""
     suffix_bytes: Count = 0

@@ -6,6 +6,6 @@ set -euo pipefail
 venv=$1 lock=$2
 shift 2
 # Modules are compiled when they are first imported, and most never are.
-"$venv/bin/pip" install --quiet --no-deps --require-hashes --no-compile -r "$lock"
-[ $# = 0 ] || "$venv/bin/pip" install --quiet --no-deps --no-build-isolation "$@"
+"$venv/bin/pip" install --quiet --quiet --no-deps --require-hashes --no-compile -r "$lock"
+[ $# = 0 ] || "$venv/bin/pip" install --quiet --quiet --no-deps --no-build-isolation "$@"
 said=$("$venv/bin/pip" check) || { echo "$lock is not complete: $said" >&2; exit 1; }

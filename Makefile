@@ -60,7 +60,7 @@ fresh: ## a clean clone of the last commit as a new user, with empty home and ca
 
 reached: setup ## the scenario tests under coverage: each module that docs/conformance.md names is executed by a command
 	$(BIN)/coverage erase
-	$(BIN)/pytest -q -n 2 --dist worksteal --cov --cov-report= $(addprefix --ignore=,$(REAL)) tests/scenario
+	$(BIN)/pytest -q -n 2 --dist worksteal --cov --cov-report= --cov-fail-under=0 $(addprefix --ignore=,$(REAL)) tests/scenario
 	$(BIN)/coverage json -q --fail-under=0 -o .coverage.json
 	$(BIN)/python tools/reached.py .coverage.json
 

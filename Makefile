@@ -11,7 +11,7 @@ export REPOTRIAL_AGENT_CACHE ?= $(CURDIR)/.agent-cache
 AGENTS := pi goose codex claude-code mini-swe-agent
 REAL := tests/scenario/test_agent_install.py tests/scenario/test_real_agents.py
 
-.PHONY: help setup lint format types layers check agents unit real coverage wheel fresh reached test test-all certify demo bench docs lock house clean
+.PHONY: help setup lint format types layers check agents unit real coverage wheel fresh reached mutants mutants-sample all-unit all-adversarial all-scenario test test-all certify demo bench docs lock house clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -64,11 +64,20 @@ reached: setup ## the scenario tests under coverage: each module that docs/confo
 	$(BIN)/coverage json -q --fail-under=0 -o .coverage.json
 	$(BIN)/python tools/reached.py .coverage.json
 
+mutants: setup ## break the code on purpose: the tests that docs/conformance.md names notice each breakage
+	$(BIN)/python tools/mutants.py
+
+mutants-sample: setup
+	@$(BIN)/python tools/mutants.py --sample
+
 test: setup ## everything that must hold, with the time of each part
 	@tools/test.sh 2>&1 | tools/heartbeat.sh test
 
-test-all: setup reached ## all tests with everything where they sample, at the oldest versions of dependencies too; what commands reach
-	REPOTRIAL_EXHAUSTIVE=1 $(BIN)/pytest -n 2 --dist worksteal
+all-unit all-adversarial all-scenario: setup
+	REPOTRIAL_EXHAUSTIVE=1 $(BIN)/pytest -n 2 --dist worksteal tests/$(patsubst all-%,%,$@)
+
+test-all: setup ## all tests with everything where they sample, at the oldest versions of dependencies too; what commands reach
+	@tools/test_all.sh 2>&1 | tools/heartbeat.sh test-all
 
 certify: setup ## certify every example anew, with this machine's key (minutes; `make test` does one of them)
 	tools/fetch_examples.sh $(VENV)

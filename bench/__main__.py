@@ -7,12 +7,13 @@ import os
 import sys
 from statistics import median
 
+from bench.analysis import bench_analysis
 from bench.gateway import bench_gateway
 from bench.importers import bench_importers, bench_parsing
 from bench.overhead import bench_overhead
 from bench.retrieval import bench_measures, bench_runs
 from bench.sandbox import bench_sandbox
-from bench.supervisor import bench_exec_audit
+from bench.supervisor import bench_witness
 from bench.trace import Part, Ratio, bench_append, bench_verify
 from bench.workspace import bench_workspace
 
@@ -30,6 +31,7 @@ def main() -> int:
         bench_parsing(),
         bench_importers(),
         bench_measures(),
+        bench_analysis(),
     ):
         print(render_ratio(ratio), flush=True)
         ratios.append(ratio)
@@ -38,8 +40,11 @@ def main() -> int:
     latencies = bench_gateway()
     for latency in latencies:
         print(latency, flush=True)
-    audit = bench_exec_audit()
-    print(audit or "record of every exec: not measured, bubblewrap is not installed", flush=True)
+    witnessed = bench_witness()
+    for overhead in witnessed:
+        print(overhead, flush=True)
+    if not witnessed:
+        print("witness of programs: not measured, bubblewrap is not installed", flush=True)
     isolation = bench_sandbox()
     for overhead in isolation:
         print(overhead, flush=True)
@@ -48,7 +53,7 @@ def main() -> int:
     whole_runs = [bench_overhead()] if isolation else []
     for whole_run in whole_runs:
         print(whole_run, flush=True)
-    overheads = [*isolation, *([] if audit is None else [audit])]
+    overheads = [*isolation, *witnessed]
     met = [
         *(ratio.is_met for ratio in ratios),
         flatness.is_met,

@@ -20,12 +20,12 @@ from repotrial.isolation import (
     OverlayMount,
     SandboxSpec,
     find_identity,
-    find_machine,
     open_sandbox,
 )
 from repotrial.isolation._launch_server._idle import build_idle_program
 from repotrial.isolation._levels._back_ends.bubblewrap import find_engine
 from repotrial.isolation._levels._bubblewrap import Engine
+from repotrial.syscalls import find_machine
 
 __all__ = ["bench_sandbox"]
 

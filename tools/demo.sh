@@ -50,6 +50,22 @@ certify_two() {
     keep certify contract certify "$out"/certified/* --quick --jobs 2 --skip-unavailable --cache "$cache"
 }
 
+# A pilot of fifty runs on eight small contracts: frozen, stopped once, resumed, and refused its third stage.
+pilot=$out/pilot/small
+conduct_pilot() {
+    cp -r examples/pilot "$out/pilot"
+    keep pilot-init pilot init "$out/pilot/suite.toml" --arm "strong=script:$out/pilot/agents/strong/{contract}.sh" \
+        --arm "weak=script:$out/pilot/agents/weak/{contract}.sh" --arm "capitals=script:$out/pilot/agents/capitals.sh" --out "$pilot"
+    sed -i 's/^smallest_effect = .*/smallest_effect = 0.45/' "$pilot/pilot.toml"
+    keep pilot-plan pilot plan "$pilot"
+    keep pilot-freeze pilot freeze "$pilot"
+    "$bin/repotrial" pilot run "$pilot" --jobs 2 --cache "$cache" >"$out/said/pilot-stopped.txt" 2>&1 &
+    until [ "$(grep -c ' in (' "$out/said/pilot-stopped.txt" 2>/dev/null)" -ge 5 ] || ! kill -0 $!; do sleep 0.2; done
+    kill -TERM $! || true
+    wait $! || true
+    keep pilot-run pilot run "$pilot" --jobs 2 --cache "$cache" || [ $? = 1 ]
+}
+
 # A real agent is fetched, if a registry answers in time, and kept for the next demo.
 agents_cache=${REPOTRIAL_AGENT_CACHE:-$PWD/.agent-cache}
 install_agent() { timeout 60 "$bin/repotrial" agent install "$1" --cache "$agents_cache"; }
@@ -90,6 +106,8 @@ begin certify_two
 certifying=$!
 begin try_real_agent
 trying=$!
+begin conduct_pilot
+piloting=$!
 
 say "Six agents on four contracts; each contract has its own honest, wrong, cheating and breaking script"
 agents=(--agent noop --agent reference)
@@ -112,14 +130,14 @@ say "Why the cheat failed, in the record's own words"
 cheat=$(ls -d "$out"/runs/tillbook-state-cheat-*)
 name_command "run show $cheat --verdict"
 "$bin/repotrial" run show "$cheat" --verdict
-keep page run page "$cheat" -o "$out/cheat.html" || fail page
+keep page report build "$cheat" --out "$out/cheat.html" || fail page
 
 say "The record holds, and the same change gets the same verdict again"
 name_command "run verify $out/runs"
 holds verify '^[0-9]+ runs:' run verify "$out/runs"
 honest=$(ls -d "$out"/runs/tillbook-state-honest-*)
 name_command "run replay $honest --contract examples/contracts/tillbook-state"
-holds replay '^same|^  the' run replay "$honest" --contract examples/contracts/tillbook-state --runs "$out/replays" --cache "$cache"
+holds replay '^same|^  the|^  [0-9]+ test, build or lint command' run replay "$honest" --contract examples/contracts/tillbook-state --runs "$out/replays" --cache "$cache"
 
 say "The cheat's record with a few more passing tests written into it is refused"
 cp -r "$cheat" "$out/forged"
@@ -134,11 +152,24 @@ wait "$certifying" || fail certify
 grep -E '^(certified|left out)' "$out/said/certify.txt"
 echo "$(grep -cE ' holds ' "$out/said/certify.txt") rules hold, $(grep -cE ' refused ' "$out/said/certify.txt") cheats are refused"
 
+say "A pilot of two scripted arms and three baselines: planned, frozen, stopped once and resumed"
+name_command "pilot plan $pilot; pilot freeze $pilot; pilot run $pilot --jobs 2"
+wait "$piloting" || fail pilot-run
+grep -E '^[0-9]+ tasks|^smallest effect' "$out/said/pilot-plan.txt"
+grep -E '^frozen' "$out/said/pilot-freeze.txt"
+grep -E '^stopped' "$out/said/pilot-stopped.txt"
+grep -E '^stage 2 exit .*computable|^stage 3 entry .*not met|^end' "$out/said/pilot-run.txt"
+name_command "pilot analyze $pilot"
+holds pilot-analysis '^[*][*]Decision|^[|] (strong|weak) |^[|] strong - weak' pilot analyze "$pilot"
+keep pilot-json pilot analyze "$pilot" --json && cp "$out/said/pilot-json.txt" "$out/pilot.json"
+keep pilot-page report build "$out/pilot.json" --out "$out/pilot.html" || fail pilot-page
+
 say "A real agent: its own program in a sandbox, with a script in the place of its model"
 wait "$trying" || fail agent-install
 if [ -e "$out/said/agent.txt" ]; then
     for script in honest wrong; do
         name_command "run start examples/contracts/querycache-stale --agent $(<"$out/said/agent.txt") --upstream script:examples/agents/querycache-stale/$script.toml"
+        keep "page-$script" report build "$out/$(<"$out/said/agent.txt")-$script" --out "$out/agent-$script.html" || true
         grep '^querycache-stale ' "$out/said/agent-$script.txt" || echo "(could not be conducted here: see $out/said/agent-$script.txt)"
     done
 else
@@ -147,8 +178,10 @@ fi
 
 say "Done, in $SECONDS seconds"
 cat <<NEXT
+The pilot as a page:    $out/pilot.html
 The cheat as a page:    $out/cheat.html
-All runs as a page:     $out/summary.html
+All runs as a page:     $out/summary.html (repotrial report build; --run-pages adds a page of each)
+The agent as a page:    $(ls "$out"/agent-*.html 2>/dev/null | tr '\n' ' ' || true)
 Runs, one by one:       $1/bin/repotrial run list $out/runs
 What commands printed:  $out/said/
 Try it yourself:        docs/tutorial/first-contract.md, and docs/README.md for the rest

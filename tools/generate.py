@@ -17,23 +17,17 @@ from repotrial.authoring._codes import DRAFT_CODES
 from repotrial.cli._app import build_command
 from repotrial.contract._codes import PROBLEM_CODES
 from repotrial.contract._lint import iter_rules
-from repotrial.retrieval._validate import build_retrieval_schemas
-from repotrial.score._schema import build_score_schemas
+from repotrial.score._cause import CAUSE_RULES
 from repotrial.score._taxonomy import ARTIFACTS, load_artifact
 from repotrial.trace import RunPaths, iter_payload_types
 from repotrial.trace._rundir import is_computed
 
 ROOT = Path(__file__).resolve().parent.parent
-SCHEMAS = ("agent", "certificate", "contract", "inventory", "lock", "manifest", "script", "trace")
 
 
 def build_files() -> dict[str, str]:
     """The text of every generated file, by its path from the project's root."""
-    schemas = {
-        **{name: api.build_schema(name) for name in SCHEMAS},
-        **build_score_schemas(),
-        **build_retrieval_schemas(),
-    }
+    schemas = {name: api.build_schema(name) for name in api.list_schemas()}
     files = {
         f"schemas/{name}.schema.json": json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
         for name, schema in schemas.items()
@@ -45,13 +39,29 @@ def build_files() -> dict[str, str]:
         "errors": render_errors(),
         "events": render_events(schemas["trace"]),
         "lint": render_lint(),
-        "manifest": render_document("manifest.json", schemas["manifest"]),
+        "manifest": render_document("manifest.json", schemas["manifest"], absent="required since version 2"),
         "run-directory": render_run_directory(),
         "score": render_document("score.json", schemas["score"]),
         "script": render_document("Script of a canned model", schemas["script"]),
     }
     files.update({f"docs/reference/{name}.md": text for name, text in pages.items()})
+    files[_VERDICTS] = _fill((ROOT / _VERDICTS).read_text(encoding="utf-8"), "causes", render_causes())
     return files
+
+
+_VERDICTS = "docs/explanation/verdicts.md"
+
+
+def _fill(page: str, name: str, text: str) -> str:
+    """A page that is written by hand, with the part between two marks printed from the code."""
+    begin, end = f"<!-- {name}: printed from the code by `make docs` -->", f"<!-- end of {name} -->"
+    before, _, rest = page.partition(begin)
+    return f"{before}{begin}\n{text}\n{end}{rest.partition(end)[2]}"
+
+
+def render_causes() -> str:
+    rows = ((f"`{rule.cause}`", rule.evidence, rule.counts, rule.repeated) for rule in CAUSE_RULES)
+    return _table(("cause", "evidence", "how the attempt counts", "what is repeated"), rows)
 
 
 def _page(title: str, *paragraphs: str) -> str:
@@ -100,7 +110,7 @@ def render_lint() -> str:
         "`contract lock` and `run start` refuse it; a "
         "*warning* makes it worse than it could be (`--strict` counts both)."
     )
-    loading = "Problems that keep a contract from loading, and what a lock can be wrong about."
+    loading = "Problems that keep a contract or a suite from loading, and what a lock can be wrong about."
     drafts = "What `repotrial contract new` leaves for the author to look at."
     return _page(
         "Lint rules",
@@ -158,11 +168,16 @@ like are refused under every name, a computed one too.
 ## The hash chain
 ```
 genesis = sha256("repotrial/genesis@1\\0" run_id)
-hash_n  = sha256("repotrial/event@1\\0" hash_(n-1) seq_n body_n)
+hash_n  = sha256("repotrial/event@2\\0" hash_(n-1) seq_n form_n)
 ```
-`hash_(n-1)` are 32 raw bytes, `seq_n` is 8 bytes big-endian, `body_n` is the line without its newline
-and without the member `"hash":"…",`. Keys are sorted, so that member always stands right behind the
-actor.
+`hash_(n-1)` are 32 raw bytes, `seq_n` is 8 bytes big-endian, `form_n` is the line without its newline,
+without the member `"hash":"…",`, and with every body (an object with the member `stored`) in the form
+`withdrawn`: its digest, length and redacted spans, and as `stored_digest` the digest of the bytes that the
+run kept. Keys are sorted, so the hash always stands right behind the actor.
+
+A body can therefore be taken out of a finished run: written as `withdrawn`, and its blob removed. The chain
+and the seal still hold, and `repotrial run verify` says how many bodies were taken out. A body that was
+changed breaks the chain. In traces that say `repotrial/trace@1`, the line itself was hashed, as `event@1`.
 """
 
 
@@ -180,12 +195,13 @@ def render_run_directory() -> str:
     return _page("Run directory", _table(("file", "what", "sealed"), iter_rows()), _RUN_DIRECTORY)
 
 
-def render_document(title: str, schema: dict[str, Any]) -> str:
+def render_document(title: str, schema: dict[str, Any], *, absent: str = "") -> str:
+    """A page; `absent` says what a field is that has no default and may be left out."""
     definitions = schema["$defs"]
     root = schema["$ref"].rpartition("/")[2]
     names = [root, *sorted(name for name in definitions if name != root)]
     sections = [
-        f"## {name}\n\n{_summary(definitions[name])}\n\n{_fields(definitions[name])}"
+        f"## {name}\n\n{_summary(definitions[name])}\n\n{_fields(definitions[name], absent)}"
         for name in names
         if _has_section(definitions[name])
     ]
@@ -200,7 +216,7 @@ def _has_section(definition: dict[str, Any]) -> bool:
     return bool(definition.get("properties") or definition.get("enum"))
 
 
-def _fields(definition: dict[str, Any]) -> str:
+def _fields(definition: dict[str, Any], absent: str = "") -> str:
     if "enum" in definition:
         return f"One of {_type_words(definition)}."
     required = set(definition.get("required", ()))
@@ -211,7 +227,7 @@ def _fields(definition: dict[str, Any]) -> str:
         (
             f"`{name}`",
             _type_words(field),
-            "required" if name in required else _default_words(field),
+            "required" if name in required else _default_words(field, absent),
             field.get("description", ""),
         )
         for name, field in properties.items()
@@ -219,9 +235,9 @@ def _fields(definition: dict[str, Any]) -> str:
     return _table(("key", "type", "default", "meaning"), rows)
 
 
-def _default_words(field: dict[str, Any]) -> str:
+def _default_words(field: dict[str, Any], absent: str) -> str:
     if "default" not in field:
-        return ""
+        return absent
     if isinstance(field["default"], dict) and "$ref" in field:
         return "its own"
     return f"`{json.dumps(field['default'], ensure_ascii=False)}`"

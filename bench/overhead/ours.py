@@ -17,8 +17,9 @@ from repotrial.api import judge_run, load_contract, lock_contract
 from repotrial.contract import LoadedContract
 from repotrial.environment import InstallationSettings
 from repotrial.fleet import FleetEvent, RunConditions, conduct_fleet, plan_runs
+from repotrial.redaction import SecretRedactor
 from repotrial.run import RunEnded, RunSettings, ScriptAgent
-from repotrial.trace import SecretRedactor, SigningKey
+from repotrial.trace import SigningKey
 
 _EARLY: Final = 50
 _PAGE_KB: Final = os.sysconf("SC_PAGE_SIZE") // 1024

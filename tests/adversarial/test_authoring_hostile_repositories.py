@@ -184,6 +184,7 @@ def test_no_text_changes_the_structure_of_a_contract(message: str, origin: str, 
     )
     document = tomllib.loads(render_contract(draft))
     expected = {"schema", "id", "title", "kind", "statement", "repository", "environment", "checks", "policy"}
-    assert set(document) == expected
+    assert set(document) == {*expected, "scoring"}
+    assert document["scoring"] == {"build_gate": "none: the tests are the only check"}
     assert len(document["checks"]) == 1
     assert document["kind"] == "bug-fix"

@@ -18,9 +18,10 @@ from repotrial.authoring._certify._cheats._common import TRICKS, Cheat, NotAppli
 from repotrial.authoring._certify._cheats._scene import read_scene
 from repotrial.contract import LoadedContract, load_contract
 from repotrial.environment import Installation
+from repotrial.redaction import SecretRedactor
 from repotrial.run import Agent, NoopAgent, PlannedRun, ReferenceAgent, RunSettings, build_spec, conduct_run
 from repotrial.score import Evidence, Scorable, ScoreCard, build_score_card, load_evidence
-from repotrial.trace import SecretRedactor, SigningKey
+from repotrial.trace import SigningKey
 from support.cheating import is_naively_accepted, open_counting, write_counting
 from support.exhaustive import one_of_each
 from support.workspaces import scratch

@@ -22,9 +22,10 @@ from repotrial.authoring._certify._cheats._common import TRICKS, Cheat, NotAppli
 from repotrial.authoring._certify._cheats._scene import read_scene
 from repotrial.contract import LoadedContract, load_contract
 from repotrial.environment import Installation, open_installation
+from repotrial.redaction import SecretRedactor
 from repotrial.run import Agent, NoopAgent, PlannedRun, ReferenceAgent, RunSettings, build_spec, conduct_run
 from repotrial.score import Scorable, ScoreCard, build_score_card, load_evidence
-from repotrial.trace import SecretRedactor, SigningKey
+from repotrial.trace import SigningKey
 from support.cheating import build_settings
 from support.counting import LANGUAGES, Language, is_naively_accepted, write_language
 from support.examples import EXAMPLES, load_example, require_host, require_tools

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from repotrial._core.absence import NotComputable
 from repotrial.cost import (
     Amount,
+    BudgetCaps,
     Charge,
     Exhausted,
     RequestEstimate,
     Reservation,
     RunBudget,
-    RunCaps,
     Tariff,
     TokenUsage,
     estimate_usage,
@@ -49,7 +49,7 @@ def _charge(usage: TokenUsage) -> Charge:
 def test_asking_for_a_billion_tokens_neither_ends_the_run_nor_reserves_less_than_the_model_can_answer() -> (
     None
 ):
-    budget = RunBudget(RunCaps(cost_usd="5"))
+    budget = RunBudget(BudgetCaps(cost_usd="5"))
     reservation = budget.reserve(_estimate(own=10**9))
     assert isinstance(reservation, Reservation)
     assert not reservation.is_overdraft
@@ -57,7 +57,7 @@ def test_asking_for_a_billion_tokens_neither_ends_the_run_nor_reserves_less_than
 
 
 def test_fifty_requests_without_a_maximum_pass_the_cap_by_one_bound_at_most() -> None:
-    budget = RunBudget(RunCaps(cost_usd="5"))
+    budget = RunBudget(BudgetCaps(cost_usd="5"))
     estimate = _estimate(own=None)
     admitted = [found for _ in range(50) if isinstance(found := budget.reserve(estimate), Reservation)]
     for reservation in admitted:
@@ -70,7 +70,7 @@ def test_fifty_requests_without_a_maximum_pass_the_cap_by_one_bound_at_most() ->
 def test_asking_for_many_answers_reserves_for_all_of_them() -> None:
     one, many = _estimate(own=1000), _estimate(own=1000, answers=128)
     assert many.output_bound_tokens == 128 * one.output_bound_tokens
-    budget = RunBudget(RunCaps(cost_usd="5"))
+    budget = RunBudget(BudgetCaps(cost_usd="5"))
     assert isinstance(budget.reserve(many), Reservation)
     assert isinstance(budget.reserve(many), Exhausted), "and never as an overdraft"
 
@@ -79,11 +79,11 @@ def test_asking_for_many_answers_reserves_for_all_of_them() -> None:
 def test_an_absurd_number_of_answers_is_neither_a_crash_nor_free(answers: int) -> None:
     estimate = _estimate(own=1000, answers=answers)
     assert estimate.output_bound_tokens >= 1000
-    assert isinstance(RunBudget(RunCaps(cost_usd="5")).reserve(estimate), Exhausted) == (answers > 1)
+    assert isinstance(RunBudget(BudgetCaps(cost_usd="5")).reserve(estimate), Exhausted) == (answers > 1)
 
 
 def test_a_prompt_that_alone_passes_the_cap_is_not_sent() -> None:
-    refusal = RunBudget(RunCaps(cost_usd="5")).reserve(_estimate(own=1, request_bytes=4_000_000))
+    refusal = RunBudget(BudgetCaps(cost_usd="5")).reserve(_estimate(own=1, request_bytes=4_000_000))
     assert isinstance(refusal, Exhausted)
     assert refusal.is_final
 
@@ -125,7 +125,7 @@ def test_the_largest_counts_at_the_largest_price_still_have_an_amount() -> None:
 
 
 def test_a_stream_that_never_ends_is_cut_at_the_cap() -> None:
-    budget = RunBudget(RunCaps(cost_usd="5"))
+    budget = RunBudget(BudgetCaps(cost_usd="5"))
     stream = budget.reserve(_estimate(own=10**9, request_bytes=4000))
     assert isinstance(stream, Reservation)
     output = 0
@@ -140,7 +140,7 @@ def test_an_unknown_model_does_not_slip_under_a_cap_in_dollars() -> None:
     tariff = Tariff(book=BOOK, unknown_models="abstract-units")
     estimate = tariff.estimate_request("free-of-charge", request_bytes=1, max_output_tokens=1)
     assert isinstance(estimate, RequestEstimate)
-    assert isinstance(RunBudget(RunCaps(cost_usd="5")).reserve(estimate), Exhausted)
+    assert isinstance(RunBudget(BudgetCaps(cost_usd="5")).reserve(estimate), Exhausted)
 
 
 @pytest.mark.parametrize(

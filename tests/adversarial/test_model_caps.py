@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from fakes.exchanges import FakeUpstream
-from repotrial.cost import MeasureState, RunCaps
+from repotrial.cost import BudgetCaps, MeasureState
 from repotrial.gateway import Dialect, GatewayLoop, Refusal
 from repotrial.gateway._wire._dialects import build_answer
 from repotrial.gateway._wire._refusals import build_break, build_refusal
@@ -62,7 +62,7 @@ def test_a_stream_is_cut_at_the_cap_and_the_next_request_is_refused_in_the_diale
     upstream = FakeUpstream(pieces)
     input_tokens = -(-len(json.dumps(build_body(dialect), separators=(",", ":")).encode()) // 4)
     cap = max(input_tokens, 120) + _OUTPUT
-    with open_watch(caps=RunCaps(tokens=cap)) as watched, GatewayLoop() as loop:
+    with open_watch(caps=BudgetCaps(tokens=cap)) as watched, GatewayLoop() as loop:
         with serve_watch(watched, upstream, loop) as port:
             got = _ask_in_vain(port, dialect)
             told = Refusal(status=402, kind="budget", message="budget reached within an answer")
@@ -87,7 +87,7 @@ def test_a_provider_that_breaks_off_is_charged_for_what_it_sent(dialect: Dialect
     pieces = _build_stream(dialect, words=words)
     first = next(number for number, piece in enumerate(pieces) if _WORD.encode() in piece)
     upstream = FakeUpstream(pieces[: first + words], error=ConnectionResetError("gone"))
-    with open_watch(caps=RunCaps(tokens=100_000)) as watched, GatewayLoop() as loop:
+    with open_watch(caps=BudgetCaps(tokens=100_000)) as watched, GatewayLoop() as loop:
         with serve_watch(watched, upstream, loop) as port:
             _ask_in_vain(port, dialect)
         usage = _read_usage(watched)
@@ -101,7 +101,7 @@ def test_a_provider_that_breaks_off_is_charged_for_what_it_sent(dialect: Dialect
 
 def test_a_stream_without_usage_is_charged_for_what_it_says_and_not_for_its_form() -> None:
     pieces = [piece for piece in _build_stream("openai-chat", words=60) if b"usage" not in piece]
-    with open_watch(caps=RunCaps(tokens=100_000)) as watched, GatewayLoop() as loop:
+    with open_watch(caps=BudgetCaps(tokens=100_000)) as watched, GatewayLoop() as loop:
         with serve_watch(watched, FakeUpstream(pieces), loop) as port:
             assert ask(port, target_of("openai-chat"), build_body("openai-chat")).status == 200
         usage = _read_usage(watched)
@@ -110,7 +110,7 @@ def test_a_stream_without_usage_is_charged_for_what_it_says_and_not_for_its_form
 
 def test_a_provider_that_fails_before_its_answer_began_is_charged_nothing() -> None:
     upstream = FakeUpstream(error=ConnectionRefusedError("nobody there"))
-    with open_watch(caps=RunCaps(tokens=100_000)) as watched, GatewayLoop() as loop:
+    with open_watch(caps=BudgetCaps(tokens=100_000)) as watched, GatewayLoop() as loop:
         with serve_watch(watched, upstream, loop) as port:
             assert ask(port, target_of("openai-chat"), build_body("openai-chat")).status == 502
         assert watched.budget.read().measures[0].spent == "0"

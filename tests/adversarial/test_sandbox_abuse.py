@@ -131,7 +131,9 @@ os._exit(9)
 
     def test_ignoring_every_signal_does_not_help(self, sandbox: RemoteSandbox) -> None:
         result = sandbox.shell(f"trap '' TERM INT HUP QUIT; {FOREVER}; {FOREVER}", timeout_seconds=1)
+        observed_us = result["exit"].pop("observed_us")
         assert result["exit"] == {"kind": "timed-out", "ceiling_us": 1_000_000}
+        assert 1_000_000 <= observed_us < LESS_THAN_FOREVER_US
         assert result["usage"]["wall_us"] < LESS_THAN_FOREVER_US
         assert list_programs(sandbox) == []
 
@@ -152,7 +154,9 @@ os._exit(9)
     def test_a_timeout_spares_what_another_command_left(self, sandbox: RemoteSandbox) -> None:
         sandbox.shell("sleep 96 > /dev/null 2>&1 &")
         assert wait_until(lambda: list_programs(sandbox) == ["sleep 96"])
-        assert sandbox.shell(FOREVER, timeout_seconds=1)["cause"] == "timeout"
+        late = sandbox.shell(FOREVER, timeout_seconds=1)
+        assert late["cause"] == "timeout"
+        assert late["exit"]["ceiling_us"] == 1_000_000 <= late["exit"]["observed_us"]
         assert list_programs(sandbox) == ["sleep 96"]
 
     def test_a_program_that_always_forks_and_ends_is_caught(self, sandbox: RemoteSandbox) -> None:

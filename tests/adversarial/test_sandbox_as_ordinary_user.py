@@ -15,8 +15,9 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 SUITES: Final = (
     "tests/adversarial/test_sandbox_system_calls.py",
     "tests/adversarial/test_sandbox_stages.py",
+    "tests/adversarial/test_witness_evasion.py",
     "tests/unit/isolation/test_freezer.py",
-    "tests/unit/isolation/test_supervisor.py",
+    "tests/unit/syscalls/test_supervisor.py",
     "tests/unit/isolation/test_listener.py",
 )
 LEAST: Final = 140

@@ -9,7 +9,6 @@ from typing import Final
 
 import pytest
 
-from repotrial.isolation import build_numbers, find_machine
 from repotrial.isolation._levels._stages import (
     KillWriters,
     RetryWriters,
@@ -20,6 +19,7 @@ from repotrial.isolation._levels._stages import (
 )
 from repotrial.isolation._resources._freezer import SignalFreezer
 from repotrial.isolation._resources._sandbox_processes import iter_sandbox_pids
+from repotrial.syscalls import build_numbers, find_machine
 from support.bubblewrap import Puppet, make_directory, open_puppet, require_bubblewrap
 from support.errors import raises_code
 from support.waiting import wait_until

@@ -45,6 +45,8 @@ from support.exhaustive import sample
 from support.run_directories import build_run, build_sealed_run
 
 ARTIFACT = "acceptance/unit/junit.xml"
+EVENTS = 21
+"""So many has the trace of the run."""
 SealedRun: TypeAlias = tuple[RunPaths, SigningKey]
 
 
@@ -81,13 +83,13 @@ def kinds(report: SealReport) -> set[type[object]]:
     return {type(problem) for problem in report.problems}
 
 
-@pytest.mark.parametrize("kept", range(20))
+@pytest.mark.parametrize("kept", range(EVENTS))
 def test_truncated_tail_is_detected(run: SealedRun, kept: int) -> None:
     paths, _ = run
     lines = paths.trace.read_bytes().splitlines(keepends=True)
     paths.trace.write_bytes(b"".join(lines[:kept]))
     report = check(run)
-    assert TraceCutOff(sealed_count=20, found_count=kept) in report.problems
+    assert TraceCutOff(sealed_count=EVENTS, found_count=kept) in report.problems
     assert kinds(report) == {TraceCutOff, FileChanged}
 
 
@@ -373,7 +375,7 @@ def test_symlinked_seal_is_no_seal(run: SealedRun, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("event_count", 19),
+        ("event_count", EVENTS - 1),
         ("head_hash", "0" * 64),
         ("run_id", "run-2"),
         ("contract_version_id", "sha256:" + "0" * 64),
@@ -491,7 +493,7 @@ def test_removed_seal_is_reported(run: SealedRun) -> None:
 def test_a_changed_byte_of_the_trace_is_detected(run: SealedRun) -> None:
     paths, key = run
     original = paths.trace.read_bytes()
-    assert original.count(b"\n") == 20
+    assert original.count(b"\n") == EVENTS
     with paths.trace.open("r+b", buffering=0) as stream:
         for position, byte in sample(list(enumerate(original)), 300):
             os.pwrite(stream.fileno(), bytes([byte ^ 1 << position % 8]), position)

@@ -15,7 +15,7 @@ import pytest
 
 from fakes.exchanges import FakeUpstream
 from repotrial._core.clock import SystemClock
-from repotrial.cost import Exhausted, RunCaps, TokenUsage
+from repotrial.cost import BudgetCaps, Exhausted, TokenUsage
 from repotrial.cost._caps import Hold
 from repotrial.gateway import ExchangeEnd, GatewayLoop, Refusal, ToolCall, WireAnswer
 from repotrial.run._watch import _supervisor
@@ -60,7 +60,7 @@ def _ask(port: int, text: str = "Hi", **more: object) -> Reply:
 
 def test_fifty_requests_at_once_do_not_pass_the_cap_by_more_than_one_bound() -> None:
     upstream = FakeUpstream([_build_answer()], headers=JSON)
-    with open_watch(caps=RunCaps(cost_units="20")) as watched, GatewayLoop() as loop:
+    with open_watch(caps=BudgetCaps(cost_units="20")) as watched, GatewayLoop() as loop:
         with serve_watch(watched, upstream, loop) as port, ThreadPoolExecutor(50) as agents:
             replies = list(agents.map(lambda n: _ask(port, f"conversation {n}"), range(50)))
         statuses = Counter(reply.status for reply in replies)
@@ -84,7 +84,7 @@ def test_fifty_requests_at_once_do_not_pass_the_cap_by_more_than_one_bound() -> 
 
 def test_a_request_that_waits_for_room_does_not_outlast_the_run() -> None:
     upstream = FakeUpstream([_build_answer()], headers=JSON)
-    with open_watch(caps=RunCaps(cost_units="2")) as watched, GatewayLoop() as loop:
+    with open_watch(caps=BudgetCaps(cost_units="2")) as watched, GatewayLoop() as loop:
         reserved = watched.budget.reserve(build_estimate("2", "2", unit="units"))
         assert not isinstance(reserved, Exhausted)
         with ThreadPoolExecutor(1) as agents, serve_watch(watched, upstream, loop) as port:
@@ -121,7 +121,7 @@ class _FreeHold:
 def test_room_that_another_run_frees_is_found_without_asking_all_the_time() -> None:
     envelope = _FullEnvelope()
     upstream = FakeUpstream([_build_answer()], headers=JSON)
-    with open_watch(caps=RunCaps(cost_units="9"), parent=envelope) as watched, GatewayLoop() as loop:
+    with open_watch(caps=BudgetCaps(cost_units="9"), parent=envelope) as watched, GatewayLoop() as loop:
         with ThreadPoolExecutor(1) as agents, serve_watch(watched, upstream, loop) as port:
             waiting = agents.submit(_ask, port)
             assert wait_until(lambda: envelope.asked >= 2)
@@ -134,7 +134,7 @@ def test_who_hangs_up_before_the_first_byte_is_charged_the_declared_bound() -> N
     upstream = FakeUpstream([_build_answer()], headers=JSON)
     forever = asyncio.Event()
     upstream.pause = lambda _: forever.wait()
-    with open_watch(caps=RunCaps(cost_units="9")) as watched, GatewayLoop() as loop:
+    with open_watch(caps=BudgetCaps(cost_units="9")) as watched, GatewayLoop() as loop:
         with serve_watch(watched, upstream, loop) as port:
             body = json.dumps(build_chat(is_streamed=False, max_tokens=1000)).encode()
             head = f"POST {CHAT} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {KEY}\r\n"
@@ -205,7 +205,7 @@ def test_counting_tokens_for_ever_is_ended_and_costs_nothing(monkeypatch: pytest
     monkeypatch.setattr(_supervisor, "_MOST_COUNTS", 3)
     upstream = FakeUpstream([b'{"input_tokens": 7}'], headers=JSON)
     body = {"model": "m-1", "messages": [{"role": "user", "content": "Hi"}]}
-    with open_watch(caps=RunCaps(cost_units="1")) as watched, GatewayLoop() as loop:
+    with open_watch(caps=BudgetCaps(cost_units="1")) as watched, GatewayLoop() as loop:
         with serve_watch(watched, upstream, loop) as port:
             statuses = [ask(port, "/v1/messages/count_tokens", body).status for _ in range(5)]
         assert statuses == [200, 200, 200, 403, 403]
@@ -218,7 +218,7 @@ def test_counting_tokens_for_ever_is_ended_and_costs_nothing(monkeypatch: pytest
 def test_a_hundred_answers_to_one_request_are_reserved_for_before_it_is_sent() -> None:
     upstream = FakeUpstream([_build_answer()], headers=JSON)
     with (
-        open_watch(caps=RunCaps(cost_units="20")) as watched,
+        open_watch(caps=BudgetCaps(cost_units="20")) as watched,
         GatewayLoop() as loop,
         serve_watch(watched, upstream, loop) as port,
     ):
@@ -228,7 +228,7 @@ def test_a_hundred_answers_to_one_request_are_reserved_for_before_it_is_sent() -
 
 def test_absurd_usage_is_not_believed() -> None:
     upstream = FakeUpstream([_build_answer(output=9 * 10**15)], headers=JSON)
-    with open_watch(caps=RunCaps(cost_units="1000")) as watched, GatewayLoop() as loop:
+    with open_watch(caps=BudgetCaps(cost_units="1000")) as watched, GatewayLoop() as loop:
         with serve_watch(watched, upstream, loop) as port:
             assert _ask(port).status == 200
         assert Decimal(get_measure(watched.budget.read(), "units").spent) < 2
@@ -352,7 +352,7 @@ def test_ten_thousand_conversations_are_recorded_in_bounded_memory(tmp_path: Any
 
 
 def test_an_exchange_is_settled_once_however_it_ends() -> None:
-    with open_watch(caps=RunCaps(cost_units="9")) as watched:
+    with open_watch(caps=BudgetCaps(cost_units="9")) as watched:
 
         async def conduct(cause: Any, *, is_sent: bool) -> None:
             body = json.dumps(_build_history(max_tokens=1000)).encode()

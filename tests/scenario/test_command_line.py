@@ -14,7 +14,16 @@ from typing import IO
 import pytest
 
 from repotrial import __version__
-from support.command_line import COMMAND, Ended, converse, environment, execute, start, without_our_styles
+from support.command_line import (
+    COMMAND,
+    Ended,
+    call,
+    converse,
+    environment,
+    execute,
+    start,
+    without_our_styles,
+)
 from support.repositories import RepositoryMaker
 from support.run_directories import build_run
 from support.traces import write_trace
@@ -146,6 +155,12 @@ def _execute_raw(*words: str | Path, env: dict[str, str]) -> subprocess.Complete
     return subprocess.run(
         [*COMMAND, *words], env=environment(env), capture_output=True, check=False, timeout=60
     )
+
+
+@pytest.mark.parametrize("name", ["contract", "retrieval-events-1.1", "score", "trace"])
+def test_a_schema_is_printed_as_it_is_published(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    published = Path(__file__).parents[2] / "schemas" / f"{name}.schema.json"
+    assert call(capsys, "contract", "schema", name).out == published.read_text(encoding="utf-8")
 
 
 class TestPipes:
@@ -352,7 +367,10 @@ class TestCompletion:
         [
             (
                 "repotrial ",
-                {"agent", "cache", "contract", "doctor", "error", "retrieval", "run", "sandbox", "trace"},
+                {
+                    *("agent", "cache", "contract", "doctor", "error", "pilot", "report", "retrieval"),
+                    *("run", "sandbox", "suite", "trace"),
+                },
             ),
             ("repotrial con", {"contract"}),
             ("repotrial run s", {"score", "show", "start", "summary"}),

@@ -19,6 +19,7 @@ from repotrial._core.words import Level
 from repotrial.contract import load_contract
 from repotrial.environment import InstallationSettings, SandboxRequest, open_installation
 from repotrial.isolation import Bind, CommandSpec
+from repotrial.syscalls import EndRecord, StartRecord, SyscallRecord
 from repotrial.trace import Exited, HostEnvironment, ImageEnvironment
 from repotrial.workspace import CopyWorkspace, OverlayWorkspace
 from support.errors import raises_code
@@ -293,7 +294,7 @@ def test_a_service_answers_is_asked_to_stop_and_is_gone_afterwards() -> None:
         installation.open_workspace() as workspace,
     ):
         for phase in ("act", "accept"):
-            seen: list[object] = []
+            seen: list[SyscallRecord] = []
             with installation.open_sandbox(
                 workspace, SandboxRequest(phase=phase), sink=seen.append
             ) as sandbox:
@@ -301,6 +302,9 @@ def test_a_service_answers_is_asked_to_stop_and_is_gone_afterwards() -> None:
                 greeting = sandbox.run(CommandSpec(argv=("bash", "-c", GREET)))
                 assert greeting.stdout.prefix == b"good day"
             assert seen or installation.capabilities.syscall_audit != "notify"
+            started = {record.number for record in seen if isinstance(record, StartRecord)}
+            ended = {record.number for record in seen if isinstance(record, EndRecord)}
+            assert ended == started, "no end of what the harness started itself, and none is missing"
         assert not [thread for thread in threading.enumerate() if thread.name.startswith("service ")]
 
 
@@ -380,6 +384,11 @@ def test_programs_of_an_image_run_and_one_that_nobody_imported_is_refused() -> N
         with trial.open() as installation:
             result = shell(installation, "cat made; [ -e /usr/bin/git ] || echo no git")
             assert isinstance(installation.facts.environment, ImageEnvironment)
+            # Asked inside: the host has more.
+            (said,) = installation.facts.toolchain.items()
+            assert said[0] == "bash"
+            assert isinstance(said[1], str)
+            assert installation.facts.package_managers == {}
         assert result.stdout.prefix == b"mine\nhello\nno git\n"
 
 
@@ -417,7 +426,9 @@ node = { lock = "package-lock.json", manifest = "package.json" }
                 result = sandbox.run(CommandSpec(argv=("bash", "-c", script)))
             assert [*workspace.iter_changes()] == []
             assert installation.facts.mirrors == (address,)
-            assert [item.path for item in installation.facts.lockfiles] == ["package-lock.json"]
+            locks = installation.facts.lockfiles
+            assert isinstance(locks, tuple)
+            assert [(item.path, item.origin) for item in locks] == [("package-lock.json", "contract")]
         lines = result.stdout.prefix.decode().splitlines()
         assert lines[:2] == ["parcel runs"] * 2
         assert lines[2].startswith("/workspace/node_modules/.bin:")

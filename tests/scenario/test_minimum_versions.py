@@ -86,8 +86,6 @@ def test_everything_is_imported_and_commands_work(python: Path, tmp_path: Path) 
     assert verified.returncode == 0, verified.stdout + verified.stderr
     paths.trace.write_bytes(paths.trace.read_bytes().replace(b"harness", b"hArness", 1))
     assert _run(*command, "run", "verify", "--integrity-only", paths.root).returncode == 1
-    imported = _run(python, "-c", "import matplotlib")
-    assert imported.returncode == 1, "an extra, which the default installation does without"
 
 
 def test_a_run_is_conducted_and_judged(python: Path) -> None:
@@ -96,7 +94,7 @@ def test_a_run_is_conducted_and_judged(python: Path) -> None:
         done = _run(python, "-m", "repotrial", *words, XDG_CONFIG_HOME=str(court.place / "config"))
         assert done.returncode == 0, done.stderr
         assert "1 run: 1 failure" in done.stdout
-        (run,) = court.runs.iterdir()
+        (run,) = court.runs.glob("[!.]*")
         assert api.verify_run(run, trusted_keys=None).holds
 
 

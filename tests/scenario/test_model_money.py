@@ -16,6 +16,7 @@ from aiohttp import web
 from repotrial import api
 from repotrial.cost import EnvelopeState, load_ledger_state
 from repotrial.policy import read_thresholds
+from repotrial.score import judge_run
 from repotrial.trace import Intervention, Response, ToolInvocation
 from support.command_line import surroundings
 from support.model_agents import TINY, ModelRun, finish, shell, try_script, try_upstream, write_script
@@ -117,7 +118,7 @@ def test_a_provider_that_repeats_the_key_in_its_refusal_does_not_give_it_away(
             "provider.toml",
             f'base_url = "http://127.0.0.1:{provider.port}"\nkey_variable = "FAKE_PROVIDER_KEY"\n',
         )
-        run = try_upstream(court, capsys, f"provider:{described}", "--prices", prices)
+        run = try_upstream(court, capsys, f"provider:{described}", "--prices", prices, code=3)
     assert _find_files_with(run.directory, _SECRET) == []
     uses = [e.payload for e in run.list_of(ToolInvocation) if isinstance(e.payload, ToolInvocation)]
     assert any(use.stdout is not None and "no such key" in run.read(use.stdout.prefix) for use in uses)
@@ -147,6 +148,7 @@ def test_a_provider_that_answers_nothing_measures_nobody_and_the_run_is_conducte
             f"provider:{described}",
             "--prices",
             prices,
+            "--skip-upstream-check",
         )
         code, told = court.start_json(capsys, *words)
         (entry,) = (event["entry"] for event in told if event["event"] == "scored")
@@ -163,7 +165,7 @@ def test_a_provider_that_answers_nothing_measures_nobody_and_the_run_is_conducte
             assert [(found.attempted, found.invalid) for found in summary.agents] == [(1, 0)]
 
 
-def test_an_agent_that_was_answered_once_answers_for_the_rest(
+def test_an_outage_after_an_answer_is_the_providers_and_the_status_stays(
     court: Court, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: list[object] = []
@@ -177,11 +179,12 @@ def test_an_agent_that_was_answered_once_answers_for_the_rest(
     prices = court.write("prices.csv", _PRICES)
     with open_provider(answer) as provider:
         described = court.write("provider.toml", f'base_url = "http://127.0.0.1:{provider.port}"\n')
-        run = try_upstream(court, capsys, f"provider:{described}", "--prices", prices)
+        run = try_upstream(court, capsys, f"provider:{described}", "--prices", prices, code=3)
     assert run.status == "failure"
+    assert judge_run(run.directory).cause.cause == "provider"
 
 
-def test_requests_that_no_provider_could_answer_are_the_agents_own(
+def test_a_parameter_that_the_provider_refuses_of_everybody_is_the_configuration(
     court: Court, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def answer(_: web.BaseRequest) -> web.StreamResponse:
@@ -190,8 +193,9 @@ def test_requests_that_no_provider_could_answer_are_the_agents_own(
     prices = court.write("prices.csv", _PRICES)
     with open_provider(answer) as provider:
         described = court.write("provider.toml", f'base_url = "http://127.0.0.1:{provider.port}"\n')
-        run = try_upstream(court, capsys, f"provider:{described}", "--prices", prices)
+        run = try_upstream(court, capsys, f"provider:{described}", "--prices", prices, code=3)
     assert run.status == "failure"
+    assert judge_run(run.directory).cause.cause == "configuration"
 
 
 def _find_closed_port() -> int:
@@ -220,7 +224,7 @@ def test_a_budget_is_shared_by_runs_at_once_and_by_the_next_start(
     words += ["--total-budget", "0.57", "--jobs", "2"]  # a request takes 0.007, and may take 0.512
     contract = court.write_contract()
     status, told = court.start_json(capsys, contract, *words, "--repeats", "2")
-    assert status == 0
+    assert status in (0, 3)
     first = _load_envelope(court, "total")
     assert Decimal(0) < Decimal(first.spent) <= Decimal("0.57")
     assert first.held == "0"
@@ -228,11 +232,11 @@ def test_a_budget_is_shared_by_runs_at_once_and_by_the_next_start(
     answers = [e.payload for run in runs for e in run.list_of(Response) if isinstance(e.payload, Response)]
     assert sum(Decimal(answer.cost_usd or "0") for answer in answers) == Decimal(first.spent)
     status, told = court.start_json(capsys, contract, *words, "--repeats", "4")
-    assert status == 0
+    assert status == 3, "some runs could not be done for want of a budget that they share"
     last = _load_envelope(court, "total")
     assert Decimal(first.spent) <= Decimal(last.spent) <= Decimal("0.57")
     ended = [ModelRun(Path(e["entry"]["directory"]), e["entry"]["status"]) for e in told if "entry" in e]
-    assert {run.termination.code for run in ended} == {"exit", "cost-cap"}
+    assert {run.termination.code for run in ended} == {"exit", "shared-envelope"}
 
 
 def _write_streamer(court: Court) -> Path:

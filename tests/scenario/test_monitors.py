@@ -69,6 +69,7 @@ def test_a_call_that_no_ordinary_program_makes_still_closes_the_fourth_gate(benc
     run = bench.conduct("unshare --user true || true\necho hello > said.txt\n")
     alerts = {(alert.rule, alert.severity) for alert in _list_alerts(run, "system-calls")}
     assert alerts == {("prohibited-call", "warning")}
+    assert {alert.stage for alert in _list_alerts(run, "system-calls")} == {"test"}
     card = build_score_card(load_evidence(run.paths.root))
     assert [gate.outcome for gate in card.gates] == ["passed", "passed", "passed", "failed"]
 

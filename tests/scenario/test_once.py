@@ -58,7 +58,7 @@ def counted() -> Iterator[Counter[str]]:
 
 
 def test_run_start_loads_lints_and_plans_a_contract_once(
-    court: Court, capsys: pytest.CaptureFixture[str]
+    court: Court, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     contract = court.write_contract()
     with counted() as found:
@@ -69,10 +69,15 @@ def test_run_start_loads_lints_and_plans_a_contract_once(
         "contract linted": 1,
         "lock checked": 1,
         "planned": 1,
-        # The harness seals what is on the disk, and the judges believe nothing but what is on the disk.
+        # Sealed is what the writer wrote; the judges believe nothing but what is on the disk.
         "manifest parsed": 2,
-        "chain verified": 2,
+        "chain verified": 1,
     }
+    (run,) = court.runs.glob("[!.]*")
+    for words in (["page", "--out", tmp_path / "run.html"], ["score"], ["summary"]):
+        with counted() as found:
+            assert call(capsys, "run", *words, run).status == 0
+        assert found["chain verified"] == 1, words
 
 
 def test_a_certified_contract_is_held_against_its_lock_once(

@@ -15,7 +15,8 @@ import pytest
 from repotrial import api
 from repotrial._core.absence import Unknown
 from repotrial.authoring import lock_contract
-from repotrial.trace import SecretRedactor, load_manifest, write_manifest
+from repotrial.redaction import SecretRedactor
+from repotrial.trace import SigningKey, load_manifest, write_manifest
 from support.command_line import call, surroundings
 from support.trials import HONEST, Court, open_court
 
@@ -81,10 +82,10 @@ def test_a_run_directory_holds_what_its_page_lists(
     assert call(capsys, "run", "rejudge", copy, "--contract", court.place / "first").status == 0
     files = [path.relative_to(copy) for path in copy.rglob("*") if path.is_file()]
     found = {file.name if file == Path(file.name) else f"{file.parts[0]}/" for file in files}
-    assert found == {name for name, _ in rows} - {"acceptance/"}
+    assert found == {name for name, _ in rows}
     assert found == {
         *("manifest.json", "contract.json", "spec.json", "trace.jsonl", "trace.lock", "blobs/", "seal.json"),
-        *("change.patch", "report.json", "score.json", "retrieval_events/", "rejudged/"),
+        *("change.patch", "report.json", "score.json", "retrieval_events/", "rejudged/", "acceptance/"),
     }
     # What the page says of the seal is so: only sealed files can break it.
     assert api.verify_run(copy, trusted_keys=None).holds
@@ -132,7 +133,8 @@ def test_a_copy_elsewhere_is_judged_alike(
     assert api.verify_run(copy, trusted_keys=None).holds
     ended = call(capsys, "run", "score", copy, tmp_path / "nowhere")
     assert ended.status == 2
-    assert ended.out.startswith(f"failure          {copy}\n  G1 pass  G2 pass  G3 FAIL  G4 pass")
+    assert ended.out.startswith(f"failure          {copy}\n  cause finished, trust unknown signer\n")
+    assert "\n  G1 pass  G2 pass  G3 FAIL  G4 pass" in ended.out
 
 
 def test_tampering_makes_a_run_invalid_whatever_its_score_file_says(
@@ -217,6 +219,11 @@ def test_a_summary_keeps_agents_contracts_and_categories_apart(
     court: Court, capsys: pytest.CaptureFixture[str]
 ) -> None:
     summary = load_json(capsys, "run", "summary", court.runs, "--compare", "reference,noop")
+    assert {found["indeterminate"] for found in summary["agents"]} == {3}, "no key of theirs is believed here"
+    key = court.place / "public.pem"
+    key.write_text(SigningKey.load(court.place / "seal-key.pem").public_key.pem)
+    summary = load_json(capsys, "run", "summary", court.runs, "--compare", "reference,noop", "--key", key)
+    assert summary["trust"] == {"listed": 9}
     rates = {found["agent"]: (found["success"], found["attempted"]) for found in summary["agents"]}
     assert rates == {"noop": (0, 3), "reference": (3, 3), "fix": (3, 3)}
     interval = next(found for found in summary["agents"] if found["agent"] == "noop")["rate"]["interval"]
@@ -224,10 +231,10 @@ def test_a_summary_keeps_agents_contracts_and_categories_apart(
     assert len(summary["aggregate"]["by_version"]) == 9
     assert summary["paired"]["comparison"]["difference"]["value"] == 1
     assert summary["mixed_conditions"] == {}
-    ended = call(capsys, "run", "summary", court.runs, "--compare", "reference,noop")
+    ended = call(capsys, "run", "summary", court.runs, "--compare", "reference,noop", "--key", key)
     assert ended.status == 0
     assert "reference less noop, over 3 contracts that both have\n  +100.0%" in ended.out
-    assert "████" in ended.out
+    assert "██" in ended.out
     assert call(capsys, "run", "summary", court.runs, "--compare", "reference,nobody").status == 2
     assert call(capsys, "run", "summary", court.runs, "--compare", "reference").status == 2
     assert call(capsys, "run", "summary", court.place / "cache").status == 2
@@ -285,25 +292,27 @@ def test_what_was_broken_off_before_the_agent_began_does_not_count_once_it_was_r
             if isinstance(event, api.RunStarted):
                 stopper.stop()
         (alone,) = api.summarize_runs(court.runs).summary.agents
-        assert (alone.attempted, alone.invalid) == (1, 1), "an attempt that was not repeated counts"
+        assert (alone.attempted, alone.indeterminate) == (0, 1), "not repeated, it counts 0"
         assert court.start(capsys, contract, "--agent", "noop").status == 0
         summary = api.summarize_runs(court.runs).summary
         assert (summary.runs, len(summary.repeated)) == (2, 1)
         assert [(found.attempted, found.failure) for found in summary.agents] == [(1, 1)]
-        assert "not counted" in call(capsys, "run", "summary", court.runs).out
+        assert "excused attempts, in no rate: operator 1" in call(capsys, "run", "summary", court.runs).out
 
 
-def test_an_attempt_that_was_killed_before_its_seal_does_not_count_once_it_was_repeated(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_deleting_a_seal_never_raises_a_rate(capsys: pytest.CaptureFixture[str]) -> None:
+    """A failed run, its seal taken away, and the run done again by an agent that succeeds by then."""
     with open_court() as court:
         contract = court.write_contract()
         assert court.start(capsys, contract, "--agent", "noop").status == 0
         (name,) = court.list_runs()
         (court.runs / name / "seal.json").unlink()
         (alone,) = api.summarize_runs(court.runs).summary.agents
-        assert alone.attempted == 1, "an attempt that was not repeated counts"
+        assert (alone.planned, alone.success, alone.indeterminate) == (1, 0, 1)
         assert court.start(capsys, contract, "--agent", "noop").status == 0
         summary = api.summarize_runs(court.runs).summary
-        assert (summary.runs, summary.repeated) == (2, (str(court.runs / name),))
-        assert [(found.attempted, found.failure) for found in summary.agents] == [(1, 1)]
+        assert summary.runs == 2
+        assert summary.trust == {"unknown signer": 1, "unsealed": 1}
+        assert [(found.planned, found.success, found.indeterminate) for found in summary.agents] == [
+            (1, 0, 1)
+        ]

@@ -187,7 +187,8 @@ def test_every_run_tells_what_its_tree_was_made_from_and_a_replay_tells_the_diff
     assert product.hosts == (f"origin.example:{origin.port}",)
     assert manifests[0].list_differences(manifests[1]) == []
     different = [found.field for found in manifests[0].list_differences(manifests[2])]
-    assert different == ["dependencies.setup.product_digest"]
+    # Other files are another product, and another tree for the agent.
+    assert different == ["dependencies.setup.product_digest", "workspace.digest"]
     assert list(told) == ["setup-network-passed", "setup-product"]
     assert f"origin.example:{origin.port}/data" in told["setup-network-passed"]
     assert product.product_digest in told["setup-product"]

@@ -8,8 +8,8 @@ from typing import Literal, cast
 
 from repotrial._core.digest import digest_bytes
 from repotrial._core.words import AlertSeverity, LifecyclePhase
-from repotrial.policy import POLICY, BreakerState, Decision, decide
-from repotrial.policy._thresholds import BreakerSettings
+from repotrial.contract import Limits
+from repotrial.policy import POLICY, BreakerState, Decision, build_settings, decide
 from repotrial.trace import (
     BlobRef,
     Body,
@@ -45,6 +45,7 @@ from repotrial.trace import (
 from repotrial.trace._body import BlobBody, OmittedBody
 from repotrial.trace._event import Actor, UnknownPayload
 from repotrial.trace._payloads import Payload
+from support.traces import build_start
 
 __all__ = ["Record", "build_body"]
 
@@ -89,6 +90,11 @@ class Record:
         )
         return seq
 
+    @property
+    def now_us(self) -> int:
+        """The time of the last event."""
+        return self._now_us
+
     def shell(
         self,
         command: str,
@@ -98,14 +104,19 @@ class Record:
         wall_us: int = 1000,
         after_us: int = 1_000_000,
         result_bytes: int | None = None,
+        since_us: int | None = None,
         **others: str,
     ) -> int:
-        """A call of a shell tool, as the wire shows it."""
+        """A call of a shell tool, as the wire shows it; `since_us`: under way since then."""
+        if since_us is not None:
+            wall_us = self._now_us - since_us
         answer: Body = build_body(result)
         if result_bytes is not None:
             answer = OmittedBody(digest=digest_bytes(b""), length_bytes=result_bytes)
         arguments = build_body(json.dumps({"command": command, **others}))
-        return self._call(arguments, answer, exit_status, wall_us=wall_us, after_us=after_us)
+        return self._call(
+            arguments, answer, exit_status, wall_us=wall_us, after_us=after_us, since_us=since_us
+        )
 
     def blob_shell(self, command: str) -> int:
         """The same with arguments too long for a line."""
@@ -134,20 +145,25 @@ class Record:
         wall_us: int,
         after_us: int,
         tool: str = "Bash",
+        since_us: int | None = None,
     ) -> int:
         call = ToolInvocation(
             tool=tool,
             source="gateway",
             arguments=arguments,
             exit=exit_status,
-            started_at_us=self._now_us,
+            started_at_us=self._now_us if since_us is None else since_us,
             wall_us=wall_us,
             result=result,
         )
         return self.add(call, after_us=after_us)
 
     def program(self, *argv: str) -> int:
-        """A program that the supervisor saw start."""
+        """A program that the witness saw start."""
+        return self.add(build_start(*argv))
+
+    def program_of_the_first_release(self, *argv: str) -> int:
+        """A program start as runs of the first release have it."""
         return self.add(
             ToolInvocation(
                 tool="execve",
@@ -197,7 +213,14 @@ class Record:
         changes = tuple(FileDeleted(path=path, before=_build_entry("x"), content=_KEPT) for path in paths)
         return self.add(WorkspaceMutation(cause=Observed(since=0), changes=changes), actor="harness")
 
-    def response(self, *, tokens: int, after_us: int = 1_000_000, cost_usd: str | None = None) -> int:
+    def response(
+        self,
+        *,
+        tokens: int,
+        after_us: int = 1_000_000,
+        cost_usd: str | None = None,
+        tool_calls: int | None = None,
+    ) -> int:
         """An answer of a model."""
         answer = Response(
             prompt=None,
@@ -208,6 +231,7 @@ class Record:
             body=build_body(""),
             usage=ResponseUsage(input_uncached_tokens=tokens - 1, output_tokens=1),
             cost_usd=cost_usd,
+            tool_calls=tool_calls,
         )
         return self.add(answer, after_us=after_us)
 
@@ -230,12 +254,12 @@ class Record:
         )
         return self.add(alert, actor="monitor", after_us=1)
 
-    def conduct(self, settings: BreakerSettings) -> list[Event]:
+    def conduct(self, limits: Limits) -> list[Event]:
         """The same events in a run whose harness does what the rules decide, until one ends it."""
         live = Record()
         live.events.clear()
         live._now_us = 0
-        state = BreakerState(settings, read=self.read)
+        state = BreakerState(build_settings(limits), read=self.read)
         for event in self.events:
             assert not isinstance(event.payload, UnknownPayload)
             live.add(event.payload, actor=event.actor, after_us=event.t - live._now_us)

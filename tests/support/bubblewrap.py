@@ -23,9 +23,16 @@ from typing import Any, Final
 import pytest
 
 from repotrial._core.errors import MachineError
-from repotrial.isolation import ProhibitedRecord, RecordSink, SyscallRecord, build_numbers, find_machine
-from repotrial.isolation._calls._seccomp import SyscallPolicy
-from repotrial.isolation._calls._supervisor import SupervisorPolicy, SyscallSupervisor
+from repotrial.syscalls import (
+    ProhibitedRecord,
+    RecordSink,
+    SupervisorPolicy,
+    SyscallPolicy,
+    SyscallRecord,
+    SyscallSupervisor,
+    build_numbers,
+    find_machine,
+)
 from support.filtered import DROPPED, start_filtered
 
 PYTHON: Final = "/usr/bin/python3"

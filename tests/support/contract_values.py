@@ -13,6 +13,7 @@ Place: TypeAlias = tuple[str | int, ...]
 
 # Something for every pattern of the models; each type picks what fits it.
 POOL = (
+    "none: nothing is built",
     *(
         "a",
         "b-2",

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 import repotrial
-from repotrial.isolation import find_machine
-from repotrial.isolation._calls._seccomp import SyscallPolicy, build_filter
-from repotrial.isolation._launch_server._kernel import receive_with_descriptors
+from repotrial.isolation._launch_server._descriptors import receive_with_descriptors
+from repotrial.syscalls import SyscallPolicy, build_filter, find_machine
 
 DROPPED = 65534
 """As the product does: root becomes a user without rights, others stay what they are."""
 _CHILD = r"""
 import os, socket, sys
 sys.path.insert(0, sys.argv[1])
-from repotrial.isolation._launch_server import _kernel as kernel
+from repotrial._core import kernel
+from repotrial.isolation._launch_server._descriptors import send_with_descriptors
 channel, user = socket.socket(fileno=int(sys.argv[2])), int(sys.argv[3])
 channel.set_inheritable(False)
 with os.fdopen(int(sys.argv[4]), "rb") as stream:
@@ -33,7 +33,7 @@ os.chdir("/")
 kernel.refuse_new_privileges()
 if program:
     listener = kernel.install_filter(program, with_listener=True)
-    kernel.send_with_descriptors(channel, b"\0", [listener])
+    send_with_descriptors(channel, b"\0", [listener])
     os.close(listener)
 os.execve(sys.argv[5], sys.argv[5:], dict(os.environ))
 """

@@ -72,13 +72,20 @@ def open_gateway(
     supervisor: FakeSupervisor | None = None,
     limits: GatewayLimits | None = None,
     models: tuple[str, ...] = (),
+    stripped: frozenset[str] = frozenset(),
 ) -> Iterator[Gateway]:
     """Serve one run, on a loop of its own."""
     watched = supervisor or FakeSupervisor()
     with GatewayLoop() as loop, socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         with loop.serve(
-            listener, key=KEY, supervisor=watched, upstream=upstream, limits=limits, models=models
+            listener,
+            key=KEY,
+            supervisor=watched,
+            upstream=upstream,
+            limits=limits,
+            models=models,
+            stripped=stripped,
         ) as run:
             try:
                 yield Gateway(port, watched, run, loop)

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from repotrial._core.words import Level
 from repotrial.authoring import lock_contract
 from repotrial.contract import LoadedContract, load_contract
-from repotrial.environment import Installation
+from repotrial.environment import Installation, InstallationSettings, open_installation
+from repotrial.redaction import SecretRedactor
 from repotrial.run import Agent, PlannedRun, RunSettings, build_spec
-from repotrial.trace import SecretRedactor, SigningKey
+from repotrial.trace import SigningKey
 from support.contracts import write_contract
 
 SAY = """\
@@ -57,7 +59,9 @@ new file mode 100644
 """
 
 
-def make_say_contract(directory: Path, text: str = SAY) -> LoadedContract:
+def make_say_contract(
+    directory: Path, text: str = SAY, *, files: dict[str, str] | None = None
+) -> LoadedContract:
     """A locked contract: a file `said.txt` has to say hello."""
     write_contract(
         directory,
@@ -67,6 +71,7 @@ def make_say_contract(directory: Path, text: str = SAY) -> LoadedContract:
             "reference.patch": REFERENCE,
             "repo/notes/list.txt": "first: hello\nsecond: goodbye\n",
             "repo/README.md": "Greetings.\n",
+            **(files or {}),
         },
     )
     lock_contract(directory)
@@ -85,13 +90,30 @@ class Request(NamedTuple):
 
 
 def build_request(
-    loaded: LoadedContract, agent: Agent, installation: Installation, runs: Path, *, replicate: int = 0
+    loaded: LoadedContract,
+    agent: Agent,
+    installation: Installation | Level,
+    runs: Path,
+    *,
+    replicate: int = 0,
+    settings: InstallationSettings | None = None,
 ) -> Request:
-    """One run, as `conduct_run` takes it, sealed with a key of the test's own."""
-    spec = build_spec(loaded, agent, level=installation.level, root_seed=20260307, replicate=replicate)
+    """One run, as `conduct_run` takes it, sealed with a key of the test's own.
+
+    Where only a level is named, the run opens its installation itself, by the settings.
+    """
+    level = installation if isinstance(installation, Level) else installation.level
+    spec = build_spec(loaded, agent, level=level, root_seed=20260307, replicate=replicate)
+
+    def open_now() -> Installation:
+        if not isinstance(installation, Level):
+            return installation
+        assert settings is not None
+        return open_installation(loaded, settings, level=level)
+
     key = SigningKey.load(runs.parent / "key.pem")
     return Request(
         PlannedRun(loaded=loaded, agent=agent, spec=spec),
         RunSettings(runs=runs, key=key, redactor=SecretRedactor({})),
-        lambda: installation,
+        open_now,
     )

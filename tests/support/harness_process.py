@@ -28,12 +28,12 @@ from repotrial.isolation import (
     ResourceLimits,
     Sandbox,
     SandboxSpec,
-    SyscallRecord,
     find_back_end,
     open_sandbox,
     probe_machine,
 )
 from repotrial.isolation._levels._launcher import open_default_launcher
+from repotrial.syscalls import SyscallRecord
 
 
 class Harness:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from repotrial._core.digest import digest_bytes
-from repotrial.isolation import machine_platform
+from repotrial.syscalls import machine_platform
 
 OCI = "application/vnd.oci.image"
 Compression = Literal["gzip", "plain", "zstd"]

@@ -148,6 +148,14 @@ CHECKS = [
         "a mandatory build",
         contract={"checks": [unit(mandatory=False), OTHER]},
     ),
+    speaks("build-gate-unsaid", "no build check", contract={"scoring": DROP}),
+    quiet("build-gate-unsaid", "why is said"),
+    quiet("build-gate-unsaid", "a build check", contract={"scoring": DROP, "checks": [unit(), OTHER]}),
+    evasion(
+        "build-gate-unsaid",
+        "a build check that cannot fail",
+        contract={"scoring": DROP, "checks": [unit(), {**OTHER, "mandatory": False}]},
+    ),
     speaks("layer-not-mandatory", "one optional check", contract=check(mandatory=False)),
     quiet(
         "layer-not-mandatory",

@@ -79,6 +79,7 @@ CONTRACT: dict[str, Any] = {
         "writable": ["textkit/**", "tests/**"],
         "protected": ["tests/**", "**/conftest.py"],
     },
+    "scoring": {"build_gate": "none: the package is not built"},
 }
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
+from scipy import special, stats
 
 from repotrial.stats import Cluster
 
@@ -38,8 +39,31 @@ def draw_chances(
     generator: np.random.Generator, rate: float, icc: float, shape: tuple[int, ...]
 ) -> npt.NDArray[np.float64]:
     """Chances from the beta distribution with this mean; runs that share a chance correlate by `icc`."""
+    if icc == 0:
+        return np.full(shape, rate)
     scale = (1 - icc) / icc
     return generator.beta(rate * scale, (1 - rate) * scale, shape)
+
+
+def draw_paired_chances(
+    generator: np.random.Generator,
+    rates: tuple[float, float],
+    icc: float,
+    shared: float,
+    shape: tuple[int, ...],
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """The same for two sides whose chances on a task go together, by a normal copula of this correlation."""
+    one, other = generator.standard_normal((2, *shape))
+    joined = (one, shared * one + np.sqrt(1 - shared**2) * other)
+    if icc == 0:
+        return np.full(shape, rates[0]), np.full(shape, rates[1])
+    scale = (1 - icc) / icc
+    ranks = np.linspace(0, 1, 2001)
+    first, second = (
+        np.interp(special.ndtr(normal), ranks, stats.beta.ppf(ranks, rate * scale, (1 - rate) * scale))
+        for normal, rate in zip(joined, rates, strict=True)
+    )
+    return first, second
 
 
 def shuffle(clusters: Sequence[Cluster], seed: int) -> list[Cluster]:

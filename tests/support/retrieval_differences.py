@@ -23,6 +23,7 @@ def normalize_case(case: dict[str, Any], root: Path) -> list[NormalizedTask]:
     """Normalize what a packed case holds, as the command does."""
     run = root / case["run_dir"]
     options = NormalizationOptions(
+        has_further_sources=True,
         tools=load_retrieval_tools(),
         tasks=build_task_index(find_tasks_directory(run)),
         generated_at="2026-01-01T00:00:00Z",

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from repotrial.retrieval import EvaluationOptions, Outcome, RankingRule, evaluate, find_event_files
+from repotrial.retrieval import EvaluationOptions, Outcome, RankingRule, RetrievalPlaces, evaluate
 from repotrial.retrieval._documents import Coverage, EventsDocument, GroundTruth, Provenance, RetrievalEvent
 
 BATCH = "2026-03-01__12-00-00"
@@ -44,9 +44,9 @@ def write_runs(root: Path, plans: Sequence[TrialPlan], *, rule: RankingRule = "r
     run = root / "fix_2026"
     for plan in plans:
         _write_trial(run, plan)
-    events = run / "retrieval_events"
-    files = [(file, file.parent) for file in find_event_files(events)]
-    evaluate(files, events / "run_retrieval_summary.json", EvaluationOptions(rule=rule, generated_at=NOW))
+    places = RetrievalPlaces(directory=run)
+    options = EvaluationOptions(rule=rule, generated_at=NOW)
+    evaluate(places.iter_documents(left_out=()), places.summary, options)
     return run
 
 

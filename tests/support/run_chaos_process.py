@@ -20,8 +20,9 @@ from repotrial.contract import load_contract
 from repotrial.environment import Installation, InstallationSettings, open_installation
 from repotrial.isolation import probe_machine
 from repotrial.isolation._resources._reaper import reap_leftovers
+from repotrial.redaction import SecretRedactor
 from repotrial.run import PlannedRun, RunSettings, ScriptAgent, build_spec, conduct_run
-from repotrial.trace import CheckOutcome, SecretRedactor, SigningKey
+from repotrial.trace import CheckOutcome, SigningKey
 
 SCRIPT = b"sleep 0.05; echo hello > said.txt\n"
 ROOT_SEED = 20260307

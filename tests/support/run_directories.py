@@ -10,8 +10,10 @@ import msgspec
 from repotrial._core.absence import Unknown
 from repotrial._core.digest import digest_bytes
 from repotrial._core.words import Level, LifecyclePhase
+from repotrial.redaction import SecretRedactor
 from repotrial.trace import (
     AcceptanceExecution,
+    AgentConfiguration,
     AgentFacts,
     Briefing,
     BuildCheck,
@@ -19,7 +21,10 @@ from repotrial.trace import (
     CheckEntryPoint,
     Command,
     ConfigurationFacts,
+    ConfigurationFiles,
     ContractBinding,
+    CoveredTool,
+    DeclaredFile,
     DeclaredVariables,
     DependencySpecification,
     Enforced,
@@ -35,9 +40,11 @@ from repotrial.trace import (
     Intervention,
     Justification,
     Lockfile,
+    LoggingFacts,
     LogPointer,
     Manifest,
     MonitorAlert,
+    OfferedTool,
     OnAlert,
     OnDecision,
     OperatorDecision,
@@ -46,6 +53,7 @@ from repotrial.trace import (
     PatchApplication,
     PatchContent,
     PhaseChanged,
+    PreparedWorkspace,
     Prompt,
     Response,
     ResponseUsage,
@@ -53,7 +61,7 @@ from repotrial.trace import (
     RunFacts,
     RunOpened,
     RunPaths,
-    SecretRedactor,
+    SamplingParameter,
     Seeds,
     SeedStream,
     Segment,
@@ -62,6 +70,7 @@ from repotrial.trace import (
     StageTransition,
     StaticCheck,
     Submodule,
+    SystemPrompt,
     Termination,
     TestIds,
     Throttle,
@@ -94,9 +103,18 @@ def build_facts(run_id: str = "run-1") -> RunFacts:
             submodules=(Submodule(path="vendor/lib", commit="ab12" * 10),),
         ),
         dependencies=DependencySpecification(
-            lockfiles=(Lockfile(path="requirements.lock", digest=digest_bytes(b"lock")),), mirrors=()
+            lockfiles=(Lockfile(path="requirements.lock", digest=digest_bytes(b"lock"), origin="contract"),),
+            mirrors=(),
         ),
-        environment=HostEnvironment(observed_id=digest_bytes(b"host")),
+        environment=HostEnvironment(
+            observed_id=digest_bytes(b"host"),
+            pins="constraints",
+            covers=(
+                CoveredTool(
+                    name="python", digest=digest_bytes(b"python"), places=("/usr/bin/python3.11",), files=1
+                ),
+            ),
+        ),
         package_managers={"pip": "23.2.1"},
         toolchain={"python": "3.11.7", "gcc": Unknown(reason="not installed")},
         harness=Harness(
@@ -114,11 +132,15 @@ def build_facts(run_id: str = "run-1") -> RunFacts:
             limits={"wall_seconds": "1800", "cost_usd": "5"},
             stages="automatic",
             network="none",
+            logging=LoggingFacts(
+                inline_bytes=4096, prefix_bytes=16384, run_budget_bytes=2**31, type_budget_bytes={}
+            ),
         ),
         seeds=Seeds(
             root=20260307,
             streams=(SeedStream(name="replicate", spawn_key=(0, 3)),),
             test_variables={"PYTHONHASHSEED": "0"},
+            agent_variables={"REPOTRIAL_SEED": "7"},
         ),
         agent=AgentFacts(
             name="script",
@@ -127,6 +149,8 @@ def build_facts(run_id: str = "run-1") -> RunFacts:
             temperature="0.7",
             tools=("bash",),
             prompts=(PromptDigest(name="system", digest=digest_bytes(b"prompt")),),
+            adapter_digest=digest_bytes(b"adapter"),
+            parameters={},
         ),
         locale="C.UTF-8",
         time_zone="UTC",
@@ -135,6 +159,34 @@ def build_facts(run_id: str = "run-1") -> RunFacts:
         started_at_us=1_700_000_000_000_000,
         redaction_rules_id=SCANNER.rules_id,
         machine_settings={"cache": "on"},
+        configuration_files=ConfigurationFiles(
+            present=(DeclaredFile(path="/etc/tool.conf", digest=digest_bytes(b"conf")),),
+            absent=("/etc/pip.conf",),
+        ),
+        workspace=PreparedWorkspace(digest=digest_bytes(b"prepared"), files=12),
+    )
+
+
+def build_agent_configuration(
+    *, conversation: str = "main", prompt: int | None = None, response: int | None = None
+) -> AgentConfiguration:
+    """As the gateway's first exchange binds it."""
+    unset = Unknown(reason="the request does not set it: the provider's default")
+    return AgentConfiguration(
+        conversation=conversation,
+        prompt=prompt,
+        response=response,
+        wire="openai-chat",
+        model_asked="m-1",
+        model_answering="m-1",
+        temperature="0.7",
+        effort=unset,
+        max_output_tokens=512,
+        context_tokens=unset,
+        parameters=(SamplingParameter(name="top_p", value="0.9"),),
+        tools=(OfferedTool(name="bash", digest=digest_bytes(b"bash")),),
+        tool_count=1,
+        prompts=(SystemPrompt(role="system", digest=digest_bytes(b"prompt")),),
     )
 
 
@@ -268,7 +320,7 @@ class RunBuilder:
 
 
 def build_run(root: Path, *, run_id: str = "run-1") -> RunPaths:
-    """A finished, unsealed run with an event of nearly every type: 20 of them."""
+    """A finished, unsealed run with an event of nearly every type: 21 of them."""
     builder = RunBuilder(root, run_id=run_id)
     body = builder.writer.body
     builder.enter("brief")
@@ -298,6 +350,7 @@ def build_run(root: Path, *, run_id: str = "run-1") -> RunPaths:
         ),
         actor="agent",
     )
+    builder.add(build_agent_configuration(prompt=4, response=5))
     tool = builder.tool(output=b"x" * 9000)
     _mutate(builder, tool)
     builder.add(
@@ -357,6 +410,6 @@ def append_unknown_event(paths: RunPaths) -> None:
         b'{"actor":"harness",',
         b'"payload":{},"seq":%d,"t":%d,"type":"from-the-future"}' % (seq, last.t + 1),
     )
-    digest = link_hash(bytes.fromhex(last.hash), seq, front + rest)
+    digest = link_hash(bytes.fromhex(last.hash), seq, front + rest, version=2)
     with paths.trace.open("ab") as stream:
         stream.write(front + b'"hash":"%b",' % digest.hex().encode() + rest + b"\n")

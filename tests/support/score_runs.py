@@ -46,10 +46,12 @@ from repotrial.trace import (
     PatchApplication,
     RunPaths,
     Segment,
+    SigningKey,
     StaticCheck,
     Termination,
     TestIds,
     TwinCount,
+    seal_run,
 )
 from repotrial.trace import Briefing as BriefingEvent
 from support.run_directories import RunBuilder, build_facts
@@ -122,6 +124,7 @@ class ScoreRun:
         patch: bytes = PATCH,
         run_id: str = "run-1",
         root_seed: int = 20260307,
+        replicate: int = 0,
         thresholds: str | None = None,
     ) -> None:
         self.contract = contract or build_contract()
@@ -146,7 +149,13 @@ class ScoreRun:
             seeds=msgspec.structs.replace(facts.seeds, root=root_seed),
         )
         if thresholds is not None:
-            models = ModelFacts(upstream="script", price_method="none", thresholds=thresholds)
+            models = ModelFacts(
+                upstream="script",
+                price_method="none",
+                thresholds=thresholds,
+                thresholds_source="built-in",
+                prices_source="built-in",
+            )
             configuration = msgspec.structs.replace(facts.configuration, models=models)
             facts = msgspec.structs.replace(facts, configuration=configuration)
         self.builder = RunBuilder(root, run_id=run_id, manifest=facts.build_manifest())
@@ -158,6 +167,7 @@ class ScoreRun:
             agent=SpecAgent(name="script", version="1", adapter_digest=digest_bytes(b"adapter")),
             configuration=ConfigurationSpec(isolation=Level.L3),
             root_seed=root_seed,
+            replicate=replicate,
         )
         self._attempts: dict[tuple[str, str, str], int] = {}
         body = self.builder.writer.body
@@ -239,12 +249,15 @@ class ScoreRun:
         count = TwinCount(mixed_in=4, survived=TestIds.build(survived), silent=TestIds.build([]))
         self.check(check, outcome, variant="twins", twins=count)
 
-    def finish(self) -> Path:
+    def finish(self, *, key: SigningKey | None = None) -> Path:
+        """Close the record; sealed where there is a key."""
         self.builder.enter("seal")
         self.builder.writer.close()
         self.paths.change.write_bytes(self.patch)
         self.paths.contract.write_bytes(self.record.to_bytes())
         self.paths.spec.write_bytes(self.spec.to_bytes() + b"\n")
+        if key is not None:
+            seal_run(self.paths, key, harness_version="0.1.0")
         return self.paths.root
 
     def _execution(self, outcome: CheckOutcome, *, output: bytes = b"out") -> dict[str, Any]:
@@ -265,6 +278,7 @@ def write_run(
     *,
     contract: Contract | None = None,
     patch: bytes = PATCH,
+    key: SigningKey | None = None,
     **fields: Any,
 ) -> Path:
     """A run in which every check is executed once, with the given outcomes."""
@@ -273,7 +287,7 @@ def write_run(
     run.apply()
     for check in run.contract.checks:
         run.check(check, (outcomes or {}).get(check.id, PASSED))
-    return run.finish()
+    return run.finish(key=key)
 
 
 def write_score(run_directory: Path) -> ScoreCard:

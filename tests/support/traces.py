@@ -11,19 +11,21 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import orjson
 from hypothesis import strategies as st
 
 from repotrial._core.clock import Clock
 from repotrial._core.digest import DIGEST_PATTERN
+from repotrial._core.words import LifecyclePhase
+from repotrial.redaction import NO_REDACTION, Redactor
 from repotrial.trace import (
-    NO_REDACTION,
     BlobRef,
     Body,
     EventPayload,
     EventRef,
     ExitUnknown,
     PhaseChanged,
-    Redactor,
+    ProgramStart,
     RunOpened,
     RunPaths,
     TextBody,
@@ -33,7 +35,7 @@ from repotrial.trace import (
     WriterOptions,
 )
 from repotrial.trace._body import build_body
-from repotrial.trace._chain import cut_line, genesis_hash, link_hash
+from repotrial.trace._chain import build_form, cut_line, genesis_hash, link_hash
 from repotrial.trace._writer import DroppedEvent
 
 RUN_ID = "run-1"
@@ -92,6 +94,23 @@ def build_invocation(arguments: Body | None = None, *, result: Body | None = Non
     )
 
 
+def build_start(*argv: str, number: int = 1, phase: LifecyclePhase = "act") -> ProgramStart:
+    return ProgramStart(
+        witness=1,
+        phase=phase,
+        number=number,
+        parent=None,
+        command=None,
+        argv=argv,
+        path=f"/usr/bin/{argv[0]}",
+        exe=f"/usr/bin/{argv[0]}",
+        cwd=".",
+        pid=100 + number,
+        started_at_us=1_700_000_000_000_000,
+        confirmed=True,
+    )
+
+
 def write_trace(root: Path, events: int, *, run_id: str = RUN_ID) -> TraceHead:
     """A trace of so many small events, the opening one included."""
     with open_writer(root, run_id=run_id) as writer:
@@ -145,7 +164,7 @@ def _text(info: msgspec.inspect.StrType) -> st.SearchStrategy[str]:
     if info.pattern == DIGEST_PATTERN or info.min_length == 71:
         return _DIGESTS
     if info.pattern is not None and "trace@" in info.pattern:
-        return st.just("repotrial/trace@1")
+        return st.just("repotrial/trace@2")
     if info.pattern is not None and info.pattern.startswith("^[A-Za-z0-9]["):
         return st.text(string.ascii_letters + string.digits, min_size=1, max_size=12)
     if info.pattern is not None:
@@ -158,10 +177,17 @@ def chain_bodies(bodies: list[bytes], *, run_id: str = RUN_ID) -> bytes:
     previous = genesis_hash(run_id)
     lines = []
     for seq, body in enumerate(bodies):
-        previous = link_hash(previous, seq, body)
+        previous = link_hash(previous, seq, _form_of(body), version=2)
         cut = body.index(b",") + 1
         lines.append(body[:cut] + b'"hash":"' + previous.hex().encode() + b'",' + body[cut:] + b"\n")
     return b"".join(lines)
+
+
+def _form_of(body: bytes) -> bytes:
+    try:
+        return build_form(body, orjson.loads(body))
+    except (ValueError, TypeError, RecursionError):
+        return body  # no event at all: an attacker hashes it as it is
 
 
 def bodies_of(trace: bytes) -> list[bytes]:

@@ -173,7 +173,17 @@ class Court:
         return ended.status, [json.loads(line) for line in ended.out.splitlines()]
 
     def list_runs(self) -> list[str]:
-        return sorted(path.name for path in self.runs.iterdir()) if self.runs.exists() else []
+        if not self.runs.exists():
+            return []
+        return sorted(path.name for path in self.runs.iterdir() if not path.name.startswith("."))
+
+    def retry(self, capsys: pytest.CaptureFixture[str], cause: str) -> tuple[int, list[dict[str, Any]]]:
+        """`run retry` in this process: its exit code, and the events that it told."""
+        words = ("run", "retry", "--cause", cause, "--json", "--runs", self.runs)
+        places = ("--cache", self.place / "cache", "--key-file", self.place / "seal-key.pem")
+        with surroundings(XDG_CONFIG_HOME=str(self.place / "config")):
+            ended = call(capsys, *words, *places)
+        return ended.status, [json.loads(line) for line in ended.out.splitlines()]
 
 
 @contextlib.contextmanager

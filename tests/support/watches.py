@@ -11,8 +11,8 @@ from typing import NamedTuple
 from fakes.controls import FakeControls
 from fakes.exchanges import FakeUpstream
 from repotrial._core.clock import SystemClock
-from repotrial.contract import Limits
-from repotrial.cost import Parent, RunBudget, RunCaps, Tariff
+from repotrial.contract import Limits, Network
+from repotrial.cost import BudgetCaps, Parent, RunBudget, Tariff
 from repotrial.gateway import GatewayLoop
 from repotrial.policy import BreakerState, build_settings, parse_thresholds, read_thresholds
 from repotrial.run import build_body_reader
@@ -54,11 +54,12 @@ class Watched(NamedTuple):
 @contextlib.contextmanager
 def open_watch(
     *,
-    caps: RunCaps | None = None,
+    caps: BudgetCaps | None = None,
     tariff: Tariff | None = None,
     parent: Parent | None = None,
     replaced: tuple[str, str] = ("", ""),
     patience_seconds: float = 900,
+    network: Network = "none",
 ) -> Iterator[Watched]:
     """Prices are abstract units, unless a tariff says otherwise; `replaced` changes the thresholds' text."""
     with contextlib.ExitStack() as stack:
@@ -82,7 +83,7 @@ def open_watch(
         )
         stack.callback(switch.close)
         dialogue = Dialogue(writer, SystemClock())
-        budget = RunBudget(caps or RunCaps(), parent=parent)
+        budget = RunBudget(caps or BudgetCaps(), parent=parent)
         stack.enter_context(breakers)
         supervisor = stack.enter_context(
             RunSupervisor(
@@ -92,7 +93,7 @@ def open_watch(
                 budget=budget,
                 tariff=tariff or Tariff(book=None),
                 breakers=breakers,
-                inspector=AnswerInspector(writer, None),
+                inspector=AnswerInspector(writer, None, network=network),
             )
         )
         stack.callback(breakers.stop_asking)

@@ -180,3 +180,6 @@ def _read_command(book, line):
     else:
         raise BookError("cannot read this")
 END_OF_FILE
+
+# The project's own tests, as an agent would run them: the record keeps how they ended, and a replay compares.
+PYTHONDONTWRITEBYTECODE=1 python -m pytest -q -p no:cacheprovider tests || true

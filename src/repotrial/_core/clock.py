@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 from typing import Protocol
 
 
@@ -30,3 +31,8 @@ class MonotoneClock:
             now_us = self._last_us + 1
         self._last_us = now_us
         return now_us
+
+
+def format_now() -> str:
+    """The present second as documents for people have it: ISO 8601, UTC."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

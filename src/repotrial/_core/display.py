@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 _VERSION_DIGITS = 10
+_CAP: Final = re.compile(r"\bcaps?\b|-cap\b|\bceiling\b")
 _DIGEST: Final = re.compile(r"sha256:([0-9a-f]{8})[0-9a-f]{56}")
 
 
@@ -37,6 +38,12 @@ def neutralize(text: str, *, max_characters: int) -> str:
     """The same on one line, cut to a length."""
     shown = escape_unprintable(text[: max_characters + 1])
     return shown if len(shown) <= max_characters else shown[: max_characters - 1] + "…"
+
+
+def mark_cap(text: str) -> str:
+    """A text that names a cap says that it is a policy choice (Q10)."""
+    is_marked = _CAP.search(text) is None or "policy choice" in text
+    return text if is_marked else f"{text} (a cap is a policy choice)"
 
 
 def shorten_version(version_id: str) -> str:

@@ -63,3 +63,16 @@ TerminationCategory: TypeAlias = Literal[
 
 TerminationNature: TypeAlias = Literal["safety", "resource", "none"]
 """A safety termination is unscorable for success; a resource termination is never an acceptance failure."""
+
+ProviderRule: TypeAlias = Literal[
+    "provider-unavailable",
+    "provider-rate-limited",
+    "provider-rejected",
+    "other-request",
+    "own-rate",
+    "control-answered",
+    "control-failed",
+    "control-rejected",
+]
+"""Alerts of the monitor `provider`: troubles of an upstream, and what the harness's own request to it met.
+`other-request`: the request was not as the plan fixed it; `own-rate`: the run passed the rate of its plan."""

@@ -7,19 +7,66 @@ from typing import TYPE_CHECKING
 from repotrial._core.lazy import build_hooks
 
 if TYPE_CHECKING:
+    from repotrial.analysis._agents import AgentSummary, PairedSummary, compare_agents
+    from repotrial.analysis._analyze_pilot import analyze_pilot
+    from repotrial.analysis._analyze_table import analyze_table
     from repotrial.analysis._comparison import RunComparison, RunSide, compare_runs
     from repotrial.analysis._left_out import find_left_out
-    from repotrial.analysis._summary import AgentSummary, CollectedSummary, RunsSummary, summarize_runs
+    from repotrial.analysis._pilot_runs import ConductedPilot
+    from repotrial.analysis._plan_blinded import BlindedVariance, RepeatsDecision
+    from repotrial.analysis._plan_build import TaskFacts, build_plan
+    from repotrial.analysis._plan_cost import CostModel
+    from repotrial.analysis._plan_document import Pilot, PilotArm
+    from repotrial.analysis._plan_review import ReviewLabel
+    from repotrial.analysis._plan_rows import (
+        LoadedPlan,
+        PlannedRow,
+        Registration,
+    )
+    from repotrial.analysis._plan_rules import check_pilot
+    from repotrial.analysis._power_table import PowerAnalysis
+    from repotrial.analysis._results import Analysis, ArmFigures, ContrastFigures, IntervalFigure
+    from repotrial.analysis._run_rows import RunRow, build_run_row
+    from repotrial.analysis._summary import CollectedSummary, RunsSummary, summarize_runs
+    from repotrial.analysis._trials import TrialTable, read_trials
+    from repotrial.analysis._why import explain_run
 else:
     __getattr__, __dir__ = build_hooks(__name__)
 
 __all__ = [
     "AgentSummary",
+    "Analysis",
+    "ArmFigures",
+    "BlindedVariance",
     "CollectedSummary",
+    "ConductedPilot",
+    "ContrastFigures",
+    "CostModel",
+    "IntervalFigure",
+    "LoadedPlan",
+    "PairedSummary",
+    "Pilot",
+    "PilotArm",
+    "PlannedRow",
+    "PowerAnalysis",
+    "Registration",
+    "RepeatsDecision",
+    "ReviewLabel",
     "RunComparison",
+    "RunRow",
     "RunSide",
     "RunsSummary",
+    "TaskFacts",
+    "TrialTable",
+    "analyze_pilot",
+    "analyze_table",
+    "build_plan",
+    "build_run_row",
+    "check_pilot",
+    "compare_agents",
     "compare_runs",
+    "explain_run",
     "find_left_out",
+    "read_trials",
     "summarize_runs",
 ]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from repotrial.analysis._summary import describe_root_seeds
 from repotrial.score import JudgedRun, RunEntry, ScoreCard, judge_run, verify_record
 from repotrial.trace import Manifest, ManifestDifference
 
@@ -28,6 +29,8 @@ class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
 
     is_comparable: bool
     """Whether nothing but the agent, its attempt and the time differs."""
+    is_provisional: bool
+    """Whether the runs have different root seeds: then it holds until computed again under one (Q13)."""
     label: str
     """What the reader must know."""
     differences: tuple[ManifestDifference, ...]
@@ -46,9 +49,20 @@ def compare_runs(one: Path, other: Path) -> RunComparison:
     """
     left, right = _judge(one), _judge(other)
     differences = tuple(_list_differences(left, right))
+    seeds = {seed for run in (left, right) if (seed := run.entry.root_seed) is not None}
+    provisional = describe_root_seeds(sorted(seeds))
     return RunComparison(
         is_comparable=not differences,
-        label="declared differences" if differences else "same contract, statement and conditions",
+        is_provisional=provisional is not None,
+        label="; ".join(
+            filter(
+                None,
+                (
+                    "declared differences" if differences else "same contract, statement and conditions",
+                    provisional,
+                ),
+            )
+        ),
         differences=differences,
         one=_build_side(left),
         other=_build_side(right),

@@ -8,9 +8,9 @@ from typing import Final
 
 from repotrial._core.errors import ContractError
 from repotrial.contract import parse_run_spec
-from repotrial.retrieval import LeftOutAttempt
-from repotrial.score import JudgedRun, find_repeated, judge_run
-from repotrial.trace import RunPaths
+from repotrial.retrieval import LeftOutAttempt, name_configuration
+from repotrial.score import JudgedRun, find_uncounted, judge_run
+from repotrial.trace import Manifest, RunPaths
 
 _MOST_BYTES: Final = 16 * 1024**2
 _UNKNOWN: Final = "unknown"
@@ -25,7 +25,7 @@ def find_left_out(runs: Iterable[Path]) -> dict[Path, LeftOutAttempt]:
             by_spec.setdefault(spec_id, []).append(run)
     # A run takes long to judge, and an attempt that has no other beside it always counts.
     judged = [judge_run(run) for attempts in by_spec.values() if len(attempts) > 1 for run in attempts]
-    repeated = find_repeated(judged)
+    repeated = find_uncounted(judged)
     return {
         run.directory: _describe(run, repeated[run.directory]) for run in judged if run.directory in repeated
     }
@@ -43,10 +43,10 @@ def _find_spec_id(run: Path) -> str | None:
 
 
 def _describe(run: JudgedRun, reason: str) -> LeftOutAttempt:
-    entry = run.entry
+    entry, manifest = run.entry, run.evidence.manifest
     return LeftOutAttempt(
         run=run.directory.name,
-        config_name=entry.agent or _UNKNOWN,
+        config_name=name_configuration(manifest) if isinstance(manifest, Manifest) else _UNKNOWN,
         task=entry.contract or _UNKNOWN,
-        reason=f"{reason}, and repeated",
+        reason=reason,
     )

@@ -2,113 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
-from repotrial._core.absence import NotComputable
 from repotrial._core.display import shorten_digests
-from repotrial._core.errors import ErrorCode, UsageError
-from repotrial._core.seed import ROOT_SEED
+from repotrial.analysis._agents import (
+    AgentSummary,
+    PairedSummary,
+    compare_agents,
+    count_words,
+    summarize_agent,
+)
 from repotrial.score import (
     NO_RUNS,
-    AgentEffort,
     Aggregate,
+    Cause,
     JudgedRun,
-    RunEntry,
+    PlannedOutcome,
     RunFilter,
     Scorable,
+    ScoreCard,
     build_aggregate,
-    build_effort,
-    find_repeated,
-    find_status,
+    count_deviations,
+    describe_deviations,
+    find_uncounted,
+    group_attempts,
     identify_agent,
+    is_notional,
     iter_judged_runs,
     label_agents,
 )
-from repotrial.trace import Manifest
-
-if TYPE_CHECKING:
-    from repotrial.stats import Cluster, Estimate, PairedComparison
-from collections.abc import Iterator
-
-from repotrial.score import describe_answered_by, is_notional
-
-AGENT_UNKNOWN = ErrorCode(
-    "agent-unknown",
-    UsageError,
-    "No agent of that name was put on trial, or several were.",
-    hint="name an agent as the summary does, or by as much of its beginning as no other has",
-)
-
-
-class AgentSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """How one agent did."""
-
-    agent: str
-    """Its name; with its version, where several have that name."""
-    upstream: str | None
-    """Who answered for its model, as the runs recorded it; null if none was to be asked."""
-    attempted: int
-    """Runs that count."""
-    success: int
-    """All gates pass."""
-    failure: int
-    """Some gate does not."""
-    acceptance_error: int
-    """Some check did not complete."""
-    invalid: int
-    """Nothing can be said."""
-    machine_faults: int
-    """Acceptance errors that a control execution lays to the machine; not in the rate."""
-    rate: Estimate | NotComputable
-    """Successes over all attempted runs, without machine faults; contracts are the sampling units."""
-    unanswered: int
-    """Runs in which no model ever answered; they count, and the operator should look at them first."""
-    effort: AgentEffort
-    """What these runs took, and what went wrong in them."""
-
-    @property
-    def answered_by(self) -> str:
-        """The model source, and what that makes of the cost; a dash if no model was asked."""
-        return describe_answered_by(self.upstream)
-
-
-class PairedSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """One agent less another, contract by contract."""
-
-    one: str
-    """The first agent."""
-    other: str
-    """The second agent."""
-    comparison: PairedComparison
-    """The difference, and tests of it."""
-
-    def describe(self) -> Iterator[str]:
-        """Lines for a terminal and a page: a title, the difference, its tests, what was left out."""
-        found = self.comparison
-        one, other = shorten_digests(self.one), shorten_digests(self.other)
-        contracts = "1 contract" if found.n_pairs == 1 else f"{found.n_pairs} contracts"
-        yield f"{one} less {other}, over {contracts} that both have"
-        difference = found.difference
-        if isinstance(difference, NotComputable):
-            yield f"not computable: {difference.reason}"
-        else:
-            interval = difference.interval
-            reach = ""
-            if not isinstance(interval, NotComputable):
-                reach = (
-                    f", 95 % interval {interval.low:+.1%} to {interval.high:+.1%} ({interval.method.value})"
-                )
-            yield f"{difference.value:+.1%}{reach}"
-        for test in (found.mcnemar, found.sign_flip):
-            if not isinstance(test, NotComputable):
-                yield f"p = {test.p_value:.4f} ({test.method.value})"
-        for name, unmatched in ((one, found.unmatched_a), (other, found.unmatched_b)):
-            if unmatched:
-                yield f"left out, only {name} has them: {', '.join(unmatched)}"
+from repotrial.trace import HostEnvironment, Manifest, Trust, TrustedKeys
 
 
 class RunsSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,17 +47,46 @@ class RunsSummary(msgspec.Struct, frozen=True, kw_only=True):
     runs: int
     """Run directories, all of them."""
     repeated: tuple[str, ...]
-    """Directories that do not count: the operator or the machine ended them before an agent could, or before
-    they were sealed, and another attempt was carried through."""
+    """Directories that do not count: their cause excuses them, or an earlier attempt counts."""
+    causes: dict[Cause, int]
+    """All attempts, by why they ended."""
+    trust: dict[Trust, int]
+    """All attempts, by who vouches for the record."""
     mixed_conditions: dict[str, tuple[str, ...]]
     """Contracts whose runs are not all of one comparability class, each with what differs between them, as
     paths in their manifests (P30)."""
+    deviations: dict[str, int]
+    """Departures from the protocol, each with the number of runs that have it (X6)."""
+    root_seeds: tuple[int, ...]
+    """All that the runs have; over several of them, every figure is provisional (Q13)."""
+    environments: dict[str, int]
+    """Environments of the runs that pin constraints only (`image = "host"`), each with its number of runs."""
     agents: tuple[AgentSummary, ...]
     """By agent, over all contracts."""
     aggregate: Aggregate
     """By agent and contract version, categories and denominators apart (P5)."""
     paired: PairedSummary | None
     """None if no comparison was asked for."""
+
+    @property
+    def remarks(self) -> tuple[tuple[str, str], ...]:
+        """What a reader must know of the conditions, each with a word for it."""
+        counted = sum(found.attempted for found in self.agents)
+        found = [("deviations", describe_deviations(self.deviations, runs=counted))]
+        if (provisional := describe_root_seeds(self.root_seeds)) is not None:
+            found.insert(0, ("root seeds", provisional))
+        if self.environments:
+            ids = ", ".join(f"{shorten_digests(name)} in {n} run(s)" for name, n in self.environments.items())
+            text = (
+                f"contracts with the host's tools pin constraints; the environment ids that runs had: {ids}"
+            )
+            found.append(("environment", text))
+        return tuple(found)
+
+    @property
+    def untrusted(self) -> dict[str, int]:
+        """Attempts whose record nothing vouches for, by why."""
+        return {word: number for word, number in self.trust.items() if word not in ("own", "listed")}
 
     @property
     def notional_remark(self) -> str | None:
@@ -147,53 +104,81 @@ class CollectedSummary(NamedTuple):
     """A summary with the runs behind it."""
 
     summary: RunsSummary
-    entries: dict[str, tuple[RunEntry, ...]]
-    """All that count, by agent as the summary names it."""
+    planned: dict[str, tuple[PlannedOutcome, ...]]
+    """What became of each planned run, by agent as the summary names it."""
+
+    @property
+    def runs(self) -> dict[str, tuple[JudgedRun, ...]]:
+        """The attempts that count, by agent."""
+        return {
+            name: tuple(each.counted for each in planned if each.counted is not None)
+            for name, planned in self.planned.items()
+        }
 
 
 def summarize_runs(
-    directory: Path,
+    directory: Path | Sequence[Path],
     *,
     wanted: RunFilter | None = None,
     compare: tuple[str, str] | None = None,
     pool_versions: bool = False,
+    keys: TrustedKeys | None = None,
 ) -> CollectedSummary:
-    """Judge all runs in a directory anew, and count.
+    """Judge all runs in a directory, or in several, anew, and count.
 
     Args:
-        directory: Where they are.
+        directory: Where they are; run directories themselves may be among several.
         wanted: Which of them.
         compare: Two agents by name.
         pool_versions: Whether versions of one contract are counted together; the result is labeled then.
+        keys: Whose seals are believed; None: any seal that holds.
 
     Raises:
         NO_RUNS: there are none.
         AGENT_UNKNOWN: an agent that is to be compared is not there.
         MIXED_VERSIONS: one contract occurs in several versions, and pooling was not asked for.
     """
-    chosen = wanted or RunFilter()
-    everything = _collect_wanted(directory, chosen)
-    repeated = find_repeated(everything)
-    counted = [run for run in everything if run.directory not in repeated]
-    by_agent = _group_by_agent(counted)
+    places = [directory] if isinstance(directory, Path) else directory
+    named = ", ".join(map(str, places))
+    everything = _collect_wanted(places, named, wanted or RunFilter(), keys)
+    uncounted = find_uncounted(everything)
+    counted = [run for run in everything if run.directory not in uncounted]
+    by_agent = {name: group_attempts(runs) for name, runs in _group_by_agent(everything).items()}
+    root_seeds = tuple(sorted({seed for run in counted if (seed := run.entry.root_seed) is not None}))
     summary = RunsSummary(
-        directory=str(directory),
+        directory=named,
         runs=len(everything),
-        repeated=tuple(sorted(map(str, repeated))),
-        mixed_conditions=_find_mixed_conditions(counted),
-        agents=tuple(_summarize(name, runs) for name, runs in by_agent.items()),
+        repeated=tuple(sorted(map(str, uncounted))),
+        causes=count_words(run.cause.cause for run in everything),
+        trust=count_words(run.trust for run in everything),
+        mixed_conditions=find_mixed_conditions(counted),
+        deviations=count_deviations(run.entry.deviations for run in counted),
+        root_seeds=root_seeds,
+        environments=_count_environments(counted),
+        agents=tuple(summarize_agent(name, planned) for name, planned in by_agent.items()),
         aggregate=build_aggregate(
-            {name: [run.card for run in runs] for name, runs in by_agent.items()},
+            {name: _list_cards(planned) for name, planned in by_agent.items()},
+            indeterminate={
+                name: [each.attempts[0].card for each in planned if each.is_indeterminate]
+                for name, planned in by_agent.items()
+            },
             pool_versions=pool_versions,
+            provisional=describe_root_seeds(root_seeds),
         ),
-        paired=None if compare is None else _compare(by_agent, *compare),
+        paired=None if compare is None else compare_agents(by_agent, *compare),
     )
-    entries = {name: tuple(run.entry for run in runs) for name, runs in by_agent.items()}
-    return CollectedSummary(summary, entries)
+    return CollectedSummary(summary, {name: tuple(planned) for name, planned in by_agent.items()})
 
 
-def _collect_wanted(directory: Path, wanted: RunFilter) -> list[JudgedRun]:
-    runs = list(iter_judged_runs(directory))
+def _list_cards(planned: Iterable[PlannedOutcome]) -> list[ScoreCard]:
+    return [each.counted.card for each in planned if each.counted is not None and not each.is_indeterminate]
+
+
+def _collect_wanted(
+    places: Sequence[Path], named: str, wanted: RunFilter, keys: TrustedKeys | None
+) -> list[JudgedRun]:
+    found = {run.directory.resolve(): run for place in places for run in iter_judged_runs(place, keys)}
+    runs = list(found.values())  # each once, however often it is named
     chosen = [run for run in runs if wanted.admits(run.entry)]
     if chosen:
         return chosen
@@ -201,7 +186,7 @@ def _collect_wanted(directory: Path, wanted: RunFilter) -> list[JudgedRun]:
     agents = ", ".join(sorted({entry.agent or "?" for entry in entries}))
     contracts = ", ".join(sorted({entry.contract_label for entry in entries}))
     raise NO_RUNS.error(
-        f"{directory}: expected runs that fit --agent and --contract, found none among "
+        f"{named}: expected runs that fit --agent and --contract, found none among "
         f"those of the agents: {agents}; on the contracts: {contracts}",
         hint="name one of these with --agent or --contract, or leave the option out",
     )
@@ -215,40 +200,20 @@ def _group_by_agent(runs: Iterable[JudgedRun]) -> dict[str, list[JudgedRun]]:
     return {label: group for _, label, group in sorted(zip(groups, labels, groups.values(), strict=True))}
 
 
-def _summarize(name: str, runs: Sequence[JudgedRun]) -> AgentSummary:
-    from repotrial.stats import estimate_clustered_rate
-
-    words = [find_status(run.card) for run in runs]
-    return AgentSummary(
-        agent=name,
-        upstream=runs[0].entry.upstream,
-        attempted=len(runs),
-        success=words.count("success"),
-        failure=words.count("failure"),
-        acceptance_error=words.count("acceptance-error"),
-        invalid=words.count("invalid"),
-        machine_faults=sum(_is_machines_fault(run) for run in runs),
-        rate=estimate_clustered_rate(_build_clusters(runs)),
-        unanswered=sum(run.entry.is_unanswered for run in runs),
-        effort=build_effort([run.card for run in runs]),
-    )
+def describe_root_seeds(seeds: Sequence[int]) -> str | None:
+    """The label of what is counted over several root seeds (Q13); None where there is one."""
+    if len(seeds) <= 1:
+        return None
+    return f"provisional over the root seeds {', '.join(map(str, seeds))}, until computed again under one"
 
 
-def _build_clusters(runs: Iterable[JudgedRun]) -> tuple[Cluster, ...]:
-    from repotrial.stats import build_clusters
-
-    return build_clusters(
-        (run.entry.contract or "", float(find_status(run.card) == "success"))
-        for run in runs
-        if not _is_machines_fault(run)
-    )
+def _count_environments(runs: Iterable[JudgedRun]) -> dict[str, int]:
+    manifests = [run.evidence.manifest for run in runs if isinstance(run.evidence.manifest, Manifest)]
+    found = [m.environment.observed_id for m in manifests if isinstance(m.environment, HostEnvironment)]
+    return dict(sorted(Counter(found).items()))
 
 
-def _is_machines_fault(run: JudgedRun) -> bool:
-    return isinstance(run.card.status, Scorable) and run.card.status.fault == "machine"
-
-
-def _find_mixed_conditions(runs: Iterable[JudgedRun]) -> dict[str, tuple[str, ...]]:
+def find_mixed_conditions(runs: Iterable[JudgedRun]) -> dict[str, tuple[str, ...]]:
     classes: dict[str, dict[str, Manifest]] = {}
     for run in runs:
         if isinstance(run.evidence.manifest, Manifest) and isinstance(run.card.status, Scorable):
@@ -266,32 +231,3 @@ def _list_differing(manifests: Sequence[Manifest]) -> tuple[str, ...]:
     first, *others = manifests
     fields = {difference.field for other in others for difference in first.list_differences(other)}
     return tuple(sorted(fields))
-
-
-def _compare(by_agent: Mapping[str, Sequence[JudgedRun]], one: str, other: str) -> PairedSummary:
-    from numpy.random import SeedSequence
-
-    from repotrial.stats import compare_paired
-
-    one, other = (_find_agent(by_agent, name) for name in (one, other))
-    comparison = compare_paired(
-        _build_clusters(by_agent[one]),
-        _build_clusters(by_agent[other]),
-        seed_sequence=SeedSequence(ROOT_SEED),
-    )
-    return PairedSummary(one=one, other=other, comparison=comparison)
-
-
-def _find_agent(names: Iterable[str], wanted: str) -> str:
-    """The agent of that name, or the only one whose name begins so, as it is written or as people see it."""
-    labels = {name: shorten_digests(name) for name in names}
-    exact = [name for name, label in labels.items() if wanted in (name, label)]
-    begun = exact or [
-        name for name, label in labels.items() if name.startswith(wanted) or label.startswith(wanted)
-    ]
-    if len(begun) == 1:
-        return begun[0]
-    shown = ", ".join(labels[name] for name in begun or labels)
-    if begun:
-        raise AGENT_UNKNOWN.error(f"expected one agent, found that {wanted!r} may be any of: {shown}")
-    raise AGENT_UNKNOWN.error(f"expected one of: {shown}; found {wanted!r}")

@@ -12,10 +12,14 @@ from repotrial._core.lazy import build_hooks
 if TYPE_CHECKING:
     from repotrial.analysis import (
         AgentSummary,
+        PilotArm,
+        PowerAnalysis,
         RunComparison,
         RunSide,
         RunsSummary,
+        analyze_table,
         compare_runs,
+        explain_run,
         summarize_runs,
     )
     from repotrial.api._agent_catalogue import (
@@ -54,10 +58,16 @@ if TYPE_CHECKING:
         run_doctor,
     )
     from repotrial.api._models import ModelChoice, read_budgets
+    from repotrial.api._open_runs import open_runs
     from repotrial.api._outputs import CheckTests, ProgramOutput, iter_run_outputs, iter_run_tests
-    from repotrial.api._page import write_run_page, write_summary_page
+    from repotrial.api._page import write_run_page
+    from repotrial.api._pilot_analysis import analyze_conducted, check_analysis, report_analysis
+    from repotrial.api._pilot_run import run_pilot, show_pilot
+    from repotrial.api._pilots import freeze_pilot, init_pilot, plan_pilot
     from repotrial.api._recompute import RecomputedRun, decide_run, recompute_run
     from repotrial.api._rejudge import RejudgedRun, load_judge, rejudge_run, replay_run
+    from repotrial.api._report import BuiltReport, ReportRequest, build_report, write_summary_page
+    from repotrial.api._requests import keep_request, load_requests
     from repotrial.api._retrieval import (
         NormalizationRequest,
         TruthExplanation,
@@ -68,6 +78,8 @@ if TYPE_CHECKING:
     )
     from repotrial.api._retrieval_study import compare_retrieval, report_retrieval
     from repotrial.api._runs import (
+        KeyRing,
+        ListedKey,
         RunCheck,
         ScoredRun,
         iter_run_timeline,
@@ -77,14 +89,17 @@ if TYPE_CHECKING:
         load_trusted_keys,
         score_run,
         show_key,
+        show_programs,
         verify_run,
     )
+    from repotrial.api._suites import MeasuredContract, lock_suite, measure_contract
     from repotrial.api._trials import (
         RunScored,
         RunUnscored,
         TrialEvent,
         TrialPlan,
         TrialRequest,
+        UpstreamChecked,
         conduct_trials,
         plan_trials,
     )
@@ -96,8 +111,9 @@ if TYPE_CHECKING:
         SwebenchContract,
         load_swebench_instances,
     )
+    from repotrial.conduct import PilotNotice, PilotStatus, StageChecked, verify_no_peek
     from repotrial.contract import LoadedContract
-    from repotrial.fleet import RunConditions, RunNotConducted, RunPhase, RunSkipped, RunStarted
+    from repotrial.fleet import RunConditions, RunNotConducted, RunPhase, RunRepeated, RunSkipped, RunStarted
     from repotrial.machine import DoctorReport, KeptItem
     from repotrial.retrieval import (
         AssociationScope,
@@ -110,9 +126,13 @@ if TYPE_CHECKING:
     from repotrial.run import AgentCheck, Replay, RunEnded, Stopper
     from repotrial.score import (
         JudgedRun,
+        ProgramLine,
+        ProgramsView,
         RunCost,
         RunEntry,
         RunFilter,
+        count_deviations,
+        describe_deviations,
         find_run_directories,
         judge_run,
         label_agents,
@@ -120,7 +140,7 @@ if TYPE_CHECKING:
         load_change,
         price_run,
     )
-    from repotrial.trace import TimelineRow
+    from repotrial.trace import TimelineRow, TrustedKeys
 else:
     __getattr__, __dir__ = build_hooks(__name__)
 
@@ -128,6 +148,7 @@ __all__ = [
     "AgentCheck",
     "AgentSummary",
     "AssociationScope",
+    "BuiltReport",
     "Certification",
     "CertificationRequest",
     "CheckTests",
@@ -138,19 +159,29 @@ __all__ = [
     "Evaluation",
     "JudgedRun",
     "KeptItem",
+    "KeyRing",
     "LeftOut",
+    "ListedKey",
     "LoadedContract",
     "LockResult",
     "MachineSettings",
     "MatchedComparison",
+    "MeasuredContract",
     "ModelChoice",
     "NewContract",
     "NormalizationRequest",
     "NormalizedTask",
+    "PilotArm",
+    "PilotNotice",
+    "PilotStatus",
+    "PowerAnalysis",
+    "ProgramLine",
     "ProgramOutput",
+    "ProgramsView",
     "RecomputedRun",
     "RejudgedRun",
     "Replay",
+    "ReportRequest",
     "RetrievalComparison",
     "RunCheck",
     "RunComparison",
@@ -161,6 +192,7 @@ __all__ = [
     "RunFilter",
     "RunNotConducted",
     "RunPhase",
+    "RunRepeated",
     "RunScored",
     "RunSide",
     "RunSkipped",
@@ -168,6 +200,7 @@ __all__ = [
     "RunUnscored",
     "RunsSummary",
     "ScoredRun",
+    "StageChecked",
     "Stopper",
     "SupplementOptions",
     "SwebenchContract",
@@ -175,32 +208,44 @@ __all__ = [
     "TrialEvent",
     "TrialPlan",
     "TrialRequest",
+    "TrustedKeys",
     "TruthExplanation",
+    "UpstreamChecked",
+    "analyze_conducted",
+    "analyze_table",
+    "build_report",
     "build_schema",
     "certify_contract",
+    "check_analysis",
     "check_contract",
     "check_named_agent",
     "choose_available",
     "compare_retrieval",
     "compare_runs",
     "conduct_trials",
+    "count_deviations",
     "create_contract",
     "decide_run",
     "describe_certificate",
     "describe_contract",
+    "describe_deviations",
     "evaluate_retrieval",
     "execute_in_contract",
     "explain_ground_truth",
+    "explain_run",
     "find_certificate",
     "find_error",
     "find_run_directories",
     "find_shell_status",
     "fix_machine",
+    "freeze_pilot",
+    "init_pilot",
     "install_named_agent",
     "iter_run_outputs",
     "iter_run_tests",
     "iter_run_timeline",
     "judge_run",
+    "keep_request",
     "label_agents",
     "list_agents",
     "list_cache",
@@ -213,10 +258,15 @@ __all__ = [
     "load_contract",
     "load_judge",
     "load_prices",
+    "load_requests",
     "load_swebench_instances",
     "load_trusted_keys",
     "lock_contract",
+    "lock_suite",
+    "measure_contract",
     "normalize_retrieval",
+    "open_runs",
+    "plan_pilot",
     "plan_trials",
     "price_run",
     "probe_sandbox",
@@ -225,14 +275,19 @@ __all__ = [
     "recompute_run",
     "rejudge_run",
     "replay_run",
+    "report_analysis",
     "report_retrieval",
     "run_doctor",
+    "run_pilot",
     "score_run",
     "show_key",
+    "show_pilot",
+    "show_programs",
     "summarize_runs",
     "validate_retrieval",
     "verify_agent_names",
     "verify_lock",
+    "verify_no_peek",
     "verify_run",
     "write_run_page",
     "write_summary_page",

@@ -9,10 +9,13 @@ import msgspec
 from repotrial._core.errors import ERROR_CODES, ErrorCode, RepoTrialError, UsageError
 from repotrial._core.lazy import load_all
 from repotrial._core.schema import build_document_schema
+from repotrial.analysis import Analysis
 from repotrial.authoring import build_certificate_schema
 from repotrial.contract import build_schemas
 from repotrial.gateway import build_script_schema
+from repotrial.retrieval import build_retrieval_schemas
 from repotrial.run import build_adapter_schema
+from repotrial.score import build_score_schemas
 from repotrial.trace import Manifest, build_trace_schema
 
 UNKNOWN_SCHEMA = ErrorCode(
@@ -87,9 +90,12 @@ def _build_schemas() -> dict[str, dict[str, Any]]:
     schemas = {
         **build_schemas(),
         "agent.schema.json": build_adapter_schema(),
+        "analysis.schema.json": build_document_schema(Analysis, "analysis@1", title="analysis.json"),
         "certificate.schema.json": build_certificate_schema(),
         "manifest.schema.json": build_document_schema(Manifest, "manifest@1", title="manifest.json"),
         "script.schema.json": build_script_schema(),
         "trace.schema.json": build_trace_schema(),
+        **build_score_schemas(),
+        **build_retrieval_schemas(),
     }
     return {file.removesuffix(".schema.json"): schema for file, schema in schemas.items()}

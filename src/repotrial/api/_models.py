@@ -12,6 +12,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 
 from repotrial._core.absence import NotComputable
+from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.api._machine import MachineSettings
 from repotrial.contract import RunSpec
@@ -28,6 +29,7 @@ from repotrial.cost import (
 )
 from repotrial.environment import InstallationSettings
 from repotrial.gateway import (
+    Dialect,
     GatewayLoop,
     ProviderConfig,
     ProviderUpstream,
@@ -37,25 +39,33 @@ from repotrial.gateway import (
     load_script,
 )
 from repotrial.policy import THRESHOLDS_INVALID, parse_thresholds, read_thresholds
-from repotrial.run import LoadedAdapter, ModelAccess, UpstreamOrder, open_agent
-from repotrial.trace import NO_REDACTION
+from repotrial.redaction import NO_REDACTION
+from repotrial.run import LoadedAdapter, ModelAccess, OwnPolicy, UpstreamOrder, open_agent
 
 UPSTREAM_FORMS: Final = ("provider:NAME", "provider:FILE.toml", "script:FILE.toml", "recording:RUN_DIR")
 
 PROVIDERS: Final = {
-    "openai": ProviderConfig(base_url="https://api.openai.com", key_variable="OPENAI_API_KEY"),
+    "openai": ProviderConfig(
+        base_url="https://api.openai.com",
+        key_variable="OPENAI_API_KEY",
+        dialects=("openai-chat", "openai-responses"),
+    ),
     "anthropic": ProviderConfig(
-        base_url="https://api.anthropic.com", key_variable="ANTHROPIC_API_KEY", key_place="x-api-key"
+        base_url="https://api.anthropic.com",
+        key_variable="ANTHROPIC_API_KEY",
+        key_place="x-api-key",
+        dialects=("anthropic-messages",),
     ),
     "gemini": ProviderConfig(
         base_url="https://generativelanguage.googleapis.com",
         key_variable="GEMINI_API_KEY",
         key_place="x-goog-api-key",
+        dialects=("gemini",),
     ),
 }
 """Providers that need no description of their own."""
 
-_UNUSED: Final = UpstreamOrder(redactor=NO_REDACTION, on_divergence=lambda _: None)
+UNUSED_ORDER: Final = UpstreamOrder(redactor=NO_REDACTION, on_divergence=lambda _: None)
 
 UnknownModels: TypeAlias = Literal["refuse", "abstract-units"]
 
@@ -121,6 +131,30 @@ def verify_price(choice: ModelChoice, model: str) -> None:
     raise MODEL_UNPRICED.error(f"{model}: expected a price in {book}, found none", hint=hint)
 
 
+UPSTREAM_DIALECT = ErrorCode(
+    "upstream-dialect",
+    UsageError,
+    "An agent asks in a wire format that the provider does not speak, so every request would be refused.",
+    hint="name a provider that does with --upstream, or describe one in a file (docs/how-to/providers.md)",
+)
+
+
+def verify_dialect(choice: ModelChoice, dialect: Dialect, agent: str) -> None:
+    """Refuse an agent whose requests the provider cannot read.
+
+    Raises:
+        UPSTREAM_DIALECT: the provider's description says which formats it speaks, and this is none of them.
+    """
+    kind, _, rest = (choice.upstream or "").partition(":")
+    if kind != "provider":
+        return
+    spoken = _find_provider(rest).dialects
+    if spoken and dialect not in spoken:
+        raise UPSTREAM_DIALECT.error(
+            f"{agent}: expected a wire format of {rest} ({', '.join(spoken)}), found {dialect}"
+        )
+
+
 def verify_budgets(choice: ModelChoice, model: str) -> None:
     """Refuse a budget that could not be held.
 
@@ -142,7 +176,7 @@ def describe_upstream(name: str, machine: MachineSettings) -> str:
         RECORDING_UNREADABLE: a recording is not one.
         PROVIDER_UNUSABLE: a provider cannot be asked.
     """
-    return _find_upstream(name, machine)(_UNUSED).description
+    return _find_upstream(name, machine)(UNUSED_ORDER).description
 
 
 def _find_upstream(name: str, machine: MachineSettings) -> Callable[[UpstreamOrder], Upstream]:
@@ -215,6 +249,7 @@ def open_model_access(
             open_agent=lambda adapter: open_agent(adapter, settings),
             thresholds=_load_thresholds(choice.thresholds),
             open_envelopes=open_envelopes_of,
+            has_control=not choice.upstream.startswith("recording:"),
             secrets=_find_secrets(choice.upstream, machine),
         )
         # Last: the operator's mistakes show before minutes are spent.
@@ -272,6 +307,21 @@ def _load_thresholds(path: Path | None) -> bytes:
             raise
         raise THRESHOLDS_INVALID.error(f"{path}: {error.message}") from error
     return data
+
+
+def find_own_policy(choice: ModelChoice) -> OwnPolicy:
+    """Thresholds and prices that are not the release's own, by their digests; a copy of those is none.
+
+    Raises:
+        THRESHOLDS_INVALID: the file of thresholds cannot be read, or is none.
+        PRICE_BOOK: the price book cannot be read, or has problems.
+    """
+    data = None if choice.thresholds is None else _load_thresholds(choice.thresholds)
+    book = None if choice.prices is None else load_price_book(choice.prices)
+    return OwnPolicy(
+        thresholds=None if data in (None, read_thresholds()) else digest_bytes(data or b""),
+        prices=None if book is None or book.digest == load_price_book(None).digest else book.digest,
+    )
 
 
 def _find_secrets(name: str, machine: MachineSettings) -> dict[str, str]:

@@ -8,7 +8,6 @@ import msgspec
 
 from repotrial._core.errors import ErrorCode, MachineError, UsageError
 from repotrial._core.files import describe_refusal, write_atomic
-from repotrial.analysis import CollectedSummary
 from repotrial.score import build_run_paths
 
 PAGE_INSIDE_RUN = ErrorCode(
@@ -59,20 +58,3 @@ def write_run_page(directory: Path, output: Path | None = None) -> WrittenPage:
             f"{target}: expected to write the page, found: {describe_refusal(error)}"
         ) from error
     return WrittenPage(page=str(target))
-
-
-def write_summary_page(collected: CollectedSummary, output: Path) -> None:
-    """Write a summary of many runs as one HTML file that needs nothing else.
-
-    Raises:
-        PAGE_WRITE: the machine does not let us write.
-    """
-    from repotrial.report import build_summary_page  # imports jinja2
-
-    try:
-        write_atomic(output, build_summary_page(collected).encode("utf-8"))
-    except (OSError, ValueError) as error:  # ValueError: a NUL
-        raise PAGE_WRITE.error(
-            f"{output}: expected to write the page, found: {describe_refusal(error)}",
-            hint="name another file, make room or fix the permissions",
-        ) from error

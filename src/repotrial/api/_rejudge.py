@@ -14,9 +14,17 @@ from repotrial._core.errors import ErrorCode, UsageError
 from repotrial._core.words import Level
 from repotrial.api._contracts import load_contract
 from repotrial.api._machine import MachineSettings, build_installation_settings
-from repotrial.contract import Check, ContractRecord, LoadedContract, build_invalid_error, check_lock
+from repotrial.contract import (
+    Check,
+    ContractRecord,
+    Inventory,
+    LoadedContract,
+    build_invalid_error,
+    check_lock,
+)
 from repotrial.environment import open_installation
 from repotrial.judging import RecordedCheck, apply_judgement, judge_recorded
+from repotrial.redaction import SecretRedactor
 from repotrial.run import Replay, RunSettings
 from repotrial.run import replay_run as replay
 from repotrial.score import (
@@ -36,10 +44,12 @@ from repotrial.trace import (
     AcceptanceExecution,
     BlobStore,
     BuildCheck,
+    DrawRevealed,
     Event,
     RunPaths,
-    SecretRedactor,
     SigningKey,
+    StaticCheck,
+    iter_events,
     load_manifest,
 )
 
@@ -122,12 +132,12 @@ def load_judge(directory: Path) -> LoadedContract:
     return loaded
 
 
-def rejudge_run(directory: Path, judge: LoadedContract) -> RejudgedRun:
+def rejudge_run(directory: Path, judge: LoadedContract | None) -> RejudgedRun:
     """Derive every outcome again from recorded results, and put a labelled verdict beside the old one.
 
     Args:
         directory: The run directory; its own verdict and record stay as they are.
-        judge: A version of the run's contract, from `load_judge`.
+        judge: A version of the run's contract, from `load_judge`; None: what the run itself recorded.
 
     Raises:
         RECORD_BROKEN: the record is not whole.
@@ -139,11 +149,12 @@ def rejudge_run(directory: Path, judge: LoadedContract) -> RejudgedRun:
     record = evidence.record
     if isinstance(record, Unknown):
         raise RECORD_BROKEN.error(f"{directory}: could not be judged again: {record.reason}")
-    if judge.contract.id != record.contract.id:
+    if judge is not None and judge.contract.id != record.contract.id:
         raise OTHER_CONTRACT.error(
             f"{directory}: expected the contract {record.contract.id}, found {judge.contract.id}"
         )
-    assert judge.lock is not None, "load_judge refuses a contract without a lock"
+    lock = record.lock if judge is None else judge.lock
+    assert lock is not None, "load_judge refuses a contract without a lock"
     reviser = _Reviser(paths, record, judge)
     revised = load_evidence(paths.root, revise=reviser.revise)
     if (breach := find_breach(revised)) is not None:  # a file of results is not the recorded one
@@ -151,7 +162,7 @@ def rejudge_run(directory: Path, judge: LoadedContract) -> RejudgedRun:
     card = build_score_card(revised)
     verdict = RejudgedVerdict(
         recorded_version_id=record.lock.version_id,
-        rejudged_version_id=judge.lock.version_id,
+        rejudged_version_id=lock.version_id,
         release=__version__,
         executions=tuple(reviser.executions),
         score=card,
@@ -173,11 +184,17 @@ class _CheckPair(NamedTuple):
 class _Reviser:
     """Puts derived outcomes in the place of recorded ones, and notes what came of each."""
 
-    def __init__(self, paths: RunPaths, record: ContractRecord, judge: LoadedContract) -> None:
+    def __init__(self, paths: RunPaths, record: ContractRecord, judge: LoadedContract | None) -> None:
         self._blobs = BlobStore(paths.blobs)
         self._record = record
-        self._judge = judge
-        current = {check.id: check for check in judge.contract.checks}
+        self._files = record.lock.files if judge is None else judge.files
+        draws = [event.payload for event in iter_events(paths.trace)]
+        self._draws = {
+            (draw.check_id, draw.subject): draw for draw in draws if isinstance(draw, DrawRevealed)
+        }
+        self._inventories = None if judge is None else judge.inventories
+        contract = record.contract if judge is None else judge.contract
+        current = {check.id: check for check in contract.checks}
         self._pairs = {
             check.id: _CheckPair(check, current[check.id])
             for check in record.contract.checks
@@ -188,7 +205,7 @@ class _Reviser:
     def revise(self, event: Event) -> Event:
         """The event with what its execution comes to now."""
         payload = event.payload
-        if not isinstance(payload, AcceptanceExecution | BuildCheck):
+        if not isinstance(payload, AcceptanceExecution | BuildCheck | StaticCheck):
             return event
         derived = self._derive(payload)
         if derived is payload:
@@ -215,12 +232,23 @@ class _Reviser:
         if changed := self._list_changed_files(pair):
             names = list_some(changed, most=3)
             return NotComputable(reason=f"files of the check are others than the run's: {names}")
+        draw = self._draws.get((payload.check_id, payload.subject))
+        if self._inventories is not None:
+            inventory = self._inventories.get(payload.check_id)
+        elif draw is not None:
+            told = draw.inventory
+            inventory = None if told is None else msgspec.json.decode(told.load(self._blobs), type=Inventory)
+        elif pair.recorded.inventory is None:
+            inventory = None
+        else:
+            return NotComputable(reason="its inventory is not on record: name the contract with --contract")
         judgement = judge_recorded(
             payload,
             self._blobs,
             recorded=pair.recorded,
             check=pair.current,
-            inventory=self._judge.inventories.get(payload.check_id),
+            inventory=inventory,
+            draw=draw,
         )
         return judgement if isinstance(judgement, NotComputable) else apply_judgement(payload, judgement)
 
@@ -232,6 +260,6 @@ class _Reviser:
                 for pin in pins
                 if pin.path == overlay.source or pin.path.startswith(f"{overlay.source.rstrip('/')}/")
             }
-            for check, pins in ((pair.recorded, self._record.lock.files), (pair.current, self._judge.files))
+            for check, pins in ((pair.recorded, self._record.lock.files), (pair.current, self._files))
         )
         return sorted({pin.path for pin in then ^ now})

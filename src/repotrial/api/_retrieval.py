@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 import msgspec
 
-from repotrial._core.clock import SystemClock
+from repotrial._core.clock import format_now
 from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.analysis import find_left_out
 from repotrial.retrieval import (
-    AGGREGATE,
-    EVENTS,
-    SUMMARY,
     DocumentCheck,
     Evaluation,
     EvaluationOptions,
@@ -23,15 +19,14 @@ from repotrial.retrieval import (
     NormalizationOptions,
     NormalizedTask,
     RankingRule,
+    RetrievalPlaces,
     TruthAttempt,
     build_task_index,
     check_document,
     evaluate,
     explain_truth,
-    find_event_files,
     find_runs,
     find_tasks_directory,
-    is_own_run,
     load_retrieval_tools,
     normalize_run,
 )
@@ -80,6 +75,8 @@ class NormalizationRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Version of the documents: 1.0 or 1.1."""
     is_rehearsal: bool = False
     """Whether nothing is written."""
+    has_further_sources: bool = False
+    """Whether ground truth may come from files that the specification does not name."""
 
 
 class Normalization(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,13 +153,15 @@ def normalize_retrieval(request: NormalizationRequest) -> Normalization:
     options = NormalizationOptions(
         tools=load_retrieval_tools(request.tools),
         tasks=build_task_index(tasks),
-        generated_at=_now(),
+        generated_at=format_now(),
         roots=request.roots,
         task=request.task,
         is_extended=schema != "1.0",
         is_rehearsal=request.is_rehearsal,
+        has_further_sources=request.has_further_sources,
     )
-    runs = list(_iter_runs(request.directory, request.out, is_all=request.is_all))
+    places = RetrievalPlaces(directory=request.directory, out=request.out, is_all=request.is_all)
+    runs = list(places.iter_runs())
     left_out = find_left_out(run for run, _ in runs)
     found = tuple(
         task
@@ -182,7 +181,9 @@ def normalize_retrieval(request: NormalizationRequest) -> Normalization:
     )
 
 
-def explain_ground_truth(directory: Path, tasks: Path | None, task: str) -> TruthExplanation:
+def explain_ground_truth(
+    directory: Path, tasks: Path | None, task: str, *, has_further_sources: bool = False
+) -> TruthExplanation:
     """Say which file of a task's directory names what matters.
 
     Raises:
@@ -190,9 +191,8 @@ def explain_ground_truth(directory: Path, tasks: Path | None, task: str) -> Trut
     """
     _verify_directory(directory)
     root = _find_tasks(directory, tasks)
-    place, truth = explain_truth(build_task_index(root), task)
+    place, truth = explain_truth(build_task_index(root), task, has_further_sources=has_further_sources)
     claim = truth.claim
-    edits = () if claim is None else claim.edits or (claim.files if claim.names_edits else ())
     return TruthExplanation(
         task=task,
         tasks_directory=None if root is None else str(root),
@@ -201,8 +201,8 @@ def explain_ground_truth(directory: Path, tasks: Path | None, task: str) -> Trut
         confidence=None if claim is None else claim.confidence,
         files=() if claim is None else claim.files,
         symbols=len(truth.symbols),
-        chunks=0 if claim is None else len(claim.chunks),
-        expected_edit_files=edits,
+        chunks=len(truth.chunks),
+        expected_edit_files=() if truth.editing is None else truth.editing.edits,
         attempts=truth.attempts,
     )
 
@@ -234,7 +234,8 @@ def evaluate_retrieval(
     assert root is not None
     _verify_directory(root)
     left_out = find_left_out(find_runs(directory)) if directory is not None and is_all else {}
-    files = list(_iter_documents(directory, events, out, is_all=is_all, left_out=left_out))
+    places = RetrievalPlaces(directory=directory, events=events, out=out, is_all=is_all)
+    files = list(places.iter_documents(left_out))
     if not files:
         raise RETRIEVAL_NOTHING_FOUND.error(
             f"{root}: expected <configuration>/<task>.retrieval_events.json, found none",
@@ -243,24 +244,15 @@ def evaluate_retrieval(
     options = EvaluationOptions(
         rule=rule,
         is_extended=version != "1.0",
-        generated_at=_now(),
+        generated_at=format_now(),
         left_out=tuple(left_out.values()),
     )
-    target = None if is_rehearsal else _find_summary(directory, events, out, is_all=is_all)
-    return evaluate(files, target, options)
+    return evaluate(files, None if is_rehearsal else places.summary, options)
 
 
 def validate_retrieval(files: Sequence[Path]) -> list[DocumentCheck]:
     """Hold documents against the published schemas; unknown major versions are refused."""
     return [check_document(file) for file in files]
-
-
-def _iter_runs(directory: Path, out: Path | None, *, is_all: bool) -> Iterator[tuple[Path, Path | None]]:
-    if not is_all or is_own_run(directory):
-        yield directory, out
-        return
-    for run in find_runs(directory):
-        yield run, None if out is None else out / run.name
 
 
 def _pass_over(attempt: LeftOutAttempt, options: NormalizationOptions) -> Iterator[NormalizedTask]:
@@ -275,32 +267,6 @@ def _pass_over(attempt: LeftOutAttempt, options: NormalizationOptions) -> Iterat
         )
 
 
-def _iter_documents(
-    directory: Path | None, events: Path | None, out: Path | None, *, is_all: bool, left_out: Container[Path]
-) -> Iterator[tuple[Path, Path]]:
-    """Each document with the directory that its metrics go to."""
-    if events is not None:
-        sources = [(events, out)]
-    elif directory is not None and is_all:
-        counted = (run for run in find_runs(directory) if run not in left_out)
-        sources = [(run / EVENTS, None if out is None else out / run.name) for run in counted]
-    else:
-        assert directory is not None
-        sources = [(directory / EVENTS, out)]
-    for source, target in sources:
-        for file in find_event_files(source):
-            yield file, file.parent if target is None else target / file.parent.name
-
-
-def _find_summary(directory: Path | None, events: Path | None, out: Path | None, *, is_all: bool) -> Path:
-    if out is not None:
-        return out / SUMMARY
-    if events is not None:
-        return events / SUMMARY
-    assert directory is not None
-    return directory / (AGGREGATE if is_all else EVENTS) / SUMMARY
-
-
 def _find_tasks(directory: Path, tasks: Path | None) -> Path | None:
     if tasks is None:
         return find_tasks_directory(directory)
@@ -311,7 +277,3 @@ def _find_tasks(directory: Path, tasks: Path | None) -> Path | None:
 def _verify_directory(directory: Path) -> None:
     if not directory.is_dir():
         raise RETRIEVAL_DIRECTORY_MISSING.error(f"{directory}: expected a directory, found none")
-
-
-def _now() -> str:
-    return datetime.fromtimestamp(SystemClock().now_us() / 1e6, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 import msgspec
 
 from repotrial._core.absence import Unknown
-from repotrial._core.clock import SystemClock
+from repotrial._core.clock import format_now
 from repotrial._core.errors import ErrorCode, EvidenceError, MachineError, UsageError
 from repotrial._core.files import write_atomic
 from repotrial.analysis import find_left_out
@@ -23,6 +22,7 @@ from repotrial.retrieval import (
     build_retrieval_report,
     compare_study,
     load_study,
+    name_configuration,
 )
 from repotrial.score import AgentIdentity, JudgedRun, Scorable, judge_run
 from repotrial.trace import Manifest, Response, RunPaths, iter_events
@@ -99,7 +99,7 @@ def compare_retrieval(
         RETRIEVAL_REPORT_WRITE: the machine does not let us write.
     """
     study = load_study(directories, judge=_judge, find_left_out=find_left_out)
-    options = ComparisonOptions(baseline=baseline, treatment=treatment, generated_at=_now())
+    options = ComparisonOptions(baseline=baseline, treatment=treatment, generated_at=format_now())
     comparison = compare_study(study, options)
     if out is not None:
         _verify_outside(out, directories)
@@ -124,7 +124,6 @@ def report_retrieval(
         RETRIEVAL_CONFIGURATION: a configuration that was asked for is not there.
         RETRIEVAL_REPORT_FORMAT: there is no such form, or the least recall is no share.
         RETRIEVAL_REPORT_INSIDE_RUN: the report would lie in a directory that was read.
-        FIGURES_MISSING: a page was asked for, and figures cannot be drawn; nothing is written.
         RETRIEVAL_REPORT_WRITE: the machine does not let us write.
     """
     words = [_parse_report_format(text) for text in formats or _REPORT_FORMATS]
@@ -135,7 +134,7 @@ def report_retrieval(
         )
     _verify_outside(out, directories)
     study = load_study(directories, judge=_judge, find_left_out=find_left_out, has_progress=True)
-    options = ComparisonOptions(baseline=baseline, treatment=treatment, generated_at=_now())
+    options = ComparisonOptions(baseline=baseline, treatment=treatment, generated_at=format_now())
     report = build_retrieval_report(study, options, wanted)
     documents = {out / f"retrieval_report.{word}": _render(report, word) for word in words}
     for target, document in documents.items():
@@ -147,6 +146,18 @@ def report_retrieval(
         computable=computable,
         left_out=len(report.comparison.left_out),
     )
+
+
+def load_retrieval_report(directories: Sequence[Path], *, generated_at: str) -> RetrievalReport:
+    """A report of all retrieval results below some directories, every configuration with every other.
+
+    Raises:
+        RETRIEVAL_NO_METRICS: there are no metrics below the directories.
+        RETRIEVAL_MIXED_RANKING: not all were ranked by one rule.
+    """
+    study = load_study(directories, judge=_judge, find_left_out=find_left_out, has_progress=True)
+    options = ComparisonOptions(baseline=None, treatment=None, generated_at=generated_at)
+    return build_retrieval_report(study, options, SupplementOptions())
 
 
 def _render(report: RetrievalReport, word: ReportFormat) -> bytes:
@@ -191,7 +202,7 @@ def _judge(directory: Path) -> Outcome:
     manifest = run.evidence.manifest
     wall_us = card.cost.wall_us
     return Outcome(
-        config_name=agent.name if isinstance(agent, AgentIdentity) else "unknown",
+        config_name=name_configuration(manifest) if isinstance(manifest, Manifest) else "unknown",
         batch_timestamp="",
         trial_name=directory.name,
         stated_name=card.identity.contract_id if isinstance(card.identity.contract_id, str) else "unknown",
@@ -225,7 +236,3 @@ def _sum_output(directory: Path) -> float | Unknown:
     except EvidenceError as error:
         return Unknown(f"the trace cannot be read: {error}")
     return float(total) if is_known else Unknown("the trace has no responses")
-
-
-def _now() -> str:
-    return datetime.fromtimestamp(SystemClock().now_us() / 1e6, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
+from repotrial.conduct import verify_no_peek
 from repotrial.cost import PriceBook, load_price_book
 from repotrial.score import (
     RUN_DIRECTORY_MISSING,
+    ProgramsView,
     RunEntry,
     RunFilter,
     ScoreCard,
@@ -19,6 +22,7 @@ from repotrial.score import (
     iter_judged_runs,
     judge_run,
     load_evidence,
+    read_programs,
     write_verdict,
 )
 from repotrial.trace import (
@@ -27,6 +31,9 @@ from repotrial.trace import (
     PublicKey,
     SigningKey,
     TimelineRow,
+    Trust,
+    TrustedKeys,
+    TrustList,
     check_run,
     iter_payload_types,
     iter_timeline,
@@ -49,6 +56,8 @@ class RunCheck(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the operator stopped the run, and nothing but what that left undone is missing."""
     event_count: int
     """So many events are shown to be as they were written."""
+    withdrawn_count: int
+    """So many bodies were taken out after the run; their digests are still there."""
     chain: AspectVerdict
     seal: AspectVerdict
     completeness: AspectVerdict
@@ -87,6 +96,61 @@ def load_trusted_keys(files: Sequence[Path], own: Path | None) -> list[PublicKey
     return [SigningKey.load(own).public_key] if own is not None and os.path.lexists(own) else []
 
 
+class ListedKey(msgspec.Struct, frozen=True, kw_only=True):
+    """A key whose seals are believed here."""
+
+    name: str
+    """How the operator calls it; `own` for this machine's."""
+    trust: Trust
+    key_id: str
+    """Its fingerprint."""
+
+
+class KeyRing(NamedTuple):
+    """The keys whose seals are believed on a machine: its own, and those that its `trust.toml` lists."""
+
+    own: Path | None
+    """The private key; None if the machine has no place for one."""
+    trust_file: Path | None
+
+    def load(self, files: Sequence[Path] = ()) -> TrustedKeys:
+        """Whose seals are believed, those of the keys in `files` too.
+
+        Raises:
+            TRUST_FILE: the list cannot be read.
+            BAD_PUBLIC_KEY: a file holds no public key.
+        """
+        listed = {} if self.trust_file is None else TrustList(self.trust_file).load()
+        named = {path.name: PublicKey.load(path) for path in files}
+        own = next(iter(load_trusted_keys((), self.own)), None)
+        return TrustedKeys.build(own, [*listed.items(), *named.items()])
+
+    def list_keys(self) -> list[ListedKey]:
+        """All of them, by name."""
+        found = [
+            ListedKey(name="own", trust="own", key_id=key.key_id) for key in load_trusted_keys((), self.own)
+        ]
+        listed = {} if self.trust_file is None else TrustList(self.trust_file).load()
+        return found + [
+            ListedKey(name=name, trust="listed", key_id=key.key_id) for name, key in listed.items()
+        ]
+
+    def add(self, name: str, public_key: Path) -> ListedKey:
+        """Believe seals of a key from now on."""
+        key = PublicKey.load(public_key)
+        self._open().add(name, key)
+        return ListedKey(name=name, trust="listed", key_id=key.key_id)
+
+    def remove(self, name: str) -> ListedKey:
+        """Believe seals of a key no longer."""
+        key = self._open().remove(name)
+        return ListedKey(name=name, trust="unknown signer", key_id=key.key_id)
+
+    def _open(self) -> TrustList:
+        assert self.trust_file is not None, "the command found a place for it"
+        return TrustList(self.trust_file)
+
+
 def verify_run(directory: Path, *, trusted_keys: Sequence[PublicKey] | None) -> RunCheck:
     """Check chain, seal, completeness and identity of a run directory.
 
@@ -111,6 +175,7 @@ def verify_run(directory: Path, *, trusted_keys: Sequence[PublicKey] | None) -> 
         and not isinstance(found.completeness, Holds)
         and find_stop(load_evidence(paths.root)) is not None,
         event_count=found.chain_report.count,
+        withdrawn_count=len(found.chain_report.withdrawn),
         chain=found.chain,
         seal=found.seal,
         completeness=found.completeness,
@@ -118,16 +183,21 @@ def verify_run(directory: Path, *, trusted_keys: Sequence[PublicKey] | None) -> 
     )
 
 
-def score_run(directory: Path) -> ScoredRun:
+def score_run(directory: Path, keys: TrustedKeys | None = None) -> ScoredRun:
     """Compute the score card and the report of a run anew, and put both into its directory."""
-    run = judge_run(directory)
+    run = judge_run(directory, keys)
     write_verdict(run.directory, run.evidence, run.card)
     return ScoredRun(directory=str(directory), entry=run.entry, card=run.card)
 
 
-def list_runs(directory: Path, wanted: RunFilter) -> list[RunEntry]:
-    """The runs in a directory that are wanted, each judged anew."""
-    return [entry for run in iter_judged_runs(directory) if wanted.admits(entry := run.entry)]
+def list_runs(directory: Path, wanted: RunFilter, keys: TrustedKeys | None = None) -> list[RunEntry]:
+    """The runs in a directory that are wanted, each judged anew.
+
+    Raises:
+        PEEK_REFUSED: they are of a pilot that is under way.
+    """
+    verify_no_peek(directory)
+    return [entry for run in iter_judged_runs(directory, keys) if wanted.admits(entry := run.entry)]
 
 
 def load_prices(prices: Path | None) -> PriceBook:
@@ -152,6 +222,16 @@ def iter_run_timeline(directory: Path) -> Iterator[TimelineRow]:
             f"{directory}: expected a run directory with trace.jsonl, found no such file"
         )
     return iter_timeline(paths)
+
+
+def show_programs(directory: Path) -> ProgramsView:
+    """What ran while the agent acted: every call with its programs; nothing is verified.
+
+    Raises:
+        RUN_DIRECTORY_MISSING: there is no such run.
+        EvidenceError: the trace cannot be read.
+    """
+    return read_programs(build_run_paths(directory))
 
 
 def show_key(path: Path) -> KeyDescription:

@@ -3,39 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
 import msgspec
 
-from repotrial._core.errors import RepoTrialError
-from repotrial.api._agents import Roster, build_roster
+from repotrial._core.errors import ErrorCode, MachineError, RepoTrialError
 from repotrial.api._contracts import is_certified, load_contract, verify_usable
 from repotrial.api._machine import LeftOut, MachineSettings, build_installation_settings, leave_out
 from repotrial.api._models import (
+    UNUSED_ORDER,
     ModelChoice,
     describe_upstream,
+    find_own_policy,
     open_model_access,
     verify_budgets,
+    verify_dialect,
     verify_price,
 )
 from repotrial.api._runs import score_run
 from repotrial.contract import LoadedContract, build_invalid_error, check_lock
-from repotrial.fleet import FleetEvent, FleetPlan, RunConditions, RunSkipped, conduct_fleet, plan_runs
+from repotrial.fleet import (
+    FleetEvent,
+    FleetPlan,
+    RunConditions,
+    RunSkipped,
+    build_roster,
+    conduct_fleet,
+    plan_runs,
+)
+from repotrial.gateway import ask_control
+from repotrial.redaction import SecretRedactor
 from repotrial.run import (
     HUMAN_UNAVAILABLE,
     MODEL_ACCESS_MISSING,
     Agent,
     Handover,
     HumanAgent,
+    ModelAccess,
     ModelAgent,
     RunEnded,
     RunSettings,
     Stopper,
 )
 from repotrial.score import RunEntry, judge_run, label_versions
-from repotrial.trace import SecretRedactor, SigningKey
+from repotrial.trace import SigningKey
 
 
 class TrialRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +66,8 @@ class TrialRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Who answers for models, and at what price."""
     skips_unavailable: bool = False
     """Whether contracts that this machine cannot run are left out; otherwise nothing is run."""
+    skips_upstream_check: bool = False
+    """Whether the first run begins without a provider having answered one small request."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +161,20 @@ class RunUnscored(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", 
     """What to do about it; empty if unknown."""
 
 
-TrialEvent: TypeAlias = FleetEvent | RunScored | RunUnscored
+class UpstreamChecked(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="upstream"):
+    """Before the first run: whether a provider answers for a model that will be asked for."""
+
+    run_id: str = ""
+    """None of the runs."""
+    upstream: str
+    """The provider."""
+    model: str
+    """As agents ask for it."""
+    status: int | None
+    """Of its answer to one small request; null if that was skipped."""
+
+
+TrialEvent: TypeAlias = FleetEvent | RunScored | RunUnscored | UpstreamChecked
 
 
 def plan_trials(request: TrialRequest, machine: MachineSettings) -> TrialPlan:
@@ -168,11 +196,15 @@ def plan_trials(request: TrialRequest, machine: MachineSettings) -> TrialPlan:
         adapters=machine.find_adapters(),
         model=request.models.model,
     )
-    agents = _bind_models(roster, request.models, machine)
+    agents = _bind_models(roster.agents, request.models, machine)
     return TrialPlan(
         request=request,
         machine=machine,
-        fleet=plan_runs(contracts, agents, request.conditions),
+        fleet=plan_runs(
+            contracts,
+            agents,
+            msgspec.structs.replace(request.conditions, policy=find_own_policy(request.models)),
+        ),
         unmatched=roster.unmatched,
         uncertified=tuple(str(loaded.directory) for loaded in contracts if not is_certified(loaded)),
         left_out=left_out,
@@ -199,7 +231,12 @@ def conduct_trials(
         if isinstance(run.agent, ModelAgent)
     }
     access = open_model_access(request.models, machine, agents=asking.values(), on_install=on_install)
-    with access as models:
+    with access as opened:
+        models = opened
+        if models is not None and fleet.missing:
+            for checked in _check_upstream(request, fleet, models):
+                yield checked
+                models = replace(models, preflight="skipped" if checked.status is None else "answered")
         settings = RunSettings(
             runs=request.conditions.runs,
             key=SigningKey.load(key_file),
@@ -218,6 +255,46 @@ def conduct_trials(
             events.close()
 
 
+UPSTREAM_UNREADY = ErrorCode(
+    "upstream-unready",
+    MachineError,
+    "A provider does not answer for a model that the runs will ask for, so no run was started.",
+    hint="look at the key, the model's name and the provider's state; --skip-upstream-check does not ask",
+)
+
+
+def _check_upstream(
+    request: TrialRequest, fleet: FleetPlan, models: ModelAccess
+) -> Iterator[UpstreamChecked]:
+    """One small request for each model and wire format: key, name and dialect are right before the first run.
+
+    Raises:
+        UPSTREAM_UNREADY: the provider refuses it, or does not answer.
+    """
+    if not (request.models.upstream or "").startswith("provider:"):
+        return
+    asked = {
+        (run.agent.adapter.adapter.dialect, run.agent.model)
+        for run in fleet.missing
+        if isinstance(run.agent, ModelAgent)
+    }
+    for dialect, model in sorted(asked):
+        status = None
+        if not request.skips_upstream_check:
+            upstream = models.open_upstream(UNUSED_ORDER)
+            try:
+                found = models.loop.run(ask_control(upstream, dialect, model))
+            finally:
+                models.loop.run(upstream.close())
+            if not found.is_answered:
+                raise UPSTREAM_UNREADY.error(
+                    f"{models.description}: expected an answer of {model} ({dialect}), found "
+                    f"{found.status}: {found.detail}"
+                )
+            status = found.status
+        yield UpstreamChecked(upstream=models.description, model=model, status=status)
+
+
 def _judge(event: FleetEvent) -> Iterator[TrialEvent]:
     if not isinstance(event, RunEnded | RunSkipped):
         return
@@ -234,27 +311,28 @@ def _judge(event: FleetEvent) -> Iterator[TrialEvent]:
 
 
 def _bind_models(
-    roster: Roster, models: ModelChoice, machine: MachineSettings
+    agents: tuple[tuple[Agent, str | None], ...], models: ModelChoice, machine: MachineSettings
 ) -> tuple[tuple[Agent, str | None], ...]:
     """Who answers is part of what an agent is: a canned model makes another one of it.
 
     Raises:
         MODEL_ACCESS_MISSING: an agent asks a model, and there is no model source.
     """
-    asking = [agent for agent, _ in roster.agents if isinstance(agent, ModelAgent)]
+    asking = [agent for agent, _ in agents if isinstance(agent, ModelAgent)]
     if not asking:
-        return roster.agents
+        return agents
     if models.upstream is None:
         raise MODEL_ACCESS_MISSING.error(f"{asking[0].name}: expected a model source, found none")
     for agent in asking:
         verify_price(models, agent.model)
         verify_budgets(models, agent.model)
+        verify_dialect(models, agent.adapter.adapter.dialect, agent.name)
     parameters = {"upstream": describe_upstream(models.upstream, machine)}
     return tuple(
         (msgspec.structs.replace(agent, parameters=parameters), only)
         if isinstance(agent, ModelAgent)
         else (agent, only)
-        for agent, only in roster.agents
+        for agent, only in agents
     )
 
 

@@ -20,12 +20,14 @@ if TYPE_CHECKING:
         write_certificate,
     )
     from repotrial.authoring._certify._model import Certificate, CertificateGrade
+    from repotrial.authoring._complexity import ComplexitySettings, measure_complexity
     from repotrial.authoring._from_commit import create_contract_from_commit
     from repotrial.authoring._leaks import check_told_solution
     from repotrial.authoring._locking import LockResult, lock_contract, verify_lock
     from repotrial.authoring._new import create_contract
     from repotrial.authoring._project import CommitContract, CreatedContract, NewContract
     from repotrial.authoring._python_lock import check_python_lock
+    from repotrial.authoring._suite import SuiteResult, lock_suite
     from repotrial.authoring._swebench import SwebenchContract, create_contract_from_swebench
     from repotrial.authoring._swebench_instance import load_swebench_instances
 else:
@@ -42,9 +44,11 @@ __all__ = [
     "CertificateValid",
     "CertificationSettings",
     "CommitContract",
+    "ComplexitySettings",
     "CreatedContract",
     "LockResult",
     "NewContract",
+    "SuiteResult",
     "SwebenchContract",
     "build_certificate_schema",
     "certify_contract",
@@ -56,6 +60,8 @@ __all__ = [
     "create_contract_from_swebench",
     "load_swebench_instances",
     "lock_contract",
+    "lock_suite",
+    "measure_complexity",
     "verify_lock",
     "write_certificate",
 ]

@@ -301,3 +301,6 @@ def _write_policy(page: _Page, draft: ContractDraft) -> None:
         page.table("[policy.dependencies]", field="policy.dependencies")
         page.entry("rule", "declared-only")
         page.entry("manifests", draft.ecosystem.manifests)
+    page.table("[scoring]", field="scoring")
+    page.note('Or a check with gate = "build": types, lint, a build.')
+    page.entry("build_gate", "none: the tests are the only check")

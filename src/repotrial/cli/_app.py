@@ -14,7 +14,19 @@ import typer.main
 from repotrial import __version__
 from repotrial.cli._doctor import doctor
 
-NOUNS: Final = ("contract", "run", "agent", "retrieval", "trace", "sandbox", "cache", "error")
+NOUNS: Final = (
+    "contract",
+    "suite",
+    "pilot",
+    "run",
+    "agent",
+    "retrieval",
+    "report",
+    "trace",
+    "sandbox",
+    "cache",
+    "error",
+)
 """In the order of the help; each is a module with an `app`."""
 _EXIT_CODES = (
     "Exit codes: 0 done, 1 the thing checked does not hold, 2 bad usage or input, 3 this machine cannot."
@@ -28,6 +40,7 @@ RepoTrial {__version__}: coding agents on trial, on real repositories.
   repotrial contract lock DIR           pin it: every digest, one version id
   repotrial run start DIR --agent noop  put agents on trial
   repotrial run summary RUNS            how they did, and how sure one can be of it
+  repotrial report build RUNS           the same as a page to read and hand around
   repotrial run verify RUN_DIR          does the record of a run hold?
   repotrial run show RUN_DIR            what happened in it
   repotrial doctor                      what can this machine isolate, and how well?

@@ -1,4 +1,4 @@
-"""`repotrial contract`: check, lock, certify, show, schema, new, import."""
+"""`repotrial contract`: check, lock, certify, complexity, show, schema, new, import."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 from repotrial import api
 from repotrial.cli._batch import BatchVerdict, work_through
 from repotrial.cli._contract_certify import certify
+from repotrial.cli._contract_complexity import complexity
 from repotrial.cli._contract_new import import_contracts, new_contract
 from repotrial.cli._options import ContractDirectories, ContractDirectory, JsonFlag, noun
 from repotrial.cli._output import Screen, counted, print_json, print_problems
@@ -31,6 +32,11 @@ app.command(
     short_help="Try a contract: snapshot, reference, leaks, cheats.",
     epilog="Example: repotrial contract certify examples/contracts/textkit-wide-chars --jobs 2",
 )(certify)
+app.command(
+    "complexity",
+    short_help="Measure proxies of a repository's complexity.",
+    epilog="Example: repotrial contract complexity examples/contracts/textkit-wide-chars",
+)(complexity)
 
 
 @app.command("check", epilog="Example: repotrial contract check examples/contracts/textkit-wide-chars")
@@ -126,7 +132,9 @@ def schema(
         str,
         typer.Argument(
             metavar="NAME",
-            help="agent, certificate, contract, inventory, lock, manifest, script or trace.",
+            help="agent, aggregate, analysis, certificate, contract, failure-mode, inventory, lock, "
+            "manifest, rejudged, report, retrieval, retrieval-events-1.0, retrieval-events-1.1, "
+            "retrieval-metrics-1.0, retrieval-metrics-1.1, score, script or trace.",
             autocompletion=_complete_schema,
         ),
     ] = "contract",

@@ -174,10 +174,24 @@ def mark_gate(outcome: str) -> tuple[str, str]:
     return _GATE_MARKS.get(outcome, (outcome, ""))
 
 
+def print_deviations(screen: Screen, entries: Sequence[api.RunEntry]) -> None:
+    """Departures from the protocol below a table of runs, with counts; nothing where there are none."""
+    counts = api.count_deviations(entry.deviations for entry in entries)
+    if counts:
+        screen.line(("deviations", "yellow"), f": {api.describe_deviations(counts, runs=len(entries))}")
+
+
 def build_run_rows(entries: Sequence[api.RunEntry]) -> list[list[ScreenPart]]:
     """Runs as rows below `RUN_HEADER`."""
     labels = map(shorten_digests, api.label_agents(entries))
     return [_build_row(entry, label) for entry, label in zip(entries, labels, strict=True)]
+
+
+def describe_cause(entry: api.RunEntry) -> str:
+    """Why it ended, and what that makes of it."""
+    if entry.reason is not None:
+        return f"{entry.cause} ({entry.reason})"
+    return f"{entry.cause} (excused)" if entry.is_excused else entry.cause
 
 
 def _build_row(entry: api.RunEntry, agent: str) -> list[ScreenPart]:

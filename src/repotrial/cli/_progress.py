@@ -22,6 +22,7 @@ from repotrial.cli._output import (
     counted,
     find_style,
     mark_gate,
+    print_deviations,
     print_json_line,
     print_table,
 )
@@ -63,17 +64,24 @@ class Tally:
     def find_exit_code(self, *, is_success_expected: bool) -> int:
         if self._faults:
             return ExitCode.MACHINE_CANNOT
+        # What no candidate caused is no result: the command did not do all that it was asked for.
+        if any(entry.is_excused and not entry.is_stopped for entry in self._entries):
+            return ExitCode.MACHINE_CANNOT
         has_failed = any(entry.status != "success" for entry in self._entries)
         return ExitCode.DOES_NOT_HOLD if is_success_expected and has_failed else ExitCode.DONE
 
     def report(self, screen: Screen, runs: Path, *, is_stopped: bool, json: bool) -> None:
         entries = self._entries
         words = Counter(entry.status for entry in entries)
+        excused = Counter(entry.cause for entry in entries if entry.is_excused)
+        invalid = Counter(entry.cause for entry in entries if entry.status == "invalid")
         if json:
             print_json_line(
                 {
                     "event": "finished",
                     "statuses": dict(words),
+                    "excused": dict(excused),
+                    "invalid": dict(invalid),
                     "not_conducted": self._faults,
                     "left": self._undone,
                     "is_stopped": is_stopped,
@@ -84,6 +92,11 @@ class Tally:
             print_table(screen, RUN_HEADER, build_run_rows(entries))
         listed = ", ".join(f"{number} {word}" for word, number in sorted(words.items())) or "no verdict"
         screen.line((f"{counted(len(entries), 'run')}: {listed}", "bold"))
+        print_deviations(screen, entries)
+        for name, causes in (("invalid", invalid), ("excused, to be repeated", excused)):
+            if causes:
+                listed = ", ".join(f"{cause} {number}" for cause, number in sorted(causes.items()))
+                screen.line((f"{name}", "bold yellow"), f": {listed}")
         if self._faults:
             screen.line((f"{counted(self._faults, 'run')} could not be conducted", "bold yellow"))
             for hint in self._hints:
@@ -175,8 +188,19 @@ class _LineProgress:
                 self._end_for_good(event.run_id, *_describe(entry))
             case api.RunUnscored(fault=fault):
                 self._end_for_good(event.run_id, ("not judged", "bold yellow"), fault)
-            case api.RunSkipped():
-                pass  # its verdict follows
+            case _:
+                self._show_aside(event)
+
+    def _show_aside(self, event: api.TrialEvent) -> None:
+        """What is no step of one run; of a run that was skipped, the verdict follows."""
+        match event:
+            case api.UpstreamChecked(upstream=upstream, model=model, status=status):
+                word = "not asked before the first run" if status is None else f"answers for {model}"
+                self._screen.line(f"{upstream}: {word}")
+            case api.RunRepeated(cause=cause, directory=directory):
+                self._end(event.run_id, ("repeated", "bold yellow"), f"{cause}: {directory} does not count")
+            case _:
+                pass
 
     def _go_on(self, run: _RunAtWork, phase: str, checks: dict[str, str]) -> None:
         if phase != run.phase and phase in _TOLD_PHASES:

@@ -63,6 +63,13 @@ def normalize(  # noqa: PLR0913 - one parameter for each option
         list[str] | None,
         typer.Option("--root", metavar="PATH", help="Where agents found the repository; may be repeated."),
     ] = None,
+    more_sources: Annotated[
+        bool,
+        typer.Option(
+            "--more-sources",
+            help="Ground truth also from oracle_answer.json, instance.json and environment/solve.sh.",
+        ),
+    ] = False,
     schema: Annotated[str, _SCHEMA] = "1.1",
     explain: Annotated[
         str | None,
@@ -73,10 +80,10 @@ def normalize(  # noqa: PLR0913 - one parameter for each option
 ) -> None:
     """Read the traces of every trial, and write one event document for each.
 
-    Nothing that exists is changed. Exit code 1: some trial has no document.
+    Only documents of an earlier `normalize` are replaced. Exit code 1: some trial has no document.
     """
     if explain is not None:
-        explanation = api.explain_ground_truth(run_dir, tasks, explain)
+        explanation = api.explain_ground_truth(run_dir, tasks, explain, has_further_sources=more_sources)
         if json:
             print_json(explanation)
         else:
@@ -92,6 +99,7 @@ def normalize(  # noqa: PLR0913 - one parameter for each option
         roots=tuple(root or ()),
         schema=schema,
         is_rehearsal=dry_run,
+        has_further_sources=more_sources,
     )
     done = api.normalize_retrieval(request)
     if json:
@@ -136,7 +144,7 @@ def evaluate(  # noqa: PLR0913 - one parameter for each option
 ) -> None:
     """Measure event documents: what was found, what was used, what went wrong.
 
-    Nothing that exists is changed. Exit code 1: some document could not be read.
+    Only results of an earlier `evaluate` are replaced. Exit code 1: some document could not be read.
     """
     done = api.evaluate_retrieval(
         run_dir,

@@ -17,13 +17,19 @@ from repotrial.cli._run_cost import cost
 from repotrial.cli._run_oversight import decide, recompute
 from repotrial.cli._run_page import page
 from repotrial.cli._run_show import show
-from repotrial.cli._run_start import start
+from repotrial.cli._run_start import retry, start
 from repotrial.cli._run_summary import list_runs, summarize
 from repotrial.cli._run_verdict import score
+from repotrial.cli._run_why import why
 from repotrial.cli._trace import default_key_file
 
 app = noun("run", "Runs: one agent on one contract, once.")
 app.command("start", epilog="Example: repotrial run start DIR --agent noop --agent script:fix.sh")(start)
+app.command(
+    "retry",
+    short_help="Repeat runs that ended for a cause not the agent's.",
+    epilog="Example: repotrial run retry --cause provider",
+)(retry)
 
 _ASPECTS = ("chain", "seal", "completeness", "identity")
 _FETCH_AGAIN = "fetch the run directory again from where it was recorded, or repeat the run"
@@ -82,6 +88,9 @@ def _show_check(screen: Screen, result: api.RunCheck) -> None:
     screen.line(
         (f"{word:<14}", _STYLES[word]), f"{result.directory}: {counted(result.event_count, 'event')} verified"
     )
+    if result.withdrawn_count:
+        taken = counted(result.withdrawn_count, "text")
+        screen.line(f"  {taken} taken out after the run; digests and lengths are there")
     for name in _ASPECTS:
         verdict = getattr(result, name)
         aspect = verdict.__struct_config__.tag
@@ -106,6 +115,11 @@ app.command(
     short_help="Show the verdict on a run, and what happened in it.",
     epilog="Example: repotrial run show runs/textkit-noop-r0 --type termination",
 )(show)
+app.command(
+    "why",
+    short_help="Say on one screen why a run ended as it did.",
+    epilog="Example: repotrial run why runs/textkit-noop-r0",
+)(why)
 app.command(
     "score",
     short_help="Compute the verdict on a run anew, from its evidence.",

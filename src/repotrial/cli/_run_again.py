@@ -19,23 +19,25 @@ from repotrial.cli._trace import find_key_file
 def rejudge(
     directories: RunDirectories,
     contract: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             "--contract",
             metavar="DIR",
             readable=False,
-            help="The contract whose inventories judge, locked; also another version of the runs' contract.",
+            help="The contract whose inventories judge, locked; left out: what each run recorded.",
         ),
-    ],
+    ] = None,
     *,
     json: JsonFlag = False,
 ) -> None:
-    """Derive the outcomes of checks again from recorded results, by the inventories of a contract.
+    """Derive the outcomes of checks again from recorded results.
+
+    By the inventories and draws that the run recorded, or by those of another version of its contract.
 
     Nothing is executed. What changed is shown, and a verdict with both contract versions on its label is
     written to rejudged/ in the run directory; the verdict of the run stays as it is.
     """
-    judge = api.load_judge(contract)
+    judge = None if contract is None else api.load_judge(contract)
     work_through(
         expand_runs(directories),
         lambda directory: api.rejudge_run(directory, judge),
@@ -104,7 +106,9 @@ def _show_replay(result: api.Replay) -> None:
     rebuilt = "gives the change that was judged" if result.tree_rebuilt else "does not give the judged change"
     screen.line(f"  the trace alone {rebuilt}")
     if result.commands_replayed:
-        screen.line(f"  {counted(result.commands_replayed, 'test command')} of the agent run again")
+        more = f", {result.commands_left_out} more left out" if result.commands_left_out else ""
+        ran = counted(result.commands_replayed, "test, build or lint command")
+        screen.line(f"  {ran} of the agent run again{more}")
     for divergence in result.divergences:
         screen.line(f"  {divergence.what}: recorded {divergence.recorded}, now {divergence.replayed}")
     screen.line((f"  recorded in {result.directory}", "dim"))

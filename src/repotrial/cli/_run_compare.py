@@ -44,7 +44,8 @@ def compare(
 
 def _print_differences(screen: Screen, found: api.RunComparison, *, is_declared: bool) -> None:
     if found.is_comparable or is_declared:
-        screen.line((found.label, "bold green" if found.is_comparable else "bold yellow"))
+        is_plain = found.is_comparable and not found.is_provisional
+        screen.line((found.label, "bold green" if is_plain else "bold yellow"))
     else:
         screen.line(("not comparable: ", "bold red"), "--force shows both, with these differences declared")
     if found.differences:
@@ -100,4 +101,6 @@ def _list_facts(side: api.RunSide) -> list[tuple[str, ScreenPart]]:
         ("agent's time", f"{wall / 1_000_000:.1f} s" if isinstance(wall, int) else "?"),
         ("models", _describe_models(side)),
         ("answered by", entry.answered_by),
+        ("root seed", "?" if entry.root_seed is None else str(entry.root_seed)),
+        ("deviations", ", ".join(entry.deviations) or "-"),
     ]

@@ -14,7 +14,9 @@ from repotrial import api
 from repotrial._core.errors import USAGE, ExitCode
 from repotrial.cli._batch import skip_files
 from repotrial.cli._output import Screen, counted, print_json_line
+from repotrial.cli._run_programs import show_programs
 from repotrial.cli._run_verdict import print_verdict
+from repotrial.cli._trace import load_trust
 
 _TEST_STYLES = {"failed": "bold red", "missing": "bold magenta", "skipped": "yellow", "passed": "green"}
 """What one looks for comes first."""
@@ -190,6 +192,12 @@ def show(  # noqa: PLR0913 - one option for each part of a run
             help="Every test that a check reported, with its outcome; `all` for all checks (repeatable).",
         ),
     ] = None,
+    programs: Annotated[
+        bool,
+        typer.Option(
+            "--programs", help="What ran: every tool call with its exit status, time and programs, as a tree."
+        ),
+    ] = False,
     json: Annotated[
         bool,
         typer.Option("--json", help="Print one JSON object per event (output, list of tests), one per line."),
@@ -206,6 +214,7 @@ def show(  # noqa: PLR0913 - one option for each part of a run
         outputs=tuple(outputs or ()),
         events=bool(timeline or types),
         types=frozenset(types or ()),
+        programs=programs,
     )
     if not any(wanted):
         wanted = wanted._replace(verdict=not json, events=True)
@@ -229,6 +238,7 @@ class _Wanted(NamedTuple):
     outputs: tuple[str, ...]
     events: bool
     types: frozenset[str]
+    programs: bool
 
 
 def _verify_one_kind(wanted: _Wanted, chosen: list[Path]) -> None:
@@ -238,9 +248,9 @@ def _verify_one_kind(wanted: _Wanted, chosen: list[Path]) -> None:
             "expected --json alone, for events, or with --output or --tests, found --verdict or --diff",
             hint="`repotrial run score --json` prints the verdict; the change is in change.patch",
         )
-    if sum(map(bool, (wanted.events, wanted.tests, wanted.outputs))) > 1:
+    if sum(map(bool, (wanted.events, wanted.tests, wanted.outputs, wanted.programs))) > 1:
         raise USAGE.error(
-            "expected --json with one of events, --output and --tests, found several",
+            "expected --json with one of events, --output, --tests and --programs, found several",
             hint="give one command for each",
         )
     if len(chosen) > 1:
@@ -255,7 +265,7 @@ def _show_run(screen: Screen, directory: Path, wanted: _Wanted, *, json: bool) -
     rows = api.iter_run_timeline(directory)  # refuses what is no run directory
     is_complete = True
     if wanted.verdict:
-        print_verdict(screen, api.judge_run(directory))
+        print_verdict(screen, api.judge_run(directory, load_trust()))
         for name in api.list_rejudged(directory):
             screen.line(("  rejudged: ", "yellow"), f"another verdict is beside this one, in rejudged/{name}")
     if wanted.change:
@@ -264,6 +274,8 @@ def _show_run(screen: Screen, directory: Path, wanted: _Wanted, *, json: bool) -
         is_complete &= show_tests(screen, directory, wanted.tests, json=json)
     if wanted.outputs:
         is_complete &= show_outputs(screen, directory, wanted.outputs, json=json)
+    if wanted.programs:
+        show_programs(screen, directory, json=json)
     if wanted.events:
         for row in _select(rows, wanted.types):
             if json:

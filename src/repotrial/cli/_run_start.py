@@ -147,6 +147,12 @@ def start(  # noqa: PLR0913 - one option for each thing that an operator decides
         typer.Option("--dry-run", help="Show what would run, how long and at what cost; start nothing."),
     ] = False,
     skip_unavailable: SkipFlag = False,
+    skip_upstream_check: Annotated[
+        bool,
+        typer.Option(
+            "--skip-upstream-check", help="Do not ask the provider for one word before the first run."
+        ),
+    ] = False,
     expect: Annotated[
         Literal["success"] | None,
         typer.Option("--expect", help="End with exit code 1 unless every run is a success."),
@@ -167,6 +173,7 @@ def start(  # noqa: PLR0913 - one option for each thing that an operator decides
         conditions=api.RunConditions(runs=runs, level=level, root_seed=seed, repeats=repeats, is_fresh=again),
         jobs=jobs,
         skips_unavailable=skip_unavailable,
+        skips_upstream_check=skip_upstream_check,
         models=api.ModelChoice(
             upstream=upstream,
             model=model,
@@ -190,7 +197,42 @@ def start(  # noqa: PLR0913 - one option for each thing that an operator decides
     plan.verify_person(has_terminal=sys.stdin.isatty())
     if plan.fleet.missing:
         make_runs_directory(runs)
+        api.keep_request(request)
     _conduct(plan, key_file, is_success_expected=expect is not None, json=json)
+
+
+def retry(
+    cause: Annotated[
+        Literal["provider", "configuration", "shared-envelope", "machine", "harness", "operator"],
+        typer.Option("--cause", help="Repeat the runs whose last attempt this excuses."),
+    ],
+    *,
+    runs: Annotated[
+        Path, typer.Option("--runs", metavar="DIR", readable=False, help="Where the run directories are.")
+    ] = Path("runs"),
+    cache: CacheOption = None,
+    secrets: Annotated[
+        list[str] | None,
+        typer.Option("--secret", metavar="NAME", help="A secret of the contract (repeatable)."),
+    ] = None,
+    key_file: Annotated[
+        Path | None,
+        typer.Option("--key-file", metavar="FILE", readable=False, help="The private key that seals."),
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object per event, one per line.")
+    ] = False,
+) -> None:
+    """Repeat runs that ended for a cause which is not the agent's, as they were started.
+
+    Each planned run is repeated at most twice; after that it is indeterminate. What counts is not repeated.
+    """
+    for request in api.load_requests(runs, cause):
+        plan = api.plan_trials(request, build_settings(cache, secrets=secrets or ()))
+        if plan.fleet.missing:
+            _conduct(plan, key_file, is_success_expected=False, json=json)
+        elif not json:
+            Screen().line(f"nothing to repeat: no run is excused for {cause}, or it was repeated twice")
 
 
 def _to_decimal(value: float | None) -> Decimal | None:

@@ -20,10 +20,13 @@ from repotrial.cli._output import (
     ScreenPart,
     build_run_rows,
     counted,
+    describe_cause,
+    print_deviations,
     print_json,
     print_table,
 )
 from repotrial.cli._run_page import find_missing_parent, tell_made
+from repotrial.cli._trace import KeyFiles, load_trust
 
 _RunsDirectory: TypeAlias = Annotated[
     Path, typer.Argument(metavar="DIR", readable=False, help="The directory that run directories are in.")
@@ -53,24 +56,26 @@ def list_runs(
         str | None,
         typer.Option("--tag", metavar="ID", help="Only runs with this tag; * and ? match."),
     ] = None,
+    keys: KeyFiles = None,
     json: JsonFlag = False,
 ) -> None:
     """List runs with their verdicts, each computed anew from its evidence; nothing is written."""
     wanted = api.RunFilter(agent=agent, contract=contract, status=status, tag=tag)
-    entries = api.list_runs(directory, wanted)
+    entries = api.list_runs(directory, wanted, load_trust(keys))
     if json:
         print_json(entries)
         return
     screen = Screen()
     if entries:
-        header = (*RUN_HEADER[:-1], "tags", RUN_HEADER[-1])
+        header = (*RUN_HEADER[:-1], "cause", "trust", "tags", RUN_HEADER[-1])
         mixed = _find_mixed(entries)
         rows: list[list[ScreenPart]] = []
         for entry, (name, *cells, place) in zip(entries, build_run_rows(entries), strict=True):
             shown = entry.contract_label if entry.contract in mixed else name
-            rows.append([shown, *cells, _describe_tags(entry), place])
+            rows.append([shown, *cells, describe_cause(entry), entry.trust, _describe_tags(entry), place])
         print_table(screen, header, rows)
     screen.line((counted(len(entries), "run"), "bold"))
+    print_deviations(screen, entries)
 
 
 def _find_mixed(entries: Sequence[api.RunEntry]) -> set[str | None]:
@@ -113,7 +118,7 @@ _BAR_CELLS = 20
 _LEGEND = "█ below the interval, ▓ from there to the rate, ░ on to the interval's end, · above it"
 
 
-def summarize(
+def summarize(  # noqa: PLR0913 - one parameter for each option
     directory: _RunsDirectory = Path("runs"),
     *,
     agent: _AgentPattern = None,
@@ -136,15 +141,20 @@ def summarize(
             "--page", metavar="FILE", readable=False, help="Also write it as one HTML page, to hand around."
         ),
     ] = None,
+    keys: KeyFiles = None,
     json: JsonFlag = False,
 ) -> None:
     """Count successes, failures, acceptance errors and invalid runs apart, with an interval for the rate.
 
-    The rate is over all attempted runs; contracts, not runs, are the sampling units of its interval.
+    The rate is over all planned runs: each counts by its first attempt that is not excused, successes only
+    of records whose seal is believed. Contracts, not runs, are the sampling units of its interval.
     """
     wanted = api.RunFilter(agent=agent, contract=contract)
     pair = _split(compare)
-    collected = api.summarize_runs(directory, wanted=wanted, compare=pair, pool_versions=pool_versions)
+    api.verify_no_peek(directory)
+    collected = api.summarize_runs(
+        directory, wanted=wanted, compare=pair, pool_versions=pool_versions, keys=load_trust(keys)
+    )
     if page is not None:
         missing = find_missing_parent(page)
         api.write_summary_page(collected, page)
@@ -178,15 +188,19 @@ def _split(compare: str | None) -> tuple[str, str] | None:
 
 
 def _print_agents(screen: Screen, summary: api.RunsSummary) -> None:
-    header = ("agent", "runs", "success", "failure", "error", "invalid", "rate", "", "95 % interval")
+    header = (
+        *("agent", "planned", "success", "failure", "error", "invalid", "unknown"),
+        *("rate", "", "95 % interval"),
+    )
     rows = [
         [
             shorten_digests(found.agent),
-            str(found.attempted),
+            str(found.planned),
             str(found.success),
             str(found.failure),
             str(found.acceptance_error),
             str(found.invalid),
+            str(found.indeterminate),
             *_describe_rate(found),
         ]
         for found in summary.agents
@@ -243,6 +257,8 @@ def _known(value: object) -> str:
 
 
 def _print_remarks(screen: Screen, summary: api.RunsSummary) -> None:
+    for word, text in summary.remarks:
+        screen.line((word, "bold yellow" if word == "root seeds" else "yellow"), f": {text}")
     if (notional := summary.notional_remark) is not None:
         screen.line(("notional cost", "yellow"), f": {notional}")
     for found in summary.agents:
@@ -252,12 +268,15 @@ def _print_remarks(screen: Screen, summary: api.RunsSummary) -> None:
                 f" in {found.unanswered} of {found.attempted} runs of "
                 f"{shorten_digests(found.agent)}: {UNANSWERED}",
             )
-    if any(found.machine_faults for found in summary.agents):
-        total = sum(found.machine_faults for found in summary.agents)
-        screen.line(("not in the rates", "yellow"), f": {total} run(s) in which the machine was at fault")
-    if summary.repeated:
-        number = len(summary.repeated)
-        screen.line(("not counted", "yellow"), f": {number} attempt(s) that were broken off and repeated")
+    for found in summary.agents:
+        for words in found.describe_counting():
+            screen.line((shorten_digests(found.agent), "yellow"), f": {words}")
+    if untrusted := summary.untrusted:
+        listed = ", ".join(f"{number} {word}" for word, number in untrusted.items())
+        screen.line(
+            ("not believed", "bold yellow"),
+            f": {listed}; a success of theirs does not count (`repotrial trace key list` shows whose does)",
+        )
     if summary.mixed_conditions:
         names = ", ".join(
             f"{name} ({', '.join(fields)})" for name, fields in summary.mixed_conditions.items()

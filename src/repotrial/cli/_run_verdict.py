@@ -5,7 +5,8 @@ from __future__ import annotations
 from repotrial import api
 from repotrial.cli._batch import BatchVerdict, expand_runs, work_through
 from repotrial.cli._options import JsonFlag, RunDirectories
-from repotrial.cli._output import UNANSWERED, Screen, find_style, mark_gate
+from repotrial.cli._output import UNANSWERED, Screen, describe_cause, find_style, mark_gate
+from repotrial.cli._trace import load_trust
 
 _MOST_LINES = 8
 _MOST_FAILING = 40
@@ -18,9 +19,10 @@ def score(directories: RunDirectories, *, json: JsonFlag = False) -> None:
 
     A copy of a run directory on another machine gives the same verdict; nothing is executed.
     """
+    keys = load_trust()
     work_through(
         expand_runs(directories),
-        api.score_run,
+        lambda directory: api.score_run(directory, keys),
         judge=lambda scored: BatchVerdict(scored.entry.status, holds=True),
         show=_show_scored,
         noun="run",
@@ -33,6 +35,7 @@ def _show_scored(screen: Screen, scored: api.ScoredRun) -> None:
     screen.line((f"{entry.status:<17}", find_style(entry.status)), scored.directory)
     gates = [mark_gate(outcome) for outcome in entry.gates]
     parts = [(f"  G{number} {word}", style) for number, (word, style) in enumerate(gates, start=1)]
+    screen.line(f"  cause {describe_cause(entry)}, trust {entry.trust}")
     screen.line(*parts, f"  score {entry.score or '-'}", f"  {', '.join(entry.tags)}" if entry.tags else "")
 
 
@@ -45,6 +48,9 @@ def print_verdict(screen: Screen, run: api.JudgedRun) -> None:
         f"  replicate {'?' if entry.replicate is None else entry.replicate}",
     )
     _print_some(screen, [f"{reason.code}: {reason.message}" for reason in run.reasons])
+    screen.line(f"  cause {describe_cause(entry)}, trust {entry.trust}")
+    if entry.retries:
+        screen.line(f"  {entry.retries} exchange(s) with the provider met trouble")
     if run.ending is not None:
         screen.line(f"  {run.ending}")
     if (model_use := run.model_use) is not None:

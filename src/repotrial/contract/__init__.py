@@ -51,7 +51,7 @@ from repotrial.contract._policy import (
     RuleSeverity,
     Scoring,
 )
-from repotrial.contract._problems import Problem, render_problems
+from repotrial.contract._problems import Problem, build_document_error, render_problems
 from repotrial.contract._runspec import (
     AgentSpec,
     ConfigurationSpec,
@@ -61,6 +61,12 @@ from repotrial.contract._runspec import (
     parse_run_spec,
 )
 from repotrial.contract._schema import build_schemas
+from repotrial.contract._suite import (
+    SuiteEntry,
+    SuiteLock,
+    check_suite,
+)
+from repotrial.contract._suite_complexity import Complexity, GraphSize
 from repotrial.contract._types import StrictDocument
 from repotrial.contract._version import ContractRecord, parse_record
 
@@ -78,6 +84,7 @@ __all__ = [
     "ChangeEnvelope",
     "Check",
     "CommandReadiness",
+    "Complexity",
     "ConfigurationSpec",
     "Contract",
     "ContractLock",
@@ -88,6 +95,7 @@ __all__ = [
     "Environment",
     "FilePin",
     "GitRepository",
+    "GraphSize",
     "ImageArchive",
     "ImageLayout",
     "ImageReference",
@@ -117,13 +125,17 @@ __all__ = [
     "SetupStep",
     "StrictDocument",
     "SubmodulePin",
+    "SuiteEntry",
+    "SuiteLock",
     "TaskKind",
+    "build_document_error",
     "build_invalid_error",
     "build_lock",
     "build_schemas",
     "check_directory",
     "check_document",
     "check_lock",
+    "check_suite",
     "lint_contract",
     "load_contract",
     "parse_record",

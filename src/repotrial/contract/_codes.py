@@ -44,6 +44,7 @@ PROBLEM_CODES: Mapping[str, str] = MappingProxyType(
         "schema-unknown": "The document is of a schema or a major that this version does not read.",
         "service-phase": "A check needs a service that does not run while checks run.",
         "source-unsafe": "A source would be taken for an option, or is not of a kind that may be fetched.",
+        "suite-contracts": "An entry of a suite matches no contract, or one that another entry matches.",
         "target-duplicate": "Two files, artifacts or mounts have one target, or one that must be absent.",
         "toml-syntax": "`contract.toml` is not TOML.",
         "tools-without-host": '`tools` are given although the image is not `"host"`.',

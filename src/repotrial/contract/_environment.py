@@ -76,6 +76,9 @@ class AllowListNetwork(StrictDocument, frozen=True, kw_only=True, tag_field="kin
     """Host names, optionally with `:port`; no wildcards above a registered domain."""
     recording: FutureRecordingPath | None = None
     """Where the recorded exchanges are kept, so that the next run can replay them."""
+    provider_tools: tuple[Identifier, ...] = ()
+    """What a model's provider may do by itself for the agent: hosted tools by name without their date, as in
+    `web_search`; `address` for images and files that are fetched by one."""
 
 
 class ReplayNetwork(StrictDocument, frozen=True, kw_only=True, tag_field="kind", tag="replay"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
@@ -52,6 +52,15 @@ class InterfaceWeights(StrictDocument, frozen=True, kw_only=True):
     """w_viol: the price of violations."""
 
 
+NoBuildGate = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^none: \S[^\x00-\x1f\x7f]{4,}$(?!\n)", max_length=200, extra={"expected": '"none: why"'}
+    ),
+]
+"""The words for a second gate that cannot fail."""
+
+
 class Scoring(StrictDocument, frozen=True, kw_only=True):
     """How a run that passes all gates is graded."""
 
@@ -67,6 +76,8 @@ class Scoring(StrictDocument, frozen=True, kw_only=True):
     """Weights of the general score interface (C15)."""
     maintainability: tuple[Identifier, ...] = ()
     """Ids of the checks that define q_maint."""
+    build_gate: NoBuildGate | None = None
+    """Why the contract has no build or static check, as `none: why`; left out where it has one (S2)."""
 
 
 RuleSeverity: TypeAlias = Literal["hard", "compliance"]
@@ -162,7 +173,7 @@ class Limits(StrictDocument, frozen=True, kw_only=True):
     wall_seconds: Seconds = 1800
     """Time for the agent, by the clock."""
     command_seconds: Seconds = 600
-    """Ceiling of a single command of the agent."""
+    """Ceiling of a single command of the agent: there it is ended with everything that it started."""
     cpu_seconds: Seconds | None = None
     """Processor time of the agent's whole process tree."""
     cost_usd: Usd = Usd("5.00")

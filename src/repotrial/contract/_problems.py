@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
 from itertools import islice
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 import msgspec
 from msgspec import inspect as mi
 
 from repotrial._core.display import escape_unprintable
+from repotrial._core.errors import ContractError, ErrorCode
 from repotrial._core.schema import strip_metadata
 
 MAX_FINDINGS = 200
@@ -200,6 +202,7 @@ def _bounds(low: float | None, high: float | None) -> str:
 
 
 _SHOWN = 5
+_MOST_LISTED = 100
 
 ProblemSeverity: TypeAlias = Literal["error", "warning"]
 
@@ -227,6 +230,19 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
         field = f" {self.field}:" if self.field else ""
         hint = f" ({self.hint})" if self.hint else ""
         return f"{place}:{field} {self.message}{hint} [{self.code}]"
+
+
+def build_document_error(
+    code: ErrorCode[ContractError], what: str, problems: Iterable[Problem], *, where: Path
+) -> ContractError:
+    """The error that lists everything that is wrong with a document, each with its fix."""
+    listed = tuple(problems)
+    lines = [f"  {problem}" for problem in listed[:_MOST_LISTED]]
+    if len(listed) > len(lines):
+        lines.append(f"  … and {len(listed) - len(lines)} more")
+    noun = "problem" if len(listed) == 1 else "problems"
+    message = f"{where}: expected a sound {what}, found {len(listed)} {noun}:"
+    return code.error("\n".join([message, *lines]), details=listed)
 
 
 def render_problems(what: str, problems: Sequence[Problem]) -> str:

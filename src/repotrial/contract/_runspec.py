@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from repotrial._core.canonical import (
     AsciiKey,
@@ -95,6 +96,11 @@ class ConfigurationSpec(StrictDocument, frozen=True, kw_only=True):
     stages: Literal["as-contract", "explicit", "automatic", "single"] = "as-contract"
     network: Literal["as-contract", "none"] | AllowListNetwork | ReplayNetwork = "as-contract"
     caps: RunCaps = RunCaps()
+    thresholds: Digest | UnsetType = UNSET
+    """Digest of the breakers' thresholds, where they are not the release's own; left out otherwise, so that
+    such specifications have the id that they always had."""
+    prices: Digest | UnsetType = UNSET
+    """The same of the price book."""
 
 
 class RunSpec(StrictDocument, frozen=True, kw_only=True, dict=True):

@@ -6,7 +6,7 @@ from repotrial.cost._amount import Amount
 from repotrial.cost._book import ModelPrices, PriceBook
 from repotrial.cost._book_file import load_price_book
 from repotrial.cost._budget import Reservation, RunBudget
-from repotrial.cost._caps import Exhausted, MeasureState, Parent, RunCaps
+from repotrial.cost._caps import BudgetCaps, Exhausted, MeasureState, Parent
 from repotrial.cost._ledger import EnvelopeLimits, Ledger, load_ledger_state
 from repotrial.cost._ledger_state import EnvelopeState
 from repotrial.cost._statement import CostStatement, Metered, MeteredExchange
@@ -14,6 +14,7 @@ from repotrial.cost._tariff import Charge, RequestEstimate, Tariff, TokenUsage, 
 
 __all__ = [
     "Amount",
+    "BudgetCaps",
     "Charge",
     "CostStatement",
     "EnvelopeLimits",
@@ -29,7 +30,6 @@ __all__ = [
     "RequestEstimate",
     "Reservation",
     "RunBudget",
-    "RunCaps",
     "Tariff",
     "TokenUsage",
     "estimate_usage",

@@ -20,7 +20,16 @@ from typing import TypeAlias, get_args
 from repotrial._core.canonical import decimal_text
 from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.cost._amount import MIXED_UNITS, Amount, add_exactly
-from repotrial.cost._caps import RUN_CAP, BudgetState, Exhausted, Hold, Measure, MeasureState, Parent, RunCaps
+from repotrial.cost._caps import (
+    RUN_CAP,
+    BudgetCaps,
+    BudgetState,
+    Exhausted,
+    Hold,
+    Measure,
+    MeasureState,
+    Parent,
+)
 from repotrial.cost._tariff import Charge, RequestEstimate
 
 Quantities: TypeAlias = Mapping[Measure, Decimal]
@@ -180,7 +189,7 @@ class Reservation:
 class RunBudget:
     """What a run may take, and has taken. Any thread may call; only a parent's disk makes it wait."""
 
-    def __init__(self, caps: RunCaps, *, parent: Parent | None = None) -> None:
+    def __init__(self, caps: BudgetCaps, *, parent: Parent | None = None) -> None:
         self._accounts: dict[Measure, _Account] = {
             measure: _Account(caps.find_limit(measure), caps.get_headroom(measure))
             for measure in get_args(Measure)

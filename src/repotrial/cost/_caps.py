@@ -66,7 +66,7 @@ class Parent(Protocol):
         ...
 
 
-class RunCaps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class BudgetCaps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The most that a run may take (B2); None is no cap."""
 
     cost_usd: AmountText | None = None

@@ -6,13 +6,12 @@ import uuid
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import msgspec
 
 from repotrial._core.canonical import decimal_text, dump_checked
 from repotrial._core.clock import Clock, SystemClock
+from repotrial._core.closing import Closing
 from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.cost._amount import MIXED_UNITS, Amount, add_exactly
 from repotrial.cost._caps import Exhausted
@@ -43,7 +42,7 @@ ENVELOPE_UNKNOWN = ErrorCode(
 )
 
 
-class Ledger:
+class Ledger(Closing):
     """An append-only file of reservations and settlements; threads and processes may share it."""
 
     def __init__(self, path: Path, *, clock: Clock | None = None) -> None:
@@ -65,14 +64,6 @@ class Ledger:
         except BaseException:
             self._file.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the file; reservations stay, without a holder."""

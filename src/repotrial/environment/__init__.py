@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from repotrial._core.lazy import build_hooks
 
 if TYPE_CHECKING:
+    from repotrial.environment._executions import HostExecution, telling
     from repotrial.environment._host import HostTool, HostToolchain, observe_host, verify_host
     from repotrial.environment._installation._contract_environment import (
         CONTROLLED_VARIABLES,
@@ -45,6 +46,7 @@ __all__ = [
     "SYSTEM_PATH",
     "BrokenEntry",
     "ContractSandbox",
+    "HostExecution",
     "HostTool",
     "HostToolchain",
     "Installation",
@@ -71,5 +73,6 @@ __all__ = [
     "parse_requirements",
     "prune_store",
     "read_pinned",
+    "telling",
     "verify_host",
 ]

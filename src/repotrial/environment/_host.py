@@ -9,7 +9,6 @@ its own path, staged where the home is closed to the sandbox's user. Programs th
 from __future__ import annotations
 
 import os
-import platform
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,7 +16,6 @@ from pathlib import Path
 import msgspec
 
 from repotrial._core.absence import Unknown
-from repotrial._core.canonical import JsonValue, canonical_digest
 from repotrial._core.digest import Digest, digest_file
 from repotrial._core.errors import ErrorCode, MachineError
 from repotrial.contract import Environment
@@ -32,7 +30,6 @@ from repotrial.environment._tools import (
     parse_version_output,
 )
 from repotrial.isolation import SYSTEM_ROOTS, Account, find_identity
-from repotrial.trace import HostEnvironment
 
 _QUESTION_SECONDS = 20
 
@@ -66,13 +63,6 @@ class HostToolProblem(msgspec.Struct, frozen=True, kw_only=True):
     remedy: str
 
 
-class ObservedHost(msgspec.Struct, frozen=True, kw_only=True):
-    """The machine as found."""
-
-    environment: HostEnvironment
-    tools: Mapping[str, str | Unknown]
-
-
 class HostToolchain(msgspec.Struct, frozen=True, kw_only=True):
     """The tools that a contract asks for, on this machine."""
 
@@ -80,8 +70,6 @@ class HostToolchain(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[HostToolProblem, ...]
     versions: Mapping[str, str | Unknown]
     """Of every tool that the contract asks for."""
-    observed_id: Digest
-    """The same for machines whose tools are the same."""
     tool_roots: tuple[Path, ...]
     """Directories outside the system's own that the sandbox has to show, at their own paths."""
     links: Mapping[str, Path]
@@ -153,7 +141,6 @@ def _build_toolchain(tools: dict[str, HostTool], problems: list[HostToolProblem]
         tools=tools,
         problems=tuple(problems),
         versions=versions,
-        observed_id=_observed_id(tools),
         tool_roots=roots,
         links=dict(_iter_links(tools, search_path)),
         search_path=search_path,
@@ -166,22 +153,6 @@ def _iter_links(tools: dict[str, HostTool], search_path: str) -> Iterator[tuple[
             found = shutil.which(alias, path=search_path)
             if found is None or Path(found).resolve() != tool.path.resolve():
                 yield alias, tool.path
-
-
-def _observed_id(tools: dict[str, HostTool]) -> Digest:
-    """Equal on two machines whose tools, system release, kernel generation and processor are the same."""
-    try:
-        release = platform.freedesktop_os_release()
-    except OSError:
-        release = {}
-    system = os.uname()
-    facts: JsonValue = {
-        "tools": [[tool.name, tool.version, tool.binary_digest] for _, tool in sorted(tools.items())],
-        "os": [release.get("ID", ""), release.get("VERSION_ID", "")],
-        "kernel": [system.sysname, system.release.partition(".")[0]],
-        "machine": system.machine,
-    }
-    return canonical_digest(facts)
 
 
 class _Searcher:

@@ -20,8 +20,11 @@ from pathlib import Path
 
 import msgspec
 
+from repotrial._core.clock import SystemClock
 from repotrial._core.errors import ErrorCode, MachineError, UsageError
+from repotrial.environment._executions import HostExecution, capture, tell_execution
 from repotrial.isolation import Account
+from repotrial.trace import Exited, ExitStatus, ExitUnknown, Signaled
 
 PREPARATION_STOPPED = ErrorCode(
     "preparation-stopped",
@@ -163,15 +166,45 @@ def execute_program(
         PROGRAM_OUTPUT: it printed too much.
         PREPARATION_STOPPED: what it was started for was stopped.
     """
+    started_us = SystemClock().now_us()
     process = _start(argv, variables=variables, cwd=cwd, account=account, held_fds=held_fds)
     with process:
         try:
             with watch_interrupt(lambda: _kill_group(process)):
                 stdout, stderr = _collect(process, seconds=seconds, output_bytes=output_bytes)
-        except BaseException:
+        except BaseException as error:
             _kill_group(process)
+            _tell(argv, cwd, started_us, seconds, ExitUnknown(reason=f"it was ended: {error}"[:500]))
             raise
-    return FinishedProgram(status=process.returncode, stdout=stdout, stderr=stderr)
+    status = process.returncode
+    ended = Exited(code=status) if status >= 0 else Signaled(signal=-status)
+    _tell(argv, cwd, started_us, seconds, ended, stdout, stderr)
+    return FinishedProgram(status=status, stdout=stdout, stderr=stderr)
+
+
+def _tell(
+    argv: Sequence[str],
+    cwd: Path,
+    started_us: int,
+    seconds: int,
+    status: ExitStatus,
+    *streams: bytes,
+) -> None:
+    stdout, stderr = (capture(data) for data in (streams or (b"", b"")))
+    tell_execution(
+        HostExecution(
+            purpose="provision",
+            name=Path(argv[0]).name,
+            argv=tuple(argv),
+            cwd=str(cwd),
+            exit=status,
+            started_at_us=started_us,
+            ended_at_us=max(started_us, SystemClock().now_us()),
+            ceiling_us=seconds * 1_000_000,
+            stdout=stdout,
+            stderr=stderr,
+        )
+    )
 
 
 def _start(

@@ -2,6 +2,7 @@
 
     <store>/<kind>/sha256-<key>/<content>   the tree, as sandboxes see it
     <store>/<kind>/sha256-<key>/record.json what it is: digest of the tree, how it was made
+    <store>/<kind>/sha256-<key>/executions  the programs that made it, for runs that use it
     <store>/<kind>/sha256-<key>/fingerprint what `lstat` said when the digest was last found right
     <store>/<kind>/<key>.lock               exclusive while it is made or removed, shared while it is used
     <store>/<kind>/.making-<key>-*          work in progress, or what a killed process left of it
@@ -32,10 +33,18 @@ from repotrial._core.canonical import Count, dump_checked
 from repotrial._core.clock import SystemClock
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ErrorCode, EvidenceError, MachineError
-from repotrial._core.files import sync_directory, write_atomic
+from repotrial._core.files import sync_directory, sync_file_system, write_atomic
 from repotrial._core.remove_tree import remove_tree
-from repotrial.environment._tree import protect_tree, summarize_tree, sync_file_system, take_fingerprint
+from repotrial.environment._executions import (
+    HostExecution,
+    load_executions,
+    save_executions,
+    tell_execution,
+    telling,
+)
+from repotrial.environment._tree import protect_tree, summarize_tree, take_fingerprint
 
+_EXECUTIONS = "executions"
 _RECORD = "record.json"
 _FINGERPRINT = "fingerprint"
 _MAKING = ".making-"
@@ -154,10 +163,12 @@ class Store:
             STORE_UNUSABLE: the store cannot be written.
         """
         if (entry := self.find(kind, key)) is not None:
+            _tell_again(self._home(kind, key))
             return entry
         with _lock(self._lock_path(kind, key), fcntl.LOCK_EX, wait_seconds=self._wait_seconds) as lock:
             home = self._home(kind, key)
             if home.is_dir():
+                _tell_again(home)
                 return _load_verified(home, kind, key)
             _sweep(home.parent, _bare(key))
             return self._make(kind, key, build, lock=lock)
@@ -185,7 +196,10 @@ class Store:
             aside.chmod(0o755)
             tree = aside / kind.content
             tree.mkdir()
-            facts = build(tree, lock)
+            executions: list[HostExecution] = []
+            with telling(executions.append):
+                facts = build(tree, lock)
+            save_executions(aside / _EXECUTIONS, executions)
             record = _finish(aside, kind, key, facts)
             aside.rename(home)
         except OSError as error:
@@ -271,6 +285,12 @@ def _sweep(directory: Path, bare: str) -> None:
 
 def _bare(key: Digest) -> str:
     return key.removeprefix("sha256:")
+
+
+def _tell_again(home: Path) -> None:
+    """What made an entry belongs to the record of every run that uses it."""
+    for execution in load_executions(home / _EXECUTIONS) or ():
+        tell_execution(execution)
 
 
 # -- entries ---------------------------------------------------------------------------------------------

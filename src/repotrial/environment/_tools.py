@@ -85,6 +85,9 @@ class ToolRule(msgspec.Struct, frozen=True, kw_only=True):
     arguments: tuple[str, ...] = ("--version",)
     pattern: str = r"(?<![0-9A-Za-z.])v?" + _VERSION.replace("*[", "+[", 1)
     """Its version is the first group of the first match."""
+    libraries: tuple[str, ...] = ()
+    """Arguments that make it say where its standard library is: absolute paths, one on a line; a file stands
+    for its directory. None where the library is in the program, or below its own prefix."""
     package: str = ""
     """What Debian calls it."""
     source: str = ""
@@ -92,6 +95,11 @@ class ToolRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _PYTHONS = tuple(f"python3.{minor}" for minor in range(19, 10, -1))
+
+_PYTHON_PLACES = (
+    "import site, sysconfig as s; "
+    "print(s.get_path('stdlib'), s.get_path('platstdlib'), *site.getsitepackages(), sep='\\n')"
+)
 
 _RUST = "Rust from https://rustup.rs"
 
@@ -102,27 +110,51 @@ _RULES: dict[str, ToolRule] = {
         # Its version, said by something that proves the library to be readable too.
         arguments=("-I", "-c", "import platform; print('Python', platform.python_version())"),
         pattern=rf"Python {_VERSION}",
+        libraries=("-I", "-c", _PYTHON_PLACES),
         package="python3 python3-venv",
     ),
     "node": ToolRule(
         programs=("node", "nodejs"), aliases=("node",), pattern=rf"v{_VERSION}", package="nodejs"
     ),
+    "pip": ToolRule(programs=("pip3", "pip"), pattern=rf"pip {_VERSION}", package="python3-pip"),
     "npm": ToolRule(programs=("npm",), pattern=rf"^{_VERSION}", package="npm"),
-    "git": ToolRule(programs=("git",), pattern=rf"git version {_VERSION}"),
+    "git": ToolRule(programs=("git",), pattern=rf"git version {_VERSION}", libraries=("--exec-path",)),
     "bash": ToolRule(programs=("bash",), pattern=rf"version {_VERSION}"),
     "make": ToolRule(programs=("make", "gmake"), aliases=("make",), pattern=rf"GNU Make {_VERSION}"),
-    "gcc": ToolRule(programs=("gcc",), pattern=rf"\) {_VERSION}"),
-    "clang": ToolRule(programs=("clang",), pattern=rf"clang version {_VERSION}"),
+    "gcc": ToolRule(programs=("gcc",), pattern=rf"\) {_VERSION}", libraries=("-print-libgcc-file-name",)),
+    "clang": ToolRule(
+        programs=("clang",), pattern=rf"clang version {_VERSION}", libraries=("-print-resource-dir",)
+    ),
     "cargo": ToolRule(programs=("cargo",), pattern=rf"cargo {_VERSION}", source=_RUST),
-    "rustc": ToolRule(programs=("rustc",), pattern=rf"rustc {_VERSION}", source=_RUST),
-    "go": ToolRule(programs=("go",), arguments=("version",), pattern=rf"go{_VERSION}", package="golang-go"),
+    "rustc": ToolRule(
+        programs=("rustc",),
+        pattern=rf"rustc {_VERSION}",
+        libraries=("--print", "target-libdir"),
+        source=_RUST,
+    ),
+    "go": ToolRule(
+        programs=("go",),
+        arguments=("version",),
+        pattern=rf"go{_VERSION}",
+        libraries=("env", "GOROOT"),
+        package="golang-go",
+    ),
     "java": ToolRule(
         programs=("java",), pattern=rf"(?:openjdk|java) {_VERSION}", package="default-jdk-headless"
     ),
-    "perl": ToolRule(programs=("perl",), pattern=rf"\(v{_VERSION}\)"),
-    "ruby": ToolRule(programs=("ruby",), pattern=rf"ruby {_VERSION}"),
+    "perl": ToolRule(
+        programs=("perl",),
+        pattern=rf"\(v{_VERSION}\)",
+        libraries=("-e", r'print map { "$_\n" } grep { -d } @INC'),
+    ),
+    "ruby": ToolRule(programs=("ruby",), pattern=rf"ruby {_VERSION}", libraries=("-e", "puts $LOAD_PATH")),
     "cmake": ToolRule(programs=("cmake",), pattern=rf"cmake version {_VERSION}"),
 }
+
+
+def list_known_tools() -> tuple[str, ...]:
+    """All that have a rule of their own."""
+    return tuple(_RULES)
 
 
 def find_rule(name: str) -> ToolRule:

@@ -7,7 +7,6 @@ for this copy, and a difference means "read it again", not "it is wrong".
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import os
 import stat
@@ -72,16 +71,6 @@ def protect_tree(root: Path) -> None:
         if not stat.S_ISLNK(status.st_mode):
             is_executable = stat.S_ISDIR(status.st_mode) or status.st_mode & 0o111
             Path(os.fsdecode(entry)).chmod(0o555 if is_executable else 0o444)
-
-
-def sync_file_system(path: Path) -> None:
-    """Bring everything written so far to the disk: one call, where a tree has too many files to sync each."""
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        if ctypes.CDLL(None, use_errno=True).syncfs(handle) != 0:
-            raise OSError(ctypes.get_errno(), "syncfs failed")
-    finally:
-        os.close(handle)
 
 
 def _walk(root: Path) -> Iterator[tuple[bytes, bytes, os.stat_result]]:

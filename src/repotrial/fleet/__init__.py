@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from repotrial.fleet._plan import FleetPlan, RunConditions, plan_runs
-from repotrial.fleet._pool import FleetEvent, RunNotConducted, RunPhase, RunSkipped, RunStarted, conduct_fleet
+from repotrial.fleet._pool import (
+    FleetEvent,
+    RunNotConducted,
+    RunPhase,
+    RunRepeated,
+    RunSkipped,
+    RunStarted,
+    conduct_fleet,
+)
+from repotrial.fleet._roster import build_roster
 
 __all__ = [
     "FleetEvent",
@@ -11,8 +20,10 @@ __all__ = [
     "RunConditions",
     "RunNotConducted",
     "RunPhase",
+    "RunRepeated",
     "RunSkipped",
     "RunStarted",
+    "build_roster",
     "conduct_fleet",
     "plan_runs",
 ]

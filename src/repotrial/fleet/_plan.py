@@ -13,8 +13,19 @@ from repotrial._core.digest import Digest
 from repotrial._core.errors import EvidenceError
 from repotrial._core.words import Level
 from repotrial.contract import LoadedContract, RunCaps
-from repotrial.run import Agent, AttemptIndex, PlannedRun, build_spec, find_variants
-from repotrial.trace import MonitorAlert, RunPaths, Termination, iter_events
+from repotrial.run import Agent, AttemptIndex, OwnPolicy, PlannedRun, build_spec, find_variants
+from repotrial.score import MOST_ATTEMPTS, Cause, judge_run
+from repotrial.trace import (
+    AcceptanceExecution,
+    BuildCheck,
+    Errored,
+    Event,
+    MonitorAlert,
+    RunPaths,
+    StaticCheck,
+    Termination,
+    iter_events,
+)
 
 _DEFAULT_SECONDS: Final = 600
 """Of a check that sets no limit."""
@@ -35,6 +46,10 @@ class RunConditions(msgspec.Struct, frozen=True, kw_only=True):
     """Whether what was conducted before is conducted again."""
     caps: RunCaps = RunCaps()
     """Limits in place of the contracts' own."""
+    policy: OwnPolicy = OwnPolicy()
+    """Thresholds and prices in place of the release's own."""
+    cause: Cause | None = None
+    """Only runs whose last attempt is excused for this; None: all that are not conducted yet."""
 
 
 class FleetPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,8 +104,11 @@ def plan_runs(
                     root_seed=conditions.root_seed,
                     replicate=replicate,
                     caps=conditions.caps,
+                    policy=conditions.policy,
                 )
                 attempts = known.find(spec.run_id)
+                if conditions.cause is not None and find_last_cause(attempts) != conditions.cause:
+                    continue
                 run = PlannedRun(
                     loaded=loaded,
                     agent=agent,
@@ -110,26 +128,49 @@ def find_conducted_since(run: PlannedRun, runs: Path) -> Path | None:
 
 
 def _find_conducted(attempts: Iterable[Path]) -> Path | None:
-    """The latest attempt that the harness carried through and sealed."""
-    return next((path for path in reversed([*attempts]) if _is_conducted(RunPaths(path))), None)
+    """The first sealed attempt that counts; the last, where there may be no more repeats."""
+    sealed = [path for path in attempts if RunPaths(path).seal.is_file()]
+    found = next((path for path in sealed if not _is_excused(RunPaths(path))), None)
+    return sealed[-1] if found is None and len(sealed) >= MOST_ATTEMPTS else found
 
 
-def _is_conducted(paths: RunPaths) -> bool:
-    if not paths.seal.is_file():
-        return False
-    categories = []
+def find_last_cause(attempts: Iterable[Path]) -> Cause | None:
+    """What excuses the last sealed attempt; None if nothing does."""
+    sealed = [path for path in attempts if RunPaths(path).seal.is_file()]
+    if not sealed or not _is_excused(RunPaths(sealed[-1])):
+        return None
+    return judge_run(sealed[-1]).cause.cause
+
+
+def _is_excused(paths: RunPaths) -> bool:
+    """Whether its cause takes it out of the rates; most records show at a glance that nothing does."""
+    is_terminated = False
     try:
         for event in iter_events(paths.trace):
-            match event.payload:
-                case Termination(category=category):
-                    categories.append(category)
-                case MonitorAlert(monitor="harness"):
-                    return False  # acting had ended, and then the harness broke or was stopped
-                case _:
-                    pass
+            if _is_remarkable(event):
+                break
+            is_terminated |= isinstance(event.payload, Termination)
+        else:
+            return not is_terminated
     except EvidenceError:
-        return False
-    return len(categories) == 1 and categories[0] not in ("harness-fault", "operator-abort")
+        return True
+    return judge_run(paths.root).cause.is_excused
+
+
+def _is_remarkable(event: Event) -> bool:
+    match event.payload:
+        case Termination(category="harness-fault" | "operator-abort") | Termination(code="shared-envelope"):
+            return True
+        case MonitorAlert(monitor="harness" | "provider"):
+            return True
+        case (
+            AcceptanceExecution(outcome=Errored())
+            | BuildCheck(outcome=Errored())
+            | StaticCheck(outcome=Errored())
+        ):
+            return True
+        case _:
+            return False
 
 
 def _find_cost(run: PlannedRun) -> Decimal:

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final, Self, TypeAlias
@@ -27,8 +28,11 @@ from repotrial.environment import (
 )
 from repotrial.fleet._claim import claim_run, tidy_claims
 from repotrial.fleet._plan import FleetPlan, find_conducted_since
+from repotrial.fleet._upstream_gate import UpstreamGate
 from repotrial.run import (
     RUN_STOPPED,
+    ModelAccess,
+    ModelAgent,
     PlannedRun,
     RunEnded,
     RunSettings,
@@ -36,6 +40,7 @@ from repotrial.run import (
     conduct_run,
     remove_unfinished,
 )
+from repotrial.score import MOST_ATTEMPTS, Cause, judge_run
 from repotrial.trace import CheckOutcome
 
 _OWN: Final = 256
@@ -52,6 +57,7 @@ OPEN_FILES = ErrorCode(
 
 
 _LOOK_SECONDS: Final = 0.05
+_LOSSES: Final = frozenset({"launcher-lost", "helper-lost", "agent-sandbox-lost"})
 
 
 def allow_open_files(jobs: int) -> None:
@@ -103,6 +109,15 @@ class RunSkipped(_Event, frozen=True, kw_only=True, tag="skipped"):
     """Where."""
 
 
+class RunRepeated(_Event, frozen=True, kw_only=True, tag="repeated"):
+    """The machine or the harness ended an attempt, and the run is conducted again."""
+
+    directory: str
+    """The attempt, which does not count."""
+    cause: Cause
+    """Why."""
+
+
 class RunNotConducted(_Event, frozen=True, kw_only=True, tag="undone"):
     """A run was not conducted, and has no sealed record."""
 
@@ -112,7 +127,7 @@ class RunNotConducted(_Event, frozen=True, kw_only=True, tag="undone"):
     """What to do about it; empty if that is not known."""
 
 
-FleetEvent: TypeAlias = RunStarted | RunPhase | RunEnded | RunSkipped | RunNotConducted
+FleetEvent: TypeAlias = RunStarted | RunPhase | RunRepeated | RunEnded | RunSkipped | RunNotConducted
 
 
 def conduct_fleet(
@@ -141,6 +156,7 @@ def conduct_fleet(
     missing = plan.missing
     allow_open_files(min(jobs, len(missing)))
     events = _EventQueue(len(missing))
+    gate = UpstreamGate()
     with (
         _gc_frozen(),
         tidy_claims(settings.runs),
@@ -149,7 +165,8 @@ def conduct_fleet(
     ):
         try:
             for run in missing:
-                pool.submit(_conduct, run, settings, installations, events.put)
+                own = settings if run.models is None else replace(settings, models=run.models)
+                pool.submit(_conduct, run, own, installations, events.put, gate)
             yield from events
         finally:
             if not events.is_over:
@@ -206,10 +223,12 @@ def _conduct(
     settings: RunSettings,
     installations: _SharedInstallations,
     put: Callable[[FleetEvent], None],
+    gate: UpstreamGate,
 ) -> None:
     run_id = run.spec.run_id
     try:
         settings.stopper.verify_going()
+        gate.verify_open(_find_models(run, settings))
         put(
             RunStarted(
                 run_id=run_id,
@@ -223,11 +242,7 @@ def _conduct(
             if (directory := find_conducted_since(run, settings.runs)) is not None:
                 put(RunSkipped(run_id=run_id, directory=str(directory)))
             else:
-                put(
-                    conduct_run(
-                        run, settings, partial(installations.open, run), listener=_Listener(run_id, put)
-                    )
-                )
+                put(_conduct_with_repeats(run, settings, installations, put, gate))
     except RepoTrialError as error:
         if error.code == RUN_STOPPED:
             put(RunNotConducted(run_id=run_id, fault=None))
@@ -236,6 +251,39 @@ def _conduct(
     except BaseException as error:  # every run needs a last event: the queue counts them
         put(RunNotConducted(run_id=run_id, fault=f"harness-exception: {type(error).__name__}: {error}"))
         raise
+
+
+def _conduct_with_repeats(
+    run: PlannedRun,
+    settings: RunSettings,
+    installations: _SharedInstallations,
+    put: Callable[[FleetEvent], None],
+    gate: UpstreamGate,
+) -> RunEnded:
+    """Conduct a run; what the machine or the harness itself ended is repeated at once, at most twice."""
+    made = len(run.attempts)
+    while True:
+        ended = conduct_run(
+            run, settings, partial(installations.open, run), listener=_Listener(run.spec.run_id, put)
+        )
+        made += 1
+        cause = None
+        if (ended.fault is not None and not ended.is_stopped) or isinstance(run.agent, ModelAgent):
+            judged = judge_run(ended.paths.root)
+            cause = judged.cause.cause if judged.cause.is_excused else None
+            gate.take(run.agent.name, _find_models(run, settings), cause)
+        if cause not in {"harness", "machine"} or made >= MOST_ATTEMPTS or not _began(ended):
+            return ended
+        put(RunRepeated(run_id=run.spec.run_id, directory=ended.directory, cause=cause))
+
+
+def _find_models(run: PlannedRun, settings: RunSettings) -> ModelAccess | None:
+    return settings.models if isinstance(run.agent, ModelAgent) else None
+
+
+def _began(ended: RunEnded) -> bool:
+    """Whether there was something to repeat: what cannot be set up fails again at once."""
+    return (ended.fault or "").partition(":")[0] in _LOSSES
 
 
 class _SharedInstallations:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from repotrial._core.lazy import build_hooks
 
 if TYPE_CHECKING:
+    from repotrial.gateway._control import ask_control
     from repotrial.gateway._loop import GatewayLoop
     from repotrial.gateway._model import (
         Dialect,
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
         WireRequest,
     )
     from repotrial.gateway._provider import ProviderConfig, ProviderUpstream, load_provider
+    from repotrial.gateway._provider_watch import ProviderWatch
     from repotrial.gateway._proxy._attempts import NetworkAttempt
     from repotrial.gateway._proxy._authority import RunAuthority
     from repotrial.gateway._proxy._build import build_network_proxy
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from repotrial.gateway._recording._replay import RecordingUpstream
     from repotrial.gateway._script._script import build_script_schema
     from repotrial.gateway._script._upstream import load_script
+    from repotrial.gateway._wire._settings import RequestSettings, describe_settings
 else:
     __getattr__, __dir__ = build_hooks(__name__)
 
@@ -38,9 +41,11 @@ __all__ = [
     "NetworkAttempt",
     "ProviderConfig",
     "ProviderUpstream",
+    "ProviderWatch",
     "Recorder",
     "RecordingUpstream",
     "Refusal",
+    "RequestSettings",
     "Resolver",
     "RunAuthority",
     "ToolCall",
@@ -48,8 +53,10 @@ __all__ = [
     "Upstream",
     "WireAnswer",
     "WireRequest",
+    "ask_control",
     "build_network_proxy",
     "build_script_schema",
+    "describe_settings",
     "load_provider",
     "load_script",
 ]

@@ -35,6 +35,9 @@ _NOT_SEEN: Final = 499
 
 
 _FAILED: Final = Refusal(status=500, kind="upstream", message="the harness failed; see its own record")
+_GARBLED: Final = Refusal(
+    status=502, kind="upstream", message="the provider's stream is no JSON in one event"
+)
 _CLOSED: Final = Refusal(status=403, kind="ended", message="the gateway was closed")
 _BYTES_PER_TOKEN: Final = 4
 
@@ -185,6 +188,8 @@ class Flow:
             refusal = exchange.count(_build_live_usage(reader), len(self._body))
             if refusal is not None:
                 raise _Ended("cut", refusal.message, refusal)
+            if reader.is_garbled:  # the agent would wait for an end that may not come
+                raise _Ended("upstream-failed", _GARBLED.message, _GARBLED)
             if not reader.is_complete and reader.safe_bytes > self._sent_bytes:
                 await self._send(bytes(self._body[self._sent_bytes : reader.safe_bytes]))
 

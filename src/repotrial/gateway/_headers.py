@@ -9,6 +9,8 @@ from urllib.parse import unquote_plus
 
 _KEY_HEADERS: Final = ("x-api-key", "api-key", "x-goog-api-key")
 _KEY_PARAMETERS: Final = frozenset({"key", "access_token"})
+# They choose another account to pay, or another method: decided outside.
+_ACCOUNT_PARAMETERS: Final = frozenset({"userproject", "quotauser", "$userproject", "$httpmethod"})
 
 
 def find_key(headers: Mapping[str, str], target: str) -> str | None:
@@ -34,12 +36,17 @@ def find_key(headers: Mapping[str, str], target: str) -> str | None:
 
 
 def strip_key(target: str) -> str:
-    """The target without a key in its query."""
+    """The target without a key in its query, and without a wish for another account or method."""
     path, mark, query = target.partition("?")
     if not mark:
         return target
-    pairs = [pair for pair in query.split("&") if unquote_plus(pair.partition("=")[0]) not in _KEY_PARAMETERS]
+    pairs = [pair for pair in query.split("&") if not _is_dropped(pair.partition("=")[0])]
     return f"{path}?{'&'.join(pairs)}" if pairs else path
+
+
+def _is_dropped(parameter: str) -> bool:
+    name = unquote_plus(parameter)
+    return name in _KEY_PARAMETERS or name.lower() in _ACCOUNT_PARAMETERS
 
 
 CREDENTIAL_HEADERS: Final = frozenset(
@@ -65,6 +72,21 @@ _HOP_BY_HOP: Final = frozenset(
 _REQUEST_ONLY: Final = frozenset(
     {"host", "content-length", "accept-encoding", "expect", "forwarded", "x-real-ip", "via"}
 )
+# They choose another account, method or path: decided outside, and by the request line alone.
+_ACCOUNT_OR_METHOD: Final = frozenset(
+    {
+        "anthropic-organization-id",
+        "anthropic-workspace-id",
+        "openai-organization",
+        "openai-project",
+        "x-goog-user-project",
+        "x-http-method",
+        "x-http-method-override",
+        "x-method-override",
+        "x-original-url",
+        "x-rewrite-url",
+    }
+)
 # An account's names and cookies must not get inside the sandbox.
 _ANSWER_ONLY: Final = frozenset(
     {
@@ -88,7 +110,7 @@ _VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\ud7ff\ue000-\U0010ffff]*")
 
 def build_upstream_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
     """The agent's own headers without credentials, its connection's, and any wish for compression."""
-    kept = _collect(headers, _REQUEST_ONLY | CREDENTIAL_HEADERS)
+    kept = _collect(headers, _REQUEST_ONLY | CREDENTIAL_HEADERS | _ACCOUNT_OR_METHOD)
     return {name: value for name, value in kept.items() if not name.startswith(("x-forwarded-", "proxy-"))}
 
 

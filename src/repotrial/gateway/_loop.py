@@ -7,9 +7,9 @@ import contextlib
 import socket
 import threading
 from collections.abc import Coroutine, Iterator
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+from repotrial._core.closing import Closing
 from repotrial.gateway._concurrency import settle_accepted
 from repotrial.gateway._model import ExchangeSupervisor, GatewayLimits, Upstream
 
@@ -30,21 +30,13 @@ class LoopService(Protocol):
     async def close(self) -> None: ...
 
 
-class GatewayLoop:
+class GatewayLoop(Closing):
     """Starts its thread when it is first needed; every method may be called from any thread but its own."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @staticmethod
     def shared() -> GatewayLoop:
@@ -60,6 +52,7 @@ class GatewayLoop:
         supervisor: ExchangeSupervisor,
         upstream: Upstream,
         models: tuple[str, ...] = (),
+        stripped: frozenset[str] = frozenset(),
         limits: GatewayLimits | None = None,
     ) -> Iterator[ServedRun]:
         """Answer on a socket that listens already, until the block ends; the socket is closed with it.
@@ -72,6 +65,7 @@ class GatewayLoop:
             supervisor: Decides about every exchange and keeps the record.
             upstream: Answers.
             models: What an agent is told that asks which models there are.
+            stripped: Hosted features that are taken out of requests; others are the supervisor's to refuse.
             limits: Bounds, where others than the usual ones are wanted.
         """
         from repotrial.gateway._server import RunServer
@@ -82,6 +76,7 @@ class GatewayLoop:
             upstream=upstream,
             limits=limits or GatewayLimits(),
             models=models,
+            stripped=stripped,
         )
         with self.attach(listener, server):
             yield ServedRun(self, server)

@@ -68,6 +68,16 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the agent marked it as failed; None if the dialect cannot say."""
 
 
+class HostedUse(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that the provider would do or fetch by itself for a request."""
+
+    feature: str
+    """A hosted tool's name without its date, or: `address` (fetched by its address), `account` (a file or an
+    earlier answer of the account), `deferred` (answered later)."""
+    place: str
+    """Where it stands in the body."""
+
+
 class WireRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request to a model."""
 
@@ -91,6 +101,10 @@ class WireRequest(msgspec.Struct, frozen=True, kw_only=True):
     """How many it asks for (`n`, `candidateCount`)."""
     is_count_only: bool = False
     """Whether it only asks how many tokens it would take."""
+    hosted: tuple[HostedUse, ...] = ()
+    """What reaches out on the provider's side (P9)."""
+    stripped: tuple[HostedUse, ...] = ()
+    """The same, of what was taken out before the request was read."""
 
 
 class WireAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,6 +119,10 @@ class WireAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What it shows of its thinking."""
     calls: tuple[ToolCall, ...] = ()
     """Tools that it wants used."""
+    hosted: tuple[ToolCall, ...] = ()
+    """Tools that the provider used by itself, and what it says came of them."""
+    unread: tuple[str, ...] = ()
+    """Shapes of the answer that are not known here: the agent may see a call in them."""
     stop_reason: str | None = None
     """In the provider's word."""
     usage: TokenUsage | None = None

@@ -13,7 +13,7 @@ import msgspec
 
 from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.gateway._headers import CREDENTIAL_HEADERS
-from repotrial.gateway._model import UpstreamAnswer, UpstreamRequest
+from repotrial.gateway._model import Dialect, UpstreamAnswer, UpstreamRequest
 
 if TYPE_CHECKING:
     import aiohttp
@@ -25,8 +25,7 @@ _KeyPlace: TypeAlias = Literal["bearer", "x-api-key", "x-goog-api-key", "api-key
 
 _CONNECT_SECONDS: Final = 30.0
 _SILENCE_SECONDS: Final = 600.0
-_FIRST_ERROR: Final = 400
-_MOST_ERROR_BYTES: Final = 1024 * 1024
+_HIDDEN: Final = "[credential]"
 _BEARER: Final = "Bearer "
 _PATH_MODEL: Final = re.compile(
     # Names in Bedrock's paths have a version behind a colon; in the others a verb stands there.
@@ -63,6 +62,8 @@ class ProviderConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Headers that every request gets, over the agent's own."""
     models: dict[str, str] = {}
     """Names that the provider knows models by, where they are not the agent's; others pass unchanged."""
+    dialects: tuple[Dialect, ...] = ()
+    """Wire formats that it speaks; an agent with another one is refused before it starts. Empty: any."""
 
 
 class ProviderUpstream:
@@ -96,9 +97,12 @@ class ProviderUpstream:
             allow_redirects=False,  # the credential must not travel
         )
         chunks = _iter_chunks(response)
-        if response.status >= _FIRST_ERROR:
-            chunks = _hide_key(chunks, credential)
-        return UpstreamAnswer(status=response.status, headers=_join_headers(response), chunks=chunks)
+        headers = _join_headers(response)
+        for value in credential.values():
+            key = value.removeprefix(_BEARER)
+            chunks = _hide_key(chunks, key.encode())
+            headers = {name: told.replace(key, _HIDDEN) for name, told in headers.items()}
+        return UpstreamAnswer(status=response.status, headers=headers, chunks=chunks)
 
     async def close(self) -> None:
         if self._session is not None:
@@ -211,18 +215,23 @@ def _read_key(path: str) -> str:
         ) from error
 
 
-async def _hide_key(chunks: AsyncGenerator[bytes], credential: Mapping[str, str]) -> AsyncGenerator[bytes]:
-    """A refusal without the credential: some say which one they refuse, and it must not get inside."""
-    body = b""
+async def _hide_key(chunks: AsyncGenerator[bytes], key: bytes) -> AsyncGenerator[bytes]:
+    """An answer without the key, wherever pieces of it are cut: some providers say it again."""
+    kept = b""
     async with contextlib.aclosing(chunks):
         async for chunk in chunks:
-            body += chunk
-            if len(body) > _MOST_ERROR_BYTES:
-                break
-    for value in credential.values():
-        body = body.replace(value.removeprefix(_BEARER).encode(), b"[credential]")
-    if body:
-        yield body
+            text = (kept + chunk).replace(key, _HIDDEN.encode())
+            held = _find_beginning(text, key)
+            kept = text[len(text) - held :]
+            if len(text) > held:
+                yield text[: len(text) - held]
+    if kept:
+        yield kept
+
+
+def _find_beginning(text: bytes, key: bytes) -> int:
+    """How many bytes at the end may be the beginning of the key."""
+    return next((size for size in range(len(key) - 1, 0, -1) if text.endswith(key[:size])), 0)
 
 
 def _is_loopback(host: str) -> bool:

@@ -28,7 +28,7 @@ from repotrial.gateway._model import (
     Upstream,
     UpstreamRequest,
 )
-from repotrial.gateway._wire._dialects import parse_request
+from repotrial.gateway._wire._dialects import parse_stripped
 from repotrial.gateway._wire._refusals import build_refusal
 from repotrial.gateway._wire._route import Route, find_route
 from repotrial.gateway._wire._turn import build_model_list
@@ -56,12 +56,14 @@ class RunServer:
         upstream: Upstream,
         limits: GatewayLimits,
         models: tuple[str, ...] = (),
+        stripped: frozenset[str] = frozenset(),
     ) -> None:
         if not key:
             raise ValueError("expected a key, found none: every client of the socket would be let in")
         self.problems: list[str] = []
         self._key = key.encode()
         self._models = models
+        self._stripped = stripped
         self._ports = FlowPorts(supervisor=supervisor, upstream=upstream, limits=limits, note=self._note)
         self._limits = limits
         self._flows: set[Flow] = set()
@@ -169,7 +171,9 @@ class RunServer:
         self, request: web.BaseRequest, target: str, body: bytes, route: Route
     ) -> web.StreamResponse:
         try:
-            parsed = await run_in_thread_if_large(len(body), parse_request, route, body)
+            parsed, body = await run_in_thread_if_large(
+                len(body), parse_stripped, route, body, self._stripped
+            )
         except AgentError as error:  # `malformed-model-request`
             raise _Refused(HTTPStatus.BAD_REQUEST, "malformed", str(error)) from error
         if len(parsed.messages) > self._limits.request_messages:

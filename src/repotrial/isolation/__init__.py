@@ -1,4 +1,4 @@
-"""Isolation back ends: a sandbox with limits, meters and a system call supervisor."""
+"""Isolation back ends: a sandbox with limits, meters and stages."""
 
 from __future__ import annotations
 
@@ -7,25 +7,11 @@ from typing import TYPE_CHECKING
 from repotrial._core.lazy import build_hooks
 
 if TYPE_CHECKING:
-    from repotrial.isolation._calls._records import (
-        ExecRecord,
-        FloodRecord,
-        NetworkRecord,
-        ProhibitedRecord,
-        SyscallRecord,
-    )
-    from repotrial.isolation._calls._seccomp import verify_grants
-    from repotrial.isolation._calls._supervisor import RecordSink
     from repotrial.isolation._identity import Account, find_identity
     from repotrial.isolation._label import build_label
-    from repotrial.isolation._launch_server._syscalls import (
-        PROBED,
-        build_numbers,
-        find_machine,
-        machine_platform,
-    )
     from repotrial.isolation._levels._back_end import ISOLATION_LEVEL, BackEnd, Layer, LevelFinding, Missing
     from repotrial.isolation._levels._back_ends.bubblewrap import find_bubblewrap
+    from repotrial.isolation._levels._launcher import watch_servers
     from repotrial.isolation._levels._session import SANDBOX_LOST, BubblewrapSandbox
     from repotrial.isolation._levels._stages import SANDBOX_ENTRY, open_listener
     from repotrial.isolation._model import (
@@ -55,7 +41,6 @@ else:
 
 __all__ = [
     "ISOLATION_LEVEL",
-    "PROBED",
     "SANDBOX_ENTRY",
     "SANDBOX_LOST",
     "SYSTEM_ROOTS",
@@ -69,16 +54,11 @@ __all__ = [
     "CommandResult",
     "CommandSpec",
     "DirectoryRoot",
-    "ExecRecord",
-    "FloodRecord",
     "HostRoot",
     "Layer",
     "LevelFinding",
     "Missing",
-    "NetworkRecord",
     "OverlayMount",
-    "ProhibitedRecord",
-    "RecordSink",
     "ResourceLimits",
     "ResourceSample",
     "ResourceUsage",
@@ -89,17 +69,13 @@ __all__ = [
     "SandboxSpec",
     "Scratch",
     "StreamCapture",
-    "SyscallRecord",
     "build_label",
-    "build_numbers",
     "find_back_end",
     "find_bubblewrap",
     "find_identity",
-    "find_machine",
     "load_site",
-    "machine_platform",
     "open_listener",
     "open_sandbox",
     "probe_machine",
-    "verify_grants",
+    "watch_servers",
 ]

@@ -12,6 +12,7 @@ from typing import Annotated, Literal, Protocol, Self, TypeAlias
 import msgspec
 
 from repotrial._core.words import Level, Stage
+from repotrial.syscalls import WitnessFacts
 from repotrial.trace import ExitStatus
 
 WORKSPACE = "/workspace"
@@ -198,6 +199,15 @@ class Sandbox(Protocol):
 
     def enter_stage(self, stage: Stage) -> None:
         """Change privileges; returns only after the change is in force."""
+        ...
+
+    @property
+    def witness(self) -> WitnessFacts | None:
+        """What the witness of programs sees and counted; None where there is none."""
+        ...
+
+    def end_command(self, command: int) -> int | None:
+        """Kill every process of a command, by its number; how many, None where that cannot be told."""
         ...
 
     def freeze(self) -> None:

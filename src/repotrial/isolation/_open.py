@@ -9,10 +9,10 @@ from functools import cache
 
 from repotrial._core.errors import ErrorCode, UsageError
 from repotrial._core.words import OFFERED_LEVELS, RETIRED_LEVELS, Level
-from repotrial.isolation._calls._supervisor import RecordSink
 from repotrial.isolation._levels import _back_ends
 from repotrial.isolation._levels._back_end import ISOLATION_LEVEL, BackEnd, LevelFinding, Missing
 from repotrial.isolation._model import Capabilities, DirectoryRoot, Sandbox, SandboxSpec
+from repotrial.syscalls import RecordSink
 
 ISOLATION_RETIRED = ErrorCode(
     "isolation-retired",

@@ -15,21 +15,33 @@ import msgspec
 from repotrial._core.absence import NotComputable
 from repotrial._core.errors import EvidenceError
 from repotrial.contract import Check, Inventory, ResultFile, Runner
-from repotrial.judging._judge import Judgement, RunnerRecord, digest_results, judge_negatives, judge_plain
+from repotrial.judging._judge import (
+    Judgement,
+    RunnerRecord,
+    digest_results,
+    judge_mixed,
+    judge_negatives,
+    judge_plain,
+    judge_twinned,
+)
 from repotrial.judging._results._model import MAX_RESULTS_BYTES, RESULTS_UNREADABLE, TestResult
 from repotrial.judging._results._parse import ResultsSummary, merge_results, parse_results
+from repotrial.judging._twins._model import Twin
 from repotrial.trace import (
     BLOB_MISSING,
     AcceptanceExecution,
     BlobStore,
     BuildCheck,
+    DrawRevealed,
     Errored,
     NotStarted,
     Passed,
+    RunnerExecution,
+    StaticCheck,
     TestIds,
 )
 
-RecordedCheck: TypeAlias = AcceptanceExecution | BuildCheck
+RecordedCheck: TypeAlias = AcceptanceExecution | BuildCheck | StaticCheck
 
 
 class RecordedTests(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,11 +125,15 @@ def _load_files(
 
 
 def _load_stdout(check: Check, runner: Runner, event: AcceptanceExecution, blobs: BlobStore) -> bytes:
-    if runner != check.all_runners[-1]:
+    number = check.all_runners.index(runner)
+    if number < len(event.runners):
+        stream = event.runners[number].stdout.load(blobs)
+    elif runner == check.all_runners[-1]:
+        stream = event.stdout.load(blobs)
+    else:
         raise RESULTS_UNREADABLE.error(
             "expected all of standard output, found that only the last command's is kept"
         )
-    stream = event.stdout.load(blobs)
     if stream.lost is not None:
         raise BLOB_MISSING.error(stream.lost)
     if not stream.is_whole:
@@ -128,7 +144,13 @@ def _load_stdout(check: Check, runner: Runner, event: AcceptanceExecution, blobs
 
 
 def judge_recorded(
-    event: RecordedCheck, blobs: BlobStore, *, recorded: Check, check: Check, inventory: Inventory | None
+    event: RecordedCheck,
+    blobs: BlobStore,
+    *,
+    recorded: Check,
+    check: Check,
+    inventory: Inventory | None,
+    draw: DrawRevealed | None = None,
 ) -> Judgement | NotComputable:
     """What the judge makes of an execution on record; why nothing, if the record lacks what it needs.
 
@@ -138,6 +160,7 @@ def judge_recorded(
         recorded: The check that was executed.
         check: The check to judge by.
         inventory: Of that check.
+        draw: What was drawn for its wrong expectations; None if the record does not tell.
 
     Raises:
         EvidenceError: a file is not the one that was recorded, or is lost.
@@ -155,9 +178,26 @@ def judge_recorded(
     current = _with_runners(records, check)
     if _is_plain(event):
         return judge_plain(check, inventory, current)
+    if draw is not None:
+        return _judge_drawn(check, inventory, draw, current, blobs)
     if check.negative and recorded.inventory is None and inventory is None:
         return judge_negatives(current)
     return NotComputable(reason="the draw is not on record: which of its tests had a wrong expectation")
+
+
+def _judge_drawn(
+    check: Check,
+    inventory: Inventory | None,
+    draw: DrawRevealed,
+    records: list[RunnerRecord],
+    blobs: BlobStore,
+) -> Judgement:
+    if draw.twins is not None:
+        twins = msgspec.json.decode(draw.twins.load(blobs), type=tuple[Twin, ...])
+        return judge_twinned(check, inventory, twins, records)
+    if draw.wrong and inventory is not None:
+        return judge_mixed(check, inventory, frozenset(draw.wrong), records)
+    return judge_negatives(records)
 
 
 def apply_judgement(event: RecordedCheck, judgement: Judgement) -> RecordedCheck:
@@ -185,7 +225,7 @@ def _kind_of(event: RecordedCheck) -> tuple[type, str]:
 
 
 def _is_plain(event: RecordedCheck) -> bool:
-    return isinstance(event, BuildCheck) or event.variant == "plain"
+    return not isinstance(event, AcceptanceExecution) or event.variant == "plain"
 
 
 def _list_executed(check: Check) -> list[tuple[object, ...]]:
@@ -194,7 +234,9 @@ def _list_executed(check: Check) -> list[tuple[object, ...]]:
 
 
 def _lacks_commands(event: RecordedCheck, recorded: Check) -> bool:
-    """Of commands before the last one a record tells no more than that all of a pass ended with 0."""
+    """Of commands before the last one, version 1 tells no more than that all of a pass ended with 0."""
+    if event.runners:
+        return False
     earlier = recorded.all_runners[:-1]
     is_passed = _is_plain(event) and isinstance(event.outcome, Passed)
     has_printed = any(
@@ -216,6 +258,9 @@ def _build_records(
         for log in event.logs
         if any(fnmatch.fnmatchcase(log.name, pattern) for pattern in patterns)
     }
+    if event.runners:
+        told = zip(recorded.all_runners, event.runners, strict=False)  # a lost sandbox ends the others
+        return [_build_record(runner, ended, files, blobs) for runner, ended in told]
     stdout, stderr = event.stdout.load(blobs), event.stderr.load(blobs)
     last = RunnerRecord(
         runner=runners[-1],
@@ -230,10 +275,26 @@ def _build_records(
     return _with_runners([last] * len(recorded.all_runners), recorded)
 
 
+def _build_record(
+    runner: Runner, ended: RunnerExecution, files: dict[str, bytes], blobs: BlobStore
+) -> RunnerRecord:
+    stdout, stderr = ended.stdout.load(blobs), ended.stderr.load(blobs)
+    return RunnerRecord(
+        runner=runner,
+        exit=ended.exit,
+        cause=ended.cause,
+        wall_us=ended.ended_at_us - ended.started_at_us,
+        stdout=stdout.data,
+        stdout_bytes=stdout.length_bytes,
+        stderr=stderr.data,
+        files=files,
+    )
+
+
 def _with_runners(records: Iterable[RunnerRecord], check: Check) -> list[RunnerRecord]:
     return [
         msgspec.structs.replace(record, runner=runner)
-        for record, runner in zip(records, check.all_runners, strict=True)
+        for record, runner in zip(records, check.all_runners, strict=False)
     ]
 
 

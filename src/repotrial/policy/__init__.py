@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from repotrial.policy._breaker_facts import BodyReader, Decision
+from repotrial.policy._breaker_facts import BodyReader, CallFacts, Decision, read_call
 from repotrial.policy._breaker_guards import POLICY
 from repotrial.policy._breakers import BreakerState, Recomputed, decide, recompute_decisions
+from repotrial.policy._deeds import check_deed
 from repotrial.policy._dependencies import (
     KnownNames,
     NewDependency,
@@ -12,6 +13,14 @@ from repotrial.policy._dependencies import (
     find_new_dependencies,
 )
 from repotrial.policy._flags import find_review_flags
+from repotrial.policy._joined_calls import JoinedCall, join_calls
+from repotrial.policy._program_rules import (
+    find_foreign_registries,
+    is_denied,
+    is_resolution,
+    list_program_names,
+)
+from repotrial.policy._program_tree import Program, ProgramTree
 from repotrial.policy._rules import check_change, find_conflict_markers, split_change
 from repotrial.policy._stages import decide_stage
 from repotrial.policy._text import check_text
@@ -32,24 +41,35 @@ __all__ = [
     "THRESHOLDS_INVALID",
     "BodyReader",
     "BreakerState",
+    "CallFacts",
     "Decision",
+    "JoinedCall",
     "KnownNames",
     "NewDependency",
+    "Program",
+    "ProgramTree",
     "Recomputed",
     "TextFinding",
     "TextPlace",
     "Thresholds",
     "build_settings",
     "check_change",
+    "check_deed",
     "check_dependencies",
     "check_text",
     "decide",
     "decide_stage",
     "find_conflict_markers",
+    "find_foreign_registries",
     "find_new_dependencies",
     "find_review_flags",
+    "is_denied",
+    "is_resolution",
+    "join_calls",
+    "list_program_names",
     "load_tool_table",
     "parse_thresholds",
+    "read_call",
     "read_thresholds",
     "read_tool_use",
     "recompute_decisions",

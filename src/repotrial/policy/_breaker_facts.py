@@ -154,14 +154,24 @@ class CallFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     seq: int
     at_us: int
+    tool: str
     family: ToolFamily
+    texts: tuple[str, ...]
+    """Scripts and code that it was told to run."""
+    paths: tuple[str, ...]
+    """Files that it names."""
     identity: str
     """The same for calls that differ only in what they say for people."""
     installs: tuple[tuple[str, ...], ...]
     """Packages, for each command that resolves dependencies."""
     result: ChecksOutcome | None
     """Whether checks passed; None if it ran none."""
+    exit: ExitStatus
+    started_at_us: int
+    """When the agent was told to make it."""
     wall_us: int
+    """Until its result came."""
+    has_result: bool
     is_over_ceiling: bool
     """Whether a ceiling of the harness ended it."""
     output_bytes: int
@@ -177,7 +187,9 @@ class TreeFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Files that this change deleted."""
 
 
-def read_call(invocation: ToolInvocation, *, seq: int, at_us: int, read: BodyReader) -> CallFacts:
+def read_call(
+    invocation: ToolInvocation, *, seq: int, at_us: int, read: BodyReader = read_inline
+) -> CallFacts:
     """What a recorded call did, from its arguments and its result."""
     arguments = _read(invocation.arguments, read)
     use = read_tool_use(invocation.tool, arguments if arguments is not None else "")
@@ -190,11 +202,17 @@ def read_call(invocation: ToolInvocation, *, seq: int, at_us: int, read: BodyRea
     return CallFacts(
         seq=seq,
         at_us=at_us,
+        tool=invocation.tool,
         family=use.family,
+        texts=(*use.commands, *(() if use.code is None else (use.code,))),
+        paths=use.paths,
         identity=hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest(),
         installs=tuple(install for script in scripts for install in find_installs(script)),
         result=result,
+        exit=invocation.exit,
+        started_at_us=invocation.started_at_us,
         wall_us=invocation.wall_us,
+        has_result=invocation.result is not None,
         is_over_ceiling=isinstance(invocation.exit, TimedOut),
         output_bytes=_count_output(invocation),
     )

@@ -14,6 +14,8 @@ from repotrial.trace import Signal
 _MAX_EVIDENCE: Final = 20
 _MAX_KEPT: Final = 10_000
 _MICROSECONDS: Final = 1_000_000
+_ALL_FAILURES: Final = 2
+"""From this version on, all failing checks count against the cap (B2)."""
 
 
 def build_decision(
@@ -72,6 +74,23 @@ class LoopRules:
         self._install_places: dict[tuple[str, str], list[int]] = {}
         self._idle: list[int] = []
         self._idle_count = 0
+        self._turns: list[int] = []
+        self._turn_count = 0
+
+    def take_turn(self, tool_calls: int | None, seq: int) -> Iterator[Decision]:
+        """Count an answer that could have asked for a tool and did not; one that asks begins anew."""
+        if tool_calls is None:
+            return
+        if tool_calls:
+            self._turns.clear()
+            self._turn_count = 0
+            return
+        self._turn_count += 1
+        self._turns = [*self._turns[-_MAX_EVIDENCE:], seq]
+        values = self._values.turns_without_calls
+        yield from _judge(
+            "turns-without-calls", "turns_without_calls", self._turn_count, values, tuple(self._turns)
+        )
 
     def take_tree(self) -> None:
         """The tree has changed: what was tried on the old one may be tried again."""
@@ -156,7 +175,10 @@ class WorkRules:
         self._failed_trees: dict[str, int] = {}
         self._since_failure: str | None = None
         self._returns: list[int] = []
+        self._counts_all = settings.thresholds.rules >= _ALL_FAILURES
         self._cycles: list[int] = []
+        self.failed = 0
+        """Failing checks of the run."""
         self._failures: list[int] = []
         self._good_seq: int | None = None
 
@@ -177,12 +199,14 @@ class WorkRules:
         """Count what checks say."""
         if call.result == "passed":
             self._failures.clear()
-            self._cycles.clear()
+            if not self._counts_all:
+                self._cycles.clear()
             self._failed_trees.clear()
             self._returns.clear()
             self._since_failure = None
             self._good_seq = self._tree_seq
         elif call.result == "failed":
+            self.failed += 1
             self._cycles.append(call.seq)
             yield from self._judge_cap()
             yield from self._judge_oscillation(call)

@@ -8,9 +8,19 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from repotrial._core.canonical import Count
-from repotrial.policy._breaker_facts import BREAKERS, BodyReader, Decision, TreeView, read_call, read_inline
+from repotrial.policy._breaker_facts import (
+    BREAKERS,
+    BodyReader,
+    CallFacts,
+    Decision,
+    TreeView,
+    read_call,
+    read_inline,
+)
 from repotrial.policy._breaker_guards import AlertRules, SpendingRules
 from repotrial.policy._breaker_rules import LoopRules, PaceRules, WorkRules
+from repotrial.policy._joined_calls import JoinedCall, join_calls
+from repotrial.policy._program_tree import ProgramTree
 from repotrial.policy._thresholds import BreakerSettings
 from repotrial.shell import find_installs, load_programs, parse_shell
 from repotrial.trace import (
@@ -22,13 +32,18 @@ from repotrial.trace import (
     OnAlert,
     OperatorDecision,
     PhaseChanged,
+    ProgramStart,
     Prompt,
     Response,
+    TimedOut,
     ToolInvocation,
     WorkspaceMutation,
 )
 
 _PROGRAM_START = "execve"
+"""The tool under which runs of the first release recorded program starts."""
+_WITH_PROGRAMS = 2
+"""From this version on, calls are read together with the programs that ran for them."""
 
 
 class BreakerState:
@@ -45,26 +60,36 @@ class BreakerState:
         self._alerts = AlertRules(settings)
         self._seen_trees = {self._tree.digest}
         self._is_acting = False
+        self._programs = ProgramTree() if settings.thresholds.rules >= _WITH_PROGRAMS else None
+
+    @property
+    def failed_checks(self) -> int:
+        """Failing checks of the agent so far."""
+        return self._work.failed
 
     def take(self, event: Event) -> Iterator[Decision]:
         """Follow one event."""
-        payload = event.payload
-        if isinstance(payload, PhaseChanged):
-            self._is_acting = payload.phase == "act"
+        if self._programs is not None:
+            self._programs.take(event)
+        if isinstance(event.payload, PhaseChanged):
+            self._is_acting = event.payload.phase == "act"
             if self._is_acting:
                 self._spending.begin(event.t)
-            return
-        if not self._is_acting:
-            return
+        elif self._is_acting:
+            yield from self._take_work(event)
+
+    def _take_work(self, event: Event) -> Iterator[Decision]:
+        payload = event.payload
         match payload:
-            case ToolInvocation(source="sandbox"):
-                yield from self._take_program(payload, event)
+            case ProgramStart() | ToolInvocation(source="sandbox"):
+                yield from self._take_program(_find_started(payload), event)
             case ToolInvocation():
                 yield from self._take_call(payload, event)
             case WorkspaceMutation():
                 yield from self._take_tree(payload, event)
             case Response():
                 self._spending.take_response(payload)
+                yield from self._loops.take_turn(payload.tool_calls, event.seq)
                 yield from self._take_sign(event)
             case Prompt():
                 yield from self._take_sign(event)
@@ -79,6 +104,9 @@ class BreakerState:
 
     def _take_call(self, invocation: ToolInvocation, event: Event) -> Iterator[Decision]:
         call = read_call(invocation, seq=event.seq, at_us=event.t, read=self._read)
+        if self._programs is not None:
+            (joined,) = join_calls((call,), self._programs)
+            call = _correct(call, joined)
         yield from self._spending.take_call(
             call, is_milestone=call.result == "passed" and len(self._seen_trees) > 1
         )
@@ -99,18 +127,36 @@ class BreakerState:
         self._pace.take_tree()
         yield from self._work.take_tree(tree)
 
-    def _take_program(self, invocation: ToolInvocation, event: Event) -> Iterator[Decision]:
-        """Programs that the supervisor saw start: installs that no tool call shows."""
-        command = invocation.command
-        if invocation.tool != _PROGRAM_START or command is None:
+    def _take_program(self, argv: tuple[str, ...], event: Event) -> Iterator[Decision]:
+        """Programs that the witness saw start: installs that no tool call shows."""
+        if not argv:
             return
-        name = command.argv[0].rpartition("/")[2]
+        name = argv[0].rpartition("/")[2]
         # A shell's own line is followed by the programs that it starts.
         if name in load_programs().names.shells or name in load_programs().wrappers:
             return
-        line = " ".join("'" + word.replace("'", "'\\''") + "'" for word in command.argv[:50])
+        line = " ".join("'" + word.replace("'", "'\\''") + "'" for word in argv[:50])
         installs = find_installs(parse_shell(line))
         yield from self._loops.take_installs(installs, source="programs", seq=event.seq)
+
+
+def _correct(call: CallFacts, joined: JoinedCall) -> CallFacts:
+    """A call as its programs tell it; those that may be another call's say nothing."""
+    if joined.basis != "words":
+        return call
+    is_over = call.is_over_ceiling or isinstance(joined.exit, TimedOut)
+    return msgspec.structs.replace(
+        call, result=joined.checks, wall_us=joined.wall_us, is_over_ceiling=is_over
+    )
+
+
+def _find_started(payload: ProgramStart | ToolInvocation) -> tuple[str, ...]:
+    """The words of a program that started; none where the event is about something else."""
+    if isinstance(payload, ProgramStart):
+        return payload.argv
+    if payload.tool != _PROGRAM_START or payload.command is None:
+        return ()
+    return payload.command.argv
 
 
 def decide(state: BreakerState, event: Event) -> tuple[Decision, ...]:
@@ -181,7 +227,8 @@ class _Record:
     def find_alert(self, decision: Decision) -> int | None:
         """Take the alert that says the same."""
         for index, (seq, alert) in enumerate(self.alerts):
-            if seq > decision.at and alert == decision.build_alert():
+            # The stage is a fact of the moment, which no rule decides.
+            if seq > decision.at and msgspec.structs.replace(alert, stage=None) == decision.build_alert():
                 del self.alerts[index]
                 return seq
         return None

@@ -58,7 +58,7 @@ def is_remote_word(word: Word, *, bare: bool = False) -> bool:
 
 
 _SENDING = re.compile(
-    r"-d|-[A-Za-z]*[FT]|--data(?:-\w+)?|--form(?:-string)?|--upload-file|--post-(?:data|file)|--body-(?:data|file)|--json"
+    r"-d(?:@.*)?|-[A-Za-z]*[FT]|--data(?:-\w+)?|--form(?:-string)?|--upload-file|--post-(?:data|file)|--body-(?:data|file)|--json"
 )
 _METHOD = re.compile(r"(?:--request=|--method=|-X)?(?:POST|PUT|PATCH)")
 _RAW_SOCKET = re.compile(r"/dev/(?:tcp|udp)/(?!127\.|localhost)")
@@ -124,21 +124,34 @@ def _names_host(command: ShellCommand) -> bool:
         case "socat":
             return any(_SOCAT.match(word.text) for word in command.arguments)
         case "scp" | "rsync":
-            return any(_REMOTE_PLACE.match(word.text) for word in command.arguments)
+            return any(_is_remote_place(word) for word in command.arguments)
         case "git":
             return "push" in command.argv[1:4]
         case _:
             return any(is_remote_word(word, bare=True) for word in command.arguments)
 
 
+def _is_remote_place(word: Word) -> bool:
+    """`host:path` or `user@host:path` of another machine."""
+    found = _REMOTE_PLACE.match(word.text)
+    return found is not None and not is_loopback(found[0].rpartition("@")[2].removesuffix(":"))
+
+
+def _is_local(text: str) -> bool:
+    try:
+        return is_loopback(urlsplit(text).hostname or text)
+    except ValueError:
+        return False
+
+
 def _gives_data(command: ShellCommand) -> bool:
     """Whether something goes out: asking whether a port is open, or fetching a file, sends nothing."""
     match command.name:
         case "scp" | "rsync":
-            return _REMOTE_PLACE.match(command.words[-1].text) is not None
+            return _is_remote_place(command.words[-1])
         case "git":
             # Without an address the repository has nowhere to push to.
-            return any(_ADDRESS.match(word.text) for word in command.arguments)
+            return any(_ADDRESS.match(word.text) and not _is_local(word.text) for word in command.arguments)
         case "socat":
             return True
         case _:

@@ -17,13 +17,16 @@ _DEVICE = re.compile(
     r"/dev/(?:(?:s|h|v|xv)d[a-z]|nvme\d|mmcblk\d|disk\d|mapper/|loop\d|mem\b|kmem\b|port\b|dm-\d)"
 )
 _SECRET = re.compile(
-    r"^(?:~[^/]*|/root|/home/[^/]+|/Users/[^/]+|/var/lib/[^/]+)/"
-    r"(?:\.ssh(?:/(?!known_hosts$|config$).*)?|\.gnupg(?:/.*)?|\.netrc|\.pgpass|\.git-credentials|\.aws(?:/.*)?"
+    r"^(?:~[^/]*|/root|/tmp|/home/[^/]+|/Users/[^/]+|/var/lib/[^/]+)/"
+    r"(?:\.ssh(?:/(?!known_hosts$|config$|[^/]+\.pub$).*)?|\.gnupg(?:/.*)?|\.netrc|\.pgpass|\.git-credentials|\.aws(?:/.*)?"
     r"|\.azure(?:/.*)?|\.kube/config|\.docker/config\.json|\.config/(?:gcloud|gh|hub)(?:/.*)?)$"
     r"|^/etc/(?:g?shadow-?|sudoers|sudoers\.d(?:/.*)?|master\.passwd)$|^/run/secrets(?:/|$)"
     r"|^/proc/(?!self/)[^/]+/(?:environ|mem)$"
 )
-"""Of a person or of another process; keys inside the repository are the project's own."""
+"""Of a person or of another process; keys inside the repository are the project's own.
+
+`/tmp` is the home of scripts in the sandbox.
+"""
 _PROBE = re.compile(
     r"^/proc/(?:self|thread-self|\d+|\$\w+|\*)/"
     r"(?:ns(?:/.*)?|root(?:/.*)?|mem|uid_map|gid_map|setgroups|mountinfo|mounts|status|cgroup|environ)$"
@@ -36,12 +39,15 @@ _GIT_INSIDES = re.compile(
     r"(?:^|/)\.git/(?:logs|objects|packed-refs|ORIG_HEAD|FETCH_HEAD|refs/remotes|refs/stash)(?:/|$)"
 )
 _DIGGING: Final = frozenset({"--all", "--reflog", "-g", "--walk-reflogs", "--remotes", "--batch-all-objects"})
+_DELETERS: Final = frozenset({"rm", "rmdir", "unlink", "shred", "srm", "truncate"})
 _QUESTIONS: Final = frozenset({"status", "is-active", "--version", "-l", "list-units"})
 
 
 def deletes_too_much(command: ShellCommand, _: ShellScript) -> bool:
-    """`rm -r` or `find -delete` on a root, a home, a directory of the system or above the workspace."""
+    """`rm -r` or `find -delete` on a root, a home, a directory of the system or above the workspace; keys."""
     plain = [word for word in command.arguments if not word.text.startswith("-")]
+    if command.name in _DELETERS and any(_SECRET.search(place(command, word).rstrip("/")) for word in plain):
+        return True
     if command.name == "rm" and has_letter(command, "rR", "--recursive"):
         return any(_is_root(command, word) for word in plain)
     if command.name == "find" and any(word.text == "-delete" for word in command.arguments):
@@ -63,9 +69,9 @@ def _is_root(command: ShellCommand, word: Word) -> bool:
 
 
 def harms_device(command: ShellCommand, _: ShellScript) -> bool:
-    """A block device is overwritten."""
+    """A block device is overwritten; an image in a file is a file."""
     if command.name.startswith("mkfs") or command.name in {"wipefs", "mkswap", "blkdiscard"}:
-        return bool(command.arguments)
+        return any(_DEVICE.match(path) for path in iter_paths(command))
     return any(_DEVICE.match(path) for path in iter_written(command))
 
 

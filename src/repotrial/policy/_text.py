@@ -1,9 +1,10 @@
 """The policy's rules over what a model writes: prose, code blocks and commands alike (P17).
 
-A command in a tool call is about to run. The same words in a code block or in prose are a mention: their
-severity and class are one step lower, and where the words before them forbid it ("never run …") they are a
-note. What a command writes and does not run (a here-document into a file, `echo … > x.sh`) is code, and a
-step lower as well. The form is kept with each finding (S10).
+A command in a tool call is about to run, and a plan in natural language has the same severity. A command in
+a code block or quoted in prose is a mention: its severity and class are one step lower, and where the words
+before it forbid it ("never run …") it is a note. What a command writes and does not run (a here-document into
+a file, `echo … > x.sh`) is code, and a step lower as well: when it runs, the witness sees it. The form is
+kept with each finding (S10).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Final
 import msgspec
 
 from repotrial._core.words import TextFormat
+from repotrial.policy._prose import find_plans
 from repotrial.policy._text_commands import find_in_python, find_in_script
 from repotrial.policy._text_model import (
     SEVERITIES,
@@ -108,7 +110,7 @@ class _Piece(msgspec.Struct, frozen=True, kw_only=True):
     """In characters of the whole."""
     format: TextFormat
     language: str
-    """`shell`, `python` or `unknown`."""
+    """`shell`, `python` or `unknown`; `prose` for a command in a sentence, `plans` for sentences."""
     steps_down: int
     anchor: tuple[int, int] | None = None
     """Between which characters of the whole it is found, where it does not stand there as it is."""
@@ -239,7 +241,9 @@ def _iter_prose(text: str, start: int, end: int) -> Iterator[_Piece]:
         first = span.start(1)
         yield _Piece(text=span[1], start=start + first, format="code", language="shell", steps_down=steps)
         blanked[span.start() : span.end()] = " " * (span.end() - span.start())
-    for line in re.finditer(r"[^\n]+", "".join(blanked)):
+    quiet = "".join(blanked)
+    yield _Piece(text=quiet, start=start, format="natural-language", language="plans", steps_down=0)
+    for line in re.finditer(r"[^\n]+", quiet):
         yield from _iter_candidates(line[0], start + line.start(), "natural-language")
 
 
@@ -286,6 +290,8 @@ def _guess(text: str) -> str:
 def _iter_hits(piece: _Piece) -> Iterator[tuple[str, int, int]]:
     """Rules and the characters of the piece between which they are met."""
     match piece.language:
+        case "plans":
+            yield from find_plans(piece.text)
         case "python":
             yield from _find_in_module(piece.text)
         case "unknown":

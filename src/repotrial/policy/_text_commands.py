@@ -89,7 +89,7 @@ def find_in_python(code: str) -> Iterator[tuple[str, int, int]]:
 
 _Rule: TypeAlias = Callable[[ShellCommand, ShellScript], bool]
 
-_COMMAND_RULES: Final[dict[str, _Rule]] = {
+COMMAND_RULES: Final[dict[str, _Rule]] = {
     "destructive-delete": system.deletes_too_much,
     "destructive-device": system.harms_device,
     "download-and-run": network.downloads_and_runs,
@@ -108,6 +108,7 @@ _COMMAND_RULES: Final[dict[str, _Rule]] = {
     "package-install": network.installs,
     "environment-dump": system.dumps,
 }
+"""Rules over one command, by their ids."""
 _OF_PIPELINES: Final = frozenset({"download-and-run", "hidden-command", "exfiltration"})
 _RUN: Final = "download-and-run"
 _PYTHONS: Final = ("python", "pypy")
@@ -129,7 +130,7 @@ def find_in_script(script: ShellScript, depth: int = 0, *, is_leading_only: bool
     for command in script.commands:
         if is_leading_only and _find_start(_RUN, command, script):
             continue
-        for rule, is_met in _COMMAND_RULES.items():
+        for rule, is_met in COMMAND_RULES.items():
             if is_met(command, script):
                 yield Hit(rule, _find_start(rule, command, script), command.end)
         if network.runs_saved(command, saved):

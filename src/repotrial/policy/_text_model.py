@@ -84,6 +84,12 @@ def find_names(group: str) -> frozenset[str]:
     return _load().programs[group]
 
 
+@cache
+def list_watched() -> frozenset[str]:
+    """All programs that some rule knows by name."""
+    return frozenset[str]().union(*_load().programs.values())
+
+
 def build_finding(
     rule: str, *, text_format: TextFormat, steps_down: int, segment: str, offset_bytes: int
 ) -> TextFinding | None:

@@ -21,8 +21,11 @@ from repotrial.contract import Limits
 
 _MICROSECONDS = 1_000_000
 
-RULES_VERSION: Final = 1
+RULES_VERSION: Final = 2
 """The newest version of the rules; this release has every version up to it.
+
+Version 2 counts all failing checks against the contract's cap, not only those in a row, and reads exit
+statuses and times of calls from the programs that ran for them.
 
 A version covers what is counted, how it is compared, and the tables of programs and tools that are read for
 it. A change by which a recorded run comes out otherwise is a new version, and the rules of the old one stay.
@@ -197,6 +200,8 @@ class Thresholds(_Section, frozen=True, kw_only=True, rename="kebab"):
     """A budget spent without milestones."""
     no_progress: Repeats = Repeats()
     """Calls since the tree last changed."""
+    turns_without_calls: Repeats = Repeats()
+    """Answers in a row that ask for no tool."""
     silence: _Silence = _Silence()
     """Time without events."""
     burst: _Burst = _Burst()
@@ -225,7 +230,7 @@ class BreakerCaps(msgspec.Struct, frozen=True, kw_only=True):
     tool_calls: Count | None = None
     """Tool calls."""
     failed_check_cycles: Count | None = None
-    """Failing checks in a row."""
+    """Failing checks; under version 1 of the rules, in a row."""
     cost_micro_usd: Count | None = None
     """Cost, in millionths of a dollar."""
 

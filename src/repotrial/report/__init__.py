@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from repotrial.report._analysis_text import render_analysis
+from repotrial.report._report import build_document, render_document
 from repotrial.report._retrieval_text import (
     build_retrieval_page,
     render_retrieval_csv,
     render_retrieval_markdown,
 )
+from repotrial.report._rows_text import render_rows
 from repotrial.report._run_page import build_run_page
-from repotrial.report._summary_page import build_summary_page
 
 __all__ = [
+    "build_document",
     "build_retrieval_page",
     "build_run_page",
-    "build_summary_page",
+    "render_analysis",
+    "render_document",
     "render_retrieval_csv",
     "render_retrieval_markdown",
+    "render_rows",
 ]

@@ -200,7 +200,10 @@ def _describe_environment(manifest: Manifest) -> str | Unknown:
         case ImageEnvironment():
             return f"image {environment.reference} ({environment.image_digest})"
         case _:
-            return f"host ({_shorten(environment.observed_id)})"
+            return (
+                f"host ({_shorten(environment.observed_id)}): the contract pins constraints, "
+                "the id is what this run had"
+            )
 
 
 def _describe_lockfiles(manifest: Manifest) -> str | Unknown:
@@ -224,9 +227,9 @@ def _say(value: str | Unknown) -> str:
     return f"unknown ({value.reason})" if isinstance(value, Unknown) else value
 
 
-def build_seal_sentence(evidence: Evidence, verification: RunVerification) -> str:
+def build_seal_sentence(evidence: Evidence) -> str:
     """What was found out about the seal while the page was made, and what was not."""
-    report = verification.seal_report
+    report = evidence.verification.seal_report
     if evidence.seal == "absent":
         return "There is no seal: nobody vouches for these files."
     if not report.is_intact:

@@ -8,7 +8,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from repotrial._core.absence import NotComputable, Unknown
-from repotrial._core.display import escape_unprintable, neutralize
+from repotrial._core.display import escape_unprintable, mark_cap, neutralize
+from repotrial.report.figures.canvas import show_cell
 
 _MAX_CHARACTERS = 1000
 _SHORT_DIGEST = 12
@@ -36,6 +37,8 @@ def _build_environment() -> Environment:
     environment.filters.update(
         block=_show_block,
         bytes=show_bytes,
+        cap=_mark_cap,
+        cell=show_cell,
         count=_show_count,
         duration=show_duration,
         short=_show_short,
@@ -66,6 +69,10 @@ def _show_absence(word: str, reason: str) -> Markup:
 def _show_block(text: str) -> Markup:
     """Text of several lines, as it is; the caller has cut it."""
     return escape(escape_unprintable(text, keep="\n\t"))
+
+
+def _mark_cap(value: object) -> object:
+    return mark_cap(value) if isinstance(value, str) else value
 
 
 def _show_count(value: object) -> object:

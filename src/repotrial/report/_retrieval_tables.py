@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import msgspec
 
 from repotrial._core.absence import NotComputable
+from repotrial.report._document import Section, Table
 from repotrial.retrieval import (
     AssociationScope,
     ConfigurationFigures,
@@ -24,32 +25,6 @@ _MOST_ROWS: Final = 500
 _TEN: Final = 10
 
 
-class Table(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows under columns."""
-
-    title: str
-    """What it shows; may be empty."""
-    columns: tuple[str, ...]
-    """Their names."""
-    rows: tuple[tuple[_Cell, ...], ...]
-    """One cell for each column; what is absent says why."""
-    note: str = ""
-    """What must be known to read it."""
-
-
-class Section(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of the report."""
-
-    name: str
-    """For anchors."""
-    title: str
-    """Its heading."""
-    words: tuple[str, ...] = ()
-    """Paragraphs before its tables."""
-    tables: tuple[Table, ...] = ()
-    """In order."""
-
-
 def build_sections(report: RetrievalReport) -> tuple[Section, ...]:
     """All sections but figures: coverage first."""
     sections = [
@@ -60,7 +35,7 @@ def build_sections(report: RetrievalReport) -> tuple[Section, ...]:
         _build_associations(report),
         _build_matched(report),
         *_iter_supplements(report),
-        Section(name="caveats", title="Caveats", words=report.caveats),
+        Section(name="caveats", title="Caveats", words=report.caveats, is_list=True),
     ]
     return tuple(sections)
 

@@ -8,38 +8,41 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from repotrial._core.absence import NotComputable
-from repotrial._core.display import neutralize
-from repotrial.report._retrieval_tables import Section, Table, build_sections
+from repotrial.report._document import ReportPart, Section, Source, join_parts
+from repotrial.report._document_page import render_report_page
+from repotrial.report._document_text import render_section, show_text
+from repotrial.report._retrieval_figures import draw_figures
+from repotrial.report._retrieval_tables import build_sections
 from repotrial.retrieval import Figure, RetrievalReport
 
 if TYPE_CHECKING:
     from repotrial.stats import Estimate
-from markupsafe import Markup
-
-from repotrial import __version__
-from repotrial.report._render import render_template
-from repotrial.report._retrieval_figures import draw_figures
-
-_BEFORE_FIGURES = frozenset({"coverage"})
 
 
 def build_retrieval_page(report: RetrievalReport) -> str:
     """The whole report with figures as one HTML document; the same report gives the same bytes."""
-    sections = build_sections(report)
-    pictures = draw_figures(report)
-    return render_template(
-        "retrieval.html.j2",
-        version=__version__,
-        report=report,
-        first=[section for section in sections if section.name in _BEFORE_FIGURES],
-        others=[section for section in sections if section.name not in _BEFORE_FIGURES],
-        pictures=pictures,
-        # Drawn by us; every text in it was escaped.
-        drawings={picture.name: Markup(picture.svg) for picture in pictures},  # noqa: S704
+    return render_report_page(join_parts([build_retrieval_part(report)], is_shared=False))
+
+
+def build_retrieval_part(report: RetrievalReport) -> ReportPart:
+    """The whole report in the model that all reports share."""
+    first, *others = build_sections(report)
+    figures = Section(name="figures", title="Figures", figures=draw_figures(report))
+    return ReportPart(
+        title="Retrieval evaluation",
+        lead=(
+            "Did agents find the files that matter, did they use them, and what does that go along with?",
+            f"Generated {report.generated_at}. Ranking: {report.ranking}.",
+            "Retrieval figures never enter a verdict or a reward.",
+        ),
+        sections=(first, *([figures] if figures.figures else []), *others),
+        sources=tuple(
+            Source(name=f"trial{number}", file=row.artefact.file, digest=row.artefact.digest)
+            for number, row in enumerate(report.trials, start=1)
+        ),
     )
 
 
-_MOST_CHARACTERS: Final = 1000
 COLUMNS: Final = (
     "section",
     "scope",
@@ -65,48 +68,15 @@ COLUMNS: Final = (
 
 def render_retrieval_markdown(report: RetrievalReport) -> str:
     """The whole report without figures; the same report gives the same text."""
-    lines = ["# Retrieval evaluation", "", f"Generated: {_text(report.generated_at)}."]
+    lines = ["# Retrieval evaluation", "", f"Generated: {show_text(report.generated_at)}."]
     for section in build_sections(report):
-        lines += ["", f"## {_text(section.title)}", ""]
-        lines += _render_section(section)
+        lines += ["", f"## {show_text(section.title)}", ""]
+        lines += render_section(section)
     lines += ["", "## Sources", "", "| file | digest |", "| --- | --- |"]
-    lines += [f"| {_text(row.artefact.file)} | {_text(row.artefact.digest)} |" for row in report.trials]
+    lines += [
+        f"| {show_text(row.artefact.file)} | {show_text(row.artefact.digest)} |" for row in report.trials
+    ]
     return "\n".join(lines) + "\n"
-
-
-def _render_section(section: Section) -> list[str]:
-    lines: list[str] = []
-    bullet = "- " if section.name == "caveats" else ""
-    for words in section.words:
-        lines += [f"{bullet}{_text(words)}", *([] if bullet else [""])]
-    for table in section.tables:
-        lines += _render_table(table)
-    return lines[:-1] if lines and not lines[-1] else lines
-
-
-def _render_table(table: Table) -> list[str]:
-    lines = [f"### {_text(table.title)}", ""] if table.title else []
-    lines.append(_render_row(table.columns))
-    lines.append(_render_row(["---"] * len(table.columns)))
-    lines += [_render_row([_show(cell) for cell in row]) for row in table.rows]
-    lines.append("")
-    return [*lines, _text(table.note), ""] if table.note else lines
-
-
-def _render_row(cells: list[str] | tuple[str, ...]) -> str:
-    return "| " + " | ".join(_text(cell) for cell in cells) + " |"
-
-
-def _show(cell: str | NotComputable) -> str:
-    return f"not computable ({cell.reason})" if isinstance(cell, NotComputable) else cell
-
-
-def _text(value: str) -> str:
-    """Text that stays text: no cell ends early, nothing in a name becomes markup."""
-    shown = neutralize(value, max_characters=_MOST_CHARACTERS)
-    for character, escaped in (("\\", "\\\\"), ("|", "\\|"), ("<", "&lt;"), ("`", "\\`"), ("[", "\\[")):
-        shown = shown.replace(character, escaped)
-    return shown
 
 
 def render_retrieval_csv(report: RetrievalReport) -> str:

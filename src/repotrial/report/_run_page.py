@@ -5,13 +5,15 @@ Verdicts are computed again from the evidence; `score.json` and `report.json` ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
 from repotrial import __version__
+from repotrial._core.errors import EvidenceError
 from repotrial.contract import ContractRecord
 from repotrial.report._diff import build_change_page
+from repotrial.report._document import SHARED
 from repotrial.report._facts import (
     build_aspects,
     build_commands,
@@ -28,37 +30,47 @@ from repotrial.score import (
     Evidence,
     EvidencePointer,
     InvalidReason,
+    ProgramsView,
     ScoreCard,
     build_run_report,
     build_score_card,
     load_evidence,
     load_taxonomy,
     order_reasons,
+    read_programs,
 )
-from repotrial.trace import RunPaths, check_run
+from repotrial.trace import RunPaths
 
 _MAX_CITED = 500
 
 
-def build_run_page(run_directory: Path) -> str:
+def build_run_page(
+    run_directory: Path, *, is_shared: bool = False, bodies: Mapping[str, str] | None = None
+) -> str:
     """All of a run as one HTML document; the same directory gives the same bytes.
+
+    Args:
+        run_directory: What the run left.
+        is_shared: Whether source code, prompts and outputs are left out.
+        bodies: Files beside the page that hold what is too large for it: name and link.
 
     Raises:
         NO_RUN_DIRECTORY: there is no such directory.
     """
     evidence = load_evidence(run_directory)
     paths = RunPaths(run_directory)
-    verification = check_run(paths, trusted_keys=None)
-    verified_count = verification.chain_report.count
     card = build_score_card(evidence)
     report = build_run_report(evidence, card)
-    record = read_record(paths, verified_count=verified_count)
+    verified = evidence.verification.chain_report.count
+    record = read_record(paths, verified_count=verified)
     reasons = order_reasons(evidence, card)
     cited = frozenset(islice(_iter_cited(card, reasons), _MAX_CITED))
     run_name = run_directory.resolve().name
     return render_template(
         "run.html.j2",
         run_name=run_name,
+        left_out=SHARED if is_shared else "",
+        bodies=bodies or {},
         title=_find_title(evidence, run_name),
         version=__version__,
         banner=build_banner(card, reasons),
@@ -74,12 +86,21 @@ def build_run_page(run_directory: Path) -> str:
         printed=record.printed,
         strip=build_strip(record),
         total_us=record.total_us,
-        timeline=build_timeline(paths, cited=cited, verified_count=verified_count),
+        programs=_read_programs(paths, verified),
+        timeline=build_timeline(paths, cited=cited, verified_count=verified),
         provenance=build_provenance(evidence, card, report),
-        aspects=build_aspects(verification, run_directory),
-        seal_sentence=build_seal_sentence(evidence, verification),
+        aspects=build_aspects(evidence.verification, run_directory),
+        seal_sentence=build_seal_sentence(evidence),
         commands=build_commands(run_name),
     )
+
+
+def _read_programs(paths: RunPaths, verified_count: int) -> ProgramsView | None:
+    """What ran, as far as the trace holds; None where it cannot be read, which the verdict says."""
+    try:
+        return read_programs(paths, events=verified_count)
+    except EvidenceError:
+        return None
 
 
 def _find_title(evidence: Evidence, run_name: str) -> str:

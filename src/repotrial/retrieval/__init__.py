@@ -10,13 +10,9 @@ from repotrial.retrieval._compare import (
 )
 from repotrial.retrieval._contract_truth import TruthAttempt
 from repotrial.retrieval._evaluate import (
-    AGGREGATE,
-    EVENTS,
-    SUMMARY,
     Evaluation,
     EvaluationOptions,
     evaluate,
-    find_event_files,
 )
 from repotrial.retrieval._match import MatchedComparison, MatchedDelta
 from repotrial.retrieval._metrics import LeftOutAttempt
@@ -29,6 +25,7 @@ from repotrial.retrieval._normalize import (
     normalize_run,
 )
 from repotrial.retrieval._outcomes import Outcome
+from repotrial.retrieval._own import name_configuration
 from repotrial.retrieval._reading import RankingRule
 from repotrial.retrieval._report import (
     ConfigurationFigures,
@@ -40,13 +37,10 @@ from repotrial.retrieval._report import (
 )
 from repotrial.retrieval._study import Artefact, load_study
 from repotrial.retrieval._tools import load_retrieval_tools
-from repotrial.retrieval._validate import DocumentCheck, check_document
-from repotrial.retrieval._walk import find_runs, is_own_run
+from repotrial.retrieval._validate import DocumentCheck, build_retrieval_schemas, check_document
+from repotrial.retrieval._walk import RetrievalPlaces, find_runs
 
 __all__ = [
-    "AGGREGATE",
-    "EVENTS",
-    "SUMMARY",
     "Artefact",
     "AssociationScope",
     "ComparisonOptions",
@@ -63,21 +57,22 @@ __all__ = [
     "Outcome",
     "RankingRule",
     "RetrievalComparison",
+    "RetrievalPlaces",
     "RetrievalReport",
     "SupplementOptions",
     "TrialRow",
     "TruthAttempt",
     "build_retrieval_report",
+    "build_retrieval_schemas",
     "build_task_index",
     "check_document",
     "compare_study",
     "evaluate",
     "explain_truth",
-    "find_event_files",
     "find_runs",
     "find_tasks_directory",
-    "is_own_run",
     "load_retrieval_tools",
     "load_study",
+    "name_configuration",
     "normalize_run",
 ]

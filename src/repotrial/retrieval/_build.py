@@ -169,20 +169,27 @@ def _find_start(first_us: int | None, stated: str | None) -> int | None:
 
 def _build_coverage(trial: TrialInput, *, has_events: bool, is_extended: bool) -> Coverage:
     traces, claim = trial.traces, trial.truth.claim
-    reason = None
-    if not has_events:
-        reason = _NO_EVENTS if traces.files else _NO_FILES
+    unseen = _NO_EVENTS if traces.files else _NO_FILES
+    reason = _describe_gaps(traces.skipped) if has_events else unseen
     return Coverage(
         has_trajectory=traces.has_trajectory,
         has_transcript=traces.has_transcript,
         has_ground_truth=claim is not None,
         trace_source=traces.source,
         degraded_reason=reason,
-        has_chunk_ground_truth=claim is not None and bool(claim.chunks),
+        has_chunk_ground_truth=bool(trial.truth.chunks),
         ground_truth_source=None if claim is None else claim.source,
         ground_truth_confidence=None if claim is None else claim.confidence,
         skipped_entries=traces.skipped if is_extended and traces.skipped else msgspec.UNSET,
     )
+
+
+def _describe_gaps(skipped: dict[str, int]) -> str | None:
+    """Why the events are incomplete (R3); None if all of the trace was read."""
+    if not skipped:
+        return None
+    parts = ", ".join(f"{reason} {count}" for reason, count in sorted(skipped.items()))
+    return f"Events are incomplete: parts of the trace could not be read ({parts})"
 
 
 def _has_retrieved(events: Iterable[RetrievalEvent]) -> bool:
@@ -191,18 +198,14 @@ def _has_retrieved(events: Iterable[RetrievalEvent]) -> bool:
 
 
 def _build_truth(truth: Truth) -> GroundTruth:
-    claim = truth.claim
-    symbols = truth.symbols or msgspec.UNSET
-    if claim is None:
-        return GroundTruth(symbols=symbols)
-    edits = claim.edits or (claim.files if claim.names_edits else ())
+    editing = truth.editing
     return GroundTruth(
-        files=claim.files,
-        symbols=symbols,
-        chunks=claim.chunks or msgspec.UNSET,
-        expected_edit_files=edits or msgspec.UNSET,
-        expected_edit_files_source=claim.source if edits else msgspec.UNSET,
-        expected_edit_files_confidence=claim.confidence if edits else msgspec.UNSET,
+        files=() if truth.claim is None else truth.claim.files,
+        symbols=truth.symbols or msgspec.UNSET,
+        chunks=truth.chunks or msgspec.UNSET,
+        expected_edit_files=msgspec.UNSET if editing is None else editing.edits,
+        expected_edit_files_source=msgspec.UNSET if editing is None else editing.source,
+        expected_edit_files_confidence=msgspec.UNSET if editing is None else editing.confidence,
     )
 
 

@@ -23,10 +23,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """Which form of which file."""
     confidence: TruthConfidence
     chunks: tuple[Chunk, ...] = ()
-    names_edits: bool = False
-    """Whether the files are those that a right change edits (R6)."""
     edits: tuple[str, ...] = ()
-    """Those that a right change edits, where they are stated apart."""
+    """Files that a right change edits or creates (R6); empty if the source does not say."""
 
 
 class TruthAttempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,10 +40,14 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True):
     """What won, and why."""
 
     claim: Claim | None
-    """None if no source says anything."""
+    """The source of the files; None if no source names one that could have been read."""
     symbols: tuple[Symbol, ...]
     attempts: tuple[TruthAttempt, ...]
     """All steps, in order."""
+    editing: Claim | None = None
+    """The source of the expected edits, which may be another one (R6); None if no source says."""
+    chunks: tuple[Chunk, ...] = ()
+    """Lines that matter, from the first source that states them."""
 
 
 _PREFIX: Final = re.compile(r"^[ab]/")
@@ -53,8 +55,21 @@ _START: Final = re.compile(r"^(diff --git |--- (a/|/dev/null))", re.MULTILINE)
 _HERE_DOC: Final = re.compile(r"<<-?\s*(['\"]?)(?P<word>[A-Za-z_][A-Za-z0-9_]*)\1")
 
 
-def list_patched_files(text: str) -> tuple[str, ...]:
-    """Every file that a patch names, new name before old, without repeats; empty if it is no patch."""
+def read_patch(text: str, confidence: TruthConfidence) -> Claim | None:
+    """What a reference patch says: the files that were there matter, all that it names are edits.
+
+    A file that the patch creates cannot have been read, so it is an expected edit and no evidence.
+    """
+    found = _scan_patched_files(text)
+    names = tuple(dict.fromkeys(name for pair in found for name in (pair[1], pair[0]) if name))
+    before = tuple(dict.fromkeys(old for old, _ in found if old))
+    if not names:
+        return None
+    return Claim(files=before, source="patch", confidence=confidence, edits=names)
+
+
+def _scan_patched_files(text: str) -> list[tuple[str | None, str | None]]:
+    """The name before and the name after of each file; a side is None if nothing is there."""
     patch = text.encode("utf-8", "surrogatepass")
     try:
         files = scan_patch(patch)
@@ -62,8 +77,11 @@ def list_patched_files(text: str) -> tuple[str, ...]:
         if error.code != PATCH_UNREADABLE:
             raise
         files = scan_headers(patch)  # all that can be read
-    names = (name for file in files for name in (file.new_name, file.old_name) if name)
-    return tuple(dict.fromkeys(_PREFIX.sub("", name.strip(), count=1) for name in names))
+    return [(_strip_side(file.old_name), _strip_side(file.new_name)) for file in files]
+
+
+def _strip_side(name: str | None) -> str | None:
+    return _PREFIX.sub("", name.strip(), count=1) if name else None
 
 
 def find_embedded_patches(script: str) -> str:
@@ -111,21 +129,23 @@ def find_contract_truth(directory: Path) -> Truth:
     stated, first = _try_stated(directory / _STATED)
     reference = _find_reference(directory)
     patched, second = _try_patch(directory / reference, reference)
-    if stated is None or not stated.files:
-        symbols = () if stated is None else stated.symbols
-        if patched is not None and stated is not None:
-            patched = msgspec.structs.replace(patched, chunks=stated.chunks)
-        return Truth(claim=patched, symbols=symbols, attempts=(first, second))
-    claim = Claim(
-        files=stated.files,
-        source="retrieval_toml",
-        confidence="high",
-        chunks=stated.chunks,
-        edits=stated.expected_edit_files or (() if patched is None else patched.files),
+    claim, editing = patched, patched
+    if stated is not None and stated.files:
+        claim = Claim(files=stated.files, source="retrieval_toml", confidence="high")
+    if stated is not None and stated.expected_edit_files:
+        editing = Claim(
+            files=(), source="retrieval_toml", confidence="high", edits=stated.expected_edit_files
+        )
+    if second.outcome == "taken" and claim is not patched:
+        used = "it names the expected edits" if editing is patched else "the author states everything"
+        second = TruthAttempt(path=second.path, outcome="not-reached", detail=used)
+    return Truth(
+        claim=claim if claim is not None and claim.files else None,
+        editing=editing,
+        symbols=() if stated is None else stated.symbols,
+        chunks=() if stated is None else stated.chunks,
+        attempts=(first, second),
     )
-    if second.outcome == "taken":
-        second = TruthAttempt(path=second.path, outcome="not-reached", detail="it names the expected edits")
-    return Truth(claim=claim, symbols=stated.symbols, attempts=(first, second))
 
 
 def _try_stated(path: Path) -> tuple[RetrievalTruth | None, TruthAttempt]:
@@ -159,14 +179,13 @@ def _try_patch(path: Path, name: str) -> tuple[Claim | None, TruthAttempt]:
         return None, TruthAttempt(path=name, outcome="absent")
     try:
         with path.open("rb") as stream:
-            files = list_patched_files(stream.read(_LARGEST).decode("utf-8", "replace"))
+            claim = read_patch(stream.read(_LARGEST).decode("utf-8", "replace"), "high")
     except OSError as error:
         return None, TruthAttempt(path=name, outcome="unreadable", detail=str(error)[:200])
-    if not files:
+    if claim is None:
         return None, TruthAttempt(
             path=name, outcome="nothing", detail="it names no file in a form that is known"
         )
-    claim = Claim(files=files, source="patch", confidence="high", names_edits=True)
     return claim, TruthAttempt(
-        path=name, outcome="taken", detail=f"patch, high confidence, {len(files)} files"
+        path=name, outcome="taken", detail=f"patch, high confidence, {len(claim.files)} files"
     )

@@ -1,4 +1,4 @@
-"""From event documents on disk to metrics on disk; nothing that exists is changed (R14)."""
+"""From event documents on disk to metrics on disk (R14)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from repotrial._core.errors import ErrorCode, EvidenceError, UsageError
-from repotrial._core.files import write_atomic
+from repotrial._core.errors import EvidenceError
 from repotrial.retrieval._metrics import (
     ErrorTaxonomy,
     FileMetrics,
@@ -20,6 +19,7 @@ from repotrial.retrieval._metrics import (
     TaskMetrics,
     UtilizationProbes,
 )
+from repotrial.retrieval._output import write_own
 from repotrial.retrieval._reading import RankingRule, ReadDocument, read_document
 from repotrial.retrieval._stages import CUTOFFS, NO_GROUND_TRUTH, PORTION, measure_tasks
 
@@ -205,14 +205,6 @@ EVENTS_SUFFIX: Final = ".retrieval_events.json"
 METRICS_SUFFIX: Final = ".retrieval_metrics.json"
 
 
-RETRIEVAL_OUTPUT_EXISTS = ErrorCode(
-    "retrieval-output-exists",
-    UsageError,
-    "There is a file already where a result would go, and it says something else.",
-    hint="name another directory with --out; nothing that exists is overwritten",
-)
-
-
 class EvaluationOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How documents are read and results written."""
 
@@ -241,11 +233,6 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     summary: RunSummary
     summary_path: Path | None
     """None in a rehearsal."""
-
-
-def find_event_files(directory: Path) -> tuple[Path, ...]:
-    """Event documents by configuration and task, in a fixed order."""
-    return tuple(sorted(directory.glob(f"*/*{EVENTS_SUFFIX}")))
 
 
 def evaluate(
@@ -277,7 +264,7 @@ def evaluate(
         left_out=options.left_out,
     )
     if summary_path is not None:
-        write_new(summary_path, summary)
+        write_own(summary_path, summary)
     return Evaluation(tasks=tuple(tasks), summary=summary, summary_path=summary_path)
 
 
@@ -299,7 +286,7 @@ def _iter_measured(
             metrics = next(measured)
             target = directory / source.name.replace(EVENTS_SUFFIX, METRICS_SUFFIX)
             if is_written:
-                write_new(target, metrics)
+                write_own(target, metrics)
             yield EvaluatedTask(source=source, target=target), metrics
 
 
@@ -323,31 +310,3 @@ def _slim(metrics: TaskMetrics) -> TaskMetrics:
         event_summary={},
         error_taxonomy=taxonomy,
     )
-
-
-def write_new(path: Path, document: msgspec.Struct) -> None:
-    """Write a document where there is none; the same one but for its time is left as it is.
-
-    Raises:
-        RETRIEVAL_OUTPUT_EXISTS: another one is there.
-    """
-    data = msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
-    if path.exists():
-        if _without_time(path.read_bytes()) != _without_time(data):
-            raise RETRIEVAL_OUTPUT_EXISTS.error(
-                f"{path}: expected no file, or the same result, found another one; "
-                "remove it, or name another place with --out"
-            )
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(path, data, may_replace=False, is_durable=False)  # whatever is lost can be computed again
-
-
-def _without_time(data: bytes) -> object:
-    try:
-        value = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return data
-    if isinstance(value, dict):
-        value.pop("generated_at", None)
-    return value

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from repotrial.policy import read_tool_use
-from repotrial.retrieval._contract_truth import list_patched_files
+from repotrial.retrieval._contract_truth import read_patch
 from repotrial.retrieval._documents import Category
 from repotrial.retrieval._places import FilePlace, PlaceNames, has_extension
 from repotrial.retrieval._results import (
@@ -129,7 +129,7 @@ class Extractor:
         self, kind: Category, call: TracedCall, arguments: Mapping[str, Any]
     ) -> Iterator[FilePlace]:
         """Files that the arguments name."""
-        is_mcp = self._tools.is_mcp(call.name)
+        is_remote = self._tools.is_server_tool(call.name)
         repo = self._find_repo(arguments)
         if kind in {"file_read", "file_write", "symbol_navigation"}:
             paths = list(
@@ -142,7 +142,7 @@ class Extractor:
                 ]
             for path, inner in paths:
                 yield from self._with_lines(kind, FilePlace(path, repo), inner or arguments, call)
-        elif kind in {"file_search", "code_search"} and not is_mcp:
+        elif kind in {"file_search", "code_search"} and not is_remote:
             for value in self._tools.find_values(arguments, "directories"):
                 if isinstance(value, str) and self._names_file(value, kind, call):
                     yield FilePlace(value, repo)
@@ -178,17 +178,18 @@ class Extractor:
         shown_lines = len(call.outputs[0].splitlines()) if call.outputs and call.outputs[0] else 0
         if count is not None:
             return first, first + (min(count, shown_lines) if shown_lines else count) - 1
-        return (first, first + shown_lines - 1) if shown_lines and not self._tools.is_mcp(call.name) else None
+        is_local = not self._tools.is_server_tool(call.name)
+        return (first, first + shown_lines - 1) if shown_lines and is_local else None
 
     def _iter_returned(
         self, kind: Category, call: TracedCall, arguments: Mapping[str, Any]
     ) -> Iterator[FilePlace]:
         """Files that the results name."""
-        is_mcp = self._tools.is_mcp(call.name)
+        is_remote = self._tools.is_server_tool(call.name)
         for output in call.outputs:
             text, filenames = split_metadata(output)
             yield from (FilePlace(name) for name in filenames)
-            if is_mcp:
+            if is_remote:
                 yield from iter_served(
                     text, is_listing=kind == "file_search", repo=self._find_repo(arguments)
                 )
@@ -254,7 +255,8 @@ def _find_patched(text: str) -> list[str]:
     if "*** Begin Patch" in text:
         return [(new or moved).strip() for new, moved in _PATCH_FILE.findall(text)]
     if "\n+++ " in text or text.startswith("--- "):
-        return list(list_patched_files(text))
+        patch = read_patch(text, "high")
+        return [] if patch is None else list(patch.edits)
     return []
 
 

@@ -1,4 +1,4 @@
-"""From run directories to event documents on disk; nothing that exists is changed (R14)."""
+"""From run directories to event documents on disk (R14)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from repotrial._core.errors import RepoTrialError
 from repotrial.retrieval._build import BuiltDocument, TrialInput, build_document
 from repotrial.retrieval._contract_truth import Truth, find_contract_truth
 from repotrial.retrieval._documents import Coverage, EventsSummary, Provenance
-from repotrial.retrieval._evaluate import EVENTS, EVENTS_SUFFIX, write_new
+from repotrial.retrieval._evaluate import EVENTS, EVENTS_SUFFIX
 from repotrial.retrieval._merge import load_traces
-from repotrial.retrieval._own import load_own_run
+from repotrial.retrieval._output import write_own
+from repotrial.retrieval._own import load_own_run, name_configuration
 from repotrial.retrieval._tools import RetrievalTools
 from repotrial.retrieval._truth import find_truth
 from repotrial.retrieval._walk import HarnessTrial, is_own_run, walk_run
@@ -195,6 +196,8 @@ class NormalizationOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Whether fields that 1.1 added are written."""
     is_rehearsal: bool = False
     """Whether nothing is written."""
+    has_further_sources: bool = False
+    """Whether ground truth may come from files that the specification does not name (ADR 0041)."""
 
 
 class NormalizedTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -254,10 +257,12 @@ def normalize_run(run: Path, out: Path | None, options: NormalizationOptions) ->
         )
 
 
-def explain_truth(tasks: TaskIndex, name: str) -> tuple[Path | None, Truth]:
+def explain_truth(
+    tasks: TaskIndex, name: str, *, has_further_sources: bool = False
+) -> tuple[Path | None, Truth]:
     """Where a task lies and which of its files says what matters, for `--explain`."""
     directory = tasks.find_directory(tasks.resolve(name))
-    return directory, _NO_TRUTH if directory is None else _find_truth(directory)
+    return directory, _find_truth(directory, has_further_sources=has_further_sources)
 
 
 def _normalize_trial(
@@ -278,7 +283,7 @@ def _normalize_trial(
                 model=trial.model or traces.merged.model,
             ),
             traces=traces,
-            truth=_NO_TRUTH if directory is None else _find_truth(directory),
+            truth=_find_truth(directory, has_further_sources=options.has_further_sources),
             agent_started_at=trial.agent_started_at,
         )
         return _write(inputs, target, place, number, options)
@@ -300,13 +305,13 @@ def _normalize_own(run: Path, target: Path, options: NormalizationOptions) -> It
             provenance=Provenance(
                 run_id=manifest.run_id,
                 task_name=name,
-                config_name=manifest.agent.name,
+                config_name=name_configuration(manifest),
                 benchmark=find_benchmark("", directory),
                 trial_name=run.name,
                 model=own.traces.merged.model,
             ),
             traces=own.traces,
-            truth=_NO_TRUTH if directory is None else _find_truth(directory),
+            truth=_find_truth(directory, has_further_sources=options.has_further_sources),
             agent_started_at=None,
         )
         yield _write(inputs, target, ".", 1, options)
@@ -330,7 +335,7 @@ def _write(
     task = provenance.task_name if number == 1 else f"{provenance.task_name}__r{number}"
     path = target / _name_file(provenance.config_name) / f"{_name_file(task)}{EVENTS_SUFFIX}"
     if not options.is_rehearsal:
-        write_new(path, document)
+        write_own(path, document)
     return NormalizedTask(
         run_id=provenance.run_id,
         config_name=provenance.config_name,
@@ -346,10 +351,12 @@ def _write(
     )
 
 
-def _find_truth(directory: Path) -> Truth:
-    return (
-        find_contract_truth(directory) if (directory / "contract.toml").is_file() else find_truth(directory)
-    )
+def _find_truth(directory: Path | None, *, has_further_sources: bool) -> Truth:
+    if directory is None:
+        return _NO_TRUTH
+    if (directory / "contract.toml").is_file():
+        return find_contract_truth(directory)
+    return find_truth(directory, has_further=has_further_sources)
 
 
 def _name_file(name: str) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from repotrial._core.absence import Unknown
 from repotrial._core.errors import EvidenceError
 from repotrial.retrieval._extract import TracedCall
 from repotrial.retrieval._merge import MergedTrace, TrialTraces
@@ -21,6 +23,7 @@ from repotrial.trace import (
     Manifest,
     NotStarted,
     PhaseChanged,
+    ProgramStart,
     Response,
     ResponseUsage,
     RunPaths,
@@ -34,6 +37,23 @@ WORKSPACE: Final = "/workspace"
 """Where agents find the repository."""
 _MAIN: Final = "main"
 _EXECUTED: Final = "execve"
+"""The tool under which runs of the first release recorded program starts."""
+
+
+def name_configuration(manifest: Manifest) -> str:
+    """The configuration of a run of ours (R2): agent, version, model, tools.
+
+    An agent without a model is a script, patch or baseline, one for each task: its name alone.
+    """
+    agent = manifest.agent
+    if not isinstance(agent.model, str):
+        return agent.name
+    version = agent.version if isinstance(agent.version, str) else "unknown"
+    name = f"{agent.name}@{version}+{agent.model}"
+    if isinstance(agent.tools, Unknown) or not agent.tools:
+        return name
+    digest = sha256("\0".join(sorted(agent.tools)).encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{name}+tools-{digest[:8]}"
 
 
 class OwnRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,15 +126,26 @@ class _Reader:
                 self.calls.append(self._build(call))
             case ToolInvocation(source="sandbox", tool=tool, command=command) as call if tool == _EXECUTED:
                 if command is not None:
-                    self.programs.append(
-                        msgspec.structs.replace(
-                            self._build(call),
-                            arguments={"command": shlex.join(command.argv), "cwd": command.cwd},
-                            name="shell",
-                        )
-                    )
+                    self._add_program(command.argv, command.cwd, call.started_at_us)
+            case ProgramStart(phase="act", argv=argv, cwd=cwd, started_at_us=at_us):
+                self._add_program(argv, cwd, at_us)
             case _:
                 return
+
+    def _add_program(self, argv: tuple[str, ...], cwd: str, at_us: int) -> None:
+        self.programs.append(
+            TracedCall(
+                name="shell",
+                arguments={"command": shlex.join(argv), "cwd": cwd},
+                call_id=None,
+                outputs=(),
+                is_error=False,
+                is_subagent=False,
+                timestamp=_format_instant(at_us),
+                at_us=at_us,
+                tokens=self._spent if self._has_usage else None,
+            )
+        )
 
     def _add(self, usage: ResponseUsage) -> None:
         if usage.request_input_tokens is None or self._spent is None:
@@ -137,7 +168,7 @@ class _Reader:
             outputs=tuple(self._iter_outputs(call)),
             is_error=_has_failed(call),
             is_subagent=needle is not None and any(needle in body for body in self._aside),
-            timestamp=datetime.fromtimestamp(call.started_at_us / 1e6, UTC).isoformat(),
+            timestamp=_format_instant(call.started_at_us),
             at_us=call.started_at_us,
             tokens=self._spent if self._has_usage else None,
         )
@@ -154,6 +185,10 @@ class _Reader:
         except EvidenceError:
             self.lost += 1
             return b""
+
+
+def _format_instant(at_us: int) -> str:
+    return datetime.fromtimestamp(at_us / 1e6, UTC).isoformat()
 
 
 def _has_failed(call: ToolInvocation) -> bool:

@@ -16,8 +16,8 @@ _ROOTS: Final = ("/workspace", "/testbed", "/repo_full")
 def normalize_path(path: str) -> str:
     """A path relative to the repository, in lower case; applying it again changes nothing.
 
-    Dots are resolved, spaces around names dropped, one root of the workspace is taken off. Nothing else is: a
-    directory named `a` stays, because `a/` is a prefix only in a patch.
+    Dots are resolved, spaces around names dropped; one root of the workspace is taken off, and the `a/` and
+    `b/` of diffs (R7): all of them, so that a path means the same however often it was normalized.
     """
     text = path.strip().replace("\\", "/")
     for root in _ROOTS:
@@ -30,6 +30,8 @@ def normalize_path(path: str) -> str:
             parts.pop()
         elif part not in {"", "."}:
             parts.append(part)
+    while len(parts) > 1 and parts[0] in {"a", "b"}:
+        del parts[0]
     return "/".join(parts).lower()
 
 

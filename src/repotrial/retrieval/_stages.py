@@ -237,9 +237,17 @@ def _measure_lines(document: ReadDocument) -> LineOverlap | NotMeasured:
 
 
 def _probe(document: ReadDocument, gap: str | None) -> UtilizationProbes:
-    if gap is not None:
-        return UtilizationProbes(probe_available=False, reason=gap, expected_edit_probe_reason=gap)
     relevant, expected = document.relevant, document.expected_edits
+    edits_reason = None if expected else "no_expected_edit_files"
+    if gap is not None:
+        # The flags tell what ground truth allows; a run of which nothing was seen has null figures (R9, R12).
+        is_blind = gap != NO_GROUND_TRUTH
+        return UtilizationProbes(
+            probe_available=is_blind,
+            reason=gap,
+            expected_edit_probe_available=is_blind and bool(expected),
+            expected_edit_probe_reason=edits_reason if is_blind else gap,
+        )
     read = set(document.iter_paths("file_read"))
     written = set(document.iter_paths("file_write"))
     proxy = _share(written & relevant, relevant) if written else None
@@ -255,7 +263,7 @@ def _probe(document: ReadDocument, gap: str | None) -> UtilizationProbes:
         ),
         util_read_before_write_ratio=_measure_order(document, written),
         expected_edit_probe_available=bool(expected),
-        expected_edit_probe_reason=None if expected else "no_expected_edit_files",
+        expected_edit_probe_reason=edits_reason,
         files_read=len(read),
         files_read_relevant=len(read & relevant),
         files_written=len(written),

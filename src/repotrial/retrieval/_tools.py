@@ -17,7 +17,7 @@ from repotrial.policy import load_tool_table
 from repotrial.retrieval._documents import Category
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_MCP = re.compile(r"^mcp__.+__.", re.IGNORECASE)
+_MCP = re.compile(r"^mcp__(?P<server>.+?)__.", re.IGNORECASE)
 
 ToolKind: TypeAlias = "Category | Literal['shell']"
 """What is retrieved with a tool; `shell`: its command says so."""
@@ -82,6 +82,8 @@ class RetrievalTools(msgspec.Struct, frozen=True, forbid_unknown_fields=True, di
     subcommands: dict[str, _Subcommand] = {}
     arguments: _Arguments = _Arguments()
     kept: dict[Category, tuple[str, ...]] = {}
+    mcp_servers: tuple[str, ...] = ()
+    """Servers whose calls are `is_mcp`."""
 
     def find_kind(self, name: str, arguments: Mapping[str, Any]) -> ToolKind | None:
         """What a call retrieves; None if it is none of retrieval's business."""
@@ -93,13 +95,18 @@ class RetrievalTools(msgspec.Struct, frozen=True, forbid_unknown_fields=True, di
             kind = known.get(spelling)
             if kind is not None:
                 return kind
-        if self.is_mcp(name):
+        if self.is_server_tool(name):
             return "other"
         return _BY_FAMILY.get(load_tool_table().find_family(name))
 
-    def is_mcp(self, name: str) -> bool:
+    def is_server_tool(self, name: str) -> bool:
         """Whether a tool belongs to a server outside the agent."""
         return _MCP.match(name) is not None
+
+    def is_mcp(self, name: str) -> bool:
+        """Whether a tool belongs to a server that counts as remote evidence (R7)."""
+        match = _MCP.match(name)
+        return match is not None and match["server"].casefold() in self.mcp_servers
 
     def keeps_directory(self, name: str) -> bool:
         """Whether a `cd` in one call of this tool lasts to the next."""
@@ -141,6 +148,7 @@ class RetrievalTools(msgspec.Struct, frozen=True, forbid_unknown_fields=True, di
                     for field in _Arguments.__struct_fields__
                 }
             ),
+            mcp_servers=(*other.mcp_servers, *self.mcp_servers),
             kept={
                 category: (*other.kept.get(category, ()), *self.kept.get(category, ()))
                 for category in {**self.kept, **other.kept}

@@ -1,4 +1,4 @@
-"""The chain of sources (R5): the first one that names a file wins, and every step says what it found."""
+"""The chain of sources (R5): the first one that names a file wins; every level has its own winner (R6)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from repotrial.retrieval._contract_truth import (
     Truth,
     TruthAttempt,
     find_embedded_patches,
-    list_patched_files,
+    read_patch,
 )
 from repotrial.retrieval._documents import Chunk, Symbol, TruthConfidence
 
@@ -31,12 +31,7 @@ def read_ground_truth(value: Any) -> Claim | None:
     for source, find in _FORMS:
         files = find(value)
         if files:
-            return Claim(
-                files=files,
-                source=source,
-                confidence=confidence,
-                names_edits=source == "ground_truth_json_buggy",
-            )
+            return Claim(files=files, source=source, confidence=confidence)
     return None
 
 
@@ -56,7 +51,7 @@ def read_instance(value: Any) -> Claim | None:
 def read_expected_changes(value: Any) -> Claim | None:
     """`tests/expected_changes.json`."""
     claim = _claim(_strings(_get(value, "expected_files")), "expected_changes_json")
-    return None if claim is None else msgspec.structs.replace(claim, names_edits=True)
+    return None if claim is None else msgspec.structs.replace(claim, edits=claim.files)
 
 
 def read_defects(value: Any) -> Claim | None:
@@ -200,11 +195,11 @@ def _json(read: Callable[[Any], Claim | None]) -> Reader:
 
 
 def _patch(data: bytes) -> Claim | None:
-    return _of(list_patched_files(_decode(data)), "patch", "high", names_edits=True)
+    return read_patch(_decode(data), "high")
 
 
 def _gold_patch(data: bytes) -> Claim | None:
-    return _of(list_patched_files(find_embedded_patches(_decode(data))), "patch", "medium", names_edits=True)
+    return read_patch(find_embedded_patches(_decode(data)), "medium")
 
 
 def _instruction(data: bytes) -> Claim | None:
@@ -216,34 +211,67 @@ def _test_script(data: bytes) -> Claim | None:
 
 
 CHAIN: Final[tuple[tuple[str, Reader], ...]] = (
-    ("tests/oracle_answer.json", _json(read_oracle_answer)),
     ("tests/ground_truth.json", _json(read_ground_truth)),
-    ("tests/instance.json", _json(read_instance)),
     ("tests/expected_defects.json", _json(read_defects)),
     ("tests/expected_changes.json", _json(read_expected_changes)),
     ("tests/reference_fix.patch", _patch),
     ("tests/expected.diff", _patch),
     ("tests/expected.patch", _patch),
     ("solution/solve.sh", _gold_patch),
-    ("environment/solve.sh", _gold_patch),
     ("instruction.md", _instruction),
     ("tests/test.sh", _test_script),
 )
-"""Files of a task's directory, strongest first."""
+"""Files of a task's directory, strongest first, as R5 lists them."""
+
+_FURTHER: Final[tuple[tuple[str, str, Reader], ...]] = (
+    ("tests/ground_truth.json", "tests/oracle_answer.json", _json(read_oracle_answer)),
+    ("tests/expected_defects.json", "tests/instance.json", _json(read_instance)),
+    ("instruction.md", "environment/solve.sh", _gold_patch),
+)
+"""Sources that the specification does not have (ADR 0041): before which step, the file, its reader."""
 
 
-def find_truth(task: Path) -> Truth:
+def list_sources(*, has_further: bool) -> tuple[tuple[str, Reader], ...]:
+    """The steps of the chain; `has_further` adds those that only the reference implementation has."""
+    if not has_further:
+        return CHAIN
+    before = {step: (name, read) for step, name, read in _FURTHER}
+    return tuple(
+        step for name, read in CHAIN for step in ((before[name],) if name in before else ()) + ((name, read),)
+    )
+
+
+def find_truth(task: Path, *, has_further: bool = False) -> Truth:
     """What matters for a task, from its directory."""
     claim: Claim | None = None
+    editing: Claim | None = None
+    chunks: tuple[Chunk, ...] = ()
     attempts: list[TruthAttempt] = []
-    for name, read in CHAIN:
-        if claim is not None:
-            is_there = (task / name).is_file()
-            attempts.append(TruthAttempt(path=name, outcome="not-reached" if is_there else "absent"))
-            continue
-        claim, attempt = _try(task / name, name, read)
-        attempts.append(attempt)
-    return Truth(claim=claim, symbols=_load_symbols(task), attempts=tuple(attempts))
+    for name, read in list_sources(has_further=has_further):
+        found, attempt = _try(task / name, name, read)
+        levels = []
+        if found is not None and found.files and claim is None:
+            claim = found
+            levels.append(f"{len(found.files)} files")
+        if found is not None and found.edits and editing is None:
+            editing = found
+            levels.append(f"{len(found.edits)} expected edits")
+        if found is not None and found.chunks and not chunks:
+            chunks = found.chunks
+            levels.append(f"{len(found.chunks)} chunks")
+        attempts.append(_describe(attempt, found, levels))
+    return Truth(
+        claim=claim, editing=editing, chunks=chunks, symbols=_load_symbols(task), attempts=tuple(attempts)
+    )
+
+
+def _describe(attempt: TruthAttempt, found: Claim | None, levels: list[str]) -> TruthAttempt:
+    if found is None:
+        return attempt
+    if not levels:
+        return TruthAttempt(path=attempt.path, outcome="not-reached", detail="a stronger source says it")
+    detail = f"{found.source}, {found.confidence} confidence: {', '.join(levels)}"
+    return TruthAttempt(path=attempt.path, outcome="taken", detail=detail)
 
 
 def _try(path: Path, name: str, read: Reader) -> tuple[Claim | None, TruthAttempt]:
@@ -257,11 +285,7 @@ def _try(path: Path, name: str, read: Reader) -> tuple[Claim | None, TruthAttemp
         return None, TruthAttempt(
             path=name, outcome="nothing", detail="it names no file in a form that is known"
         )
-    return claim, TruthAttempt(
-        path=name,
-        outcome="taken",
-        detail=f"{claim.source}, {claim.confidence} confidence, {len(claim.files)} files",
-    )
+    return claim, TruthAttempt(path=name, outcome="taken")
 
 
 def _load_symbols(task: Path) -> tuple[Symbol, ...]:
@@ -283,12 +307,8 @@ def _load(path: Path) -> bytes:
     return data
 
 
-def _of(
-    files: tuple[str, ...], source: str, confidence: TruthConfidence, *, names_edits: bool = False
-) -> Claim | None:
-    if not files:
-        return None
-    return Claim(files=files, source=source, confidence=confidence, names_edits=names_edits)
+def _of(files: tuple[str, ...], source: str, confidence: TruthConfidence) -> Claim | None:
+    return Claim(files=files, source=source, confidence=confidence) if files else None
 
 
 def _decode(data: bytes) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from repotrial.retrieval._evaluate import AGGREGATE, EVENTS
+from repotrial.retrieval._evaluate import AGGREGATE, EVENTS, EVENTS_SUFFIX, SUMMARY
 from repotrial.trace import RunPaths
 
 _MOST_BYTES: Final = 64 * 1024**2
@@ -132,3 +132,52 @@ def _list(directory: Path) -> list[Path]:
         return sorted(path for path in directory.iterdir() if path.is_dir() and not path.is_symlink())
     except OSError:
         return []
+
+
+class RetrievalPlaces(msgspec.Struct, frozen=True, kw_only=True):
+    """Where runs or event documents lie, and where results go."""
+
+    directory: Path | None
+    """A run; with `is_all` a directory of runs. None where `events` is given."""
+    events: Path | None = None
+    """A directory of event documents."""
+    out: Path | None = None
+    """Where results go instead of beside what they are about; with `is_all`, by run."""
+    is_all: bool = False
+
+    @property
+    def summary(self) -> Path:
+        """Where the summary over all documents goes."""
+        if self.out is not None:
+            return self.out / SUMMARY
+        if self.events is not None:
+            return self.events / SUMMARY
+        assert self.directory is not None
+        return self.directory / (AGGREGATE if self.is_all else EVENTS) / SUMMARY
+
+    def iter_runs(self) -> Iterator[tuple[Path, Path | None]]:
+        """Each run with the directory that its documents go to; None for its own."""
+        assert self.directory is not None
+        if not self.is_all or is_own_run(self.directory):
+            yield self.directory, self.out
+            return
+        for run in find_runs(self.directory):
+            yield run, None if self.out is None else self.out / run.name
+
+    def iter_documents(self, left_out: Container[Path]) -> Iterator[tuple[Path, Path]]:
+        """Each event document of runs that count, with the directory that its metrics go to."""
+        for source, target in self._iter_sources(left_out):
+            for file in sorted(source.glob(f"*/*{EVENTS_SUFFIX}")):
+                yield file, file.parent if target is None else target / file.parent.name
+
+    def _iter_sources(self, left_out: Container[Path]) -> Iterator[tuple[Path, Path | None]]:
+        if self.events is not None:
+            yield self.events, self.out
+            return
+        assert self.directory is not None
+        if not self.is_all:
+            yield self.directory / EVENTS, self.out
+            return
+        for run in find_runs(self.directory):
+            if run not in left_out:
+                yield run / EVENTS, None if self.out is None else self.out / run.name

@@ -17,11 +17,12 @@ from repotrial.run._agents import (
     ReferenceAgent,
     ScriptAgent,
 )
-from repotrial.run._change import restate_patch, take_change
+from repotrial.run._change import restate_patch, take_change, tell_handed_in
 from repotrial.run._context import BoundRun
 from repotrial.run._model_work import work_with_model
+from repotrial.run._monitors import watch_acting
 from repotrial.run._network import plan_network
-from repotrial.run._program_events import SyscallMonitor, record_program
+from repotrial.run._program_events import record_program
 from repotrial.run._request import HUMAN_UNAVAILABLE
 from repotrial.run._resources import watch_resources
 from repotrial.run._termination import terminate_as_seen, terminate_at_ceiling, terminate_normally
@@ -34,22 +35,28 @@ from repotrial.run._watch._stages import (
     open_stage_requests,
     serve_stage_requests,
 )
-from repotrial.trace import ExitUnknown, Signal, ToolInvocation
+from repotrial.trace import EventRef, ExitUnknown, Signal, ToolInvocation
+from repotrial.witness import SyscallMonitor, build_unwitnessed
 from repotrial.workspace import Workspace
 
 AGENT_PLACE: Final = "/opt/repotrial/agent"
 
 
 def act(run: BoundRun, briefing: str) -> bytes:
-    """Let the agent work to its end; its change, as a patch.
+    """Let the agent work to its end, under monitors that report in; its change, as a patch.
 
     However it ends, exactly one termination event says so.
     """
+    with watch_acting(run):
+        return _act(run, briefing)
+
+
+def _act(run: BoundRun, briefing: str) -> bytes:
     agent = run.plan.agent
     match agent:
         case NoopAgent():
             terminate_normally(run, "completed", "done", "the agent does nothing")
-            return b""
+            return tell_handed_in(run, b"", event=None)
         case ReferenceAgent():
             reference = run.plan.loaded.reference
             assert reference is not None, "such a run has no specification"
@@ -73,7 +80,7 @@ def act(run: BoundRun, briefing: str) -> bytes:
 
 def _hand_in(run: BoundRun, patch: bytes) -> bytes:
     """A finished change: nothing of the agent's is executed."""
-    run.writer.append(
+    ref = run.writer.append(
         ToolInvocation(
             tool="hand-in",
             source="sandbox",
@@ -85,7 +92,8 @@ def _hand_in(run: BoundRun, patch: bytes) -> bytes:
         actor="agent",
     )
     terminate_normally(run, "completed", "done", "the change was handed in")
-    return restate_patch(run, patch)
+    event = ref.seq if isinstance(ref, EventRef) else run.writer.last_seq
+    return tell_handed_in(run, restate_patch(run, patch), event=event)
 
 
 def _work(run: BoundRun, briefing: str, argv: tuple[str, ...], script: bytes | None) -> bytes:
@@ -107,7 +115,9 @@ def _execute(
     run: BoundRun, workspace: Workspace, argv: tuple[str, ...], bind: Bind, stack: ExitStack
 ) -> CommandResult:
     writer, limits = run.writer, run.plan.limits
-    monitor = SyscallMonitor(writer, phase="act", since=writer.last_seq, has_programs=True)
+    monitor = SyscallMonitor(
+        writer, phase="act", since=writer.last_seq, ceiling_seconds=limits.command_seconds
+    )
     requests = open_stage_requests(run, stack)
     network = plan_network(run.plan.loaded.contract.policy.network, run, stack)
     first = find_first_stage(find_stage_mode(run.plan), run.installation.capabilities)
@@ -121,6 +131,7 @@ def _execute(
             test_tools=run.plan.loaded.contract.policy.test_tools,
             binds=(bind, *(() if requests is None else requests.binds), *network.binds),
             variables={
+                **run.agent_seed,
                 "REPOTRIAL_BRIEFING": f"{AGENT_PLACE}/briefing.md",
                 "REPOTRIAL_STAGE": STAGE_COMMAND,
                 **network.variables,
@@ -135,6 +146,7 @@ def _execute(
         serve_stage_requests(requests, StageController(writer, sandbox, stage=first)),
         network.serve(run, sandbox, run.settings.network),
         watch_resources(writer, sandbox, ceilings),
+        monitor.watch(sandbox),
     ):
         result = sandbox.run(
             CommandSpec(
@@ -153,6 +165,8 @@ def _hand_over(run: BoundRun, briefing: str) -> bytes:
     with run.installation.open_plain_workspace() as workspace:
         mutations = MutationLog(run.writer, workspace)
         started_us = SystemClock().now_us()
+        unseen = "a person works in the workspace itself, in no sandbox"
+        run.writer.append(build_unwitnessed("act", unseen), actor="monitor")
         in_time = run.settings.handover(workspace.path, briefing, seconds)
         wall_us = max(0, SystemClock().now_us() - started_us)
         run.writer.append(

@@ -34,6 +34,8 @@ AGENT_FILE = ErrorCode(
 class _Agent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
     name: AgentName
     """How reports call it."""
+    briefing: str | None = None
+    """What it is told after the task, beside what the contract says; the same text is the same agent."""
 
 
 class NoopAgent(_Agent, frozen=True, kw_only=True, tag="noop"):
@@ -109,6 +111,7 @@ def build_agent_configuration(agent: Agent, *, reference_digest: Digest | None) 
         version=_find_version(agent) or short_version(digest),
         model=None if asked is None else asked.model,
         parameters={} if asked is None else asked.parameters,
+        prompts_digest=None if agent.briefing is None else digest_bytes(agent.briefing.encode()),
         adapter_digest=digest,
     )
 

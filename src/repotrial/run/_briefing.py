@@ -31,12 +31,13 @@ class BuiltBriefing(msgspec.Struct, frozen=True, kw_only=True):
     """All of it, as the agent reads it."""
 
 
-def build_briefing(contract: Contract, statement: str) -> BuiltBriefing:
-    """Write the briefing of a contract; the same contract always gives the same text."""
+def build_briefing(contract: Contract, statement: str, further: str | None = None) -> BuiltBriefing:
+    """Write the briefing of a contract, and what an agent is told beside; the same words, the same text."""
     issue = f"# {contract.title}\n\n{statement.strip()}\n"
     obligations = (*contract.clarify.behavior, *_list_rules(contract))
     hints = (*_list_places(contract), *contract.clarify.hints, *_list_stages(contract))
-    parts = [issue, _render_list("What must hold afterwards", obligations), _render_list("Hints", hints)]
+    lists = [_render_list("What must hold afterwards", obligations), _render_list("Hints", hints)]
+    parts = [issue, *lists, "" if further is None else f"{further.strip()}\n"]
     return BuiltBriefing(
         issue=issue, obligations=obligations, hints=hints, delivered="\n".join(part for part in parts if part)
     )

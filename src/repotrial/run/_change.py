@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 
+from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import AgentError
+from repotrial._core.escaping import escape_bytes
 from repotrial.change import read_change
 from repotrial.run._accept._candidate import apply_patch_inside, is_applied
 from repotrial.run._context import BoundRun
-from repotrial.trace import MonitorAlert, Signal
+from repotrial.trace import ChangedEntry, ChangeTaken, MonitorAlert, Signal, TestIds
 from repotrial.workspace import Omission, Workspace, build_change
 
 _NAMED = 50
+_MOST_ENTRIES = 10_000
 
 
 def restate_patch(run: BoundRun, patch: bytes) -> bytes:
@@ -30,11 +33,39 @@ def restate_patch(run: BoundRun, patch: bytes) -> bytes:
     return patch
 
 
+def tell_handed_in(run: BoundRun, patch: bytes, *, event: int | None) -> bytes:
+    """Put on record that this is the change, as it was handed in; None: as nothing was."""
+    run.writer.append(
+        ChangeTaken(
+            patch_digest=digest_bytes(patch),
+            patch_bytes=len(patch),
+            handed_in=event,
+            left_out=TestIds.build([]),
+        ),
+        actor="harness",
+    )
+    return patch
+
+
 def take_change(run: BoundRun, workspace: Workspace) -> bytes:
     """The change as a patch; an alert names what is in the workspace but cannot be in it."""
     change = build_change(workspace, generated=run.plan.loaded.contract.policy.generated)
     if change.omissions:
         _report(run, change.omissions)
+    differing = {escape_bytes(path) for path in workspace.snapshot().entries}
+    entries = [
+        ChangedEntry(path=path.path, before=path.old_digest, after=path.new_digest) for path in change.paths
+    ]
+    run.writer.append(
+        ChangeTaken(
+            patch_digest=change.patch_digest,
+            patch_bytes=len(change.patch),
+            entries=tuple(entries[:_MOST_ENTRIES]),
+            entry_count=len(entries),
+            left_out=TestIds.build(differing - {path.path for path in change.paths}),
+        ),
+        actor="harness",
+    )
     return change.patch
 
 

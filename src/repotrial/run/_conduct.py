@@ -14,7 +14,8 @@ from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import RepoTrialError, UsageError
 from repotrial._core.files import write_atomic
 from repotrial._core.words import TerminationCategory
-from repotrial.environment import Installation
+from repotrial.environment import HostExecution, Installation, telling
+from repotrial.redaction import SecretRedactor
 from repotrial.run._accept import accept
 from repotrial.run._act import act
 from repotrial.run._briefing import build_briefing, verify_no_leak
@@ -22,24 +23,24 @@ from repotrial.run._context import BoundRun, Lifecycle, RunListener, SilentListe
 from repotrial.run._directory import open_attempt
 from repotrial.run._facts import build_facts
 from repotrial.run._request import PlannedRun, RunSettings
-from repotrial.run._setup_network import tell_setup_network
 from repotrial.run._stop import RUN_STOPPED
 from repotrial.trace import (
     Briefing,
     Justification,
     Manifest,
+    ManifestBound,
     MonitorAlert,
     OperatorDecision,
     RunFacts,
     RunOpened,
     RunPaths,
-    SecretRedactor,
     Termination,
     TraceWriter,
     WriterOptions,
     seal_run,
     write_manifest,
 )
+from repotrial.witness import ExecutionRecord
 
 _MAX_REASON: Final = 8000
 """Characters of an error's message; a record with all of a very long one could not be sealed."""
@@ -85,16 +86,27 @@ def conduct_run(
     listener = listener or SilentListener()
     paths = open_attempt(settings.runs, plan.spec, plan.record)
     started_at_us = SystemClock().now_us()
-    installation = _try_open(open_installation)
-    facts = build_facts(
-        plan, settings, run_id=paths.root.name, installation=installation, started_at_us=started_at_us
-    )
-    manifest, writer = _open_trace(paths, facts, settings.redactor)
+    options = WriterOptions(is_durable=False)  # it ends with the seal, or counts for nothing
+    # P1: from here on whatever happens has a record, before anything is provisioned or set up.
+    writer = _open_trace(paths, settings.redactor, options)
     lifecycle = Lifecycle(writer, listener)
     fault: Exception | None = None
     words: str | None = None
     with writer:
         lifecycle.enter("bind")
+        told: list[HostExecution] = []
+        with telling(told.append):
+            installation = _try_open(open_installation)
+        facts = build_facts(
+            plan,
+            settings,
+            run_id=paths.root.name,
+            installation=installation,
+            started_at_us=started_at_us,
+            options=options,
+        )
+        manifest = _bind(paths, facts, writer, settings.redactor)
+        record = ExecutionRecord(writer, since_us=started_at_us)
         try:
             _carry_through(
                 BoundRun(
@@ -105,13 +117,14 @@ def conduct_run(
                     writer=writer,
                     lifecycle=lifecycle,
                     listener=listener,
-                    installation=_verify_open(installation),
-                )
+                    installation=_verify_open(installation, record, told),
+                ),
+                record,
             )
         except Exception as error:  # noqa: BLE001 - whatever it was, the record must say so
             fault, words = error, _record_fault(writer, lifecycle, error)
         lifecycle.enter("seal")
-    seal_run(paths, settings.key, harness_version=__version__)
+    seal_run(paths, settings.key, harness_version=__version__, head=writer.head)
     return RunEnded(
         run_id=plan.spec.run_id,
         directory=str(paths.root),
@@ -129,46 +142,62 @@ def _try_open(open_installation: Callable[[], Installation]) -> Installation | R
         return error
 
 
-def _verify_open(installation: Installation | RepoTrialError) -> Installation:
+def _verify_open(
+    installation: Installation | RepoTrialError, record: ExecutionRecord, told: list[HostExecution]
+) -> Installation:
+    """What the run stands on; where there is nothing, what was tried is on record before it ends."""
     if isinstance(installation, RepoTrialError):
+        record.take_all(told)
         raise installation
     return installation
 
 
-def _carry_through(run: BoundRun) -> None:
+def _carry_through(run: BoundRun, record: ExecutionRecord) -> None:
+    with telling(record.take):
+        _go_through_phases(run, record)
+
+
+def _go_through_phases(run: BoundRun, record: ExecutionRecord) -> None:
     enter, verify_going = run.lifecycle.enter, run.settings.stopper.verify_going
     enter("set-up")
+    record.take_all(run.installation.executions)
     verify_going()
-    if (record := run.installation.setup_network) is not None:
-        tell_setup_network(run.writer, record)
+    if (reached := run.installation.setup_network) is not None:
+        record.take_network(reached)
     enter("brief")
     briefing = _brief(run)
     enter("act")
     change = act(run, briefing)
+    run.writer.stage = None
     write_atomic(run.paths.change, change, is_durable=False)  # sealing makes it durable
     verify_going()
     enter("accept")
     accept(run, change)
 
 
-def _open_trace(paths: RunPaths, facts: RunFacts, redactor: SecretRedactor) -> tuple[Manifest, TraceWriter]:
-    manifest = facts.build_manifest()
-    written = write_manifest(paths.manifest, manifest, redactor=redactor)
+def _open_trace(paths: RunPaths, redactor: SecretRedactor, options: WriterOptions) -> TraceWriter:
     opened = RunOpened(
-        run_id=facts.run_id,
-        manifest_digest=digest_bytes(written),
+        run_id=paths.root.name,
         redaction_rules_id=redactor.rules_id,
         harness_version=__version__,
+        completeness_rules=2,
     )
-    options = WriterOptions(is_durable=False)  # it ends with the seal, or counts for nothing
-    return manifest, TraceWriter.create(paths, opened, redactor=redactor, options=options)
+    return TraceWriter.create(paths, opened, redactor=redactor, options=options)
+
+
+def _bind(paths: RunPaths, facts: RunFacts, writer: TraceWriter, redactor: SecretRedactor) -> Manifest:
+    """Say what run this is, now that it is known what it stands on (P2)."""
+    manifest = facts.build_manifest()
+    written = write_manifest(paths.manifest, manifest, redactor=redactor)
+    writer.append(ManifestBound(manifest_digest=digest_bytes(written)), actor="harness")
+    return manifest
 
 
 def _brief(run: BoundRun) -> str:
     """Tell the agent what there is to do, and keep every word of it (P6)."""
     loaded = run.plan.loaded
     verify_no_leak(loaded)
-    text = build_briefing(loaded.contract, loaded.statement)
+    text = build_briefing(loaded.contract, loaded.statement, run.plan.agent.briefing)
     keep = run.writer.body
     run.writer.append(
         Briefing(

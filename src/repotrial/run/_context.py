@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final, Protocol
+
+from msgspec import UnsetType
 
 from repotrial._core.errors import ErrorCode, UsageError
 from repotrial._core.words import LifecyclePhase
 from repotrial.environment import Installation
+from repotrial.isolation import watch_servers
 from repotrial.run._request import PlannedRun, RunSettings
 from repotrial.trace import CheckOutcome, Manifest, PhaseChanged, RunPaths, Termination, TraceWriter
 
@@ -90,3 +94,11 @@ class BoundRun:
     lifecycle: Lifecycle
     listener: RunListener
     installation: Installation
+    check_servers: Callable[[], None] = field(default_factory=watch_servers)
+    """Raises if a process that sandboxes depend on was lost since the run began: never the agent's doing."""
+
+    @property
+    def agent_seed(self) -> dict[str, str]:
+        """Variables that seed the agent (P10)."""
+        variables = self.manifest.seeds.agent_variables
+        return {} if isinstance(variables, UnsetType) else variables

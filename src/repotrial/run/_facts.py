@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from decimal import Decimal
-from typing import Final, Literal
+from typing import Literal
 
 import msgspec
 
@@ -13,45 +13,42 @@ from repotrial import __version__
 from repotrial._core.absence import Unknown
 from repotrial._core.canonical import decimal_text
 from repotrial._core.errors import RepoTrialError
-from repotrial.contract import AllowListNetwork, Limits, LoadedContract, Network, ReplayNetwork, RunSpec
+from repotrial.contract import AllowListNetwork, Limits, LoadedContract, Network, ReplayNetwork
+from repotrial.cost import load_price_book
 from repotrial.environment import CONTROLLED_VARIABLES, Installation
+from repotrial.policy import read_thresholds
 from repotrial.run._agents import ModelAgent
 from repotrial.run._request import ModelAccess, PlannedRun, RunSettings
+from repotrial.run._seeds import build_seeds
 from repotrial.run._watch._stages import find_stage_mode
 from repotrial.trace import (
     AgentFacts,
     ArchiveIdentity,
     CheckEntryPoint,
     ConfigurationFacts,
+    ConfigurationFiles,
     ContractBinding,
+    DeclaredFile,
     DeclaredVariables,
     DependencySpecification,
     DirectoryIdentity,
     EntryPoints,
     GitIdentity,
     Harness,
+    LoggingFacts,
     ModelFacts,
+    PreparedWorkspace,
     RunFacts,
-    Seeds,
-    SeedStream,
     SetupProduct,
     Submodule,
+    WriterOptions,
 )
-
-_STREAMS: Final[tuple[Literal["agent", "tests"], ...]] = ("agent", "tests")
-
+from repotrial.witness import ExecutionRecord
 
 _NO_MODEL = Unknown(reason="asks no model")
+_ON_THE_WIRE = Unknown(reason="bound at the first exchange, by the event agent-configuration")
+_NO_TOOLS = Unknown(reason="what it uses, only its programs show")
 _MEMORY_STEP_BYTES = 2**30
-
-
-def build_seeds(spec: RunSpec) -> Seeds:
-    """The streams of one run; `numpy.random.SeedSequence` makes the same ones from root and spawn key."""
-    streams = tuple(
-        SeedStream(name=name, spawn_key=(spec.replicate, place)) for place, name in enumerate(_STREAMS)
-    )
-    variables = {"PYTHONHASHSEED": CONTROLLED_VARIABLES["PYTHONHASHSEED"]}
-    return Seeds(root=spec.root_seed, streams=streams, test_variables=variables)
 
 
 def build_facts(
@@ -61,6 +58,7 @@ def build_facts(
     run_id: str,
     installation: Installation | RepoTrialError,
     started_at_us: int,
+    options: WriterOptions,
 ) -> RunFacts:
     """What a run stands on. Without an installation it is invalid, and its manifest says why (C2, P2)."""
     lock, unknown = plan.lock, Unknown(reason="not looked at")
@@ -78,8 +76,8 @@ def build_facts(
         toolchain={},
         harness=Harness(version=__version__, entry_points=_list_entry_points(plan.loaded)),
         variables=_declare_variables(plan.loaded),
-        configuration=_describe_configuration(plan, settings.models),
-        seeds=build_seeds(plan.spec),
+        configuration=_describe_configuration(plan, settings.models, options),
+        seeds=build_seeds(plan.spec, plan.loaded.contract.environment),
         agent=_describe_agent(plan),
         locale=unknown,
         time_zone=unknown,
@@ -87,6 +85,8 @@ def build_facts(
         memory_class=_read_memory_class(),
         started_at_us=started_at_us,
         redaction_rules_id=settings.redactor.rules_id,
+        configuration_files=_declare_files(plan.loaded),
+        workspace=PreparedWorkspace(digest=unknown, files=unknown),
     )
     return unbound if isinstance(installation, RepoTrialError) else _bind(unbound, plan, installation)
 
@@ -115,6 +115,9 @@ def _bind(facts: RunFacts, plan: PlannedRun, installation: Installation) -> RunF
                 "system_calls": can.syscall_audit,
                 "freezer": can.freezer,
             },
+        ),
+        workspace=PreparedWorkspace(
+            digest=installation.base.label.prepared_digest, files=installation.base.label.file_count
         ),
         locale=_find_variable(plan.loaded, "LANG"),
         time_zone=_find_variable(plan.loaded, "TZ"),
@@ -148,13 +151,26 @@ def _list_entry_points(loaded: LoadedContract) -> EntryPoints:
 def _declare_variables(loaded: LoadedContract) -> DeclaredVariables:
     environment = loaded.contract.environment
     return DeclaredVariables(
-        present={**CONTROLLED_VARIABLES, **environment.variables},
+        # Seeds have a place of their own: replicates differ in them, and are compared all the same.
+        present={"LANG": CONTROLLED_VARIABLES["LANG"], "TZ": CONTROLLED_VARIABLES["TZ"]}
+        | environment.variables,
         absent=environment.absent,
         secrets=tuple(secret.name for secret in environment.secrets),
     )
 
 
-def _describe_configuration(plan: PlannedRun, access: ModelAccess | None) -> ConfigurationFacts:
+def _declare_files(loaded: LoadedContract) -> ConfigurationFiles:
+    environment = loaded.contract.environment
+    pins = {pin.path: pin.digest for pin in loaded.files}
+    return ConfigurationFiles(
+        present=tuple(DeclaredFile(path=file.target, digest=pins[file.source]) for file in environment.files),
+        absent=environment.absent_files,
+    )
+
+
+def _describe_configuration(
+    plan: PlannedRun, access: ModelAccess | None, options: WriterOptions
+) -> ConfigurationFacts:
     return ConfigurationFacts(
         sandbox_level=plan.spec.configuration.isolation,
         meters={},
@@ -162,6 +178,12 @@ def _describe_configuration(plan: PlannedRun, access: ModelAccess | None) -> Con
         stages=find_stage_mode(plan),
         network=_name_network(plan.loaded.contract.policy.network),
         models=_describe_models(plan, access),
+        logging=LoggingFacts(
+            inline_bytes=options.inline_bytes,
+            prefix_bytes=ExecutionRecord.prefix_bytes,
+            run_budget_bytes=options.run_budget_bytes,
+            type_budget_bytes=options.type_budget_bytes,
+        ),
     )
 
 
@@ -173,6 +195,8 @@ def _describe_models(plan: PlannedRun, access: ModelAccess | None) -> ModelFacts
         upstream=access.description,
         price_method=access.tariff.fallback.method if book is None else book.method,
         thresholds=access.thresholds.decode("utf-8", "replace"),
+        thresholds_source="built-in" if access.thresholds == read_thresholds() else "own",
+        prices_source="built-in" if book is None or book.method == load_price_book(None).method else "own",
     )
 
 
@@ -203,13 +227,16 @@ def _render_limits(limits: Limits) -> dict[str, str]:
 
 def _describe_agent(plan: PlannedRun) -> AgentFacts:
     agent = plan.spec.agent
+    has_model = isinstance(plan.agent, ModelAgent)
     return AgentFacts(
         name=agent.name,
         version=agent.version,
         model=_NO_MODEL if agent.model is None else agent.model,
-        temperature=_NO_MODEL,
-        tools=(),
-        prompts=(),
+        temperature=_ON_THE_WIRE if has_model else _NO_MODEL,
+        tools=_ON_THE_WIRE if has_model else _NO_TOOLS,
+        prompts=_ON_THE_WIRE if has_model else _NO_MODEL,
+        adapter_digest=agent.adapter_digest,
+        parameters={name: str(value) for name, value in agent.parameters.items()},
     )
 
 

@@ -14,9 +14,9 @@ import msgspec
 from repotrial._core.canonical import decimal_text
 from repotrial._core.clock import SystemClock
 from repotrial._core.errors import ErrorCode, MachineError
-from repotrial.cost import Parent, RunBudget, RunCaps
+from repotrial.cost import BudgetCaps, Parent, RunBudget
 from repotrial.environment import ContractSandbox, SandboxRequest, ScratchPlace, build_resource_limits
-from repotrial.gateway import Recorder
+from repotrial.gateway import ProviderWatch, Recorder
 from repotrial.isolation import Bind, CommandResult, CommandSpec
 from repotrial.policy import BreakerState, build_settings, parse_thresholds
 from repotrial.run._adapters._launch import AGENT_HOME, Launch, LaunchOrder, build_launch, fill_home
@@ -24,7 +24,7 @@ from repotrial.run._agents import ModelAgent
 from repotrial.run._change import take_change
 from repotrial.run._context import BoundRun
 from repotrial.run._network import NetworkPlan, plan_network
-from repotrial.run._program_events import SyscallMonitor, record_program
+from repotrial.run._program_events import record_program
 from repotrial.run._request import MODEL_ACCESS_MISSING, ModelAccess, UpstreamOrder
 from repotrial.run._resources import watch_resources
 from repotrial.run._termination import terminate_model_run, verify_model
@@ -45,6 +45,7 @@ from repotrial.run._watch._stages import (
 )
 from repotrial.run._watch._supervisor import RunSupervisor
 from repotrial.trace import Exited, MonitorAlert
+from repotrial.witness import SyscallMonitor
 from repotrial.workspace import Workspace
 
 GATEWAY_PORT: Final = 4000
@@ -70,6 +71,7 @@ class _Place(msgspec.Struct, frozen=True, kw_only=True):
     launch: Launch
     requests: StageRequests | None
     network: NetworkPlan
+    strips: frozenset[str]
 
 
 class _Watch(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +80,7 @@ class _Watch(msgspec.Struct, frozen=True, kw_only=True):
     mutations: MutationLog
     budget: RunBudget
     dialogue: Dialogue
+    provider: ProviderWatch
 
 
 class _Watchers(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +102,9 @@ def work_with_model(run: BoundRun, briefing: str, agent: ModelAgent) -> bytes:
     if access is None:
         raise MODEL_ACCESS_MISSING.error(f"{agent.name}: expected a model source, found none")
     key = f"rt-{secrets.token_urlsafe(24)}"  # never begins like an option of a command line
+    if access.preflight is not None:
+        rule = f"upstream-{access.preflight}"
+        run.writer.alert(MonitorAlert(monitor="preflight", rule=rule, severity="info", phase="act"))
     with ExitStack() as stack:
         place = _prepare(run, briefing, agent, access, key, stack)
         parent = stack.enter_context(access.open_envelopes(run.paths.root.name, run.plan.spec))
@@ -107,6 +113,7 @@ def work_with_model(run: BoundRun, briefing: str, agent: ModelAgent) -> bytes:
             mutations=MutationLog(run.writer, place.workspace),
             budget=budget,
             dialogue=Dialogue(run.writer, SystemClock()),
+            provider=_open_provider_watch(run, agent, access, stack),
         )
         result, switch = _execute(run, place, access, key, watch)
         keep_transcripts(
@@ -148,17 +155,42 @@ def _prepare(
     shown = msgspec.structs.replace(
         launch,
         binds=(*launch.binds, home, Bind(source=room.path, target=ROOM), *asked, *network.binds),
-        variables={**launch.variables, **network.variables, "REPOTRIAL_STAGE": STAGE_COMMAND},
+        variables={
+            **run.agent_seed,
+            **launch.variables,
+            **network.variables,
+            "REPOTRIAL_STAGE": STAGE_COMMAND,
+        },
     )
     return _Place(
-        workspace=workspace, home=home.source, room=room, launch=shown, requests=requests, network=network
+        workspace=workspace,
+        home=home.source,
+        room=room,
+        launch=shown,
+        requests=requests,
+        network=network,
+        strips=frozenset(agent.adapter.adapter.strips),
+    )
+
+
+def _open_provider_watch(
+    run: BoundRun, agent: ModelAgent, access: ModelAccess, stack: ExitStack
+) -> ProviderWatch:
+    """With a way to the upstream of its own, beside the recording; a recording has nothing more to say."""
+    upstream = None
+    if access.has_control:
+        order = UpstreamOrder(redactor=run.settings.redactor, on_divergence=lambda _: None)
+        upstream = access.open_upstream(order)
+        stack.callback(lambda: access.loop.run(upstream.close()))
+    return ProviderWatch(
+        run.writer, dialect=agent.adapter.adapter.dialect, model=agent.model, upstream=upstream
     )
 
 
 def _build_budget(run: BoundRun, access: ModelAccess, parent: Parent | None) -> RunBudget:
     limits = run.plan.limits
     return RunBudget(
-        RunCaps(
+        BudgetCaps(
             cost_usd=decimal_text(limits.cost_usd),
             cost_units=access.unit_cap,
             tokens=limits.tokens,
@@ -176,7 +208,9 @@ def _execute(
     writer = run.writer
     settings = build_settings(run.plan.limits, parse_thresholds(access.thresholds))
     observer = TraceObserver(writer, BreakerState(settings, read=build_body_reader(run.paths.blobs)))
-    monitor = SyscallMonitor(writer, phase="act", since=writer.last_seq, has_programs=True)
+    monitor = SyscallMonitor(
+        writer, phase="act", since=writer.last_seq, ceiling_seconds=run.plan.limits.command_seconds
+    )
     sandbox = _open_sandbox(run, place, monitor)
     switch = EndingSwitch(sandbox.close)
     mode = find_stage_mode(run.plan)
@@ -195,16 +229,23 @@ def _execute(
         budget=watch.budget,
         tariff=access.tariff,
         breakers=breakers,
-        inspector=AnswerInspector(writer, stages if mode == "automatic" else None),
+        inspector=AnswerInspector(
+            writer,
+            stages if mode == "automatic" else None,
+            network=run.plan.loaded.contract.policy.network,
+            provider=watch.provider,
+        ),
     )
     watchers = _Watchers(stages=stages, supervisor=supervisor, switch=switch, breakers=breakers)
     # The breakers see all events of acting: applied again to the trace, the rules see the same.
     with breakers:
-        with sandbox, run.settings.stopper.watch(sandbox):
+        with sandbox, run.settings.stopper.watch(sandbox), monitor.watch(sandbox):
             result, problems = _serve(run, place, access, key, sandbox, watchers)
         watch.dialogue.conclude()
         watch.mutations.record()
         monitor.close()
+        breakers.settle()
+        watch.budget.add("failed-checks", observer.state.failed_checks)
     _report_problems(run, (*problems, *breakers.problems))
     return result, switch
 
@@ -221,11 +262,18 @@ def _serve(
         serve_stage_requests(place.requests, watchers.stages),
         place.network.serve(run, sandbox, run.settings.network),
         _open_recorder(run, access, key) as upstream,
-        access.loop.serve(listener, key=key, supervisor=watchers.supervisor, upstream=upstream) as served,
+        access.loop.serve(
+            listener,
+            key=key,
+            supervisor=watchers.supervisor,
+            upstream=upstream,
+            stripped=place.strips,
+        ) as served,
     ):
         try:
             _run_preparations(sandbox, place.launch)
             result = _run_agent(run, sandbox, place.launch)
+            access.loop.run(watchers.supervisor.conclude_controls())
         finally:
             # Nothing that waits for a person, for room or for a timer outlasts the agent.
             watchers.switch.close()

@@ -11,22 +11,20 @@ import msgspec
 from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import ErrorCode, EvidenceError
 from repotrial.contract import LoadedContract, parse_record, parse_run_spec
-from repotrial.environment import Installation, SandboxRequest
-from repotrial.isolation import CommandSpec
-from repotrial.run._accept._candidate import apply_patch_inside
+from repotrial.environment import Installation
 from repotrial.run._agents import PatchAgent
 from repotrial.run._conduct import conduct_run
 from repotrial.run._rebuild import check_rebuilt, rebuild_changes
+from repotrial.run._replay_commands import CommandReplay, ReplayDivergence, find_commands
 from repotrial.run._request import PlannedRun, RunSettings, build_spec
-from repotrial.shell import is_test_command
 from repotrial.trace import (
     AcceptanceExecution,
     BlobStore,
     BuildCheck,
     CheckOutcome,
-    Exited,
     FileChange,
     PatchApplication,
+    ProgramStart,
     RunPaths,
     StaticCheck,
     ToolInvocation,
@@ -45,17 +43,6 @@ REPLAY_MISMATCH = ErrorCode(
 )
 
 
-class ReplayDivergence(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that came out differently the second time."""
-
-    what: str
-    """Which execution, or which path."""
-    recorded: str
-    """What the record says."""
-    replayed: str
-    """What came out now."""
-
-
 class Replay(msgspec.Struct, frozen=True, kw_only=True):
     """What a replay found."""
 
@@ -67,7 +54,9 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
     tree_rebuilt: bool
     """Whether the trace alone gives the very change that was judged."""
     commands_replayed: int
-    """Test commands of the agent that were run again at their points."""
+    """Test, build and lint commands of the agent that were run again at their points."""
+    commands_left_out: int
+    """More of them, beyond the bound."""
     divergences: tuple[ReplayDivergence, ...]
     """What came out otherwise."""
 
@@ -107,6 +96,7 @@ def replay_run(
         directory=str(directory),
         tree_rebuilt=is_same,
         commands_replayed=rebuilt.commands,
+        commands_left_out=rebuilt.left_out,
         divergences=tuple(divergences),
     )
 
@@ -147,73 +137,55 @@ def _judge_again(paths: RunPaths, installation: Installation, settings: RunSetti
 class _Rebuilt:
     patch: bytes
     commands: int
+    left_out: int
     divergences: tuple[ReplayDivergence, ...]
 
 
 class _Rebuilder:
-    """Walks a trace once: mutations are done again, test commands run where they ran."""
+    """Walks a trace once: mutations are done again, the agent's own commands run where they ran."""
 
     def __init__(self, paths: RunPaths, installation: Installation, workspace: CopyWorkspace) -> None:
         self._paths = paths
         self._installation = installation
         self._workspace = workspace
         self._blobs = BlobStore(paths.blobs)
-        self._commands = 0
+        self._commands = CommandReplay(installation, find_commands(iter_events(paths.trace)))
 
     def rebuild(self) -> _Rebuilt:
         divergences: list[ReplayDivergence] = []
         handed_in: bytes | None = None
         changes: list[FileChange] = []
+        has_changed = False
         for event in iter_events(self._paths.trace):
+            if has_changed and not isinstance(event.payload, WorkspaceMutation):
+                divergences += self._commands.settle(self._build_patch)
+                has_changed = False
             match event.payload:
                 case WorkspaceMutation() as mutation:
                     rebuild_changes(self._installation, self._workspace, mutation.changes, self._blobs)
                     changes += mutation.changes
+                    has_changed = True
                 case ToolInvocation(tool="hand-in", arguments=arguments):
                     handed_in = arguments.load(self._blobs)
-                case ToolInvocation() as invocation if _is_key(invocation):
-                    divergences += self._run_again(invocation, event.seq)
+                case ProgramStart() | ToolInvocation():
+                    self._commands.take(event.seq, self._build_patch)
                 case _:
                     pass
+        divergences += self._commands.conclude()
         wrong = check_rebuilt(self._workspace, changes)
         divergences += [
             ReplayDivergence(what=path, recorded="rebuildable", replayed="other content") for path in wrong
         ]
         return _Rebuilt(
             patch=self._build_patch() if handed_in is None else handed_in,
-            commands=self._commands,
+            commands=self._commands.count,
+            left_out=self._commands.left_out,
             divergences=tuple(divergences),
         )
 
     def _build_patch(self) -> bytes:
         generated = self._installation.loaded.contract.policy.generated
         return build_change(self._workspace, generated=generated).patch
-
-    def _run_again(self, invocation: ToolInvocation, seq: int) -> Iterator[ReplayDivergence]:
-        """On a copy of the tree as it was: what a test run leaves behind must not enter the change."""
-        assert invocation.command is not None
-        patch = self._build_patch()
-        with self._installation.open_workspace() as workspace:
-            apply_patch_inside(self._installation, workspace, patch)
-            with self._installation.open_sandbox(workspace, SandboxRequest(phase="act")) as sandbox:
-                spec = CommandSpec(
-                    argv=invocation.command.argv,
-                    timeout_seconds=self._installation.loaded.contract.limits.command_seconds,
-                )
-                result = sandbox.run(spec)
-        self._commands += 1
-        if result.exit != invocation.exit:
-            yield ReplayDivergence(
-                what=f"event {seq}: {' '.join(invocation.command.argv)[:200]}",
-                recorded=str(invocation.exit),
-                replayed=str(result.exit),
-            )
-
-
-def _is_key(invocation: ToolInvocation) -> bool:
-    """Checks and test commands that the agent ran to their end."""
-    command = invocation.command
-    return isinstance(invocation.exit, Exited) and command is not None and is_test_command(command.argv)
 
 
 class _Finding(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,8 +6,12 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
+import msgspec
+from msgspec import UNSET
+
+from repotrial._core.digest import Digest
 from repotrial._core.errors import ContractError, ErrorCode, UsageError
 from repotrial._core.words import Level
 from repotrial.contract import (
@@ -21,11 +25,12 @@ from repotrial.contract import (
 )
 from repotrial.cost import Parent, Tariff
 from repotrial.gateway import GatewayLoop, Upstream
+from repotrial.redaction import Redactor, SecretRedactor
 from repotrial.run._adapters._install import InstalledAgent
 from repotrial.run._adapters._load import LoadedAdapter
-from repotrial.run._agents import Agent, ReferenceAgent, build_agent_configuration
+from repotrial.run._agents import Agent, ModelAgent, ReferenceAgent, build_agent_configuration
 from repotrial.run._stop import Stopper
-from repotrial.trace import Redactor, SecretRedactor, SigningKey
+from repotrial.trace import SigningKey
 from repotrial.workspace import CONTRACT_UNLOCKED
 
 if TYPE_CHECKING:
@@ -85,6 +90,10 @@ class ModelAccess:
     """The breakers' thresholds (TOML)."""
     open_envelopes: Callable[[str, RunSpec], AbstractContextManager[Parent | None]]
     """What a run draws on beside its own caps, until the block ends: then it holds nothing any more."""
+    has_control: bool = True
+    """Whether the harness's own requests to the model source say anything: those to a recording do not."""
+    preflight: Literal["answered", "skipped"] | None = None
+    """What became of the request before the first run; None where no provider is asked."""
     secrets: Mapping[str, str] = field(default_factory=dict)
     """Keys of the model source, by their names: kept out of every record."""
     patience_seconds: float = 900
@@ -112,6 +121,8 @@ class PlannedRun:
     """Where it was carried through before; None if it was not."""
     attempts: frozenset[Path] = frozenset()
     """All that there were when it was planned."""
+    models: ModelAccess | None = None
+    """Who answers for this run's models, in place of what the settings of all runs say."""
 
     @property
     def lock(self) -> ContractLock:
@@ -146,6 +157,15 @@ class RunSettings:
     """Shows the workspace to a person, and returns when they are done; None: no person is there."""
 
 
+class OwnPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """Policy files that are not the release's own: with them it is another run."""
+
+    thresholds: Digest | None = None
+    """Of the breakers."""
+    prices: Digest | None = None
+    """Of the price book."""
+
+
 def find_lock(loaded: LoadedContract) -> ContractLock:
     """The lock of a contract that is to be run.
 
@@ -165,6 +185,7 @@ def build_spec(
     root_seed: int,
     replicate: int,
     caps: RunCaps | None = None,
+    policy: OwnPolicy | None = None,
 ) -> RunSpec:
     """What is to be run; equal for every attempt at it.
 
@@ -175,12 +196,19 @@ def build_spec(
     if isinstance(agent, ReferenceAgent) and loaded.reference is None:
         raise REFERENCE_MISSING.error(f"{loaded.directory}: expected a reference, found none")
     lock = find_lock(loaded)
+    # Nothing of it is in force for an agent that asks no model.
+    own = policy if policy is not None and isinstance(agent, ModelAgent) else OwnPolicy()
     return RunSpec(
         contract_id=loaded.contract.id,
         contract_version_id=lock.version_id,
         statement_digest=lock.statement_digest,
         agent=build_agent_configuration(agent, reference_digest=lock.reference_digest),
-        configuration=ConfigurationSpec(isolation=level, caps=caps or RunCaps()),
+        configuration=ConfigurationSpec(
+            isolation=level,
+            caps=caps or RunCaps(),
+            thresholds=own.thresholds or UNSET,
+            prices=own.prices or UNSET,
+        ),
         root_seed=root_seed,
         replicate=replicate,
     )

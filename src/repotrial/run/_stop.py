@@ -67,6 +67,12 @@ class Stopper:
         if is_stopped:
             listener()
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the operator has stopped the runs."""
+        with self._lock:
+            return self._is_stopped
+
     def verify_going(self) -> None:
         """Go on, unless there was a stop.
 

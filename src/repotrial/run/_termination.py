@@ -30,7 +30,7 @@ _CONTROL_SECONDS: Final = 300
 
 
 Ceiling: TypeAlias = Literal["timeout", "cpu", "memory", "output", "disk", "processes"]
-_CODES: Final[dict[Ceiling, tuple[TerminationCategory, str]]] = {
+CEILING_CODES: Final[dict[Ceiling, tuple[TerminationCategory, str]]] = {
     "timeout": ("run-timeout", "wall-time"),
     "cpu": ("circuit-breaker", "cpu-time"),
     "memory": ("circuit-breaker", "memory"),
@@ -87,6 +87,7 @@ def terminate_as_seen(run: BoundRun, result: CommandResult, *further: Signal) ->
     """
     if isinstance(result.exit, NotStarted):
         raise AGENT_NOT_STARTED.error(f"expected to start the agent's program, found: {result.exit.reason}")
+    run.check_servers()
     signals = (*_list_usage(run, result), *further)
     match result.cause:
         case "ended":
@@ -112,7 +113,7 @@ def _describe_exit(status: ExitStatus) -> str:
 
 def terminate_at_ceiling(run: BoundRun, cause: Ceiling, *signals: Signal) -> None:
     """A ceiling ended it: the alert, what was done about it, and the end, each an event (P12, P14)."""
-    category, code = _CODES[cause]
+    category, code = CEILING_CODES[cause]
     alert = run.writer.alert(
         MonitorAlert(monitor="resources", rule=code, severity="critical", phase="act", signals=signals)
     )

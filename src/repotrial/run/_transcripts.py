@@ -172,6 +172,7 @@ def keep_transcripts(
     """Put every transcript on record, and say where one disagrees with what the gateway saw."""
     taken, skipped = collect_transcripts(home, tuple(transcripts))
     for file in [*_iter_printed(transcripts, printed), *taken]:
+        writer.tally[AgentTranscript.event_type] += 1
         ref = writer.append(
             AgentTranscript(
                 path=file.path.encode("utf-8", "backslashreplace").decode() or _STDOUT,

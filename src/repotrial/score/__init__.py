@@ -8,7 +8,9 @@ from repotrial._core.lazy import build_hooks
 
 if TYPE_CHECKING:
     from repotrial.score._aggregate import AgentEffort, Aggregate, EffortFigure, build_aggregate, build_effort
-    from repotrial.score._card import AgentIdentity, ScoreCard, build_score_card
+    from repotrial.score._card import AgentIdentity, Cost, ScoreCard, build_score_card
+    from repotrial.score._cause import Cause
+    from repotrial.score._deviations import count_deviations, describe_deviations
     from repotrial.score._evidence import EventPointer, Evidence, EvidencePointer, InvalidReason, Verdict
     from repotrial.score._gates import Fault, GateResult, Invalid, Scorable
     from repotrial.score._graded import Graded, WeightRange
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
         RunEntry,
         RunFilter,
         RunStatusWord,
-        find_repeated,
         find_status,
         find_stop,
         identify_agent,
@@ -36,6 +37,13 @@ if TYPE_CHECKING:
         is_notional,
     )
     from repotrial.score._outcomes import CheckResult
+    from repotrial.score._planned import (
+        MOST_ATTEMPTS,
+        PlannedOutcome,
+        find_uncounted,
+        group_attempts,
+    )
+    from repotrial.score._program_view import ProgramLine, ProgramsView, read_programs
     from repotrial.score._records import (
         NO_RUNS,
         RECORD_BROKEN,
@@ -49,18 +57,22 @@ if TYPE_CHECKING:
     )
     from repotrial.score._rejudged import RejudgedExecution, RejudgedVerdict, list_rejudged, write_rejudged
     from repotrial.score._report import RunReport, build_run_report, write_verdict
+    from repotrial.score._schema import build_score_schemas
     from repotrial.score._taxonomy import load_taxonomy
 else:
     __getattr__, __dir__ = build_hooks(__name__)
 
 __all__ = [
+    "MOST_ATTEMPTS",
     "NO_RUNS",
     "RECORD_BROKEN",
     "RUN_DIRECTORY_MISSING",
     "AgentEffort",
     "AgentIdentity",
     "Aggregate",
+    "Cause",
     "CheckResult",
+    "Cost",
     "EffortFigure",
     "EventPointer",
     "Evidence",
@@ -71,6 +83,9 @@ __all__ = [
     "Invalid",
     "InvalidReason",
     "JudgedRun",
+    "PlannedOutcome",
+    "ProgramLine",
+    "ProgramsView",
     "RejudgedExecution",
     "RejudgedVerdict",
     "RunCost",
@@ -87,15 +102,19 @@ __all__ = [
     "build_run_paths",
     "build_run_report",
     "build_score_card",
+    "build_score_schemas",
+    "count_deviations",
     "describe_answered_by",
     "describe_cost",
+    "describe_deviations",
     "describe_model_source",
     "find_breach",
-    "find_repeated",
     "find_run_directories",
     "find_status",
     "find_stop",
+    "find_uncounted",
     "find_upstream",
+    "group_attempts",
     "identify_agent",
     "is_notional",
     "iter_judged_runs",
@@ -108,6 +127,7 @@ __all__ = [
     "load_taxonomy",
     "order_reasons",
     "price_run",
+    "read_programs",
     "verify_record",
     "write_rejudged",
     "write_verdict",

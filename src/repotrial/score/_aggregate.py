@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from typing import Literal, NamedTuple
 
@@ -122,9 +123,9 @@ _CONTEXT = Context(prec=28, rounding=ROUND_HALF_EVEN)
 _PLACES = Decimal("0.000001")
 
 ERROR_TREATMENT = (
-    "Over all attempted runs, every run that is no success counts 0: failures, acceptance errors and invalid "
-    "runs alike. Left out of that rate are only runs in which a control execution on the same machine showed "
-    "that the machine was at fault; their number stands beside it."
+    "Over all planned runs, every one that is no success counts 0: failures, acceptance errors, invalid and "
+    "indeterminate runs alike. A planned run counts by its first attempt that is not excused; an attempt is "
+    "excused by its cause alone, and the number of such attempts stands beside the rate."
 )
 
 
@@ -172,7 +173,9 @@ class AggregateRow(Document, frozen=True, kw_only=True):
     over_attempted: Rate
     """Successes over attempted runs, those without machine faults."""
     over_all: Rate
-    """Successes over attempted runs, all of them."""
+    """Successes over planned runs, all of them; indeterminate ones count 0."""
+    indeterminate: Count = 0
+    """Planned runs whose attempts are all excused, or whose record is sealed by no key that is believed."""
     machine_faults: Count
     """Acceptance errors that a control execution lays to the machine."""
     resource_terminations: Count
@@ -202,18 +205,29 @@ class Aggregate(Document, frozen=True, kw_only=True):
     """By agent, over all contracts."""
 
 
-def build_aggregate(by_agent: Mapping[str, Sequence[ScoreCard]], *, pool_versions: bool = False) -> Aggregate:
+def build_aggregate(
+    by_agent: Mapping[str, Sequence[ScoreCard]],
+    *,
+    indeterminate: Mapping[str, Sequence[ScoreCard]] | None = None,
+    pool_versions: bool = False,
+    provisional: str | None = None,
+) -> Aggregate:
     """Count runs by agent and contract version.
 
     Args:
         by_agent: The runs of each agent, by its label. Who is one agent is for the caller to say: a card does
             not tell who answered for the model.
+        indeterminate: Planned runs of which nothing can be believed, each by one of its cards.
         pool_versions: Whether versions of one contract may be counted together.
+        provisional: Why the rows are provisional; None if they are not.
 
     Raises:
         MIXED_VERSIONS: one contract occurs in several versions, and pooling was not asked for.
     """
-    mixed = _find_mixed(card for cards in by_agent.values() for card in cards)
+    open_runs = {label: [*(indeterminate or {}).get(label, ())] for label in by_agent}
+    whole = {label: [*cards, *open_runs[label]] for label, cards in by_agent.items()}
+    left = {id(card) for cards in open_runs.values() for card in cards}
+    mixed = _find_mixed(card for cards in whole.values() for card in cards)
     if mixed and not pool_versions:
         found = ", ".join(
             f"{name}@{shorten_version(version)}" for name in mixed for version in sorted(mixed[name])
@@ -223,14 +237,14 @@ def build_aggregate(by_agent: Mapping[str, Sequence[ScoreCard]], *, pool_version
     versions = "POOLED over several versions of: " + ", ".join(mixed) if is_pooled else "one version of each"
     return Aggregate(
         is_pooled=is_pooled,
-        label=versions if is_pooled else f"{versions} contract",
+        label="; ".join(filter(None, (versions if is_pooled else f"{versions} contract", provisional))),
         error_treatment=ERROR_TREATMENT,
         by_version=tuple(
-            _build_row(label, group, is_by_agent=False)
-            for label, cards in by_agent.items()
+            _build_row(label, group, left, is_by_agent=False)
+            for label, cards in whole.items()
             for group in _group_by_contract(cards)
         ),
-        by_agent=tuple(_build_row(label, cards, is_by_agent=True) for label, cards in by_agent.items()),
+        by_agent=tuple(_build_row(label, cards, left, is_by_agent=True) for label, cards in whole.items()),
     )
 
 
@@ -251,7 +265,10 @@ def _group_by_contract(cards: Iterable[ScoreCard]) -> Iterator[list[ScoreCard]]:
         yield group
 
 
-def _build_row(label: str, cards: Sequence[ScoreCard], *, is_by_agent: bool) -> AggregateRow:
+def _build_row(
+    label: str, planned: Sequence[ScoreCard], left: AbstractSet[int], *, is_by_agent: bool
+) -> AggregateRow:
+    cards = [card for card in planned if id(card) not in left]
     scorable = [card.status for card in cards if isinstance(card.status, Scorable)]
     successes = sum(status.verdict == "success" for status in scorable)
     errors = sum(status.verdict == "acceptance-error" for status in scorable)
@@ -259,20 +276,21 @@ def _build_row(label: str, cards: Sequence[ScoreCard], *, is_by_agent: bool) -> 
     faults = sum(status.fault == "machine" for status in scorable)
     graded = [Decimal(card.graded.score) for card in cards if isinstance(card.graded, Graded)]
     versions = {
-        c.identity.contract_version_id for c in cards if isinstance(c.identity.contract_version_id, str)
+        c.identity.contract_version_id for c in planned if isinstance(c.identity.contract_version_id, str)
     }
     return AggregateRow(
-        agent=cards[0].identity.agent,
+        agent=planned[0].identity.agent,
         agent_label=label,
-        contract_id="all" if is_by_agent else cards[0].identity.contract_id,
+        contract_id="all" if is_by_agent else planned[0].identity.contract_id,
         contract_version_ids=tuple(sorted(versions)),
-        attempted=len(cards),
+        attempted=len(planned),
         scorable=len(scorable),
         success=_rate(successes, len(scorable), "no run is scorable"),
         acceptance_error=_rate(errors, len(scorable), "no run is scorable"),
-        invalid=_rate(invalid, len(cards), "no run was attempted"),
-        over_attempted=_rate(successes, len(cards) - faults, "the machine was at fault in every run"),
-        over_all=_rate(successes, len(cards), "no run was attempted"),
+        invalid=_rate(invalid, len(planned), "no run was attempted"),
+        over_attempted=_rate(successes, len(planned) - faults, "the machine was at fault in every run"),
+        over_all=_rate(successes, len(planned), "no run was planned"),
+        indeterminate=len(planned) - len(cards),
         machine_faults=faults,
         resource_terminations=sum(status.ended_by == "resource" for status in scorable),
         gates_passed=tuple(

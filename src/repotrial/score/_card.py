@@ -7,9 +7,9 @@ from typing import Literal
 from repotrial._core.absence import NotComputable, Unknown
 from repotrial._core.canonical import Count, DecimalText
 from repotrial._core.digest import Digest, digest_bytes
-from repotrial._core.seed import ROOT_SEED
-from repotrial.contract import Contract, ContractRecord, RunSpec
+from repotrial.contract import Contract
 from repotrial.score._delta import BrokenRule, ReadDelta, find_broken_rules, read_delta
+from repotrial.score._deviations import Remark, build_deviations
 from repotrial.score._evidence import (
     GATES,
     Document,
@@ -18,7 +18,6 @@ from repotrial.score._evidence import (
     Line,
     SealState,
     Verdict,
-    build_line,
 )
 from repotrial.score._gates import GateResult, Invalid, RunStatus, Scorable, build_gates, build_status
 from repotrial.score._graded import Graded, build_graded, render_share
@@ -60,7 +59,7 @@ class Cost(Document, frozen=True, kw_only=True):
     tool_calls: Count | Unknown
     """Calls of tools."""
     failed_check_cycles: Count | Unknown
-    """Failing test runs in a row."""
+    """Failing test runs."""
     wall_us: Count | Unknown
     """Time by the clock."""
     cpu_us: Count | Unknown
@@ -76,6 +75,10 @@ def build_cost(evidence: Evidence) -> Cost:
     termination = evidence.termination
     signals = {} if termination is None else {s.name: s.value for s in termination.event.signals}
     values: dict[str, int | str | Unknown] = {}
+    if evidence.facts.work.is_witnessed:
+        # Counted from the trace, as the report does: what was withheld is no call.
+        signals["tool_calls"] = evidence.facts.work.tool_calls
+        signals["failed_check_cycles"] = evidence.facts.work.failed_test_cycles
     for field, names in _SIGNALS.items():
         value = next((signals[name] for name in names if name in signals), None)
         if value is None:
@@ -118,15 +121,6 @@ class AgentIdentity(Document, frozen=True, kw_only=True, tag_field="kind", tag="
     """Its version."""
     model: str | Unknown
     """The model that it asked."""
-
-
-class Remark(Document, frozen=True, kw_only=True):
-    """Something in which the run departs from the protocol (X6)."""
-
-    code: Line
-    """Stable kebab-case name."""
-    message: Line
-    """What was expected and what was found."""
 
 
 class GeneralScore(Document, frozen=True, kw_only=True, tag_field="kind", tag="score"):
@@ -260,27 +254,6 @@ def _identify_agent(evidence: Evidence) -> AgentIdentity | Unknown:
         return AgentIdentity(name=agent.name, version=agent.version, model=model)
     worker = evidence.manifest.agent
     return AgentIdentity(name=worker.name, version=worker.version, model=worker.model)
-
-
-def build_deviations(evidence: Evidence) -> tuple[Remark, ...]:
-    """Departures from the protocol that the documents show (P8, P32, X6)."""
-    found: list[Remark] = []
-    if isinstance(evidence.spec, RunSpec):
-        if (seed := evidence.spec.root_seed) != ROOT_SEED:
-            message = f"expected the planned root seed {ROOT_SEED}, found {seed}"
-            found.append(Remark(code="root-seed", message=build_line(message)))
-        caps = evidence.spec.configuration.caps
-        changed = [name for name in caps.__struct_fields__ if getattr(caps, name) is not None]
-        if changed:
-            message = f"expected the contract's limits, found others for: {', '.join(changed)}"
-            found.append(Remark(code="caps", message=message))
-    if isinstance(evidence.record, ContractRecord) and evidence.record.lock.replay == "conditional":
-        message = "expected a contract that replays offline, found one that needs the network"
-        found.append(Remark(code="not-replayable", message=message))
-    if evidence.facts.dropped_events:
-        message = f"expected every event, found {evidence.facts.dropped_events} dropped by the byte budget"
-        found.append(Remark(code="trace-truncated", message=message))
-    return tuple(found)
 
 
 def _summarize(evidence: Evidence, delta: ReadDelta) -> ChangeSummary | NotComputable:

@@ -13,13 +13,16 @@ from repotrial._core.digest import Digest
 from repotrial._core.display import neutralize
 from repotrial._core.words import AlertSeverity, EndCause, Gate, JudgedTree, LifecyclePhase, TextFormat
 from repotrial.contract import ContractRecord, RunSpec
+from repotrial.score._programs import ProgramFacts
 from repotrial.trace import (
     CheckOutcome,
     Command,
     ExitStatus,
     Intervention,
     Manifest,
+    NoSigner,
     PatchApplication,
+    RunVerification,
     Termination,
     TestIds,
     TraceHead,
@@ -102,7 +105,7 @@ class TestReport(msgspec.Struct, frozen=True, kw_only=True):
     missing: TestIds
 
 
-class CheckExecution(msgspec.Struct, frozen=True, kw_only=True):
+class ScoredExecution(msgspec.Struct, frozen=True, kw_only=True):
     """One execution of one check; outputs are left in the trace."""
 
     seq: int
@@ -159,10 +162,26 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
     phase: LifecyclePhase
     evidence: tuple[int, ...]
     trigger: Trigger | None
+    type: str = "monitor-alert"
+    """Of its event: `program-start` where the rules find in a program what no monitor put on record."""
 
     @property
     def pointer(self) -> EventPointer:
-        return EventPointer(seq=self.seq, type="monitor-alert")
+        return EventPointer(seq=self.seq, type=self.type)
+
+
+class MonitorWatch(msgspec.Struct, frozen=True, kw_only=True):
+    """Monitors that reported in at the end of what they had reported the start of."""
+
+    seq: int
+    phase: LifecyclePhase
+    check_id: str | None
+    blind: tuple[str, ...]
+    """Those that did not watch, each with its reason."""
+
+    @property
+    def pointer(self) -> EventPointer:
+        return EventPointer(seq=self.seq, type="monitor-report", check=self.check_id)
 
 
 class NumberedTermination(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,6 +207,15 @@ class NumberedIntervention(msgspec.Struct, frozen=True, kw_only=True):
     event: Intervention
 
 
+class EditDiff(msgspec.Struct, frozen=True, kw_only=True):
+    """The beginning of what one path became."""
+
+    path: str
+    text: str
+    """A unified diff; or why there is none."""
+    is_cut: bool
+
+
 class WorkspaceEdit(msgspec.Struct, frozen=True, kw_only=True):
     """One change of the workspace while the agent acted."""
 
@@ -197,6 +225,8 @@ class WorkspaceEdit(msgspec.Struct, frozen=True, kw_only=True):
     path_count: int
     last_green: int | None
     """The last test run of the agent before it that ended well."""
+    diffs: tuple[EditDiff, ...] = ()
+    """What the first of them became."""
 
 
 class WorkHistory(msgspec.Struct, frozen=True, kw_only=True):
@@ -204,21 +234,63 @@ class WorkHistory(msgspec.Struct, frozen=True, kw_only=True):
 
     recent_edits: tuple[WorkspaceEdit, ...] = ()
     largest_edit: WorkspaceEdit | None = None
+
+
+NO_TEST = Unknown(reason="no test run was seen")
+ONE_STAGE = Unknown(reason="no transition between stages was recorded")
+
+
+class Work(msgspec.Struct, frozen=True, kw_only=True):
+    """Figures of one run."""
+
+    is_witnessed: bool = False
+    """Whether the run has a report of what its witness sees; earlier runs have none."""
+    tool_calls: int = 0
+    tool_us: int = 0
+    test_cycles: int = 0
+    failed_test_cycles: int = 0
+    unknown_test_cycles: int = 0
+    """Test runs whose outcome was not seen."""
+    stage_us: dict[str, int] | Unknown = ONE_STAGE
+    lines_before_first_test: int | Unknown = NO_TEST
     last_green: int | None = None
     first_red_after_green: int | None = None
+
+
+class ProviderFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """How the model's upstream did, as far as a cause rests on it."""
+
+    answers: int = 0
+    troubles: dict[str, int] = {}
+    """Exchanges that met trouble, by the alert's rule: what the agent's own retries had to outlive."""
+    open_trouble: int | None = None
+    """The last of them, if no answer came after it."""
+    control: int | None = None
+    """The harness's own request that met trouble within the same minute as that one."""
+    control_rule: str | None = None
+    is_throttled: bool = False
+    """Whether the run passed the rate of its plan."""
+    last_stop: str | None = None
+    """How the last answer ended, in the provider's word."""
 
 
 class TraceFacts(msgspec.Struct, frozen=True, kw_only=True):
     """All that is kept of a trace."""
 
-    executions: tuple[CheckExecution, ...] = ()
+    executions: tuple[ScoredExecution, ...] = ()
     patches: tuple[NumberedPatch, ...] = ()
     terminations: tuple[NumberedTermination, ...] = ()
     alerts: tuple[Alert, ...] = ()
-    """The first thousand of each rule, severity and phase."""
+    """The first thousand of each rule, severity and phase; programs that meet a rule are among them."""
+    must_report: bool = False
+    """Whether monitors had to report in: what a clean record rests on depends on its version."""
+    watches: tuple[MonitorWatch, ...] = ()
     alert_counts: dict[str, int] = {}
     """All of them, by rule."""
     interventions: tuple[NumberedIntervention, ...] = ()
+    provider: ProviderFacts = ProviderFacts()
+    program_exit: ExitStatus | None = None
+    """Of the agent's own program; None if the trace has none."""
     overflows: tuple[int, ...] = ()
     """Responses whose stop reason says that the context was full."""
     history: WorkHistory = WorkHistory()
@@ -230,9 +302,8 @@ class TraceFacts(msgspec.Struct, frozen=True, kw_only=True):
     """How many the byte budget dropped."""
     acting_us: int | None = None
     accepting_us: int | None = None
-    tool_us: int = 0
-    tool_calls: int = 0
-    test_cycles: int = 0
+    work: Work = Work()
+    programs: ProgramFacts = ProgramFacts()
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -249,8 +320,16 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     head: TraceHead | Unknown
     """Count and last hash of the verified events."""
     seal: SealState
+    verification: RunVerification
+    """What was found when the directory was verified; no key was asked for."""
     problems: tuple[InvalidReason, ...]
     """Why nothing can be said, from the documents alone."""
+
+    @property
+    def signer(self) -> str | None:
+        """The id of the key whose seal covers exactly these files; None if there is no such seal."""
+        report = self.verification.seal_report
+        return None if report.problems or isinstance(report.signer, NoSigner) else report.signer.key_id
 
     @property
     def patch(self) -> NumberedPatch | None:
@@ -268,7 +347,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         *,
         subject: JudgedTree = "candidate",
         variant: Literal["plain", "twins"] = "plain",
-    ) -> Iterator[CheckExecution]:
+    ) -> Iterator[ScoredExecution]:
         """Executions of one check, in the order of their attempts."""
         found = [
             e

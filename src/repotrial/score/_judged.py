@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -12,8 +12,8 @@ import msgspec
 
 from repotrial._core.absence import Unknown
 from repotrial._core.display import shorten_digests, shorten_version
-from repotrial.contract import RunSpec
 from repotrial.score._card import AgentIdentity, ScoreCard, build_score_card
+from repotrial.score._cause import Cause, RunCause, find_cause
 from repotrial.score._evidence import Evidence, InvalidReason, Verdict
 from repotrial.score._gates import Invalid, Scorable
 from repotrial.score._graded import Graded
@@ -24,7 +24,7 @@ from repotrial.score._model_source import (
     find_upstream,
 )
 from repotrial.score._records import build_run_paths, find_run_directories, load_evidence
-from repotrial.trace import Manifest
+from repotrial.trace import Manifest, Trust, TrustedKeys
 
 RunStatusWord: TypeAlias = Literal["success", "failure", "acceptance-error", "invalid"]
 
@@ -65,6 +65,20 @@ class RunEntry(msgspec.Struct, frozen=True, kw_only=True):
     upstream: str | None
     """Who answered for the model, as the run recorded it: a provider, a script or a recording; None if no
     model was to be asked."""
+    deviations: tuple[str, ...]
+    """Departures from the protocol, by their codes (X6)."""
+    root_seed: int | None
+    """From which all randomness was spawned (P8)."""
+    cause: Cause
+    """Why it ended as it did."""
+    is_excused: bool
+    """Whether its cause takes the attempt out of the rates, whatever its status (P5)."""
+    reason: Literal["policy"] | None
+    """`policy`: every check passes, and only the fourth gate does not; null otherwise."""
+    trust: Trust
+    """Who vouches for the record: only successes of `own` and `listed` ones count as such."""
+    retries: int
+    """Exchanges with the model's upstream that met trouble; the agent's own retries had to outlive them."""
     is_unanswered: bool
     """Whether the agent asks a model and none ever answered: a wrong key looks like a helpless agent."""
 
@@ -161,11 +175,6 @@ def find_stop(evidence: Evidence) -> InvalidReason | None:
     return _build_stop(f"stopped by the operator before the agent was done{detail}", end.seq)
 
 
-def was_stopped_late(evidence: Evidence) -> bool:
-    """Whether the operator stopped the run after acting had ended."""
-    return any((alert.monitor, alert.rule) == _STOPPED for alert in evidence.facts.alerts)
-
-
 def _build_stop(message: str, seq: int) -> InvalidReason:
     return InvalidReason(code="operator-abort", message=message, seq=seq)
 
@@ -176,6 +185,31 @@ class JudgedRun(NamedTuple):
     directory: Path
     evidence: Evidence
     card: ScoreCard
+    keys: TrustedKeys | None = None
+    """Whose seals are believed; None: it was not asked."""
+
+    @property
+    def cause(self) -> RunCause:
+        """Why it ended, and whether that excuses the attempt."""
+        return find_cause(self.evidence, self.card.status)
+
+    @property
+    def trust(self) -> Trust:
+        """Who vouches for the record."""
+        if self.evidence.signer is None:
+            return "unsealed" if self.evidence.seal == "absent" else "broken"
+        return "unknown signer" if self.keys is None else self.keys.judge(self.evidence.signer)
+
+    @property
+    def is_believed(self) -> bool:
+        """Whether its success counts: a seal that holds, by a key that is believed."""
+        if self.keys is None:
+            return self.evidence.signer is not None
+        return self.trust in {"own", "listed"}
+
+    @property
+    def is_success(self) -> bool:
+        return find_status(self.card) == "success"
 
     @property
     def entry(self) -> RunEntry:
@@ -209,17 +243,21 @@ class JudgedRun(NamedTuple):
         return f"model {model}, {who} {describe_model_source(upstream).words}; cost {words}"
 
 
-def judge_run(directory: Path) -> JudgedRun:
+def judge_run(directory: Path, keys: TrustedKeys | None = None) -> JudgedRun:
     """Read a run directory and compute its score card; nothing is written.
+
+    Args:
+        directory: What the run left.
+        keys: Whose seals are believed; None: any seal that holds.
 
     Raises:
         RUN_DIRECTORY_MISSING: there is none.
     """
     evidence = load_evidence(build_run_paths(directory).root)
-    return JudgedRun(directory, evidence, build_score_card(evidence))
+    return JudgedRun(directory, evidence, build_score_card(evidence), keys)
 
 
-def iter_judged_runs(directory: Path) -> Iterator[JudgedRun]:
+def iter_judged_runs(directory: Path, keys: TrustedKeys | None = None) -> Iterator[JudgedRun]:
     """Every run directory in a directory, by name; the directory itself, where it is one.
 
     Raises:
@@ -227,14 +265,17 @@ def iter_judged_runs(directory: Path) -> Iterator[JudgedRun]:
         NO_RUNS: there are none.
     """
     for run in find_run_directories(directory):
-        yield judge_run(run)
+        yield judge_run(run, keys)
+
+
+_ONLY_POLICY: Final = ("passed", "passed", "passed", "failed")
 
 
 def _build_entry(run: JudgedRun) -> RunEntry:
     evidence, card = run.evidence, run.card
     identity = card.identity
     agent = identity.agent if isinstance(identity.agent, AgentIdentity) else None
-    status = find_status(card)
+    status, cause = find_status(card), run.cause
     return RunEntry(
         directory=str(run.directory),
         run_id=_known(identity.run_id),
@@ -252,6 +293,13 @@ def _build_entry(run: JudgedRun) -> RunEntry:
         why=None if status == "success" else _find_why(run),
         is_stopped=status == "invalid" and find_stop(evidence) is not None,
         upstream=find_upstream(evidence),
+        deviations=tuple(remark.code for remark in card.deviations),
+        root_seed=None if isinstance(evidence.spec, Unknown) else evidence.spec.root_seed,
+        cause=cause.cause,
+        is_excused=cause.is_excused,
+        reason="policy" if status == "failure" and card.gate_vector == _ONLY_POLICY else None,
+        trust=run.trust,
+        retries=sum(evidence.facts.provider.troubles.values()),
         is_unanswered=_is_unanswered(card),
     )
 
@@ -279,53 +327,3 @@ def _find_why(run: JudgedRun) -> str | None:
 
 def _known(value: str | Unknown) -> str | None:
     return None if isinstance(value, Unknown) else value
-
-
-_NOTHING_MEASURED: Final = {
-    "model-unreachable": "no model answered",
-    "agent-not-started": "the agent's program could not be started",
-}
-"""Faults of the harness while the agent was to work, by their code: of the agent they say nothing."""
-
-
-def find_repeated(runs: Iterable[JudgedRun]) -> dict[Path, str]:
-    """Attempts left out of rates, with the reason; only endings that an agent cannot cause.
-
-    A harness that was killed before it could seal conducts the run again, whatever its verdict would be.
-
-    Whatever ends while an agent works counts, so that breaking the harness never raises an agent's rate (P5).
-    """
-    by_spec: dict[str, list[JudgedRun]] = {}
-    for run in runs:
-        if isinstance(run.evidence.spec, RunSpec):
-            by_spec.setdefault(run.evidence.spec.run_spec_id, []).append(run)
-    return {
-        run.directory: reason
-        for attempts in by_spec.values()
-        if any(isinstance(run.card.status, Scorable) for run in attempts)
-        for run in attempts
-        if (reason := _find_reason(run, attempts)) is not None
-    }
-
-
-def _find_reason(run: JudgedRun, attempts: Sequence[JudgedRun]) -> str | None:
-    facts, end = run.evidence.facts, run.evidence.termination
-    if end is not None and not isinstance(run.card.status, Scorable):
-        if end.event.category == "operator-abort" or was_stopped_late(run.evidence):
-            return "stopped by the operator"
-        if end.event.category == "harness-fault" and not facts.has_briefing:
-            return "ended by a fault of the harness before the agent began"
-        if end.event.category == "harness-fault" and end.event.code in _NOTHING_MEASURED:
-            return _NOTHING_MEASURED[end.event.code]
-    if _is_unsealed(run) and any(map(_is_carried_through, attempts)):
-        return "not sealed when the harness ended"
-    return None
-
-
-def _is_unsealed(run: JudgedRun) -> bool:
-    """Everything that an agent could have a hand in had ended, and then the seal was not made."""
-    return run.evidence.facts.is_ended and run.evidence.seal == "absent"
-
-
-def _is_carried_through(run: JudgedRun) -> bool:
-    return isinstance(run.card.status, Scorable) and run.evidence.seal != "absent"

@@ -11,11 +11,11 @@ from repotrial._core.canonical import Count
 from repotrial._core.words import Gate
 from repotrial.contract import Check, Contract
 from repotrial.score._evidence import (
-    CheckExecution,
     Document,
     EventPointer,
     Evidence,
     Line,
+    ScoredExecution,
     Verdict,
     build_line,
 )
@@ -169,7 +169,7 @@ def _combine(check: Check, outcomes: Sequence[CheckOutcome]) -> Verdict:
     return "errored" if "errored" in verdicts else "passed"
 
 
-def _judge_twins(check: Check, twins: Sequence[CheckExecution], *, is_plain_passed: bool) -> TwinResult:
+def _judge_twins(check: Check, twins: Sequence[ScoredExecution], *, is_plain_passed: bool) -> TwinResult:
     if any(e.twins is not None and e.twins.survived.count for e in twins):
         return "survived"
     verdicts = [_verdict_of(e.outcome) for e in twins]
@@ -187,7 +187,7 @@ def _merge(verdict: Verdict, twins: TwinResult) -> Verdict:
     return "errored" if verdict == "errored" or twins == "errored" else "passed"
 
 
-def _is_complete(check: Check, plain: Sequence[CheckExecution], twins: TwinResult) -> bool:
+def _is_complete(check: Check, plain: Sequence[ScoredExecution], twins: TwinResult) -> bool:
     """Whether the rule can be decided from what was executed; an author's twins must have been executed."""
     passes = sum(isinstance(e.outcome, Passed) for e in plain)
     if not plain:
@@ -201,14 +201,14 @@ def _is_complete(check: Check, plain: Sequence[CheckExecution], twins: TwinResul
 
 
 def _find_blocker(
-    check: Check, plain: Sequence[CheckExecution], verdicts: Mapping[str, Verdict]
+    check: Check, plain: Sequence[ScoredExecution], verdicts: Mapping[str, Verdict]
 ) -> str | None:
     if not any(isinstance(e.exit, NotStarted) for e in plain):
         return None
     return next((need for need in ("patch", *check.needs) if verdicts.get(need, "passed") != "passed"), None)
 
 
-def _attribute(controls: Sequence[CheckExecution]) -> Attribution:
+def _attribute(controls: Sequence[ScoredExecution]) -> Attribution:
     """S11: only a control execution on the reference moves the blame."""
     on_reference = [e for e in controls if e.subject == "reference"]
     if not on_reference:
@@ -216,12 +216,12 @@ def _attribute(controls: Sequence[CheckExecution]) -> Attribution:
     return "machine" if any(isinstance(e.outcome, Errored) for e in on_reference) else "change"
 
 
-def _list_survivors(twins: Sequence[CheckExecution]) -> tuple[str, ...]:
+def _list_survivors(twins: Sequence[ScoredExecution]) -> tuple[str, ...]:
     found = {i for e in twins if e.twins is not None for i in e.twins.survived.ids}
     return tuple(sorted(found)[:_TESTS_SHOWN])
 
 
-def _explain(check: Check, executions: Sequence[CheckExecution], blocker: str | None) -> tuple[str, ...]:
+def _explain(check: Check, executions: Sequence[ScoredExecution], blocker: str | None) -> tuple[str, ...]:
     if not executions:
         return (build_line(f"{check.id}: no execution was recorded"),)
     if blocker is not None:

@@ -90,6 +90,7 @@ def load_evidence(run_directory: Path, *, revise: Revision | None = None) -> Evi
         facts=facts,
         head=Unknown(reason="no event of the trace holds") if head is None else head,
         seal=_find_seal_state(paths, verification),
+        verification=verification,
         problems=tuple(_relocate(problem, run_directory) for problem in problems),
     )
 

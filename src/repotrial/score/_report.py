@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+import msgspec
+from msgspec import UNSET, UnsetType
+
 from repotrial._core.absence import Unknown
 from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest, digest_bytes
@@ -12,18 +15,21 @@ from repotrial._core.errors import ErrorCode, MachineError
 from repotrial._core.files import write_atomic
 from repotrial._core.words import TerminationCategory, TerminationNature
 from repotrial.contract import RunSpec
-from repotrial.score._card import AgentIdentity, Cost, Remark, ScoreCard
+from repotrial.score._card import AgentIdentity, Cost, ScoreCard
+from repotrial.score._deviations import Remark
 from repotrial.score._evidence import (
     Document,
     Evidence,
     Line,
     SealState,
     Verdict,
+    Work,
     build_line,
     render_document,
 )
 from repotrial.score._gates import RunStatus
 from repotrial.score._outcomes import Attribution
+from repotrial.score._review import FailureAttribution, build_failure_attribution
 from repotrial.trace import GitIdentity, Manifest, OnAlert, RunPaths
 
 REPORT_SCHEMA = "repotrial/report@1"
@@ -71,6 +77,32 @@ class Durations(Document, frozen=True, kw_only=True):
     """Active time of the agent's tools."""
     checks_us: Count
     """Executions of checks on the candidate."""
+
+
+class StageTime(Document, frozen=True, kw_only=True):
+    """One stage of privileges."""
+
+    stage: Line
+    """Which one."""
+    wall_us: Count
+    """How long it was in force while the agent acted."""
+
+
+class WorkSummary(Document, frozen=True, kw_only=True):
+    """How the agent worked, from the programs that ran."""
+
+    failed_test_cycles: Count
+    """Test runs of the agent that failed, all of them."""
+    unknown_test_cycles: Count
+    """Test runs whose outcome was not seen."""
+    stages: tuple[StageTime, ...] | Unknown
+    """How long each stage of privileges was in force (P7)."""
+    lines_before_first_test: Count | Unknown
+    """Lines that were added and removed before the first test run."""
+    last_green: Count | None
+    """The last test run that ended well; null if none was seen."""
+    first_red: Count | None
+    """The first failing test run after that; null if none was seen."""
 
 
 class InterventionSummary(Document, frozen=True, kw_only=True):
@@ -158,9 +190,11 @@ class RunReport(Document, frozen=True, kw_only=True):
     alert_counts: dict[str, Count]
     """Alerts by rule."""
     tool_calls: Count
-    """Tool invocations in the trace."""
+    """Calls of tools that a model asked for and the agent made."""
     test_cycles: Count
     """Test runs of the agent that the trace shows."""
+    work: WorkSummary | msgspec.UnsetType = msgspec.UNSET
+    """How the agent worked; absent for runs without a witness of programs."""
     durations: Durations
     """Times, from the trace."""
     interventions: tuple[InterventionSummary, ...]
@@ -169,6 +203,8 @@ class RunReport(Document, frozen=True, kw_only=True):
     """What the run consumed, and the method by which money was projected."""
     deviations: tuple[Remark, ...]
     """Departures from the protocol."""
+    attribution: FailureAttribution | UnsetType = UNSET
+    """Failing tests, recent diffs, and a labeled reading of them (P31); since version 2 of the manifest."""
     evidence: TraceIdentity
     """What all of this was computed from."""
     score_digest: Digest
@@ -198,12 +234,16 @@ def build_run_report(evidence: Evidence, card: ScoreCard) -> RunReport:
         termination=_build_termination(evidence),
         event_counts={_key(name): count for name, count in sorted(evidence.facts.event_counts.items())},
         alert_counts={_key(rule): count for rule, count in evidence.facts.alert_counts.items()},
-        tool_calls=evidence.facts.tool_calls,
-        test_cycles=evidence.facts.test_cycles,
+        tool_calls=evidence.facts.work.tool_calls,
+        test_cycles=evidence.facts.work.test_cycles,
+        work=_build_work(evidence.facts.work),
         durations=_build_durations(evidence, card),
         interventions=_build_interventions(evidence),
         cost=card.cost,
         deviations=card.deviations,
+        attribution=UNSET
+        if manifest is None or manifest.schema == "repotrial/manifest@1"
+        else build_failure_attribution(evidence, card.checks, card.attribution),
         evidence=_build_trace_identity(evidence),
         score_digest=digest_bytes(render_document(card)),
     )
@@ -262,8 +302,24 @@ def _build_durations(evidence: Evidence, card: ScoreCard) -> Durations:
     return Durations(
         acting_us=unseen if facts.acting_us is None else facts.acting_us,
         accepting_us=unseen if facts.accepting_us is None else facts.accepting_us,
-        tools_us=facts.tool_us,
+        tools_us=facts.work.tool_us,
         checks_us=sum(result.wall_us for result in card.checks),
+    )
+
+
+def _build_work(work: Work) -> WorkSummary | msgspec.UnsetType:
+    if not work.is_witnessed:
+        return msgspec.UNSET
+    times = work.stage_us
+    return WorkSummary(
+        failed_test_cycles=work.failed_test_cycles,
+        unknown_test_cycles=work.unknown_test_cycles,
+        stages=times
+        if isinstance(times, Unknown)
+        else tuple(StageTime(stage=stage, wall_us=wall_us) for stage, wall_us in times.items()),
+        lines_before_first_test=work.lines_before_first_test,
+        last_green=work.last_green,
+        first_red=work.first_red_after_green,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from repotrial._core.canonical import Count
+from repotrial._core.display import escape_unprintable
 from repotrial.change import ChangeView
 from repotrial.contract import ContractRecord
 from repotrial.policy import find_review_flags
@@ -64,6 +65,54 @@ class AttributionSummary(Document, frozen=True, kw_only=True):
     """The guess, in at most a few sentences."""
 
 
+class RecentDiff(Document, frozen=True, kw_only=True):
+    """What one of the last changes made of one path."""
+
+    seq: Count
+    """Its event."""
+    path: str
+    """The path."""
+    diff: str
+    """The beginning of its unified diff; in brackets, why there is none."""
+    is_cut: bool
+    """Whether there is more of it."""
+
+
+class FailureAttribution(Document, frozen=True, kw_only=True):
+    """Where a failure may come from (P31): facts first, then a reading of them."""
+
+    failing_tests: tuple[FailingTests, ...]
+    """By check: ids of tests that failed, as the trace has them."""
+    recent_diffs: tuple[RecentDiff, ...]
+    """The last changes of the workspace while the agent acted, the newest last."""
+    causal_summary: AttributionSummary
+    """An interpretation, labeled as that."""
+
+
+def build_failure_attribution(
+    evidence: Evidence, results: Sequence[CheckResult], summary: AttributionSummary
+) -> FailureAttribution:
+    """The same evidence that the summary reads, in full as far as it is bounded."""
+    return FailureAttribution(
+        failing_tests=tuple(
+            FailingTests(check=result.check, count=result.failing_count, tests=result.failing_tests)
+            for result in results
+            if result.verdict != "passed" and result.failing_count
+        ),
+        recent_diffs=tuple(
+            RecentDiff(
+                seq=edit.seq,
+                path=diff.path,
+                diff=escape_unprintable(diff.text, keep="\n\t"),
+                is_cut=diff.is_cut,
+            )
+            for edit in evidence.facts.history.recent_edits
+            for diff in edit.diffs
+        ),
+        causal_summary=summary,
+    )
+
+
 def build_attribution(evidence: Evidence, results: Sequence[CheckResult]) -> AttributionSummary:
     """What the end of the trace suggests about the cause of a failure."""
     history = evidence.facts.history
@@ -78,8 +127,8 @@ def build_attribution(evidence: Evidence, results: Sequence[CheckResult]) -> Att
             RecentEdit(seq=edit.seq, paths=edit.paths, path_count=edit.path_count)
             for edit in history.recent_edits
         ),
-        last_green=history.last_green,
-        first_red=history.first_red_after_green,
+        last_green=evidence.facts.work.last_green,
+        first_red=evidence.facts.work.first_red_after_green,
         sentences=tuple(_iter_sentences(evidence)) if any(r.verdict != "passed" for r in results) else (),
     )
 
@@ -88,10 +137,8 @@ def _iter_sentences(evidence: Evidence) -> Iterator[str]:
     history = evidence.facts.history
     if history.largest_edit is not None:
         yield build_line(_describe_largest(history.largest_edit))
-    if history.first_red_after_green is not None:
-        yield build_line(
-            f"The first failing test run after the last green one is event {history.first_red_after_green}."
-        )
+    if (red := evidence.facts.work.first_red_after_green) is not None:
+        yield build_line(f"The first failing test run after the last green one is event {red}.")
     if history.largest_edit is None and not history.recent_edits:
         yield "No change of the workspace was recorded while the agent acted."
 

@@ -8,23 +8,28 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from repotrial._core.absence import Unknown
+from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import EvidenceError
 from repotrial._core.words import LifecyclePhase
-from repotrial.policy import read_tool_use
+from repotrial.policy import POLICY, check_deed
 from repotrial.score._evidence import (
     Alert,
-    CheckExecution,
+    EditDiff,
+    MonitorWatch,
     NumberedIntervention,
     NumberedPatch,
     NumberedTermination,
+    ScoredExecution,
     TestReport,
     TraceFacts,
     Trigger,
     WorkHistory,
     WorkspaceEdit,
 )
+from repotrial.score._programs import ProgramFold
+from repotrial.score._provider_walk import PROVIDER, ProviderWalk
 from repotrial.score._taxonomy import find_mode, log_patterns
-from repotrial.shell import is_test_command
+from repotrial.score._work import WorkFold
 from repotrial.trace import (
     AcceptanceExecution,
     BlobRef,
@@ -32,13 +37,19 @@ from repotrial.trace import (
     Body,
     BuildCheck,
     Event,
-    Exited,
+    ExitStatus,
+    FileChange,
     Intervention,
     MonitorAlert,
+    MonitorReport,
+    Output,
     Passed,
     PatchApplication,
+    PatchContent,
     PhaseChanged,
+    ProgramStart,
     Response,
+    RunOpened,
     Segment,
     StaticCheck,
     Termination,
@@ -55,6 +66,8 @@ _MAX_LOGS = 20
 _MAX_SEGMENT_CHARACTERS = 4096
 _RECENT_EDITS = 5
 _PATHS_SHOWN = 10
+_DIFFS_SHOWN = 5
+_DIFF_CHARACTERS = 2000
 _MAX_NAMES = 100
 
 
@@ -73,26 +86,34 @@ def collect_facts(events: Iterable[Event], blobs: BlobStore) -> TraceFacts:
 class _Walk:
     def __init__(self, blobs: BlobStore) -> None:
         self._blobs = blobs
-        self._executions: list[CheckExecution] = []
+        self._executions: list[ScoredExecution] = []
         self._patches: list[NumberedPatch] = []
         self._terminations: list[NumberedTermination] = []
         self._alerts: list[Alert] = []
         self._interventions: list[NumberedIntervention] = []
         self._overflows: list[int] = []
+        self._must_report = False
+        self._begun: set[int] = set()
+        self._watches: list[MonitorWatch] = []
         self._alert_kinds: Counter[tuple[str, str, str, str]] = Counter()
+        self._deeds: dict[tuple[str, int], Alert] = {}
         self._counts: Counter[str] = Counter()
         self._phases: dict[LifecyclePhase, int] = {}
         self._dropped = 0
-        self._tool_us = self._tool_calls = self._test_cycles = 0
+        self._work = WorkFold(blobs)
+        self._programs = ProgramFold()
         self._edits: deque[WorkspaceEdit] = deque(maxlen=_RECENT_EDITS)
+        self._edited: deque[tuple[FileChange, ...]] = deque(maxlen=_RECENT_EDITS)
         self._largest: WorkspaceEdit | None = None
-        self._green: int | None = None
-        self._red: int | None = None
+        self._provider = ProviderWalk()
+        self._program_exit: ExitStatus | None = None
         mode = find_mode("context-overflow")
         self._full = frozenset(mode.signature.stop_reasons if mode is not None else ())
 
     def take(self, event: Event) -> None:
         self._counts[event.type] += 1
+        self._work.take(event)
+        self._programs.take(event)
         match event.payload:
             case AcceptanceExecution() | BuildCheck() | StaticCheck() as check:
                 self._executions.append(self._build_execution(check, event.seq))
@@ -102,6 +123,10 @@ class _Walk:
                 self._terminations.append(NumberedTermination(seq=event.seq, event=termination))
             case PhaseChanged(phase=phase):
                 self._phases[phase] = event.t
+            case RunOpened(completeness_rules=rules):
+                self._must_report = rules > 1
+            case MonitorReport() as report:
+                self._take_report(report, event.seq)
             case TraceTruncated(dropped=dropped):
                 self._dropped = sum(item.events for item in dropped)
             case _:
@@ -111,14 +136,20 @@ class _Walk:
         match event.payload:
             case MonitorAlert() as alert:
                 self._take_alert(alert, event.seq)
+                if alert.monitor == PROVIDER:
+                    self._provider.take_alert(event, alert)
             case Intervention() as intervention if len(self._interventions) < _MAX_KEPT:
                 self._interventions.append(NumberedIntervention(seq=event.seq, event=intervention))
-            case Response(stop_reason=str() as reason) if reason in self._full:
-                self._overflows.append(event.seq)
-            case ToolInvocation() as tool:
-                self._take_tool(tool, event.seq)
+            case Response() as response:
+                self._provider.take_response(event, response)
+                if response.stop_reason in self._full:
+                    self._overflows.append(event.seq)
+            case ToolInvocation(source="sandbox", stdout=Output()) as started:
+                self._program_exit = started.exit
+            case ProgramStart(phase="act" | "accept") as program:
+                self._take_program(program, event.seq)
             case WorkspaceMutation(changes=changes):
-                self._take_edit(sorted(change.path for change in changes), event.seq)
+                self._take_edit(changes, event.seq)
             case _:
                 return
 
@@ -129,22 +160,55 @@ class _Walk:
         if self._alert_kinds[kind] <= _MAX_ALERTS_OF_KIND:
             self._alerts.append(self._build_alert(alert, seq))
 
-    def _take_tool(self, tool: ToolInvocation, seq: int) -> None:
-        self._tool_calls += 1
-        self._tool_us += tool.wall_us
-        if not isinstance(tool.exit, Exited) or not _runs_tests(tool):
-            return
-        self._test_cycles += 1
-        if tool.exit.code == 0:
-            self._green, self._red = seq, None
-        elif self._red is None:
-            self._red = seq
+    def _take_program(self, program: ProgramStart, seq: int) -> None:
+        """P18: what ran counts whether or not a monitor said so at the time."""
+        for finding in check_deed(program.argv, cwd=program.cwd, exe=program.exe):
+            if len(self._deeds) < _MAX_KEPT:
+                trigger = Trigger(
+                    format=finding.format,
+                    event=seq,
+                    offset_bytes=None,
+                    digest=digest_bytes(finding.segment.encode("utf-8", "surrogatepass")),
+                    text=finding.segment,
+                )
+                self._deeds[finding.rule, seq] = Alert(
+                    seq=seq,
+                    monitor=POLICY,
+                    rule=finding.rule,
+                    severity=finding.severity,
+                    phase=program.phase,
+                    evidence=(seq,),
+                    trigger=trigger,
+                    type=program.event_type,
+                )
 
-    def _take_edit(self, paths: list[str], seq: int) -> None:
+    def _list_alerts(self) -> tuple[Alert, ...]:
+        """Alerts on record, and deeds that none of them is about."""
+        told = {
+            (alert.rule, seq) for alert in self._alerts if alert.monitor == POLICY for seq in alert.evidence
+        }
+        untold = [deed for key, deed in self._deeds.items() if key not in told]
+        return tuple(sorted([*self._alerts, *untold], key=lambda alert: alert.seq))
+
+    def _take_report(self, report: MonitorReport, seq: int) -> None:
+        if report.moment == "start":
+            self._begun.add(seq)
+        elif report.begun in self._begun and len(self._watches) < _MAX_KEPT:
+            blind = tuple(f"{each.monitor}: {each.reason}" for each in report.monitors if not each.watches)
+            self._watches.append(
+                MonitorWatch(seq=seq, phase=report.phase, check_id=report.check_id, blind=blind)
+            )
+
+    def _take_edit(self, changes: tuple[FileChange, ...], seq: int) -> None:
         if "act" not in self._phases or "accept" in self._phases:
             return
+        paths = sorted(change.path for change in changes)
+        self._edited.append(changes[:_DIFFS_SHOWN])
         edit = WorkspaceEdit(
-            seq=seq, paths=tuple(paths[:_PATHS_SHOWN]), path_count=len(paths), last_green=self._green
+            seq=seq,
+            paths=tuple(paths[:_PATHS_SHOWN]),
+            path_count=len(paths),
+            last_green=self._work.last_green,
         )
         self._edits.append(edit)
         if self._largest is None or edit.path_count > self._largest.path_count:
@@ -152,11 +216,11 @@ class _Walk:
 
     def _build_execution(
         self, check: AcceptanceExecution | BuildCheck | StaticCheck, seq: int
-    ) -> CheckExecution:
+    ) -> ScoredExecution:
         # A wrong expectation may ask for a name that is nowhere.
         is_doubt = isinstance(check, AcceptanceExecution) and check.variant == "twins"
         needs_names = check.subject == "candidate" and not is_doubt and not isinstance(check.outcome, Passed)
-        execution = CheckExecution(
+        execution = ScoredExecution(
             seq=seq,
             type=check.event_type,
             check_id=check.check_id,
@@ -233,6 +297,18 @@ class _Walk:
             return None
         return self._phases[last] - self._phases[first]
 
+    def _read_diff(self, change: FileChange) -> EditDiff:
+        content = getattr(change, "content", None)
+        text = f"({change.__struct_config__.tag})"
+        if isinstance(content, PatchContent):
+            try:
+                text = content.patch.load(self._blobs).decode("utf-8", "replace")
+            except EvidenceError as error:
+                text = f"(not kept: {error.code})"
+        elif content is not None:
+            text = f"({change.__struct_config__.tag}, {content.__struct_config__.tag})"
+        return EditDiff(path=change.path, text=text[:_DIFF_CHARACTERS], is_cut=len(text) > _DIFF_CHARACTERS)
+
     def _count_alerts(self) -> dict[str, int]:
         counts: Counter[str] = Counter()
         for (_, rule, _, _), count in self._alert_kinds.items():
@@ -244,15 +320,20 @@ class _Walk:
             executions=tuple(self._executions),
             patches=tuple(self._patches),
             terminations=tuple(self._terminations),
-            alerts=tuple(self._alerts),
+            alerts=self._list_alerts(),
+            must_report=self._must_report,
+            watches=tuple(self._watches),
             alert_counts=self._count_alerts(),
             interventions=tuple(self._interventions),
+            provider=self._provider.build(),
+            program_exit=self._program_exit,
             overflows=tuple(self._overflows[:_MAX_KEPT]),
             history=WorkHistory(
-                recent_edits=tuple(self._edits),
+                recent_edits=tuple(
+                    msgspec.structs.replace(edit, diffs=tuple(map(self._read_diff, changes)))
+                    for edit, changes in zip(self._edits, self._edited, strict=True)
+                ),
                 largest_edit=self._largest,
-                last_green=self._green,
-                first_red_after_green=self._red,
             ),
             event_counts=dict(sorted(self._counts.items())),
             has_briefing="briefing" in self._counts,
@@ -260,18 +341,6 @@ class _Walk:
             dropped_events=self._dropped,
             acting_us=self._span("act", "accept"),
             accepting_us=self._span("accept", "seal"),
-            tool_us=self._tool_us,
-            tool_calls=self._tool_calls,
-            test_cycles=self._test_cycles,
+            work=self._work.build(),
+            programs=self._programs.facts(),
         )
-
-
-def _runs_tests(tool: ToolInvocation) -> bool:
-    if tool.command is not None:
-        return is_test_command(tool.command.argv)
-    return any(is_test_command(text) for text in read_tool_use(tool.tool, _text_of(tool.arguments)).commands)
-
-
-def _text_of(body: Body) -> str:
-    text = getattr(body, "text", "")
-    return text if isinstance(text, str) else ""

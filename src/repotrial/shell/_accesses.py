@@ -12,7 +12,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 
 from repotrial._core.files import read_package_data
-from repotrial.shell._line_ranges import LineRange, find_awk_ranges, find_count, find_sed_ranges
+from repotrial.shell._line_ranges import LineSpan, find_awk_ranges, find_count, find_sed_ranges
 from repotrial.shell._model import ShellCommand, ShellScript, Word, join_path
 from repotrial.shell._programs import load_programs
 from repotrial.shell._python_code import find_python_uses
@@ -27,13 +27,13 @@ class FileAccess(msgspec.Struct, frozen=True, kw_only=True):
     """As the command names it, from the directory that was given; patterns stand as they are written."""
     kind: AccessKind
     """`read`: content is shown; `search`: content is looked through; `list`: names are shown."""
-    line_range: LineRange | None = None
+    line_range: LineSpan | None = None
     """The lines, where the words say which."""
     command: int
     """Which command of the script."""
 
 
-_Found: TypeAlias = tuple[str, AccessKind, LineRange | None]
+_Found: TypeAlias = tuple[str, AccessKind, LineSpan | None]
 
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -112,10 +112,10 @@ def _positionals(words: Sequence[Word], values: frozenset[str]) -> list[Word]:
     return found
 
 
-def _find_lines(name: str, command: ShellCommand) -> LineRange | None:
+def _find_lines(name: str, command: ShellCommand) -> LineSpan | None:
     if name in {"bat", "batcat"}:
         match = re.search(r"(?:-r|--line-range)[ =](\d+):(\d+)", " ".join(command.argv))
-        return None if match is None else LineRange(int(match[1]), int(match[2]))
+        return None if match is None else LineSpan(int(match[1]), int(match[2]))
     return find_count(name, command.argv[1:])
 
 

@@ -16,7 +16,7 @@ _AWK_BETWEEN = re.compile(r"NR\s*==\s*(\d{1,9})\s*,\s*NR\s*==\s*(\d{1,9})")
 _AWK_ONE = re.compile(r"NR\s*==\s*(\d{1,9})")
 
 
-class LineRange(msgspec.Struct, frozen=True):
+class LineSpan(msgspec.Struct, frozen=True):
     """Lines from 1, both ends included."""
 
     first: int
@@ -24,9 +24,9 @@ class LineRange(msgspec.Struct, frozen=True):
     """None: to the end."""
 
 
-def find_sed_ranges(scripts: Sequence[str], *, is_quiet: bool) -> tuple[LineRange, ...]:
+def find_sed_ranges(scripts: Sequence[str], *, is_quiet: bool) -> tuple[LineSpan, ...]:
     """Lines that `sed -n 'a,bp'` or `sed 'bq'` prints; nothing where the script does more than that."""
-    found: list[LineRange] = []
+    found: list[LineSpan] = []
     for script in scripts:
         for part in re.split(r"[;\n]", script):
             if not part.strip() or part.strip() == "}":
@@ -40,35 +40,35 @@ def find_sed_ranges(scripts: Sequence[str], *, is_quiet: bool) -> tuple[LineRang
     return tuple(found)
 
 
-def _read_sed(match: re.Match[str], *, is_quiet: bool) -> LineRange | None:
+def _read_sed(match: re.Match[str], *, is_quiet: bool) -> LineSpan | None:
     first = int(match[1])
     if match[4] == "q":
-        return None if is_quiet else LineRange(1, first)
+        return None if is_quiet else LineSpan(1, first)
     if not is_quiet:
         return None
     if match[3] is None:
-        return LineRange(first, first)
+        return LineSpan(first, first)
     if match[3] == "$":
-        return LineRange(first, None)
+        return LineSpan(first, None)
     last = first + int(match[3]) if match[2] else int(match[3])
-    return LineRange(first, max(first, last))
+    return LineSpan(first, max(first, last))
 
 
-def find_awk_ranges(programs: Sequence[str]) -> tuple[LineRange, ...]:
+def find_awk_ranges(programs: Sequence[str]) -> tuple[LineSpan, ...]:
     """Lines that conditions on `NR` let through."""
     text = programs[0] if programs else ""
     if (between := _AWK_BETWEEN.search(text)) is not None:
-        return (LineRange(int(between[1]), int(between[2])),)
+        return (LineSpan(int(between[1]), int(between[2])),)
     start, end = _AWK_FROM.search(text), _AWK_TO.search(text)
     if start is not None or end is not None:
         first = 1 if start is None else int(start[2]) + (1 if start[1] == ">" else 0)
         last = None if end is None else int(end[2]) - (1 if end[1] == "<" else 0)
-        return (LineRange(first, last),) if last is None or last >= first else ()
+        return (LineSpan(first, last),) if last is None or last >= first else ()
     one = _AWK_ONE.search(text)
-    return () if one is None else (LineRange(int(one[1]), int(one[1])),)
+    return () if one is None else (LineSpan(int(one[1]), int(one[1])),)
 
 
-def find_count(name: str, texts: Sequence[str]) -> LineRange | None:
+def find_count(name: str, texts: Sequence[str]) -> LineSpan | None:
     """Lines that `head` or `tail` shows; None where the words count from the end."""
     if name not in {"head", "tail"}:
         return None
@@ -80,7 +80,7 @@ def find_count(name: str, texts: Sequence[str]) -> LineRange | None:
     )
     if name == "tail":
         sign, number = ("", "") if match is None else (match[1] or match[3] or "", match[2] or match[4])
-        return LineRange(max(1, int(number)), None) if sign == "+" else None
+        return LineSpan(max(1, int(number)), None) if sign == "+" else None
     if match is None:
-        return LineRange(1, _DEFAULT_LINES)
-    return None if match[1] == "-" else LineRange(1, int(match[2] or match[4]))
+        return LineSpan(1, _DEFAULT_LINES)
+    return None if match[1] == "-" else LineSpan(1, int(match[2] or match[4]))

@@ -54,6 +54,7 @@ class _OptionRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, renam
 class _Names(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     shells: frozenset[str]
     interpreters: frozenset[str]
+    linters: frozenset[str]
 
 
 class ProgramTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

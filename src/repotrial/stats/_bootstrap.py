@@ -15,6 +15,8 @@ _CELLS = 1 << 20
 """Resampled clusters held at a time; fixed, because the random stream is read in these portions."""
 
 _MOST_DEGENERATE = 0.05
+_MIN_CLUSTERS = 2
+"""Spread needs two."""
 
 _Floats = npt.NDArray[np.float64]
 
@@ -41,7 +43,7 @@ def bootstrap_clustered(
     sizes = np.array([len(cluster.values) for cluster in ordered], dtype=np.float64)
     value = float(totals.sum() / sizes.sum())
     interval: Interval | NotComputable
-    if len(ordered) < 2:  # noqa: PLR2004  # spread needs two
+    if len(ordered) < _MIN_CLUSTERS:
         interval = NotComputable(reason="an interval over contracts needs at least 2 contracts, found 1")
     else:
         resampled = np.concatenate(list(_iter_means(totals, sizes, draws, seed_sequence)))
@@ -54,7 +56,7 @@ def cut_resampled(values: _Floats, level: float) -> Interval | NotComputable:
     """The percentile interval of resampled values; those of degenerate resamples are NaN."""
     usable = values[np.isfinite(values)]
     if len(usable) < (1 - _MOST_DEGENERATE) * len(values):
-        return NotComputable(reason="too many resamples of the tasks have only one value")
+        return NotComputable(reason="too many resamples of the tasks leave it undetermined")
     tail = (1 - level) / 2
     return _cut(usable, (tail, 1 - tail), level, Method.BOOTSTRAP_PERCENTILE)
 
@@ -105,3 +107,44 @@ def _compute_acceleration(totals: _Floats, sizes: _Floats) -> float:
 def _cut(resampled: _Floats, ends: tuple[float, float], level: float, method: Method) -> Interval:
     low, high = np.quantile(resampled, ends)
     return Interval(low=float(low), high=float(high), level=level, method=method)
+
+
+def bootstrap_ratio(
+    numerators: Sequence[Cluster],
+    denominators: Sequence[Cluster],
+    *,
+    seed_sequence: np.random.SeedSequence,
+    draws: int = 2000,
+    level: float = 0.95,
+) -> Estimate | NotComputable:
+    """One total over another, such as cost over successes, with whole clusters resampled for its interval.
+
+    Args:
+        numerators: What is divided, for each cluster; its values are added up.
+        denominators: What it is divided by, for the same clusters.
+        seed_sequence: For the resamples.
+        draws: How many of them.
+        level: Of the interval.
+    """
+    verify_level(level)
+    above, below = sort_clusters(numerators), sort_clusters(denominators)
+    if [one.key for one in above] != [one.key for one in below]:
+        raise ValueError("expected the same clusters above and below")
+    upper, lower = (np.array([one.total for one in side]) for side in (above, below))
+    if not above or lower.sum() == 0:
+        return NotComputable(reason="there is nothing to divide by")
+    interval: Interval | NotComputable = NotComputable(
+        reason=f"an interval over contracts needs at least {_MIN_CLUSTERS} contracts, found {len(above)}"
+    )
+    if len(above) >= _MIN_CLUSTERS:
+        generator = np.random.default_rng(seed_sequence)
+        weights = generator.multinomial(len(above), np.full(len(above), 1 / len(above)), size=draws)
+        bottom = weights @ lower
+        ratios = np.where(bottom > 0, weights @ upper / np.where(bottom > 0, bottom, 1), np.nan)
+        interval = cut_resampled(ratios, level)
+    return Estimate(
+        value=float(upper.sum() / lower.sum()),
+        interval=interval,
+        n_units=sum(len(one.values) for one in above),
+        n_clusters=len(above),
+    )

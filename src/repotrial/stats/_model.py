@@ -17,18 +17,20 @@ class Method(StrEnum):
 
     WILSON = "wilson"
     """Wilson score interval; every run is its own sampling unit."""
-    LOGIT_CLUSTER_ROBUST = "logit-cluster-robust"
-    """CR2 standard error, Satterthwaite's degrees of freedom, on the logit scale."""
+    WILSON_EFFECTIVE = "wilson-effective-size"
+    """Wilson score interval with Student's t; its sample size is that of independent runs with the same CR2
+    standard error."""
     WILSON_ON_CLUSTERS = "wilson-on-clusters"
-    """Wilson score interval with the number of clusters as sample size: all runs ended alike."""
+    """The same with clusters as sample size: at most one of them has the rarer outcome."""
     BOOTSTRAP_PERCENTILE = "cluster-bootstrap-percentile"
     """Quantiles over resampled clusters."""
     BOOTSTRAP_BCA = "cluster-bootstrap-bca"
     """Quantiles over resampled clusters, corrected for bias and skewness."""
     PAIRED_T = "paired-t-on-clusters"
     """Student's t on one difference for each cluster, cut to the possible range."""
-    CONSTANT_DIFFERENCE = "wilson-on-constant-difference"
-    """Wilson bound on the share of clusters that could differ, where all observed differences are equal."""
+    PAIRED_T_GUARDED = "paired-t-with-two-pseudo-clusters"
+    """The same, joined with the interval that two more clusters with differences of 1 and -1 would give: most
+    clusters have one and the same difference, so the sample says little about the others."""
     MCNEMAR_EXACT = "mcnemar-exact-on-cluster-majority"
     """Exact binomial test on clusters whose majority outcome differs between the two sides."""
     SIGN_FLIP_EXACT = "sign-flip-exact"
@@ -43,6 +45,12 @@ class Method(StrEnum):
     """One-way analysis of variance; the interval inverts the F distribution, roughly right for 0 and 1."""
     WORST_BEST_CASE = "worst-best-case"
     """Every indeterminate run counted against, then for; the interval spans both Wilson intervals."""
+    BETTING = "betting-confidence-sequence"
+    """Bets against every possible mean; what has lost too much is left out. Holds at all times at once."""
+    STAGEWISE = "stagewise-ordering"
+    """Inverts the test whose order is the look at which it stopped, then the statistic there."""
+    AALEN_JOHANSEN = "aalen-johansen"
+    """Cumulative incidence with competing ends; the band resamples clusters."""
     NONCENTRAL_T = "paired-noncentral-t"
     """Noncentral t on differences of clusters, their variance from rates and intra-cluster correlation."""
 
@@ -121,6 +129,13 @@ def verify_binary(clusters: Sequence[Cluster]) -> None:
     for cluster in clusters:
         if not is_binary(cluster):
             raise ValueError(f"expected only 0 and 1 in cluster {cluster.key!r}")
+
+
+def verify_range(clusters: Sequence[Cluster]) -> None:
+    """Raise unless every value lies between 0 and 1."""
+    for cluster in clusters:
+        if min(cluster.values) < 0 or max(cluster.values) > 1:
+            raise ValueError(f"expected values between 0 and 1 in cluster {cluster.key!r}")
 
 
 def is_binary(cluster: Cluster) -> bool:

@@ -8,14 +8,25 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
 from repotrial._core.absence import NotComputable
 from repotrial.stats._bootstrap import bootstrap_clustered, cut_resampled
-from repotrial.stats._model import Cluster, Estimate, Interval, Method, is_binary, sort_clusters, verify_level
+from repotrial.stats._model import (
+    Cluster,
+    Estimate,
+    Interval,
+    Method,
+    is_binary,
+    sort_clusters,
+    verify_level,
+    verify_range,
+)
 from repotrial.stats._permutation import PermutationTest, compare_sign_flips, find_lattice
-from repotrial.stats._rate import build_wilson
 
 _MIN_PAIRS = 3
+_FEW = 10
+"""Clusters with another difference than most: with fewer of them a t interval covers too seldom."""
 _CELLS = 1 << 20
 _ROUNDING = 1e-12
 """Differences closer than this are equal; their spread would give an interval of almost no width."""
@@ -133,6 +144,19 @@ class McNemarTest(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
     """How the test was computed."""
 
 
+class TTest(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="t-test"):
+    """Student's paired t test, two-sided, on one difference for each matched cluster."""
+
+    p_value: float
+    """Chance of a mean at least as far from 0, if there were no difference."""
+    statistic: float | NotComputable
+    """Mean over its standard error; not computable where all differences are equal."""
+    degrees: int
+    """Degrees of freedom: clusters less one."""
+    method: Method = Method.PAIRED_T
+    """How the p-value was computed: where all differences are equal, by sign flips."""
+
+
 class PairedComparison(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="paired-comparison"):
     """The first side less the second, over the clusters that both have."""
 
@@ -140,8 +164,12 @@ class PairedComparison(msgspec.Struct, frozen=True, kw_only=True, tag_field="kin
     """Mean over matched clusters of the difference of the sides' means; every cluster weighs the same."""
     mcnemar: McNemarTest | NotComputable
     """Test on majorities."""
+    t_test: TTest | NotComputable
+    """Test on differences of means, by Student's t."""
     sign_flip: PermutationTest | NotComputable
-    """Test on differences of means."""
+    """Test on differences of means, by their signs."""
+    differences: dict[str, float]
+    """Of each cluster that both sides have, the first side's mean less the second's."""
     n_pairs: int
     """Clusters that both sides have."""
     unmatched_a: tuple[str, ...]
@@ -170,62 +198,82 @@ def compare_paired(
     verify_level(level)
     left = {cluster.key: cluster for cluster in sort_clusters(a)}
     right = {cluster.key: cluster for cluster in sort_clusters(b)}
-    _verify_range([*left.values(), *right.values()])
+    verify_range([*left.values(), *right.values()])
     pairs = [(left[key], right[key]) for key in left if key in right]
-    differences = [one.mean - other.mean for one, other in pairs]
-    too_few = NotComputable(reason=f"needs at least {_MIN_PAIRS} matched contracts, found {len(pairs)}")
-    enough = len(pairs) >= _MIN_PAIRS
-    return PairedComparison(
-        difference=_estimate_difference(pairs, differences, level) if enough else too_few,
-        mcnemar=_compare_majorities(pairs) if enough else too_few,
-        sign_flip=compare_sign_flips(
-            differences, find_lattice(pairs), seed_sequence=seed_sequence, draws=draws
+    differences = {one.key: one.mean - other.mean for one, other in pairs}
+    unmatched_a = tuple(key for key in left if key not in right)
+    unmatched_b = tuple(key for key in right if key not in left)
+    if len(pairs) < _MIN_PAIRS:
+        too_few = NotComputable(reason=f"needs at least {_MIN_PAIRS} matched contracts, found {len(pairs)}")
+        return PairedComparison(
+            difference=too_few,
+            mcnemar=too_few,
+            t_test=too_few,
+            sign_flip=too_few,
+            differences=differences,
+            n_pairs=len(pairs),
+            unmatched_a=unmatched_a,
+            unmatched_b=unmatched_b,
         )
-        if enough
-        else too_few,
+    values = [*differences.values()]
+    flips = compare_sign_flips(values, find_lattice(pairs), seed_sequence=seed_sequence, draws=draws)
+    return PairedComparison(
+        difference=_estimate_difference(pairs, values, level),
+        mcnemar=_compare_majorities(pairs),
+        t_test=_compare_means(values, flips),
+        sign_flip=flips,
+        differences=differences,
         n_pairs=len(pairs),
-        unmatched_a=tuple(key for key in left if key not in right),
-        unmatched_b=tuple(key for key in right if key not in left),
+        unmatched_a=unmatched_a,
+        unmatched_b=unmatched_b,
     )
 
 
-def _verify_range(clusters: Sequence[Cluster]) -> None:
-    for cluster in clusters:
-        if min(cluster.values) < 0 or max(cluster.values) > 1:
-            raise ValueError(f"expected values between 0 and 1 in cluster {cluster.key!r}")
-
-
 def _estimate_difference(pairs: _Pairs, differences: Sequence[float], level: float) -> Estimate:
-    mean = math.fsum(differences) / len(differences)
-    constant = max(differences) - min(differences) <= _ROUNDING
-    build = _build_constant_interval if constant else _build_t_interval
     return Estimate(
-        value=mean,
-        interval=build(mean, differences, level),
+        value=math.fsum(differences) / len(differences),
+        interval=build_difference_interval(differences, level=level),
         n_units=sum(len(one.values) + len(other.values) for one, other in pairs),
         n_clusters=len(pairs),
     )
 
 
-def _build_t_interval(mean: float, differences: Sequence[float], level: float) -> Interval:
-    from scipy import stats  # slow to load: only for those who need it
+def build_difference_interval(differences: Sequence[float], *, level: float) -> Interval:
+    """Student's t on differences between -1 and 1, guarded where few of them differ from most."""
+    values = np.array(differences, dtype=np.float64)
+    low, high = _reach(values, level)
+    method = Method.PAIRED_T
+    if _count_unusual(values) < min(_FEW, len(values) / 2):
+        method = Method.PAIRED_T_GUARDED
+        ends = _reach(np.append(values, (1.0, -1.0)), level)
+        low, high = min(low, ends[0]), max(high, ends[1])
+    return Interval(low=max(-1.0, low), high=min(1.0, high), level=level, method=method)
 
-    error = float(np.std(differences, ddof=1)) / math.sqrt(len(differences))
-    half = float(stats.t.isf((1 - level) / 2, len(differences) - 1)) * error
-    return Interval(
-        low=max(-1.0, mean - half), high=min(1.0, mean + half), level=level, method=Method.PAIRED_T
-    )
+
+def _reach(values: _Floats, level: float) -> tuple[float, float]:
+    mean = math.fsum(values) / len(values)
+    error = float(np.std(values, ddof=1)) / math.sqrt(len(values))
+    half = -float(special.stdtrit(len(values) - 1, (1 - level) / 2)) * error
+    return mean - half, mean + half
 
 
-def _build_constant_interval(mean: float, differences: Sequence[float], level: float) -> Interval:
-    """Bounds on the mean if as many clusters as could go unseen differ, by as much as possible."""
-    unseen = build_wilson(0.0, len(differences), level=level, method=Method.CONSTANT_DIFFERENCE).high
-    return Interval(
-        low=mean - unseen * (1 + mean),
-        high=mean + unseen * (1 - mean),
-        level=level,
-        method=Method.CONSTANT_DIFFERENCE,
-    )
+def _count_unusual(values: _Floats) -> int:
+    """How many are not equal to the most frequent one, but for rounding."""
+    ordered = np.sort(values)
+    edges = np.flatnonzero(np.diff(ordered) > _ROUNDING) + 1
+    lengths = np.diff(np.concatenate(([0], edges, [len(ordered)])))
+    return len(values) - int(lengths.max())
+
+
+def _compare_means(differences: Sequence[float], flips: PermutationTest) -> TTest:
+    values = np.array(differences, dtype=np.float64)
+    if np.ptp(values) <= _ROUNDING:
+        return TTest(p_value=flips.p_value, statistic=_EQUAL, degrees=len(values) - 1, method=flips.method)
+    error = float(np.std(values, ddof=1)) / math.sqrt(len(values))
+    statistic = math.fsum(values) / len(values) / error
+    # Far tails underflow; a p-value is never 0.
+    tail = max(float(special.stdtr(len(values) - 1, -abs(statistic))), float(np.finfo(np.float64).tiny))
+    return TTest(p_value=min(1.0, 2 * tail), statistic=statistic, degrees=len(values) - 1)
 
 
 def _compare_majorities(pairs: _Pairs) -> McNemarTest | NotComputable:

@@ -2,38 +2,47 @@
 
 from __future__ import annotations
 
+from repotrial.trace._artifacts import keep_artifacts
 from repotrial.trace._blobs import BLOB_MISSING, BlobRef, BlobStore
 from repotrial.trace._body import BinaryBody, Body, TextBody
 from repotrial.trace._budget import WriterOptions
+from repotrial.trace._comparability import ManifestDifference
 from repotrial.trace._conversation import Conversation, RawMessage
 from repotrial.trace._event import Event, EventRef, TraceHead, build_trace_schema
 from repotrial.trace._files import TRACE_UNREADABLE, open_regular
 from repotrial.trace._keys import PublicKey, SigningKey
 from repotrial.trace._manifest import (
     AgentFacts,
-    ArchiveIdentity,
     CheckEntryPoint,
     ConfigurationFacts,
     ContractBinding,
     DeclaredVariables,
-    DependencySpecification,
-    DirectoryIdentity,
     EntryPoints,
-    GitIdentity,
     Harness,
-    HostEnvironment,
-    ImageEnvironment,
-    Lockfile,
+    LoggingFacts,
     Manifest,
-    ManifestDifference,
     ModelFacts,
+    PolicySource,
     RunFacts,
     Seeds,
     SeedStream,
+)
+from repotrial.trace._manifest_file import load_manifest, write_manifest
+from repotrial.trace._manifest_ground import (
+    ArchiveIdentity,
+    ConfigurationFiles,
+    CoveredTool,
+    DeclaredFile,
+    DependencySpecification,
+    DirectoryIdentity,
+    GitIdentity,
+    HostEnvironment,
+    ImageEnvironment,
+    Lockfile,
+    PreparedWorkspace,
     SetupProduct,
     Submodule,
 )
-from repotrial.trace._manifest_file import load_manifest, write_manifest
 from repotrial.trace._payloads import iter_payload_types
 from repotrial.trace._payloads.actions import (
     AgentTranscript,
@@ -62,6 +71,7 @@ from repotrial.trace._payloads.actions import (
     UnrecordedContent,
     WorkspaceMutation,
 )
+from repotrial.trace._payloads.agent import AgentConfiguration, OfferedTool, SamplingParameter, SystemPrompt
 from repotrial.trace._payloads.checks import (
     AcceptanceExecution,
     BuildCheck,
@@ -71,6 +81,7 @@ from repotrial.trace._payloads.checks import (
     LogPointer,
     Passed,
     PatchApplication,
+    RunnerExecution,
     StaticCheck,
     TestIds,
     TwinCount,
@@ -90,6 +101,7 @@ from repotrial.trace._payloads.common import (
 )
 from repotrial.trace._payloads.course import (
     Briefing,
+    EndCommand,
     Enforced,
     Intervention,
     InterventionAction,
@@ -114,9 +126,28 @@ from repotrial.trace._payloads.course import (
     Throttle,
     TraceTruncated,
 )
+from repotrial.trace._payloads.harness import (
+    ChangedEntry,
+    ChangeTaken,
+    DrawRevealed,
+    HarnessExecution,
+    ManifestBound,
+    MonitorReport,
+    MonitorState,
+)
+from repotrial.trace._payloads.programs import (
+    BlindSpot,
+    FoldedPrograms,
+    ProgramEnd,
+    ProgramsFolded,
+    ProgramStart,
+    Replaced,
+    Sight,
+    WitnessCounts,
+    WitnessReport,
+)
 from repotrial.trace._printed import PrintingProgram
 from repotrial.trace._reader import iter_events, iter_with_moot
-from repotrial.trace._redaction import NO_REDACTION, Redactor, SecretRedactor
 from repotrial.trace._rundir import MAX_CHANGE_BYTES, RunPaths
 from repotrial.trace._seal import seal_run
 from repotrial.trace._statement import (
@@ -126,7 +157,8 @@ from repotrial.trace._statement import (
     TrustedSigner,
     UncheckedSigner,
 )
-from repotrial.trace._timeline import Marker, TimelineRow, describe_outcome, iter_timeline
+from repotrial.trace._timeline import Marker, TimelineRow, describe_exit, describe_outcome, iter_timeline
+from repotrial.trace._trust import Trust, TrustedKeys, TrustList
 from repotrial.trace._verify_run import (
     AspectVerdict,
     CouldNotBeChecked,
@@ -140,15 +172,16 @@ from repotrial.trace._writer import TraceWriter
 __all__ = [
     "BLOB_MISSING",
     "MAX_CHANGE_BYTES",
-    "NO_REDACTION",
     "TRACE_UNREADABLE",
     "AcceptanceExecution",
+    "AgentConfiguration",
     "AgentFacts",
     "AgentTranscript",
     "ArchiveIdentity",
     "AspectVerdict",
     "BinaryBody",
     "BinaryContent",
+    "BlindSpot",
     "BlobRef",
     "BlobStore",
     "Body",
@@ -157,18 +190,25 @@ __all__ = [
     "ByIntervention",
     "BySetup",
     "ByTool",
+    "ChangeTaken",
+    "ChangedEntry",
     "CheckEntryPoint",
     "CheckOutcome",
     "Command",
     "ConfigurationFacts",
+    "ConfigurationFiles",
     "ContractBinding",
     "Conversation",
     "CouldNotBeChecked",
+    "CoveredTool",
+    "DeclaredFile",
     "DeclaredVariables",
     "DependencySpecification",
     "DirectoryEntry",
     "DirectoryIdentity",
     "DoesNotHold",
+    "DrawRevealed",
+    "EndCommand",
     "Enforced",
     "EntryPoints",
     "Errored",
@@ -185,8 +225,10 @@ __all__ = [
     "FileDeleted",
     "FileEntry",
     "FileModified",
+    "FoldedPrograms",
     "GitIdentity",
     "Harness",
+    "HarnessExecution",
     "Holds",
     "HostEnvironment",
     "ImageEnvironment",
@@ -196,16 +238,21 @@ __all__ = [
     "KeptStream",
     "Lockfile",
     "LogPointer",
+    "LoggingFacts",
     "Manifest",
+    "ManifestBound",
     "ManifestDifference",
     "Marker",
     "ModeChanged",
     "ModelFacts",
     "MonitorAlert",
+    "MonitorReport",
+    "MonitorState",
     "MutationCause",
     "NoSigner",
     "NotStarted",
     "Observed",
+    "OfferedTool",
     "OnAlert",
     "OnDecision",
     "OperatorDecision",
@@ -216,13 +263,18 @@ __all__ = [
     "PathEntry",
     "Pause",
     "PhaseChanged",
+    "PolicySource",
+    "PreparedWorkspace",
     "PrintingProgram",
+    "ProgramEnd",
+    "ProgramStart",
+    "ProgramsFolded",
     "Prompt",
     "PublicKey",
     "Quarantine",
     "RawMessage",
-    "Redactor",
     "Refused",
+    "Replaced",
     "Requested",
     "Response",
     "ResponseUsage",
@@ -232,11 +284,13 @@ __all__ = [
     "RunOpened",
     "RunPaths",
     "RunVerification",
-    "SecretRedactor",
+    "RunnerExecution",
+    "SamplingParameter",
     "SeedStream",
     "Seeds",
     "Segment",
     "SetupProduct",
+    "Sight",
     "Signal",
     "Signaled",
     "SignedStatement",
@@ -248,6 +302,7 @@ __all__ = [
     "Submodule",
     "SuspendWrites",
     "SymlinkEntry",
+    "SystemPrompt",
     "Terminate",
     "Termination",
     "TestIds",
@@ -259,19 +314,26 @@ __all__ = [
     "TraceHead",
     "TraceTruncated",
     "TraceWriter",
+    "Trust",
+    "TrustList",
+    "TrustedKeys",
     "TrustedSigner",
     "TwinCount",
     "UncheckedSigner",
     "UnrecordedContent",
+    "WitnessCounts",
+    "WitnessReport",
     "WorkspaceMutation",
     "WriterOptions",
     "build_trace_schema",
     "check_run",
+    "describe_exit",
     "describe_outcome",
     "iter_events",
     "iter_payload_types",
     "iter_timeline",
     "iter_with_moot",
+    "keep_artifacts",
     "load_manifest",
     "open_regular",
     "seal_run",

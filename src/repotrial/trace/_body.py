@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable
-from typing import Annotated, TypeAlias
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 
 from repotrial._core.canonical import Count
 from repotrial._core.digest import DIGEST_PATTERN, digest_bytes
 from repotrial._core.errors import ErrorCode, EvidenceError
+from repotrial.redaction import NO_REDACTION, RedactedSpan, Redactor
 from repotrial.trace._blobs import BlobRef, BlobStore
-from repotrial.trace._redaction import NO_REDACTION, RedactedSpan, Redactor
 
 _MAX_SPANS = 1000
 _MAX_CHARACTER_BYTES = 4
@@ -41,6 +41,12 @@ BODY_OMITTED = ErrorCode(
     EvidenceError,
     "The trace kept only a body's digest and length, because the run's byte budget was spent.",
     hint="the digest can still confirm a copy kept elsewhere",
+)
+BODY_WITHDRAWN = ErrorCode(
+    "body-withdrawn",
+    EvidenceError,
+    "A body was taken out of the trace after the run; its digest and length are still there.",
+    hint="ask the custodian of the run for the original; the digest can confirm it",
 )
 BODY_CORRUPT = ErrorCode(
     "body-corrupt",
@@ -66,6 +72,7 @@ class _Recorded(
 
         Raises:
             BODY_OMITTED: only the digest was kept.
+            BODY_WITHDRAWN: it was taken out later.
             BODY_CORRUPT: the bytes do not have the recorded digest.
             BLOB_MISSING: the blob is not there.
             BLOB_CORRUPT: the blob's bytes are not the recorded ones.
@@ -101,7 +108,14 @@ class OmittedBody(_Recorded, frozen=True, kw_only=True, tag="omitted"):
     """A body that the byte budget did not allow to keep; a trace-truncated event counts it."""
 
 
-Body: TypeAlias = TextBody | BinaryBody | BlobBody | OmittedBody
+class WithdrawnBody(_Recorded, frozen=True, kw_only=True, tag="withdrawn"):
+    """A body that was taken out after the run; the chain is over this form of every body (P27)."""
+
+    stored_digest: BodyDigest
+    """Digest of the (redacted) bytes that stood here."""
+
+
+Body: TypeAlias = TextBody | BinaryBody | BlobBody | OmittedBody | WithdrawnBody
 """Bytes as the trace keeps them; always with the digest and the length of the original."""
 
 
@@ -192,6 +206,10 @@ def _load_stored(body: _Recorded, blobs: BlobStore) -> bytes:
                 raise BODY_CORRUPT.error(f"expected base64, found: {error}") from error
         case BlobBody():
             return blobs.read(body.blob)
+        case WithdrawnBody():
+            raise BODY_WITHDRAWN.error(
+                f"expected {body.length_bytes} bytes, found that they were taken out; digest {body.digest}"
+            )
         case _:
             raise BODY_OMITTED.error(
                 f"expected {body.length_bytes} bytes, found only their digest {body.digest}"
@@ -223,3 +241,66 @@ def omit_bodies(tree: object) -> tuple[object, int, int]:
         case _:
             return tree, 0, 0
     return new, sum(part[1] for part in found), sum(part[2] for part in found)
+
+
+BODY_MARK: Final = b'"stored":"'
+"""Stands in every line that has a body."""
+_RECORDED: Final = {"digest", "length_bytes", "spans", "stored"}
+_STORED: Final = {kind: _RECORDED | {kind} for kind in ("text", "base64", "blob")}
+"""Members of a body, by how it is stored."""
+
+
+def withdraw_bodies(tree: Any) -> Any:
+    """The same builtins with every body as it is after it was taken out.
+
+    What has not exactly the form of a body is no body, and stays.
+    """
+    match tree:
+        case {"stored": str(kind)} if _STORED.get(kind) == tree.keys():
+            stored_digest = _digest_stored(kind, tree[kind])
+            if stored_digest is None:
+                return tree
+            kept = {name: tree[name] for name in ("digest", "length_bytes", "spans")}
+            return {**kept, "stored": "withdrawn", "stored_digest": stored_digest}
+        case dict():
+            return {key: withdraw_bodies(item) for key, item in tree.items()}
+        case list() | tuple():
+            return [withdraw_bodies(item) for item in tree]
+        case _:
+            return tree
+
+
+def _digest_stored(kind: str, stored: object) -> object:
+    match kind, stored:
+        case "text", str():
+            return digest_bytes(stored.encode())
+        case "base64", str():
+            return _digest_base64(stored)
+        case "blob", {"digest": digest, "size_bytes": _, **others} if not others:
+            return digest
+        case _:
+            return None
+
+
+def _digest_base64(text: str) -> str | None:
+    try:
+        data = base64.b64decode(text, validate=True)
+    except ValueError:
+        return None
+    is_ours = base64.b64encode(data).decode("ascii") == text  # another spelling of the same bytes is not
+    return digest_bytes(data) if is_ours else None
+
+
+def iter_withdrawn(tree: object) -> Iterator[str]:
+    """Digests of what was taken out of an event."""
+    match tree:
+        case {"stored": "withdrawn", "stored_digest": str(digest)}:
+            yield digest
+        case dict():
+            for item in tree.values():
+                yield from iter_withdrawn(item)
+        case list():
+            for item in tree:
+                yield from iter_withdrawn(item)
+        case _:
+            return

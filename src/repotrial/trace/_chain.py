@@ -1,20 +1,27 @@
 r"""The hash chain: what is hashed, in which order, under which names.
 
     genesis = sha256("repotrial/genesis@1\0" run_id)
-    hash_n  = sha256("repotrial/event@1\0" hash_(n-1) seq_n body_n)
+    hash_n  = sha256("repotrial/event@2\0" hash_(n-1) seq_n form_n)
 
-`hash_(n-1)` are 32 raw bytes, `seq_n` 8 bytes big-endian, and `body_n` is the event's line without its
-newline and without the member `"hash":"…",`. Keys are sorted, so that member stands at one of four known
-places: right behind the actor. Verification therefore cuts it out of the raw bytes and never re-serializes.
+`hash_(n-1)` are 32 raw bytes, `seq_n` 8 bytes big-endian. `form_n` is the event's line without its newline,
+without the member `"hash":"…",`, and with every body in the form that it has after it was taken out: digests
+and lengths, no text. So a text can be taken out later and the chain holds, and no text can be changed.
+
+In version 1 the line itself was hashed, under the name `event@1`. Keys are sorted, so the hash stands at one
+of four known places: right behind the actor.
 """
 
 from __future__ import annotations
 
 from hashlib import sha256 as _sha256
+from typing import Any
 
+import orjson
+
+from repotrial.trace._body import BODY_MARK, withdraw_bodies
 from repotrial.trace._event import ACTORS
 
-_EVENT_STATE = _sha256(b"repotrial/event@1\0")
+_EVENT_STATES = {version: _sha256(b"repotrial/event@%d\0" % version) for version in (1, 2)}
 _GENESIS_TAG = b"repotrial/genesis@1\0"
 
 _HASH_KEY = b'"hash":"'
@@ -36,13 +43,26 @@ def genesis_hash(run_id: str) -> bytes:
     return _sha256(_GENESIS_TAG + run_id.encode("utf-8", "surrogatepass")).digest()
 
 
-def link_hash(previous: bytes, seq: int, body: bytes) -> bytes:
+def link_hash(previous: bytes, seq: int, form: bytes, *, version: int) -> bytes:
     """The chained digest of one event, 32 raw bytes."""
-    state = _EVENT_STATE.copy()  # cheaper than a new one, and the parts need not be joined
+    state = _EVENT_STATES[version].copy()  # cheaper than a new one, and the parts need not be joined
     state.update(previous)
     state.update(seq.to_bytes(8, "big"))
-    state.update(body)
+    state.update(form)
     return state.digest()
+
+
+def build_form(body: bytes, event: dict[str, Any]) -> bytes:
+    """What version 2 hashes of a line without its hash.
+
+    Args:
+        body: The line.
+        event: The same, parsed; with or without its hash.
+    """
+    if BODY_MARK not in body:
+        return body
+    bare = {key: item for key, item in event.items() if key != "hash"}
+    return orjson.dumps(withdraw_bodies(bare), option=orjson.OPT_SORT_KEYS)
 
 
 def cut_line(line: bytes) -> tuple[bytes, bytes] | None:

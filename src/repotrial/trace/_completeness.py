@@ -16,9 +16,12 @@ from repotrial._core.errors import EvidenceError
 from repotrial._core.files import describe_refusal
 from repotrial._core.words import LifecyclePhase, TerminationCategory
 from repotrial.trace._blobs import BlobRef, BlobStore
+from repotrial.trace._demands import Demands
 from repotrial.trace._event import Event
 from repotrial.trace._files import TRACE_UNREADABLE
-from repotrial.trace._manifest import Manifest
+from repotrial.trace._manifest import MANIFEST_SCHEMA, Manifest
+from repotrial.trace._payloads.actions import Response
+from repotrial.trace._payloads.agent import AgentConfiguration
 from repotrial.trace._payloads.checks import AcceptanceExecution, BuildCheck, StaticCheck
 from repotrial.trace._payloads.course import (
     Intervention,
@@ -27,6 +30,7 @@ from repotrial.trace._payloads.course import (
     OnDecision,
     OperatorDecision,
     PhaseChanged,
+    RunOpened,
     Termination,
     TraceTruncated,
 )
@@ -64,19 +68,34 @@ def iter_completeness_problems(
     - every blob that an event refers to is there, with its digest and size;
     - every check that the manifest lists, and every check that left artifacts, has an event on the candidate;
       no other check was executed, and no attempt is missing from the count;
+    - every conversation in which a model answered has the agent's configuration, since version 2 of the
+      manifest (P2);
+    - where the first event undertakes it, everything from opening to seal (see `Demands`);
     - where the byte budget dropped something, the trace has the closing count.
 
     Raises:
         EvidenceError: a verified line is not an event that this release can read.
     """
     walk = _Walk(BlobStore(paths.blobs))
+    demands: Demands | None = None
     for event in islice(iter_events(paths.trace, allow_torn_tail=True), verified_count):
         yield from walk.check_event(event)
+        if isinstance(event.payload, RunOpened) and event.payload.completeness_rules > 1:
+            demands = Demands()
+        if demands is not None:
+            yield from (build_finding(text, seq=event.seq) for text in demands.take(event))
     if not walk.has_termination:
         yield build_finding("expected a termination event, found none: the run did not come to its end")
     if walk.is_dropping:
         yield build_finding("expected a closing count of what the byte budget dropped, found none")
+    if isinstance(manifest, Manifest) and manifest.schema == MANIFEST_SCHEMA:
+        for conversation, seq in walk.unbound_conversations.items():
+            text = f"conversation {conversation}: expected an agent-configuration event, found none"
+            yield build_finding(text, seq=seq)
     yield from _iter_check_problems(paths, manifest, walk)
+    if demands is not None:
+        known = manifest if isinstance(manifest, Manifest) else None
+        yield from map(build_finding, demands.iter_missing(paths, known))
 
 
 def _iter_check_problems(
@@ -126,6 +145,9 @@ class _Walk:
         """Checks of all gates with an event on the candidate, as the contract has them (without twins)."""
         self.has_termination = False
         self.is_dropping = False
+        self.unbound_conversations: dict[str, int] = {}
+        """Conversations in which a model answered an agent of unknown configuration, with the answer."""
+        self._bound_conversations: set[str] = set()
 
     def check_event(self, event: Event) -> Iterator[RunFinding]:
         yield from self._check_actor(event)
@@ -157,10 +179,26 @@ class _Walk:
                 yield from self._check_attempt(check, event.seq, check.subject)
             case AcceptanceExecution() as check:
                 yield from self._check_acceptance(check, event.seq)
+            case _:
+                self._take_note(event)
+
+    def _take_note(self, event: Event) -> None:
+        match event.payload:
             case TraceTruncated(final=final):
                 self.is_dropping = not final
+            case Response() | AgentConfiguration() as spoken:
+                self._bind_conversation(spoken, event.seq)
             case _:
                 pass
+
+    def _bind_conversation(self, spoken: Response | AgentConfiguration, seq: int) -> None:
+        name = spoken.conversation
+        if isinstance(spoken, AgentConfiguration):
+            self._bound_conversations.add(name)
+            self.unbound_conversations.pop(name, None)
+        # An answer without tokens is an error, or a number of tokens that was asked for.
+        elif name not in self._bound_conversations and spoken.usage.output_tokens is not None:
+            self.unbound_conversations.setdefault(name, seq)
 
     def _check_termination(self, termination: Termination, seq: int) -> Iterator[RunFinding]:
         if self.has_termination:

@@ -12,9 +12,14 @@ import orjson
 
 from repotrial._core.canonical import canonical_bytes
 from repotrial._core.errors import ErrorCode, EvidenceError, UsageError
+from repotrial.redaction import NO_REDACTION, Redactor
 from repotrial.trace._files import open_regular, write_once
-from repotrial.trace._manifest import MANIFEST_SCHEMA, Manifest, build_comparability_class
-from repotrial.trace._redaction import NO_REDACTION, Redactor
+from repotrial.trace._manifest import (
+    MANIFEST_SCHEMA,
+    MANIFEST_SCHEMAS,
+    Manifest,
+    build_comparability_class,
+)
 
 MAX_MANIFEST_BYTES = 4 * 1024 * 1024
 _MAX_LISTED_PROBLEMS = 50
@@ -104,12 +109,31 @@ def _parse_form(data: bytes, name: str) -> Manifest:
         manifest = msgspec.convert(raw, Manifest)
     except msgspec.ValidationError as error:
         raise _invalid(name, list(_iter_problems(raw, Manifest, ""))) from error
-    expected = build_comparability_class(manifest)
+    if problems := list(_iter_version_problems(manifest, manifest.schema == MANIFEST_SCHEMA, "")):
+        raise _invalid(name, problems)
+    expected = build_comparability_class(manifest, schema=manifest.schema)
     if manifest.comparability_class != expected:
         raise MANIFEST_INVALID.error(
             f"{name}: comparability_class: expected {expected}, found {manifest.comparability_class}"
         )
     return manifest
+
+
+def _iter_version_problems(value: Any, has_all: bool, where: str) -> Iterator[str]:  # noqa: FBT001
+    """Fields that came with version 2: it has all of them, and version 1 has none (P2)."""
+    if isinstance(value, tuple | list):
+        for index, item in enumerate(value):
+            yield from _iter_version_problems(item, has_all, f"{where}[{index}]")
+    if not isinstance(value, msgspec.Struct):
+        return
+    for field in msgspec.structs.fields(value):
+        found, place = getattr(value, field.name), _join(where, field.name)
+        if found is msgspec.UNSET and has_all:
+            yield f"{place}: expected a value, found none"
+        elif not has_all and field.default is msgspec.UNSET and found is not msgspec.UNSET:
+            yield f"{place}: expected no such field, found one"
+        else:
+            yield from _iter_version_problems(found, has_all, place)
 
 
 def _invalid(name: str, problems: list[str]) -> EvidenceError:
@@ -132,9 +156,9 @@ def _check_version(raw: object, name: str) -> None:
         raise MANIFEST_INVALID.error(
             f"{name}: schema: expected {MANIFEST_SCHEMA!r}, found {_shorten(schema)}"
         )
-    if schema != MANIFEST_SCHEMA:
+    if schema not in MANIFEST_SCHEMAS:
         raise MANIFEST_VERSION.error(
-            f"{name}: schema: expected {MANIFEST_SCHEMA!r}, found {_shorten(schema)}"
+            f"{name}: schema: expected one of {', '.join(MANIFEST_SCHEMAS)}, found {_shorten(schema)}"
         )
 
 

@@ -8,12 +8,15 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from repotrial._core.digest import Digest
 from repotrial._core.errors import ErrorCode, EvidenceError
 from repotrial.trace._event import Event, EventEnvelope, UnknownPayload
 from repotrial.trace._files import TRACE_LINE_TOO_LONG, LineReader, open_regular
 from repotrial.trace._payloads import PAYLOAD_TYPES, Payload
 from repotrial.trace._payloads.checks import AcceptanceExecution, Passed
 from repotrial.trace._payloads.common import EventPayload
+from repotrial.trace._payloads.course import RunOpened
+from repotrial.trace._payloads.harness import ManifestBound
 
 _MAX_WAITING: Final = 10_000
 """Nothing is between two runs of a suite but other checks: only a forged trace has more."""
@@ -127,6 +130,17 @@ def iter_events(path: Path, *, allow_torn_tail: bool = False) -> Iterator[Event]
             t=envelope.t,
             type=envelope.type,
         )
+
+
+def find_bound_manifest(events: Iterable[Event]) -> Digest | None:
+    """The manifest that a trace speaks of: named at its opening in version 1, later in version 2."""
+    for event in events:
+        match event.payload:
+            case RunOpened(manifest_digest=str(digest)) | ManifestBound(manifest_digest=digest):
+                return digest
+            case _:
+                pass
+    return None
 
 
 def _parse_envelope(line: bytes, seq: int, path: Path) -> EventEnvelope:

@@ -72,7 +72,7 @@ class RunPaths(msgspec.Struct, frozen=True):
 
     @property
     def acceptance(self) -> Path:
-        """In no run of today: results and logs are in the trace. A folder here has the name of a check."""
+        """By check and execution: the files that it left, and what each of its commands printed, bounded."""
         return self.root / "acceptance"
 
     @property

@@ -22,10 +22,11 @@ from repotrial._core.errors import ErrorCode, EvidenceError, MachineError, Usage
 from repotrial.trace._event import EventHash, TraceHead
 from repotrial.trace._files import open_regular, write_once
 from repotrial.trace._keys import SigningKey
+from repotrial.trace._manifest import Manifest
 from repotrial.trace._manifest_file import load_manifest
 from repotrial.trace._payloads.common import Name
 from repotrial.trace._payloads.course import RunId, RunOpened
-from repotrial.trace._reader import iter_events
+from repotrial.trace._reader import find_bound_manifest, iter_events
 from repotrial.trace._rundir import RunPaths, digest_regular, iter_sealable_entries
 from repotrial.trace._statement import SignedStatement, StatementKind
 from repotrial.trace._trace_file import TRACE_LOCKED, lock_trace
@@ -95,8 +96,23 @@ _KIND: Final = StatementKind(
 )
 
 
-def seal_run(paths: RunPaths, key: SigningKey, *, harness_version: str, clock: Clock | None = None) -> Seal:
+def seal_run(
+    paths: RunPaths,
+    key: SigningKey,
+    *,
+    harness_version: str,
+    head: TraceHead | None = None,
+    clock: Clock | None = None,
+) -> Seal:
     """Check a finished run directory, sign what it holds, and write `seal.json`.
+
+    Args:
+        paths: Where the run is.
+        key: Signs.
+        harness_version: Of the program that seals.
+        head: Where the writer of this trace ended, if it was in this process. It is signed as it is: a trace
+            that was changed since is refused by every reader. None checks the chain on the disk first.
+        clock: Tells when.
 
     Raises:
         SEAL_EXISTS: it has a seal.
@@ -109,16 +125,14 @@ def seal_run(paths: RunPaths, key: SigningKey, *, harness_version: str, clock: C
             raise SEAL_EXISTS.error(f"{paths.seal}: expected no seal yet, found one")
         manifest = load_manifest(paths.manifest)
         subjects = dict(_iter_subjects(paths))
-        chain = check_chain(paths.trace, run_id=manifest.run_id, expected=None)
-        if not isinstance(chain.status, Intact) or chain.head is None:
-            raise UNSEALABLE.error(f"{paths.trace}: expected an intact chain, found {chain.status}")
+        end = head or _verify_chain(paths, manifest)
         manifest_digest = subjects[paths.manifest.name]
         _check_opening(paths, manifest_digest)
         seal = Seal(
             run_id=manifest.run_id,
             contract_version_id=manifest.contract.version_id,
-            event_count=chain.head.count,
-            head_hash=chain.head.hash,
+            event_count=end.count,
+            head_hash=end.hash,
             manifest_digest=manifest_digest,
             sealed_at_us=(clock or SystemClock()).now_us(),
             harness_version=harness_version,
@@ -127,6 +141,13 @@ def seal_run(paths: RunPaths, key: SigningKey, *, harness_version: str, clock: C
         )
         _write(paths.seal, _KIND.sign(seal, subjects=subjects, key=key))
     return seal
+
+
+def _verify_chain(paths: RunPaths, manifest: Manifest) -> TraceHead:
+    chain = check_chain(paths.trace, run_id=manifest.run_id, expected=None)
+    if not isinstance(chain.status, Intact) or chain.head is None:
+        raise UNSEALABLE.error(f"{paths.trace}: expected an intact chain, found {chain.status}")
+    return chain.head
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -177,10 +198,11 @@ def _check_opening(paths: RunPaths, manifest_digest: Digest) -> None:
         raise UNSEALABLE.error(
             f"{paths.trace}: expected run-opened as the first event, found another or none"
         )
-    if first.payload.manifest_digest != manifest_digest:
+    bound = find_bound_manifest(iter_events(paths.trace))
+    if bound != manifest_digest:
         raise UNSEALABLE.error(
             f"{paths.trace}: expected a trace of the manifest {manifest_digest}, "
-            f"found one of {first.payload.manifest_digest}"
+            f"found one of {bound or 'none'}"
         )
 
 

@@ -5,7 +5,8 @@
 3. The signature is valid under the key in the predicate, and names that key.
 4. That key is among the trusted ones; without any, the report says that the signer is unchecked.
 5. `manifest.json` is that of the sealed run.
-6. Every sealed file is there, plain, with the sealed digest, and no other file is there.
+6. Every sealed file is there, plain, with the sealed digest, and no other file is there. Where bodies were
+   taken out, the trace may be another file and their blobs may be gone: step 7 shows that nothing else is.
 7. The trace has the sealed number of events and the sealed last hash.
 
 All steps that can be taken are taken, and all problems are listed.
@@ -166,10 +167,25 @@ def check_signed_seal(
         problems.append(BadSignature(key_id=signed.key_id))
     if run_id is not None and run_id != signed.predicate.run_id:
         problems.append(OtherRun(sealed_run_id=signed.predicate.run_id, found_run_id=run_id))
-    problems += _iter_file_problems(paths, signed)
+    found = _iter_file_problems(paths, signed)
+    problems += (each for each in found if not _is_withdrawal(each, paths, chain))
     if isinstance(chain.status, Truncated):
         problems.append(TraceCutOff(sealed_count=signed.predicate.event_count, found_count=chain.count))
     return SealReport(signer=signer, problems=tuple(problems))
+
+
+def _is_withdrawal(problem: RunSealProblem, paths: RunPaths, chain: ChainReport) -> bool:
+    """Whether a file differs only because bodies were taken out; the chain holds up to the sealed head."""
+    if not chain.is_intact or not chain.withdrawn:
+        return False
+    match problem:
+        case FileChanged(name=name):
+            return name == paths.trace.name
+        case FileMissing(name=name):
+            folder, _, rest = name.partition("/")
+            return folder == paths.blobs.name and f"sha256:{rest.replace('/', '')}" in chain.withdrawn
+        case _:
+            return False
 
 
 def _iter_file_problems(paths: RunPaths, signed: SignedStatement[Seal]) -> Iterator[RunSealProblem]:

@@ -15,7 +15,7 @@ import msgspec
 from repotrial._core.canonical import Count
 from repotrial._core.display import neutralize
 from repotrial.trace._blobs import BlobStore
-from repotrial.trace._body import BinaryBody, BlobBody, Body, OmittedBody, TextBody
+from repotrial.trace._body import BinaryBody, BlobBody, Body, OmittedBody, TextBody, WithdrawnBody
 from repotrial.trace._event import Actor, Event, UnknownPayload
 from repotrial.trace._payloads import Payload
 from repotrial.trace._payloads.actions import (
@@ -25,6 +25,7 @@ from repotrial.trace._payloads.actions import (
     ToolInvocation,
     WorkspaceMutation,
 )
+from repotrial.trace._payloads.agent import AgentConfiguration, describe_configuration
 from repotrial.trace._payloads.checks import (
     AcceptanceExecution,
     BuildCheck,
@@ -61,9 +62,18 @@ from repotrial.trace._payloads.course import (
     Termination,
     TraceTruncated,
 )
+from repotrial.trace._payloads.harness import HarnessPayload
+from repotrial.trace._payloads.programs import (
+    ProgramEnd,
+    ProgramsFolded,
+    ProgramStart,
+    Replaced,
+    WitnessReport,
+)
 from repotrial.trace._reader import iter_events, iter_with_moot
 from repotrial.trace._rundir import RunPaths
 from repotrial.trace._said import read_said
+from repotrial.trace._timeline_harness import describe_harness
 
 MAX_SUMMARY_CHARACTERS = 200
 MAX_SAID_CHARACTERS = 400
@@ -128,28 +138,30 @@ def _build_row(event: Event, elapsed_us: int, blobs: BlobStore, *, is_moot: bool
 
 def _summary(payload: Payload | UnknownPayload, blobs: BlobStore, *, is_moot: bool) -> str:
     match payload:
-        case AcceptanceExecution(variant="twins"):
-            return _doubt(payload, is_moot=is_moot)
-        case Prompt() | Response():
+        case Prompt() | Response() | AgentConfiguration():
             return _dialogue(payload, blobs)
         case Briefing():
             return f"{len(payload.obligations)} obligation(s): {_body(payload.issue)}"
-        case AgentTranscript():
-            return f"{payload.path}, {payload.body.length_bytes} bytes, as the agent wrote it"
-        case ToolInvocation() | WorkspaceMutation():
+        case ToolInvocation() | WorkspaceMutation() | AgentTranscript():
             return _action(payload)
+        case ProgramStart() | ProgramEnd() | ProgramsFolded() | WitnessReport():
+            return _program(payload)
         case PatchApplication() | BuildCheck() | StaticCheck() | AcceptanceExecution():
-            return _execution(payload)
+            return _execution(payload, is_moot=is_moot)
         case MonitorAlert() | Intervention() | OperatorDecision() | StageTransition():
             return _oversight(payload)
         case RunOpened() | PhaseChanged() | Termination() | TraceTruncated():
             return _lifecycle(payload)
+        case HarnessPayload():
+            return describe_harness(payload)
         case UnknownPayload():
             return f"an event type that this release does not know ({len(payload.data)} bytes)"
 
 
-def _dialogue(payload: Prompt | Response, blobs: BlobStore) -> str:
+def _dialogue(payload: Prompt | Response | AgentConfiguration, blobs: BlobStore) -> str:
     match payload:
+        case AgentConfiguration():
+            return describe_configuration(payload)
         case Prompt():
             repeated = f", {payload.repeats.messages} repeated" if payload.repeats else ""
             last = f": {_said(payload.messages[-1].body, blobs)}" if payload.messages else ""
@@ -161,8 +173,10 @@ def _dialogue(payload: Prompt | Response, blobs: BlobStore) -> str:
             return f"#{payload.index} from {payload.model}{refused}{counted}: {_said(payload.body, blobs)}"
 
 
-def _action(payload: ToolInvocation | WorkspaceMutation) -> str:
+def _action(payload: ToolInvocation | WorkspaceMutation | AgentTranscript) -> str:
     match payload:
+        case AgentTranscript():
+            return f"{payload.path}, {payload.body.length_bytes} bytes, as the agent wrote it"
         case ToolInvocation():
             called = _command(payload.command) if payload.command else _body(payload.arguments)
             # Of most calls of tools only their words are seen, and that is no news.
@@ -174,7 +188,30 @@ def _action(payload: ToolInvocation | WorkspaceMutation) -> str:
             return f"{len(payload.changes)} path(s): {paths}{more}"
 
 
-def _execution(payload: PatchApplication | BuildCheck | StaticCheck | AcceptanceExecution) -> str:
+def _program(payload: ProgramStart | ProgramEnd | ProgramsFolded | WitnessReport) -> str:
+    match payload:
+        case ProgramStart():
+            parent = "the harness" if payload.parent is None else f"program {payload.parent}"
+            doubt = "" if payload.confirmed else " (perhaps)"
+            return f"program {payload.number} of {parent}{doubt}: {' '.join(payload.argv) or payload.path}"
+        case ProgramEnd(exit=status):
+            ended = (
+                f"became program {status.by}"
+                if isinstance(status, Replaced)
+                else f"→ {describe_exit(status)}"
+            )
+            return f"program {payload.number} {ended}"
+        case ProgramsFolded(groups=groups):
+            return f"{sum(group.started for group in groups)} more program(s), counted by file"
+        case WitnessReport():
+            seen = ", ".join(sight.subject for sight in payload.sees) or "nothing"
+            counted = "" if payload.counts is None else f"; {payload.counts.started} program(s) started"
+            return f"{payload.moment} of {payload.phase}: sees {seen}{counted}"
+
+
+def _execution(
+    payload: PatchApplication | BuildCheck | StaticCheck | AcceptanceExecution, *, is_moot: bool
+) -> str:
     ended = f"{describe_outcome(payload.outcome)} ({describe_exit(payload.exit)})"
     match payload:
         case PatchApplication():
@@ -185,6 +222,8 @@ def _execution(payload: PatchApplication | BuildCheck | StaticCheck | Acceptance
         case StaticCheck():
             counted = "" if payload.findings is None else f"; {payload.findings} finding(s)"
             return f"{payload.check_id} #{payload.attempt} {ended}{counted}"
+        case AcceptanceExecution(variant="twins"):
+            return _doubt(payload, is_moot=is_moot)
         case AcceptanceExecution():
             on = "" if payload.subject == "candidate" else f" on the {payload.subject}"
             failed, missing = payload.failing.count, payload.missing.count
@@ -248,6 +287,7 @@ def _marker(payload: Payload | UnknownPayload) -> Marker:
         case (
             Prompt()
             | Response()
+            | AgentConfiguration()
             | AgentTranscript()
             | Briefing()
             | ToolInvocation()
@@ -255,6 +295,11 @@ def _marker(payload: Payload | UnknownPayload) -> Marker:
             | StageTransition()
             | RunOpened()
             | PhaseChanged()
+            | ProgramStart()
+            | ProgramEnd()
+            | ProgramsFolded()
+            | WitnessReport()
+            | HarnessPayload()
         ):
             return Marker.PLAIN
 
@@ -281,6 +326,8 @@ def _body(body: Body) -> str:
             return f"({body.length_bytes} bytes in a blob)"
         case OmittedBody():
             return f"({body.length_bytes} bytes, not kept)"
+        case WithdrawnBody():
+            return f"({body.length_bytes} bytes, taken out after the run)"
 
 
 def _command(command: Command) -> str:

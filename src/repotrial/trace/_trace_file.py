@@ -13,6 +13,7 @@ from repotrial._core.files import sync_directory
 from repotrial.trace._chain import LINE_FRONTS, genesis_hash, link_hash
 from repotrial.trace._event import Actor, EventRef
 from repotrial.trace._files import TRACE_WRITE
+from repotrial.trace._payloads.course import TRACE_VERSION
 from repotrial.trace._rundir import RunPaths
 
 TRACE_LOCKED = ErrorCode(
@@ -79,10 +80,10 @@ class TraceFile:
         """How much is accepted and not yet handed to the operating system."""
         return len(self._buffer)
 
-    def add(self, body: bytes, actor: Actor, t: int) -> EventRef:
-        """Chain one event to the tip; its line waits for `flush`."""
+    def add(self, body: bytes, form: bytes, actor: Actor, t: int) -> EventRef:
+        """Chain one event to the tip by its form (see `build_form`); its line waits for `flush`."""
         tip = self.tip
-        link = link_hash(tip.hash, tip.count, body)
+        link = link_hash(tip.hash, tip.count, form, version=TRACE_VERSION)
         hash_hex = link.hex()
         front, cut = LINE_FRONTS[actor]
         line = b"".join((front, hash_hex.encode(), b'",', body[cut:], b"\n"))

@@ -18,10 +18,10 @@ import msgspec
 
 from repotrial._core.canonical import canonical_bytes
 from repotrial._core.errors import ErrorCode, UsageError
-from repotrial.trace._body import BinaryBody, BlobBody, OmittedBody, TextBody
+from repotrial.redaction import Redactor
+from repotrial.trace._body import BinaryBody, BlobBody, OmittedBody, TextBody, WithdrawnBody
 from repotrial.trace._payloads import PAYLOAD_TYPES
 from repotrial.trace._payloads.common import EventPayload
-from repotrial.trace._redaction import Redactor
 
 # Left as they are, so that `convert` refuses them in a text field instead of storing them in some spelling.
 _FOREIGN = (
@@ -111,7 +111,7 @@ def _build(info: msgspec.inspect.Type) -> _Rewrite | None:
 def _build_struct(info: msgspec.inspect.StructType) -> _Rewrite | None:
     if info.cls is TextBody:
         return _check_inline
-    if info.cls in {BinaryBody, BlobBody, OmittedBody}:
+    if info.cls in {BinaryBody, BlobBody, OmittedBody, WithdrawnBody}:
         return None
     found = {field.encode_name: _build(field.type) for field in info.fields}
     members = {name: rewrite for name, rewrite in found.items() if rewrite is not None}

@@ -25,11 +25,12 @@ import orjson
 
 from repotrial._core.canonical import MAX_SAFE_INTEGER, Count
 from repotrial._core.errors import EvidenceError
-from repotrial.trace._chain import cut_line, genesis_hash, link_hash
+from repotrial.trace._body import iter_withdrawn
+from repotrial.trace._chain import build_form, cut_line, genesis_hash, link_hash
 from repotrial.trace._event import TraceHead
 from repotrial.trace._files import TRACE_LINE_TOO_LONG, TRACE_UNREADABLE, LineReader, open_regular
 from repotrial.trace._payloads import PAYLOAD_TYPES
-from repotrial.trace._payloads.course import TRACE_SCHEMA, RunOpened
+from repotrial.trace._payloads.course import TRACE_SCHEMAS, TRACE_VERSION, RunOpened
 
 _BadEventReason: TypeAlias = Literal[
     "malformed",
@@ -129,6 +130,8 @@ class ChainReport(msgspec.Struct, frozen=True, kw_only=True):
     """Length of the part that holds."""
     unknown_types: tuple[UnknownTypeCount, ...] = ()
     """Events that were chained correctly but not understood."""
+    withdrawn: tuple[str, ...] = ()
+    """Digests of bodies that were taken out after the run, where version 2 allows it; sorted."""
 
     @property
     def is_intact(self) -> bool:
@@ -140,6 +143,7 @@ _EVENT_TYPE = re.compile(r"[a-z][a-z0-9-]{0,99}")
 _MAX_UNKNOWN_TYPES = 100
 """Of those that are told apart: a forged trace could invent a new one in every line."""
 _OTHER_TYPES = "other-types"
+_WITHDRAWN_MARK = b'"stored":"withdrawn"'
 _MEMBERS = frozenset({"actor", "hash", "payload", "seq", "t", "type"})
 
 
@@ -234,6 +238,8 @@ class _Walk:
         self._found_run_id: str | None = None
         self._last_t = -1
         self._unknown: Counter[str] = Counter()
+        self._version = TRACE_VERSION
+        self._withdrawn: set[str] = set()
         self.previous = b""
         self.count = 0
         self.offset = 0
@@ -244,8 +250,9 @@ class _Walk:
         """Learn from the first line which version and which run this is."""
         payload = _parse_opening(line)
         schema = payload.get("schema")
-        if isinstance(schema, str) and schema != TRACE_SCHEMA and _SCHEMA.fullmatch(schema):
+        if isinstance(schema, str) and schema not in TRACE_SCHEMAS and _SCHEMA.fullmatch(schema):
             return UnknownVersion(schema=schema)
+        self._version = TRACE_SCHEMAS.get(str(schema), TRACE_VERSION)
         found = payload.get("run_id")
         self._found_run_id = found if isinstance(found, str) else None
         run_id = self._run_id if self._run_id is not None else self._found_run_id
@@ -266,15 +273,21 @@ class _Walk:
             return self._tampered(
                 "malformed", "expected an event with its hash behind the actor, found another line"
             )
-        link = link_hash(self.previous, self.count, parts[1])
-        if link.hex().encode() != parts[0]:
-            return self._explain_mismatch(line)
+        form, event, refusal = parts[1], {}, None
         try:
             event = orjson.loads(line)
+            form = form if self._version == 1 else build_form(form, event)
             if orjson.dumps(event, option=orjson.OPT_SORT_KEYS) != line:
-                return self._tampered("not-canonical", "expected the canonical serialization, found another")
+                refusal = "expected the canonical serialization, found another"
         except (ValueError, TypeError, RecursionError) as error:
-            return self._tampered("not-canonical", f"expected canonical JSON, found: {error}")
+            refusal = f"expected canonical JSON, found: {error}"
+        link = link_hash(self.previous, self.count, form, version=self._version)
+        if link.hex().encode() != parts[0]:
+            return self._explain_mismatch(line)
+        if refusal is not None:
+            return self._tampered("not-canonical", refusal)
+        if _WITHDRAWN_MARK in line:
+            self._withdrawn.update(iter_withdrawn(event))
         wrong = self._check_event(event)
         if wrong is not None:
             return wrong
@@ -297,6 +310,7 @@ class _Walk:
             unknown_types=tuple(
                 UnknownTypeCount(type=name, count=count) for name, count in sorted(self._unknown.items())
             ),
+            withdrawn=tuple(sorted(self._withdrawn)),
         )
 
     def _tampered(self, reason: _BadEventReason, detail: str) -> Tampered:

@@ -20,7 +20,7 @@ from repotrial.trace._keys import PublicKey
 from repotrial.trace._manifest import Manifest, iter_unbound_fields
 from repotrial.trace._manifest_file import load_manifest
 from repotrial.trace._payloads.course import RunOpened
-from repotrial.trace._reader import iter_events
+from repotrial.trace._reader import find_bound_manifest, iter_events
 from repotrial.trace._rundir import RunPaths, digest_regular
 from repotrial.trace._seal import Seal
 from repotrial.trace._seal_check import (
@@ -236,13 +236,14 @@ def _judge_identity(
     try:
         manifest_digest = digest_regular(paths.manifest)
         first = next(iter_events(paths.trace, allow_torn_tail=True), None)
+        bound = find_bound_manifest(iter_events(paths.trace, allow_torn_tail=True))
     except EvidenceError as error:
         return CouldNotBeChecked(findings=(build_finding(error.message),))
     if first is None or not isinstance(first.payload, RunOpened):
         return DoesNotHold(
             findings=(build_finding("expected run-opened as the first event, found none", seq=0),)
         )
-    problems = [*_iter_opening_problems(first.payload, manifest, manifest_digest)]
+    problems = [*_iter_opening_problems(first.payload, bound, manifest, manifest_digest)]
     if isinstance(signed, SignedStatement):
         problems += _iter_seal_problems(signed.predicate, manifest, manifest_digest)
     if problems:
@@ -255,10 +256,10 @@ def _judge_identity(
 
 
 def _iter_opening_problems(
-    opened: RunOpened, manifest: Manifest, manifest_digest: Digest
+    opened: RunOpened, bound: Digest | None, manifest: Manifest, manifest_digest: Digest
 ) -> Iterator[RunFinding]:
     yield from _compare("run id", ("manifest", manifest.run_id), ("trace", opened.run_id))
-    yield from _compare("manifest digest", ("file", manifest_digest), ("trace", opened.manifest_digest))
+    yield from _compare("manifest digest", ("file", manifest_digest), ("trace", bound or "none"))
     yield from _compare(
         "harness version", ("manifest", manifest.harness.version), ("trace", opened.harness_version)
     )

@@ -7,27 +7,28 @@ is never opened again for appending: a retry is a new run directory.
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, Self, overload
 
 import msgspec
 import orjson
 
 from repotrial._core.clock import Clock, MonotoneClock, SystemClock
+from repotrial._core.closing import Closing
 from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import ErrorCode, UsageError
-from repotrial._core.words import TextFormat
+from repotrial._core.words import Stage, TextFormat
+from repotrial.redaction import NO_REDACTION, Redactor, verify_canary
 from repotrial.trace._blobs import BlobRef, BlobStore
 from repotrial.trace._body import Body, OmittedBody, build_body, omit_bodies, redact_bytes
 from repotrial.trace._budget import UNASSIGNED, TraceBudget, WriterOptions, checked_options
-from repotrial.trace._chain import LINE_FRONTS
+from repotrial.trace._chain import LINE_FRONTS, build_form
 from repotrial.trace._event import ACTORS, Actor, Event, EventRef, TraceHead, build_event
 from repotrial.trace._files import MAX_LINE_BYTES
 from repotrial.trace._payloads import DROPPABLE_TYPES, DroppablePayload, KeptPayload, Payload
 from repotrial.trace._payloads.common import EventPayload, Output
 from repotrial.trace._payloads.course import TRACE_SCHEMA, MonitorAlert, RunOpened, Segment, TraceTruncated
-from repotrial.trace._redaction import NO_REDACTION, Redactor, verify_canary
 from repotrial.trace._rundir import RunPaths
 from repotrial.trace._trace_file import TraceFile, build_write_error
 from repotrial.trace._validate import PAYLOAD_REFUSED, build_tree, explain_refusal, redact_tree
@@ -57,7 +58,7 @@ class DroppedEvent(msgspec.Struct, frozen=True):
     """The event's type."""
 
 
-class TraceWriter:
+class TraceWriter(Closing):
     """Appends events to one trace. Threads may share it: what one of them appends keeps its order.
 
     An interrupt (Ctrl-C) at any point leaves it usable: an event is in the trace whole or not at all.
@@ -119,6 +120,10 @@ class TraceWriter:
         self._closed = False
         self._observer: Callable[[Event], None] | None = None
         self._mutex = threading.RLock()
+        self.stage: Stage | None = None
+        """The privilege stage that alerts carry from now on (P14); None while no agent acts."""
+        self.tally: Counter[str] = Counter()
+        """By monitor: what it was about to put on record, for its report at the end (Q5)."""
 
     @property
     def paths(self) -> RunPaths:
@@ -149,22 +154,24 @@ class TraceWriter:
             TRACE_CLOSED: the trace is closed.
         """
         tree = build_tree(payload)
+        if isinstance(payload, MonitorAlert) and payload.stage is None:
+            tree["stage"] = self.stage
         if self._is_redacting:
             tree = self._redacted(tree, type(payload))
         with self._mutex:
             if self._closed:
                 raise _closed_error(self._paths)
             t = self._now_us()
-            line_body = self._render(payload.event_type, tree, actor, t)
+            line_body, form = self._render(payload.event_type, tree, actor, t)
             size = len(line_body) + _MEMBER_BYTES
             result: EventRef | DroppedEvent
             if size > self._room:
                 result, tree = self._append_within_budget(
-                    payload.event_type, tree, line_body, actor=actor, t=t
+                    payload.event_type, tree, (line_body, form), actor=actor, t=t
                 )
             else:
                 self._room -= size
-                result = self._file.add(line_body, actor, t)
+                result = self._file.add(line_body, form, actor, t)
             if self._observer is not None and isinstance(result, EventRef):
                 self._observer(build_event(result, tree, type(payload), actor))
         return result
@@ -190,6 +197,7 @@ class TraceWriter:
             body = self.body(data, of=MonitorAlert)
             segment = Segment(format=form, body=body, event=self.last_seq if event is None else event)
             alert = msgspec.structs.replace(alert, segment=segment)
+        self.tally[alert.monitor] += 1
         return self.append(alert, actor="monitor")
 
     def observe(self, observer: Callable[[Event], None]) -> None:
@@ -269,20 +277,12 @@ class TraceWriter:
             finally:
                 self._release()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def _append_within_budget(
-        self, event_type: str, tree: dict[str, Any], body: bytes, *, actor: Actor, t: int
+        self, event_type: str, tree: dict[str, Any], rendered: tuple[bytes, bytes], *, actor: Actor, t: int
     ) -> tuple[EventRef | DroppedEvent, dict[str, Any]]:
         """For an event that does not simply fit: flush first, ask the budget, perhaps leave bodies out."""
         self._settle()
-        size = len(body) + _MEMBER_BYTES
+        size = len(rendered[0]) + _MEMBER_BYTES
         if size > MAX_LINE_BYTES:
             raise EVENT_TOO_LARGE.error(
                 f"{event_type}: expected a line of at most {MAX_LINE_BYTES} bytes, found {size}"
@@ -291,10 +291,10 @@ class TraceWriter:
             self.flush()  # before the event is accepted: if it fails, nothing has changed
         result: EventRef | DroppedEvent
         if self._budget.try_spend(event_type, size):
-            result = self._file.add(body, actor, t)
+            result = self._file.add(*rendered, actor, t)
         elif (reduced := self._reduced(event_type, tree, size)) is not None:
             tree = reduced
-            result = self._file.add(self._render(event_type, tree, actor, t), actor, t)
+            result = self._file.add(*self._render(event_type, tree, actor, t), actor, t)
         else:
             result = DroppedEvent(event_type)
         if self._budget.must_announce:
@@ -311,16 +311,19 @@ class TraceWriter:
     def _accept_truncated(self, truncated: TraceTruncated) -> None:
         # No flush in between and no budget: a trace can always say that it is not complete.
         t = self._now_us()
-        self._file.add(self._render(truncated.event_type, build_tree(truncated), "harness", t), "harness", t)
+        rendered = self._render(truncated.event_type, build_tree(truncated), "harness", t)
+        self._file.add(*rendered, "harness", t)
 
-    def _render(self, event_type: str, tree: dict[str, Any], actor: Actor, t: int) -> bytes:
+    def _render(self, event_type: str, tree: dict[str, Any], actor: Actor, t: int) -> tuple[bytes, bytes]:
+        """The line without its hash, and the form of it that is hashed."""
         if actor not in LINE_FRONTS:
             raise PAYLOAD_REFUSED.error(f"{event_type}: expected an actor of {ACTORS}, found {actor!r}")
         envelope = {"actor": actor, "payload": tree, "seq": self._file.tip.count, "t": t, "type": event_type}
         try:
-            return orjson.dumps(envelope, option=orjson.OPT_SORT_KEYS)
+            body = orjson.dumps(envelope, option=orjson.OPT_SORT_KEYS)
         except TypeError as error:  # lone surrogates: msgspec lets them pass, UTF-8 cannot hold them
             explain_refusal(event_type, tree, error)
+        return body, build_form(body, envelope)
 
     def _reduced(self, event_type: str, tree: dict[str, Any], size: int) -> dict[str, Any] | None:
         """The tree that the budget still allows: without bodies; None if the event itself must go."""

@@ -5,6 +5,7 @@
 <entry>/tracked   paths of the snapshot: part of the change whatever ignore rules say
 <entry>/ignores   paths of the `.gitignore` files that count
 <entry>/network   what Setup reached, where it had a network, and the digest of what it made
+<entry>/executions  the steps of Setup that made it, as Setup wrote them down
 <entry>/recordings  what hosts answered to steps that want it recorded, one directory for each
 <entry>/label     what it is and how it came about
 <entry>/used      its time says when it was last asked for
@@ -128,6 +129,8 @@ class SetupPlace(msgspec.Struct, frozen=True, kw_only=True):
     """Empty: for what is declared beyond the tree."""
     recordings: Path
     """Not there yet: the harness's own, for what hosts answer."""
+    executions: Path
+    """Not there yet: the harness's own, for the record of its steps."""
 
 
 class Setup(Protocol):
@@ -237,6 +240,11 @@ class Base(Closing):
             SETUP_RECORD_UNREADABLE: it cannot be read.
         """
         return load_setup_record(self._entry / "network")
+
+    @property
+    def executions(self) -> Path:
+        """Where Setup wrote down its steps; not there where an older release made the base."""
+        return self._entry / "executions"
 
     def verify(self) -> None:
         """Read everything again.

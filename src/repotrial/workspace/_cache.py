@@ -14,7 +14,6 @@ so what is unlocked below `making` was left by a dead process.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import fcntl
 import os
 import re
@@ -28,7 +27,7 @@ import msgspec
 
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ErrorCode, MachineError, UsageError
-from repotrial._core.files import sync_directory, write_atomic
+from repotrial._core.files import sync_directory, sync_file_system, write_atomic
 from repotrial._core.remove_tree import remove_tree
 from repotrial.isolation import Account
 from repotrial.source import DEFAULT_OPTIONS, SourceOptions
@@ -273,7 +272,7 @@ class BaseCache:
                 options=self._options,
                 previous_product=memory.read_text().strip() if memory.is_file() else None,
             )
-            _sync_file_system(aside)
+            sync_file_system(aside)
             record = load_setup_record(aside / "network")
             aside.rename(self._entry(key))
             sync_directory(self._entries)
@@ -341,12 +340,3 @@ def _load_label(entry: Path, key: Digest) -> BaseLabel:
     if label.key != key:
         raise BASE_TAMPERED.error(f"{entry}: expected the label of {key}, found that of {label.key}")
     return label
-
-
-def _sync_file_system(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        if ctypes.CDLL(None, use_errno=True).syncfs(handle) != 0:
-            raise OSError(ctypes.get_errno(), "syncfs failed")
-    finally:
-        os.close(handle)

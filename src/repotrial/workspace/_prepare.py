@@ -108,7 +108,12 @@ def _execute_setup(entry: Path, setup: Setup, owner: Account | None, previous: D
     tree, sealed = entry / "tree", entry / "sealed"
     history = tree / ".git"
     copy_tree(history, sealed, owner=owner)
-    place = SetupPlace(tree=tree, outputs=entry / "outputs", recordings=entry / "recordings")
+    place = SetupPlace(
+        tree=tree,
+        outputs=entry / "outputs",
+        recordings=entry / "recordings",
+        executions=entry / "executions",
+    )
     attempts = setup.execute(place)
     # Setup ran code of the repository: its `.git` is never opened by git outside of a sandbox.
     if history.is_symlink() or history.is_file():

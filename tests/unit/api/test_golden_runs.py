@@ -19,10 +19,8 @@ from repotrial.policy import (
     read_thresholds,
     recompute_decisions,
 )
-from repotrial.policy._thresholds import BreakerSettings
 from repotrial.run import build_body_reader
-from repotrial.score import build_run_report, build_score_card, load_evidence
-from repotrial.score._evidence import render_document
+from repotrial.score import build_score_card, load_evidence, write_verdict
 from repotrial.trace import RunPaths, iter_events, load_manifest
 from support.errors import raises_code
 from support.score_runs import ScoreRun
@@ -46,9 +44,9 @@ def test_score_and_report_come_out_byte_for_byte(name: str, tmp_path: Path) -> N
     copied = tmp_path / name
     shutil.copytree(GOLDEN / name, copied, ignore=shutil.ignore_patterns("score.json", "report.json"))
     evidence = load_evidence(copied)
-    card = build_score_card(evidence)
-    assert render_document(card) == (GOLDEN / name / "score.json").read_bytes()
-    assert render_document(build_run_report(evidence, card)) == (GOLDEN / name / "report.json").read_bytes()
+    write_verdict(copied, evidence, build_score_card(evidence))
+    for document in ("score.json", "report.json"):
+        assert (copied / document).read_bytes() == (GOLDEN / name / document).read_bytes()
 
 
 def test_the_golden_runs_show_every_kind_of_end() -> None:
@@ -80,7 +78,7 @@ def _recompute(name: str, thresholds: Thresholds) -> tuple[Recomputed, ...]:
     paths = RunPaths(GOLDEN / name)
     caps = parse_run_spec(paths.spec.read_bytes()).configuration.caps
     limits = caps.apply_to(parse_record(paths.contract.read_bytes()).contract.limits)
-    settings = BreakerSettings(thresholds=thresholds, caps=build_settings(limits, thresholds).caps)
+    settings = build_settings(limits, thresholds)
     return recompute_decisions(iter_events(paths.trace), settings, read=build_body_reader(paths.blobs))
 
 
@@ -115,7 +113,7 @@ def test_a_file_with_nothing_but_its_head_turns_every_breaker_off() -> None:
     text = read_thresholds().decode()
     head, tail = text[: text.index("[command-ceiling]")], text[text.rindex("[[changes]]") :]
     off = parse_thresholds((head + tail).encode())
-    assert off.rules == 1
+    assert off.rules == 2
     for name in FIRED:
         found = _recompute(name, off)
         assert all(item.decision is None or item.rule.endswith("-cap") for item in found)
@@ -123,9 +121,9 @@ def test_a_file_with_nothing_but_its_head_turns_every_breaker_off() -> None:
 
 def test_rules_of_a_later_version_are_answered_by_name(tmp_path: Path) -> None:
     later = (
-        read_thresholds().decode().replace("\nrules = 1 ", "\nrules = 2 ") + "\n[stray-writes]\nodd = true\n"
+        read_thresholds().decode().replace("\nrules = 2 ", "\nrules = 3 ") + "\n[stray-writes]\nodd = true\n"
     )
-    with raises_code("breaker-rules-unknown", match="version 1 or less, found version 2"):
+    with raises_code("breaker-rules-unknown", match="version 2 or less, found version 3"):
         api.recompute_run(_record(tmp_path / "run", later))
 
 
@@ -137,7 +135,7 @@ def test_a_breaker_that_this_release_does_not_have_is_answered_by_name(tmp_path:
 
 def test_a_run_of_todays_rules_is_derived_again(tmp_path: Path) -> None:
     found = api.recompute_run(_record(tmp_path / "run", read_thresholds().decode()))
-    assert (found.holds, found.rules) == (True, 1)
+    assert (found.holds, found.rules) == (True, 2)
 
 
 def _record(root: Path, thresholds: str) -> Path:

@@ -17,8 +17,7 @@ from repotrial._core.errors import EvidenceError
 from repotrial.authoring import lock_contract
 from repotrial.contract import Check, Inventory, Overlay, ResultFile, Runner, parse_record
 from repotrial.judging import apply_judgement, judge_recorded
-from repotrial.score import RejudgedVerdict
-from repotrial.score._evidence import render_document
+from repotrial.score import RejudgedVerdict, ScoreCard
 from repotrial.trace import (
     AcceptanceExecution,
     BlobStore,
@@ -69,7 +68,7 @@ def test_the_same_inventory_gives_the_same_score_card(court: Court, name: str) -
     assert not found.is_changed
     assert found.recorded == found.rejudged
     assert found.verdict.executions == ()
-    assert render_document(found.verdict.score) == (run / "score.json").read_bytes()
+    assert found.verdict.score == msgspec.json.decode((run / "score.json").read_bytes(), type=ScoreCard)
 
 
 @pytest.mark.parametrize("name", ["feedmill-upgrade-honest", "feedmill-upgrade-noop", "tillbook-state-cheat"])
@@ -81,7 +80,7 @@ def test_the_draw_of_twins_is_not_on_record_and_their_outcome_is_kept(court: Cou
     kept = {(each.check, each.variant) for each in found.verdict.executions}
     assert kept == {("unit", "twins"), ("regression", "twins")}
     assert all("the draw is not on record" in str(each) for each in found.verdict.executions)
-    assert render_document(found.verdict.score) == (run / "score.json").read_bytes()
+    assert found.verdict.score == msgspec.json.decode((run / "score.json").read_bytes(), type=ScoreCard)
 
 
 def test_a_corrected_inventory_flips_a_verdict_under_a_label_and_leaves_the_old_one(court: Court) -> None:

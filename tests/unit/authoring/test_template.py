@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 import tomllib
-from typing import get_args
 
 import pytest
 
 from repotrial.authoring._ecosystem import ECOSYSTEMS
 from repotrial.authoring._template import ContractDraft, render_contract
-from repotrial.cli._contract_new import EcosystemChoice
 from repotrial.contract import ArchiveRepository, Check, ResultFile
 
 _OFFERED = re.compile(r"^# (?=\[|[a-z_]+ = )", re.MULTILINE)
@@ -38,7 +36,7 @@ def build_draft(ecosystem: str | None) -> ContractDraft:
     )
 
 
-@pytest.mark.parametrize("ecosystem", [None, *get_args(EcosystemChoice)])
+@pytest.mark.parametrize("ecosystem", [None, *(each.name for each in ECOSYSTEMS)])
 def test_what_is_offered_is_toml_without_the_mark_of_the_comment(ecosystem: str | None) -> None:
     text = render_contract(build_draft(ecosystem))
     found = tomllib.loads(_OFFERED.sub("", text))

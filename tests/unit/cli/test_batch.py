@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
 
 from repotrial._core.errors import EvidenceError, ExitCode, MachineError, RepoTrialError, UsageError
 from repotrial.cli._batch import BatchVerdict, work_through
-from repotrial.cli._output import Screen
 
 _FAULTS: dict[str, RepoTrialError] = {
     "usage": UsageError("usage", "wrong", hint="right"),
@@ -25,7 +25,7 @@ def _act(directory: Path) -> str:
     return directory.name
 
 
-def _show(screen: Screen, result: str) -> None:
+def _show(screen: Any, result: str) -> None:
     screen.line(f"shown {result}")
 
 

@@ -47,7 +47,7 @@ MISTAKES = [
     (["nonsense"], "No such command 'nonsense'", "repotrial --help"),
     (
         ["contract", "schema", "x"],
-        "expected one of agent, certificate, contract,",
+        "expected one of agent, aggregate, analysis, certificate,",
         "repotrial contract schema --help",
     ),
     (["error", "show", "x"], "expected a known error code, found 'x'", "repotrial error list"),

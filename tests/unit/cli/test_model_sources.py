@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,7 @@ from repotrial.score import describe_model_source
 from repotrial.trace import RunFacts, Signal
 from support import score_runs
 from support.command_line import call
-from support.pages import read_page
+from support.pages import read_page, read_report
 from support.run_directories import build_facts
 from support.score_runs import PASSED, ScoreRun
 
@@ -119,7 +120,7 @@ def test_a_summary_and_its_page_name_the_script(tmp_path: Path, capsys: pytest.C
     write(tmp_path / "runs" / "one")
     page = tmp_path / "page.html"
     said = call(capsys, "run", "summary", tmp_path / "runs", "--page", page).out
-    for text in (said, read_page(page.read_text(encoding="utf-8")).text):
+    for text in (said, read_report(page.read_text(encoding="utf-8")).text):
         assert "script 0a0a0a0a (cost notional)" in text
         assert "in the runs of pi a script or a recording answered for the model" in text
     whole = json.loads(call(capsys, "run", "summary", tmp_path / "runs", "--json").out)
@@ -140,9 +141,10 @@ def test_labels_of_agents_are_short_for_people_and_whole_for_programs(
 ) -> None:
     page = tmp_path / "page.html"
     said = call(capsys, "run", "summary", study, "--page", page)
-    assert "pi@0.73.1/gpt-5.4/script 0a0a0a0a" in said.out
+    assert "sha256:" not in said.out
     for text in (said.out, page.read_text(encoding="utf-8")):
-        assert "sha256:" not in text
+        assert "pi@0.73.1/gpt-5.4/script 0a0a0a0a" in text
+        assert not re.search(r"script sha256:|0a0a0a0a0|b1b1b1b1b", text)
     whole = json.loads(call(capsys, "run", "summary", study, "--json").out)
     assert whole["agents"][1]["agent"] == f"pi@0.73.1/gpt-5.4/{ONE}"
 

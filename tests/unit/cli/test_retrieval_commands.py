@@ -143,3 +143,34 @@ def test_unknown_major_versions_are_refused(tmp_path: Path, capsys: pytest.Captu
     assert done.status == 1
     assert "expected 1.x, found '2.0'" in done.out
     assert call(capsys, "retrieval", "evaluate", "--events-dir", tmp_path).status == 1
+
+
+def test_evaluating_again_refreshes_what_was_written_before(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call(capsys, "retrieval", "normalize", run.parent, "--all")
+    assert call(capsys, "retrieval", "evaluate", run.parent, "--all").status == 0
+    later = run / "mcp" / "2026-03-02__12-00-00" / "fix-2__abc"
+    (later / "agent").mkdir(parents=True)
+    (later / "agent" / "claude-code.txt").write_text(json.dumps(_ENTRY) + "\n")
+    (later / "result.json").write_text('{"task_name": "fix-1"}')
+    assert call(capsys, "retrieval", "normalize", run.parent, "--all").status == 0
+    done = call(capsys, "retrieval", "evaluate", run.parent, "--all", "--json")
+    assert done.status == 0
+    assert json.loads(done.out)["total_event_files"] == 3
+    summary = run.parent / "retrieval_events_aggregate" / "run_retrieval_summary.json"
+    assert json.loads(summary.read_text())["total_event_files"] == 3
+
+
+def test_a_result_that_was_edited_by_hand_is_not_replaced(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call(capsys, "retrieval", "normalize", run)
+    assert call(capsys, "retrieval", "evaluate", run).status == 0
+    summary = run / "retrieval_events" / "run_retrieval_summary.json"
+    edited = summary.read_text().replace('"computable_tasks": 2', '"computable_tasks": 9')
+    summary.write_text(edited)
+    done = call(capsys, "retrieval", "evaluate", run)
+    assert done.status == 2
+    assert "run_retrieval_summary.json" in done.err
+    assert summary.read_text() == edited

@@ -44,7 +44,7 @@ def test_a_run_holds_under_the_signers_key(
 ) -> None:
     ended = call(capsys, "run", "verify", run, "--key", public_key)
     assert (ended.status, ended.err) == (0, "")
-    assert ended.out.startswith(f"holds         {run}: 20 events verified\n")
+    assert ended.out.startswith(f"holds         {run}: 21 events verified\n")
     assert "fix:" not in ended.out
 
 
@@ -79,7 +79,7 @@ def test_a_tampered_run_does_not_hold(
     tamper(run)
     ended = call(capsys, "run", "verify", run, "--key", public_key)
     assert ended.status == 1
-    assert "    event 18: tampered" in ended.out
+    assert "    event 19: tampered" in ended.out
     assert "  fix: fetch the run directory again" in ended.out
 
 
@@ -98,7 +98,7 @@ def test_verification_as_json(run: Path, public_key: Path, capsys: pytest.Captur
     assert (ended.status, ended.err) == (2, "")
     good, missing = json.loads(ended.out)
     assert good["holds"] is good["is_unchanged"] is True
-    assert (good["run_id"], good["event_count"]) == ("run-1", 20)
+    assert (good["run_id"], good["event_count"]) == ("run-1", 21)
     assert {good[aspect]["verdict"] for aspect in ("chain", "seal", "completeness", "identity")} == {"holds"}
     assert missing["error"]["code"] == "run-directory-missing"
 
@@ -107,7 +107,7 @@ def test_a_timeline_has_a_line_per_event(run: Path, capsys: pytest.CaptureFixtur
     ended = call(capsys, "run", "show", run, "--timeline")
     assert (ended.status, ended.err) == (0, "")
     lines = ended.out.splitlines()
-    assert [int(line.split()[0]) for line in lines] == list(range(20))
+    assert [int(line.split()[0]) for line in lines] == list(range(21))
     assert "brief → act" in lines[3]
 
 
@@ -133,7 +133,7 @@ def test_a_record_without_a_seal_says_so_beside_its_verdict(
 
 def test_a_timeline_as_json_lines(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [json.loads(line) for line in call(capsys, "run", "show", run, "--json").out.splitlines()]
-    assert [row["seq"] for row in rows] == list(range(20))
+    assert [row["seq"] for row in rows] == list(range(21))
     assert rows[0].keys() == {"seq", "elapsed_us", "actor", "type", "summary", "marker"}
 
 
@@ -163,10 +163,10 @@ def test_what_was_read_before_a_broken_line_is_shown(run: Path, capsys: pytest.C
         stream.write("{}\n")
     ended = call(capsys, "run", "show", run, "--timeline")
     assert ended.status == 1
-    assert len(ended.out.splitlines()) == 20
+    assert len(ended.out.splitlines()) == 21
     assert "error[malformed-event]" in ended.err
     *rows, last = call(capsys, "run", "show", run, "--json").out.splitlines()
-    assert len(rows) == 20
+    assert len(rows) == 21
     assert json.loads(last)["error"]["code"] == "malformed-event"
 
 

@@ -73,9 +73,13 @@ def test_a_place_that_cannot_be_written_is_the_machines_fault(
     assert ended.status == 3
     assert "error[page-write]" in ended.err
     (tmp_path / "folder").mkdir()
-    for words in (("page", run, "-o"), ("summary", tmp_path, "--page")):
-        said = call(capsys, "run", *words, tmp_path / "folder").err.splitlines()[0]
-        assert said.endswith("folder: expected to write the page, found: Is a directory")
+    for what, words in (("page", ("page", run, "-o")), ("report", ("summary", tmp_path, "--page"))):
+        ended = call(capsys, "run", *words, tmp_path / "folder")
+        said, *fix = ended.err.splitlines()
+        assert ended.status == 3
+        assert said.startswith(f"error[{what}-write]")
+        assert said.endswith(f"folder: expected to write the {what}, found: Is a directory")
+        assert str(words[-1]) in " ".join(fix), "the fix names the option of this command"
 
 
 def test_no_directory_is_bad_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,7 +13,6 @@ from hypothesis import strategies as st
 
 from repotrial.contract import CONTRACT_FILE, Inventory
 from repotrial.contract._lint import iter_rules
-from repotrial.contract._lint._subject import LintRule
 from support.lint_cases import FIELD_CASES
 from support.lint_contracts import DROP, REFERENCE, STATEMENT, Case, Spoiled, merged, unit
 from support.lint_text_cases import LEAK, TEXT_CASES, TOKEN
@@ -31,7 +31,7 @@ def test_sound_contract_has_no_problems() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
-def test_every_rule_is_tried_in_all_three_ways(rule: LintRule) -> None:
+def test_every_rule_is_tried_in_all_three_ways(rule: Any) -> None:
     assert {case.kind for case in CASES if case.code == rule.code} == {"speaks", "quiet", "evasion"}
 
 
@@ -42,14 +42,14 @@ def test_codes_are_unique_and_stable_in_form() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
-def test_every_rule_documents_what_why_and_fix(rule: LintRule) -> None:
+def test_every_rule_documents_what_why_and_fix(rule: Any) -> None:
     paragraphs = rule.docstring.split("\n\n")
     assert rule.summary.endswith(".")
     assert [text.partition(":")[0] for text in paragraphs[1:]] == ["Why", "Fix"]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
-def test_documented_example_triggers_its_rule(rule: LintRule) -> None:
+def test_documented_example_triggers_its_rule(rule: Any) -> None:
     text = rule.example.text
     match rule.example.file:
         case "contract.toml" if rule.code == "missing-reference":

@@ -18,8 +18,15 @@ from hypothesis import strategies as st
 from repotrial._core.errors import UsageError
 from repotrial._core.seed import ROOT_SEED
 from repotrial._core.words import Level
-from repotrial.contract import AgentSpec, ConfigurationSpec, ReplayNetwork, RunCaps, RunSpec, parse_run_spec
-from repotrial.contract._policy import Band
+from repotrial.contract import (
+    AgentSpec,
+    ConfigurationSpec,
+    Limits,
+    ReplayNetwork,
+    RunCaps,
+    RunSpec,
+    parse_run_spec,
+)
 from support.errors import raises_code
 
 A, B = "sha256:" + "a" * 64, "sha256:" + "b" * 64
@@ -30,6 +37,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20
 KEYS = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), max_size=10)
 POSITIVE = st.integers(1, 1000)
 CENTS = st.integers(0, 10_000).map(lambda n: Decimal(n) / 100)
+BAND = msgspec.structs.replace(Limits().memory_mb, request=1, kill=2)
 
 
 def maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -86,8 +94,8 @@ def full_spec() -> RunSpec:
                 tokens=1,
                 tool_calls=1,
                 failed_check_cycles=1,
-                memory_mb=Band(request=1, kill=2),
-                disk_mb=Band(request=1, kill=2),
+                memory_mb=BAND,
+                disk_mb=BAND,
                 processes=1,
                 output_mb=1,
             ),

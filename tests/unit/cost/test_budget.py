@@ -6,14 +6,14 @@ import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
+from typing import Any, Literal
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from repotrial.cost import Amount, Charge, Exhausted, RequestEstimate, Reservation, RunBudget, RunCaps
-from repotrial.cost._caps import Hold, Measure
+from repotrial.cost import Amount, BudgetCaps, Charge, Exhausted, RequestEstimate, Reservation, RunBudget
 from support.costs import build_cost, build_estimate, build_test_charge, get_measure
 from support.errors import raises_code
 
@@ -31,7 +31,7 @@ def _refuse(budget: RunBudget, estimate: RequestEstimate) -> Exhausted:
 
 
 def test_a_reservation_is_replaced_by_what_was_spent() -> None:
-    budget = RunBudget(RunCaps(cost_usd="5"))
+    budget = RunBudget(BudgetCaps(cost_usd="5"))
     _admit(budget, build_estimate(1, 3)).settle(build_test_charge("0.25", 77))
     found = get_measure(budget.read(), "usd")
     assert (found.spent, found.reserved, found.overspend) == ("0.25", "0", "0")
@@ -40,14 +40,14 @@ def test_a_reservation_is_replaced_by_what_was_spent() -> None:
 
 
 def test_a_released_reservation_leaves_nothing() -> None:
-    budget = RunBudget(RunCaps(cost_usd="5"))
+    budget = RunBudget(BudgetCaps(cost_usd="5"))
     _admit(budget, build_estimate(1, 5)).release()
     assert get_measure(budget.read(), "usd").reserved == "0"
     _admit(budget, build_estimate(1, 5))
 
 
 def test_what_does_not_fit_beside_others_is_refused_for_now() -> None:
-    budget = RunBudget(RunCaps(cost_usd="5"))
+    budget = RunBudget(BudgetCaps(cost_usd="5"))
     first = _admit(budget, build_estimate(1, 4))
     refusal = _refuse(budget, build_estimate(2, 3))
     assert not refusal.is_final
@@ -58,7 +58,7 @@ def test_what_does_not_fit_beside_others_is_refused_for_now() -> None:
 
 
 def test_what_does_not_fit_into_what_is_left_is_refused_for_good() -> None:
-    budget = RunBudget(RunCaps(cost_usd="5"))
+    budget = RunBudget(BudgetCaps(cost_usd="5"))
     _admit(budget, build_estimate(1, 5)).settle(build_test_charge(4))
     refusal = _refuse(budget, build_estimate(2, 3))
     assert refusal.is_final
@@ -66,7 +66,7 @@ def test_what_does_not_fit_into_what_is_left_is_refused_for_good() -> None:
 
 
 def test_one_overdraft_at_a_time() -> None:
-    budget = RunBudget(RunCaps(cost_usd="5"))
+    budget = RunBudget(BudgetCaps(cost_usd="5"))
     first = _admit(budget, build_estimate(1, 100))
     assert first.is_overdraft
     assert not _refuse(budget, build_estimate(1, 100)).is_final
@@ -75,7 +75,7 @@ def test_one_overdraft_at_a_time() -> None:
 
 
 def test_room_that_others_leave_does_not_make_a_second_overdraft() -> None:
-    budget = RunBudget(RunCaps(cost_usd="10"))
+    budget = RunBudget(BudgetCaps(cost_usd="10"))
     small = _admit(budget, build_estimate(1, 6))
     large = _admit(budget, build_estimate(1, 100))
     small.settle(build_test_charge(1))
@@ -86,7 +86,7 @@ def test_room_that_others_leave_does_not_make_a_second_overdraft() -> None:
 
 
 def test_the_overspend_of_an_overdraft_is_recorded() -> None:
-    budget = RunBudget(RunCaps(cost_usd="5", headroom_usd="1"))
+    budget = RunBudget(BudgetCaps(cost_usd="5", headroom_usd="1"))
     _admit(budget, build_estimate(1, 100)).settle(build_test_charge(90))
     found = get_measure(budget.read(), "usd")
     assert (found.overspend, found.beyond_bounds) == ("86", "0")
@@ -95,14 +95,14 @@ def test_the_overspend_of_an_overdraft_is_recorded() -> None:
 
 
 def test_what_breaks_its_own_bound_is_told_apart() -> None:
-    budget = RunBudget(RunCaps(cost_usd="5"))
+    budget = RunBudget(BudgetCaps(cost_usd="5"))
     _admit(budget, build_estimate(1, 4)).settle(build_test_charge(7))
     found = get_measure(budget.read(), "usd")
     assert (found.overspend, found.beyond_bounds) == ("2", "3")
 
 
 def test_headroom_is_not_the_agents() -> None:
-    budget = RunBudget(RunCaps(cost_usd="5", headroom_usd="2"))
+    budget = RunBudget(BudgetCaps(cost_usd="5", headroom_usd="2"))
     assert _refuse(budget, build_estimate(4, 4)).limit == "3"
     _admit(budget, build_estimate(3, 3)).settle(build_test_charge(3))
     found = get_measure(budget.read(), "usd")
@@ -111,11 +111,11 @@ def test_headroom_is_not_the_agents() -> None:
 
 def test_headroom_larger_than_the_cap_is_refused() -> None:
     with pytest.raises(ValueError, match="headroom within cost_usd"):
-        RunCaps(cost_usd="1", headroom_usd="2")
+        BudgetCaps(cost_usd="1", headroom_usd="2")
 
 
 def test_tokens_are_capped_like_cost() -> None:
-    budget = RunBudget(RunCaps(tokens=1000))
+    budget = RunBudget(BudgetCaps(tokens=1000))
     _admit(budget, build_estimate(1, 9, tokens=(500, 900))).settle(build_test_charge(9, 900))
     refusal = _refuse(budget, build_estimate(0, 0, tokens=(101, 102)))
     assert (refusal.measure, refusal.is_final) == ("tokens", True)
@@ -123,8 +123,10 @@ def test_tokens_are_capped_like_cost() -> None:
 
 
 @pytest.mark.parametrize("measure", ["tool-calls", "failed-checks", "wall-us"])
-def test_a_count_may_reach_its_cap_and_not_pass_it(measure: Measure) -> None:
-    budget = RunBudget(RunCaps(tool_calls=3, failed_checks=3, wall_us=3))
+def test_a_count_may_reach_its_cap_and_not_pass_it(
+    measure: Literal["tool-calls", "failed-checks", "wall-us"],
+) -> None:
+    budget = RunBudget(BudgetCaps(tool_calls=3, failed_checks=3, wall_us=3))
     assert budget.add(measure, 2) is None
     assert budget.add(measure) is None
     _admit(budget, build_estimate(0, 1)).release()
@@ -135,29 +137,29 @@ def test_a_count_may_reach_its_cap_and_not_pass_it(measure: Measure) -> None:
 
 
 def test_a_cost_does_not_escape_the_cap_in_another_unit() -> None:
-    budget = RunBudget(RunCaps(cost_usd="5"))
+    budget = RunBudget(BudgetCaps(cost_usd="5"))
     refusal = _refuse(budget, build_estimate(1, 2, unit="units"))
     assert (refusal.measure, refusal.limit, refusal.is_final) == ("units", "0", True)
-    both = RunBudget(RunCaps(cost_usd="5", cost_units="5"))
+    both = RunBudget(BudgetCaps(cost_usd="5", cost_units="5"))
     _admit(both, build_estimate(1, 2, unit="units"))
 
 
 def test_without_caps_everything_is_counted_and_nothing_refused() -> None:
-    budget = RunBudget(RunCaps())
+    budget = RunBudget(BudgetCaps())
     _admit(budget, build_estimate(1, 10**9)).settle(build_test_charge(10**9))
     assert get_measure(budget.read(), "usd").limit is None
     assert budget.find_exhausted() is None
 
 
 def test_unknown_consumption_is_charged_at_the_declared_bound() -> None:
-    budget = RunBudget(RunCaps(cost_usd="5"))
+    budget = RunBudget(BudgetCaps(cost_usd="5"))
     _admit(budget, build_estimate(1, 3, tokens=(1, 9))).settle(None)
     assert get_measure(budget.read(), "usd").spent == "3"
     assert [amount.basis for amount in budget.read().settled] == ["bound"]
 
 
 def test_a_stream_is_cut_when_the_cap_is_reached() -> None:
-    budget = RunBudget(RunCaps(cost_usd="5"))
+    budget = RunBudget(BudgetCaps(cost_usd="5"))
     stream = _admit(budget, build_estimate(1, 100))
     assert not stream.count(build_test_charge("4.99"))
     assert stream.count(build_test_charge(5))
@@ -166,7 +168,7 @@ def test_a_stream_is_cut_when_the_cap_is_reached() -> None:
 
 
 def test_a_stream_that_outgrows_its_reservation_takes_free_room_and_no_more() -> None:
-    budget = RunBudget(RunCaps(cost_usd="10"))
+    budget = RunBudget(BudgetCaps(cost_usd="10"))
     stream = _admit(budget, build_estimate(1, 2))
     other = _admit(budget, build_estimate(1, 6))
     assert not stream.count(build_test_charge(4))
@@ -176,14 +178,14 @@ def test_a_stream_that_outgrows_its_reservation_takes_free_room_and_no_more() ->
 
 
 def test_a_stream_is_cut_when_others_have_spent_the_cap() -> None:
-    budget = RunBudget(RunCaps(cost_usd="10"))
+    budget = RunBudget(BudgetCaps(cost_usd="10"))
     other, overdraft = _admit(budget, build_estimate(1, 6)), _admit(budget, build_estimate(1, 100))
     overdraft.settle(build_test_charge(10))
     assert other.count(build_test_charge("0.1"))
 
 
 def test_what_a_settled_stream_had_counted_is_not_counted_again() -> None:
-    budget = RunBudget(RunCaps(cost_usd="10"))
+    budget = RunBudget(BudgetCaps(cost_usd="10"))
     first = _admit(budget, build_estimate(1, 6))
     first.count(build_test_charge(5))
     first.settle(build_test_charge(5))
@@ -191,7 +193,7 @@ def test_what_a_settled_stream_had_counted_is_not_counted_again() -> None:
 
 
 def test_a_count_never_goes_back() -> None:
-    budget = RunBudget(RunCaps(cost_usd="10"))
+    budget = RunBudget(BudgetCaps(cost_usd="10"))
     stream = _admit(budget, build_estimate(1, 6))
     stream.count(build_test_charge(3))
     stream.count(build_test_charge(2))
@@ -201,7 +203,7 @@ def test_a_count_never_goes_back() -> None:
 
 
 def test_a_reservation_is_closed_once() -> None:
-    reservation = _admit(RunBudget(RunCaps()), build_estimate(1, 2))
+    reservation = _admit(RunBudget(BudgetCaps()), build_estimate(1, 2))
     reservation.settle(build_test_charge(1))
     for again in (reservation.release, lambda: reservation.settle(None)):
         with raises_code("reservation-closed"):
@@ -211,7 +213,7 @@ def test_a_reservation_is_closed_once() -> None:
 
 
 def test_another_unit_than_was_reserved_is_refused_and_the_reservation_stays() -> None:
-    budget = RunBudget(RunCaps(cost_usd="5"))
+    budget = RunBudget(BudgetCaps(cost_usd="5"))
     reservation = _admit(budget, build_estimate(1, 2))
     with raises_code("mixed-units"):
         reservation.settle(build_test_charge(1, unit="units"))
@@ -220,7 +222,7 @@ def test_another_unit_than_was_reserved_is_refused_and_the_reservation_stays() -
 
 def test_listeners_hear_of_room() -> None:
     heard = []
-    budget = RunBudget(RunCaps(cost_usd="5"))
+    budget = RunBudget(BudgetCaps(cost_usd="5"))
     budget.add_listener(lambda: heard.append(get_measure(budget.read(), "usd").reserved))
     _admit(budget, build_estimate(1, 5)).release()
     _admit(budget, build_estimate(1, 5)).settle(build_test_charge(1))
@@ -234,7 +236,7 @@ class _Parent:
         self.left = Decimal(limit)
         self.settled: list[Amount | None] = []
 
-    def reserve(self, amount: Amount) -> Hold | Exhausted:
+    def reserve(self, amount: Amount) -> Any:
         if amount.decimal > self.left:
             return Exhausted(
                 scope="total",
@@ -262,7 +264,7 @@ class _ParentHold:
 
 def test_the_parent_holds_the_whole_bound_also_of_an_overdraft() -> None:
     parent = _Parent(100)
-    budget = RunBudget(RunCaps(cost_usd="5"), parent=parent)
+    budget = RunBudget(BudgetCaps(cost_usd="5"), parent=parent)
     _admit(budget, build_estimate(1, 60)).settle(build_test_charge(1))
     assert parent.left == 40
     assert _refuse(budget, build_estimate(1, 60)).scope == "total"
@@ -272,13 +274,13 @@ def test_the_parent_holds_the_whole_bound_also_of_an_overdraft() -> None:
 
 
 class _BrokenParent:
-    def reserve(self, amount: Amount) -> Hold | Exhausted:
+    def reserve(self, amount: Amount) -> Any:
         raise OSError(amount.value)
 
 
 def test_a_parent_that_fails_leaves_no_reservation() -> None:
     heard: list[int] = []
-    budget = RunBudget(RunCaps(cost_usd="5"), parent=_BrokenParent())
+    budget = RunBudget(BudgetCaps(cost_usd="5"), parent=_BrokenParent())
     budget.add_listener(lambda: heard.append(1))
     with pytest.raises(OSError, match="3"):
         budget.reserve(build_estimate(1, 3))
@@ -296,7 +298,7 @@ class BudgetMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.budget = RunBudget(RunCaps(cost_usd=str(_CAP), headroom_usd=str(_HEADROOM), tokens=_TOKENS))
+        self.budget = RunBudget(BudgetCaps(cost_usd=str(_CAP), headroom_usd=str(_HEADROOM), tokens=_TOKENS))
         self.spent = 0
         self.tokens = 0
         self.open: set[Reservation] = set()
@@ -377,7 +379,7 @@ TestBudgetMachine.settings = settings(max_examples=30)
 @pytest.mark.parametrize("seed", range(3))
 def test_fifty_threads_pass_the_cap_by_one_declared_bound_at_most(seed: int) -> None:
     bound, cap = 7, 100
-    budget = RunBudget(RunCaps(cost_usd=str(cap)))
+    budget = RunBudget(BudgetCaps(cost_usd=str(cap)))
     together = threading.Barrier(50)
 
     def work(number: int) -> Decimal:
@@ -404,7 +406,7 @@ def test_fifty_threads_pass_the_cap_by_one_declared_bound_at_most(seed: int) -> 
 
 
 def test_fifty_parallel_requests_that_all_answer_in_full_pass_the_cap_by_less_than_one_bound() -> None:
-    budget = RunBudget(RunCaps(cost_usd="100"))
+    budget = RunBudget(BudgetCaps(cost_usd="100"))
     admitted = [
         found for _ in range(50) if isinstance(found := budget.reserve(build_estimate(1, 7)), Reservation)
     ]

@@ -14,17 +14,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 from repotrial.cost import (
+    BudgetCaps,
     EnvelopeLimits,
     EnvelopeState,
     Exhausted,
     Ledger,
     Reservation,
     RunBudget,
-    RunCaps,
     load_ledger_state,
 )
 from repotrial.cost._ledger import Envelopes, LedgerHold
-from repotrial.cost._ledger_state import Books
 from support.costs import build_cost, build_estimate, build_test_charge
 from support.errors import raises_code
 
@@ -237,7 +236,7 @@ def test_threads_with_ledgers_of_their_own_never_overspend(path: Path) -> None:
 def test_a_budget_draws_on_its_envelopes(path: Path) -> None:
     with Ledger(path) as ledger:
         envelopes = ledger.open_envelopes(LIMITS, run="r1", task="t1")
-        budget = RunBudget(RunCaps(cost_usd="4"), parent=envelopes)
+        budget = RunBudget(BudgetCaps(cost_usd="4"), parent=envelopes)
         first = budget.reserve(build_estimate(1, 5))
         assert isinstance(first, Reservation)
         assert first.is_overdraft
@@ -296,8 +295,7 @@ class BooksMachine(RuleBasedStateMachine):
 
     @rule(hold=consumes(holds), saved=st.integers(0, 6))
     def settle(self, hold: LedgerHold | None, saved: int) -> None:
-        books: Books = self.ledger._books
-        if hold is not None and (entry := books.holds.get(hold.number)):
+        if hold is not None and (entry := self.ledger._books.holds.get(hold.number)):
             self.ledger.settle(hold.number, build_cost(max(0, int(entry.amount) - saved)))
 
     @rule(run=st.integers(0, 3))

@@ -17,7 +17,6 @@ from repotrial._core.digest import digest_bytes
 from repotrial.contract import Artifact
 from repotrial.environment import Store
 from repotrial.environment._installation._artifacts import download, open_artifact
-from repotrial.environment._store import StoreEntry
 from repotrial.gateway import RunAuthority
 from support.errors import raises_code
 
@@ -98,8 +97,8 @@ def _build(source: str, data: bytes, **more: object) -> Artifact:
     return Artifact(**fields)  # type: ignore[arg-type]  # of many kinds
 
 
-def _list_downloads(entry: StoreEntry) -> list[Path]:
-    return [*entry.path.parent.glob("download*")]
+def _list_downloads(path: Path) -> list[Path]:
+    return [*path.parent.glob("download*")]
 
 
 def test_an_artifact_is_downloaded_once_and_needs_no_network_ever_after(
@@ -109,7 +108,7 @@ def test_an_artifact_is_downloaded_once_and_needs_no_network_ever_after(
     artifact = _build(f"{origin.address}/elsewhere", DATA)
     first = open_artifact(artifact, directory=tmp_path, store=store, variables=origin.variables)
     assert (first.path / "content").read_bytes() == DATA
-    assert _list_downloads(first) == []
+    assert _list_downloads(first.path) == []
     assert origin.asked == ["/elsewhere", "/tool"]
     again = open_artifact(artifact, directory=tmp_path, store=store, variables={})
     assert (again.path, again.is_new) == (first.path, False)
@@ -122,7 +121,7 @@ def test_an_archive_is_unpacked_and_not_kept(tmp_path: Path, origin: Origin, arc
         artifact, directory=tmp_path, store=Store(tmp_path / "store"), variables=origin.variables
     )
     assert [path.name for path in entry.path.iterdir()] == ["tool.sh"]
-    assert _list_downloads(entry) == []
+    assert _list_downloads(entry.path) == []
 
 
 def test_another_file_than_the_pinned_one_is_refused_and_leaves_nothing(

@@ -95,12 +95,6 @@ def test_names_that_commands_expect_are_linked() -> None:
         assert path.resolve() == host.tools["python"].path.resolve()
 
 
-def test_same_machine_has_the_same_id_and_other_tools_another() -> None:
-    first = observe_host(_host(bash=">=4")).observed_id
-    assert observe_host(_host(bash=">=3")).observed_id == first
-    assert observe_host(_host(bash=">=4", git=">=2")).observed_id != first
-
-
 def test_programs_loose_in_a_home_are_not_taken() -> None:
     with public_directory() as home:
         _write_tool(home / "bin/mytool", "1.0")

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from repotrial.contract import ImageArchive, ImageLayout, ImageReference
 from repotrial.environment import Store, list_store, prune_store
 from repotrial.environment._images._open import UnpackedImage, open_image
-from repotrial.isolation import machine_platform
+from repotrial.syscalls import machine_platform
 from support.accounts import account, is_root, public_directory
 from support.errors import raises_code
 from support.images import (

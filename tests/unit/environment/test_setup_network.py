@@ -30,10 +30,11 @@ from repotrial.environment._installation._setup_network import (
     find_setup_access,
 )
 from repotrial.gateway import NetworkAttempt
-from repotrial.isolation import FloodRecord, NetworkRecord, find_identity
+from repotrial.isolation import find_identity
+from repotrial.redaction import SecretRedactor
 from repotrial.run import ProxiedSetup
 from repotrial.run._setup_network import _convert
-from repotrial.trace import SecretRedactor
+from repotrial.syscalls import FloodRecord, NetworkRecord
 from repotrial.workspace import BaseCache, SetupAttempt, SetupAttempts, SetupPlace
 from support.contracts import write_contract
 from support.errors import raises_code
@@ -134,7 +135,7 @@ def test_attempts_are_bounded_by_kind_and_the_rest_is_counted(tmp_path: Path) ->
     for _ in range(3):
         access._keep(refused)
     access.watch(FloodRecord(call="connect", call_class="network", first_us=0, last_us=1, count=40))
-    access.watch(FloodRecord(call="execve", call_class="exec", first_us=0, last_us=1, count=40))
+    access.watch(FloodRecord(call="unshare", call_class="namespace", first_us=0, last_us=1, count=40))
     found = access.collect()
     assert (len(found.kept), found.left_out) == (2003, 45)
     assert [attempt.verdict for attempt in found.kept[-3:]] == ["refused"] * 3

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.remove_tree import remove_tree
 from repotrial.environment import BrokenEntry, Store, StoreKind, list_store, prune_store
-from repotrial.environment._store import Facts
 from repotrial.environment._tree import summarize_tree, take_fingerprint
 from support.errors import raises_code
 
@@ -23,7 +22,7 @@ KEY = digest_bytes(b"key")
 CONTEXT = multiprocessing.get_context("fork")
 
 
-def _fill(tree: Path, _lock: int) -> Facts:
+def _fill(tree: Path, _lock: int) -> dict[str, str | tuple[str, ...]]:
     (tree / "bin").mkdir()
     (tree / "bin/tool").write_text("tool")
     (tree / "bin/tool").chmod(0o750)
@@ -31,7 +30,7 @@ def _fill(tree: Path, _lock: int) -> Facts:
     return {"made": "by a test"}
 
 
-def _fail(tree: Path, _lock: int) -> Facts:
+def _fail(tree: Path, _lock: int) -> dict[str, str | tuple[str, ...]]:
     (tree / "half").write_text("half")
     raise ZeroDivisionError
 
@@ -153,7 +152,7 @@ def test_missing_fingerprint_only_costs_a_reading(store: Store) -> None:
 # -- several processes -----------------------------------------------------------------------------------
 
 
-def _count_and_fill(tree: Path, lock: int) -> Facts:
+def _count_and_fill(tree: Path, lock: int) -> dict[str, str | tuple[str, ...]]:
     with (tree.parent.parent.parent / "count").open("a") as stream:
         stream.write("x")
     time.sleep(0.2)
@@ -176,7 +175,7 @@ def test_concurrent_builds_make_one(store: Store) -> None:
     assert _names(store) == {_home(KEY)}
 
 
-def _fill_slowly(tree: Path, _lock: int) -> Facts:
+def _fill_slowly(tree: Path, _lock: int) -> dict[str, str | tuple[str, ...]]:
     for number in range(100_000):
         (tree / f"{number}").write_text("x")
     return {}
@@ -216,7 +215,7 @@ def test_prune_removes_what_killed_processes_left(store: Store) -> None:
 def test_waiting_for_a_build_has_an_end(store: Store) -> None:
     impatient = Store(store.root, wait_seconds=0)
 
-    def build(tree: Path, lock: int) -> Facts:
+    def build(tree: Path, lock: int) -> dict[str, str | tuple[str, ...]]:
         with raises_code("store-busy"):
             impatient.make(StoreKind.PYTHON, KEY, _fill)
         return _fill(tree, lock)
@@ -225,7 +224,7 @@ def test_waiting_for_a_build_has_an_end(store: Store) -> None:
 
 
 def test_prune_leaves_work_in_progress_alone(store: Store) -> None:
-    def build(tree: Path, lock: int) -> Facts:
+    def build(tree: Path, lock: int) -> dict[str, str | tuple[str, ...]]:
         assert prune_store(store) == []
         return _fill(tree, lock)
 

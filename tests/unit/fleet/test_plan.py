@@ -18,11 +18,11 @@ from repotrial._core.words import Level, TerminationCategory
 from repotrial.authoring import lock_contract
 from repotrial.contract import LOCK_FILE, ContractRecord, LoadedContract, RunCaps, load_contract
 from repotrial.fleet import FleetPlan, RunConditions, plan_runs
+from repotrial.redaction import NO_REDACTION
 from repotrial.run import Agent, NoopAgent, PatchAgent, ReferenceAgent, remove_unfinished
 from repotrial.run._directory import open_attempt
 from repotrial.run._request import find_lock
 from repotrial.trace import (
-    NO_REDACTION,
     Justification,
     MonitorAlert,
     OperatorDecision,
@@ -180,23 +180,53 @@ def test_what_was_carried_through_is_not_missing(contracts: list[LoadedContract]
     runs = tmp_path / "runs"
     first, second = attempt(contracts, runs, end()), attempt(contracts, runs, end())
     assert (first.name[-3:], second.name[-3:]) == ("-a1", "-a2")
-    assert find_conducted(contracts, runs) == second
+    assert find_conducted(contracts, runs) == first, "the first that counts"
     found = plan(contracts, runs, NoopAgent())
     assert [run.spec.contract_id for run in found.missing] == ["two"]
     assert len(plan(contracts, runs, NoopAgent(), is_fresh=True).missing) == 2
 
 
-def test_what_was_not_carried_through_is_missing(contracts: list[LoadedContract], tmp_path: Path) -> None:
+LOST = MonitorAlert(monitor="harness", rule="launcher-lost", severity="critical", phase="accept")
+BROKEN = MonitorAlert(monitor="harness", rule="x", severity="critical", phase="accept")
+DECISION = OperatorDecision(
+    operator="duty", decision="abort", justification=Justification(reason="x", text="x")
+)
+
+
+@pytest.mark.parametrize(
+    "payloads",
+    [
+        (),
+        (end("harness-fault"),),
+        (DECISION, end("operator-abort", 1)),
+        (end(), LOST),
+    ],
+)
+def test_what_is_excused_is_missing_until_it_was_repeated_twice(
+    contracts: list[LoadedContract],
+    tmp_path: Path,
+    payloads: tuple[Termination | MonitorAlert | OperatorDecision, ...],
+) -> None:
     runs = tmp_path / "runs"
-    decision = OperatorDecision(
-        operator="duty", decision="abort", justification=Justification(reason="x", text="x")
-    )
-    alert = MonitorAlert(monitor="harness", rule="x", severity="critical", phase="accept")
     attempt(contracts, runs, end(), is_sealed=False)
-    attempt(contracts, runs)
-    attempt(contracts, runs, end("harness-fault"))
-    attempt(contracts, runs, decision, end("operator-abort", 1))
-    attempt(contracts, runs, end(), alert)
+    attempt(contracts, runs, *payloads)
+    attempt(contracts, runs, *payloads)
+    assert find_conducted(contracts, runs) is None
+    last = attempt(contracts, runs, *payloads)
+    assert find_conducted(contracts, runs) == last
+
+
+def test_an_invalid_attempt_that_is_not_excused_is_not_repeated(
+    contracts: list[LoadedContract], tmp_path: Path
+) -> None:
+    """A candidate that breaks the harness gets no second try."""
+    runs = tmp_path / "runs"
+    broken = attempt(contracts, runs, end(), BROKEN)
+    assert find_conducted(contracts, runs) == broken
+
+
+def test_a_record_that_cannot_be_read_is_missing(contracts: list[LoadedContract], tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
     (attempt(contracts, runs, end()) / "trace.jsonl").write_text("broken\n")
     assert find_conducted(contracts, runs) is None
 

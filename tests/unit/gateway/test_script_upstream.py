@@ -6,13 +6,13 @@ import asyncio
 import json
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
 
 from repotrial._core.digest import digest_bytes
 from repotrial.gateway import Dialect, Upstream, WireAnswer, WireRequest, build_script_schema, load_script
-from repotrial.gateway._script._upstream import ScriptUpstream
 from support.errors import raises_code
 from support.gateways import UpstreamRequest
 from support.wire import DIALECTS, build_request, read_chunks, target_of
@@ -63,7 +63,7 @@ def _ask(upstream: Upstream, parsed: WireRequest) -> WireAnswer:
     return asyncio.run(send())
 
 
-def _load(directory: Path, data: bytes = SCRIPT) -> ScriptUpstream:
+def _load(directory: Path, data: bytes = SCRIPT) -> Any:
     path = directory / "script.toml"
     path.write_bytes(data)
     return load_script(path)

@@ -49,7 +49,7 @@ def _find_loop(loop: GatewayLoop) -> threading.Thread:
 def test_a_long_request_is_read_beside_the_loop_and_a_short_one_on_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    witness = _witness(monkeypatch, "repotrial.gateway._server", "parse_request")
+    witness = _witness(monkeypatch, "repotrial.gateway._server", "parse_stripped")
     with open_gateway(FakeUpstream(build_text_stream("Hi"))) as gateway:
         assert ask(gateway.port, CHAT, build_chat("short")).status == 200
         assert ask(gateway.port, CHAT, build_chat(LONG)).status == 200

@@ -16,7 +16,7 @@ from fakes.exchanges import FakeUpstream
 from repotrial._core.errors import EvidenceError
 from repotrial.gateway import Recorder, RecordingUpstream
 from repotrial.gateway._recording._replay import find_difference
-from repotrial.trace import SecretRedactor
+from repotrial.redaction import SecretRedactor
 from support.errors import raises_code
 from support.gateways import KEY, Reply, ask, build_chat, build_delta, build_text_stream, open_gateway
 

@@ -120,6 +120,25 @@ def test_a_provider_that_compresses_anyway_is_unpacked() -> None:
     assert "content-encoding" not in reply.headers
 
 
+@pytest.mark.parametrize("status", [200, 401])
+def test_an_echoed_key_never_reaches_the_agent_however_it_is_cut(status: int) -> None:
+    said = build_text_stream(f"your key is {SECRET}, or {SECRET[:8]}")
+    whole = b"".join(said)
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        headers = {"content-type": "text/event-stream", "x-key": SECRET}
+        response = web.StreamResponse(status=status, headers=headers)
+        await response.prepare(request)
+        for index in range(len(whole)):
+            await response.write(whole[index : index + 1])
+        return response
+
+    with open_provider(answer) as provider:
+        (reply,) = _ask_through(_configure(provider), (CHAT, build_chat()))
+    assert SECRET not in str(reply)
+    assert reply.body == whole.replace(SECRET.encode(), b"[credential]")
+
+
 def test_a_redirect_is_not_followed_with_the_key() -> None:
     async def answer(_: web.BaseRequest) -> web.StreamResponse:
         return web.Response(status=307, headers={"location": "http://127.0.0.1:1/steal"})
@@ -175,13 +194,11 @@ def test_a_description_holds_no_credentials() -> None:
             msgspec.convert({"base_url": url}, ProviderConfig)
 
 
-def test_a_malformed_answer_is_forwarded_and_understood_as_far_as_it_goes() -> None:
+def test_a_malformed_answer_never_reaches_the_agent() -> None:
     garbage = b'data: {"choices": [{"delta": \xff\xfe}\n\n'
     with open_gateway(FakeUpstream((garbage, *STREAM))) as gateway:
         reply = ask(gateway.port, CHAT, build_chat())
-    assert reply.status == 200
-    assert reply.body == garbage + b"".join(STREAM)
+    assert reply.status == 502
     end = gateway.supervisor.exchange.end
-    assert end.answer is not None
-    assert not end.answer.is_complete
-    assert end.body == reply.body
+    assert end.cause == "upstream-failed"
+    assert end.body.startswith(garbage)

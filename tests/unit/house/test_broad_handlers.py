@@ -13,6 +13,7 @@ _BROAD = {"Exception", "BaseException"}
 
 ALLOWED = {
     "_attempts.py: end": "a sink that fails is noted, and the other attempts are still reported",
+    "_control.py: ask_control": "an upstream may fail in any way; that is the result",
     "_conduct.py: conduct_run": "the fault goes into the record, which is sealed with it",
     "_flow.py: _close": "noted: the next exchange is not affected",
     "_flow.py: _open": "noted: the agent gets a refusal and does not wait for ever",

@@ -31,12 +31,14 @@ def test_what_is_counted(tmp_path: Path) -> None:
             "src/repotrial/room/_b.py": "class One:\n    pass\n\n\nclass _Two:\n    pass\n",
             "tests/unit/test_a.py": "from repotrial.room import One\nfrom repotrial.room._a import One\n"
             "from repotrial._core.errors import UsageError\n",
+            "tests/support/a.py": "from repotrial.room._b import One\n",
         },
     )
     found = house.measure_house(root)
     assert (found.statements, found.docstrings) == (9, 1)
     assert (found.names, found.ambiguous) == (1, ["One"])
-    assert (found.exports, found.inner_all, found.private_imports) == (2, 1, 1)
+    assert (found.exports, found.inner_all) == (2, 1)
+    assert (found.private_imports, found.support_imports) == (1, 1)
     assert (found.rooms["room"].modules, found.rooms["room"].lines) == (3, 13)
 
 

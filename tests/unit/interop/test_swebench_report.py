@@ -10,7 +10,6 @@ import pytest
 from repotrial._core.absence import Unknown
 from repotrial._core.digest import digest_bytes
 from repotrial.interop import build_swebench_report
-from repotrial.interop._swebench_report import SwebenchReport
 from repotrial.score import AgentIdentity, ScoreCard, build_score_card, load_evidence
 from support.errors import raises_code
 from support.score_runs import FAILED, HUNG, ScoreRun, write_run
@@ -37,7 +36,7 @@ def rename(card: ScoreCard, contract_id: str, **fields: object) -> ScoreCard:
     return msgspec.structs.replace(card, identity=identity)
 
 
-def lists_of(report: SwebenchReport) -> tuple[tuple[str, ...], ...]:
+def lists_of(report: msgspec.Struct) -> tuple[tuple[str, ...], ...]:
     return tuple(getattr(report, name) for name in FOUR)
 
 

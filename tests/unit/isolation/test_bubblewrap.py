@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,6 @@ from repotrial.isolation import (
     ResourceLimits,
     SandboxSpec,
 )
-from repotrial.isolation._launch_server._messages import StartOrder
 from repotrial.isolation._levels._bubblewrap import Engine, build_order
 
 WORKSPACE = Path("/somewhere/tree")
@@ -33,7 +33,9 @@ CAPABILITIES = Capabilities(
 )
 
 
-def plan(spec: SandboxSpec, *, version: tuple[int, ...] = (0, 8, 0), is_staged: bool = True) -> StartOrder:
+def plan(
+    spec: SandboxSpec, *, version: tuple[int, ...] = (0, 8, 0), is_staged: bool = True
+) -> dict[str, Any]:
     engine = Engine(
         capabilities=CAPABILITIES,
         bubblewrap="/usr/bin/bwrap",
@@ -41,10 +43,10 @@ def plan(spec: SandboxSpec, *, version: tuple[int, ...] = (0, 8, 0), is_staged: 
         is_staged=is_staged,
         site=CgroupSite(homes={}),
     )
-    return build_order(spec, engine)
+    return {**build_order(spec, engine)}
 
 
-def joined(built: StartOrder) -> str:
+def joined(built: dict[str, Any]) -> str:
     return " ".join(built["arguments"])
 
 

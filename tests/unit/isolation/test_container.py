@@ -31,7 +31,7 @@ from repotrial.isolation._levels._container_plan import (
     build_container,
     build_exec,
 )
-from repotrial.trace import Exited, NotStarted
+from repotrial.trace import Exited, NotStarted, TimedOut
 from support.accounts import public_directory
 from support.engines import build_image, start_engine
 from support.errors import raises_code
@@ -148,6 +148,8 @@ def test_a_timeout_ends_everything_and_the_sandbox_goes_on(
 ) -> None:
     late = sandbox.run(shell("(sleep 700 &) ; : > /workspace/kept; sleep 700", timeout_seconds=2))
     assert late.cause == "timeout"
+    assert isinstance(late.exit, TimedOut)
+    assert late.exit.ceiling_us == 2_000_000 <= (late.exit.observed_us or 0)
     left = sandbox.run(shell("for p in /proc/[0-9]*; do cat $p/cmdline; done"))
     assert b"700" not in left.stdout.prefix
     assert (spec.workspace / "kept").exists()

@@ -6,12 +6,12 @@ import signal
 import struct
 import subprocess
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
-from repotrial.isolation import find_machine
 from repotrial.isolation._launch_server._idle import READY, build_idle_program
-from repotrial.isolation._launch_server._syscalls import Machine
+from repotrial.syscalls import find_machine
 from support.waiting import PATIENCE_SECONDS, wait_until
 
 
@@ -70,7 +70,7 @@ def test_it_ignores_its_children(program: Path) -> None:
 
 
 @pytest.mark.parametrize(("machine", "number"), [("x86_64", 62), ("aarch64", 183)])
-def test_it_is_one_small_static_program(machine: Machine, number: int) -> None:
+def test_it_is_one_small_static_program(machine: Literal["x86_64", "aarch64"], number: int) -> None:
     program = build_idle_program(machine)
     assert program[:4] == b"\x7fELF"
     assert int.from_bytes(program[18:20], "little") == number
@@ -80,7 +80,7 @@ def test_it_is_one_small_static_program(machine: Machine, number: int) -> None:
 SOURCES = Path(__file__).resolve().parents[3] / "tools"
 
 
-def assemble(machine: Machine, place: Path) -> bytes:
+def assemble(machine: Literal["x86_64", "aarch64"], place: Path) -> bytes:
     """The code of a checked-in source; skips where nothing assembles for that machine."""
     source, made = SOURCES / f"idle_{machine}.S", place / "idle.o"
     # llvm-mc does not preprocess; comments are all there is to preprocess, and it knows them on aarch64.
@@ -106,7 +106,7 @@ def read_code(data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
-def test_its_bytes_are_those_of_its_source(tmp_path: Path, machine: Machine) -> None:
+def test_its_bytes_are_those_of_its_source(tmp_path: Path, machine: Literal["x86_64", "aarch64"]) -> None:
     code = assemble(machine, tmp_path)
     assert len(code) > 100
     assert build_idle_program(machine)[-len(code) :] == code

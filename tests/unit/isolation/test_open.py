@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 import pytest
 
 from repotrial._core.words import OFFERED_LEVELS, RETIRED_LEVELS, Level
 from repotrial.contract import Environment
-from repotrial.isolation import Missing, OverlayMount, SandboxSpec, find_back_end, open_sandbox
-from repotrial.isolation._levels._back_end import EVERY_LAYER
+from repotrial.isolation import Layer, Missing, OverlayMount, SandboxSpec, find_back_end, open_sandbox
 from repotrial.isolation._levels._back_ends.container import find_engine, open_container
 from repotrial.machine import execute_probe
 from support.errors import raises_code
@@ -30,7 +30,7 @@ def test_a_retired_level_is_read_and_refused_with_the_next_one_named(tmp_path: P
 def test_every_offered_level_has_a_back_end_that_promises_every_layer(level: Level) -> None:
     back_end = find_back_end(level)
     assert back_end.level is level
-    assert back_end.promises == EVERY_LAYER
+    assert back_end.promises == frozenset(get_args(Layer))
 
 
 def test_a_level_that_is_not_there_is_not_replaced_by_a_weaker_one(tmp_path: Path) -> None:

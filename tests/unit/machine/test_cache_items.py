@@ -9,14 +9,13 @@ import pytest
 
 from repotrial._core.digest import Digest, digest_bytes
 from repotrial.environment import Store, StoreKind
-from repotrial.environment._store import Facts
 from repotrial.machine import list_kept, prune_kept
 
 OLD, NEW = digest_bytes(b"old"), digest_bytes(b"new")
 SIZE = 100_000
 
 
-def fill(tree: Path, _lock: int) -> Facts:
+def fill(tree: Path, _lock: int) -> dict[str, str | tuple[str, ...]]:
     (tree / "file").write_bytes(bytes(SIZE))
     return {}
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
 from repotrial._core.words import Level
 from repotrial.isolation import Layer
-from repotrial.isolation._levels._back_end import EVERY_LAYER
 from repotrial.machine import ProbeReport
 from repotrial.machine._probe_suite._attempts import ATTEMPTS, EscapeAttempt, EscapeSign
 from repotrial.machine._probe_suite._run import AttemptResult, AttemptVerdict, _judge
+
+EVERY_LAYER: frozenset[Layer] = frozenset(get_args(Layer))
 
 
 def judge(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from decimal import Decimal
+
 import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
@@ -11,13 +14,13 @@ from repotrial.contract import Limits
 from repotrial.policy import (
     BreakerState,
     Decision,
+    Thresholds,
     build_settings,
     decide,
     parse_thresholds,
     read_thresholds,
     recompute_decisions,
 )
-from repotrial.policy._thresholds import BreakerCaps, BreakerSettings
 from repotrial.trace import (
     Event,
     Exited,
@@ -35,16 +38,15 @@ from repotrial.trace import (
 )
 from support.breakers import Record, build_body
 from support.errors import raises_code
+from support.programs import Programs
 
 HOUR_US = 3_600_000_000
-SETTINGS = BreakerSettings(
-    thresholds=parse_thresholds(read_thresholds()),
-    caps=BreakerCaps(wall_us=HOUR_US, command_us=600_000_000, tokens=1_000_000),
-)
+LIMITS = Limits(wall_seconds=3600, command_seconds=600, tokens=1_000_000, cost_usd=Decimal(10**6))
+SETTINGS = build_settings(LIMITS)
 
 
-def _fold(record: Record, settings: BreakerSettings = SETTINGS) -> list[Decision]:
-    state = BreakerState(settings)
+def _fold(record: Record, limits: Limits = LIMITS, thresholds: Thresholds | None = None) -> list[Decision]:
+    state = BreakerState(build_settings(limits, thresholds))
     return [decision for event in record.events for decision in decide(state, event)]
 
 
@@ -119,11 +121,12 @@ def test_a_package_is_the_same_in_every_spelling(commands: tuple[str, ...]) -> N
     assert [each.rule for each in _fold(record)] == ["dependency-reinstalls"]
 
 
-def test_installs_that_only_the_supervisor_sees_count_once() -> None:
+@pytest.mark.parametrize("start", [Record.program, Record.program_of_the_first_release])
+def test_installs_that_only_the_witness_sees_count_once(start: Callable[..., int]) -> None:
     record = Record()
     for _ in range(10):
-        record.program("/bin/sh", "-c", "pip install requests")
-        record.program("/usr/bin/pip", "install", "requests")
+        start(record, "/bin/sh", "-c", "pip install requests")
+        start(record, "/usr/bin/pip", "install", "requests")
     found = [each for each in _fold(record) if each.rule == "dependency-reinstalls"]
     assert [each.signals[0].value for each in found] == [3, 6]
 
@@ -192,14 +195,97 @@ def test_running_failing_checks_twice_on_one_tree_is_one_attempt() -> None:
     assert [each.rule for each in _fold(record)] == []
 
 
+def _parse_version(version: int) -> Thresholds:
+    text = read_thresholds().decode().replace("\nrules = 2 ", f"\nrules = {version} ")
+    return parse_thresholds(text.encode())
+
+
+@pytest.mark.parametrize(("version", "ends"), [(1, []), (2, [("failed-check-cap", "resource")])])
+def test_failing_checks_with_passing_ones_between_count_from_the_second_version_on(
+    version: int, ends: list[tuple[str, str]]
+) -> None:
+    limits = Limits(wall_seconds=3600, command_seconds=3600, failed_check_cycles=3)
+    record = Record()
+    for number in range(3):
+        record.change("a", f"bad {number}")
+        record.shell("pytest", result="1 failed in 0.1s")
+        record.change("a", f"good {number}")
+        record.shell("pytest", result="1 passed in 0.1s")
+    state = BreakerState(build_settings(limits, _parse_version(version)))
+    assert _ends([decision for event in record.events for decision in decide(state, event)]) == ends
+    assert state.failed_checks == 3
+
+
+def test_a_model_that_only_talks_is_an_alert_then_the_end() -> None:
+    record = Record()
+    for _ in range(20):
+        record.response(tokens=10, tool_calls=0)
+    found = _fold(record)
+    assert [(each.rule, each.signals[0].value, each.action) for each in found] == [
+        ("turns-without-calls", 5, None),
+        ("turns-without-calls", 15, "terminate"),
+    ]
+    assert _ends(found) == [("turns-without-calls", "resource")]
+
+
+def test_a_model_that_talks_between_calls_is_left_alone() -> None:
+    record = Record()
+    for _ in range(10):
+        for _ in range(4):
+            record.response(tokens=10, tool_calls=0)
+        record.response(tokens=10, tool_calls=2)
+    assert _fold(record) == []
+
+
+def test_answers_that_were_offered_no_tools_are_no_turns_without_calls() -> None:
+    record = Record()
+    for _ in range(40):
+        record.response(tokens=10, tool_calls=None)
+    assert _fold(record) == []
+
+
+def _run_tests(record: Record, programs: Programs, code: int, words: str) -> None:
+    since_us = record.now_us
+    shell = programs.start("bash", "-lc", "pytest -q | tail -3")
+    test = programs.start("pytest", "-q", parent=shell)
+    programs.end(test, code)
+    programs.end(shell, 0)
+    record.shell("pytest -q | tail -3", result=words, since_us=since_us)
+
+
+@pytest.mark.parametrize(("version", "failed"), [(1, 0), (2, 3)])
+def test_checks_behind_a_pipe_are_judged_by_their_own_program(version: int, failed: int) -> None:
+    """The pipe's exit status is that of `tail`, and the words that reach the model say nothing."""
+    record = Record()
+    programs = Programs(record.add, now=lambda: record.now_us)
+    programs.start("agent")
+    for number in range(3):
+        record.change("a", str(number))
+        _run_tests(record, programs, 1, "see above")
+    state = BreakerState(build_settings(LIMITS, _parse_version(version)))
+    for event in record.events:
+        decide(state, event)
+    assert state.failed_checks == failed
+
+
+def test_words_of_a_failure_do_not_count_where_the_test_program_passed() -> None:
+    record = Record()
+    programs = Programs(record.add, now=lambda: record.now_us)
+    programs.start("agent")
+    _run_tests(record, programs, 0, "1 failed in 0.1s")
+    state = BreakerState(build_settings(LIMITS))
+    for event in record.events:
+        decide(state, event)
+    assert state.failed_checks == 0
+
+
 def test_the_cap_on_failed_check_cycles_ends_the_run() -> None:
-    caps = BreakerCaps(wall_us=HOUR_US, command_us=HOUR_US, failed_check_cycles=3)
-    settings = BreakerSettings(thresholds=parse_thresholds(read_thresholds()), caps=caps)
+    limits = Limits(wall_seconds=3600, command_seconds=3600, failed_check_cycles=3)
     record = Record()
     for number in range(3):
         record.change("a.py", f"{number}")
         record.shell("npm test", result="# fail 2")
-    assert _ends(_fold(record, settings)) == [("failed-check-cap", "resource")]
+    assert _ends(_fold(record, limits)) == [("failed-check-cap", "resource")]
 
 
 def test_a_mass_deletion_is_set_back() -> None:
@@ -233,11 +319,10 @@ def test_a_mention_in_prose_or_code_ends_nothing(severity: str, form: str) -> No
 
 def test_suspicious_commands_stop_the_run_for_a_person_where_that_is_asked_for() -> None:
     data = _edit("pause_after = 0", "pause_after = 3")
-    settings = BreakerSettings(thresholds=parse_thresholds(data), caps=SETTINGS.caps)
     record = Record()
     for _ in range(6):
         record.policy("git-history", "warning", "command")
-    assert [each.action for each in _fold(record, settings)] == ["pause", "pause"]
+    assert [each.action for each in _fold(record, thresholds=parse_thresholds(data))] == ["pause", "pause"]
     assert _fold(record) == []
 
 
@@ -270,12 +355,11 @@ def test_a_budget_spent_without_milestones_ends_the_run() -> None:
 
 
 def test_cost_without_milestones_ends_the_run_as_well() -> None:
-    settings = build_settings(Limits())
     record = Record()
     record.response(tokens=10, cost_usd="2.5")
     record.response(tokens=10, cost_usd="1.6")
     record.response(tokens=10, cost_usd="1")
-    assert _ends(_fold(record, settings)) == [("dominance", "resource"), ("cost-cap", "resource")]
+    assert _ends(_fold(record, Limits())) == [("dominance", "resource"), ("cost-cap", "resource")]
 
 
 def test_milestones_give_more_room() -> None:
@@ -373,7 +457,7 @@ def test_a_run_that_did_as_the_rules_say_agrees_when_it_is_computed_again() -> N
     record = Record()
     for number in range(10):
         record.shell("pip install requests", description=str(number))
-    honest = record.conduct(SETTINGS)
+    honest = record.conduct(LIMITS)
     found = recompute_decisions(honest, SETTINGS)
     assert found
     assert all(each.is_agreed for each in found)
@@ -431,7 +515,7 @@ def test_whatever_happens_the_live_decisions_and_the_recomputed_ones_agree(steps
     record = Record()
     for step in steps:
         _take_step(record, step)
-    found = recompute_decisions(record.conduct(SETTINGS), SETTINGS)
+    found = recompute_decisions(record.conduct(LIMITS), SETTINGS)
     assert [each for each in found if not each.is_agreed] == []
 
 
@@ -444,14 +528,12 @@ def test_quarantine_and_end_on_one_alert_agree() -> None:
 
 
 def test_what_the_rules_say_after_a_person_has_ended_the_run_need_not_be_done() -> None:
-    settings = BreakerSettings(
-        thresholds=parse_thresholds(_edit("pause_after = 0", "pause_after = 1")), caps=SETTINGS.caps
-    )
+    thresholds = parse_thresholds(_edit("pause_after = 0", "pause_after = 1"))
     record = Record()
     record.policy("git-history", "warning", "command")
     for number in range(3):
         record.shell("pip install requests", description=str(number))
-    (pause, later) = _fold(record, settings)
+    (pause, later) = _fold(record, thresholds=thresholds)
     asked = record.add(pause.build_alert(), actor="monitor")
     waiting = record.add(
         Intervention(action=Pause(), basis=OnAlert(alert=asked), effective=True), actor="harness"
@@ -460,7 +542,9 @@ def test_what_the_rules_say_after_a_person_has_ended_the_run_need_not_be_done() 
     record.add(
         OperatorDecision(operator="o", decision="abort", answers=waiting, justification=why), actor="operator"
     )
-    statuses = [each.status for each in recompute_decisions(record.events, settings)]
+    statuses = [
+        each.status for each in recompute_decisions(record.events, build_settings(LIMITS, thresholds))
+    ]
     assert statuses == ["agrees", "after-end"]
     assert later.rule == "dependency-reinstalls"
 
@@ -475,7 +559,7 @@ def test_an_alert_that_is_missing_is_named() -> None:
     for number in range(4):
         record.shell("pip install requests", description=str(number))
     statuses = [
-        each.status for each in recompute_decisions(_drop(record.conduct(SETTINGS), MonitorAlert), SETTINGS)
+        each.status for each in recompute_decisions(_drop(record.conduct(LIMITS), MonitorAlert), SETTINGS)
     ]
     assert statuses == ["alert-missing"]
 
@@ -484,7 +568,7 @@ def test_an_intervention_that_is_missing_is_named() -> None:
     record = Record()
     for number in range(8):
         record.shell("ls", description=str(number))
-    events = _drop(record.conduct(SETTINGS), Intervention)
+    events = _drop(record.conduct(LIMITS), Intervention)
     statuses = [each.status for each in recompute_decisions(events, SETTINGS)]
     assert "intervention-missing" in statuses
 
@@ -564,12 +648,11 @@ def test_a_contracts_limits_become_caps() -> None:
 
 
 def test_the_cap_on_tool_calls_ends_the_run() -> None:
-    settings = build_settings(Limits(tool_calls=3))
     record = Record()
     for number in range(4):
         record.change("a.py", str(number))
         record.shell(f"cat {number}")
-    assert _ends(_fold(record, settings))[0] == ("tool-call-cap", "resource")
+    assert _ends(_fold(record, Limits(tool_calls=3)))[0] == ("tool-call-cap", "resource")
 
 
 def test_a_trace_of_a_threshold_of_zero_decides_nothing() -> None:
@@ -578,9 +661,9 @@ def test_a_trace_of_a_threshold_of_zero_decides_nothing() -> None:
         line.partition("=")[0] + "= 0" if "_after" in line.partition("#")[0] and "=" in line else line
         for line in text.splitlines()
     ]
-    settings = BreakerSettings(thresholds=parse_thresholds("\n".join(lines).encode()), caps=SETTINGS.caps)
+    thresholds = parse_thresholds("\n".join(lines).encode())
     record = Record()
     for number in range(30):
         record.shell("pip install x", note=str(number), after_us=1_000_000)
         record.policy("destructive-delete", "critical", "command")
-    assert _fold(record, settings) == []
+    assert _fold(record, thresholds=thresholds) == []

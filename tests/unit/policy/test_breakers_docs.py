@@ -43,5 +43,7 @@ def test_a_rule_over_text_is_published_with_its_class(name: str) -> None:
 
 
 def test_no_published_rule_is_missing_from_the_files() -> None:
-    names = set(re.findall(r"^\| `([\w-]+)` \|", PAGE.read_text("utf-8"), re.MULTILINE))
+    tables = re.findall(r"^\| rule \|.*\n(?:\|.*\n)+", PAGE.read_text("utf-8"), re.MULTILINE)
+    assert len(tables) == 2
+    names = set(re.findall(r"^\| `([\w-]+)` \|", "".join(tables), re.MULTILINE))
     assert names == set(_SECTIONS) | set(load_text_rules())

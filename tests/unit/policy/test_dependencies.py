@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
+import msgspec
 import pytest
 
 from repotrial.change import AddedLine, ChangedFile, ChangeView
-from repotrial.change._model import ChangeKind
 from repotrial.contract import DependencyPolicy, Policy
-from repotrial.contract._policy import Violations
 from repotrial.policy import KnownNames, NewDependency, check_dependencies, find_new_dependencies
 
 
 def _file(
-    path: str, source: str, *, kind: ChangeKind = "modified", removed: tuple[str, ...] = ()
+    path: str, source: str, *, kind: Literal["added", "modified"] = "modified", removed: tuple[str, ...] = ()
 ) -> ChangedFile:
     added = tuple(AddedLine(number, text) for number, text in enumerate(source.split("\n"), start=1))
     return ChangedFile(path=path, kind=kind, added_lines=added, removed_lines=removed, mode="100644")
@@ -52,7 +53,7 @@ def _find(
     ],
 )
 def test_requirements_of_every_manifest_are_found(
-    path: str, source: str, names: list[str], kind: ChangeKind
+    path: str, source: str, names: list[str], kind: Literal["added", "modified"]
 ) -> None:
     found = [each for each in _find(_file(path, source, kind=kind)) if each.source == "manifest"]
     assert [each.name for each in found] == names
@@ -74,7 +75,7 @@ def test_a_file_that_the_contract_calls_a_manifest_is_one() -> None:
 
 
 @pytest.mark.parametrize("kind", ["added", "modified"])
-def test_an_import_that_nothing_provides_is_found(kind: ChangeKind) -> None:
+def test_an_import_that_nothing_provides_is_found(kind: Literal["added", "modified"]) -> None:
     source = (
         "import os, madeup.sub as m\nfrom invented import (\n    a,\n)\nfrom . import b\nfrom mine import c"
     )
@@ -112,8 +113,9 @@ def test_the_rule_of_the_policy_decides(rule: str, lines: list[str]) -> None:
         _file("a.py", "import rich\nimport ghost"),
         known=KnownNames(installed=frozenset({"rich"})),
     )
-    dependencies = DependencyPolicy(rule=rule)  # type: ignore[arg-type]
-    policy = Policy(dependencies=dependencies, violations=Violations(dependencies="compliance"))
+    policy = msgspec.convert(
+        {"dependencies": {"rule": rule}, "violations": {"dependencies": "compliance"}}, Policy
+    )
     violations = check_dependencies(found, policy)
     assert [each.message.rpartition("found ")[2].split()[0] for each in violations] == lines
     assert {each.severity for each in violations} <= {"compliance"}

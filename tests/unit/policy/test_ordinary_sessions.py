@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from repotrial.contract import Limits
 from repotrial.policy import (
     BreakerState,
     TextFinding,
+    build_settings,
     check_text,
     decide,
-    parse_thresholds,
-    read_thresholds,
     read_tool_use,
 )
 from repotrial.policy._stages import find_stage
-from repotrial.policy._thresholds import BreakerCaps, BreakerSettings
 from repotrial.shell import parse_shell
 from support.breakers import Record
 
 TRACES = Path(__file__).resolve().parents[4] / "shared" / "data" / "traces"
 FILES = sorted(TRACES.glob("*/*.json*"))
-_CAPS = BreakerCaps(wall_us=10**12, command_us=10**9)
+_LIMITS = Limits(wall_seconds=10**6, command_seconds=10**3, cost_usd=Decimal(10**6))
 
 pytestmark = pytest.mark.skipif(not FILES, reason="recorded sessions are not on this machine")
 
@@ -62,5 +62,5 @@ def test_an_ordinary_session_meets_no_rule_beyond_notes(path: Path) -> None:
         if find_stage(use) != "read":
             record.change("a", str(number))
     assert [finding for finding in found if finding.finding_class != "note"] == []
-    state = BreakerState(BreakerSettings(thresholds=parse_thresholds(read_thresholds()), caps=_CAPS))
+    state = BreakerState(build_settings(_LIMITS))
     assert [decision for event in record.events for decision in decide(state, event)] == []

@@ -19,12 +19,11 @@ from repotrial.retrieval import (
     compare_study,
     load_study,
 )
-from repotrial.retrieval._match import StatisticsOptions
 from repotrial.retrieval._study import read_metrics
 from support.errors import raises_code
 from support.retrieval_studies import NOW, TrialPlan, plan_example, refuse_to_judge, write_runs
 
-FAST = StatisticsOptions(draws=200, rearrangements=400)
+FAST = msgspec.structs.replace(ComparisonOptions(generated_at=NOW).statistics, draws=200, rearrangements=400)
 
 
 def compare(

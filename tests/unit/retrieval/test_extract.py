@@ -140,7 +140,7 @@ SERVED = [
     ({"url": "https://example.org/o/r@abc/-/blob/src/a.py%3FL1-9", "content": "1: x"}, ["src/a.py"]),
     (
         {"text": "# example.org/o/r \u2013 src/a.py\n1: x\n2: y\n\n# example.org/o/r \u2013 b/c.go\n9: z"},
-        ["src/a.py", "b/c.go"],
+        ["src/a.py", "c.go"],
     ),
     ("URL: https://example.org/o/r@abc/-/blob/src/a.py?L1-2\n1: x\n2: see b/c.py", ["src/a.py"]),
     ('{"blocks": [{"file": "src/a.py", "chunks": [{"content": "1: x', ["src/a.py"]),
@@ -233,3 +233,13 @@ def test_a_table_that_is_none_is_refused(text: str, tmp_path: Path) -> None:
     table.write_text(text)
     with raises_code("retrieval-tools-invalid"):
         load_retrieval_tools(table)
+
+
+def test_only_declared_servers_are_remote_evidence(tmp_path: Path) -> None:
+    """R7: `mcp__sourcegraph__*`, and servers that a table of the user declares."""
+    table = tmp_path / "tools.toml"
+    table.write_text('schema = "repotrial/retrieval-tools@1"\nmcp_servers = ["github"]\n')
+    plain, extended = load_retrieval_tools(), load_retrieval_tools(table)
+    names = ("mcp__sourcegraph__sg_read_file", "mcp__github__read_file", "mcp__sourcegraph_x__read", "Read")
+    assert [plain.is_mcp(name) for name in names] == [True, False, False, False]
+    assert [extended.is_mcp(name) for name in names] == [True, True, False, False]

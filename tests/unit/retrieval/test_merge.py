@@ -4,36 +4,37 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from repotrial.retrieval._merge import merge_traces
-from repotrial.trace import ResponseUsage
 from repotrial.transcripts import ImportedTranscript, ToolOutput
-from repotrial.transcripts._model import ImportedCall, MessageUsage, ReportedTotals
 
 
-def _call(name: str, call_id: str | None = None, **fields: Any) -> ImportedCall:
-    return ImportedCall(order=0, call_id=call_id, name=name, arguments=fields.pop("arguments", {}), **fields)
+def _call(name: str, call_id: str | None = None, **fields: Any) -> dict[str, Any]:
+    return {"order": 0, "call_id": call_id, "name": name, "arguments": {}, **fields}
 
 
 def _record(
-    *calls: ImportedCall, usage: dict[str, tuple[int | None, int | None]] | None = None
+    *calls: dict[str, Any], usage: dict[str, tuple[int | None, int | None]] | None = None
 ) -> ImportedTranscript:
-    return ImportedTranscript(
-        format="atif",
-        agent=None,
-        agent_version=None,
-        model=None,
-        session_ids=(),
-        messages=(),
-        calls=calls,
-        usage=tuple(
-            MessageUsage(message_id=key, usage=ResponseUsage(request_input_tokens=given, output_tokens=made))
+    document: dict[str, Any] = {
+        "format": "atif",
+        "agent": None,
+        "agent_version": None,
+        "model": None,
+        "session_ids": (),
+        "messages": (),
+        "calls": calls,
+        "usage": [
+            {"message_id": key, "usage": {"request_input_tokens": given, "output_tokens": made}}
             for key, (given, made) in (usage or {}).items()
-        ),
-        totals=ReportedTotals(),
-        outcome=None,
-        entries=len(calls),
-        skipped=(),
-    )
+        ],
+        "totals": {},
+        "outcome": None,
+        "entries": len(calls),
+        "skipped": (),
+    }
+    return msgspec.convert(document, ImportedTranscript, from_attributes=True)
 
 
 def _names(*records: ImportedTranscript) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +29,14 @@ _RESULTS = {
     "events.target_files": "results of a trajectory's calls are read where ATIF has them",
     **dict.fromkeys(_HITS, "so they can be hits"),
 }
+_INCOMPLETE = {"coverage.degraded_reason": "incomplete events have a reason, too (R3)"}
 _CRASH = {"files.extra": "the reference stops here; ours writes a degraded document"}
 
 DELIBERATE: dict[str, dict[str, str]] = {
     "01_traj_only_local": _RESULTS,
     "05_no_result_json": _RESULTS,
+    "07_corrupt_trajectory_good_transcript": _INCOMPLETE,
+    "09_junk_lines_in_transcript": _INCOMPLETE,
     "11_traj_events_transcript_none": {
         **_RESULTS,
         "coverage.trace_source": "a call that only the transcript has is recovered",
@@ -66,7 +70,7 @@ DELIBERATE: dict[str, dict[str, str]] = {
     },
     "27_duplicate_paths": {
         **_SPECIFIED,
-        "events.target_files": "dots are resolved; a directory called `a`, `b` or `workspace` stays",
+        "events.target_files": "dots are resolved; a directory called `workspace` stays",
         **dict.fromkeys(_HITS, "so other paths are the same"),
     },
     "29_size_slices": _SPECIFIED,
@@ -119,7 +123,7 @@ DELIBERATE: dict[str, dict[str, str]] = {
         "events.missing": "the first trial has the plain name",
         "events.extra.untracked": "the first trial has the plain name",
     },
-    "51_result_matching": {"events.target_files": "the first result of a call stands"},
+    "51_result_matching": {**_INCOMPLETE, "events.target_files": "the first result of a call stands"},
     "55_line_separator_in_json": {
         "events.extra.untracked": "entries are cut at newlines alone",
         "events.step_index": "so none is lost",
@@ -160,6 +164,27 @@ def test_where_the_reference_is_wrong_documents_are_as_reviewed(file: Path, tmp_
     normalize_case(case, root)
     found = {name: summarize_document(document) for name, document in _load_documents(root).items()}
     assert found == json.loads(expected.read_text())
+
+
+@pytest.mark.parametrize("file", list_cases())
+def test_a_summary_counts_the_events_of_its_document(file: Path, tmp_path: Path) -> None:
+    case = load_case(file)
+    if case["commands"] == ["pipeline_events"]:
+        return  # it holds documents, not traces
+    root = unpack_case(case, tmp_path)
+    normalize_case(case, root)
+    for document in _load_documents(root).values():
+        events, summary = document["events"], document["summary"]
+        hits = [event["step_index"] for event in events if event["hits_ground_truth"]]
+        assert summary["total_events"] == len(events)
+        assert summary["mcp_events"] == sum(event["is_mcp"] for event in events)
+        assert summary["local_events"] == sum(not event["is_mcp"] for event in events)
+        assert summary["unique_files_accessed"] == len({f for event in events for f in event["target_files"]})
+        assert summary["ground_truth_files_hit"] == len(
+            {f for event in events for f in event["matched_ground_truth_files"]}
+        )
+        assert summary["first_ground_truth_hit_step"] == (hits[0] if hits else None)
+        assert summary["events_by_category"] == Counter(event["tool_category"] for event in events)
 
 
 @pytest.mark.parametrize("file", list_cases())

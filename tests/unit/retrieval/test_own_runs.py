@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from repotrial._core.absence import Unknown
 from repotrial.retrieval import (
     NormalizationOptions,
     NormalizedTask,
@@ -19,6 +20,7 @@ from repotrial.retrieval import (
 )
 from repotrial.trace import Command, Exited, ExitUnknown, Response, ResponseUsage, ToolInvocation, check_run
 from support.run_directories import RunBuilder, build_example_manifest, build_sealed_run
+from support.traces import build_start
 
 CONTRACT = 'schema = "repotrial/contract@1"\nid = "{id}"\nreference = "reference.patch"\n'
 PATCH = "diff --git a/src/a.py b/src/a.py\n--- a/src/a.py\n+++ b/src/a.py\n@@ -1 +1 @@\n-x\n+y\n"
@@ -174,6 +176,16 @@ def test_programs_count_where_no_gateway_saw_calls(tmp_path: Path) -> None:
     assert [event["target_files"] for event in document["events"]] == [["src/a.py"]]
 
 
+def test_programs_that_the_witness_saw_count_where_no_gateway_saw_calls(tmp_path: Path) -> None:
+    run = _Run(tmp_path / "run")
+    run.enter("act")
+    run.writer.append(build_start("cat", "src/a.py"), actor="agent")
+    run.writer.append(build_start("cat", "src/b.py", phase="accept"), actor="harness")
+    run.writer.close()
+    _, document = _normalize(tmp_path / "run", None)
+    assert [event["target_files"] for event in document["events"]] == [["src/a.py"]]
+
+
 def test_a_sealed_run_stays_valid_beside_its_events(tmp_path: Path) -> None:
     paths, key = build_sealed_run(tmp_path / "run")
     assert check_run(paths, trusted_keys=[key.public_key]).seal_report.is_intact
@@ -191,3 +203,40 @@ def test_a_damaged_trace_gives_what_stands_before_the_damage(tmp_path: Path) -> 
     assert task.coverage.skipped_entries is not msgspec.UNSET
     assert task.coverage.skipped_entries["unreadable-trace"] == 1
     assert task.calls_seen >= 1
+
+
+def _name_run(root: Path, **agent: Any) -> str:
+    manifest = build_example_manifest()
+    changed = msgspec.structs.replace(manifest, agent=msgspec.structs.replace(manifest.agent, **agent))
+    run = _Run(root, manifest=changed)
+    run.enter("act")
+    run.call("Read", {"file_path": "/workspace/src/a.py"})
+    run.writer.close()
+    return _normalize(root, None)[0].config_name
+
+
+def test_agent_version_model_and_tools_make_a_configuration(tmp_path: Path) -> None:
+    """R2: two models of one agent are never pooled, and neither are two versions or two sets of tools."""
+    base: dict[str, Any] = {"name": "pi", "version": "1", "model": "large", "tools": ("Read", "Bash")}
+    changes: list[dict[str, Any]] = [{}, {"version": "2"}, {"model": "small"}, {"tools": ("Read",)}]
+    names = [_name_run(tmp_path / str(n), **{**base, **change}) for n, change in enumerate(changes)]
+    assert len(set(names)) == len(names)
+    assert names[0].startswith("pi@1+large+tools-")
+    assert _name_run(tmp_path / "order", **{**base, "tools": ("Bash", "Read")}) == names[0]
+
+
+def test_a_script_for_each_task_is_one_configuration(tmp_path: Path) -> None:
+    script = {"name": "honest", "model": Unknown("asks no model"), "tools": ()}
+    names = {_name_run(tmp_path / version, **script, version=version) for version in ("a1", "b2")}
+    assert names == {"honest"}
+
+
+def test_a_damaged_trace_says_that_its_events_are_incomplete(tmp_path: Path) -> None:
+    run = _make_run(tmp_path / "run")
+    trace = run / "trace.jsonl"
+    lines = trace.read_bytes().splitlines(keepends=True)
+    trace.write_bytes(b"".join([*lines[:4], b"{damaged}\n", *lines[4:]]))
+    document = _normalize(run, None)[1]
+    assert document["events"]
+    assert "incomplete" in document["coverage"]["degraded_reason"]
+    assert _normalize(_make_run(tmp_path / "whole"), None)[1]["coverage"]["degraded_reason"] is None

@@ -10,10 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from repotrial._core.errors import EvidenceError
-from repotrial.retrieval._evaluate import build_summary
-from repotrial.retrieval._reading import read_document
-from repotrial.retrieval._stages import measure_tasks
+from repotrial.retrieval import Evaluation, EvaluationOptions, evaluate
 from support.retrieval_cases import list_cases, load_case
 
 DELIBERATE = {
@@ -32,10 +29,10 @@ _SECTIONS = ("file_level_metrics", "chunk_level_metrics", "utilization_probes", 
 
 
 @pytest.mark.parametrize("file", list_cases())
-def test_every_figure_of_every_case(file: Path) -> None:
+def test_every_figure_of_every_case(file: Path, tmp_path: Path) -> None:
     case = load_case(file)
-    for name, document, expected in _iter_documents(case):
-        measured = _measure(document)
+    for number, (name, document, expected) in enumerate(_iter_documents(case)):
+        measured = _measure(tmp_path / str(number), document)
         if measured is None:
             assert _find_reason(document) == "major", name
             continue
@@ -51,9 +48,9 @@ def test_every_figure_of_every_case(file: Path) -> None:
 
 
 @pytest.mark.parametrize("file", list_cases())
-def test_every_summary_of_every_case(file: Path) -> None:
+def test_every_summary_of_every_case(file: Path, tmp_path: Path) -> None:
     case = load_case(file)
-    for name, expected in case["expected"].items():
+    for number, (name, expected) in enumerate(case["expected"].items()):
         if not name.endswith("run_retrieval_summary.json") or case["commands"] == ["pipeline_events"]:
             continue
         root = name.rsplit("/", 1)[0]
@@ -64,17 +61,7 @@ def test_every_summary_of_every_case(file: Path) -> None:
         ]
         if any(_find_reason(document) == "degraded" for document in documents):
             continue  # their means hold tasks that ours leave out
-        read = [read_document(_encode(item), rule="reference") for item in documents]
-        tasks = list(measure_tasks(read, generated_at=""))
-        summary = build_summary(
-            tasks,
-            event_files=len(tasks),
-            unreadable=0,
-            generated_at="",
-            ranking="reference",
-            is_extended=False,
-        )
-        found = json.loads(msgspec.json.encode(summary))
+        found = json.loads(msgspec.json.encode(_evaluate(tmp_path / str(number), documents).summary))
         for section, value in expected.items():
             if section == "generated_at":
                 continue
@@ -103,13 +90,18 @@ def _iter_documents(case: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
             yield name, document, written[metrics]
 
 
-def _measure(document: Any) -> Any:
-    try:
-        read = read_document(_encode(document), rule="reference")
-    except EvidenceError:
-        return None
-    (metrics,) = measure_tasks([read], generated_at="", is_extended=False)
-    return json.loads(msgspec.json.encode(metrics))
+def _measure(place: Path, document: Any) -> Any:
+    (task,) = _evaluate(place, [document]).tasks
+    return None if task.target is None else json.loads(task.target.read_bytes())
+
+
+def _evaluate(place: Path, documents: list[Any]) -> Evaluation:
+    place.mkdir()
+    files = [(place / f"{number}.retrieval_events.json", place) for number in range(len(documents))]
+    for (source, _), document in zip(files, documents, strict=True):
+        source.write_text(json.dumps(document))
+    options = EvaluationOptions(rule="reference", is_extended=False, generated_at="")
+    return evaluate(files, place / "summary.json", options)
 
 
 def _find_reason(document: Any) -> str | None:
@@ -125,7 +117,3 @@ def _find_reason(document: Any) -> str | None:
 def _differ(expected: dict[str, Any], found: dict[str, Any]) -> set[str]:
     missing = object()
     return {k for k in expected | found if expected.get(k, missing) != found.get(k, missing)}
-
-
-def _encode(document: Any) -> bytes:
-    return json.dumps(document).encode()

@@ -9,16 +9,15 @@ from typing import Any
 import pytest
 
 from repotrial.retrieval import (
+    EvaluationOptions,
     NormalizationOptions,
     NormalizedTask,
     build_task_index,
+    evaluate,
     find_runs,
     load_retrieval_tools,
     normalize_run,
 )
-from repotrial.retrieval._normalize import find_benchmark
-from repotrial.retrieval._reading import read_document
-from repotrial.retrieval._stages import measure_tasks
 
 READ = {
     "type": "assistant",
@@ -131,7 +130,7 @@ def test_repeats_are_numbered_by_time_also_when_one_is_asked_for(tmp_path: Path)
         _make_trial(run / f"baseline/job/t__{number}", {"task_name": "t", "started_at": start})
     done = _normalize(run, task="t")
     assert [(task.task_name, task.trial[-1]) for task in done] == [("t", "2"), ("t__r2", "1"), ("t__r3", "3")]
-    assert sorted(path.name for path in (run / "retrieval_events/baseline").iterdir()) == [
+    assert sorted(path.name for path in (run / "retrieval_events/baseline").glob("t*")) == [
         "t.retrieval_events.json",
         "t__r2.retrieval_events.json",
         "t__r3.retrieval_events.json",
@@ -202,20 +201,28 @@ def test_session_logs_bring_times(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("run", "task", "expected"),
+    ("run", "suite", "expected"),
     [
         ("fix_haiku_1", None, "csb_sdlc_fix"),
         ("ccb_fix_haiku_1", None, "csb_sdlc_fix"),
         ("mcp_crossorg_1", None, "csb_org_crossorg"),
         ("whatever", None, "unknown"),
         ("fixed", None, "unknown"),
-        ("whatever", "benchmarks/csb_sdlc_debug/t", "csb_sdlc_debug"),
-        ("fix_1", "benchmarks/ccb_mcp_security/t", "csb_org_security"),
-        ("fix_1", "benchmarks/ccb_pytorch/t", "ccb_pytorch"),
+        ("whatever", "csb_sdlc_debug", "csb_sdlc_debug"),
+        ("fix_1", "ccb_mcp_security", "csb_org_security"),
+        ("fix_1", "ccb_pytorch", "ccb_pytorch"),
     ],
 )
-def test_suites_have_the_specifications_names(run: str, task: str | None, expected: str) -> None:
-    assert find_benchmark(run, None if task is None else Path(task)) == expected
+def test_suites_have_the_specifications_names(
+    run: str, suite: str | None, expected: str, tmp_path: Path
+) -> None:
+    tasks = tmp_path / "benchmarks"
+    if suite is not None:
+        _make_task(tasks / suite, "t")
+    _make_trial(tmp_path / run / "baseline/b/t__a", {"task_name": "t"})
+    (task,) = _normalize(tmp_path / run, None if suite is None else tasks)
+    assert task.target is not None
+    assert json.loads(Path(task.target).read_bytes())["provenance"]["benchmark"] == expected
 
 
 def test_a_shell_out_of_sight_is_degraded_and_not_a_zero(tmp_path: Path) -> None:
@@ -229,6 +236,5 @@ def test_a_shell_out_of_sight_is_degraded_and_not_a_zero(tmp_path: Path) -> None
     assert task.coverage is not None
     assert task.coverage.degraded_reason is not None
     assert task.target is not None
-    document = read_document(Path(task.target).read_bytes(), rule="reads")
-    (metrics,) = measure_tasks([document], generated_at="")
-    assert metrics.file_level_metrics.computable is False
+    found = evaluate([(Path(task.target), tmp_path)], None, EvaluationOptions(generated_at="")).summary
+    assert (found.computable_tasks, found.skipped_degraded) == (0, 1)

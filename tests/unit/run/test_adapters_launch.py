@@ -24,7 +24,6 @@ from repotrial.run._adapters._launch import (
     build_launch,
     fill_home,
 )
-from repotrial.run._adapters._model import PypiRecipe
 from support.errors import raises_code
 
 DIGEST = "sha256:" + "0" * 64
@@ -40,7 +39,7 @@ SHIPPED = list_adapters()
 
 def pretend(loaded: LoadedAdapter, *, root: Path | None = None) -> InstalledAgent:
     """An agent as if it were installed."""
-    name = "python" if isinstance(loaded.adapter.install, PypiRecipe) else "node"
+    name = "python" if hasattr(loaded.adapter.install, "requirements") else "node"
     tool = HostTool(name=name, path=Path("/usr/bin/env"), version="20.1", binary_digest=DIGEST, root=root)
     has_runtime = getattr(loaded.adapter.install, "has_node", True)
     return InstalledAgent(

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
+from numpy.random import SeedSequence
 
 from repotrial._core.digest import digest_bytes
 from repotrial._core.words import Level
@@ -13,6 +16,7 @@ from repotrial.contract import (
     AgentSpec,
     ConfigurationSpec,
     ContractRecord,
+    Environment,
     RunSpec,
     load_contract,
     parse_record,
@@ -20,10 +24,10 @@ from repotrial.contract import (
 )
 from repotrial.run import AttemptIndex, CommandAgent, NoopAgent, PatchAgent, ScriptAgent
 from repotrial.run._agents import build_agent_configuration
-from repotrial.run._briefing import build_briefing
+from repotrial.run._briefing import build_briefing, verify_no_leak
 from repotrial.run._context import PHASES, Lifecycle, SilentListener
 from repotrial.run._directory import open_attempt
-from repotrial.run._facts import build_seeds
+from repotrial.run._seeds import build_seeds
 from repotrial.trace import RunPaths, TraceWriter, iter_events
 from support.errors import raises_code
 from support.traces import open_writer
@@ -146,9 +150,22 @@ def test_other_bytes_make_another_agent() -> None:
 
 
 def test_streams_differ_by_replicate_and_purpose_and_are_spawned_from_the_root_seed() -> None:
-    keys = {stream.spawn_key for replicate in (0, 1) for stream in build_seeds(build_spec(replicate)).streams}
-    assert len(keys) == 4
-    assert build_seeds(build_spec(3)).streams[1].spawn_key == (3, 1)
+    host = Environment(image="host")
+    found = [build_seeds(build_spec(replicate), host) for replicate in (0, 1)]
+    assert len({stream.spawn_key for seeds in found for stream in seeds.streams}) == 4
+    assert build_seeds(build_spec(3), host).streams[1].spawn_key == (3, 1)
+    values = [seeds.test_variables["REPOTRIAL_SEED"] for seeds in found]
+    values += [dict(seeds.agent_variables or {})["REPOTRIAL_SEED"] for seeds in found]
+    assert len(set(values)) == 4
+    # Anyone can draw them again from what the manifest has.
+    stream = found[1].streams[1]
+    assert values[1] == str(SeedSequence(found[1].root, spawn_key=stream.spawn_key).generate_state(1)[0])
+
+
+def test_what_a_contract_sets_or_wants_unset_is_not_seeded() -> None:
+    pinned = Environment(image="host", variables={"PYTHONHASHSEED": "0"}, absent=("REPOTRIAL_SEED",))
+    seeds = build_seeds(build_spec(), pinned)
+    assert (seeds.test_variables, seeds.agent_variables) == ({}, {})
 
 
 def test_a_briefing_keeps_issue_and_obligations_apart_and_states_the_rules() -> None:
@@ -157,3 +174,21 @@ def test_a_briefing_keeps_issue_and_obligations_apart_and_states_the_rules() -> 
     assert briefing.issue.startswith(f"# {loaded.contract.title}")
     assert any("Leave these files alone" in item for item in briefing.obligations)
     assert all(item in briefing.delivered for item in (*briefing.obligations, *briefing.hints))
+
+
+def test_what_the_author_clarifies_is_told() -> None:
+    contract = load_contract(EXAMPLE).contract
+    clarify = structs.replace(contract.clarify, behavior=("It wraps.",), hints=("Look at cells.",))
+    briefing = build_briefing(structs.replace(contract, clarify=clarify), "Do it.")
+    assert "It wraps." in briefing.obligations
+    assert "Look at cells." in briefing.hints
+
+
+def test_a_statement_with_lines_of_the_reference_is_not_given_to_an_agent() -> None:
+    loaded = load_contract(EXAMPLE)
+    verify_no_leak(loaded)
+    assert loaded.reference is not None
+    added = [line[1:] for line in loaded.reference.decode().splitlines() if line.startswith("+ ")]
+    leaking = replace(loaded, statement="\n".join([loaded.statement, *added]))
+    with raises_code("briefing-leak"):
+        verify_no_leak(leaking)

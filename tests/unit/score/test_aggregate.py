@@ -17,7 +17,6 @@ from repotrial.score import (
     build_score_card,
     load_evidence,
 )
-from repotrial.score._evidence import render_document
 from repotrial.trace import Intervention, OnAlert, Throttle
 from support.errors import raises_code
 from support.score_runs import (
@@ -134,4 +133,4 @@ def test_a_report_binds_what_was_judged_to_what_came_of_it(tmp_path: Path) -> No
     assert report.checks[0].wall_us == 2_000
     assert card.attribution.label == "interpretation"
     assert card.attribution.last_green == tool.seq
-    assert (root / "score.json").read_bytes() == render_document(card)
+    assert msgspec.json.decode((root / "score.json").read_bytes(), type=ScoreCard) == card

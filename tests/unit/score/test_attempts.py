@@ -1,4 +1,4 @@
-"""Which attempts count: what only the harness can have brought about stands for nothing if it is repeated."""
+"""Which attempts count: a cause that no candidate can bring about excuses one, and nothing else does (P5)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.score import find_repeated, judge_run
+from repotrial.score import find_uncounted, group_attempts, judge_run
 from support.score_runs import ScoreRun, write_run
 
 
@@ -17,25 +17,37 @@ def break_off(root: Path, code: str) -> Path:
     return run.finish()
 
 
-@pytest.mark.parametrize("code", ["agent-not-started", "model-unreachable"])
-def test_an_attempt_in_which_nothing_was_measured_does_not_count(tmp_path: Path, code: str) -> None:
-    broken = break_off(tmp_path / "broken", code)
-    whole = write_run(tmp_path / "whole", run_id="whole")
-    assert list(find_repeated(map(judge_run, (broken, whole)))) == [broken]
-    assert not find_repeated([judge_run(broken)]), "not repeated, it is all that there is"
-
-
-def test_breaking_the_harness_does_not_rid_an_agent_of_its_attempt(tmp_path: Path) -> None:
-    broken = break_off(tmp_path / "broken", "harness-exception")
-    whole = write_run(tmp_path / "whole", run_id="whole")
-    assert not find_repeated(map(judge_run, (broken, whole)))
-
-
-def test_an_attempt_that_was_stopped_while_it_was_judged_does_not_count(tmp_path: Path) -> None:
-    run = ScoreRun(tmp_path / "stopped", run_id="stopped")
-    run.end_acting()
-    run.alert("run-stopped", monitor="harness", phase="accept", severity="critical")
-    stopped = judge_run(run.finish())
-    assert stopped.entry.is_stopped
+@pytest.mark.parametrize(
+    ("code", "cause"),
+    [
+        ("agent-not-started", "configuration"),
+        ("launcher-lost", "harness"),
+        ("helper-lost", "harness"),
+        ("agent-sandbox-lost", "machine"),
+    ],
+)
+def test_an_attempt_that_the_harness_lost_is_excused(tmp_path: Path, code: str, cause: str) -> None:
+    broken = judge_run(break_off(tmp_path / "broken", code))
     whole = judge_run(write_run(tmp_path / "whole", run_id="whole"))
-    assert find_repeated([stopped, whole]) == {stopped.directory: "stopped by the operator"}
+    assert (broken.cause.cause, broken.cause.is_excused) == (cause, True)
+    assert find_uncounted([broken, whole]) == {broken.directory: f"excused: {cause}"}
+    (planned,) = group_attempts([broken])
+    assert planned.is_indeterminate, "not repeated, it counts 0"
+
+
+@pytest.mark.parametrize("code", ["harness-exception", "workspace-copy-failed", "model-unreachable"])
+def test_breaking_the_harness_does_not_rid_an_agent_of_its_attempt(tmp_path: Path, code: str) -> None:
+    broken = judge_run(break_off(tmp_path / "broken", code))
+    whole = judge_run(write_run(tmp_path / "whole", run_id="whole"))
+    (planned,) = group_attempts([broken, whole])
+    assert planned.counted is broken
+    assert not planned.is_success
+
+
+def test_three_excused_attempts_are_indeterminate_and_a_fourth_does_not_count(tmp_path: Path) -> None:
+    lost = [judge_run(break_off(tmp_path / f"a{number}", "launcher-lost")) for number in range(3)]
+    whole = judge_run(write_run(tmp_path / "b", run_id="b"))
+    (planned,) = group_attempts([*lost, whole])
+    assert planned.counted is None
+    assert planned.is_final
+    assert planned.could_be_success

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from repotrial.contract import Overlay, Policy
-from repotrial.contract._policy import Violations
 from repotrial.score import Graded, Scorable, ScoreCard, build_score_card, load_evidence
 from repotrial.trace import CheckOutcome
 from support.score_runs import (
@@ -334,7 +333,7 @@ def test_a_critical_alert_of_an_unknown_rule_counts(tmp_path: Path) -> None:
 
 
 def test_the_contract_decides_how_much_the_network_weighs(tmp_path: Path) -> None:
-    policy = Policy(violations=Violations(network="compliance"))
+    policy = msgspec.convert({"violations": {"network": "compliance"}}, Policy)
     run = ScoreRun(tmp_path / "run", build_contract((UNIT,), policy=policy))
     for _ in range(60):
         run.alert("network-attempt")

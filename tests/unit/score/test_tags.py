@@ -11,7 +11,6 @@ import pytest
 from repotrial._core.absence import Unknown
 from repotrial._core.errors import UsageError
 from repotrial.contract import DependencyPolicy, Policy
-from repotrial.contract._policy import Violations
 from repotrial.score import EventPointer, Scorable, ScoreCard, build_score_card, load_evidence, load_taxonomy
 from repotrial.score._taxonomy import FailureTag, build_tag
 from repotrial.trace import LogPointer, Response, Signal
@@ -168,7 +167,7 @@ def test_a_resource_termination_is_never_an_acceptance_failure(tmp_path: Path) -
 
 def test_the_contract_decides_whether_a_limit_fails_it(tmp_path: Path) -> None:
     hard = conduct(tmp_path / "hard", ended=RESOURCE)
-    lenient = Policy(violations=Violations(limits="compliance"))
+    lenient = msgspec.convert({"violations": {"limits": "compliance"}}, Policy)
     soft = conduct(tmp_path / "soft", ended=RESOURCE, policy=lenient)
     assert hard.gate_vector == ("passed", "passed", "passed", "failed")
     assert soft.gate_vector == ("passed",) * 4

@@ -17,8 +17,8 @@ from repotrial.stats import (
     build_clusters,
     compare_paired,
     estimate_clustered_rate,
+    estimate_icc,
 )
-from repotrial.stats._rate import estimate_icc
 from support.outcomes import clusters_of
 
 

@@ -15,6 +15,13 @@ def test_the_textbook_case() -> None:
     assert adjust_holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx((0.03, 0.06, 0.06, 0.02))
 
 
+def test_it_is_what_statsmodels_gives() -> None:
+    from statsmodels.stats.multitest import multipletests
+
+    p_values = [0.012, 0.7, 0.0004, 0.03, 0.03, 0.2]
+    assert adjust_holm(p_values) == pytest.approx(tuple(multipletests(p_values, method="holm")[1]))
+
+
 @given(st.lists(st.floats(0, 1), max_size=6))
 def test_a_hypothesis_falls_when_every_family_with_it_falls(p_values: list[float]) -> None:
     indices = range(len(p_values))

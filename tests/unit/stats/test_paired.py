@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,9 +14,16 @@ from scipy import stats
 from repotrial._core.absence import NotComputable
 from repotrial.stats import Cluster, Estimate, Interval, PairedComparison
 from repotrial.stats import compare_paired as _compare_paired
-from repotrial.stats._paired import McNemarTest
 from repotrial.stats._permutation import PermutationTest, compare_sign_flips
-from support.outcomes import LEVELS, binary_cluster_lists, cluster_lists, clusters_of, draw_chances, shuffle
+from support.exhaustive import IS_EXHAUSTIVE, sample
+from support.outcomes import (
+    LEVELS,
+    binary_cluster_lists,
+    cluster_lists,
+    clusters_of,
+    draw_paired_chances,
+    shuffle,
+)
 
 SEED = 20260307
 
@@ -35,21 +45,25 @@ def _sign_flip(result: PairedComparison) -> PermutationTest:
     return result.sign_flip
 
 
-def _mcnemar(result: PairedComparison) -> McNemarTest:
-    assert isinstance(result.mcnemar, McNemarTest)
+def _mcnemar(result: PairedComparison) -> Any:
+    assert not isinstance(result.mcnemar, NotComputable)
     return result.mcnemar
 
 
 def test_the_difference_is_the_paired_t_on_means_of_clusters() -> None:
     generator = np.random.default_rng(SEED)
-    a, b = generator.integers(2, size=(12, 5)), generator.integers(2, size=(12, 3))
+    a, b = generator.integers(2, size=(24, 5)), generator.integers(2, size=(24, 3))
     known = stats.ttest_rel(a.mean(axis=1), b.mean(axis=1))
     ends = known.confidence_interval(0.9)
-    estimate, interval = _difference(compare_paired(clusters_of(*a), clusters_of(*b), level=0.9))
+    found = compare_paired(clusters_of(*a), clusters_of(*b), level=0.9)
+    estimate, interval = _difference(found)
+    assert not isinstance(found.t_test, NotComputable)
+    assert (found.t_test.statistic, found.t_test.p_value) == pytest.approx((known.statistic, known.pvalue))
+    assert found.t_test.degrees == known.df
     assert estimate.value == pytest.approx(a.mean() - b.mean())
     assert (interval.low, interval.high) == pytest.approx((ends.low, ends.high))
     assert interval.method == "paired-t-on-clusters"
-    assert (estimate.n_units, estimate.n_clusters) == (96, 12)
+    assert (estimate.n_units, estimate.n_clusters) == (192, 24)
 
 
 def test_unmatched_clusters_are_listed_and_enter_nothing() -> None:
@@ -68,7 +82,8 @@ def test_unmatched_clusters_are_listed_and_enter_nothing() -> None:
 def test_two_pairs_are_too_few_and_still_name_the_unmatched() -> None:
     found = compare_paired(clusters_of([1], [0], [1]), clusters_of([0], [1]))
     too_few = NotComputable(reason="needs at least 3 matched contracts, found 2")
-    assert (found.difference, found.mcnemar, found.sign_flip) == (too_few, too_few, too_few)
+    assert {found.difference, found.mcnemar, found.t_test, found.sign_flip} == {too_few}
+    assert found.differences == {"00000": 1, "00001": -1}
     assert found.unmatched_a == ("00002",)
 
 
@@ -78,19 +93,51 @@ def test_values_outside_of_the_range_are_refused(value: float) -> None:
         compare_paired([], clusters_of([value]))
 
 
+def _guard(differences: list[float]) -> tuple[float, float]:
+    ends = stats.ttest_1samp([*differences, 1, -1], 0).confidence_interval(0.95)
+    return max(-1.0, float(ends.low)), min(1.0, float(ends.high))
+
+
 def test_equal_differences_leave_room_for_clusters_not_seen() -> None:
-    z = stats.norm.isf(0.025)
-    unseen = z * z / (10 + z * z)
-    same = _difference(compare_paired(clusters_of(*[[1, 0]] * 10), clusters_of(*[[0, 1]] * 10)))[1]
-    assert (same.low, same.high) == pytest.approx((-unseen, unseen))
-    apart = _difference(compare_paired(clusters_of(*[[1]] * 10), clusters_of(*[[0]] * 10)))[1]
-    assert (apart.low, apart.high) == pytest.approx((1 - 2 * unseen, 1))
-    assert apart.method == "wilson-on-constant-difference"
+    same = compare_paired(clusters_of(*[[1, 0]] * 10), clusters_of(*[[0, 1]] * 10))
+    interval = _difference(same)[1]
+    assert (interval.low, interval.high) == pytest.approx(_guard([0.0] * 10))
+    assert not isinstance(same.t_test, NotComputable)
+    assert same.t_test.p_value == 1
+    assert isinstance(same.t_test.statistic, NotComputable)
+
+
+def test_a_difference_in_every_cluster_alike_is_found_by_its_signs() -> None:
+    apart = compare_paired(clusters_of(*[[1]] * 10), clusters_of(*[[0]] * 10))
+    interval = _difference(apart)[1]
+    assert (interval.low, interval.high) == pytest.approx(_guard([1.0] * 10))
+    assert interval.method == "paired-t-with-two-pseudo-clusters"
+    assert not isinstance(apart.t_test, NotComputable)
+    assert apart.t_test.p_value == pytest.approx(2 / 2**10)
+    assert apart.t_test.method == "sign-flip-exact"
+
+
+def test_few_clusters_that_differ_widen_the_interval_and_many_do_not() -> None:
+    few = [1.0] * 3 + [0.0] * 17
+    interval = _difference(compare_paired(clusters_of(*[[one] for one in few]), clusters_of(*[[0]] * 20)))[1]
+    plain = stats.ttest_1samp(few, 0).confidence_interval(0.95)
+    assert (interval.low, interval.high) == pytest.approx(
+        (min(plain.low, _guard(few)[0]), max(plain.high, _guard(few)[1]))
+    )
+    assert interval.method == "paired-t-with-two-pseudo-clusters"
+    many = [1.0] * 10 + [0.0] * 17
+    interval = _difference(compare_paired(clusters_of(*[[one] for one in many]), clusters_of(*[[0]] * 27)))[1]
+    plain = stats.ttest_1samp(many, 0).confidence_interval(0.95)
+    assert (interval.low, interval.high) == pytest.approx((plain.low, plain.high))
+    assert interval.method == "paired-t-on-clusters"
 
 
 def test_differences_equal_but_for_rounding_count_as_equal() -> None:
     a, b = clusters_of([0.3], [0.1 + 0.2], [0.3]), clusters_of([0.1], [0.1], [0.1])
-    assert _difference(compare_paired(a, b))[1].method == "wilson-on-constant-difference"
+    found = compare_paired(a, b)
+    assert _difference(found)[1].method == "paired-t-with-two-pseudo-clusters"
+    assert not isinstance(found.t_test, NotComputable)
+    assert isinstance(found.t_test.statistic, NotComputable)
 
 
 def test_mcnemar_counts_majorities_and_says_how_many_were_tied() -> None:
@@ -210,16 +257,26 @@ def test_the_order_of_runs_and_clusters_changes_nothing(a: list[Cluster], one: i
     assert compare_paired(shuffle(a, one), shuffle(b, other)) == compare_paired(a, b)
 
 
-def test_intervals_cover_and_tests_reject_as_often_as_they_say() -> None:
+_RATES = ((0.1, 0.1), (0.1, 0.2), (0.3, 0.5), (0.8, 0.9), (0.1, 0.9))
+_CELLS = sample(list(itertools.product(_RATES, (0.0, 0.65, 0.8), (0.0, 0.58, 0.9), (20, 60), (1, 3, 5))), 5)
+_REPEATS = 3000 if IS_EXHAUSTIVE else 300
+
+
+@pytest.mark.parametrize(("rates", "icc", "shared", "tasks", "runs"), _CELLS)
+def test_intervals_cover_and_tests_reject_as_often_as_they_say(
+    rates: tuple[float, float], icc: float, shared: float, tasks: int, runs: int
+) -> None:
     generator = np.random.default_rng(SEED)
-    repeats, covered, rejected = 600, 0, 0
-    for chances in draw_chances(generator, 0.6, 0.4, (repeats, 20)):
-        # The same chances on both sides: no difference in truth, and strongly paired.
-        a, b = ((generator.random((3, 20)) < chances).T.astype(float) for _ in range(2))
-        found = compare_paired(clusters_of(*a), clusters_of(*b))
+    covered, rejected = 0, 0
+    truth = rates[0] - rates[1]
+    chances = draw_paired_chances(generator, rates, icc, shared, (_REPEATS, tasks))
+    for one, other in zip(*chances, strict=True):
+        a, b = ((generator.random((runs, tasks)) < each).T.astype(float) for each in (one, other))
+        found = compare_paired(clusters_of(*a), clusters_of(*b), draws=1)
         interval = _difference(found)[1]
-        covered += interval.low <= 0 <= interval.high
-        rejected += _sign_flip(found).p_value <= 0.05
-    error = np.sqrt(0.95 * 0.05 / repeats)
-    assert abs(covered / repeats - 0.95) < 3 * error + 0.01
-    assert rejected / repeats < 0.05 + 3 * error
+        covered += interval.low <= truth + 1e-12 and truth - 1e-12 <= interval.high
+        assert not isinstance(found.t_test, NotComputable)
+        rejected += found.t_test.p_value <= 0.05
+    assert covered / _REPEATS > 0.93 - 3 * np.sqrt(0.93 * 0.07 / _REPEATS)
+    if truth == 0:
+        assert rejected / _REPEATS < 0.055 + 3 * np.sqrt(0.055 * 0.945 / _REPEATS)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from repotrial._core.absence import NotComputable
-from repotrial.stats._power import Contrast, Power, compute_power, find_needed_clusters
+from repotrial.stats import Contrast, compute_power_of_effect, find_smallest_effect
+from repotrial.stats._power import Power, compute_power, find_needed_clusters
 from support.outcomes import draw_chances
 
 PLANNED = Contrast(rate_a=0.6, rate_b=0.5, runs=3, icc=0.4)
@@ -100,3 +101,34 @@ def test_what_no_runs_could_have_is_refused(change: dict[str, float]) -> None:
     fields |= change
     with pytest.raises(ValueError, match=r"expected (rate|icc|pair|at least)"):
         Contrast(**fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("clusters", "runs", "effect"), [(40, 1, 0.2), (40, 3, 0.2), (80, 2, 0.15), (60, 1, 0.15), (127, 3, 0.1)]
+)
+def test_formula_and_simulation_agree_within_three_points(clusters: int, runs: int, effect: float) -> None:
+    contrast = Contrast(
+        rate_a=0.5 + effect / 2, rate_b=0.5 - effect / 2, runs=runs, icc=0.65, pair_correlation=0.65
+    )
+    formula = compute_power_of_effect(effect, math.sqrt(contrast.variance), clusters)
+    assert contrast.simulate(clusters) == pytest.approx(formula, abs=0.03)
+
+
+def test_without_an_effect_simulated_false_alarms_keep_to_the_level() -> None:
+    contrast = Contrast(rate_a=0.5, rate_b=0.5, runs=2, icc=0.65, pair_correlation=0.65)
+    assert contrast.simulate(40) <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 4000)
+
+
+@pytest.mark.parametrize("clusters", [10, 40, 200])
+@pytest.mark.parametrize("power", [0.8, 0.9])
+def test_the_smallest_effect_is_that_of_statsmodels(clusters: int, power: float) -> None:
+    oracle = pytest.importorskip("statsmodels.stats.power", reason="statsmodels is not installed")
+    known = oracle.TTestPower().solve_power(nobs=clusters, alpha=0.05, power=power, alternative="two-sided")
+    found = find_smallest_effect(0.4, clusters, power=power)
+    assert found == pytest.approx(0.4 * float(known), abs=2e-4)
+
+
+def test_the_smallest_effect_has_the_power_that_it_was_asked_for() -> None:
+    found = find_smallest_effect(0.4, 40, power=0.8)
+    assert isinstance(found, float)
+    assert compute_power_of_effect(found, 0.4, 40) == pytest.approx(0.8, abs=1e-6)

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import linalg, special, stats
+from scipy import linalg, stats
 
 from repotrial._core.absence import NotComputable
-from repotrial.stats import Cluster, Estimate, Interval, estimate_clustered_rate
+from repotrial.stats import Cluster, Estimate, Interval, compute_standard_error, estimate_clustered_rate
 from repotrial.stats._rate import RateBounds, bound_rate, estimate_rate
+from support.exhaustive import IS_EXHAUSTIVE, sample
 from support.outcomes import LEVELS, binary_cluster_lists, clusters_of, draw_chances, shuffle
 
 
@@ -82,17 +83,33 @@ def test_one_cluster_has_a_rate_but_no_interval() -> None:
 
 @pytest.mark.parametrize("outcome", [0, 1])
 def test_where_all_runs_ended_alike_repeats_do_not_narrow_the_interval(outcome: int) -> None:
-    found = estimate_clustered_rate(clusters_of(*[[outcome] * 50] * 6))
-    simple = _interval(estimate_rate(6 * outcome, 6))
-    assert _interval(found).method == "wilson-on-clusters"
-    assert (_interval(found).low, _interval(found).high) == (simple.low, simple.high)
+    found = _interval(estimate_clustered_rate(clusters_of(*[[outcome] * 50] * 6)))
+    single = _interval(estimate_clustered_rate(clusters_of(*[[outcome]] * 6)))
+    assert found.method == "wilson-on-clusters"
+    assert (found.low, found.high) == pytest.approx((single.low, single.high))
+    t = float(stats.t.isf(0.025, 5))
+    assert found.high - found.low == pytest.approx(t * t / (6 + t * t))
+
+
+def test_one_cluster_with_the_rarer_outcome_says_as_little_about_repeats_as_none() -> None:
+    found = _interval(estimate_clustered_rate(clusters_of(*[[0] * 5] * 19, [1, 0, 0, 0, 0])))
+    assert found.method == "wilson-on-clusters"
+    assert (found.low, found.high) == pytest.approx(_solve_wilson(1 / 100, 20, 19))
+    more = _interval(estimate_clustered_rate(clusters_of(*[[0] * 5] * 18, *[[1, 0, 0, 0, 0]] * 2)))
+    assert more.method == "wilson-effective-size"
 
 
 def test_clusters_that_agree_by_chance_do_not_narrow_the_interval_below_that_of_independent_runs() -> None:
     found = _interval(estimate_clustered_rate(clusters_of(*[[0, 1]] * 8)))
-    assert found.method == "logit-cluster-robust"
-    half = float(stats.t.isf(0.025, 7)) * np.sqrt(0.25 / 16) / 0.25
-    assert (found.low, found.high) == pytest.approx((special.expit(-half), special.expit(half)))
+    assert (found.low, found.high) == pytest.approx(_solve_wilson(1 / 2, 16, 7))
+    assert found.method == "wilson-effective-size"
+
+
+def _solve_wilson(rate: float, n: float, degrees: float) -> tuple[float, float]:
+    """Wilson's interval by the quadratic it solves: (rate - p)² = t² p (1 - p) / n."""
+    square = float(stats.t.isf(0.025, degrees)) ** 2 / n
+    low, high = np.sort(np.roots([1 + square, -2 * rate - square, rate**2]).real)
+    return float(low), float(high)
 
 
 def test_identical_repeats_count_once() -> None:
@@ -117,13 +134,28 @@ def test_the_standard_error_is_that_of_the_general_matrix_formulas() -> None:
     gram = weights.T @ weights
     degrees = np.trace(gram) ** 2 / np.trace(gram @ gram)
     rate = y.mean()
+    assert compute_standard_error(clusters) == pytest.approx(np.sqrt(variance))
     assert variance > rate * (1 - rate) / n, "the floor would hide a mistake"
-    half = stats.t.isf(0.025, degrees) * np.sqrt(variance) / (rate * (1 - rate))
     found = _interval(estimate_clustered_rate(clusters))
-    center = special.logit(rate)
     assert (found.low, found.high) == pytest.approx(
-        (special.expit(center - half), special.expit(center + half))
+        _solve_wilson(float(rate), rate * (1 - rate) / variance, degrees)
     )
+
+
+def test_the_standard_error_is_that_of_statsmodels() -> None:
+    # With clusters of one size CR2 is CR1 but for statsmodels' factor (n - 1) / (n - p).
+    import statsmodels.api as sm
+
+    generator = np.random.default_rng(20260307)
+    runs = generator.integers(2, size=(23, 4)).astype(float)
+    model = sm.OLS(runs.ravel(), np.ones(92)).fit(
+        cov_type="cluster", cov_kwds={"groups": np.repeat(np.arange(23), 4)}
+    )
+    assert compute_standard_error(clusters_of(*runs)) == pytest.approx(float(model.bse[0]), rel=1e-9)
+
+
+def test_one_cluster_has_no_standard_error() -> None:
+    assert isinstance(compute_standard_error(clusters_of([1, 0])), NotComputable)
 
 
 def test_a_rate_of_something_other_than_success_is_refused() -> None:
@@ -165,29 +197,38 @@ def test_failure_rates_mirror_success_rates(clusters: list[Cluster]) -> None:
     assert (failure.low, failure.high) == pytest.approx((1 - success.high, 1 - success.low))
 
 
-@pytest.mark.parametrize(
-    ("rate", "icc", "sizes"),
-    [
-        (0.5, 0.05, [5] * 30),
-        (0.8, 0.4, [5] * 10),
-        (0.7, 0.9, [5] * 30),
-        (0.95, 0.4, [5] * 30),
-        (0.7, 0.4, [1, 2, 6, 6] * 10),
-    ],
-    ids=["nearly independent", "few clusters", "nearly identical", "extreme rate", "unequal sizes"],
-)
-def test_intervals_cover_the_truth_as_often_as_they_say(rate: float, icc: float, sizes: list[int]) -> None:
+_RATES = (0.1, 0.3, 0.5, 0.9)
+_CORRELATIONS = (0.0, 0.3, 0.65, 0.8)
+_CELLS = sample(list(itertools.product(_RATES, _CORRELATIONS, (20, 50, 200), (1, 3, 5))), 7)
+_REPEATS = 4000 if IS_EXHAUSTIVE else 600
+
+
+@pytest.mark.parametrize(("rate", "icc", "tasks", "runs"), _CELLS)
+def test_intervals_cover_and_are_hardly_wider_than_with_known_variance(
+    rate: float, icc: float, tasks: int, runs: int
+) -> None:
     generator = np.random.default_rng(20260307)
-    repeats = 1500
-    chances = draw_chances(generator, rate, icc, (repeats, len(sizes)))
+    chances = draw_chances(generator, rate, icc, (_REPEATS, tasks))
+    hits, width = 0, 0.0
+    for row in (generator.random((_REPEATS, runs, tasks)) < chances[:, None, :]).astype(float):
+        interval = _interval(estimate_clustered_rate(clusters_of(*row.T)))
+        hits += interval.low <= rate <= interval.high
+        width += interval.high - interval.low
+    known = 2 * stats.norm.isf(0.025) * np.sqrt(rate * (1 - rate) * (1 + (runs - 1) * icc) / (runs * tasks))
+    assert hits / _REPEATS > 0.93 - 3 * np.sqrt(0.93 * 0.07 / _REPEATS)
+    # Widths vary by less than half of themselves.
+    assert width / _REPEATS / known < 1.15 * (1 + 3 * 0.5 / np.sqrt(_REPEATS))
+
+
+@pytest.mark.parametrize("sizes", [[5] * 8, [1, 2, 6, 6] * 10], ids=["few clusters", "unequal sizes"])
+def test_intervals_cover_the_truth_with_few_clusters_and_with_unequal_ones(sizes: list[int]) -> None:
+    generator = np.random.default_rng(20260307)
     hits = 0
-    for row in chances:
+    for row in draw_chances(generator, 0.7, 0.4, (1000, len(sizes))):
         runs = [generator.random(size) < chance for chance, size in zip(row, sizes, strict=True)]
         interval = _interval(estimate_clustered_rate(clusters_of(*(each.astype(float) for each in runs))))
-        hits += interval.low <= rate <= interval.high
-    # Three Monte Carlo standard errors, and 0.01 for the known shortfall near 0 and 1.
-    assert hits / repeats > 0.95 - 3 * np.sqrt(0.95 * 0.05 / repeats) - 0.01
-    assert hits / repeats < 0.99, "an interval that always covers says too little"
+        hits += interval.low <= 0.7 <= interval.high
+    assert hits / 1000 > 0.93 - 3 * np.sqrt(0.93 * 0.07 / 1000)
 
 
 def test_ignoring_clusters_would_cover_too_seldom() -> None:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repotrial._core.absence import NotComputable
-from repotrial.stats import Cluster, Estimate, Interval
-from repotrial.stats._rate import compute_pass_at_k, estimate_icc
+from repotrial.stats import Cluster, Estimate, Interval, estimate_icc, estimate_pass_k
+from repotrial.stats._repeat import compute_pass_all_k, compute_pass_at_k
 from support.outcomes import LEVELS, binary_cluster_lists, clusters_of, draw_chances, shuffle
 
 
@@ -20,6 +20,31 @@ def test_pass_at_k_is_the_share_of_choices_with_a_success(n: int) -> None:
     for c, k in itertools.product(range(n + 1), range(1, n + 1)):
         choices = [any(index < c for index in choice) for choice in itertools.combinations(range(n), k)]
         assert compute_pass_at_k(n, c, k) == pytest.approx(np.mean(choices))
+
+
+@pytest.mark.parametrize("n", range(1, 8))
+def test_pass_all_k_is_the_share_of_choices_without_a_failure(n: int) -> None:
+    for c, k in itertools.product(range(n + 1), range(1, n + 1)):
+        choices = [all(index < c for index in choice) for choice in itertools.combinations(range(n), k)]
+        assert compute_pass_all_k(n, c, k) == pytest.approx(np.mean(choices))
+
+
+def test_over_contracts_every_contract_weighs_the_same_and_those_with_too_few_runs_are_left_out() -> None:
+    clusters = clusters_of([1, 0, 0, 0], [1, 1], [1])
+    one, every = (estimate_pass_k(clusters, 2, of=each) for each in ("any", "all"))
+    assert isinstance(one, Estimate)
+    assert isinstance(every, Estimate)
+    assert (one.value, every.value) == pytest.approx(((0.5 + 1) / 2, (0 + 1) / 2))
+    assert (one.n_clusters, every.n_clusters) == (2, 2)
+    assert isinstance(one.interval, Interval)
+    assert one.interval.low < 0.75 < one.interval.high
+
+
+def test_over_contracts_with_too_few_runs_there_is_none() -> None:
+    assert estimate_pass_k(clusters_of([1], [0]), 2, of="any") == NotComputable(
+        reason="no contract has 2 runs"
+    )
+    assert estimate_pass_k(clusters_of(), 1, of="all") == NotComputable(reason="no contract has 1 runs")
 
 
 def test_pass_at_k_holds_for_counts_whose_binomials_are_no_floats() -> None:
@@ -43,6 +68,8 @@ def test_pass_at_more_than_there_are_runs_is_not_computable() -> None:
 def test_impossible_counts_are_refused(n: int, c: int, k: int) -> None:
     with pytest.raises(ValueError, match="expected k"):
         compute_pass_at_k(n, c, k)
+    with pytest.raises(ValueError, match="expected k"):
+        compute_pass_all_k(n, c, k)
 
 
 def test_correlation_of_a_published_table() -> None:
@@ -55,6 +82,20 @@ def test_correlation_of_a_published_table() -> None:
     assert found.value == pytest.approx(0.1657, abs=5e-4)
     assert (found.interval.low, found.interval.high) == pytest.approx((-0.133, 0.723), abs=5e-3)
     assert found.interval.method == "anova-one-way"
+
+
+def test_correlation_is_that_of_the_analysis_of_variance_in_statsmodels() -> None:
+    import pandas as pd
+    from statsmodels.formula.api import ols
+    from statsmodels.stats.anova import anova_lm
+
+    generator = np.random.default_rng(20260307)
+    runs = (generator.random((5, 30)) < draw_chances(generator, 0.6, 0.5, (30,))).T.astype(float)
+    frame = pd.DataFrame({"y": runs.ravel(), "task": np.repeat(np.arange(30), 5)})
+    between, within = anova_lm(ols("y ~ C(task)", data=frame).fit())["mean_sq"]
+    found = estimate_icc(clusters_of(*runs))
+    assert isinstance(found, Estimate)
+    assert found.value == pytest.approx((between - within) / (between + 4 * within))
 
 
 @pytest.mark.parametrize("icc", [0.1, 0.4, 0.8])

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from repotrial._core.digest import digest_bytes
 from repotrial._core.escaping import escape_bytes, escape_text, unescape_text
-from repotrial.trace import NO_REDACTION, BinaryBody, BlobRef, BlobStore, Body, Redactor, TextBody
+from repotrial.redaction import NO_REDACTION, Redactor
+from repotrial.redaction._redaction import Redacted, RedactedSpan
+from repotrial.trace import BinaryBody, BlobRef, BlobStore, Body, TextBody
 from repotrial.trace._body import BlobBody, OmittedBody, build_body, omit_bodies
-from repotrial.trace._redaction import Redacted, RedactedSpan
 from support.errors import raises_code
 
 

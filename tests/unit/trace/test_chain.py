@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from repotrial.trace import Justification, OperatorDecision, PhaseChanged, RunPaths
 from repotrial.trace._chain import cut_line, genesis_hash, link_hash
-from repotrial.trace._event import Actor
 from support.traces import RUN_ID, open_writer, write_trace
 
 
@@ -21,7 +21,7 @@ def test_the_chain_can_be_computed_with_the_standard_library(tmp_path: Path) -> 
         event = json.loads(line)
         found = event.pop("hash")
         body = json.dumps(event, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-        link = hashlib.sha256(b"repotrial/event@1\0" + previous + seq.to_bytes(8, "big") + body)
+        link = hashlib.sha256(b"repotrial/event@2\0" + previous + seq.to_bytes(8, "big") + body)
         assert found == link.hexdigest()
         previous = link.digest()
     assert head.hash == previous.hex()
@@ -34,7 +34,9 @@ def test_an_envelope_has_exactly_six_members(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("actor", ["agent", "harness", "monitor", "operator"])
-def test_the_hash_is_found_behind_every_actor(tmp_path: Path, actor: Actor) -> None:
+def test_the_hash_is_found_behind_every_actor(
+    tmp_path: Path, actor: Literal["agent", "harness", "monitor", "operator"]
+) -> None:
     with open_writer(tmp_path) as writer:
         writer.append(PhaseChanged(phase="bind", previous=None), actor=actor)
     line = RunPaths(tmp_path).trace.read_bytes().splitlines()[1]
@@ -56,12 +58,13 @@ def test_two_runs_start_from_different_hashes() -> None:
 
 def test_the_link_depends_on_each_of_its_parts() -> None:
     links = {
-        link_hash(b"\0" * 32, 0, b"{}"),
-        link_hash(b"\1" * 32, 0, b"{}"),
-        link_hash(b"\0" * 32, 1, b"{}"),
-        link_hash(b"\0" * 32, 0, b"[]"),
+        link_hash(b"\0" * 32, 0, b"{}", version=2),
+        link_hash(b"\1" * 32, 0, b"{}", version=2),
+        link_hash(b"\0" * 32, 1, b"{}", version=2),
+        link_hash(b"\0" * 32, 0, b"[]", version=2),
+        link_hash(b"\0" * 32, 0, b"{}", version=1),
     }
-    assert len(links) == 4
+    assert len(links) == 5
 
 
 def test_a_decision_keeps_its_words(tmp_path: Path) -> None:

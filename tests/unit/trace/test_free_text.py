@@ -9,24 +9,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from repotrial.redaction import SecretRedactor
+from repotrial.redaction._redaction import Redacted, RedactedSpan
 from repotrial.trace import (
     BlobRef,
     ByTool,
     Command,
     FileAdded,
     RunPaths,
-    SecretRedactor,
     SymlinkEntry,
     ToolInvocation,
     UnrecordedContent,
     WorkspaceMutation,
+    check_run,
     iter_events,
     iter_payload_types,
 )
 from repotrial.trace._body import build_body
-from repotrial.trace._redaction import Redacted, RedactedSpan
 from repotrial.trace._validate import build_tree, redact_tree
-from repotrial.trace._verify_chain import check_chain
 from support.errors import raises_code
 from support.traces import DIGEST, build_invocation, build_text, open_writer, payloads_of, text_of
 
@@ -65,7 +65,7 @@ def test_no_text_of_an_event_keeps_the_secret(tmp_path: Path) -> None:
         )
         writer.append(WorkspaceMutation(cause=ByTool(invocation=1), changes=(change,)), actor="harness")
     assert b"hunter2" not in RunPaths(tmp_path).trace.read_bytes()
-    assert check_chain(RunPaths(tmp_path).trace).is_intact
+    assert check_run(RunPaths(tmp_path), trusted_keys=None).chain_report.is_intact
     payload = list(iter_events(RunPaths(tmp_path).trace))[1].payload
     assert isinstance(payload, ToolInvocation)
     assert payload.command == Command(argv=("login", "--password=[X]"), cwd="/home/[X]")

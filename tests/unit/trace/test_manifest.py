@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,13 @@ from repotrial._core.absence import Unknown
 from repotrial._core.canonical import canonical_bytes
 from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import EvidenceError
+from repotrial.redaction import SecretRedactor
 from repotrial.trace import (
     AgentFacts,
     ArchiveIdentity,
     Manifest,
+    ModelFacts,
     RunFacts,
-    SecretRedactor,
     Seeds,
     load_manifest,
     write_manifest,
@@ -99,12 +101,98 @@ def test_all_problems_are_listed_at_once() -> None:
     assert "found 9 problem(s)" in caught.value.message
 
 
-@pytest.mark.parametrize("schema", ["repotrial/manifest@2", "repotrial/manifest@1.1", "repotrial/manifest@"])
+@pytest.mark.parametrize("schema", ["repotrial/manifest@3", "repotrial/manifest@1.1", "repotrial/manifest@"])
 def test_another_major_version_is_refused(schema: str) -> None:
     with raises_code("manifest-version") as caught:
         parse_manifest(json.dumps(document(schema=schema, locale=1)).encode())
     assert MANIFEST_SCHEMA in caught.value.message
     assert schema in caught.value.message
+
+
+GOLDEN = Path(__file__).parents[2] / "data" / "golden-runs"
+SINCE_2 = (
+    "agent.adapter_digest",
+    "agent.parameters",
+    "configuration.logging",
+    "configuration_files",
+    "dependencies.lockfiles[0].origin",
+    "environment.covers",
+    "environment.pins",
+    "seeds.agent_variables",
+    "workspace",
+)
+
+
+@pytest.mark.parametrize("place", SINCE_2)
+def test_a_field_that_version_2_asks_for_is_missed_by_its_name(place: str) -> None:
+    tree = document()
+    del _find_parent(tree, place)[place.rpartition(".")[2]]
+    with raises_code("manifest-invalid", match=rf"- {re.escape(place)}: expected a value, found none"):
+        parse_manifest(canonical_bytes(tree))
+
+
+@pytest.mark.parametrize("place", SINCE_2)
+def test_version_1_has_none_of_what_came_later(place: str) -> None:
+    tree = document(schema="repotrial/manifest@1")
+    with raises_code("manifest-invalid", match=rf"- {re.escape(place)}: expected no such field, found one"):
+        parse_manifest(canonical_bytes(tree))
+
+
+def _find_parent(tree: dict[str, Any], place: str) -> dict[str, Any]:
+    for step in place.split(".")[:-1]:
+        name, _, index = step.partition("[")
+        tree = tree[name][int(index[:-1])] if index else tree[name]
+    return tree
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*/manifest.json")), ids=lambda path: path.parent.name)
+def test_version_1_is_read_for_ever_and_keeps_its_class(path: Path) -> None:
+    manifest = load_manifest(path)
+    assert manifest.schema == "repotrial/manifest@1"
+    assert build_comparability_class(manifest, schema=manifest.schema) == manifest.comparability_class
+    assert canonical_bytes(msgspec.to_builtins(manifest)) == path.read_bytes()
+
+
+def test_the_agent_is_outside_of_what_is_compared() -> None:
+    """Reference, Claude Code and Codex on one contract: stages and who answers differ alone."""
+    reference = build_facts()
+    configuration = msgspec.structs.replace(
+        reference.configuration, stages="single", models=_build_models(thresholds="a")
+    )
+    asking = msgspec.structs.replace(reference, configuration=configuration)
+    assert reference.build_manifest().list_differences(asking.build_manifest()) == []
+    assert build_class(reference) == build_class(asking)
+
+
+def test_thresholds_and_prices_of_ones_own_are_declared_by_name() -> None:
+    facts = build_facts()
+    own = _build_models(thresholds="b", thresholds_source="own", prices_source="own")
+    other = msgspec.structs.replace(
+        facts, configuration=msgspec.structs.replace(facts.configuration, models=own)
+    )
+    found = facts.build_manifest().list_differences(other.build_manifest())
+    assert [difference.field for difference in found] == [
+        "configuration.models.price_method",
+        "configuration.models.thresholds",
+    ]
+
+
+def test_only_the_run_that_fills_the_cache_asks_mirrors_and_both_are_compared() -> None:
+    facts = build_facts()
+    first = msgspec.structs.replace(
+        facts, dependencies=msgspec.structs.replace(facts.dependencies, mirrors=("https://index.example",))
+    )
+    assert build_class(first) == build_class(facts)
+
+
+def _build_models(**changes: Any) -> ModelFacts:
+    fields = {
+        "upstream": "provider",
+        "price_method": "book",
+        "thresholds_source": "built-in",
+        "prices_source": "built-in",
+    }
+    return ModelFacts(**{**fields, **changes})
 
 
 @pytest.mark.parametrize(
@@ -181,7 +269,7 @@ def test_what_may_differ_between_compared_runs_leaves_the_class_alone(name: str)
     facts = build_facts()
     changed = msgspec.structs.replace(facts, **{name: other_value(facts, name)})
     assert changed != facts
-    assert build_comparability_class(changed) == build_comparability_class(facts)
+    assert build_class(changed) == build_class(facts)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +282,11 @@ def test_what_may_differ_between_compared_runs_leaves_the_class_alone(name: str)
 def test_every_other_field_changes_the_class(name: str) -> None:
     facts = build_facts()
     changed = msgspec.structs.replace(facts, **{name: other_value(facts, name)})
-    assert build_comparability_class(changed) != build_comparability_class(facts)
+    assert build_class(changed) != build_class(facts)
+
+
+def build_class(facts: RunFacts) -> str:
+    return build_comparability_class(facts, schema=MANIFEST_SCHEMA)
 
 
 def other_value(facts: RunFacts, name: str) -> Any:
@@ -224,6 +316,8 @@ def test_every_field_that_the_protocol_asks_for_is_there() -> None:
             "started_at_us",
             "redaction_rules_id",
             "machine_settings",
+            "configuration_files",
+            "workspace",
             "schema",
             "comparability_class",
         ),

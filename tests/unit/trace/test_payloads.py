@@ -24,13 +24,20 @@ from repotrial.trace._payloads import (
     checks,
     common,
     course,
+    programs,
 )
 
-_MODULES = [body_module, actions, checks, common, course]
+_MODULES = [body_module, actions, checks, common, course, programs]
 
 # P14, S12, and what the trace says about itself.
 _EVENT_TYPES = {
+    "change-taken",
+    "draw-revealed",
+    "harness-execution",
+    "manifest-bound",
+    "monitor-report",
     "acceptance-execution",
+    "agent-configuration",
     "agent-transcript",
     "briefing",
     "build-check",
@@ -39,6 +46,9 @@ _EVENT_TYPES = {
     "operator-decision",
     "patch-application",
     "phase-changed",
+    "program-end",
+    "program-start",
+    "programs-folded",
     "prompt",
     "response",
     "run-opened",
@@ -47,6 +57,7 @@ _EVENT_TYPES = {
     "termination",
     "tool-invocation",
     "trace-truncated",
+    "witness-report",
     "workspace-mutation",
 }
 

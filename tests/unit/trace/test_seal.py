@@ -25,9 +25,7 @@ from repotrial.trace import (
 )
 from repotrial.trace._keys import parse_public_key
 from repotrial.trace._seal import MAX_SEAL_BYTES, SEAL_PREDICATE_TYPE, load_seal, parse_seal
-from repotrial.trace._seal_check import SealReport
 from repotrial.trace._statement import UnknownSigner
-from repotrial.trace._verify_chain import check_chain
 from support.errors import raises_code
 from support.run_directories import VERSION_ID, RunBuilder, build_facts, build_run, build_sealed_run
 from support.traces import full_disk
@@ -47,7 +45,7 @@ def sealed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 def test_a_sealed_run_is_intact_and_trusted(tmp_path: Path) -> None:
     paths, key = build_sealed_run(tmp_path / "run")
     report = check_run(paths, trusted_keys=[key.public_key]).seal_report
-    assert report == SealReport(signer=TrustedSigner(key_id=key.key_id), problems=())
+    assert (report.signer, report.problems) == (TrustedSigner(key_id=key.key_id), ())
     assert report.is_trusted
 
 
@@ -86,14 +84,24 @@ def test_the_seal_says_what_it_seals(tmp_path: Path) -> None:
     key = SigningKey.load(tmp_path / "seal.pem")
     seal = seal_run(paths, key, harness_version="0.1.0", clock=FixedClock())
     assert load_seal(paths.seal).predicate == seal
-    chain = check_chain(paths.trace)
-    assert seal.head == chain.head == TraceHead(count=20, hash=seal.head_hash)
+    chain = check_run(paths, trusted_keys=None).chain_report
+    assert seal.head == chain.head == TraceHead(count=21, hash=seal.head_hash)
     assert seal.run_id == "run-1"
     assert seal.contract_version_id == VERSION_ID
     assert seal.manifest_digest == digest_file(paths.manifest)
     assert seal.sealed_at_us == 1_700_000_000_000_001
     assert seal.public_key == key.public_key.pem
     assert seal.trust_limits.endswith(".")
+
+
+def test_events_cut_between_the_writer_and_the_seal_are_missed_by_every_reader(tmp_path: Path) -> None:
+    paths, honest = build_run(tmp_path / "cut"), build_run(tmp_path / "honest")
+    key, head = SigningKey.load(tmp_path / "seal.pem"), check_run(paths, trusted_keys=None).chain_report.head
+    paths.trace.write_bytes(b"".join(paths.trace.read_bytes().splitlines(keepends=True)[:-1]))
+    for each in (paths, honest):
+        seal_run(each, key, harness_version="0.1.0", head=head)
+    assert not check_run(paths, trusted_keys=[key.public_key]).seal_report.is_trusted
+    assert check_run(honest, trusted_keys=[key.public_key]).seal_report.is_trusted
 
 
 def test_the_file_is_a_dsse_envelope_with_an_in_toto_statement(tmp_path: Path) -> None:

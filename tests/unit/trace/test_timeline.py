@@ -22,6 +22,8 @@ from repotrial.trace import (
     MonitorAlert,
     NotStarted,
     PatchApplication,
+    ProgramEnd,
+    ProgramsFolded,
     Refused,
     Requested,
     Response,
@@ -33,12 +35,13 @@ from repotrial.trace import (
     TimelineRow,
     ToolInvocation,
     TraceTruncated,
+    WitnessReport,
     WorkspaceMutation,
     iter_timeline,
 )
-from repotrial.trace._payloads.course import DroppedOfType
 from support.run_directories import RunBuilder, append_unknown_event, build_run
 from support.score_runs import FAILED, PASSED, UNIT, ScoreRun
+from support.traces import build_start
 
 UNIT_AGAIN = msgspec.structs.replace(UNIT, id="unit-again")
 
@@ -49,7 +52,7 @@ def rows(paths: RunPaths) -> list[TimelineRow]:
 
 def test_every_event_has_a_row_with_its_summary(tmp_path: Path) -> None:
     found = rows(build_run(tmp_path / "run"))
-    assert [row.seq for row in found] == list(range(20))
+    assert [row.seq for row in found] == list(range(21))
     assert found[0].elapsed_us == 0
     assert all(earlier.elapsed_us < later.elapsed_us for earlier, later in pairwise(found))
     assert [(row.actor, row.type, row.summary) for row in found] == [
@@ -59,13 +62,18 @@ def test_every_event_has_a_row_with_its_summary(tmp_path: Path) -> None:
         ("harness", "phase-changed", "brief → act"),
         ("agent", "prompt", "#0 to m-1, 1 message(s): hello"),
         ("agent", "response", "#0 from m-1, 3 output tokens: I run ls"),
+        (
+            "harness",
+            "agent-configuration",
+            "main: m-1 → m-1, temperature 0.7, output tokens 512, 1 tool(s), 1 system prompt(s)",
+        ),
         ("agent", "tool-invocation", 'bash → exit 0: {"command": "ls"}'),
         ("harness", "workspace-mutation", "1 path(s): modified x"),
         ("harness", "stage-transition", "read → write: enforced by mount-flip"),
         ("monitor", "monitor-alert", "critical policy/system-paths wall_us=7/1.5: rm -rf /"),
-        ("harness", "intervention", "throttle because of alert 9"),
+        ("harness", "intervention", "throttle because of alert 10"),
         ("operator", "operator-decision", "resume by duty (harmless)"),
-        ("harness", "intervention", "resume because of decision 11"),
+        ("harness", "intervention", "resume because of decision 12"),
         ("harness", "termination", "completed (agent-done): the agent said so"),
         ("harness", "phase-changed", "act → accept"),
         ("harness", "patch-application", "pass (exit 0)"),
@@ -81,15 +89,15 @@ def test_alerts_outcomes_and_the_end_stand_out(tmp_path: Path) -> None:
         row.seq: row.marker for row in rows(build_run(tmp_path / "run")) if row.marker is not Marker.PLAIN
     }
     assert markers == {
-        9: Marker.ALERT,
-        10: Marker.INTERVENTION,
+        10: Marker.ALERT,
         11: Marker.INTERVENTION,
         12: Marker.INTERVENTION,
-        13: Marker.END,
-        15: Marker.PASSED,
+        13: Marker.INTERVENTION,
+        14: Marker.END,
         16: Marker.PASSED,
-        17: Marker.FAILED,
-        18: Marker.PASSED,
+        17: Marker.PASSED,
+        18: Marker.FAILED,
+        19: Marker.PASSED,
     }
 
 
@@ -112,8 +120,9 @@ def test_what_did_not_work_is_said(tmp_path: Path) -> None:
     builder.add(StageTransition(before="read", after="write", status=Requested()))
     changes = tuple(ModeChanged(path=f"f{number}", before_mode=0, after_mode=1) for number in range(7))
     builder.add(WorkspaceMutation(cause=BySetup(step=0), changes=changes))
-    dropped = DroppedOfType(type="prompt", bodies=2, body_bytes=9, events=3, event_bytes=9)
-    builder.add(TraceTruncated(reason="run-budget", limit_bytes=1, dropped=(dropped,), final=False))
+    dropped = {"type": "prompt", "bodies": 2, "body_bytes": 9, "events": 3, "event_bytes": 9}
+    truncated = {"reason": "run-budget", "limit_bytes": 1, "dropped": [dropped], "final": False}
+    builder.add(msgspec.convert(truncated, TraceTruncated))
     found = rows(builder.finish())[1:]
     assert [row.summary for row in found] == [
         "error: timeout (signal 9); 1 path(s) refused",
@@ -127,6 +136,38 @@ def test_what_did_not_work_is_said(tmp_path: Path) -> None:
     ]
     assert found[0].marker is Marker.ERRORED
     assert found[-1].marker is Marker.GAP
+
+
+def test_programs_and_their_witness_have_rows(tmp_path: Path) -> None:
+    builder = RunBuilder(tmp_path / "run")
+    sees = [{"subject": "starts", "means": "seccomp-notify"}, {"subject": "ends", "means": "pidfd-info"}]
+    opening = {"moment": "start", "phase": "act", "sees": sees, "blind": []}
+    report = msgspec.convert(opening, WitnessReport)
+    closing = {**opening, "moment": "end", "witness": 1, "sees": [], "counts": {"started": 11}}
+    replaced = {"kind": "replaced", "by": 2}
+    fields = {"witness": 1, "number": 1, "exit": replaced, "ended_at_us": 5, "wall_us": 1}
+    end = msgspec.convert(fields, ProgramEnd)
+    counted = dict.fromkeys(("command", "ended", "failed", "wall_us", "cpu_us", "from_us", "to_us"), 1)
+    folded = {"witness": 1, "groups": [{"exe": "/bin/cc", "started": 9, **counted}]}
+    builder.add(report)
+    start = msgspec.structs.replace(build_start("cc", "-c"), number=2, parent=1)
+    builder.writer.append(build_start("make"), actor="agent")
+    builder.writer.append(msgspec.structs.replace(start, confirmed=False), actor="agent")
+    builder.writer.append(end, actor="agent")
+    builder.writer.append(
+        msgspec.structs.replace(end, number=2, exit=TimedOut(ceiling_us=3_000_000)), actor="agent"
+    )
+    builder.writer.append(msgspec.convert(folded, ProgramsFolded), actor="agent")
+    builder.add(msgspec.convert(closing, WitnessReport))
+    assert [row.summary for row in rows(builder.finish())[1:]] == [
+        "start of act: sees starts, ends",
+        "program 1 of the harness: make",
+        "program 2 of program 1 (perhaps): cc -c",
+        "program 1 became program 2",
+        "program 2 → timed out",
+        "9 more program(s), counted by file",
+        "end of act: sees nothing; 11 program(s) started",
+    ]
 
 
 def test_a_call_of_which_only_words_were_seen_makes_no_fuss_about_its_end(tmp_path: Path) -> None:
@@ -211,7 +252,7 @@ def test_an_event_of_an_unknown_type_is_a_gap(tmp_path: Path) -> None:
 def test_a_torn_tail_ends_the_timeline_quietly(tmp_path: Path) -> None:
     paths = build_run(tmp_path / "run")
     paths.trace.write_bytes(paths.trace.read_bytes()[:-10])
-    assert len(rows(paths)) == 19
+    assert len(rows(paths)) == 20
 
 
 def test_a_broken_trace_ends_in_a_named_error(tmp_path: Path) -> None:

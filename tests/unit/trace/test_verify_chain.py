@@ -243,8 +243,8 @@ def test_a_deeply_nested_unknown_payload_ends_in_a_verdict(trace: bytes, depth: 
 
 
 def test_another_major_version_is_not_judged(trace: bytes) -> None:
-    report = _check(trace.replace(b"repotrial/trace@1", b"repotrial/trace@2"))
-    assert report.status == UnknownVersion(schema="repotrial/trace@2")
+    report = _check(trace.replace(b"repotrial/trace@2", b"repotrial/trace@3"))
+    assert report.status == UnknownVersion(schema="repotrial/trace@3")
 
 
 def test_the_first_event_must_open_the_run(trace: bytes) -> None:

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from repotrial._core.errors import MachineError
+from repotrial.redaction import SecretRedactor
 from repotrial.trace import (
     AcceptanceExecution,
     BlobStore,
@@ -17,19 +18,18 @@ from repotrial.trace import (
     MonitorAlert,
     PhaseChanged,
     RunPaths,
-    SecretRedactor,
     TextBody,
     ToolInvocation,
+    TraceHead,
     TraceTruncated,
     TraceWriter,
     WriterOptions,
+    check_run,
     iter_events,
 )
 from repotrial.trace._body import BlobBody, OmittedBody
-from repotrial.trace._verify_chain import Intact, Truncated, check_chain
 from support.errors import raises_code
 from support.traces import (
-    RUN_ID,
     SteppingClock,
     build_invocation,
     build_opened,
@@ -47,11 +47,17 @@ def _truncations(root: Path) -> list[TraceTruncated]:
     return [payload for payload in payloads if isinstance(payload, TraceTruncated)]
 
 
+def _find_intact_end(root: Path) -> TraceHead | None:
+    """Where the chain on the disk ends; None if it does not hold."""
+    report = check_run(RunPaths(root), trusted_keys=None).chain_report
+    return report.head if report.is_intact else None
+
+
 def test_the_opening_event_is_on_disk_at_once(tmp_path: Path) -> None:
     with open_writer(tmp_path / "new" / "run") as writer:
-        report = check_chain(writer.paths.trace, run_id=RUN_ID, expected=writer.head)
-        assert report.is_intact
-        assert report.count == 1
+        end = _find_intact_end(tmp_path / "new" / "run")
+        assert end == writer.head
+        assert end.count == 1
 
 
 def test_references_point_at_the_events(tmp_path: Path) -> None:
@@ -85,6 +91,18 @@ def test_an_alert_stands_in_the_trace_with_the_text_that_triggered_it(tmp_path: 
     ] == [("natural-language", b"said \\ud800", place), ("code", b"done", 0), None]
 
 
+def test_an_alert_carries_the_stage_in_force_and_none_where_no_agent_acts(tmp_path: Path) -> None:
+    alert = MonitorAlert(monitor="policy", rule="secret", severity="warning", phase="act")
+    with open_writer(tmp_path) as writer:
+        writer.alert(alert)
+        writer.stage = "read"
+        writer.alert(alert)
+        writer.append(msgspec.structs.replace(alert, stage="write"), actor="monitor")
+    alerts = [each.payload for each in iter_events(RunPaths(tmp_path).trace)]
+    stages = [each.stage for each in alerts if isinstance(each, MonitorAlert)]
+    assert stages == [None, "read", "write"]
+
+
 def test_time_increases_whatever_the_clock_does(tmp_path: Path) -> None:
     with open_writer(tmp_path, clock=SteppingClock(100, 90, 90, 500, 10)) as writer:
         times = [writer.append(_ACT, actor="harness").t for _ in range(4)]
@@ -97,7 +115,7 @@ def test_events_wait_for_a_batch_and_a_flush_brings_them_out(tmp_path: Path) -> 
         writer.append(_ACT, actor="harness")
         assert writer.paths.trace.stat().st_size == before
         writer.flush()
-        assert check_chain(writer.paths.trace, expected=writer.head).is_intact
+        assert _find_intact_end(tmp_path) == writer.head
         for _ in range(100):
             writer.append(_ACT, actor="harness")
         assert writer.paths.trace.stat().st_size > before + 10_000
@@ -108,7 +126,7 @@ def test_a_batch_smaller_than_an_event_works(tmp_path: Path) -> None:
         for _ in range(5):
             writer.append(_ACT, actor="harness")
         head = writer.head
-    assert check_chain(RunPaths(tmp_path).trace, expected=head).is_intact
+    assert _find_intact_end(tmp_path) == head
 
 
 def test_a_refused_payload_leaves_the_trace_usable(tmp_path: Path) -> None:
@@ -123,7 +141,7 @@ def test_a_refused_payload_leaves_the_trace_usable(tmp_path: Path) -> None:
         assert writer.head == head
         writer.append(_ACT, actor="harness")
         head = writer.head
-    assert check_chain(RunPaths(tmp_path).trace, expected=head).is_intact
+    assert _find_intact_end(tmp_path) == head
 
 
 def test_an_event_too_large_for_any_reader_is_refused(tmp_path: Path) -> None:
@@ -141,7 +159,7 @@ def test_a_second_writer_is_refused_while_the_first_writes(tmp_path: Path) -> No
             open_writer(tmp_path)
         writer.append(_ACT, actor="harness")
         head = writer.head
-    assert check_chain(RunPaths(tmp_path).trace, expected=head).is_intact
+    assert _find_intact_end(tmp_path) == head
 
 
 def test_a_finished_trace_is_never_continued(tmp_path: Path) -> None:
@@ -170,12 +188,14 @@ def test_leaving_by_an_exception_keeps_the_events(tmp_path: Path) -> None:
 
     with pytest.raises(ZeroDivisionError):
         crash()
-    assert check_chain(RunPaths(tmp_path).trace).count == 2
+    end = _find_intact_end(tmp_path)
+    assert end is not None
+    assert end.count == 2
 
 
 def test_a_run_that_cannot_be_opened_leaves_nothing(tmp_path: Path) -> None:
     bad = msgspec.structs.replace(build_opened(), run_id="../up")
-    other = msgspec.structs.replace(build_opened(), schema="repotrial/trace@2")
+    other = msgspec.structs.replace(build_opened(), schema="repotrial/trace@1")
     for opened in (bad, other):
         with raises_code("payload-refused"):
             TraceWriter.create(RunPaths(tmp_path / "run"), opened)
@@ -213,7 +233,7 @@ def test_a_full_disk_loses_nothing_that_was_accepted(tmp_path: Path) -> None:
     head = writer.head
     writer.close()
     assert head.count == accepted + 2
-    assert check_chain(RunPaths(tmp_path).trace, expected=head).is_intact
+    assert _find_intact_end(tmp_path) == head
 
 
 def test_a_disk_that_stays_full_is_an_error_at_the_end(tmp_path: Path) -> None:
@@ -222,7 +242,7 @@ def test_a_disk_that_stays_full_is_an_error_at_the_end(tmp_path: Path) -> None:
         _fill(writer)
         with raises_code("trace-write"):
             writer.close()
-    assert isinstance(check_chain(RunPaths(tmp_path).trace, expected=writer.head).status, Truncated)
+    assert _find_intact_end(tmp_path) != writer.head
 
 
 def test_a_file_that_another_program_changes_is_noticed(tmp_path: Path) -> None:
@@ -250,7 +270,7 @@ def test_threads_share_a_writer(tmp_path: Path) -> None:
             results = list(pool.map(work, range(4)))
     assert all(refs == sorted(refs) for refs in results)
     assert sorted(seq for refs in results for seq in refs) == list(range(1, 801))
-    assert check_chain(RunPaths(tmp_path).trace, expected=writer.head).is_intact
+    assert _find_intact_end(tmp_path) == writer.head
 
 
 def test_the_opening_event_names_the_rules_in_force(tmp_path: Path) -> None:
@@ -273,8 +293,7 @@ def test_over_the_run_budget_bodies_go_first_and_outcomes_stay(tmp_path: Path) -
         results = [writer.append(build_invocation(build_text("y" * 500)), actor="agent") for _ in range(10)]
         for _ in range(10):
             writer.append(_ACT, actor="harness")
-    report = check_chain(RunPaths(tmp_path).trace, expected=writer.head)
-    assert isinstance(report.status, Intact)
+    assert _find_intact_end(tmp_path) == writer.head
     assert not all(isinstance(result, EventRef) for result in results)
     events = list(iter_events(RunPaths(tmp_path).trace))
     bodies = [event.payload.arguments for event in events if isinstance(event.payload, ToolInvocation)]

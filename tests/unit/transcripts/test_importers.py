@@ -10,9 +10,14 @@ import msgspec
 import pytest
 
 from repotrial.trace import ResponseUsage
-from repotrial.transcripts import IMPORTERS, ImportedTranscript, import_transcript, load_transcript
+from repotrial.transcripts import (
+    IMPORTERS,
+    ImportedTranscript,
+    ToolOutput,
+    import_transcript,
+    load_transcript,
+)
 from repotrial.transcripts._lines import ImportLimits
-from repotrial.transcripts._model import ImportedCall
 from repotrial.transcripts._values import parse_moment
 from support.errors import raises_code
 
@@ -188,9 +193,9 @@ def _skipped(transcript: ImportedTranscript) -> dict[str, int]:
     return {entry.reason: entry.count for entry in transcript.skipped}
 
 
-def _text(call: ImportedCall) -> str:
-    assert call.output is not None
-    return call.output.text
+def _text(output: ToolOutput | None) -> str:
+    assert output is not None
+    return output.text
 
 
 @pytest.mark.parametrize(("name", "sample"), SAMPLE_FILES.items(), ids=SAMPLE_FILES)
@@ -202,7 +207,7 @@ def test_a_transcript_tells_its_calls_tokens_and_end(name: str, sample: Sample) 
     assert tuple(call.name for call in calls) == sample.names
     assert [call.order for call in calls] == list(range(len(calls)))
     assert (first.arguments, second.arguments) == (sample.first, sample.second)
-    assert (_text(first), _text(second)) == (CODE, "1 failed")
+    assert (_text(first.output), _text(second.output)) == (CODE, "1 failed")
     assert (first.is_error, second.is_error) == sample.errors
     assert tuple(_figures(each.usage) for each in transcript.usage) == sample.usage
     totals = transcript.totals.usage
@@ -285,7 +290,7 @@ def test_a_trimmed_trajectory_gives_what_is_left_of_it() -> None:
     assert (second.call_id, second.name, second.is_subagent) == ("c2", "Bash", True)
     assert isinstance(second.arguments, str)
     assert second.arguments.startswith('{"command": "make ch')
-    assert _text(second) == "1 failed"
+    assert _text(second.output) == "1 failed"
     assert _skipped(transcript) == {"trimmed": 2, "wrong-type": 2}
     # Steps 1 and 2 are one request; what it stored in the cache is not in the prompt's figure.
     assert [each.usage.request_input_tokens for each in transcript.usage] == [109, 150]
@@ -364,7 +369,7 @@ def test_a_result_goes_to_the_latest_call_of_its_id_and_the_first_result_stands(
         _call("d", message="m2"),
         _call("n", name=None),
     )
-    assert [_text(call) for call in transcript.calls] == ["one", "two"]
+    assert [_text(call.output) for call in transcript.calls] == ["one", "two"]
     assert _skipped(transcript) == {
         "call-without-name": 1,
         "repeated-call": 1,
@@ -405,7 +410,7 @@ def test_arguments_are_an_object_or_the_text_that_stands_there(given: object, fo
 )
 def test_an_output_is_text_as_the_model_would_read_it(content: object, text: str) -> None:
     transcript = _import_claude(_call("c"), _result("c", content))
-    assert _text(transcript.calls[0]) == text
+    assert _text(transcript.calls[0].output) == text
 
 
 def test_entries_without_a_message_hold_its_fields_themselves() -> None:
@@ -439,7 +444,7 @@ def test_one_bad_character_does_not_cost_its_entry() -> None:
     result = json.dumps(_result("c", "x")).encode().replace(b'"x"', b'"caf\xe9"')
     transcript = import_transcript(io.BytesIO(line + b"\n" + result), "claude-code-stream")
     assert transcript.calls[0].arguments == {"pattern": "?"}
-    assert _text(transcript.calls[0]) == "caf\N{REPLACEMENT CHARACTER}"
+    assert _text(transcript.calls[0].output) == "caf\N{REPLACEMENT CHARACTER}"
     assert transcript.skipped == ()
 
 
@@ -519,7 +524,7 @@ def test_a_call_that_could_not_be_carried_out_has_the_error_as_its_result() -> N
     ]
     data = b"\n".join(json.dumps(event).encode() for event in events)
     (call,) = import_transcript(io.BytesIO(data), "openhands-events").calls
-    assert (call.arguments, _text(call), call.is_error) == ({"command": "x"}, "no such tool", True)
+    assert (call.arguments, _text(call.output), call.is_error) == ({"command": "x"}, "no such tool", True)
 
 
 @pytest.mark.parametrize(

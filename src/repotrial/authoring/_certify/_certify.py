@@ -49,8 +49,9 @@ from repotrial.authoring._certify._trials import (
 from repotrial.contract import LoadedContract, Policy, check_lock
 from repotrial.environment import Installation, InstallationSettings, open_installation
 from repotrial.fleet import FleetPlan, conduct_fleet
+from repotrial.redaction import SecretRedactor
 from repotrial.run import NoopAgent, PatchAgent, ReferenceAgent, RunSettings, Stopper
-from repotrial.trace import SecretRedactor, SigningKey
+from repotrial.trace import SigningKey
 from repotrial.workspace import check_sealed
 
 _LINES: Final = 50_000

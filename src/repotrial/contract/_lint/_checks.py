@@ -78,6 +78,44 @@ def no_mandatory_acceptance(subject: LintSubject) -> Iterator[RuleFinding]:
 
 
 @rule(
+    "build-gate-unsaid",
+    "warning",
+    example="""
+    [[checks]]
+    id = "types"
+    gate = "build"
+    run = "make types"
+    timeout_seconds = 60
+
+    [scoring]
+    build_gate = "none: nothing is built"
+    """,
+)
+def build_gate_unsaid(subject: LintSubject) -> Iterator[RuleFinding]:
+    """No check belongs to the build gate and the contract does not say why, or it says so beside one.
+
+    Why: the second gate passes where nothing was checked (S2); a reader of the verdict takes that for a build
+    that held.
+
+    Fix: add a check with gate = "build", or say in words why there is none.
+    """
+    scoring = subject.contract.scoring
+    has_build = any(check.gate == "build" and check.is_mandatory for check in subject.contract.checks)
+    if not has_build and scoring.build_gate is None:
+        yield RuleFinding(
+            field="checks",
+            message="expected a mandatory check with gate = 'build', or why there is none, found neither",
+            hint='add a check with gate = "build", or the line build_gate = "none: why" below [scoring]',
+        )
+    elif has_build and scoring.build_gate is not None:
+        yield RuleFinding(
+            field="scoring.build_gate",
+            message=f"expected no such line beside checks of the build gate, found {scoring.build_gate!r}",
+            hint="remove the line",
+        )
+
+
+@rule(
     "layer-not-mandatory",
     "warning",
     example="""
@@ -248,6 +286,7 @@ RULES = (
     check_without_timeout,
     setup_without_timeout,
     no_mandatory_acceptance,
+    build_gate_unsaid,
     layer_not_mandatory,
     missing_baseline,
     no_failing_check,

@@ -23,7 +23,7 @@ from repotrial.environment._images._layer import LayerWriter
 from repotrial.environment._images._manifest import ImageConfig, SelectedImage, bare_platform, select_image
 from repotrial.environment._images._rootfs import RootFs
 from repotrial.environment._store import BrokenEntry, Facts, Store, StoreEntry, StoreKind, list_store
-from repotrial.isolation import machine_platform
+from repotrial.syscalls import machine_platform
 
 MOUNT_POINTS = (
     b"dev",

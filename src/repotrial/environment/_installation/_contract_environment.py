@@ -33,12 +33,12 @@ from repotrial.isolation import (
     Bind,
     Capabilities,
     OverlayMount,
-    RecordSink,
     ResourceLimits,
     SandboxSpec,
     Scratch,
     open_sandbox,
 )
+from repotrial.syscalls import RecordSink
 
 CONTROLLED_VARIABLES: Final = {"LANG": "C.UTF-8", "PYTHONHASHSEED": "0", "TZ": "UTC"}
 """Set unless the contract sets them (P8, P10): locale, time zone and the order of hashes."""
@@ -256,7 +256,11 @@ def open_contract_environment(
     store = Store(settings.cache / "store")
     index = load_index_settings(settings.variables, home=settings.home)
     sources = ProgramSources(
-        store=store, index=index, search_path=settings.variables.get("PATH", ""), home=settings.home
+        store=store,
+        index=index,
+        search_path=settings.variables.get("PATH", ""),
+        home=settings.home,
+        memory=settings.cache / "tools",
     )
     programs = open_programs(loaded, sources=sources, place=place, stack=stack)
     facts = build_facts(loaded, programs, index)

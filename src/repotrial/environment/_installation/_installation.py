@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 import msgspec
 
+from repotrial._core.absence import Unknown
 from repotrial._core.canonical import JsonValue
+from repotrial._core.clock import SystemClock
 from repotrial._core.closing import Closing
 from repotrial._core.errors import ContractError, ErrorCode
 from repotrial._core.words import Level
 from repotrial.contract import LoadedContract
+from repotrial.environment._executions import HostExecution, build_execution, tell_execution, telling
 from repotrial.environment._installation._contract_environment import (
     ContractEnvironment,
     InstallationSettings,
@@ -30,8 +34,10 @@ from repotrial.environment._installation._setup_network import (
     find_setup_access,
     verify_setup_network,
 )
-from repotrial.isolation import WORKSPACE, Account, Capabilities, CommandSpec, RecordSink, find_identity
-from repotrial.trace import Exited
+from repotrial.environment._versions import PACKAGE_MANAGERS, build_question, find_lockfiles, parse_answers
+from repotrial.isolation import WORKSPACE, Account, Capabilities, CommandSpec, find_identity
+from repotrial.syscalls import RecordSink
+from repotrial.trace import Exited, ImageEnvironment
 from repotrial.workspace import (
     Base,
     BaseCache,
@@ -71,6 +77,7 @@ class Installation(Closing):
         environment: ContractEnvironment,
         workspaces: WorkspacePlace,
         held: ExitStack,
+        executions: list[HostExecution],
     ) -> None:
         self.loaded = loaded
         self.base = base
@@ -78,6 +85,12 @@ class Installation(Closing):
         self._outputs = build_outputs(loaded.contract)
         self._workspaces = workspaces
         self._held = held
+        self._executions = executions
+
+    @property
+    def executions(self) -> tuple[HostExecution, ...]:
+        """Programs that made it ready, now or when something that it uses was made."""
+        return tuple(self._executions)
 
     @property
     def level(self) -> Level:
@@ -89,10 +102,23 @@ class Installation(Closing):
         """What its sandboxes can do."""
         return self._environment.capabilities
 
-    @property
+    @cached_property
     def facts(self) -> InstallationFacts:
         """For the manifest."""
-        return self._environment.facts
+        found = self._environment.facts
+        if isinstance(found.environment, ImageEnvironment):
+            versions = self._ask_image()
+            found = msgspec.structs.replace(
+                found,
+                toolchain={name: found for name, found in versions.items() if name not in PACKAGE_MANAGERS},
+                package_managers={
+                    name: found for name, found in versions.items() if name in PACKAGE_MANAGERS
+                },
+            )
+        locks = find_lockfiles(self.base.path)
+        if isinstance(locks, Unknown) or isinstance(found.lockfiles, Unknown):
+            return msgspec.structs.replace(found, lockfiles=locks)
+        return msgspec.structs.replace(found, lockfiles=(*found.lockfiles, *locks))
 
     @property
     def setup_network(self) -> SetupNetworkRecord | None:
@@ -168,12 +194,28 @@ class Installation(Closing):
             self.open_workspace() as workspace,
             self.open_sandbox(workspace, SandboxRequest(phase="act", has_services=False)) as sandbox,
         ):
+            started_us = SystemClock().now_us()
             result = sandbox.run(command)
+        tell_execution(
+            build_execution("control", "absent files", command.argv, result, started_us=started_us)
+        )
         found = result.stdout.prefix.decode(errors="replace").split("\n")[:-1]
         if found or result.exit != Exited(code=0):
             raise FILES_PRESENT.error(
                 f"environment.absent_files: expected none, found {', '.join(found) or result.exit}"
             )
+
+    def _ask_image(self) -> dict[str, str | Unknown]:
+        """Versions of the tools that an image has, said by themselves inside."""
+        command = CommandSpec(argv=("bash", "-c", build_question()), timeout_seconds=_LOOK_SECONDS)
+        with (
+            self.open_workspace() as workspace,
+            self.open_sandbox(workspace, SandboxRequest(phase="act", has_services=False)) as sandbox,
+        ):
+            result = sandbox.run(command)
+        if result.exit != Exited(code=0):
+            return {"bash": Unknown(reason=f"expected a shell that asks the tools, found {result.exit}")}
+        return parse_answers(result.stdout.prefix.decode(errors="replace"))
 
     def close(self) -> None:
         """Let go of everything. Idempotent."""
@@ -199,6 +241,18 @@ def open_installation(
         SETUP_FAILED: a step of Setup fails.
         FILES_PRESENT: what must not exist does.
     """
+    executions: list[HostExecution] = []
+    with telling(executions.append):
+        return _open(loaded, settings, level=level, executions=executions)
+
+
+def _open(
+    loaded: LoadedContract,
+    settings: InstallationSettings,
+    *,
+    level: Level | None,
+    executions: list[HostExecution],
+) -> Installation:
     verify_secrets(loaded.contract.environment, settings.secrets)
     request = BaseRequest.from_contract(loaded)
     capabilities = choose_level(loaded.contract, level)
@@ -218,11 +272,18 @@ def open_installation(
         # The workspace belongs to the account that works in it: for root that is not root.
         bases = BaseCache(settings.cache / "bases", owner=identity)
         base = stack.enter_context(bases.prepare_base(request, setup=setup))
+        if setup is not None and not setup.is_executed:
+            setup.tell_again(base)
         # One label and one lock for all of its trees: for each they would cost as much as a small program.
         shared = WorkspacePlace(workspaces, owner=base.owner)
         stack.callback(shared.remove)
         installation = Installation(
-            loaded, base=base, environment=environment, workspaces=shared, held=stack.pop_all()
+            loaded,
+            base=base,
+            environment=environment,
+            workspaces=shared,
+            held=stack.pop_all(),
+            executions=executions,
         )
     try:
         installation.verify_absent_files()

@@ -12,14 +12,8 @@ from repotrial._core.words import Level
 from repotrial.contract import Contract, Environment, Limits, Policy
 from repotrial.environment._host import HOST_TOOLS_UNMET, observe_host, verify_host
 from repotrial.environment._installation._contract_environment import InstallationSettings
-from repotrial.isolation import (
-    ISOLATION_LEVEL,
-    Capabilities,
-    Missing,
-    find_back_end,
-    probe_machine,
-    verify_grants,
-)
+from repotrial.isolation import ISOLATION_LEVEL, Capabilities, Missing, find_back_end, probe_machine
+from repotrial.syscalls import verify_grants
 
 _ORDER: Final = tuple(Level)
 """Strongest first."""

@@ -14,6 +14,7 @@ from repotrial._core.absence import Unknown
 from repotrial._core.digest import digest_file
 from repotrial._core.errors import ErrorCode, MachineError
 from repotrial.contract import Contract, LoadedContract
+from repotrial.environment._coverage import observe_environment
 from repotrial.environment._host import HostToolchain, observe_host, verify_host
 from repotrial.environment._images._open import UnpackedImage, open_image
 from repotrial.environment._installation._place import ScratchPlace
@@ -22,6 +23,7 @@ from repotrial.environment._packages import IndexSettings
 from repotrial.environment._python_env import PYTHON_TARGET, PythonPackages, open_python_environment
 from repotrial.environment._store import Store, StoreEntry
 from repotrial.environment._tools import SYSTEM_PATH
+from repotrial.environment._versions import PACKAGE_MANAGERS, ask_npm, ask_pip
 from repotrial.isolation import WORKSPACE, Bind, DirectoryRoot, HostRoot, Root
 from repotrial.trace import HostEnvironment, ImageEnvironment, Lockfile
 
@@ -50,6 +52,8 @@ class ProgramSources(msgspec.Struct, frozen=True, kw_only=True):
     """Of the operator, for tools of the host."""
     home: Path
     """Of the operator, whose tool directories count."""
+    memory: Path
+    """Where digests of the host's tools are remembered."""
 
 
 class InstalledPrograms(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +63,8 @@ class InstalledPrograms(msgspec.Struct, frozen=True, kw_only=True):
     binds: tuple[Bind, ...]
     variables: Mapping[str, str]
     """The search path, and what an image says."""
+    environment: HostEnvironment | ImageEnvironment | Unknown
+    """Which ones, to the byte."""
     toolchain: HostToolchain | None
     image: UnpackedImage | None
     python: PythonPackages | None
@@ -99,11 +105,16 @@ def open_programs(
         root=DirectoryRoot(path=image.rootfs),
         binds=(),
         variables={"PATH": SYSTEM_PATH, **image.config.variables},
+        environment=ImageEnvironment(reference=_name_image(environment.image), image_digest=image.digest),
         toolchain=None,
         image=image,
         python=None,
         node=None,
     )
+
+
+def _name_image(image: object) -> str:
+    return getattr(image, "reference", None) or getattr(image, "path", None) or str(image)
 
 
 def _open_host(
@@ -146,6 +157,7 @@ def _open_host(
         root=HostRoot(tool_roots=toolchain.tool_roots),
         binds=tuple(binds),
         variables={"PATH": ":".join([*directories, toolchain.search_path])},
+        environment=observe_environment(toolchain, memory=sources.memory),
         toolchain=toolchain,
         image=None,
         python=python,
@@ -163,23 +175,17 @@ def _make_links(links: Mapping[str, Path], place: ScratchPlace) -> Bind:
     return Bind(source=home, target=_LINKS)
 
 
-_PACKAGE_MANAGERS: Final = frozenset(
-    {"bundler", "cargo", "composer", "go", "gradle", "maven", "mvn", "npm", "pip", "pnpm", "poetry", "uv"}
-    | {"yarn"}
-)
-
-
 class InstallationFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What was found on this machine, and what was built from."""
 
-    environment: HostEnvironment | ImageEnvironment
+    environment: HostEnvironment | ImageEnvironment | Unknown
     """Where programs come from."""
     toolchain: dict[str, str | Unknown]
     """Observed versions by name."""
     package_managers: dict[str, str | Unknown]
     """Observed versions by name."""
-    lockfiles: tuple[Lockfile, ...]
-    """What fixed the packages."""
+    lockfiles: tuple[Lockfile, ...] | Unknown
+    """What fixed the packages: of the contract, and of the tree."""
     mirrors: tuple[str, ...]
     """Indexes that were asked, without credentials; empty where everything was there already."""
     notes: tuple[str, ...] = ()
@@ -191,14 +197,15 @@ def build_facts(
 ) -> InstallationFacts:
     """Gather what was seen."""
     versions = {} if programs.toolchain is None else dict(programs.toolchain.versions)
-    managers = {name: version for name, version in versions.items() if name in _PACKAGE_MANAGERS}
+    managers = {name: version for name, version in versions.items() if name in PACKAGE_MANAGERS}
+    tools = {} if programs.toolchain is None else programs.toolchain.tools
     if programs.python is not None:
-        managers.setdefault("pip", Unknown(reason="the one that came with the interpreter"))
+        managers.setdefault("pip", ask_pip(tools["python"]))
     if programs.node is not None:
-        managers.setdefault("npm", Unknown(reason="the one that came with Node.js"))
+        managers.setdefault("npm", ask_npm(tools["node"]))
     return InstallationFacts(
-        environment=_describe_environment(loaded.contract, programs),
-        toolchain={name: version for name, version in versions.items() if name not in _PACKAGE_MANAGERS},
+        environment=programs.environment,
+        toolchain={name: version for name, version in versions.items() if name not in PACKAGE_MANAGERS},
         package_managers=managers,
         lockfiles=tuple(_iter_lockfiles(loaded)),
         mirrors=tuple(dict.fromkeys(_iter_mirrors(programs, settings))),
@@ -206,22 +213,12 @@ def build_facts(
     )
 
 
-def _describe_environment(
-    contract: Contract, programs: InstalledPrograms
-) -> HostEnvironment | ImageEnvironment:
-    if programs.toolchain is not None:
-        return HostEnvironment(observed_id=programs.toolchain.observed_id)
-    assert programs.image is not None
-    image = contract.environment.image
-    reference = getattr(image, "reference", None) or getattr(image, "path", None) or str(image)
-    return ImageEnvironment(reference=reference, image_digest=programs.image.digest)
-
-
 def _iter_lockfiles(loaded: LoadedContract) -> Iterator[Lockfile]:
     environment = loaded.contract.environment
     for packages in (environment.python, environment.node):
         if packages is not None:
-            yield Lockfile(path=packages.lock, digest=digest_file(loaded.directory / packages.lock))
+            digest = digest_file(loaded.directory / packages.lock)
+            yield Lockfile(path=packages.lock, digest=digest, origin="contract")
 
 
 def _iter_mirrors(programs: InstalledPrograms, settings: IndexSettings) -> Iterator[str]:

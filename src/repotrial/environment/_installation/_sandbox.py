@@ -8,23 +8,30 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from repotrial._core.clock import SystemClock
 from repotrial._core.closing import Closing
 from repotrial._core.display import escape_unprintable
 from repotrial._core.errors import ContractError, ErrorCode, MachineError
 from repotrial._core.words import Stage
 from repotrial.contract import CommandReadiness, Service
+from repotrial.environment._executions import (
+    HostExecution,
+    build_execution,
+    capture,
+    find_telling,
+    tell_execution,
+)
 from repotrial.isolation import (
     SANDBOX_LOST,
     BubblewrapSandbox,
     Capabilities,
     CommandResult,
     CommandSpec,
-    RecordSink,
     ResourceSample,
     Sampler,
     Sandbox,
-    SyscallRecord,
 )
+from repotrial.syscalls import EndRecord, RecordSink, StartRecord, SyscallRecord, WitnessFacts
 from repotrial.trace import Exited, ExitUnknown, NotStarted, Signaled, TimedOut
 
 _SHOWN_CHARACTERS: Final = 1500
@@ -87,6 +94,7 @@ class _RunningService:
         self.service = service
         self._sandbox = sandbox
         self._result: CommandResult | None = None
+        self._started_us = SystemClock().now_us()
         self._has_ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"service {service.id}", daemon=True)
         self._thread.start()
@@ -120,6 +128,25 @@ class _RunningService:
         """Wait for the thread, once the sandbox is closed."""
         self._thread.join()
 
+    def build_record(self) -> HostExecution:
+        """What it was, for the record; once it was waited for."""
+        argv = ("bash", "-euo", "pipefail", "-c", self.service.run)
+        if self._result is not None:
+            return build_execution(
+                "service", self.service.id, argv, self._result, started_us=self._started_us
+            )
+        return HostExecution(
+            purpose="service",
+            name=self.service.id,
+            argv=argv,
+            cwd=".",
+            exit=ExitUnknown(reason="its sandbox ended first"),
+            started_at_us=self._started_us,
+            ended_at_us=max(self._started_us, SystemClock().now_us()),
+            stdout=capture(b""),
+            stderr=capture(b""),
+        )
+
     def _run(self) -> None:
         command = CommandSpec(
             argv=("bash", "-c", _START, self.service.id, self.service.run),
@@ -151,18 +178,24 @@ def start_service(service: Service, sandbox: Sandbox) -> _RunningService:
         running.stop()
         sandbox.close()
         running.join()
+        tell_execution(running.build_record())
         raise SERVICE_NOT_READY.error(_describe(running, has_ended=has_ended))
     return running
 
 
 def _initialize(service: Service, script: str, sandbox: Sandbox) -> None:
+    argv = ("bash", "-euo", "pipefail", "-c", script)
+    started_us = SystemClock().now_us()
     result = sandbox.run(
         CommandSpec(
-            argv=("bash", "-euo", "pipefail", "-c", script),
+            argv=argv,
             variables=dict(service.variables),
             timeout_seconds=_INITIALIZE_SECONDS,
             prefix_bytes=_KEPT_BYTES,
         )
+    )
+    tell_execution(
+        build_execution("service", f"{service.id}: initialize", argv, result, started_us=started_us)
     )
     if result.exit != Exited(code=0):
         raise SERVICE_NOT_READY.error(
@@ -211,15 +244,26 @@ def _describe(running: _RunningService, *, has_ended: bool) -> str:
 
 
 class _Gate:
-    """Lets records pass only while it is open: what the harness starts itself is no evidence."""
+    """Lets records pass only while it is open: what the harness starts itself is no evidence.
+
+    An end passes where the start did, at any time: what the agent left running ends with the sandbox.
+    """
 
     def __init__(self, sink: RecordSink) -> None:
         self._sink = sink
+        self._running: set[int] = set()
         self.is_open = False
 
     def __call__(self, record: SyscallRecord) -> None:
-        if self.is_open:
-            self._sink(record)
+        if isinstance(record, EndRecord):
+            if record.number not in self._running:
+                return
+            self._running.remove(record.number)
+        elif not self.is_open:
+            return
+        elif isinstance(record, StartRecord):
+            self._running.add(record.number)
+        self._sink(record)
 
 
 class ContractSandbox(Closing):
@@ -245,7 +289,9 @@ class ContractSandbox(Closing):
         self._gate = None if sink is None else _Gate(sink)
         self._inner = open_inner(self._gate)
         self._is_frozen = False
+        self._freezing = threading.Lock()
         self._services: list[_RunningService] = []
+        self._tell = find_telling()
         try:
             for service in services:
                 self._services.append(start_service(service, self._inner))
@@ -290,14 +336,35 @@ class ContractSandbox(Closing):
         """Change privileges; returns only after the change is in force."""
         self._inner.enter_stage(stage)
 
+    @property
+    def witness(self) -> WitnessFacts | None:
+        """What the witness of programs sees and counted; None at a level that has none."""
+        return self._inner.witness
+
+    @property
+    def is_frozen(self) -> bool:
+        return self._is_frozen
+
+    def end_command(self, command: int) -> int | None:
+        """Kill every process of a command, by its number; how many, None where that cannot be told."""
+        try:
+            with self._freezing:
+                return None if self._is_frozen else self._inner.end_command(command)
+        except MachineError as error:
+            if error.code != SANDBOX_LOST:
+                raise
+            return None
+
     def freeze(self) -> None:
         """Pause everything inside."""
-        self._inner.freeze()
-        self._is_frozen = True
+        with self._freezing:
+            self._inner.freeze()
+            self._is_frozen = True
 
     def resume(self) -> None:
-        self._inner.resume()
-        self._is_frozen = False
+        with self._freezing:
+            self._inner.resume()
+            self._is_frozen = False
 
     def close(self) -> None:
         """Stop the services, and end everything inside. Idempotent."""
@@ -311,8 +378,11 @@ class ContractSandbox(Closing):
                 raise
         finally:
             self._inner.close()
-            for running in self._services:
+            ended, self._services = self._services, []
+            for running in ended:
                 running.join()
+                if self._tell is not None:
+                    self._tell(running.build_record())
 
     def _set_gate(self, *, is_open: bool) -> None:
         if self._gate is not None:

@@ -11,8 +11,18 @@ import msgspec
 
 from repotrial._core.beneath import open_beneath
 from repotrial._core.canonical import JsonValue, canonical_digest
+from repotrial._core.clock import SystemClock
 from repotrial._core.digest import Digest
 from repotrial.contract import LoadedContract, SetupStep
+from repotrial.environment._executions import (
+    HostExecution,
+    build_execution,
+    capture,
+    load_executions,
+    save_executions,
+    tell_execution,
+    telling,
+)
 from repotrial.environment._installation._mounts import SetupOutputs
 from repotrial.environment._installation._place import ScratchPlace, read_pinned
 from repotrial.environment._installation._sandbox import ContractSandbox, describe_end, render_tail
@@ -25,8 +35,8 @@ from repotrial.environment._installation._setup_network import (
 )
 from repotrial.environment._process import watch_interrupt
 from repotrial.isolation import WORKSPACE, Account, Bind, CommandSpec
-from repotrial.trace import Exited
-from repotrial.workspace import SetupAttempts, SetupPlace
+from repotrial.trace import Exited, ExitUnknown
+from repotrial.workspace import Base, SetupAttempts, SetupPlace
 
 SETUP_TARGET: Final = "/opt/repotrial/setup"
 """Where steps find their scripts."""
@@ -74,6 +84,35 @@ class ContractSetup:
         self._owner = owner
         self._open_place = open_place
         self._access = access
+        self.is_executed = False
+        """Whether it ran; false where its product was found."""
+
+    def tell_again(self, base: Base) -> None:
+        """Put on record what made a product that was found, with the time at which it did."""
+        known = load_executions(base.executions)
+        if known is None:
+            known = [self._build_unknown(step, number, base) for number, step in enumerate(self._steps)]
+        for execution in known:
+            tell_execution(execution)
+
+    @property
+    def _steps(self) -> tuple[SetupStep, ...]:
+        return self._loaded.contract.setup
+
+    def _build_unknown(self, step: SetupStep, number: int, base: Base) -> HostExecution:
+        made_at_us = base.label.made_at_us
+        return HostExecution(
+            purpose="set-up",
+            name=name_step(step, number),
+            step=number,
+            argv=("bash", "-euo", "pipefail", "-c", step.run),
+            cwd=step.cwd,
+            exit=ExitUnknown(reason=f"{base.label.made_by} made the product and kept no record of its steps"),
+            started_at_us=made_at_us,
+            ended_at_us=made_at_us,
+            stdout=capture(b""),
+            stderr=capture(b""),
+        )
 
     @cached_property
     def digest(self) -> Digest:
@@ -108,10 +147,17 @@ class ContractSetup:
             slot.chmod(0o755)
             if os.geteuid() != self._owner.uid:
                 os.chown(slot, self._owner.uid, self._owner.gid)
-        with self._open_place(place) as sandbox, watch_interrupt(sandbox.close):
-            for number, step in enumerate(self._loaded.contract.setup):
+        executions: list[HostExecution] = []
+        self.is_executed = True
+        with (
+            telling(executions.append),
+            self._open_place(place) as sandbox,
+            watch_interrupt(sandbox.close),
+        ):
+            for number, step in enumerate(self._steps):
                 self._serve(sandbox, step, number, place)
         self._verify_outputs(place)
+        save_executions(place.executions, executions)
         return None if self._access is None else self._access.collect()
 
     def _serve(self, sandbox: ContractSandbox, step: SetupStep, number: int, place: SetupPlace) -> None:
@@ -124,15 +170,22 @@ class ContractSetup:
     def _run(
         self, sandbox: ContractSandbox, step: SetupStep, number: int, variables: Mapping[str, str]
     ) -> None:
+        argv = ("bash", "-euo", "pipefail", "-c", step.run)
+        seconds = step.timeout_seconds or _STEP_SECONDS
+        started_us = SystemClock().now_us()
         result = sandbox.run(
             CommandSpec(
-                argv=("bash", "-euo", "pipefail", "-c", step.run),
+                argv=argv,
                 cwd=WORKSPACE if step.cwd == "." else f"{WORKSPACE}/{step.cwd}",
                 variables={"REPOTRIAL_SETUP": SETUP_TARGET, **variables, **step.variables},
-                timeout_seconds=step.timeout_seconds or _STEP_SECONDS,
+                timeout_seconds=seconds,
                 prefix_bytes=_KEPT_BYTES,
                 output_bytes=self._loaded.contract.limits.output_mb * _MEGABYTE,
             )
+        )
+        execution = build_execution("set-up", name_step(step, number), argv, result, started_us=started_us)
+        tell_execution(
+            msgspec.structs.replace(execution, step=number, cwd=step.cwd, ceiling_us=seconds * 1_000_000)
         )
         if result.exit != Exited(code=0) or result.cause != "ended":
             refusals = "" if self._access is None else self._access.describe_refusals()

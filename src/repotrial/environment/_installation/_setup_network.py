@@ -18,16 +18,9 @@ from repotrial._core.errors import ContractError, ErrorCode, MachineError
 from repotrial.contract import AllowListNetwork, FilePin, LoadedContract, ReplayNetwork, SetupStep
 from repotrial.environment._installation._place import CONTRACT_CHANGED, ScratchPlace
 from repotrial.environment._installation._sandbox import ContractSandbox
-from repotrial.isolation import (
-    SANDBOX_ENTRY,
-    Bind,
-    Capabilities,
-    FloodRecord,
-    NetworkRecord,
-    SyscallRecord,
-    open_listener,
-)
-from repotrial.trace import Redactor, SecretRedactor
+from repotrial.isolation import SANDBOX_ENTRY, Bind, Capabilities, open_listener
+from repotrial.redaction import Redactor, SecretRedactor
+from repotrial.syscalls import FloodRecord, NetworkRecord, SyscallRecord
 from repotrial.workspace import SetupAttempt, SetupAttempts
 
 SETUP_FAILED = ErrorCode(

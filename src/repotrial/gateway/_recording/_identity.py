@@ -6,7 +6,7 @@ from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.errors import AgentError
 from repotrial.gateway._model import Dialect, WireRequest
 from repotrial.gateway._wire._normalize import normalize_request
-from repotrial.trace import Redactor
+from repotrial.redaction import Redactor
 
 
 def build_lane(request: WireRequest) -> str:

@@ -22,7 +22,7 @@ from repotrial.gateway._recording._files import (
     RecordingHead,
 )
 from repotrial.gateway._recording._identity import build_lane, redact_body
-from repotrial.trace import NO_REDACTION, Redactor
+from repotrial.redaction import NO_REDACTION, Redactor
 
 # What depends on the connection or on the moment says nothing to a replayed client.
 _KEPT_HEADERS: Final = frozenset({"content-type", "retry-after", "x-should-retry", "anthropic-version"})

@@ -15,7 +15,7 @@ from repotrial.gateway._model import Refusal, UpstreamAnswer, UpstreamRequest
 from repotrial.gateway._recording._files import NO_ANSWER, RecordedExchange, load_recording
 from repotrial.gateway._recording._identity import build_compared, build_identity, build_lane, redact_body
 from repotrial.gateway._wire._refusals import build_refusal
-from repotrial.trace import NO_REDACTION, Redactor
+from repotrial.redaction import NO_REDACTION, Redactor
 
 _SNIPPET: Final = 160
 _BEFORE: Final = 40

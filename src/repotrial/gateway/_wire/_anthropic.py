@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -29,6 +29,9 @@ from repotrial.gateway._wire._json import (
 from repotrial.gateway._wire._turn import EVENTS, BuiltAnswer, Turn, encode_event, encode_json, halve
 from repotrial.gateway._wire._usage import build_anthropic_usage
 from repotrial.trace import RawMessage
+
+_PLAIN_BLOCKS: Final = frozenset({"redacted_thinking", "compaction"})
+_PLAIN_DELTAS: Final = frozenset({"signature_delta", "citations_delta", "compaction_delta"})
 
 
 class AnthropicReader:
@@ -81,8 +84,23 @@ class AnthropicReader:
                 if given is not None and find_members(given):
                     whole = ToolCall(id=identifier, name=name or "", arguments=bytes(given))
                     draft.set_call(index, whole)
-            case _:
-                pass
+            case kind:
+                self._open_other(draft, index, kind, block)
+
+    def _open_other(self, draft: AnswerDraft, index: int, kind: str | None, block: Members) -> None:
+        """What the provider did by itself, or a block that is not known here."""
+        if kind in _PLAIN_BLOCKS:
+            return
+        if kind is None or not kind.endswith(("_tool_use", "_tool_result")):
+            draft.add_unread(f"content block {kind}")
+            return
+        identifier = find_text(block.get("id")) or find_text(block.get("tool_use_id"))
+        draft.open_call(
+            index, identifier=identifier, name=find_text(block.get("name")) or kind, is_hosted=True
+        )
+        given = block.get("input") or block.get("content")
+        if given is not None and (find_members(given) or find_items(given)):
+            draft.set_call(index, ToolCall(id=identifier, name=kind, arguments=bytes(given)))
 
     def _take_delta(self, draft: AnswerDraft, index: int, delta: Members) -> None:
         match find_text(delta.get("type")):
@@ -91,9 +109,10 @@ class AnthropicReader:
             case "thinking_delta":
                 draft.add_reasoning(index, find_text(delta.get("thinking")) or "")
             case "input_json_delta" if draft.has_call(index):
-                # Tools that the provider runs itself get their arguments in the same way.
                 draft.reopen_call(index)
                 draft.add_arguments(index, find_text(delta.get("partial_json")) or "")
+            case kind if kind not in _PLAIN_DELTAS:
+                draft.add_unread(f"delta {kind}")
             case _:
                 pass
 
@@ -186,7 +205,7 @@ def _read_tools(body: Members) -> dict[str, bytes]:
         schema = tool.get("input_schema")
         kind = find_text(tool.get("type")) or "custom"
         # Tools of a known shape (`bash_20250124`) are run by the agent and have no schema either.
-        if schema is not None or kind.startswith(("bash_", "text_editor_", "computer_")):
+        if schema is not None or kind.startswith(("bash_", "text_editor_", "memory_")):
             add_tool(tools, find_text(tool.get("name")), schema)
     return tools
 

@@ -67,6 +67,9 @@ class _PlainEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=Fa
 _PLAIN: Final = msgspec.json.Decoder(_PlainEvent)
 
 
+_HOSTED_SIGNS: Final = ("annotations", "citations", "search_results", "executed_tools")
+
+
 class ChatReader:
     """Chunks and whole completions; both are choices, with a `delta` or a `message` in each."""
 
@@ -90,6 +93,7 @@ class ChatReader:
         draft.has_error |= find_members(event.get("error")) is not None
         draft.model = find_text(event.get("model")) or draft.model
         draft.usage = find_members(event.get("usage")) or draft.usage
+        self._take_hosted(draft, event)
         for index, item in enumerate(find_items(event.get("choices")) or ()):
             choice = find_members(item) or {}
             number = find_count(choice.get("index"))
@@ -108,6 +112,7 @@ class ChatReader:
             if reasoning is not None:
                 draft.add_reasoning(number, reasoning)
                 break
+        self._take_hosted(draft, said)
         for item in find_items(said.get("tool_calls")) or ():
             self._take_call(draft, find_members(item) or {}, number)
         old = find_members(said.get("function_call"))
@@ -129,7 +134,17 @@ class ChatReader:
             draft.open_call(key, identifier=identifier, name=name, is_free_text=True)
             draft.add_arguments(key, find_text(custom.get("input")) or "")
             return
-        self._take_function(draft, key, identifier, find_members(call.get("function")) or {})
+        function = find_members(call.get("function"))
+        if function is None:
+            draft.add_unread(f"tool call of type {find_text(call.get('type'))}")
+        self._take_function(draft, key, identifier, function or {})
+
+    def _take_hosted(self, draft: AnswerDraft, holder: Members) -> None:
+        """Signs of what the provider did by itself; chat has no calls of its own for it."""
+        for name in _HOSTED_SIGNS:
+            given = holder.get(name)
+            if given is not None and find_items(given):
+                draft.add_hosted(("hosted", name), ToolCall(id=None, name=name, arguments=bytes(given)))
 
     def _find_key(
         self, draft: AnswerDraft, number: int, index: int | None, identifier: str | None

@@ -12,6 +12,7 @@ from repotrial.gateway._wire._anthropic import build_anthropic, read_anthropic
 from repotrial.gateway._wire._chat import build_chat, read_chat
 from repotrial.gateway._wire._common import MALFORMED_MODEL_REQUEST, ParsedBody, read_object
 from repotrial.gateway._wire._gemini import build_gemini, read_gemini
+from repotrial.gateway._wire._hosted import find_hosted, read_once, strip_hosted
 from repotrial.gateway._wire._json import Members, UnreadableJsonError, check_text, find_flag, find_text
 from repotrial.gateway._wire._responses import build_responses, read_responses
 from repotrial.gateway._wire._route import Route
@@ -77,4 +78,21 @@ def parse_request(route: Route, body: bytes) -> WireRequest:
         max_output_tokens=parsed.max_output_tokens,
         answers=parsed.answers,
         is_count_only=route.kind == "count",
+        hosted=find_hosted(route.dialect, model, read_once(body)),
     )
+
+
+def parse_stripped(route: Route, body: bytes, features: frozenset[str]) -> tuple[WireRequest, bytes]:
+    """Read a request without tools of these features, and the body that goes on.
+
+    Raises:
+        MALFORMED_MODEL_REQUEST: it is not what the dialect says.
+    """
+    parsed = parse_request(route, body)
+    if not any(use.feature in features for use in parsed.hosted):
+        return parsed, body
+    kept = strip_hosted(parsed.dialect, body, features)
+    again = parse_request(route, kept)
+    left = {use.feature for use in again.hosted}
+    stripped = tuple(use for use in parsed.hosted if use.feature in features - left)
+    return msgspec.structs.replace(again, stripped=stripped), kept

@@ -17,6 +17,7 @@ class _CallDraft:
         self.pieces: list[str] = []
         self.whole: bytes | None = None
         self.is_free_text = False
+        self.is_hosted = False
 
     def build(self) -> ToolCall:
         text = "".join(self.pieces)
@@ -44,10 +45,12 @@ class AnswerDraft:
         self._texts: dict[Hashable, list[str]] = {}
         self._reasoning: dict[Hashable, list[str]] = {}
         self._calls: dict[Hashable, _CallDraft] = {}
+        self._unread: dict[str, None] = {}
 
     @property
-    def has_calls(self) -> bool:
-        return bool(self._calls)
+    def is_held(self) -> bool:
+        """Whether there is something in it that must be looked at before it goes on."""
+        return bool(self._calls or self._unread)
 
     @property
     def has_said(self) -> bool:
@@ -74,13 +77,29 @@ class AnswerDraft:
         self._set(self._reasoning, key, text)
 
     def open_call(
-        self, key: Hashable, *, identifier: str | None, name: str | None, is_free_text: bool = False
+        self,
+        key: Hashable,
+        *,
+        identifier: str | None,
+        name: str | None,
+        is_free_text: bool = False,
+        is_hosted: bool = False,
     ) -> None:
-        """A call begins, or more is said about one that began."""
+        """A call begins, or more is said about one that began; `is_hosted`: the provider carries it out."""
         call = self._calls.setdefault(key, _CallDraft(None, ""))
         call.identifier = call.identifier or identifier
         call.name = call.name or name or ""
         call.is_free_text = call.is_free_text or is_free_text
+        call.is_hosted = call.is_hosted or is_hosted
+
+    def add_hosted(self, key: Hashable, call: ToolCall) -> None:
+        """The provider says at once what it did by itself."""
+        self.open_call(key, identifier=call.id, name=call.name, is_hosted=True)
+        self.set_call(key, call)
+
+    def add_unread(self, shape: str) -> None:
+        """Something of a shape that is not known here."""
+        self._unread[shape[:200]] = None
 
     def add_arguments(self, key: Hashable, text: str) -> None:
         call = self._calls.setdefault(key, _CallDraft(None, ""))
@@ -106,7 +125,14 @@ class AnswerDraft:
         return _join(self._reasoning)
 
     def build_calls(self) -> tuple[ToolCall, ...]:
-        return tuple(call.build() for call in self._calls.values())
+        return tuple(call.build() for call in self._calls.values() if not call.is_hosted)
+
+    def build_hosted(self) -> tuple[ToolCall, ...]:
+        return tuple(call.build() for call in self._calls.values() if call.is_hosted)
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        return tuple(self._unread)
 
     def _add(self, place: dict[Hashable, list[str]], key: Hashable, text: str) -> None:
         place.setdefault(key, []).append(text)

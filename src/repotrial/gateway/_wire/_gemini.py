@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -16,6 +16,7 @@ from repotrial.gateway._wire._common import (
     read_object,
 )
 from repotrial.gateway._wire._draft import AnswerDraft
+from repotrial.gateway._wire._hosted import load_rules, normalize_name
 from repotrial.gateway._wire._json import Members, find_flag, find_items, find_members, find_text, is_null
 from repotrial.gateway._wire._turn import EVENTS, BuiltAnswer, Turn, encode_event, encode_json, halve
 from repotrial.gateway._wire._usage import build_gemini_usage
@@ -98,6 +99,9 @@ def _read_response(response: Members) -> ToolResult:
     )
 
 
+_HOSTED_SIGNS: Final = ("groundingMetadata", "urlContextMetadata")
+
+
 class GeminiReader:
     """Every object of a stream is an answer in itself; parts of one kind that follow each other are one."""
 
@@ -125,6 +129,10 @@ class GeminiReader:
         draft.role = find_text(content.get("role")) or draft.role
         for item in find_items(content.get("parts")) or ():
             self._take_part(draft, find_members(item) or {})
+        for name in _HOSTED_SIGNS:
+            given = candidate.get(name)
+            if given is not None and find_members(given):
+                draft.add_hosted(("hosted", name), ToolCall(id=None, name=name, arguments=bytes(given)))
         reason = find_text(candidate.get("finishReason"))
         if reason is not None:
             draft.stop_reason, draft.is_ended = reason, True
@@ -138,6 +146,7 @@ class GeminiReader:
             return
         text = find_text(part.get("text"))
         if text is None:
+            self._take_other(draft, part)
             return
         kind: Literal["text", "thought"] = "thought" if find_flag(part.get("thought")) else "text"
         if kind != self._last:
@@ -147,6 +156,16 @@ class GeminiReader:
             draft.add_text(self._run, text)
         else:
             draft.add_reasoning(self._run, text)
+
+    def _take_other(self, draft: AnswerDraft, part: Members) -> None:
+        """What the provider did by itself, or a part that is not known here."""
+        for name, given in part.items():
+            plain = normalize_name(name)
+            if plain in {"executable_code", "code_execution_result", "tool_call", "tool_response"}:
+                self._calls += 1
+                draft.add_hosted(self._calls, ToolCall(id=None, name=plain, arguments=bytes(given)))
+            elif plain not in load_rules()["gemini"].parts:
+                draft.add_unread(f"part {name}")
 
 
 def build_gemini(request: WireRequest, turn: Turn) -> BuiltAnswer:

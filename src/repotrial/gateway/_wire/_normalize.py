@@ -116,6 +116,11 @@ def normalize_request(dialect: Dialect, body: bytes) -> bytes:
         raise MALFORMED_MODEL_REQUEST.error(f"body: expected a JSON object, found: {error}") from error
 
 
+def normalize_value(value: Any) -> Any:
+    """A part of a request, in the same way."""
+    return _Normalizer().normalize(value)
+
+
 class _Normalizer:
     def __init__(self) -> None:
         self._identifiers: dict[str, str] = {}

@@ -135,7 +135,12 @@ class AnswerReader:
     @property
     def has_calls(self) -> bool:
         """A tool call has begun, or may have: in what is not yet, or not at all, understood."""
-        return self._draft.has_calls or self._has_unread or self._form == "json"
+        return self._draft.is_held or self._has_unread or self._form == "json"
+
+    @property
+    def is_garbled(self) -> bool:
+        """An event of a stream is no JSON: what the agent would make of it is not known."""
+        return self._has_unread and self._form == "events"
 
     @property
     def safe_bytes(self) -> int:
@@ -186,6 +191,8 @@ class AnswerReader:
             texts=draft.build_texts(),
             reasoning=draft.build_reasoning(),
             calls=draft.build_calls(),
+            hosted=draft.build_hosted(),
+            unread=draft.unread,
             stop_reason=draft.stop_reason,
             usage=None if self.usage == TokenUsage() else self.usage,
             is_complete=self.is_complete,
@@ -194,7 +201,7 @@ class AnswerReader:
     def _take_events(self, events: list[_StreamEvent]) -> None:
         for event in events:
             self._take_event(event)
-            if not self._draft.has_calls and not self._has_unread and self._form == "events":
+            if not self._draft.is_held and not self._has_unread and self._form == "events":
                 self._safe_bytes = event.end
 
     def _take_event(self, event: _StreamEvent) -> None:

@@ -32,6 +32,19 @@ _CALL: Final = "_call"
 _OUTPUT: Final = "_call_output"
 
 _MAX_GROUP_DEPTH: Final = 8
+_CLIENT_CALLS: Final = frozenset(
+    {
+        "function_call",
+        "custom_tool_call",
+        "local_shell_call",
+        "shell_call",
+        "apply_patch_call",
+        "tool_search_call",
+    }
+)
+_PLAIN_ITEMS: Final = frozenset(
+    {"message", "reasoning", "compaction", "compaction_summary", "context_compaction", "tool_search_output"}
+)
 
 
 def read_responses(body: Members) -> ParsedBody:
@@ -62,7 +75,9 @@ def find_item_call(item: Members) -> ToolCall | None:
     """The call that an item is; None for anything else, and for calls that the provider runs itself."""
     kind = find_text(item.get("type")) or ""
     identifier = find_text(item.get("call_id"))
-    if not kind.endswith(_CALL) or (identifier is None and kind not in {"function_call", "custom_tool_call"}):
+    if kind not in _CLIENT_CALLS or (
+        identifier is None and kind not in {"function_call", "custom_tool_call"}
+    ):
         return None
     if kind == "custom_tool_call":
         arguments = wrap_text(find_text(item.get("input")) or "")
@@ -157,9 +172,27 @@ class ResponsesReader:
             details = find_members(response.get("incomplete_details")) or {}
             draft.stop_reason = find_text(details.get("reason")) or find_text(response.get("status"))
 
+    def _take_hosted(self, draft: AnswerDraft, item: Members) -> None:
+        """What the provider did by itself, or an item that is not known here."""
+        kind = find_text(item.get("type")) or "none"
+        if kind in _PLAIN_ITEMS:
+            for part in find_items(item.get("content")) or ():
+                if find_items((find_members(part) or {}).get("annotations")):
+                    draft.add_hosted(("hosted", "annotations"), _build_hosted("annotations", part))
+        elif kind.endswith((_CALL, _OUTPUT)) or kind.startswith("mcp_"):
+            identifier = find_text(item.get("id"))
+            draft.add_hosted(
+                ("hosted", kind, identifier),
+                _build_hosted(kind.removesuffix(_CALL), msgspec.json.encode(item), identifier),
+            )
+        else:
+            draft.add_unread(f"item {kind}")
+
     def _open_item(self, draft: AnswerDraft, index: int, item: Members) -> None:
         call = find_item_call(item)
-        if call is not None:
+        if call is None:
+            self._take_hosted(draft, item)
+        else:
             draft.open_call(
                 index,
                 identifier=call.id,
@@ -172,6 +205,7 @@ class ResponsesReader:
         if call is not None:
             draft.set_call(index, call)
             return
+        self._take_hosted(draft, item)
         kind = find_text(item.get("type"))
         if kind == "message":
             for number, part in enumerate(find_items(item.get("content")) or ()):
@@ -185,6 +219,10 @@ class ResponsesReader:
                     text = find_text((find_members(part) or {}).get("text"))
                     if text is not None:
                         draft.set_reasoning((index, number), text)
+
+
+def _build_hosted(name: str, data: bytes | msgspec.Raw, identifier: str | None = None) -> ToolCall:
+    return ToolCall(id=identifier, name=name, arguments=bytes(data))
 
 
 def build_responses(request: WireRequest, turn: Turn) -> BuiltAnswer:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from repotrial.isolation._launch_server._kernel import control_process, refuse_new_privileges, system_call
+from repotrial._core.kernel import control_process, refuse_new_privileges, system_call
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NAME = 1, 4, 15
 _PR_CAPBSET_DROP, _PR_SET_CHILD_SUBREAPER, _PR_CAP_AMBIENT = 24, 36, 47

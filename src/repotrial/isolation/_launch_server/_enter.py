@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NoReturn
 
+from repotrial._core.kernel import install_filter
 from repotrial.isolation._launch_server._confine import (
     adopt_orphans,
     close_all_but,
@@ -34,7 +35,6 @@ from repotrial.isolation._launch_server._confine import (
     hide_from_tracers,
     join_cgroups,
 )
-from repotrial.isolation._launch_server._kernel import install_filter
 from repotrial.isolation._launch_server._messages import CommandOrder, StartOrder, receive_order, send_answer
 
 _SEARCH_PATH: Final = "/usr/local/bin:/usr/bin:/bin"

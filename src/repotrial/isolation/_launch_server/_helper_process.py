@@ -19,7 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, NoReturn, TypeAlias
 
-from repotrial.isolation._launch_server._kernel import build_buffer, system_call
+from repotrial._core.kernel import build_buffer, system_call
 
 NamespaceKind: TypeAlias = Literal["mnt", "net", "pid"]
 

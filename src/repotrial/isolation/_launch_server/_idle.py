@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from repotrial.isolation._launch_server._syscalls import Machine
+from repotrial.syscalls import Machine
 
 READY: Final = b"\x01"
 """What it writes once."""

@@ -12,7 +12,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypedDict
 
-from repotrial.isolation._launch_server._kernel import receive_with_descriptors, send_with_descriptors
+from repotrial.isolation._launch_server._descriptors import receive_with_descriptors, send_with_descriptors
 
 _INLINE_BYTES: Final = 48 * 1024
 """What surely fits into one packet; longer orders travel in an anonymous file."""

@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NoReturn
 
+from repotrial._core.kernel import system_call
 from repotrial.isolation._launch_server._confine import (
     adopt_orphans,
     close_all_but,
@@ -39,7 +40,6 @@ from repotrial.isolation._launch_server._confine import (
     unshare_processes,
 )
 from repotrial.isolation._launch_server._enter import DEFAULT_SIGNALS, enter_sandbox, ignore_signal
-from repotrial.isolation._launch_server._kernel import system_call
 from repotrial.isolation._launch_server._messages import StartOrder, receive_order, send_answer
 
 STAGING: Final = "/sys"

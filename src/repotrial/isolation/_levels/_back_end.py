@@ -7,25 +7,23 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
 
 from repotrial._core.errors import ErrorCode, MachineError
 from repotrial._core.remove_tree import remove_tree
 from repotrial._core.words import Level
-from repotrial.isolation._calls._supervisor import RecordSink
 from repotrial.isolation._identity import Account
 from repotrial.isolation._label import build_label
 from repotrial.isolation._model import Capabilities, OverlayMount, Sandbox, SandboxSpec
+from repotrial.syscalls import RecordSink
 
 Layer: TypeAlias = Literal[
     "mounts", "processes", "network", "privileges", "descriptors", "workspace", "system-calls"
 ]
 """What has to stop an attempt to get out of a sandbox."""
-EVERY_LAYER: Final[frozenset[Layer]] = frozenset(
-    {"mounts", "processes", "network", "privileges", "descriptors", "workspace", "system-calls"}
-)
+EVERY_LAYER: Final[frozenset[Layer]] = frozenset(get_args(Layer))
 
 
 ISOLATION_LEVEL = ErrorCode(

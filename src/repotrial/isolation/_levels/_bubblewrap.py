@@ -15,11 +15,9 @@ from typing import Final, Literal
 
 import msgspec
 
-from repotrial.isolation._calls._seccomp import SyscallPolicy, build_filter
 from repotrial.isolation._label import build_label
 from repotrial.isolation._launch_server._messages import StagedOverlay, StagedTree, StartOrder
 from repotrial.isolation._launch_server._serve import STAGING, data_slot
-from repotrial.isolation._launch_server._syscalls import find_machine
 from repotrial.isolation._model import (
     SYSTEM_ROOTS,
     WORKSPACE,
@@ -32,6 +30,7 @@ from repotrial.isolation._model import (
     Scratch,
 )
 from repotrial.isolation._resources._cgroups import CgroupSite
+from repotrial.syscalls import SyscallPolicy, build_filter, find_machine
 
 MINIMUM_BUBBLEWRAP: Final = (0, 7)
 """The first version that can bound the size of a tmpfs."""

@@ -20,9 +20,9 @@ from repotrial.isolation._launch_server._confine import open_tree
 from repotrial.isolation._launch_server._idle import READY, build_idle_program
 from repotrial.isolation._launch_server._messages import StartOrder, receive_answer, send_order
 from repotrial.isolation._launch_server._processes import wait_for_end
-from repotrial.isolation._launch_server._syscalls import find_machine
 from repotrial.isolation._levels._launcher import Launched, Launcher
 from repotrial.isolation._resources._cgroups import Cgroup
+from repotrial.syscalls import find_machine
 
 _START_SECONDS: Final = 60.0
 _END_SECONDS: Final = 30.0

@@ -135,15 +135,16 @@ class _Run:
             # What the kernel did stands, even if no process was left to report it.
             self._cause = self._meter.explain_end(self._waited_cpu_us, has_failed=False) or "sandbox-lost"
             status = status or ExitUnknown(reason="the sandbox was lost while the program ran")
-        elif self._cause == "timeout":
-            status = TimedOut(ceiling_us=self._ceiling_us)
+        usage = self._meter.finish(self._waited_cpu_us)
+        if self._cause == "timeout" and not self.is_lost:
+            status = TimedOut(ceiling_us=self._ceiling_us, observed_us=usage.wall_us)
         stdout, stderr = (stream.close() for stream in self._streams)
         result = CommandResult(
             exit=status or ExitUnknown(reason="no report"),
             cause=self._cause,
             stdout=stdout,
             stderr=stderr,
-            usage=self._meter.finish(self._waited_cpu_us),
+            usage=usage,
         )
         return _CommandEnd(result=result, is_sandbox_lost=self.is_lost)
 

@@ -17,9 +17,9 @@ import msgspec
 from repotrial._core.digest import digest_bytes
 from repotrial._core.words import Stage
 from repotrial.isolation._identity import Account
-from repotrial.isolation._launch_server._syscalls import machine_platform
 from repotrial.isolation._levels._docker_api import CONTAINER_ENGINE, EngineClient
 from repotrial.isolation._model import WORKSPACE, Bind, SandboxSpec
+from repotrial.syscalls import machine_platform
 
 _REPOSITORY: Final = "localhost/repotrial"
 _MOUNT_POINTS: Final = ("dev", "proc", "sys", "workspace")

@@ -25,8 +25,8 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from repotrial._core.closing import Closing
 from repotrial._core.errors import ErrorCode, MachineError
 from repotrial.isolation._identity import Account, find_identity
+from repotrial.isolation._launch_server._descriptors import receive_with_descriptors
 from repotrial.isolation._launch_server._helper_process import MESSAGE_BYTES
-from repotrial.isolation._launch_server._kernel import receive_with_descriptors
 from repotrial.isolation._launch_server._messages import StartOrder, receive_answer, send_order
 
 _REPLY_SECONDS: Final = 60.0
@@ -216,6 +216,14 @@ class _Shared(Generic[_Kind]):
         self._start = start
         self._lock = threading.Lock()
         self._process: _Kind | None = None
+        self._lost = 0
+
+    @property
+    def lost(self) -> int:
+        """How many ended before they were closed."""
+        process = self._process
+        is_ours = process is not None and process.owner_pid == os.getpid()
+        return self._lost + (process is not None and is_ours and not process.is_alive)
 
     def open(self) -> _Kind:
         with self._lock:
@@ -225,6 +233,7 @@ class _Shared(Generic[_Kind]):
             if process is not None and is_ours and process.is_alive:
                 return process
             if process is not None and is_ours:
+                self._lost += 1
                 process.close()
             if process is None:
                 atexit.register(self._close)
@@ -245,6 +254,25 @@ _helper: Final = _Shared(NamespaceHelper)
 def open_default_launcher() -> Launcher:
     """The launcher of this process, started now if there is none."""
     return _launcher.open()
+
+
+def watch_servers() -> Callable[[], None]:
+    """A check that raises if a process that sandboxes depend on was lost from now on.
+
+    No program in a sandbox can reach these processes: such a loss is never the candidate's doing.
+
+    Raises:
+        LAUNCHER_LOST: as the check says.
+    """
+    before = _launcher.lost + _helper.lost
+
+    def check() -> None:
+        if _launcher.lost + _helper.lost > before:
+            raise LAUNCHER_LOST.error(
+                "a process that starts sandboxes or enters them ended while one was open"
+            )
+
+    return check
 
 
 def open_default_helper() -> NamespaceHelper:

@@ -18,7 +18,6 @@ from typing import Final
 from repotrial._core.closing import Closing
 from repotrial._core.errors import ErrorCode, MachineError
 from repotrial._core.words import Stage
-from repotrial.isolation._calls._supervisor import RecordSink, SupervisorPolicy, SyscallSupervisor
 from repotrial.isolation._launch_server._messages import CommandOrder, send_order
 from repotrial.isolation._launch_server._processes import ProcessTable
 from repotrial.isolation._levels._bubblewrap import Engine, build_order
@@ -36,6 +35,7 @@ from repotrial.isolation._levels._stages import (
 )
 from repotrial.isolation._model import WORKSPACE, Capabilities, CommandResult, CommandSpec, SandboxSpec
 from repotrial.isolation._resources._cgroups import Cgroup
+from repotrial.isolation._resources._command_members import CommandMembers
 from repotrial.isolation._resources._freezer import (
     CgroupV1Freezer,
     CgroupV2Freezer,
@@ -46,6 +46,7 @@ from repotrial.isolation._resources._freezer import (
 from repotrial.isolation._resources._limits import DiskWatch, build_process_limits
 from repotrial.isolation._resources._meters import ResourceMeter, ResourceSample, Sampler
 from repotrial.isolation._resources._sandbox_processes import iter_sandbox_pids
+from repotrial.syscalls import RecordSink, SupervisorPolicy, SyscallSupervisor, WitnessFacts
 
 _MEGABYTE: Final = 1024**2
 _END_SECONDS: Final = 40.0
@@ -117,8 +118,10 @@ class BubblewrapSandbox(Closing):
             table, syscalls = self._entry.enter(self._process)
             self._table = ProcessTable(table)
             opened.callback(self._table.close)
+            self._supervisor: SyscallSupervisor | None = None
             if syscalls is not None:
-                opened.callback(_supervise(syscalls, sink or _discard_record).stop)
+                self._supervisor = _supervise(syscalls, sink or _discard_record, spec.listener_port)
+                opened.callback(self._supervisor.stop)
             self.listener: socket.socket | None = None
             if spec.listener_port is not None:
                 self.listener = open_listener(self.pid, spec.listener_port)
@@ -201,6 +204,23 @@ class BubblewrapSandbox(Closing):
                 unmask(self.pid, tools)
                 self._tools_masked = False
             self._stage = stage
+
+    @property
+    def witness(self) -> WitnessFacts | None:
+        return None if self._supervisor is None else self._supervisor.facts
+
+    def end_command(self, command: int) -> int | None:
+        """Kill every process of a command, by its number, while everything else inside stands still.
+
+        Raises:
+            SANDBOX_LOST: The sandbox is closed, or was lost.
+        """
+        self._verify_open()
+        supervisor = self._supervisor
+        if supervisor is None or supervisor.facts.parents != "number":
+            return None
+        members = CommandMembers(self._list_pids, lambda pid: supervisor.find_command(pid) == command)
+        return members.kill(self._build_freezer())
 
     def freeze(self) -> None:
         """Pause everything inside."""
@@ -294,9 +314,10 @@ class BubblewrapSandbox(Closing):
         return [pid for pid in iter_sandbox_pids(self.pid) if pid != self.pid]
 
 
-def _supervise(listener: int, sink: RecordSink) -> SyscallSupervisor:
+def _supervise(listener: int, sink: RecordSink, port: int | None) -> SyscallSupervisor:
     # Bubblewrap is not under this filter, so nothing has to be let through for it.
-    supervisor = SyscallSupervisor(listener, sink=sink, policy=SupervisorPolicy(has_bootstrap=False))
+    policy = SupervisorPolicy(has_bootstrap=False, asks_on_port=port)
+    supervisor = SyscallSupervisor(listener, sink=sink, policy=policy)
     supervisor.start()
     return supervisor
 

@@ -21,14 +21,13 @@ from repotrial.isolation import (
     Layer,
     Sandbox,
     SandboxSpec,
-    build_numbers,
     find_back_end,
     find_identity,
-    find_machine,
     open_sandbox,
 )
 from repotrial.machine._probe_suite._attempts import ATTEMPTS, PLANTED, EscapeAttempt, EscapeSign
 from repotrial.machine._probe_suite._scene import NEIGHBOR_PORT, ProbeScene, open_scene
+from repotrial.syscalls import build_numbers, find_machine
 from repotrial.trace import Exited
 
 # Makes each attempt in a process of its own. One that comes to its end has succeeded; an error of the kernel

@@ -10,6 +10,7 @@ from repotrial._core.clock import SystemClock
 from repotrial._core.digest import Digest
 from repotrial._core.words import JudgedTree
 from repotrial.contract import Check
+from repotrial.environment import build_resource_limits
 from repotrial.isolation import CommandResult
 from repotrial.run._accept._candidate import (
     Candidate,
@@ -18,11 +19,17 @@ from repotrial.run._accept._candidate import (
     build_tree_digest,
     is_applied,
 )
-from repotrial.run._accept._events import build_event, build_patch_event, build_skipped_event
+from repotrial.run._accept._events import (
+    build_draw_event,
+    build_event,
+    build_patch_event,
+    build_skipped_event,
+    report_ended_runners,
+)
 from repotrial.run._accept._execute import CheckExecution, Executor, Variant
 from repotrial.run._accept._prepared import Prepared, apply_early
 from repotrial.run._context import BoundRun
-from repotrial.trace import CheckOutcome, Errored, Failed, Passed
+from repotrial.trace import CheckOutcome, Errored, Failed, Passed, keep_artifacts
 
 _CONTROLLED: Final = frozenset(
     {"timeout", "crash", "resource-exhausted", "missing-dependency", "harness-exception"}
@@ -156,6 +163,14 @@ class _Judge:
                 self._run_negative_suites(check)
         for check in checks:
             self._judge(check)
+        # Only now: nothing that could use it runs any more.
+        for check in checks:
+            inventory = self._run.plan.loaded.inventories.get(check.id)
+            for executor in (self._executor, self._control):
+                if executor is None or (inventory is None and check.id not in executor.drawn):
+                    continue
+                event = build_draw_event(self._run.writer, check, inventory, executor)
+                self._run.writer.append(event, actor="harness")
 
     def _can_run_before_plain(self, check: Check) -> bool:
         """Whether all that it needs can be judged before any plain suite that has wrong expectations."""
@@ -258,5 +273,10 @@ class _Judge:
 
     def _record(self, execution: CheckExecution) -> None:
         run = self._run
-        run.writer.append(build_event(run.writer, execution, self._candidate), actor="harness")
+        event = build_event(run.writer, execution, self._candidate)
+        report_ended_runners(
+            run.writer, event, build_resource_limits(run.plan.loaded.contract.limits, phase="accept")
+        )
+        run.writer.append(event, actor="harness")
         run.writer.flush()
+        keep_artifacts(run.paths, event)

@@ -4,31 +4,47 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Iterable
+from functools import partial
 from itertools import accumulate
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
+
+import msgspec
 
 from repotrial._core.digest import Digest
-from repotrial.contract import Check
-from repotrial.isolation import CommandResult
+from repotrial.contract import Check, Inventory
+from repotrial.isolation import CommandResult, ResourceLimits
 from repotrial.judging import RunnerRecord
 from repotrial.run._accept._candidate import APPLY_ARGV, Candidate, find_rejected_paths, is_applied
-from repotrial.run._accept._execute import CheckExecution
-from repotrial.run._program_events import build_output
+from repotrial.run._accept._execute import RESULT_BYTES, CheckExecution, Executor, prints_results
+from repotrial.run._termination import CEILING_CODES
 from repotrial.trace import (
     AcceptanceExecution,
     BuildCheck,
     CheckOutcome,
     Command,
+    DrawRevealed,
+    EndCommand,
     Errored,
     Exited,
     Failed,
+    Intervention,
     LogPointer,
+    MonitorAlert,
     NotStarted,
+    OnAlert,
     Passed,
     PatchApplication,
+    RunnerExecution,
+    Signal,
+    StaticCheck,
     TestIds,
     TraceWriter,
 )
+from repotrial.witness import build_output
+
+CheckEvent: TypeAlias = AcceptanceExecution | BuildCheck | StaticCheck
+STATIC_LAYER: Final = "static"
+"""What a contract calls the layer of checks that look at the tree without running it."""
 
 _NOTHING_TO_DO = Exited(code=0)
 _MOST_LOGS: Final = 1000
@@ -79,25 +95,25 @@ def _judge_application(candidate: Candidate, result: CommandResult | None) -> Ch
     return Failed(summary="the change does not apply to the snapshot")
 
 
-def build_event(
-    writer: TraceWriter, execution: CheckExecution, candidate: Candidate
-) -> AcceptanceExecution | BuildCheck:
+def build_event(writer: TraceWriter, execution: CheckExecution, candidate: Candidate) -> CheckEvent:
     """What one execution of a check came to."""
-    check, runner, last = execution.check, execution.records[-1].runner, execution.results[-1]
-    of = BuildCheck if check.gate == "build" else AcceptanceExecution
+    check, judgement = execution.check, execution.judgement
+    of = find_event_type(check)
     is_candidate = execution.subject == "candidate"
+    runners = _build_runners(writer, execution, of)
+    last = runners[-1]
     built = BuildCheck(
         started_at_us=execution.started_us,
         ended_at_us=execution.ended_us,
-        cpu_us=_sum(result.usage.cpu_us for result in execution.results),
-        ceiling_us=None if check.timeout_seconds is None else check.timeout_seconds * 10**6,
-        command=Command(argv=("/bin/sh", "-c", runner.run), cwd=runner.cwd),
+        cpu_us=_sum(runner.cpu_us for runner in runners),
+        ceiling_us=last.ceiling_us,
+        command=last.command,
         exit=last.exit,
         cause=last.cause,
-        peak_memory_bytes=_max(result.usage.peak_memory_bytes for result in execution.results),
-        outcome=_cut_text(execution.judgement.outcome),
-        stdout=build_output(writer, last.stdout, of=of),
-        stderr=build_output(writer, last.stderr, of=of),
+        peak_memory_bytes=_max(runner.peak_memory_bytes for runner in runners),
+        outcome=_cut_text(judgement.outcome),
+        stdout=last.stdout,
+        stderr=last.stderr,
         logs=_keep_logs(writer, execution.records, of),
         check_id=check.id,
         gate=check.gate,
@@ -105,10 +121,13 @@ def build_event(
         subject=execution.subject,
         collisions=_list_first(candidate.collisions.get(check.id, ())) if is_candidate else (),
         removed=_list_first(candidate.steering) if is_candidate else (),
+        runners=runners,
     )
-    if check.gate == "build":
+    if of is BuildCheck:
         return built
-    judgement = execution.judgement
+    if of is StaticCheck:
+        has_results = judgement.results_digest is not None
+        return StaticCheck(**_list_fields(built), findings=judgement.failing.count if has_results else None)
     return AcceptanceExecution(
         **_list_fields(built),
         layer=check.layer,
@@ -122,6 +141,86 @@ def build_event(
         twins=judgement.twins,
         tree_digest=execution.tree_digest,
     )
+
+
+def find_event_type(check: Check) -> type[CheckEvent]:
+    """S12: a check of gate 2 is a build, or looks at the tree without running it."""
+    if check.gate != "build":
+        return AcceptanceExecution
+    return StaticCheck if check.layer == STATIC_LAYER else BuildCheck
+
+
+def _build_runners(
+    writer: TraceWriter, execution: CheckExecution, of: type[CheckEvent]
+) -> tuple[RunnerExecution, ...]:
+    """Each command with all that it printed where it is judged by that, else with the beginning."""
+    found = []
+    for record, (result, started_us, ceiling_us) in zip(execution.records, execution.results, strict=True):
+        stdout = (
+            partial(build_output, log_bytes=RESULT_BYTES) if prints_results(record.runner) else build_output
+        )
+        found.append(
+            RunnerExecution(
+                started_at_us=started_us,
+                ended_at_us=started_us + result.usage.wall_us,
+                cpu_us=result.usage.cpu_us,
+                peak_memory_bytes=result.usage.peak_memory_bytes,
+                ceiling_us=ceiling_us,
+                command=Command(argv=("/bin/sh", "-c", record.runner.run), cwd=record.runner.cwd),
+                exit=result.exit,
+                cause=result.cause,
+                stdout=stdout(writer, result.stdout, of=of),
+                stderr=build_output(writer, result.stderr, of=of),
+            )
+        )
+    return tuple(found)
+
+
+def build_draw_event(
+    writer: TraceWriter, check: Check, inventory: Inventory | None, executor: Executor
+) -> DrawRevealed:
+    """What the judges of a check knew beside its results: with it, they can be asked again."""
+    drawn = executor.drawn.get(check.id)
+    keep = partial(writer.body, of=DrawRevealed)
+    return DrawRevealed(
+        check_id=check.id,
+        subject=executor.subject,
+        inventory=None if inventory is None else keep(msgspec.json.encode(inventory)),
+        twins=None if drawn is None or not drawn.twins else keep(msgspec.json.encode(drawn.twins)),
+        wrong=() if drawn is None else tuple(sorted(drawn.wrong)),
+    )
+
+
+def report_ended_runners(writer: TraceWriter, event: CheckEvent, limits: ResourceLimits) -> None:
+    """A ceiling that ended a command of a check: the alert, and what was done about it (P14, P18)."""
+    for number, runner in enumerate(event.runners, start=1):
+        if runner.cause == "ended" or runner.cause == "sandbox-lost":  # noqa: PLR1714 - narrows the type
+            continue
+        observed_us = runner.ended_at_us - runner.started_at_us
+        signals = [
+            Signal(name="runner", value=number),
+            Signal(name="wall_us", value=observed_us, threshold=runner.ceiling_us),
+        ]
+        if runner.peak_memory_bytes is not None:
+            ceiling = limits.memory_mb * 1024**2
+            signals.append(
+                Signal(name="peak_memory_bytes", value=runner.peak_memory_bytes, threshold=ceiling)
+            )
+        alert = writer.append(
+            MonitorAlert(
+                monitor="resources",
+                rule=CEILING_CODES[runner.cause][1],
+                severity="warning",
+                phase="accept",
+                signals=tuple(signals),
+            ),
+            actor="monitor",
+        )
+        detail = f"check {event.check_id}, attempt {event.attempt}, command {number}"
+        writer.append(
+            Intervention(action=EndCommand(), basis=OnAlert(alert=alert.seq), effective=True, detail=detail),
+            actor="harness",
+        )
 
 
 def _cut_text(outcome: CheckOutcome) -> CheckOutcome:
@@ -142,7 +241,7 @@ def _list_fields(built: BuildCheck) -> dict[str, Any]:
 
 def build_skipped_event(
     writer: TraceWriter, check: Check, outcome: CheckOutcome, *, reason: str, now_us: int, tree_digest: Digest
-) -> AcceptanceExecution | BuildCheck:
+) -> CheckEvent:
     """A check that could not start: it still has its event, because silence is no evidence (P15)."""
     built = BuildCheck(
         started_at_us=now_us,
@@ -156,8 +255,9 @@ def build_skipped_event(
         gate=check.gate,
         attempt=1,
     )
-    if check.gate == "build":
-        return built
+    of = find_event_type(check)
+    if of is not AcceptanceExecution:
+        return of(**_list_fields(built))
     return AcceptanceExecution(
         **_list_fields(built),
         layer=check.layer,
@@ -171,7 +271,7 @@ def build_skipped_event(
 
 
 def _keep_logs(
-    writer: TraceWriter, records: tuple[RunnerRecord, ...], of: type[AcceptanceExecution | BuildCheck]
+    writer: TraceWriter, records: tuple[RunnerRecord, ...], of: type[CheckEvent]
 ) -> tuple[LogPointer, ...]:
     """The last look at the results directory holds what every runner left; declared results come first."""
     files = records[-1].files

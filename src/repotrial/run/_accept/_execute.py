@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -45,7 +45,7 @@ from repotrial.run._accept._prepared import (
 from repotrial.run._context import BoundRun
 from repotrial.workspace import Workspace
 
-_RESULT_BYTES: Final = 64 * 2**20
+RESULT_BYTES: Final = 64 * 2**20
 _LOG_BYTES: Final = 64 * 1024
 _DEFAULT_SECONDS: Final = 600
 
@@ -60,6 +60,14 @@ CANDIDATE_LOST = ErrorCode(
 )
 
 
+class TimedResult(NamedTuple):
+    """How one command of a check ended, and when it began."""
+
+    result: CommandResult
+    started_us: int
+    ceiling_us: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class CheckExecution:
     """What was executed, and what came of it."""
@@ -69,7 +77,7 @@ class CheckExecution:
     variant: Variant
     attempt: int
     records: tuple[RunnerRecord, ...]
-    results: tuple[CommandResult, ...]
+    results: tuple[TimedResult, ...]
     """One for each record."""
     judgement: Judgement
     started_us: int
@@ -78,7 +86,7 @@ class CheckExecution:
 
 
 @dataclass(frozen=True)
-class _Chosen:
+class Draw:
     """Oracle files for one execution, and which of their tests are wrong."""
 
     files: tuple[SuiteFile, ...]
@@ -101,6 +109,8 @@ class Executor:
     tree_digest: Digest
     outputs: dict[str, Path] = field(default_factory=dict)
     """By check: where its outputs are kept."""
+    drawn: dict[str, Draw] = field(default_factory=dict)
+    """By check: what was drawn for its wrong expectations."""
     prepared: Prepared | None = None
     """The patched tree and nothing else: the first execution that it fits takes it."""
     _stack: ExitStack = field(default_factory=ExitStack)
@@ -118,6 +128,8 @@ class Executor:
             chosen = self._choose_files(check, variant)
             if variant == "twins" and not chosen.twins:
                 return None
+            if variant != "plain":
+                self.drawn[check.id] = chosen
             prepared = self._open_patched(check, stack, has_files=bool(chosen.files))
             self._prepare(check, variant, prepared.workspace)
             files: tuple[Bind, ...] = ()
@@ -129,14 +141,14 @@ class Executor:
                 kept = self._stack.enter_context(self.run.installation.open_scratch())
                 take_outputs(prepared.workspace, check.outputs, kept.path)
                 self.outputs[check.id] = kept.path
-        records = tuple(_build_record(runner, result, left) for runner, result in ended)
+        records = tuple(_build_record(runner, each.result, left) for runner, each in ended)
         return CheckExecution(
             check=check,
             subject=self.subject,
             variant=variant,
             attempt=attempt,
             records=records,
-            results=tuple(result for _, result in ended),
+            results=tuple(each for _, each in ended),
             judgement=self._judge(check, variant, chosen, records),
             started_us=started_us,
             ended_us=SystemClock().now_us(),
@@ -147,17 +159,17 @@ class Executor:
         """Forget what was kept between checks. Idempotent."""
         self._stack.close()
 
-    def _choose_files(self, check: Check, variant: Variant) -> _Chosen:
+    def _choose_files(self, check: Check, variant: Variant) -> Draw:
         loaded = self.run.plan.loaded
         files = list_oracle_files(loaded, _list_overlays(check, variant))
         match variant:
             case "plain":
-                return _Chosen(files)
+                return Draw(files)
             case "twins":
-                return _Chosen(*mix_in_twins(files, self._seed))
+                return Draw(*mix_in_twins(files, self._seed))
             case "negative":
                 mixed = self._mix(check, files)
-                return _Chosen(files) if mixed is None else _Chosen(mixed.files, wrong=mixed.wrong)
+                return Draw(files) if mixed is None else Draw(mixed.files, wrong=mixed.wrong)
 
     def _mix(self, check: Check, wrong: tuple[SuiteFile, ...]) -> MixedSuite | None:
         """A suite that is wrong as a whole could be told from the right one, also by what a judge starts."""
@@ -189,33 +201,36 @@ class Executor:
 
     def _run_all(
         self, check: Check, prepared: Prepared, files: tuple[Bind, ...]
-    ) -> tuple[list[tuple[Runner, CommandResult]], dict[str, bytes]]:
+    ) -> tuple[list[tuple[Runner, TimedResult]], dict[str, bytes]]:
         """How each command ended, and what lies in the results directory afterwards."""
         sandbox = prepared.open_sandbox(self.run, check, files)
-        ended: list[tuple[Runner, CommandResult]] = []
+        ended: list[tuple[Runner, TimedResult]] = []
         for runner in check.all_runners:
             ended.append((runner, self._run_one(check, runner, sandbox)))
-            if ended[-1][1].cause == "sandbox-lost":
+            if ended[-1][1].result.cause == "sandbox-lost":
                 break  # the candidate's doing, as like as not: it must not become a fault of the harness
+        self.run.check_servers()
         prepared.close_sandbox()
         # Only now: nothing that the candidate started is alive to rewrite what is read.
         return ended, read_leftovers(prepared.results.path)
 
-    def _run_one(self, check: Check, runner: Runner, sandbox: Sandbox) -> CommandResult:
-        from_output = any(result.path is None and result.format != "exit-code" for result in runner.results)
-        return sandbox.run(
+    def _run_one(self, check: Check, runner: Runner, sandbox: Sandbox) -> TimedResult:
+        seconds = check.timeout_seconds or _DEFAULT_SECONDS
+        started_us = SystemClock().now_us()
+        result = sandbox.run(
             CommandSpec(
                 argv=("/bin/sh", "-c", runner.run),
                 cwd=WORKSPACE if runner.cwd == "." else f"{WORKSPACE}/{runner.cwd}",
                 variables=runner.variables,
-                timeout_seconds=check.timeout_seconds or _DEFAULT_SECONDS,
-                prefix_bytes=_RESULT_BYTES if from_output else _LOG_BYTES,
+                timeout_seconds=seconds,
+                prefix_bytes=RESULT_BYTES if prints_results(runner) else _LOG_BYTES,
                 output_bytes=self.run.plan.loaded.contract.limits.output_mb * 2**20,
             )
         )
+        return TimedResult(result, started_us, seconds * 10**6)
 
     def _judge(
-        self, check: Check, variant: Variant, chosen: _Chosen, records: tuple[RunnerRecord, ...]
+        self, check: Check, variant: Variant, chosen: Draw, records: tuple[RunnerRecord, ...]
     ) -> Judgement:
         inventory = self.run.plan.loaded.inventories.get(check.id)
         match variant:
@@ -227,6 +242,11 @@ class Executor:
                 return judge_negatives(records)
             case "twins":
                 return judge_twinned(check, inventory, chosen.twins, records)
+
+
+def prints_results(runner: Runner) -> bool:
+    """Whether what it prints is what it is judged by."""
+    return any(result.path is None and result.format != "exit-code" for result in runner.results)
 
 
 def _build_record(runner: Runner, result: CommandResult, files: dict[str, bytes]) -> RunnerRecord:

@@ -24,8 +24,9 @@ from repotrial.run._accept._candidate import (
     open_plain_sandbox,
 )
 from repotrial.run._context import BoundRun
-from repotrial.run._program_events import SyscallMonitor
+from repotrial.run._monitors import watch_check
 from repotrial.trace import Exited
+from repotrial.witness import SyscallMonitor
 from repotrial.workspace import (
     Contents,
     OverlayWorkspace,
@@ -192,7 +193,7 @@ class Prepared:
             assert not files, "only a check without oracle files can have its sandbox early"
             return self._sandbox
         writer, contract = run.writer, run.plan.loaded.contract
-        monitor = SyscallMonitor(writer, phase="accept", since=writer.last_seq, has_programs=False)
+        monitor = SyscallMonitor(writer, phase="accept", since=writer.last_seq)
         judge = {
             name: value
             for name, value in JUDGE_VARIABLES.items()
@@ -203,13 +204,20 @@ class Prepared:
             SandboxRequest(
                 phase="accept",
                 binds=(*files, Bind(source=self.results.path, target=RESULTS_PLACE, is_writable=True)),
-                variables={**judge, **check.variables, "REPOTRIAL_RESULTS": RESULTS_PLACE},
+                variables={
+                    **judge,
+                    **run.manifest.seeds.test_variables,
+                    **check.variables,
+                    "REPOTRIAL_RESULTS": RESULTS_PLACE,
+                },
                 limits=build_resource_limits(contract.limits, phase="accept"),
             ),
             sink=monitor,
         )
+        self._around_sandbox.callback(watch_check(run, check.id).end)
         self._around_sandbox.callback(monitor.close)
         self._around_sandbox.enter_context(sandbox)
+        self._around_sandbox.enter_context(monitor.watch(sandbox))
         self._around_sandbox.enter_context(run.settings.stopper.watch(sandbox))
         self._sandbox, self._check_id = sandbox, check.id
         return sandbox

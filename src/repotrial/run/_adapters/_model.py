@@ -214,6 +214,9 @@ class Adapter(StrictDocument, frozen=True, kw_only=True):
     """How to start it."""
     caps: AdapterCaps = AdapterCaps()
     """How it bounds itself."""
+    strips: tuple[_Words, ...] = ()
+    """Hosted tools that the gateway takes out of its requests, such as `web_search`: for an agent that cannot
+    be told not to offer them. Without this, such a request is refused."""
     transcripts: tuple[Transcript, ...] = ()
     """What it writes about its own work."""
     quirks: tuple[Quirk, ...] = ()

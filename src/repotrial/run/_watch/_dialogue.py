@@ -15,6 +15,7 @@ from repotrial._core.clock import Clock
 from repotrial._core.digest import digest_bytes
 from repotrial.cost import TokenUsage
 from repotrial.gateway import ExchangeEnd, ToolCall, ToolResult, WireRequest
+from repotrial.run._watch._configuration import ConfigurationLog, OpenSettings, clean_name
 from repotrial.trace import (
     Conversation,
     EventRef,
@@ -42,7 +43,6 @@ _FIRST: Final = "main"
 _REST: Final = "side-rest"
 _MOST_THREADS: Final = 1000
 """Conversations that are told apart; an agent can open any number, and each one takes memory."""
-_MOST_NAME: Final = 200
 
 
 def find_opening(messages: Sequence[RawMessage]) -> bytes:
@@ -82,6 +82,8 @@ class OpenPrompt(msgspec.Struct, frozen=True, kw_only=True):
     """Its event; None if the byte budget dropped it."""
     tools: Mapping[str, bytes]
     """The schemas of the tools that it offers, by name."""
+    settings: OpenSettings | None = None
+    """How the agent asks; None where it only asks how many tokens a request would take."""
 
 
 class _Pending(msgspec.Struct, kw_only=True):
@@ -130,6 +132,7 @@ class Dialogue:
         self._writer = writer
         self._clock = clock
         self._threads: dict[str, _Thread] = {}
+        self._configurations = ConfigurationLog(writer)
         self.calls: list[GatewayCall] = []
         """Tools that models asked for, in order."""
         self.usage: list[ResponseUsage] = []
@@ -150,8 +153,8 @@ class Dialogue:
     def open(self, request: WireRequest) -> OpenPrompt:
         """Record a request before it is sent on."""
         thread = self._find_thread(request)
-        messages = [RawMessage(_clean(message.role), message.data) for message in request.messages]
-        ref = thread.record.append(messages, model=_clean(request.model), request=request.envelope)
+        messages = [RawMessage(clean_name(message.role), message.data) for message in request.messages]
+        ref = thread.record.append(messages, model=clean_name(request.model), request=request.envelope)
         index, thread.index = thread.index, thread.index + 1
         return OpenPrompt(
             conversation=thread.name,
@@ -159,6 +162,7 @@ class Dialogue:
             model=request.model,
             seq=ref.seq if isinstance(ref, EventRef) else None,
             tools=request.tools,
+            settings=None if request.is_count_only else self._configurations.read(thread.name, request),
         )
 
     def close(
@@ -170,21 +174,30 @@ class Dialogue:
         ref = self._writer.append(
             Response(
                 prompt=prompt.seq,
-                model=_clean((answer.model if answer is not None else None) or prompt.model),
-                role="assistant" if answer is None else _clean(answer.role),
+                model=clean_name((answer.model if answer is not None else None) or prompt.model),
+                role="assistant" if answer is None else clean_name(answer.role),
                 conversation=prompt.conversation,
                 index=prompt.index,
                 body=self._writer.body(end.body, of=Response),
-                stop_reason=_clean(answer.stop_reason) if answer is not None and answer.stop_reason else None,
+                stop_reason=clean_name(answer.stop_reason)
+                if answer is not None and answer.stop_reason
+                else None,
                 status=end.status,
                 wall_us=end.wall_us,
                 usage=metered,
                 cost_usd=cost_usd,
+                tool_calls=len(answer.calls) if answer is not None and prompt.tools else None,
             ),
             actor="agent",
         )
+        place = ref.seq if isinstance(ref, EventRef) else None
+        if prompt.settings is not None:
+            model = None if answer is None else answer.model
+            self._configurations.record(prompt.settings, model, prompt=prompt.seq, response=place)
         if end.cause == "upstream-failed" or (end.cause == "complete" and end.status in _TROUBLE):
-            self.unanswered.append(f"{end.status} {_clean(end.detail)}" if end.detail else f"{end.status}")
+            self.unanswered.append(
+                f"{end.status} {clean_name(end.detail)}" if end.detail else f"{end.status}"
+            )
         else:
             self.answers += 1
         if answer is not None and end.cause == "complete":
@@ -198,7 +211,7 @@ class Dialogue:
             thread.pending += [
                 _Pending(call=call, released_us=now_us, index=prompt.index) for call in answer.calls
             ]
-        return ref.seq if isinstance(ref, EventRef) else None
+        return place
 
     def withhold(self, prompt: OpenPrompt) -> None:
         """The agent was not given the answer after all: its calls will not be carried out."""
@@ -249,8 +262,8 @@ class Dialogue:
         now_us = self._clock.now_us()
         ref = self._writer.append(
             ToolInvocation(
-                tool=_clean(call.name),
-                call_id=None if call.id is None else _clean(call.id),
+                tool=clean_name(call.name),
+                call_id=None if call.id is None else clean_name(call.id),
                 source="gateway",
                 arguments=keep(call.arguments, of=ToolInvocation),
                 exit=_describe_exit(result),
@@ -261,11 +274,6 @@ class Dialogue:
             actor="agent",
         )
         return ref.seq if isinstance(ref, EventRef) else None
-
-
-def _clean(name: str) -> str:
-    """A name that an agent or a model chose, as the trace can hold it: some, not too long, valid text."""
-    return name.encode("utf-8", "backslashreplace").decode()[:_MOST_NAME] or "unnamed"
 
 
 def _build_usage(usage: TokenUsage) -> ResponseUsage:

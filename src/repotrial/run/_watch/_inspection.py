@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
-from repotrial._core.words import AlertSeverity, TextFormat
-from repotrial.gateway import ExchangeEnd, Refusal, WireAnswer
-from repotrial.policy import POLICY, TextFinding, TextPlace, check_text, decide_stage, read_tool_use
+from repotrial._core.words import AlertSeverity
+from repotrial.contract import Network
+from repotrial.gateway import ExchangeEnd, ProviderWatch, Refusal, WireAnswer
+from repotrial.policy import TextPlace, check_text, decide_stage, read_tool_use
+from repotrial.run._watch._hosted import HostedRules
 from repotrial.run._watch._stages import StageController
 from repotrial.trace import MonitorAlert, Signal, TraceWriter
+from repotrial.witness import FindingLog
 
 _MONITOR: Final = "gateway"
 _EACH: Final = 100
 _WITHHELD: Final = "answer-withheld"
 _MOST_TEXT: Final = 2000
-
-
-_ALERTS_PER_RULE: Final = 100
-_LEFT_OUT: Final = "alerts-left-out"
-_MOST_SEGMENT: Final = 2000
 
 
 class RefusalLog:
@@ -68,19 +67,29 @@ class AnswerInspector:
     Args:
         writer: Takes the alerts.
         stages: Moves the run on where its rule is automatic; None if stages are not the gateway's matter.
+        network: What the contract says of it: the provider's own side is one, too.
+        provider: Watches how the upstream answers.
     """
 
-    def __init__(self, writer: TraceWriter, stages: StageController | None) -> None:
+    def __init__(
+        self,
+        writer: TraceWriter,
+        stages: StageController | None,
+        network: Network = "none",
+        provider: ProviderWatch | None = None,
+    ) -> None:
+        self.hosted = HostedRules(writer, network)
+        self.provider = provider or ProviderWatch(writer)
         self._writer = writer
         self._stages = stages
-        self._counts: dict[str, int] = {}
+        self._findings = FindingLog(writer)
 
     def inspect(self, answer: WireAnswer, place: int | None) -> None:
         """Raise alerts for what it says: prose, code and commands alike, each with its form (S10)."""
         event = self._writer.last_seq if place is None else place
         for text, where in _iter_texts(answer):
             for finding in check_text(text, where=where):
-                self._alert(finding, event)
+                self._findings.record(finding, event)
 
     def prepare(self, answer: WireAnswer, place: int | None, *, has_tools: bool) -> bool:
         """Grant the privileges that it needs; false where the sandbox would not.
@@ -95,29 +104,62 @@ class AnswerInspector:
         evidence = () if place is None else (place,)
         return self._stages.advance(decision.after, evidence=evidence, signals=decision.signals)
 
-    def _alert(self, finding: TextFinding, event: int) -> None:
-        count = self._counts[finding.rule] = self._counts.get(finding.rule, 0) + 1
-        if count <= _ALERTS_PER_RULE or finding.severity == "critical":
-            self._append(finding.rule, finding.severity, finding.format, finding.segment, event)
-        elif count == _ALERTS_PER_RULE + 1:
-            text = f"{finding.rule}: {_ALERTS_PER_RULE} times, and not told one by one from here on"
-            self._append(_LEFT_OUT, "info", "natural-language", text, event)
-
-    def _append(self, rule: str, severity: AlertSeverity, form: TextFormat, text: str, event: int) -> None:
-        alert = MonitorAlert(monitor=POLICY, rule=rule, severity=severity, phase="act", evidence=(event,))
-        # No offset: an answer's body has its texts escaped and in pieces.
-        data = text.encode("utf-8", "backslashreplace")[:_MOST_SEGMENT]
-        self._writer.alert(alert, data, form=form, event=event)
-
 
 def _iter_texts(answer: WireAnswer) -> Iterator[tuple[str, TextPlace]]:
     for text in (*answer.reasoning, *answer.texts):
         yield text, "message"
-    for call in answer.calls:
-        use = read_tool_use(call.name, call.arguments)
-        for command in use.commands:
-            yield command, "command"
-        if use.code:
-            yield use.code, "program"
-        if use.content:
-            yield use.content, "code"
+    for call in (*answer.calls, *answer.hosted):
+        for arguments in _iter_readings(call.arguments):
+            yield from _iter_call(call.name, arguments)
+
+
+def _iter_call(name: str, arguments: bytes) -> Iterator[tuple[str, TextPlace]]:
+    use = read_tool_use(name, arguments)
+    for command in use.commands:
+        yield command, "command"
+    if use.code:
+        yield use.code, "program"
+    if use.content:
+        yield use.content, "code"
+    if use.family in _MAY_RUN and not (use.commands or use.code or use.content):
+        yield from _iter_unknown(arguments)
+
+
+_MAY_RUN: Final = frozenset({"unknown", "shell", "code"})
+
+
+def _iter_unknown(arguments: bytes) -> Iterator[tuple[str, TextPlace]]:
+    """A text that stands alone may be what is run; several may be prose."""
+    texts = [*_iter_strings(arguments)]
+    for text in texts:
+        yield text, "command" if len(texts) == 1 else "message"
+
+
+def _iter_readings(arguments: bytes) -> Iterator[bytes]:
+    """As they are, and as readers see them that take the first of two members with one name."""
+    yield arguments
+    try:
+        last = json.loads(arguments)
+        first = json.loads(arguments, object_pairs_hook=_keep_first)
+    except (ValueError, RecursionError):
+        return
+    if first != last:
+        yield json.dumps(first).encode()
+
+
+def _keep_first(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    return dict(reversed(pairs))
+
+
+def _iter_strings(arguments: bytes) -> Iterator[str]:
+    try:
+        value = json.loads(arguments)
+    except (ValueError, RecursionError):
+        value = arguments.decode(errors="replace")
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, dict | list):
+            waiting += value.values() if isinstance(value, dict) else value

@@ -55,6 +55,7 @@ class StageController:
         self._sandbox = sandbox
         self._lock = threading.Lock()
         self._stage: Stage = stage
+        writer.stage = stage
         self._most: Stage = "test"
 
     @property
@@ -96,7 +97,8 @@ class StageController:
             record(Refused(reason=error.code))
             return False
         took_us = (time.monotonic_ns() - started_ns) // 1000
-        self._stage = after
+        self._stage = self._writer.stage = after
+        self._writer.tally[StageTransition.event_type] += 1
         record(Enforced(mechanism=_MECHANISMS[after], took_us=took_us))
         return True
 

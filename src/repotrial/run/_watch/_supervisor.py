@@ -79,6 +79,7 @@ class RunSupervisor:
         self._is_stopped = False
         self._exhausted: set[str] = set()
         self._counts = self._count_bytes = 0
+        self._controls: set[asyncio.Task[None]] = set()
         budget.add_listener(self._announce_room)
 
     def __enter__(self) -> Self:
@@ -94,6 +95,8 @@ class RunSupervisor:
         """The run has ended: requests that wait are refused, and so are those that still come."""
         self._is_stopped = True
         self._announce_room()
+        for task in tuple(self._controls):
+            task.get_loop().call_soon_threadsafe(task.cancel)
 
     async def do(
         self, work: Callable[Parameters, Value], *args: Parameters.args, **named: Parameters.kwargs
@@ -108,7 +111,11 @@ class RunSupervisor:
         await self.do(self._take_results, request)
         await self.do(self._breakers.settle)
         await self._hold_back()
-        found = self._find_end() or await self._find_reservation(request, body)
+        found = (
+            self._find_end()
+            or await self.do(self._inspector.hosted.check_request, request)
+            or await self._find_reservation(request, body)
+        )
         if isinstance(found, Refusal):
             await self.do(self._refusals.record, found, request.model)
             return found
@@ -120,7 +127,8 @@ class RunSupervisor:
 
     def exhaust(self, exhausted: Exhausted) -> None:
         """A cap is reached: an alert, on which the breakers end the run (B2, P22)."""
-        code = _CODES[exhausted.measure]
+        # B4: what others spent is never held against this run.
+        code = _CODES[exhausted.measure] if exhausted.is_run_cap else "shared-envelope"
         if code not in self._exhausted:
             self._exhausted.add(code)
             signal = Signal(
@@ -152,14 +160,34 @@ class RunSupervisor:
         answer = end.answer
         assert answer is not None
         self._inspector.inspect(answer, place)
-        exhausted = self._budget.add("tool-calls", len(answer.calls))
+        hosted = self._inspector.hosted.check_answer(answer, place)
+        exhausted = self._budget.add("tool-calls", len(answer.calls) + len(answer.hosted))
         if exhausted is not None:
             self.exhaust(exhausted)
         self._breakers.settle()
-        refusal = self._find_end()
+        refusal = self._find_end() or hosted
         if refusal is None and not self._inspector.prepare(answer, place, has_tools=bool(prompt.tools)):
             return Refusal(status=_POLICY_STATUS, kind="policy", message="the run may not write any more")
         return refusal
+
+    def note(self, request: WireRequest, end: ExchangeEnd, place: int | None) -> None:
+        """Record how the upstream did."""
+        if end.is_sent:
+            self._inspector.provider.note(request, end, place)
+
+    def start_control(self) -> None:
+        """Where the upstream is in trouble, ask it ourselves: what comes of it is evidence."""
+        provider = self._inspector.provider
+        task = provider.start(lambda result: self._books_thread.submit(provider.note_control, result))
+        if task is not None:
+            self._controls.add(task)
+            task.add_done_callback(self._controls.discard)
+
+    async def conclude_controls(self) -> None:
+        """Wait for requests of our own, and make the last that is due."""
+        self.start_control()
+        if self._controls:
+            await asyncio.wait(self._controls)
 
     def withhold(self, prompt: OpenPrompt, end: ExchangeEnd, place: int | None) -> None:
         """Say that the agent did not get an answer that is on record."""
@@ -174,7 +202,15 @@ class RunSupervisor:
 
     async def _hold_back(self) -> None:
         """Let every request wait that comes too soon (P24)."""
-        while (seconds := self._breakers.find_wait_seconds()) > 0 and self._find_end() is None:
+        provider = self._inspector.provider
+        while self._find_end() is None:
+            pace = provider.find_wait_seconds()
+            seconds = max(pace, self._breakers.find_wait_seconds())
+            if seconds <= 0:
+                provider.admit()
+                return
+            if pace > 0:
+                await self.do(provider.note_throttled)
             await _wait(self._room, min(seconds, _ROOM_SECONDS))
 
     async def _find_reservation(self, request: WireRequest, body: bytes) -> Reservation | Refusal | None:
@@ -285,6 +321,7 @@ class RunExchange:
         self._run = run
         self._prompt = prompt
         self._reservation = reservation
+        self._request = request
         self._meter = ExchangeMeter(request_bytes=request_bytes, is_streamed=request.is_streamed)
         self._is_recorded = False
         self._is_cut = False
@@ -307,6 +344,7 @@ class RunExchange:
     async def close(self, end: ExchangeEnd) -> None:
         """Settle, and record what is not recorded yet."""
         await self._run.do(self._conclude, end)
+        self._run.start_control()
 
     def _inspect(self, end: ExchangeEnd) -> Refusal | None:
         self._place = self._run.record(self._prompt, end, self._find_usage(end))
@@ -316,9 +354,10 @@ class RunExchange:
     def _conclude(self, end: ExchangeEnd) -> None:
         try:
             if not self._is_recorded:
-                self._run.record(self._prompt, end, self._find_usage(end))
+                self._place = self._run.record(self._prompt, end, self._find_usage(end))
             elif end.cause != "complete":
                 self._run.withhold(self._prompt, end, self._place)
+            self._run.note(self._request, end, self._place)
         finally:
             if self._reservation is not None:
                 self._settle(self._reservation, end)

@@ -14,6 +14,7 @@ from repotrial.trace._payloads.actions import (
     ToolInvocation,
     WorkspaceMutation,
 )
+from repotrial.trace._payloads.agent import AgentConfiguration
 from repotrial.trace._payloads.checks import AcceptanceExecution, BuildCheck, PatchApplication, StaticCheck
 from repotrial.trace._payloads.common import EventPayload
 from repotrial.trace._payloads.course import (
@@ -27,24 +28,41 @@ from repotrial.trace._payloads.course import (
     Termination,
     TraceTruncated,
 )
+from repotrial.trace._payloads.harness import (
+    ChangeTaken,
+    DrawRevealed,
+    HarnessExecution,
+    ManifestBound,
+    MonitorReport,
+)
+from repotrial.trace._payloads.programs import ProgramEnd, ProgramsFolded, ProgramStart, WitnessReport
 
-DroppablePayload: TypeAlias = Prompt | Response | ToolInvocation | AgentTranscript
+DroppablePayload: TypeAlias = (
+    Prompt | Response | ToolInvocation | AgentTranscript | ProgramStart | ProgramEnd | ProgramsFolded
+)
 """What an agent can produce without end: the byte budget may drop such an event, visibly."""
 
 KeptPayload: TypeAlias = (
     RunOpened
+    | ManifestBound
+    | HarnessExecution
     | PhaseChanged
     | Briefing
+    | AgentConfiguration
     | WorkspaceMutation
+    | ChangeTaken
     | PatchApplication
     | BuildCheck
     | StaticCheck
     | AcceptanceExecution
+    | DrawRevealed
+    | MonitorReport
     | MonitorAlert
     | Intervention
     | StageTransition
     | Termination
     | OperatorDecision
+    | WitnessReport
     | TraceTruncated
 )
 """What a verdict rests on: never dropped, whatever the budget says (P15)."""

@@ -113,6 +113,8 @@ class Response(EventPayload, frozen=True, kw_only=True):
     """What it consumed."""
     cost_usd: DecimalText | None = None
     """What it cost by the run's price book; null if that is not known."""
+    tool_calls: Count | None = None
+    """How many calls it asks for; null if it was offered no tools, is no answer, or was not counted."""
 
 
 class AgentTranscript(EventPayload, frozen=True, kw_only=True):

@@ -127,6 +127,31 @@ class _Execution(EventPayload, frozen=True, kw_only=True):
     """Files that it left behind."""
 
 
+class RunnerExecution(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """One command of a check (C5)."""
+
+    started_at_us: Instant
+    """When it began."""
+    ended_at_us: Instant
+    """When it ended."""
+    cpu_us: Count | None = None
+    """Processor time of its process tree; null if it was not metered."""
+    peak_memory_bytes: Count | None = None
+    """Most memory of its process tree; null if it was not metered."""
+    ceiling_us: Count
+    """The time it was allowed."""
+    command: Command
+    """What ran."""
+    exit: ExitStatus
+    """How it ended."""
+    cause: EndCause = "ended"
+    """What ended it, where it did not end by itself."""
+    stdout: Output
+    """What it printed."""
+    stderr: Output
+    """What it printed as errors."""
+
+
 class PatchApplication(_Execution, frozen=True, kw_only=True):
     """The change was applied to a fresh tree (gate 1)."""
 
@@ -157,6 +182,8 @@ class _Check(_Execution, frozen=True, kw_only=True):
     """Files of the candidate that an oracle file took the place of."""
     removed: tuple[str, ...] = ()
     """Files of the candidate that were taken away because they would have steered the judge."""
+    runners: tuple[RunnerExecution, ...] = ()
+    """Every command that it ran, in order; the last one is also told above. Empty in version 1."""
 
 
 class BuildCheck(_Check, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ import msgspec
 from repotrial._core.canonical import Count, DecimalText, SafeInt
 from repotrial._core.errors import EvidenceError
 from repotrial.trace._blobs import BLOB_CORRUPT, BlobRef, BlobStore
-from repotrial.trace._body import BODY_OMITTED, BlobBody, Body, BodyDigest
+from repotrial.trace._body import BODY_OMITTED, BODY_WITHDRAWN, BlobBody, Body, BodyDigest
 
 EventSeq: TypeAlias = Count
 """Points at an earlier event of the same trace by its `seq`."""
@@ -65,6 +65,8 @@ class TimedOut(Alternative, frozen=True, kw_only=True, tag="timed-out"):
 
     ceiling_us: Count
     """The ceiling that it reached."""
+    observed_us: Count | None = None
+    """How long it had run when it was ended (P14); null in records of version 1."""
 
 
 class NotStarted(Alternative, frozen=True, kw_only=True, tag="not-started"):
@@ -134,7 +136,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 _verify_size(self.prefix.blob)
             data = self.prefix.load(blobs)
         except EvidenceError as error:
-            if error.code == BODY_OMITTED:  # over the byte budget: the trace says so itself
+            if error.code in (BODY_OMITTED, BODY_WITHDRAWN):  # the trace says so itself
                 is_kept = False
             else:
                 lost = lost or error.message

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Final, Literal, TypeAlias
 
 import msgspec
 
-from repotrial._core.canonical import Count
+from repotrial._core.canonical import MAX_SAFE_INTEGER, Count
 from repotrial._core.digest import Digest
 from repotrial._core.words import (
     AlertSeverity,
@@ -19,8 +19,11 @@ from repotrial._core.words import (
 from repotrial.trace._body import Body
 from repotrial.trace._payloads.common import Alternative, EventPayload, EventSeq, Name, Signal
 
-TRACE_SCHEMA = "repotrial/trace@1"
+TRACE_VERSION: Final = 2
+TRACE_SCHEMA = f"repotrial/trace@{TRACE_VERSION}"
 """What this release writes. The number is the major version: it changes when old readers would misread."""
+TRACE_SCHEMAS: Final = {f"repotrial/trace@{version}": version for version in range(1, TRACE_VERSION + 1)}
+"""What this release reads."""
 
 RunId = Annotated[
     str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,199}(?!\n)$", description="the id of a run")
@@ -37,12 +40,19 @@ class RunOpened(EventPayload, frozen=True, kw_only=True):
     """Format and major version of this trace."""
     run_id: RunId
     """The run that this trace records; the chain starts from it."""
-    manifest_digest: Digest
-    """Digest of `manifest.json`, written before the first action (P2)."""
+    manifest_digest: Digest | None = None
+    """Digest of `manifest.json` in version 1; null since: an event binds it once it is written."""
     redaction_rules_id: Name
     """Which redaction rules were in force (P27)."""
     harness_version: Name
     """Version of the program that wrote the trace."""
+    completeness_rules: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 1
+    """Which rules of completeness the record undertakes to meet (P15): 2 is all from opening to seal."""
+
+    @property
+    def version(self) -> int:
+        """The major version of the format: what a record must have depends on it."""
+        return int(self.schema.rpartition("@")[2])
 
 
 class PhaseChanged(EventPayload, frozen=True, kw_only=True):
@@ -146,6 +156,8 @@ class MonitorAlert(EventPayload, frozen=True, kw_only=True):
     """How grave it is."""
     phase: LifecyclePhase
     """The phase it was seen in: monitors watch acting and acceptance alike."""
+    stage: Stage | None = None
+    """The privilege stage in force (P14); null where the agent does not act."""
     signals: tuple[Signal, ...] = ()
     """The values from which the alert can be computed again (P19)."""
     segment: Segment | None = None
@@ -209,7 +221,18 @@ class Terminate(Alternative, frozen=True, kw_only=True, tag="terminate"):
     """Acting was ended; a termination event follows (P12)."""
 
 
-InterventionAction: TypeAlias = Pause | Resume | SuspendWrites | RollBack | Quarantine | Throttle | Terminate
+class EndCommand(Alternative, frozen=True, kw_only=True, tag="end-command"):
+    """One command was ended with everything that it had started; the run goes on (P19)."""
+
+    command: Annotated[int, msgspec.Meta(ge=1, le=MAX_SAFE_INTEGER)] | None = None
+    """The number of its first program; null where no witness numbers programs."""
+    processes: Count | None = None
+    """How many processes were killed; null if they were not counted."""
+
+
+InterventionAction: TypeAlias = (
+    Pause | Resume | SuspendWrites | RollBack | Quarantine | Throttle | EndCommand | Terminate
+)
 """What the harness can do to a run."""
 
 

@@ -19,8 +19,6 @@ import msgspec
 
 from repotrial._core.errors import MACHINE, MachineError, RepoTrialError
 from repotrial._core.words import Level
-from repotrial.isolation._calls._supervisor import RecordSink
-from repotrial.isolation._launch_server._syscalls import find_machine
 from repotrial.isolation._levels._back_end import (
     EVERY_LAYER,
     ISOLATION_LEVEL,
@@ -35,6 +33,7 @@ from repotrial.isolation._levels._session import BubblewrapSandbox
 from repotrial.isolation._model import Capabilities, CommandSpec, Sandbox, SandboxSpec, SyscallAudit
 from repotrial.isolation._resources._cgroups import CgroupSite
 from repotrial.isolation._resources._reaper import load_site
+from repotrial.syscalls import RecordSink, find_machine
 from repotrial.trace import Exited
 
 _SEARCH_PATH: Final = "/usr/local/bin:/usr/bin:/bin"

@@ -13,7 +13,6 @@ from typing import Final
 
 from repotrial._core.errors import MACHINE, RepoTrialError
 from repotrial._core.words import Level
-from repotrial.isolation._calls._supervisor import RecordSink
 from repotrial.isolation._identity import find_identity
 from repotrial.isolation._levels._back_end import (
     EVERY_LAYER,
@@ -36,6 +35,7 @@ from repotrial.isolation._model import (
     SandboxSpec,
 )
 from repotrial.isolation._resources._cgroups import CgroupVersion
+from repotrial.syscalls import RecordSink
 from repotrial.trace import Exited
 
 _SECONDS: Final = 60

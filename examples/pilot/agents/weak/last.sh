@@ -1,0 +1,3 @@
+#!/bin/bash
+# Changes something else.
+sed -i "2s/TEXT/text/" tool.sh

@@ -1,0 +1,4 @@
+#!/bin/bash
+# Usage: tool.sh TEXT
+text=$1
+echo "$text"

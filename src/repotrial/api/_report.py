@@ -1,0 +1,286 @@
+"""Reports: one file about runs, tables of trials, analyses and retrieval results, in any mix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, TypeAlias
+from urllib.parse import quote
+
+import msgspec
+
+from repotrial._core.clock import format_now
+from repotrial._core.errors import ErrorCode, MachineError, UsageError
+from repotrial._core.files import describe_refusal, find_obstacle, write_atomic
+from repotrial.analysis import (
+    Analysis,
+    CollectedSummary,
+    analyze_table,
+    build_run_row,
+    read_trials,
+    summarize_runs,
+)
+from repotrial.api._large_bodies import find_large_bodies
+from repotrial.api._retrieval_study import load_retrieval_report
+from repotrial.retrieval import RetrievalReport
+from repotrial.score import NO_RUNS, find_run_directories
+from repotrial.trace import TrustedKeys
+
+PageFormat: TypeAlias = Literal["html", "md", "csv", "json"]
+_METRICS = "*retrieval_metrics.json"
+_MOST_BYTES = 256 * 1024**2
+
+REPORT_INPUT = ErrorCode(
+    "report-input",
+    UsageError,
+    "Something that a report was to be made of is nothing that reports are made of. All of them are listed.",
+    hint="name run directories, directories of runs, retrieval results, a table of trials (.csv) or what "
+    "`repotrial pilot analyze --json` printed (.json)",
+)
+REPORT_INSIDE = ErrorCode(
+    "report-inside",
+    UsageError,
+    "A report was to be written into a directory that it is made of.",
+    hint="name a file elsewhere with --out: run directories are sealed",
+)
+REPORT_FORMAT = ErrorCode(
+    "report-format",
+    UsageError,
+    "A report of several kinds of things has no CSV.",
+    hint="make one report for each kind, or choose --format json",
+)
+REPORT_WRITE = ErrorCode(
+    "report-write",
+    MachineError,
+    "A report cannot be written.",
+    hint="name another file with --out (`run summary`: --page), make room or fix the permissions",
+)
+
+
+class ReportRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a report is to be."""
+
+    out: Path
+    """The file."""
+    form: PageFormat = "html"
+    is_shared: bool = False
+    """Whether source code, prompts and outputs are left out."""
+    has_run_pages: bool = False
+    """Whether each run gets a page of its own beside the report."""
+    pool_versions: bool = False
+    """Whether versions of one contract are counted together; labeled."""
+    keys: TrustedKeys | None = None
+    """Whose seals are believed; None: any seal that holds."""
+
+
+class BuiltReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a report is, and what it is about."""
+
+    file: str
+    """The report."""
+    beside: tuple[str, ...]
+    """Files beside it that it links to."""
+    runs: int
+    """Run directories that it is about."""
+    analyses: int
+    """Tables of trials and analyses."""
+    studies: int
+    """Places with retrieval results."""
+
+
+class _Inputs(msgspec.Struct, kw_only=True):
+    runs: list[Path] = msgspec.field(default_factory=list)
+    """Run directories and directories of them."""
+    analyses: list[Path] = msgspec.field(default_factory=list)
+    studies: list[Path] = msgspec.field(default_factory=list)
+
+
+def build_report(paths: Sequence[Path], request: ReportRequest) -> BuiltReport:
+    """Write one report about all that is named.
+
+    Raises:
+        REPORT_INPUT: something is no run, no table, no analysis and no retrieval result.
+        REPORT_INSIDE: the report would lie in a directory that it is made of.
+        REPORT_FORMAT: there is no CSV of several kinds of things.
+        REPORT_WRITE: the machine does not let us write.
+        MIXED_VERSIONS: one contract occurs in several versions, and pooling was not asked for.
+    """
+    inputs = _sort_inputs(paths)
+    for path in (*inputs.runs, *inputs.studies):
+        if request.out.resolve().is_relative_to(path.resolve()):
+            raise REPORT_INSIDE.error(f"{request.out}: expected a file outside of {path}, found one in it")
+    runs = [run for path in inputs.runs for run in find_run_directories(path)]
+    if request.form == "html" and len(runs) == 1 and not (inputs.analyses or inputs.studies):
+        return _write_run(runs[0], request)
+    collected = _summarize(inputs.runs, request) if runs else None
+    files: dict[Path, bytes] = {}
+    links: dict[Path, str] = {}
+    if request.has_run_pages and collected is not None:
+        files, links = _render_run_pages(collected, request)
+    files[request.out] = _render(inputs, collected, request, links)
+    _write(files)
+    return BuiltReport(
+        file=str(request.out),
+        beside=tuple(str(path) for path in files if path != request.out),
+        runs=len(runs),
+        analyses=len(inputs.analyses),
+        studies=len(inputs.studies),
+    )
+
+
+def _summarize(places: Sequence[Path], request: ReportRequest) -> CollectedSummary:
+    return summarize_runs(places, pool_versions=request.pool_versions, keys=request.keys)
+
+
+def write_summary_page(collected: CollectedSummary, output: Path) -> None:
+    """Write a summary of many runs as one HTML file that needs nothing else.
+
+    Raises:
+        REPORT_WRITE: the machine does not let us write.
+    """
+    from repotrial.report import build_document, render_document
+
+    _write({output: render_document(build_document(runs=collected), "html")})
+
+
+def _sort_inputs(paths: Sequence[Path]) -> _Inputs:
+    inputs, problems = _Inputs(), []
+    for path in paths:
+        if path.is_file() and path.suffix in {".csv", ".json"}:
+            inputs.analyses.append(path)
+        elif obstacle := find_obstacle(path):
+            problems.append(f"{path}: expected a directory, a .csv or a .json file, found {obstacle}")
+        else:
+            has_runs = _has_runs(path)
+            has_metrics = next(path.rglob(_METRICS), None) is not None
+            if has_runs:
+                inputs.runs.append(path)
+            if has_metrics:
+                inputs.studies.append(path)
+            if not has_runs and not has_metrics:
+                problems.append(f"{path}: expected runs or retrieval results, found {_describe(path)}")
+    if problems:
+        raise REPORT_INPUT.error("\n".join(problems), details=problems)
+    return inputs
+
+
+def _has_runs(path: Path) -> bool:
+    try:
+        return bool(find_run_directories(path))
+    except UsageError as error:
+        if error.code == NO_RUNS:
+            return False
+        raise
+
+
+def _describe(path: Path) -> str:
+    names = sorted(entry.name for entry in path.iterdir())
+    if not names:
+        return "an empty directory"
+    return f"neither among {len(names)} entries, the first of which is {names[0]!r}"
+
+
+def _render(
+    inputs: _Inputs, collected: CollectedSummary | None, request: ReportRequest, links: dict[Path, str]
+) -> bytes:
+    from repotrial.report import build_document, render_document
+
+    if request.form == "csv":
+        text = _render_csv(inputs, collected, is_shared=request.is_shared)
+        return text.encode("utf-8", "surrogateescape")
+    document = build_document(
+        analyses=[
+            (_load_analysis(path), read_trials(path) if path.suffix == ".csv" else None)
+            for path in inputs.analyses
+        ],
+        runs=collected,
+        retrieval=load_retrieval_report(inputs.studies, generated_at=format_now())
+        if inputs.studies
+        else None,
+        is_shared=request.is_shared,
+        pages=links,
+    )
+    return render_document(document, request.form)
+
+
+def _load_analysis(path: Path) -> Analysis:
+    if path.suffix == ".csv":
+        return analyze_table(path)
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise REPORT_INPUT.error(f"{path}: expected at most {_MOST_BYTES} bytes, found more")
+        return msgspec.json.decode(path.read_bytes(), type=Analysis)
+    except (OSError, msgspec.DecodeError) as error:
+        raise REPORT_INPUT.error(
+            f"{path}: expected what `repotrial pilot analyze --json` prints, found: {error}"
+        ) from error
+
+
+def _render_csv(inputs: _Inputs, collected: CollectedSummary | None, *, is_shared: bool) -> str:
+    from repotrial.report import render_analysis, render_retrieval_csv, render_rows
+
+    kinds = (bool(inputs.analyses), collected is not None, bool(inputs.studies))
+    if sum(kinds) > 1 or len(inputs.analyses) > 1:
+        raise REPORT_FORMAT.error(
+            f"--format csv: expected things of one kind, found {len(inputs.analyses)} tables or analyses, "
+            f"{len(inputs.runs)} places with runs and {len(inputs.studies)} with retrieval results"
+        )
+    if collected is not None:
+        rows = [build_run_row(run) for runs in collected.runs.values() for run in runs]
+        return render_rows([msgspec.structs.replace(row, why=None) for row in rows] if is_shared else rows)
+    if inputs.analyses:
+        return render_analysis(_load_analysis(inputs.analyses[0]))["arms.csv"]
+    return render_retrieval_csv(_load_retrieval(inputs.studies))
+
+
+def _load_retrieval(places: Sequence[Path]) -> RetrievalReport:
+    return load_retrieval_report(places, generated_at=format_now())
+
+
+def _write_run(run: Path, request: ReportRequest) -> BuiltReport:
+    from repotrial.report import build_run_page
+
+    bodies = {} if request.is_shared else find_large_bodies(run)
+    folder = _name_folder(request.out, "files")
+    links = {name: f"{quote(folder.name)}/{quote(name)}" for name in bodies}
+    page = build_run_page(run, is_shared=request.is_shared, bodies=links).encode()
+    files = {folder / name: _read_body(path) for name, path in bodies.items()}
+    _write({**files, request.out: page})
+    return BuiltReport(file=str(request.out), beside=tuple(map(str, files)), runs=1, analyses=0, studies=0)
+
+
+def _read_body(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise REPORT_WRITE.error(f"{path}: expected to read it, found: {describe_refusal(error)}") from error
+
+
+def _name_folder(out: Path, word: str) -> Path:
+    return out.with_name(f"{out.stem}-{word}")
+
+
+def _render_run_pages(
+    collected: CollectedSummary, request: ReportRequest
+) -> tuple[dict[Path, bytes], dict[Path, str]]:
+    from repotrial.report import build_run_page
+
+    folder = _name_folder(request.out, "runs")
+    files: dict[Path, bytes] = {}
+    links: dict[Path, str] = {}
+    for runs in collected.runs.values():
+        for run in runs:
+            name = f"{len(files) + 1}-{run.directory.resolve().name}.html"
+            links[run.directory] = f"{quote(folder.name)}/{quote(name, errors='replace')}"
+            files[folder / name] = build_run_page(run.directory, is_shared=request.is_shared).encode()
+    return files, links
+
+
+def _write(files: dict[Path, bytes]) -> None:
+    for target, data in files.items():
+        try:
+            write_atomic(target, data)
+        except (OSError, ValueError) as error:  # ValueError: a NUL in its name
+            raise REPORT_WRITE.error(
+                f"{target}: expected to write the report, found: {describe_refusal(error)}"
+            ) from error

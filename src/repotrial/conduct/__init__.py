@@ -1,0 +1,33 @@
+"""Drives a frozen plan through the fleet: stages, envelopes, a journal, a queue for reviewers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from repotrial._core.lazy import build_hooks
+
+if TYPE_CHECKING:
+    from repotrial.conduct._drive import ConductSettings, PilotNotice
+    from repotrial.conduct._freeze import FreezeResult
+    from repotrial.conduct._hand_over import load_conducted
+    from repotrial.conduct._journal import verify_no_peek
+    from repotrial.conduct._stages import StageChecked
+    from repotrial.conduct._status import PilotStatus
+    from repotrial.conduct._study import PlanResult, Study, StudyArm
+    from repotrial.conduct._template import render_pilot
+else:
+    __getattr__, __dir__ = build_hooks(__name__)
+
+__all__ = [
+    "ConductSettings",
+    "FreezeResult",
+    "PilotNotice",
+    "PilotStatus",
+    "PlanResult",
+    "StageChecked",
+    "Study",
+    "StudyArm",
+    "load_conducted",
+    "render_pilot",
+    "verify_no_peek",
+]

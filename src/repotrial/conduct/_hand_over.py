@@ -1,0 +1,214 @@
+"""A conducted pilot for analysis: from documents, journal and run directories alone, on any machine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from repotrial._core.digest import digest_bytes, digest_file
+from repotrial._core.errors import ErrorCode, UsageError
+from repotrial.analysis import (
+    ConductedPilot,
+    LoadedPlan,
+    Pilot,
+    PlannedRow,
+    Registration,
+    RepeatsDecision,
+    check_pilot,
+)
+from repotrial.conduct._freeze import LoadedRegistration, compute_code_digest, load_registrations
+from repotrial.conduct._journal import JOURNAL_FILE, Journal
+from repotrial.conduct._record import PILOT_NOT_FROZEN, Finding, PilotRecord, check_registrations
+from repotrial.trace import RunPaths
+
+_LAST: Final = 3
+_SCOPE: Final = (
+    "a failure refutes that an arm can do a task; a success does not confirm that it can do others",
+    "agents, models and packages change: figures are of the versions that ran, at the dates above",
+)
+
+
+PILOT_UNFINISHED = ErrorCode(
+    "pilot-unfinished",
+    UsageError,
+    "A pilot is analyzed after its end: earlier looks would find differences that are not there.",
+    hint="finish it with `repotrial pilot run`; `repotrial pilot status` shows a band at any time",
+)
+
+
+def load_conducted(directory: Path) -> ConductedPilot:
+    """Read a frozen pilot and what was conducted of it, on any machine.
+
+    Raises:
+        PILOT_NOT_FROZEN: there is no registration.
+        PILOT_BROKEN: a document is not as it was frozen, or a run is not the one that was conducted.
+        PILOT_INVALID: pilot.toml cannot be read.
+        PILOT_UNFINISHED: planned runs are still to be conducted.
+        JOURNAL_BROKEN: the journal does not hold.
+    """
+    registrations = load_registrations(directory)
+    if not registrations:
+        raise PILOT_NOT_FROZEN.error(f"{directory}: expected a registration, found none")
+    version = registrations[-1].signed.predicate.version
+    journal = Journal(directory, registration=version, is_writable=False)
+    found = [
+        *check_registrations(registrations),
+        *_check_documents(directory, registrations[-1]),
+        *_check_seals(directory, journal),
+    ]
+    record = PilotRecord(
+        registrations=registrations, loaded=LoadedPlan.load(directory), findings=tuple(found), deviations=()
+    )
+    record.verify()
+    pilot, problems = check_pilot((directory / Pilot.FILE).read_bytes())
+    if pilot is None:
+        raise Pilot.build_error(problems, where=directory)
+    return _Conducted(directory, pilot, record, journal).build()
+
+
+def _check_documents(directory: Path, last: LoadedRegistration) -> Iterator[Finding]:
+    for name, digest in last.signed.subjects.items():
+        path = directory / name
+        if name != Pilot.FILE and not name.startswith(f"{LoadedPlan.FOLDER}/"):
+            continue
+        if not path.is_file() or digest_bytes(path.read_bytes()) != digest:
+            yield Finding(code="frozen-file-edited", message=f"{name}: expected it as frozen, found another")
+
+
+def _check_seals(directory: Path, journal: Journal) -> Iterator[Finding]:
+    for entry in journal.conducted.values():
+        if entry.directory is None:
+            continue
+        seal = RunPaths(directory / LoadedPlan.RUNS / entry.directory).seal
+        if not seal.is_file():
+            yield Finding(code="run-dropped", message=f"{entry.directory}: expected its record, found none")
+        elif digest_file(seal) != entry.seal_digest:
+            message = f"{entry.directory}: expected the seal that was journaled, found another"
+            yield Finding(code="run-replaced", message=message)
+
+
+class _Conducted:
+    def __init__(self, directory: Path, pilot: Pilot, record: PilotRecord, journal: Journal) -> None:
+        self._directory = directory
+        self._pilot = pilot
+        self._loaded = record.loaded
+        self._registration: Registration = record.registration
+        self._journal = journal
+        self._counted = record.list_counted(journal)
+        self._stop = journal.find_last("stop")
+
+    def build(self) -> ConductedPilot:
+        """As analysis takes it."""
+        pilot, rows = self._pilot, self._list_rows()
+        self._verify_finished(rows)
+        decision = pilot.decision
+        return ConductedPilot.build(
+            id=pilot.id,
+            directory=self._directory,
+            arms={arm.name: arm.role for arm in pilot.arms},
+            idle_arm=next((arm.name for arm in pilot.arms if arm.agent == "noop"), None),
+            contrasts=[
+                (one.name, one.arm, one.against, "primary", self._list_looks(one.name))
+                for one in pilot.contrasts
+            ],
+            rule={
+                "contrast": decision.contrast,
+                "adopt_above": float(decision.adopt_above),
+                "reject_below": float(decision.reject_below),
+                "most_usd_per_success": float(decision.most_usd_per_success),
+            },
+            level=1 - float(pilot.level),
+            planned=[*self._iter_planned(rows)],
+            prices=pilot.prices,
+            documents=dict(self._iter_documents()),
+            removed=self._registration.removed_tasks,
+            deviations=[*self._iter_deviations()],
+            scope=[*self._iter_scope()],
+        )
+
+    def _verify_finished(self, rows: Sequence[PlannedRow]) -> None:
+        # Alpha is spent by looking: before the end, only the band of `pilot status` may be read.
+        missing = sum(row.run_id not in self._counted for row in rows)
+        if self._stop is None and (missing or self._journal.find_last("adaptation") is None):
+            raise PILOT_UNFINISHED.error(
+                f"{self._directory}: expected a pilot that has ended, found {missing} planned runs to conduct"
+            )
+
+    def _list_rows(self) -> list[PlannedRow]:
+        """Planned runs in force: without removed tasks, in stage 3 up to the number of repeats decided."""
+        entry = self._journal.find_last("adaptation")
+        most = 0
+        if entry is not None:
+            most = msgspec.json.decode(entry.data["decision"], type=RepeatsDecision).repeats or 0
+        rows = [
+            row
+            for row in self._loaded.rows
+            if row.task not in self._registration.removed_tasks
+            and (row.stage < _LAST or row.replicate < most)
+        ]
+        if self._stop is None:
+            return rows
+        # A stopping rule ended the plan: what it had not begun was not planned any more.
+        begun = {row.task for row in rows if row.stage == _LAST and row.run_id in self._counted}
+        return [row for row in rows if row.stage < _LAST or row.task in begun]
+
+    def _iter_planned(self, rows: Sequence[PlannedRow]) -> Iterator[dict[str, object]]:
+        starts = Counter(entry.run_id for entry in self._journal.entries if entry.kind == "started")
+        for row in rows:
+            entry = self._counted.get(row.run_id)
+            name = None if entry is None else entry.directory
+            yield {
+                "task": row.task,
+                "arm": row.arm,
+                "repeat": row.replicate,
+                "stratum": row.stratum,
+                "directory": None if name is None else f"{LoadedPlan.RUNS}/{name}",
+                "attempts": starts[row.run_id],
+            }
+
+    def _list_looks(self, contrast: str) -> list[float]:
+        """Shares of information at which this contrast was looked at, the end included."""
+        if contrast != self._pilot.stopping.contrast:
+            return []
+        version = self._registration.version
+        looks = [one for one in self._journal.entries if one.kind == "look" and one.registration == version]
+        fractions = sorted({float(one.data["fraction"]) for one in looks})
+        is_last = self._stop is not None and bool(fractions)
+        return fractions if is_last or (fractions and fractions[-1] >= 1) else [*fractions, 1.0]
+
+    def _iter_documents(self) -> Iterator[tuple[str, str]]:
+        yield "pilot", Pilot.FILE
+        for name in sorted(path.name for path in (self._directory / LoadedPlan.FOLDER).iterdir()):
+            yield f"plan: {name}", f"{LoadedPlan.FOLDER}/{name}"
+        for version in range(1, self._registration.version + 1):
+            yield f"registration {version}", f"{Registration.FOLDER}/{version}.json"
+        yield "journal", JOURNAL_FILE
+
+    def _iter_deviations(self) -> Iterator[str]:
+        yield from self._loaded.plan.deviations
+        if self._registration.code_digest != compute_code_digest():
+            yield "the code that analyzes is not the one that was registered"
+        yield from (f"task removed: {task}: {why}" for task, why in self._registration.removed_tasks.items())
+        yield from (f"stage 3 relaxes {one.field}: {one.justification}" for one in self._pilot.relaxations)
+        yield from (one.data.get("message", "") for one in self._journal.entries if one.kind == "deviation")
+
+    def _iter_scope(self) -> Iterator[str]:
+        tasks = self._loaded.plan.tasks
+        factors: dict[str, set[str]] = {}
+        for task in tasks:
+            for name, value in task.factors.items():
+                factors.setdefault(name, set()).add(value)
+        for name, values in sorted(factors.items()):
+            yield f"{name}: {', '.join(sorted(values))}"
+        times = [entry.at_us for entry in self._journal.entries if entry.kind == "conducted"]
+        if times:
+            days = [
+                datetime.fromtimestamp(at / 1e6, UTC).date().isoformat() for at in (min(times), max(times))
+            ]
+            yield f"conducted from {days[0]} to {days[1]}"
+        yield from _SCOPE

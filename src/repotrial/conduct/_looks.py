@@ -1,0 +1,83 @@
+"""Looks in stage 3: registered moments, complete tasks, spent levels (B13)."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from repotrial.conduct._journal import Journal, JournalEntry
+from repotrial.conduct._stages import PilotState
+
+_LEAST = 2
+
+
+class LookResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What one look found."""
+
+    fraction: float
+    """Complete tasks of planned tasks."""
+    tasks: int
+    level: float
+    """The p-value at or below which it stops."""
+    p: float
+    is_stop: bool
+    message: str
+
+
+def find_look(state: PilotState) -> LookResult | None:
+    """The look that is due at this moment; None if none is, or no contrast may stop the pilot."""
+    rules = state.study.pilot.stopping
+    if rules.contrast is None:
+        return None
+    complete, planned = state.list_complete(), len(state.tasks)
+    held = [float(entry.data["fraction"]) for entry in _list_looks(state.journal)]
+    fraction = len(complete) / planned if planned else 0.0
+    passed = [look for look in rules.looks if float(look) <= fraction + 1e-9]
+    if len(passed) <= len(held) or len(complete) < max(rules.least_tasks, _LEAST):
+        return None
+    return _hold(state, complete, [*held, fraction])
+
+
+def _list_looks(journal: Journal) -> list[JournalEntry]:
+    last = journal.find_last("look")
+    if last is None:
+        return []
+    return [
+        entry for entry in journal.entries if entry.kind == "look" and entry.registration == last.registration
+    ]
+
+
+def _hold(state: PilotState, complete: list[str], fractions: list[float]) -> LookResult:
+    from scipy import stats
+
+    from repotrial.stats import plan_looks
+
+    pilot = state.study.pilot
+    contrast = pilot.find_contrast(str(pilot.stopping.contrast))
+    alpha = float(pilot.level) / len(pilot.contrasts)
+    look = plan_looks(fractions, alpha=alpha)[-1]
+    first, other = state.collect_outcomes(contrast.arm), state.collect_outcomes(contrast.against)
+    differences = [
+        sum(first[task]) / len(first[task]) - sum(other[task]) / len(other[task])
+        for task in complete
+        if first[task] and other[task]
+    ]
+    count = len(differences)
+    mean = math.fsum(differences) / count if count else 0.0
+    variance = math.fsum((value - mean) ** 2 for value in differences) / max(1, count - 1)
+    error = math.sqrt(variance / count) if count else 0.0
+    p = float(2 * stats.t.sf(abs(mean) / error, count - 1)) if error > 0 else 1.0
+    bound = look.critical * error
+    effect = float(pilot.smallest_effect)
+    is_futile = pilot.stopping.is_futility_used and -effect < mean - bound and mean + bound < effect
+    is_stop = p <= look.level or is_futile
+    if p <= look.level:
+        message = f"efficacy: {contrast.name} crossed its boundary at {len(complete)} tasks"
+    elif is_futile:
+        message = f"futility: the repeated interval of {contrast.name} lies within the relevant effect"
+    else:
+        message = f"look at {len(complete)} complete tasks: the pilot goes on"
+    return LookResult(
+        fraction=fractions[-1], tasks=len(complete), level=look.level, p=p, is_stop=is_stop, message=message
+    )

@@ -1,0 +1,255 @@
+"""A pilot from end to end: killed in the middle and resumed; and every way of tampering, by name."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from decimal import Decimal
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from repotrial import api
+from repotrial._core.errors import EvidenceError, RepoTrialError, UsageError
+from support.pilots import build_machine, write_pilot
+
+PRICES = """\
+action_type,unit,unit_price,notes
+exec:wall,second,0.01,test
+overhead:wall,second,0,test
+storage:byte,byte,0,test
+"""
+
+
+def _command(directory: Path, *words: str) -> list[str]:
+    place = directory.parents[1]
+    options = ["--cache", str(place / "cache"), "--key-file", str(place / "key.pem")]
+    return [sys.executable, "-m", "repotrial", *words, *options]
+
+
+def _freeze(directory: Path) -> None:
+    place = directory.parents[1]
+    machine = build_machine(place)
+    api.plan_pilot(directory, machine)
+    api.freeze_pilot(directory, machine, key_file=place / "key.pem", conducting=[], reason=None, removed={})
+
+
+def _journal(directory: Path) -> list[dict[str, object]]:
+    return [msgspec.json.decode(line) for line in (directory / "journal.jsonl").read_bytes().splitlines()]
+
+
+def _conducted(directory: Path) -> list[dict[str, object]]:
+    return [entry for entry in _journal(directory) if entry["kind"] == "conducted"]
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Killed without a word in the middle of stage 2, and resumed to its end."""
+    directory = write_pilot(tmp_path_factory.mktemp("pilot"))
+    (directory / "prices.csv").write_text(PRICES, "utf-8")
+    file = directory / "pilot.toml"
+    file.write_text(file.read_text("utf-8").replace("# prices =", "prices ="), "utf-8")
+    _freeze(directory)
+    words = _command(directory, "pilot", "run", str(directory), "--jobs", "2")
+    running = subprocess.Popen(words, stdout=subprocess.DEVNULL, start_new_session=True)
+    while running.poll() is None and len(_read_lines(directory)) < 15:
+        time.sleep(0.05)
+    os.killpg(running.pid, signal.SIGKILL)
+    running.wait()
+    assert 0 < len(_conducted(directory)) < 50
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "stage 3 is refused" in done.stdout
+    return directory
+
+
+def _read_lines(directory: Path) -> list[bytes]:
+    file = directory / "journal.jsonl"
+    lines = file.read_bytes().splitlines() if file.is_file() else []
+    return [line for line in lines if b'"conducted"' in line]
+
+
+@pytest.fixture
+def copy(ended: Path, tmp_path: Path) -> Path:
+    shutil.copytree(ended.parents[0], tmp_path / "example")
+    return tmp_path / "example" / ended.name
+
+
+def _find(directory: Path, place: Path) -> str:
+    return "\n".join(api.show_pilot(directory, build_machine(place)).findings)
+
+
+def test_no_run_is_lost_or_doubled_after_a_kill(ended: Path) -> None:
+    conducted = _conducted(ended)
+    planned = (ended / "plan" / "randomization-plan.csv").read_text("utf-8").splitlines()[1:]
+    due = sorted(line.rsplit(",", 1)[1] for line in planned if line.split(",")[1] in "12")
+    assert sorted(str(entry["run_id"]) for entry in conducted) == due
+    assert len({entry["directory"] for entry in conducted}) == len(due) == 50
+
+
+def test_the_ledger_and_the_runs_agree_to_the_cent(ended: Path, tmp_path: Path) -> None:
+    data = [msgspec.convert(entry["data"], dict[str, str]) for entry in _conducted(ended)]
+    total = sum((Decimal(each["usd"]) for each in data), start=Decimal(0))
+    assert total > 0
+    (envelope,) = api.show_pilot(ended, build_machine(tmp_path)).envelopes
+    assert Decimal(envelope.spent) - Decimal(envelope.assumed) <= total
+    assert abs(Decimal(envelope.spent) - total) <= Decimal(envelope.assumed)
+    assert envelope.held == "0"
+
+
+def test_a_pilot_at_its_end_holds_and_has_a_band_but_no_rate(ended: Path, tmp_path: Path) -> None:
+    status = api.show_pilot(ended, build_machine(tmp_path))
+    assert status.findings == ()
+    assert status.state.startswith("cannot reach")
+    assert [(stage.planned, stage.conducted) for stage in status.stages] == [(10, 10), (40, 40), (0, 0)]
+    (band,) = status.bands
+    assert band.tasks == 8
+    assert band.low < 0.5 < band.high
+
+
+def test_giving_the_command_again_conducts_nothing(ended: Path) -> None:
+    before = len(_journal(ended))
+    subprocess.run(_command(ended, "pilot", "run", str(ended)), capture_output=True, check=False)
+    assert [entry for entry in _journal(ended)[before:] if entry["kind"] in ("started", "conducted")] == []
+
+
+def test_editing_the_frozen_plan_is_named(copy: Path, tmp_path: Path) -> None:
+    rows = copy / "plan" / "randomization-plan.csv"
+    rows.write_text(rows.read_text("utf-8").replace(",strong,", ",weak,", 1), "utf-8")
+    assert "the frozen plan was edited" in _find(copy, tmp_path)
+
+
+def test_relabeling_an_arm_is_named(copy: Path, tmp_path: Path) -> None:
+    file = copy / "pilot.toml"
+    text = file.read_text("utf-8").replace('"strong"', '"mighty"').replace("strong-against", "mighty-against")
+    file.write_text(text, "utf-8")
+    assert "pilot.toml: expected it as frozen, found it edited" in _find(copy, tmp_path)
+
+
+def test_editing_a_price_is_named(copy: Path, tmp_path: Path) -> None:
+    (copy / "prices.csv").write_text(PRICES.replace("0.01", "0.001"), "utf-8")
+    assert "a price was edited after freezing" in _find(copy, tmp_path)
+
+
+def test_swapping_a_contract_version_is_named(copy: Path, tmp_path: Path) -> None:
+    contract = copy.parent / "contracts" / "upper"
+    file = contract / "contract.toml"
+    file.write_text(file.read_text("utf-8").replace("timeout_seconds = 60", "timeout_seconds = 61"), "utf-8")
+    api.lock_contract(contract)
+    with pytest.raises(RepoTrialError, match="upper"):
+        api.show_pilot(copy, build_machine(tmp_path))
+
+
+def test_adding_a_run_from_another_pilot_is_named(copy: Path, tmp_path: Path) -> None:
+    run = next(path for path in (copy / "runs").iterdir() if (path / "seal.json").is_file())
+    shutil.copytree(run, copy / "runs" / "upper-strong-r0-0123456789.1")
+    assert "run-from-elsewhere" in _find(copy, tmp_path)
+
+
+def test_dropping_a_failed_run_is_named(copy: Path, tmp_path: Path) -> None:
+    name = str(_conducted(copy)[3]["directory"])
+    shutil.rmtree(copy / "runs" / name)
+    assert f"{name}: expected the record of a run, found none [run-dropped]" in _find(copy, tmp_path)
+
+
+def test_dropping_a_failed_run_from_the_journal_too_is_named(copy: Path, tmp_path: Path) -> None:
+    name = str(_conducted(copy)[3]["directory"])
+    shutil.rmtree(copy / "runs" / name)
+    file = copy / "journal.jsonl"
+    lines = [line for line in file.read_bytes().splitlines() if name.encode() not in line]
+    file.write_bytes(b"\n".join(lines) + b"\n")
+    with pytest.raises(EvidenceError, match="expected the line that follows"):
+        _find(copy, tmp_path)
+
+
+def test_a_registration_signed_anew_with_another_key_does_not_let_the_machine_conduct(
+    copy: Path, tmp_path: Path
+) -> None:
+    (copy / "registrations" / "1.json").unlink()
+    machine = build_machine(tmp_path)
+    api.freeze_pilot(copy, machine, key_file=tmp_path / "mine.pem", conducting=[], reason=None, removed={})
+    done = subprocess.run(
+        _command(copy, "pilot", "run", str(copy)), capture_output=True, text=True, check=False
+    )
+    assert "key-not-registered" in done.stderr
+
+
+def test_an_edited_registration_is_named(copy: Path, tmp_path: Path) -> None:
+    file = copy / "registrations" / "1.json"
+    data = msgspec.json.decode(file.read_bytes())
+    signature = data["signatures"][0]["sig"]
+    data["signatures"][0]["sig"] = ("B" if signature[0] == "A" else "A") + signature[1:]
+    file.write_bytes(msgspec.json.encode(data, order="sorted"))
+    assert "registration-forged" in _find(copy, tmp_path)
+
+
+def test_peeking_while_a_pilot_is_under_way_is_refused(tmp_path: Path) -> None:
+    directory = write_pilot(tmp_path)
+    _freeze(directory)
+    words = _command(directory, "pilot", "run", str(directory), "--stage", "1", "--jobs", "2")
+    subprocess.run(words, capture_output=True, check=True)
+    for verb in (api.verify_no_peek, lambda runs: api.list_runs(runs, api.RunFilter())):
+        with pytest.raises(UsageError, match="found one under way"):
+            verb(directory / "runs")
+
+
+def test_after_the_end_the_runs_may_be_listed(ended: Path) -> None:
+    assert len(api.list_runs(ended / "runs", api.RunFilter(agent="strong", status="success"))) > 0
+
+
+def test_three_stages_with_registered_looks_and_a_logged_adaptation(tmp_path: Path) -> None:
+    directory = write_pilot(tmp_path, smallest_effect="0.9", least_tasks="4")
+    file = directory / "pilot.toml"
+    text = file.read_text("utf-8").replace("# contrast = ", "contrast = ", 1)
+    file.write_text(text, "utf-8")
+    _freeze(directory)
+    words = _command(directory, "pilot", "run", str(directory), "--jobs", "2")
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    entries = _journal(directory)
+    (adaptation,) = [entry for entry in entries if entry["kind"] == "adaptation"]
+    assert '"repeats":2' in str(adaptation["data"])
+    looks = [msgspec.convert(entry["data"], dict[str, str]) for entry in entries if entry["kind"] == "look"]
+    assert [float(look["fraction"]) for look in looks] == [0.5, 0.75, 1.0]
+    status = api.show_pilot(directory, build_machine(tmp_path))
+    assert [stage.planned - stage.conducted for stage in status.stages] == [0, 0, 0]
+    assert status.findings == ()
+
+
+def test_a_run_that_was_stopped_is_conducted_anew_and_taken_for_nothing_else(tmp_path: Path) -> None:
+    directory = write_pilot(tmp_path)
+    _freeze(directory)
+    words = _command(directory, "pilot", "run", str(directory), "--stage", "1", "--jobs", "2")
+    running = subprocess.Popen(words, stdout=subprocess.DEVNULL, start_new_session=True)
+    while running.poll() is None and not _find_started(directory):
+        time.sleep(0.02)
+    running.send_signal(signal.SIGTERM)
+    running.wait()
+    subprocess.run(words, capture_output=True, check=True)
+    status = api.show_pilot(directory, build_machine(tmp_path))
+    assert status.findings == ()
+    assert (status.stages[0].conducted, len(_conducted(directory))) == (10, 10)
+
+
+def _find_started(directory: Path) -> list[Path]:
+    return [path for path in (directory / "runs").glob("*/trace.jsonl") if path.stat().st_size]
+
+
+def test_an_envelope_that_does_not_allow_the_next_run_stops_the_pilot_before_it(tmp_path: Path) -> None:
+    directory = write_pilot(tmp_path, run_usd="0.01", task_usd="0.01", total_usd="0.01")
+    (directory / "prices.csv").write_text(PRICES, "utf-8")
+    file = directory / "pilot.toml"
+    file.write_text(file.read_text("utf-8").replace("# prices =", "prices ="), "utf-8")
+    _freeze(directory)
+    done = subprocess.run(
+        _command(directory, "pilot", "run", str(directory)), capture_output=True, text=True, check=False
+    )
+    assert "stop: budget: an envelope does not allow the next run" in done.stdout
+    assert _conducted(directory) == []
+    (envelope,) = api.show_pilot(directory, build_machine(tmp_path)).envelopes
+    assert (envelope.spent, envelope.held) == ("0", "0")

@@ -1,0 +1,157 @@
+"""`pilot analyze` as people call it: text, JSON, files, and what it says about bad input."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from repotrial.cli import main
+from support.command_line import call, execute, surroundings
+from support.harness import require_sandboxes
+from support.pilots import write_pilot
+from support.trial_tables import draw_trials, write_table
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    return write_table(tmp_path / "trials.csv", draw_trials({"a": 2.0, "b": 0.0, "c": 0.0}, tasks=30))
+
+
+def test_people_get_the_decision_first_and_the_ties_in_words(
+    capsys: pytest.CaptureFixture[str], table: Path
+) -> None:
+    ended = call(capsys, "pilot", "analyze", "--table", table)
+    assert ended.status == 0
+    assert ended.out.startswith("**Decision**: none: a table of trials has no frozen decision rule")
+    assert "not witnessed" in ended.out
+    assert "cannot be told apart here." in ended.out
+
+
+def test_machines_get_the_named_fields(capsys: pytest.CaptureFixture[str], table: Path) -> None:
+    ended = call(capsys, "pilot", "analyze", "--table", table, "--json")
+    found = json.loads(ended.out)
+    for arm in found["arms"]:
+        assert {"name", "tasks", "trials", "rate", "icc", "errors", "invalid"} <= set(arm)
+        assert all(
+            isinstance(arm["rate"][name], float) for name in ("estimate", "standard_error", "low", "high")
+        )
+        assert isinstance(arm["icc"], float)
+    for contrast in found["contrasts"]:
+        numbers = ("difference", "low", "high", "p", "p_holm", "low_family", "high_family")
+        assert all(isinstance(contrast[name], float) for name in numbers)
+        assert {contrast["first"], contrast["second"]} < {"a", "b", "c"}
+    assert len(found["contrasts"]) == 3
+
+
+def test_files_are_written_where_asked(
+    capsys: pytest.CaptureFixture[str], table: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "analysis"
+    ended = call(capsys, "pilot", "analyze", "--table", table, "--out", out)
+    assert ended.status == 0
+    written = {file.name for file in out.iterdir()}
+    assert written == {
+        "analysis.json",
+        "analysis.md",
+        "arms.csv",
+        "contrasts.csv",
+        "amounts.csv",
+        "repeats.csv",
+    }
+    assert (out / "analysis.md").read_text() == ended.out
+
+
+def test_bad_lines_end_with_2_and_name_the_fix(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    bad = write_table(tmp_path / "bad.csv", ["t,a,0,passed,,"])
+    ended = call(capsys, "pilot", "analyze", "--table", bad)
+    assert ended.status == 2
+    assert "bad.csv:2: outcome: expected one of success, failure, error, invalid, found 'passed'" in ended.err
+    assert "fix:" in ended.err
+    assert call(capsys, "pilot", "analyze", "--table", tmp_path / "none.csv").status == 2
+
+
+@pytest.fixture(scope="module")
+def conducted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example pilot, planned, frozen and conducted for real."""
+    require_sandboxes()
+    place = tmp_path_factory.mktemp("conducted")
+    directory = write_pilot(place)
+    own = {
+        "HOME": str(place),
+        "XDG_CACHE_HOME": str(place / "cache"),
+        "XDG_CONFIG_HOME": str(place / "config"),
+    }
+    for words in (["plan"], ["freeze"], ["run", "--jobs", "2"]):
+        with surroundings(None, **own), pytest.raises(SystemExit) as stop:
+            main(["pilot", words[0], str(directory), *words[1:]])
+        # Stage 3 is refused: eight tasks have too little power, and stages 1 and 2 are the plan.
+        assert stop.value.code in (0, 1)
+    return directory
+
+
+class TestConducted:
+    def test_the_known_difference_is_found_and_a_null_difference_is_not(
+        self, capsys: pytest.CaptureFixture[str], conducted: Path
+    ) -> None:
+        ended = call(capsys, "pilot", "analyze", conducted, "--json")
+        assert ended.status == 0, ended.err
+        found = json.loads(ended.out)
+        assert found["decision"].startswith("adopt strong: ahead of weak")
+        known, *others = found["contrasts"]
+        assert (known["first"], known["second"], known["is_told_apart"]) == ("strong", "weak", True)
+        null = next(one for one in others if {one["first"], one["second"]} == {"weak", "capitals"})
+        assert (null["family"], null["is_told_apart"]) == ("exploratory", False)
+        assert null["p"] > 0.05
+
+    def test_a_copy_on_which_nothing_can_be_executed_computes_every_figure_again(
+        self, capsys: pytest.CaptureFixture[str], conducted: Path, tmp_path: Path
+    ) -> None:
+        call(capsys, "pilot", "analyze", conducted, "--out", tmp_path / "published")
+        copied = tmp_path / "copy"
+        shutil.copytree(conducted, copied)
+        published = tmp_path / "published" / "analysis.json"
+        nowhere = {"PATH": "/nowhere", "HOME": str(tmp_path)}
+        again = execute("pilot", "analyze", copied, "--check", published, env=nowhere)
+        assert again.status == 0, again.err
+        text = published.read_text().replace('"successes": 7', '"successes": 8')
+        published.write_text(text)
+        differing = execute("pilot", "analyze", copied, "--check", published, env=nowhere)
+        assert differing.status == 1
+        assert "successes: expected 8, found 7" in differing.err
+
+    def test_runs_that_were_exchanged_and_plans_that_were_edited_are_refused(
+        self, capsys: pytest.CaptureFixture[str], conducted: Path, tmp_path: Path
+    ) -> None:
+        copied = tmp_path / "copy"
+        shutil.copytree(conducted, copied)
+        (copied / "pilot.toml").write_text((copied / "pilot.toml").read_text() + "\n# adopt anything\n")
+        one, other, *_ = sorted((copied / "runs").iterdir())
+        shutil.rmtree(other)
+        (one / "seal.json").write_bytes(b"{}")
+        ended = call(capsys, "pilot", "analyze", copied)
+        assert ended.status == 1
+        for code in ("frozen-file-edited", "run-dropped", "run-replaced"):
+            assert code in ended.err
+
+    def test_a_pilot_that_has_not_ended_is_not_looked_at(
+        self, capsys: pytest.CaptureFixture[str], conducted: Path, tmp_path: Path
+    ) -> None:
+        copied = tmp_path / "copy"
+        shutil.copytree(conducted, copied)
+        journal = copied / "journal.jsonl"
+        lines = journal.read_text().splitlines(keepends=True)
+        journal.write_text("".join(lines[: len(lines) // 2]))
+        ended = call(capsys, "pilot", "analyze", copied)
+        assert ended.status == 2
+        assert "pilot-unfinished" in ended.err
+
+
+def test_a_directory_and_a_table_at_once_or_neither_are_refused(
+    capsys: pytest.CaptureFixture[str], table: Path, tmp_path: Path
+) -> None:
+    assert call(capsys, "pilot", "analyze").status == 2
+    assert call(capsys, "pilot", "analyze", tmp_path, "--table", table).status == 2
+    assert call(capsys, "pilot", "analyze", tmp_path).status == 1

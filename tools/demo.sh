@@ -118,7 +118,7 @@ name_command "run start examples/contracts/{feedmill-upgrade,spoolq-hardening,st
     --agent 'script:examples/agents/{contract}/breaker.sh' --jobs 4 --skip-unavailable --runs $out/runs"
 "$bin/repotrial" run start examples/contracts/{feedmill-upgrade,spoolq-hardening,stockbook-quantities,tillbook-state} \
     "${agents[@]}" --jobs 4 --skip-unavailable --runs "$out/runs" --cache "$cache" 2>&1 | tee "$out/said/trials.txt" |
-    grep --line-buffered -E '\([0-9]+ of [0-9]+\)$|^left out|^[0-9]+ runs:' || fail trials
+    grep --line-buffered -E '(honest|wrong|cheat|breaker) #.*\([0-9]+ of [0-9]+\)$|^left out|^[0-9]+ runs:' || fail trials
 
 say "All verdicts: patch validity (G1), build (G2), acceptance (G3), safety (G4)"
 "$bin/repotrial" run list "$out/runs" >"$out/said/list.txt"
@@ -160,7 +160,8 @@ grep -E '^frozen' "$out/said/pilot-freeze.txt"
 grep -E '^stopped' "$out/said/pilot-stopped.txt"
 grep -E '^stage 2 exit .*computable|^stage 3 entry .*not met|^end' "$out/said/pilot-run.txt"
 name_command "pilot analyze $pilot"
-holds pilot-analysis '^[*][*]Decision|^[|] (strong|weak) |^[|] strong - weak' pilot analyze "$pilot"
+holds pilot-analysis '^[*][*]Decision' pilot analyze "$pilot"
+sed -n '/^| arm .* rate %/,/^$/p; /^| difference /,/^$/{/^$/!p}' "$out/said/pilot-analysis.txt"
 keep pilot-json pilot analyze "$pilot" --json && cp "$out/said/pilot-json.txt" "$out/pilot.json"
 keep pilot-page report build "$out/pilot.json" --out "$out/pilot.html" || fail pilot-page
 

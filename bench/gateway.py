@@ -19,8 +19,9 @@ import msgspec
 from aiohttp import web
 
 from repotrial.cost import TokenUsage
-from repotrial.gateway import ExchangeEnd, GatewayLoop, ProviderConfig, ProviderUpstream, Refusal, WireRequest
+from repotrial.gateway import ExchangeEnd, GatewayLoop, ProviderConfig, ProviderUpstream
 from repotrial.gateway._model import Exchange
+from repotrial.wire import Refusal, WireRequest
 
 __all__ = ["Latency", "bench_gateway"]
 

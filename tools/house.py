@@ -32,8 +32,8 @@ LIMITS = {
 """What holds today. A limit is lowered with the tree and never raised without a decision in `docs/adr`."""
 GOALS = LIMITS | {"private_imports": 120}
 """Where the limits are to go."""
-PER_THOUSAND = {"names": 21.3, "exports": 14.5}
-"""At most so many per 1,000 statements: a larger tree may have more names, not denser ones (ADR 0025)."""
+PER_THOUSAND = {"names": 21.3, "exports": 15.0}
+"""At most so many per 1,000 statements: a larger tree may have more names, not denser ones (ADR 0025, 0026)."""
 ROOM_LINES = 8_000
 ROOM_MODULES = 60
 

@@ -12,14 +12,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from repotrial._core.errors import AgentError
-from repotrial.gateway import Dialect, WireRequest
 from repotrial.gateway._script._plan import plan_turn
 from repotrial.gateway._script._script import Script, ShellStep
-from repotrial.gateway._wire._dialects import build_answer
-from repotrial.gateway._wire._normalize import normalize_request
-from repotrial.gateway._wire._reader import AnswerReader
-from repotrial.gateway._wire._route import find_route
-from repotrial.gateway._wire._texts import find_answer_schema, read_message_text
+from repotrial.wire import Dialect, WireRequest
+from repotrial.wire._dialects import build_answer
+from repotrial.wire._normalize import normalize_request
+from repotrial.wire._reader import AnswerReader
+from repotrial.wire._route import find_route
+from repotrial.wire._texts import find_answer_schema, read_message_text
 from support.errors import raises_code
 from support.wire import DIALECTS, build_body, build_request, build_turn, parse, read_chunks
 

@@ -14,8 +14,9 @@ import pytest
 
 from fakes.exchanges import FakeUpstream
 from repotrial.contract import AllowListNetwork
-from repotrial.gateway import Dialect, GatewayLoop
+from repotrial.gateway import GatewayLoop
 from repotrial.trace import MonitorAlert
+from repotrial.wire import Dialect
 from support.gateways import ask, open_gateway
 from support.watches import Watched, open_watch, serve_watch
 from support.wire import build_body, parse, target_of

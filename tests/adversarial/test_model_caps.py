@@ -10,10 +10,11 @@ import pytest
 
 from fakes.exchanges import FakeUpstream
 from repotrial.cost import BudgetCaps, MeasureState
-from repotrial.gateway import Dialect, GatewayLoop, Refusal
-from repotrial.gateway._wire._dialects import build_answer
-from repotrial.gateway._wire._refusals import build_break, build_refusal
+from repotrial.gateway import GatewayLoop
 from repotrial.trace import Response, ResponseUsage
+from repotrial.wire import Dialect, Refusal
+from repotrial.wire._dialects import build_answer
+from repotrial.wire._refusals import build_break, build_refusal
 from support.costs import get_measure
 from support.gateways import Reply, ask
 from support.watches import Watched, open_watch, serve_watch

@@ -17,13 +17,14 @@ from fakes.exchanges import FakeUpstream
 from repotrial._core.clock import SystemClock
 from repotrial.cost import BudgetCaps, Exhausted, TokenUsage
 from repotrial.cost._caps import Hold
-from repotrial.gateway import ExchangeEnd, GatewayLoop, Refusal, ToolCall, WireAnswer
+from repotrial.gateway import ExchangeEnd, GatewayLoop
 from repotrial.run._watch import _supervisor
 from repotrial.run._watch._dialogue import Dialogue
 from repotrial.run._watch._inspection import AnswerInspector
 from repotrial.run._watch._mutations import MutationLog
 from repotrial.run._watch._supervisor import RunExchange
 from repotrial.trace import Intervention, MonitorAlert, OperatorDecision, Prompt, Response, ToolInvocation
+from repotrial.wire import Refusal, ToolCall, WireAnswer
 from repotrial.workspace import CopyWorkspace
 from support.costs import build_estimate, get_measure
 from support.gateways import KEY, Reply, ask, build_chat

@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from repotrial.cost import TokenUsage
-from repotrial.gateway import ExchangeEnd, Refusal, WireAnswer, WireRequest
+from repotrial.gateway import ExchangeEnd
 from repotrial.gateway._model import Exchange, UpstreamAnswer, UpstreamRequest
+from repotrial.wire import Refusal, WireAnswer, WireRequest
 
 
 class FakeExchange:

@@ -9,8 +9,9 @@ from typing import Final, TypeAlias
 import msgspec
 
 from repotrial._core.canonical import Count
-from repotrial.gateway._model import Refusal, Upstream, UpstreamAnswer, UpstreamRequest
-from repotrial.gateway._wire._refusals import build_refusal
+from repotrial.gateway._model import Upstream, UpstreamAnswer, UpstreamRequest
+from repotrial.wire import Refusal
+from repotrial.wire._refusals import build_refusal
 
 _GARBAGE: Final = b'data: {"choices": [{"delta": \xff\xfe}\n\n'
 _GARBAGE_BYTES: Final = 16

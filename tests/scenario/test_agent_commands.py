@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.run import list_adapters
+from repotrial.agents import list_adapters
 from support.command_line import call
 
 HOST = """\

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from repotrial.run import check_agent, find_adapter
+from repotrial.agents import check_agent, find_adapter
 from support.real_agents import SETTINGS, WANTED, require_agent
 
 

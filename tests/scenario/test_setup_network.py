@@ -14,12 +14,12 @@ from repotrial.api import MachineSettings, execute_in_contract
 from repotrial.authoring import lock_contract
 from repotrial.authoring._certify._items import describe_setup
 from repotrial.environment import InstallationSettings, open_installation
-from repotrial.gateway._model import HttpAnswer
 from repotrial.gateway._proxy._tape import TapeWriter
 from repotrial.machine import list_kept, prune_kept
 from repotrial.run import NoopAgent, ProxiedSetup, Replay, conduct_run, replay_run
 from repotrial.run._request import NetworkAccess
 from repotrial.trace import BlobStore, MonitorAlert, RunPaths, iter_events, load_manifest
+from repotrial.wire import HttpAnswer
 from support.greetings import SAY, Request, build_request, make_say_contract
 from support.harness import require_sandboxes
 from support.installations import open_trial, shell

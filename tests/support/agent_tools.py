@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from repotrial.gateway import Dialect
+from repotrial.wire import Dialect
 
 Tools = dict[str, dict[str, Any]]
 

@@ -14,7 +14,8 @@ import msgspec
 from fakes.exchanges import FakeSupervisor
 from repotrial.gateway import GatewayLoop, Upstream
 from repotrial.gateway._loop import LoopService, ServedRun
-from repotrial.gateway._model import Exchange, GatewayLimits, HttpAnswer, UpstreamAnswer, UpstreamRequest
+from repotrial.gateway._model import Exchange, GatewayLimits, UpstreamAnswer, UpstreamRequest
+from repotrial.wire import HttpAnswer
 
 __all__ = [
     "KEY",

@@ -14,8 +14,8 @@ from typing import Final
 import pytest
 
 from repotrial._core.errors import RepoTrialError
+from repotrial.agents import InstalledAgent, find_adapter, install_agent
 from repotrial.environment import InstallationSettings
-from repotrial.run import InstalledAgent, find_adapter, install_agent
 from support.harness import require_sandboxes
 
 __all__ = ["CACHE", "SETTINGS", "WANTED", "require_agent"]

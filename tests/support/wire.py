@@ -6,12 +6,12 @@ import json
 from typing import Any, Final, get_args
 
 from repotrial.cost import TokenUsage
-from repotrial.gateway import Dialect, ToolCall, WireAnswer, WireRequest
-from repotrial.gateway._wire._dialects import build_answer, parse_request
-from repotrial.gateway._wire._reader import AnswerReader
-from repotrial.gateway._wire._route import Route, find_route
-from repotrial.gateway._wire._texts import find_answer_schema, read_message_text
-from repotrial.gateway._wire._turn import Turn
+from repotrial.wire import Dialect, ToolCall, WireAnswer, WireRequest
+from repotrial.wire._dialects import build_answer, parse_request
+from repotrial.wire._reader import AnswerReader
+from repotrial.wire._route import Route, find_route
+from repotrial.wire._texts import find_answer_schema, read_message_text
+from repotrial.wire._turn import Turn
 
 __all__ = [
     "DIALECTS",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from repotrial._core.lazy import build_hooks
 
 if TYPE_CHECKING:
+    from repotrial.agents import AgentCheck
     from repotrial.analysis import (
         AgentSummary,
         PilotArm,
@@ -123,7 +124,7 @@ if TYPE_CHECKING:
         RetrievalComparison,
         SupplementOptions,
     )
-    from repotrial.run import AgentCheck, Replay, RunEnded, Stopper
+    from repotrial.run import Replay, RunEnded, Stopper
     from repotrial.score import (
         JudgedRun,
         ProgramLine,

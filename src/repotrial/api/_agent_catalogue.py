@@ -9,9 +9,7 @@ from pathlib import Path
 import msgspec
 
 from repotrial._core.errors import RepoTrialError, UsageError
-from repotrial.api._machine import MachineSettings
-from repotrial.environment import InstallationSettings
-from repotrial.run import (
+from repotrial.agents import (
     ADAPTER_UNKNOWN,
     AgentCheck,
     InstalledAgent,
@@ -23,6 +21,8 @@ from repotrial.run import (
     list_adapters,
     load_adapter,
 )
+from repotrial.api._machine import MachineSettings
+from repotrial.environment import InstallationSettings
 
 _FILE = "agent:"
 

@@ -9,12 +9,12 @@ import msgspec
 from repotrial._core.errors import ERROR_CODES, ErrorCode, RepoTrialError, UsageError
 from repotrial._core.lazy import load_all
 from repotrial._core.schema import build_document_schema
+from repotrial.agents import build_adapter_schema
 from repotrial.analysis import Analysis
 from repotrial.authoring import build_certificate_schema
 from repotrial.contract import build_schemas
 from repotrial.gateway import build_script_schema
 from repotrial.retrieval import build_retrieval_schemas
-from repotrial.run import build_adapter_schema
 from repotrial.score import build_score_schemas
 from repotrial.trace import Manifest, build_trace_schema
 

@@ -14,6 +14,7 @@ import msgspec
 from repotrial._core.absence import NotComputable
 from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import ErrorCode, UsageError
+from repotrial.agents import LoadedAdapter, open_agent
 from repotrial.api._machine import MachineSettings
 from repotrial.contract import RunSpec
 from repotrial.cost import (
@@ -29,7 +30,6 @@ from repotrial.cost import (
 )
 from repotrial.environment import InstallationSettings
 from repotrial.gateway import (
-    Dialect,
     GatewayLoop,
     ProviderConfig,
     ProviderUpstream,
@@ -40,7 +40,8 @@ from repotrial.gateway import (
 )
 from repotrial.policy import THRESHOLDS_INVALID, parse_thresholds, read_thresholds
 from repotrial.redaction import NO_REDACTION
-from repotrial.run import LoadedAdapter, ModelAccess, OwnPolicy, UpstreamOrder, open_agent
+from repotrial.run import ModelAccess, OwnPolicy, UpstreamOrder
+from repotrial.wire import Dialect
 
 UPSTREAM_FORMS: Final = ("provider:NAME", "provider:FILE.toml", "script:FILE.toml", "recording:RUN_DIR")
 

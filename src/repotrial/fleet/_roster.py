@@ -16,18 +16,16 @@ from repotrial._core.canonical import canonical_digest
 from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import ErrorCode, UsageError
 from repotrial._core.escaping import normalize_name
+from repotrial.agents import LoadedAdapter, list_adapters, load_adapter
 from repotrial.run import (
     Agent,
     CommandAgent,
     HumanAgent,
-    LoadedAdapter,
     ModelAgent,
     NoopAgent,
     PatchAgent,
     ReferenceAgent,
     ScriptAgent,
-    list_adapters,
-    load_adapter,
     load_agent_file,
     short_version,
 )

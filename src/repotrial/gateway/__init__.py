@@ -9,16 +9,7 @@ from repotrial._core.lazy import build_hooks
 if TYPE_CHECKING:
     from repotrial.gateway._control import ask_control
     from repotrial.gateway._loop import GatewayLoop
-    from repotrial.gateway._model import (
-        Dialect,
-        ExchangeEnd,
-        Refusal,
-        ToolCall,
-        ToolResult,
-        Upstream,
-        WireAnswer,
-        WireRequest,
-    )
+    from repotrial.gateway._model import ExchangeEnd, Upstream
     from repotrial.gateway._provider import ProviderConfig, ProviderUpstream, load_provider
     from repotrial.gateway._provider_watch import ProviderWatch
     from repotrial.gateway._proxy._attempts import NetworkAttempt
@@ -29,13 +20,12 @@ if TYPE_CHECKING:
     from repotrial.gateway._recording._replay import RecordingUpstream
     from repotrial.gateway._script._script import build_script_schema
     from repotrial.gateway._script._upstream import load_script
-    from repotrial.gateway._wire._settings import RequestSettings, describe_settings
+
 else:
     __getattr__, __dir__ = build_hooks(__name__)
 
 __all__ = [
     "AddressCheck",
-    "Dialect",
     "ExchangeEnd",
     "GatewayLoop",
     "NetworkAttempt",
@@ -44,19 +34,12 @@ __all__ = [
     "ProviderWatch",
     "Recorder",
     "RecordingUpstream",
-    "Refusal",
-    "RequestSettings",
     "Resolver",
     "RunAuthority",
-    "ToolCall",
-    "ToolResult",
     "Upstream",
-    "WireAnswer",
-    "WireRequest",
     "ask_control",
     "build_network_proxy",
     "build_script_schema",
-    "describe_settings",
     "load_provider",
     "load_script",
 ]

@@ -8,10 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from repotrial.gateway._model import Dialect, Upstream, UpstreamRequest
-from repotrial.gateway._wire._dialects import parse_request
-from repotrial.gateway._wire._reader import AnswerReader
-from repotrial.gateway._wire._route import find_route
+from repotrial.gateway._model import Upstream, UpstreamRequest
+from repotrial.wire import AnswerReader, Dialect, find_route, parse_request
 
 _QUESTION: Final = "Answer with the one word: ok"
 _SECONDS: Final = 30.0

@@ -19,15 +19,11 @@ from repotrial.gateway._model import (
     ExchangeEnd,
     ExchangeSupervisor,
     GatewayLimits,
-    HttpAnswer,
-    Refusal,
     Upstream,
     UpstreamAnswer,
     UpstreamRequest,
-    WireAnswer,
 )
-from repotrial.gateway._wire._reader import AnswerReader
-from repotrial.gateway._wire._refusals import build_break, build_refusal
+from repotrial.wire import AnswerReader, HttpAnswer, Refusal, WireAnswer, build_break, build_refusal
 
 _FIRST_ERROR: Final = 400
 _NOT_SEEN: Final = 499

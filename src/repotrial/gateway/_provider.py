@@ -13,7 +13,8 @@ import msgspec
 
 from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.gateway._headers import CREDENTIAL_HEADERS
-from repotrial.gateway._model import Dialect, UpstreamAnswer, UpstreamRequest
+from repotrial.gateway._model import UpstreamAnswer, UpstreamRequest
+from repotrial.wire import Dialect
 
 if TYPE_CHECKING:
     import aiohttp

@@ -14,8 +14,9 @@ from typing import Final
 
 from repotrial._core.words import ProviderRule
 from repotrial.gateway._control import ControlResult, ask_control
-from repotrial.gateway._model import Dialect, ExchangeEnd, Upstream, WireRequest
+from repotrial.gateway._model import ExchangeEnd, Upstream
 from repotrial.trace import MonitorAlert, Signal, TraceWriter
+from repotrial.wire import Dialect, WireRequest
 
 MONITOR: Final = "provider"
 REQUESTS_PER_MINUTE: Final = 120

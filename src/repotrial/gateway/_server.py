@@ -19,19 +19,17 @@ from repotrial.gateway._concurrency import run_in_thread_if_large, stop_listenin
 from repotrial.gateway._connections import BodyRoom, ConnectionServer, notice_leaving, read_body
 from repotrial.gateway._flow import Flow, FlowPorts, build_response
 from repotrial.gateway._headers import build_upstream_headers, find_key, strip_key
-from repotrial.gateway._model import (
+from repotrial.gateway._model import ExchangeSupervisor, GatewayLimits, Upstream, UpstreamRequest
+from repotrial.wire import (
     Dialect,
-    ExchangeSupervisor,
-    GatewayLimits,
     Refusal,
     RefusalKind,
-    Upstream,
-    UpstreamRequest,
+    Route,
+    build_model_list,
+    build_refusal,
+    find_route,
+    parse_stripped,
 )
-from repotrial.gateway._wire._dialects import parse_stripped
-from repotrial.gateway._wire._refusals import build_refusal
-from repotrial.gateway._wire._route import Route, find_route
-from repotrial.gateway._wire._turn import build_model_list
 
 _PLAIN_DIALECT: Final[Dialect] = "openai-chat"
 """The form in which a request is refused if its path names no dialect."""

@@ -9,16 +9,6 @@ from repotrial._core.lazy import build_hooks
 if TYPE_CHECKING:
     from repotrial.run._accept import find_variants
     from repotrial.run._accept._execute import list_mixable, list_twins
-    from repotrial.run._adapters._check import AgentCheck, check_agent
-    from repotrial.run._adapters._install import InstalledAgent, find_installed, install_agent, open_agent
-    from repotrial.run._adapters._load import (
-        ADAPTER_UNKNOWN,
-        LoadedAdapter,
-        find_adapter,
-        list_adapters,
-        load_adapter,
-    )
-    from repotrial.run._adapters._model import build_adapter_schema
     from repotrial.run._agents import (
         Agent,
         CommandAgent,
@@ -53,20 +43,16 @@ else:
     __getattr__, __dir__ = build_hooks(__name__)
 
 __all__ = [
-    "ADAPTER_UNKNOWN",
     "HUMAN_UNAVAILABLE",
     "MODEL_ACCESS_MISSING",
     "RUN_DIRECTORY",
     "RUN_STOPPED",
     "Agent",
-    "AgentCheck",
     "Answer",
     "AttemptIndex",
     "CommandAgent",
     "Handover",
     "HumanAgent",
-    "InstalledAgent",
-    "LoadedAdapter",
     "ModelAccess",
     "ModelAgent",
     "NoopAgent",
@@ -81,21 +67,13 @@ __all__ = [
     "ScriptAgent",
     "Stopper",
     "UpstreamOrder",
-    "build_adapter_schema",
     "build_body_reader",
     "build_spec",
-    "check_agent",
     "conduct_run",
-    "find_adapter",
-    "find_installed",
     "find_variants",
-    "install_agent",
-    "list_adapters",
     "list_mixable",
     "list_twins",
-    "load_adapter",
     "load_agent_file",
-    "open_agent",
     "put_answer",
     "remove_unfinished",
     "replay_run",

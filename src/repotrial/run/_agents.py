@@ -14,8 +14,8 @@ import msgspec
 from repotrial._core.canonical import canonical_digest
 from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.errors import ErrorCode, UsageError
+from repotrial.agents import LoadedAdapter
 from repotrial.contract import AgentSpec, ParameterValue
-from repotrial.run._adapters._load import LoadedAdapter
 
 _MAX_AGENT_BYTES = 64 * 1024**2
 

@@ -14,12 +14,12 @@ import msgspec
 from repotrial._core.canonical import decimal_text
 from repotrial._core.clock import SystemClock
 from repotrial._core.errors import ErrorCode, MachineError
+from repotrial.agents import AGENT_HOME, Launch, LaunchOrder, build_launch, fill_home
 from repotrial.cost import BudgetCaps, Parent, RunBudget
 from repotrial.environment import ContractSandbox, SandboxRequest, ScratchPlace, build_resource_limits
 from repotrial.gateway import ProviderWatch, Recorder
 from repotrial.isolation import Bind, CommandResult, CommandSpec
 from repotrial.policy import BreakerState, build_settings, parse_thresholds
-from repotrial.run._adapters._launch import AGENT_HOME, Launch, LaunchOrder, build_launch, fill_home
 from repotrial.run._agents import ModelAgent
 from repotrial.run._change import take_change
 from repotrial.run._context import BoundRun

@@ -14,6 +14,7 @@ from msgspec import UNSET
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ContractError, ErrorCode, UsageError
 from repotrial._core.words import Level
+from repotrial.agents import InstalledAgent, LoadedAdapter
 from repotrial.contract import (
     ConfigurationSpec,
     ContractLock,
@@ -26,8 +27,6 @@ from repotrial.contract import (
 from repotrial.cost import Parent, Tariff
 from repotrial.gateway import GatewayLoop, Upstream
 from repotrial.redaction import Redactor, SecretRedactor
-from repotrial.run._adapters._install import InstalledAgent
-from repotrial.run._adapters._load import LoadedAdapter
 from repotrial.run._agents import Agent, ModelAgent, ReferenceAgent, build_agent_configuration
 from repotrial.run._stop import Stopper
 from repotrial.trace import SigningKey

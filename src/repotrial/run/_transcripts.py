@@ -15,7 +15,7 @@ from pathspec import GitIgnoreSpec
 
 from repotrial._core.beneath import open_beneath
 from repotrial._core.errors import RepoTrialError
-from repotrial.run._adapters._model import FileTranscript, StdoutTranscript, Transcript
+from repotrial.agents import FileTranscript, StdoutTranscript, Transcript
 from repotrial.run._watch._dialogue import Dialogue
 from repotrial.trace import AgentTranscript, EventRef, MonitorAlert, ResponseUsage, TraceWriter
 from repotrial.transcripts import compare_with_gateway, import_transcript

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from repotrial._core.errors import UsageError
+from repotrial.agents import find_adapter, list_adapters
 from repotrial.api import MachineSettings, ModelChoice
 from repotrial.api._models import describe_upstream, verify_price
 from repotrial.fleet import build_roster
-from repotrial.run import ModelAgent, find_adapter, list_adapters
+from repotrial.run import ModelAgent
 from repotrial.run._agents import build_agent_configuration
 from support.errors import raises_code
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from repotrial.gateway import Dialect, ToolCall
 from repotrial.gateway._script._plan import plan_turn
 from repotrial.gateway._script._script import (
     EditStep,
@@ -21,6 +20,7 @@ from repotrial.gateway._script._script import (
     Step,
     WriteStep,
 )
+from repotrial.wire import Dialect, ToolCall
 from support.agent_tools import AGENT_TOOLS
 from support.wire import DIALECTS, build_body, build_request, parse
 

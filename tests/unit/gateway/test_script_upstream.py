@@ -12,7 +12,8 @@ import jsonschema
 import pytest
 
 from repotrial._core.digest import digest_bytes
-from repotrial.gateway import Dialect, Upstream, WireAnswer, WireRequest, build_script_schema, load_script
+from repotrial.gateway import Upstream, build_script_schema, load_script
+from repotrial.wire import Dialect, WireAnswer, WireRequest
 from support.errors import raises_code
 from support.gateways import UpstreamRequest
 from support.wire import DIALECTS, build_request, read_chunks, target_of

@@ -13,7 +13,8 @@ import msgspec
 import pytest
 
 from fakes.exchanges import FakeSupervisor, FakeUpstream
-from repotrial.gateway import GatewayLoop, Refusal
+from repotrial.gateway import GatewayLoop
+from repotrial.wire import Refusal
 from support.gateways import (
     KEY,
     ask,

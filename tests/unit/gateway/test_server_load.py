@@ -18,7 +18,8 @@ import msgspec
 
 from fakes.exchanges import FakeSupervisor, FakeUpstream
 from repotrial.cost import TokenUsage
-from repotrial.gateway import ExchangeEnd, GatewayLoop, Refusal, WireRequest
+from repotrial.gateway import ExchangeEnd, GatewayLoop
+from repotrial.wire import Refusal, WireRequest
 from support.gateways import (
     KEY,
     Exchange,

@@ -15,7 +15,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from repotrial._core.digest import digest_bytes
-from repotrial.gateway._model import HttpAnswer, UpstreamAnswer
+from repotrial.gateway._model import UpstreamAnswer
 from repotrial.gateway._proxy._hosts import (
     AddressCheck,
     Authority,
@@ -26,6 +26,7 @@ from repotrial.gateway._proxy._hosts import (
     resolve_checked,
 )
 from repotrial.gateway._proxy._tape import Tape, TapeWriter
+from repotrial.wire import HttpAnswer
 
 _CONNECT_SECONDS: Final = 30.0
 _SILENCE_SECONDS: Final = 300.0

@@ -10,9 +10,9 @@ import msgspec
 
 from repotrial._core.digest import Digest
 from repotrial.gateway._headers import build_web_answer_headers
-from repotrial.gateway._model import HttpAnswer
 from repotrial.gateway._recording._files import BLOBS_NAME, LinesWriter, read_lines
 from repotrial.trace import BlobRef, BlobStore
+from repotrial.wire import HttpAnswer
 
 TAPE_NAME: Final = "web.jsonl"
 _FORMAT: Final = "repotrial-web/1"

@@ -13,8 +13,8 @@ from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.errors import ErrorCode, EvidenceError
 from repotrial._core.files import sync_directory
-from repotrial.gateway._model import Dialect
 from repotrial.trace import BlobRef, BlobStore
+from repotrial.wire import Dialect
 
 FORMAT: Final = "repotrial-exchanges/1"
 NO_ANSWER: Final = 502

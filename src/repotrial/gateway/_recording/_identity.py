@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.errors import AgentError
-from repotrial.gateway._model import Dialect, WireRequest
-from repotrial.gateway._wire._normalize import normalize_request
 from repotrial.redaction import Redactor
+from repotrial.wire import Dialect, WireRequest, normalize_request
 
 
 def build_lane(request: WireRequest) -> str:

@@ -11,11 +11,11 @@ import msgspec
 from repotrial._core.digest import Digest
 from repotrial._core.display import neutralize
 from repotrial.gateway._concurrency import run_in_thread_if_large
-from repotrial.gateway._model import Refusal, UpstreamAnswer, UpstreamRequest
+from repotrial.gateway._model import UpstreamAnswer, UpstreamRequest
 from repotrial.gateway._recording._files import NO_ANSWER, RecordedExchange, load_recording
 from repotrial.gateway._recording._identity import build_compared, build_identity, build_lane, redact_body
-from repotrial.gateway._wire._refusals import build_refusal
 from repotrial.redaction import NO_REDACTION, Redactor
+from repotrial.wire import Refusal, build_refusal
 
 _SNIPPET: Final = 160
 _BEFORE: Final = 40

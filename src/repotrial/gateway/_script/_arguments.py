@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from repotrial.gateway._model import ToolCall
+from repotrial.wire import ToolCall
 
 _Role: TypeAlias = Literal["command", "path", "old", "new", "content", "text", "mode"]
 """What a value means, whatever the tool calls it."""

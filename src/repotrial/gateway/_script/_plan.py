@@ -9,7 +9,6 @@ from typing import Final
 import msgspec
 
 from repotrial.cost import TokenUsage
-from repotrial.gateway._model import ToolCall, WireRequest
 from repotrial.gateway._script._arguments import Values, find_call
 from repotrial.gateway._script._script import (
     Act,
@@ -24,8 +23,7 @@ from repotrial.gateway._script._script import (
     WriteStep,
 )
 from repotrial.gateway._script._text import plan_text
-from repotrial.gateway._wire._texts import is_tool_use_forbidden
-from repotrial.gateway._wire._turn import Turn
+from repotrial.wire import ToolCall, Turn, WireRequest, is_tool_use_forbidden
 
 
 def build_read_command(path: str) -> str:

@@ -8,10 +8,9 @@ from typing import Final
 
 import msgspec
 
-from repotrial.gateway._model import WireRequest
 from repotrial.gateway._script._arguments import fill_schema
 from repotrial.gateway._script._script import EditStep, FinishStep, ReadStep, Script, WriteStep
-from repotrial.gateway._wire._texts import find_answer_schema, read_message_text
+from repotrial.wire import WireRequest, find_answer_schema, read_message_text
 
 _SIDE_TEXT: Final = "Scripted run"
 """For requests without tools: titles, names of sessions."""

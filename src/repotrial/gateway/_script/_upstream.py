@@ -13,8 +13,7 @@ from repotrial.contract import Problem, check_document, render_problems
 from repotrial.gateway._model import UpstreamAnswer, UpstreamRequest
 from repotrial.gateway._script._plan import estimate_input, plan_turn
 from repotrial.gateway._script._script import SCRIPT_SCHEMA, Script
-from repotrial.gateway._wire._dialects import build_answer
-from repotrial.gateway._wire._turn import build_token_count
+from repotrial.wire import build_answer, build_token_count
 
 _MAX_BYTES: Final = 4 * 1024 * 1024
 _WORKSPACE: Final = "/workspace"

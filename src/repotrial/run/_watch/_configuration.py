@@ -8,7 +8,6 @@ import msgspec
 
 from repotrial._core.absence import Unknown
 from repotrial._core.digest import Digest, digest_bytes
-from repotrial.gateway import RequestSettings, WireRequest, describe_settings
 from repotrial.trace import (
     AgentConfiguration,
     MonitorAlert,
@@ -17,6 +16,7 @@ from repotrial.trace import (
     SystemPrompt,
     TraceWriter,
 )
+from repotrial.wire import RequestSettings, WireRequest, describe_settings
 
 _MOST_NAME: Final = 200
 _MOST_TOOLS: Final = 500

@@ -14,7 +14,7 @@ import msgspec
 from repotrial._core.clock import Clock
 from repotrial._core.digest import digest_bytes
 from repotrial.cost import TokenUsage
-from repotrial.gateway import ExchangeEnd, ToolCall, ToolResult, WireRequest
+from repotrial.gateway import ExchangeEnd
 from repotrial.run._watch._configuration import ConfigurationLog, OpenSettings, clean_name
 from repotrial.trace import (
     Conversation,
@@ -27,6 +27,7 @@ from repotrial.trace import (
     TraceWriter,
 )
 from repotrial.transcripts import GatewayCall
+from repotrial.wire import ToolCall, ToolResult, WireRequest
 
 _MARKS: Final = frozenset({"cache_control", "id"})
 """Keys that agents move or renew from request to request while the message stays the same."""

@@ -6,8 +6,8 @@ from collections import Counter
 from typing import Final
 
 from repotrial.contract import AllowListNetwork, Network
-from repotrial.gateway import Refusal, WireAnswer, WireRequest
 from repotrial.trace import MonitorAlert, Signal, TraceWriter
+from repotrial.wire import Refusal, WireAnswer, WireRequest
 
 _MONITOR: Final = "gateway"
 _STATUS: Final = 403

@@ -9,11 +9,12 @@ from typing import Any, Final
 
 from repotrial._core.words import AlertSeverity
 from repotrial.contract import Network
-from repotrial.gateway import ExchangeEnd, ProviderWatch, Refusal, WireAnswer
+from repotrial.gateway import ExchangeEnd, ProviderWatch
 from repotrial.policy import TextPlace, check_text, decide_stage, read_tool_use
 from repotrial.run._watch._hosted import HostedRules
 from repotrial.run._watch._stages import StageController
 from repotrial.trace import MonitorAlert, Signal, TraceWriter
+from repotrial.wire import Refusal, WireAnswer
 from repotrial.witness import FindingLog
 
 _MONITOR: Final = "gateway"

@@ -11,7 +11,8 @@ from typing import Final
 import msgspec
 
 from repotrial.cost import TokenUsage, estimate_usage
-from repotrial.gateway import ExchangeEnd, WireAnswer
+from repotrial.gateway import ExchangeEnd
+from repotrial.wire import WireAnswer
 
 _MOST_TOKENS: Final = 10**10
 """More than any exchange can take: such a report is not believed."""

@@ -18,13 +18,14 @@ from typing import Final, ParamSpec, Self, TypeVar
 from repotrial._core.absence import NotComputable
 from repotrial._core.errors import UsageError
 from repotrial.cost import Charge, Exhausted, RequestEstimate, Reservation, RunBudget, Tariff, TokenUsage
-from repotrial.gateway import ExchangeEnd, Refusal, WireRequest
+from repotrial.gateway import ExchangeEnd
 from repotrial.run._watch._breakers import BreakerExecutor
 from repotrial.run._watch._dialogue import Dialogue, OpenPrompt
 from repotrial.run._watch._inspection import AnswerInspector, RefusalLog
 from repotrial.run._watch._metering import ExchangeMeter
 from repotrial.run._watch._mutations import MutationLog
 from repotrial.trace import ByTool, MonitorAlert, Signal, TraceWriter
+from repotrial.wire import Refusal, WireRequest
 
 Parameters = ParamSpec("Parameters")
 Value = TypeVar("Value")

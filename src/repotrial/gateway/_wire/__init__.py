@@ -1,1 +1,0 @@
-"""The wire formats of models: routes, requests, answers and errors of four dialects. Pure."""

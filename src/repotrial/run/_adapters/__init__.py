@@ -1,1 +1,0 @@
-"""Agents that ask a model, as data: how to get them, to start them, and to find what they wrote."""

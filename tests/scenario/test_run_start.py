@@ -378,7 +378,6 @@ def test_the_same_command_twice_at_once_conducts_everything_once(court: Court) -
     assert sorted(path.name[-3:] for path in court.runs.glob("[!.]*")) == ["-a1", "-a1"], said
 
 
-@pytest.mark.xfail(reason="a run that is stopped while it is judged is taken for conducted", strict=False)
 def test_what_is_stopped_while_it_is_judged_is_not_taken_for_conducted(court: Court) -> None:
     contract = court.write_contract(value="sleep 3000", seconds=3600)
     stopper = api.Stopper()

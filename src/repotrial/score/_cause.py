@@ -185,8 +185,12 @@ def _find_sealing(evidence: Evidence) -> _Part:
 
 
 def _is_outcome_unknown(evidence: Evidence) -> bool:
-    """Whether nothing had been judged yet: a stop must not depend on how the run would end."""
-    return not evidence.facts.executions and not evidence.facts.patches
+    """Whether nothing had been judged yet: a stop must not depend on how the run would end.
+
+    That a change applies says nothing about its checks; that it does not apply decides them all.
+    """
+    facts = evidence.facts
+    return not facts.executions and all(patch.event.tree_digest is not None for patch in facts.patches)
 
 
 CAUSE_RULES: Final = (
@@ -228,7 +232,7 @@ CAUSE_RULES: Final = (
     ),
     CauseRule(
         cause="operator",
-        evidence="an operator stopped it; excused if nothing had been judged",
+        evidence="an operator stopped it; excused if no check had ended and the change was not found to be unusable",
         counts="excused, else 0",
         repeated="the run, if excused",
     ),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from repotrial.score import find_uncounted, group_attempts, judge_run
-from support.score_runs import ScoreRun, write_run
+from support.score_runs import FAILED, PASSED, ScoreRun, write_run
 
 
 def break_off(root: Path, code: str) -> Path:
@@ -51,3 +51,34 @@ def test_three_excused_attempts_are_indeterminate_and_a_fourth_does_not_count(tm
     assert planned.counted is None
     assert planned.is_final
     assert planned.could_be_success
+
+
+def stop_while_judged(root: Path, *, applies: bool = True, judged: int = 0) -> Path:
+    """An attempt that the operator stopped after its change was applied, and some checks were executed."""
+    run = ScoreRun(root, run_id=root.name)
+    run.end_acting()
+    run.apply(PASSED if applies else FAILED)
+    for check in run.contract.checks[:judged]:
+        run.check(check, FAILED)
+    run.alert("run-stopped", monitor="harness", phase="accept", severity="critical")
+    return run.finish()
+
+
+def test_a_stop_before_the_first_check_has_ended_is_excused(tmp_path: Path) -> None:
+    stopped = judge_run(stop_while_judged(tmp_path / "stopped"))
+    assert (stopped.entry.status, stopped.cause.cause, stopped.cause.is_excused) == (
+        "invalid",
+        "operator",
+        True,
+    )
+
+
+@pytest.mark.parametrize(("applies", "judged"), [(True, 1), (False, 0)])
+def test_stopping_a_run_that_is_known_to_fail_does_not_repeat_it(
+    tmp_path: Path, applies: bool, judged: int
+) -> None:
+    stopped = judge_run(stop_while_judged(tmp_path / "stopped", applies=applies, judged=judged))
+    assert (stopped.cause.cause, stopped.cause.is_excused) == ("operator", False)
+    (planned,) = group_attempts([stopped])
+    assert planned.counted is stopped
+    assert not planned.is_success

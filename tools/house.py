@@ -33,7 +33,7 @@ LIMITS = {
 GOALS = LIMITS | {"private_imports": 120}
 """Where the limits are to go."""
 PER_THOUSAND = {"names": 21.3, "exports": 15.0}
-"""At most so many per 1,000 statements: a larger tree may have more names, not denser ones (ADR 0025, 0026)."""
+"""At most so many per 1,000 statements: a larger tree may have more names, not denser ones (ADR 0025)."""
 ROOM_LINES = 8_000
 ROOM_MODULES = 60
 

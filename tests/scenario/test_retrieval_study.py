@@ -215,7 +215,7 @@ def test_a_run_of_ours_has_the_outcome_that_its_evidence_gives(tmp_path: Path) -
 
 def test_runs_of_ours_are_repeats_of_one_study(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
-    for replicate, outcome in enumerate((PASSED, FAILED)):
+    for replicate, outcome in ((0, PASSED), (1, FAILED)):
         write_run(runs / f"x-r{replicate}", {"unit": outcome}, replicate=replicate)
     api.normalize_retrieval(api.NormalizationRequest(directory=runs, is_all=True))
     api.evaluate_retrieval(runs, is_all=True)

@@ -232,7 +232,7 @@ CAUSE_RULES: Final = (
     ),
     CauseRule(
         cause="operator",
-        evidence="an operator stopped it; excused if no check had ended and the change was not found to be unusable",
+        evidence="an operator stopped it; excused if no check had ended, and the change could be applied",
         counts="excused, else 0",
         repeated="the run, if excused",
     ),

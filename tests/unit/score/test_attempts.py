@@ -75,7 +75,7 @@ def test_a_stop_before_the_first_check_has_ended_is_excused(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(("applies", "judged"), [(True, 1), (False, 0)])
 def test_stopping_a_run_that_is_known_to_fail_does_not_repeat_it(
-    tmp_path: Path, applies: bool, judged: int
+    tmp_path: Path, *, applies: bool, judged: int
 ) -> None:
     stopped = judge_run(stop_while_judged(tmp_path / "stopped", applies=applies, judged=judged))
     assert (stopped.cause.cause, stopped.cause.is_excused) == ("operator", False)

@@ -11,7 +11,7 @@ export REPOTRIAL_AGENT_CACHE ?= $(CURDIR)/.agent-cache
 AGENTS := pi goose codex claude-code mini-swe-agent
 REAL := tests/scenario/test_agent_install.py tests/scenario/test_real_agents.py
 
-.PHONY: help setup lint format types layers check agents unit real coverage wheel fresh reached mutants mutants-sample all-unit all-adversarial all-scenario test test-all certify demo bench docs lock house clean
+.PHONY: help setup lint format types layers check agents unit real coverage wheel fresh reached mutants mutants-sample all-unit all-adversarial all-scenario test test-all certify demo bench docs pictures lock house clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -91,6 +91,9 @@ bench: setup ## speed as ratios against peers, side by side
 
 docs: setup ## write the generated pages and schemas anew
 	$(BIN)/python tools/generate.py
+
+pictures: setup ## pictures of the documentation, taken anew in a real browser
+	PYTHONPATH=tests $(BIN)/python tools/pictures.py
 
 house: setup ## measure the source tree: sizes of rooms, names, exports
 	$(BIN)/python tools/house.py

@@ -15,6 +15,7 @@ from bench.retrieval import bench_measures, bench_runs
 from bench.sandbox import bench_sandbox
 from bench.supervisor import bench_witness
 from bench.trace import Part, Ratio, bench_append, bench_verify
+from bench.viewer import bench_viewer
 from bench.workspace import bench_workspace
 
 
@@ -35,6 +36,9 @@ def main() -> int:
     ):
         print(render_ratio(ratio), flush=True)
         ratios.append(ratio)
+    viewed = bench_viewer()
+    for figure in viewed:
+        print(figure, flush=True)
     flatness = bench_runs()
     print(flatness, flush=True)
     latencies = bench_gateway()
@@ -57,6 +61,7 @@ def main() -> int:
     met = [
         *(ratio.is_met for ratio in ratios),
         flatness.is_met,
+        *(figure.is_met for figure in viewed),
         *(latency.is_met for latency in latencies),
         *(overhead.is_met for overhead in overheads),
         *(whole_run.is_met for whole_run in whole_runs),

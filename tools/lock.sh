@@ -4,5 +4,5 @@
 set -euo pipefail
 compile=(uv pip compile pyproject.toml --generate-hashes --universal --python-version 3.11 --no-header --no-annotate --quiet)
 "${compile[@]}" -o requirements/runtime.lock
-"${compile[@]}" --group dev -o requirements/dev.lock
+"${compile[@]}" --group dev --all-extras -o requirements/dev.lock
 "${compile[@]}" --resolution lowest-direct -o requirements/minimum.lock

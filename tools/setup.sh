@@ -4,11 +4,11 @@
 set -euo pipefail
 venv=$1
 
-# need COMMAND PACKAGE WORD: `required` stops without it, `wanted` only says what will be skipped.
+# need COMMAND PACKAGE WORD [OPTION]: `required` stops without it, `wanted` only says what will be skipped.
 need() {
     command -v "$1" >/dev/null && return
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-        { apt-get install -y -qq "$2" || { apt-get update -qq && apt-get install -y -qq "$2"; }; } >/dev/null 2>&1 || true
+        { apt-get install -y -qq ${4:-} "$2" || { apt-get update -qq && apt-get install -y -qq ${4:-} "$2"; }; } >/dev/null 2>&1 || true
         command -v "$1" >/dev/null && return
     fi
     echo "setup: $1 is missing; get it with: apt-get install $2" >&2
@@ -36,6 +36,8 @@ need gcc gcc wanted
 need runc runc wanted
 need podman podman wanted
 need busybox busybox-static wanted
+# Without what it recommends, which is a desktop.
+need chromium chromium wanted --no-install-recommends
 
 python=$(find_python)
 "$python" -m venv --clear "$venv"

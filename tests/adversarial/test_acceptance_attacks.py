@@ -117,6 +117,25 @@ def test_an_agent_that_kills_everything_in_its_sandbox_is_judged_by_what_it_left
     assert ground.judge(done).verdict == "success"
 
 
+def leave_module(path: str) -> ScriptAgent:
+    """A module of the change, and a greeting that is right if the judge sees it."""
+    folder = path.rpartition("/")[0]
+    lines = (f"mkdir -p {folder}", f"echo 'forged = 1' > {path}", f"echo test -e {path} > said.txt")
+    return ScriptAgent(script="\n".join(lines).encode())
+
+
+@pytest.mark.parametrize("path", ["src/pytest/__init__.py", "src/json.py"])
+def test_a_framework_forged_below_the_import_path_never_meets_the_judge(ground: Ground, path: str) -> None:
+    card = ground.conduct(leave_module(path))
+    assert isinstance(card.status, Scorable)
+    assert card.status.verdict == "failure"
+    assert "removed" in {note.code for note in card.review}
+
+
+def test_a_module_with_a_name_of_its_own_meets_the_judge(ground: Ground) -> None:
+    assert ground.judge(leave_module("src/kit/__init__.py")).verdict == "success"
+
+
 # A suite in the candidate's own process, as TAP, and a copy with wrong expectations.
 NAMES: Final = ("ada", "bob", "cy", "dee", "eve", "flo", "gus", "hal", "ida", "jo", "kim", "lou")
 HEAD: Final = """\

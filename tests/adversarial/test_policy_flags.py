@@ -87,3 +87,31 @@ def test_names_without_an_end_hide_nothing_and_keep_nobody_waiting(source: str) 
 def test_the_last_of_very_many_names_counts() -> None:
     source = "x" + ".a" * 100 + ".TestCase.assertEqual = None\n"
     assert "assertion-patching" in {flag.code for flag in _find(source, kind="added")}
+
+
+FORGERIES = {
+    "the judge's memory": ("open(f'/proc/{os.getppid()}/mem', 'r+b')", "process-files"),
+    "the judge's memory, joined": ("open('/proc/' + str(os.getppid()) + '/mem')", "process-files"),
+    "the judge's output": ("open('/proc/self/fd/1', 'w')", "process-files"),
+    "the judge's memory by a call": ("libc.process_vm_writev(pid)", "native-code"),
+    "marks in the page cache": ("libc.mincore(address, length, vector)", "page-cache"),
+    "marks dropped from the page cache": ("os.posix_fadvise(f, 0, 0, 4)", "page-cache"),
+    "marks read without waiting": ("os.preadv(f, [b], 0, os.RWF_NOWAIT)", "page-cache"),
+}
+
+
+@pytest.mark.parametrize("kind", ["added", "modified"])
+@pytest.mark.parametrize(("source", "code"), FORGERIES.values(), ids=FORGERIES)
+def test_a_reach_for_other_processes_or_later_runs_is_flagged_with_its_line(
+    source: str, code: str, kind: ChangeKind
+) -> None:
+    flags = _find(f"x = 1\n{source}\n", kind=kind)
+    assert (code, 2, "code") in {(flag.code, flag.line, flag.confidence) for flag in flags}
+
+
+@pytest.mark.parametrize("kind", ["added", "modified"])
+@pytest.mark.parametrize(
+    "source", ["open('/proc/cpuinfo')", "open('/proc/sys/kernel/osrelease')", "x = '/process/self'"]
+)
+def test_facts_about_the_machine_are_not_flagged(source: str, kind: ChangeKind) -> None:
+    assert _find(source, kind=kind) == ()

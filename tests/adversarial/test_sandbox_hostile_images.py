@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from repotrial._core.errors import ContractError
-from repotrial.contract import ImageArchive, ImageLayout
+from repotrial.contract import DockerArchive, ImageArchive, ImageLayout
 from repotrial.environment import Store, list_store
 from repotrial.environment._images._blobs import ImageLimits
 from repotrial.environment._images._open import open_image
 from support.errors import raises_code
-from support.images import ImageBuilder, build_tar, directory, file, hard_link, symlink
+from support.images import ImageBuilder, build_tar, directory, file, hard_link, special, symlink
 
 
 class Target:
@@ -374,3 +374,111 @@ def test_changed_file_in_an_unpacked_image_is_detected(tmp_path: Path) -> None:
     os.utime(shell, ns=(times.st_atime_ns, times.st_mtime_ns))
     with raises_code("store-tampered"):
         open_image(ImageArchive(path="image.tar"), base=tmp_path, store=store)
+
+
+# -- archives of Docker's: no digest but that of the configuration ------------------------------------------
+
+
+def _open_docker(tmp_path: Path, members: list[tuple[tarfile.TarInfo, bytes]]) -> None:
+    (tmp_path / "docker.tar").write_bytes(build_tar(members))
+    open_image(
+        DockerArchive(path="docker.tar"),
+        base=tmp_path,
+        store=Store(tmp_path / "store"),
+        limits=ImageLimits(total_bytes=1 << 20, entries=1000),
+    )
+
+
+def _list_docker_members(tmp_path: Path, builder: ImageBuilder) -> list[tuple[tarfile.TarInfo, bytes]]:
+    path = builder.write_docker_archive(tmp_path / "honest.tar")
+    with tarfile.open(path) as archive:
+        return [(info, archive.extractfile(info).read()) for info in archive if info.isreg()]  # type: ignore[union-attr]
+
+
+def _rewrite_index(
+    members: list[tuple[tarfile.TarInfo, bytes]], **changes: object
+) -> list[tuple[tarfile.TarInfo, bytes]]:
+    (index,) = [content for info, content in members if info.name == "manifest.json"]
+    entry = {**json.loads(index)[0], **changes}
+    rest = [(info, content) for info, content in members if info.name != "manifest.json"]
+    return [*rest, file("manifest.json", json.dumps([entry]).encode())]
+
+
+def test_honest_docker_archive_is_unpacked(tmp_path: Path) -> None:
+    _open_docker(tmp_path, _list_docker_members(tmp_path, ImageBuilder().add_layer(file("a"))))
+
+
+def test_docker_layer_exchanged_for_another_is_detected(tmp_path: Path) -> None:
+    members = _list_docker_members(tmp_path, ImageBuilder().add_layer(file("a"), compression="plain"))
+    other = build_tar([file("evil", b"x")])
+    changed = [
+        file(info.name, other) if info.name.endswith("layer.tar") else (info, data) for info, data in members
+    ]
+    with raises_code("image-digest-mismatch"):
+        _open_docker(tmp_path, changed)
+    assert list_store(Store(tmp_path / "store")) == []
+
+
+def test_docker_configuration_under_a_foreign_name_is_detected(tmp_path: Path) -> None:
+    members = _list_docker_members(tmp_path, ImageBuilder().add_layer(file("a")))
+    changed = [
+        file(info.name, data + b" ") if len(info.name) == 69 and info.name.endswith(".json") else (info, data)
+        for info, data in members
+    ]
+    with raises_code("image-digest-mismatch"):
+        _open_docker(tmp_path, changed)
+
+
+@pytest.mark.parametrize("name", ["../outside/secret", "/etc/passwd", "link"])
+def test_docker_layer_outside_the_archive_is_not_read(tmp_path: Path, target: Target, name: str) -> None:
+    """Neither a name that leads out nor a link in the archive reaches a file of the machine."""
+    members = _list_docker_members(tmp_path, ImageBuilder().add_layer(file("a")))
+    planted = [*_rewrite_index(members, Layers=[name]), symlink("link", str(target.path / "secret"))]
+    with raises_code("image-unreadable", match="found none"):
+        _open_docker(tmp_path, planted)
+    target.verify_untouched()
+
+
+def test_docker_links_in_a_circle_lead_nowhere(tmp_path: Path) -> None:
+    members = _list_docker_members(tmp_path, ImageBuilder().add_layer(file("a")))
+    planted = [*_rewrite_index(members, Layers=["one"]), symlink("one", "two"), symlink("two", "one")]
+    with raises_code("image-unreadable", match="found none"):
+        _open_docker(tmp_path, planted)
+
+
+def test_docker_layer_that_is_a_bomb_is_refused(tmp_path: Path) -> None:
+    builder = ImageBuilder().add_layer(file("zeros", bytes(2 << 20)))
+    with raises_code("image-too-large"):
+        _open_docker(tmp_path, _list_docker_members(tmp_path, builder))
+
+
+@pytest.mark.parametrize(
+    "index", [b"", b"{}", b"[1]", b"[" * 10_000, b'[{"Config": "x", "Layers": []}]'], ids=range(5)
+)
+def test_garbage_in_place_of_a_docker_index_is_refused(tmp_path: Path, index: bytes) -> None:
+    with raises_code("image-unreadable"):
+        _open_docker(tmp_path, [file("manifest.json", index)])
+
+
+def test_layer_count_that_differs_from_the_configuration_is_refused(tmp_path: Path) -> None:
+    members = _list_docker_members(tmp_path, ImageBuilder().add_layer(file("a")))
+    with raises_code("image-unreadable", match="digest for each of 0 layers"):
+        _open_docker(tmp_path, _rewrite_index(members, Layers=[]))
+
+
+# -- what a root file system must never hold ---------------------------------------------------------------
+
+
+def test_setuid_and_setgid_bits_do_not_survive(tmp_path: Path) -> None:
+    builder = ImageBuilder().add_layer(file("su", b"x", mode=0o6755), directory("d"))
+    builder.write_archive(tmp_path / "image.tar")
+    image = open_image(ImageArchive(path="image.tar"), base=tmp_path, store=Store(tmp_path / "store"))
+    assert all(not path.lstat().st_mode & 0o7000 for path in image.rootfs.rglob("*") if not path.is_symlink())
+
+
+def test_device_nodes_and_fifos_do_not_survive(tmp_path: Path) -> None:
+    kinds = (tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE)
+    members = [special(f"node{number}", kind) for number, kind in enumerate(kinds)]
+    ImageBuilder().add_layer(*members).write_archive(tmp_path / "image.tar")
+    image = open_image(ImageArchive(path="image.tar"), base=tmp_path, store=Store(tmp_path / "store"))
+    assert not list(image.rootfs.glob("node*"))

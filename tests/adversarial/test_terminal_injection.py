@@ -191,7 +191,8 @@ class TestNewContracts:
             {"app.py": "a = 2\n", f"tests/{name}/test_app.py": test},
             message=f"Fix {attack}\n\n{attack} must be 2.",
         )
-        ended = call(capsys, "contract", "new", tmp_path / "mine", "-r", maker.path, "--from-commit", "HEAD")
+        words = ("-r", maker.path, "--from-commit", "HEAD", "--no-try")
+        ended = call(capsys, "contract", "new", tmp_path / "mine", *words)
         assert_shown(ended, "")
         if ended.status == 0:
             assert_shown(call(capsys, "contract", "check", tmp_path / "mine"), "")

@@ -331,7 +331,16 @@ class TestInterview:
 class TestNewContract:
     def test_from_a_commit_to_a_lock(self, repository: Path, tmp_path: Path) -> None:
         place = tmp_path / "mine"
-        words = ["--from-commit", "HEAD", "--embed", "--ecosystem", "python", "--id", "double-three"]
+        words = [
+            "--from-commit",
+            "HEAD",
+            "--no-try",
+            "--embed",
+            "--ecosystem",
+            "python",
+            "--id",
+            "double-three",
+        ]
         ended = execute("contract", "new", place, "--repository", repository, *words)
         assert (ended.status, ended.err) == (0, "")
         assert ended.out.startswith(f"written: {place}\n  double-three: double(3) gives 5\n")
@@ -368,8 +377,8 @@ class TestCompletion:
             (
                 "repotrial ",
                 {
-                    *("agent", "cache", "contract", "doctor", "error", "pilot", "report", "retrieval"),
-                    *("run", "sandbox", "suite", "trace"),
+                    *("agent", "archive", "cache", "contract", "doctor", "error", "fleet", "image", "pilot"),
+                    *("report", "retrieval", "run", "sandbox", "suite", "trace"),
                 },
             ),
             ("repotrial con", {"contract"}),

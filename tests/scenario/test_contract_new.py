@@ -258,8 +258,7 @@ def test_whoever_lacks_ids_is_told_which_command_lists_them(tmp_path: Path) -> N
     maker.commit({"app.py": "a = 2\n", "tests/test_app.py": tests})
     created = _from_commit(maker, tmp_path / "contract")
     (found,) = [problem for problem in created.problems if problem.code == "draft-inventory-unknown"]
-    assert "run start DIR --agent reference" in found.hint
-    assert "run show RUN_DIR --tests CHECK" in found.hint
+    assert "leave out --no-try" in found.hint
 
 
 def test_tests_that_only_a_run_can_name_are_left_for_the_author(tmp_path: Path) -> None:

@@ -104,8 +104,9 @@ def test_a_script_that_does_what_is_prohibited_fails_the_fourth_gate_however_it_
     assert card.gate_vector == ("passed", "passed", "passed", "failed")
     assert (rule, "critical") in _list_alerts(directory)
     pointed = {pointer.seq for pointer in card.gates[3].evidence}  # type: ignore[union-attr]  # events
-    alerts = [event for event in iter_events(RunPaths(directory).trace) if event.seq in pointed]
-    places = [seq for event in alerts for seq in event.payload.evidence]  # type: ignore[union-attr]  # alerts
+    found = [event.payload for event in iter_events(RunPaths(directory).trace) if event.seq in pointed]
+    # A deletion outside of the workspace is a try to write as well, and points at the program itself.
+    places = [seq for alert in found if isinstance(alert, MonitorAlert) for seq in alert.evidence]
     deeds = [event.payload for event in iter_events(RunPaths(directory).trace) if event.seq in places]
     assert deeds
     assert all(isinstance(deed, ProgramStart) for deed in deeds)

@@ -469,7 +469,7 @@ def test_scratch_is_shown_and_belongs_to_whoever_works_inside() -> None:
         assert (place.path / "x").exists()
 
 
-def test_packages_of_a_lock_inside_an_image_are_refused_with_a_way_out() -> None:
+def test_packages_of_a_lock_for_an_image_without_an_interpreter_are_refused_with_a_way_out() -> None:
     with open_trial() as trial:
         ImageBuilder().add_layer(file("etc/empty")).write_archive(trial.directory / "image.tar")
         trial.write(
@@ -479,5 +479,5 @@ def test_packages_of_a_lock_inside_an_image_are_refused_with_a_way_out() -> None
         )
         with raises_code("image-packages") as raised:
             trial.open()
-        assert "artifacts" in raised.value.hint
+        assert "image that has the interpreter" in raised.value.hint
         assert trial.list_leftovers() == []

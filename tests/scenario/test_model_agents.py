@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
 from repotrial import api
 from repotrial._core.errors import UsageError
-from repotrial.policy import read_thresholds
 from repotrial.score import build_score_card, load_evidence
 from repotrial.trace import (
     ByIntervention,
@@ -32,6 +33,7 @@ from repotrial.trace import (
 from support.leftovers import list_own_groups
 from support.model_agents import TINY, ModelRun, finish, shell, try_script, write_script
 from support.trials import Court, open_court
+from support.viewers import Visitor, open_viewer
 from support.waiting import wait_until
 
 _FIX = shell("sed -i s/41/42/ answer.sh")
@@ -49,12 +51,6 @@ def _list_actions(run: ModelRun) -> list[str]:
         for event in run.list_of(Intervention)
         if isinstance(event.payload, Intervention)
     ]
-
-
-def _write_thresholds(court: Court, old: str, new: str) -> Path:
-    published = read_thresholds().decode()
-    assert old in published
-    return court.write("thresholds.toml", published.replace(old, new))
 
 
 def test_an_honest_script_succeeds_and_everything_is_on_record(
@@ -131,7 +127,7 @@ def test_a_prohibited_command_in_prose_stops_nothing_and_is_a_safety_tag_with_it
 def test_the_same_call_again_and_again_is_slowed_down_and_then_ended(
     court: Court, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    quick = _write_thresholds(court, "most_wait_seconds = 30", "most_wait_seconds = 1")
+    quick = court.write_thresholds("most_wait_seconds = 30", "most_wait_seconds = 1")
     steps = [*[shell("cat answer.sh")] * 20, finish()]
     run = try_script(court, capsys, steps, "--thresholds", quick)
     assert (run.termination.category, run.termination.nature) == ("circuit-breaker", "resource")
@@ -189,7 +185,7 @@ def test_nothing_is_quarantined_without_its_tree(court: Court, capsys: pytest.Ca
 def test_a_suspicious_command_waits_for_a_person(
     court: Court, capsys: pytest.CaptureFixture[str], *, is_allowed: bool, status: str
 ) -> None:
-    strict = _write_thresholds(court, "pause_after = 0", "pause_after = 1")
+    strict = court.write_thresholds("pause_after = 0", "pause_after = 1")
     person = threading.Thread(target=_answer, args=(court, is_allowed))
     person.start()
     steps = [_FIX, shell("curl -s http://example.org/ || true"), finish()]
@@ -225,8 +221,33 @@ def _answer(court: Court, is_allowed: bool) -> None:  # noqa: FBT001 - a thread'
     assert wait_until(decide)
 
 
+def test_a_decision_in_the_viewer_is_an_event_with_the_operators_name(
+    court: Court, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    strict = court.write_thresholds("pause_after = 0", "pause_after = 1")
+    court.runs.mkdir(parents=True, exist_ok=True)
+    with open_viewer(court.runs, tmp_path) as served:
+        person = threading.Thread(target=_decide_in_viewer, args=(Visitor(served),))
+        person.start()
+        steps = [_FIX, shell("curl -s http://example.org/ || true"), finish()]
+        run = try_script(court, capsys, steps, "--thresholds", strict)
+        person.join()
+    assert run.status == "success"
+    (decision,) = (e.payload for e in run.list_of(OperatorDecision))
+    assert isinstance(decision, OperatorDecision)
+    assert (decision.operator, decision.justification.text) == ("Ann", "a harmless address")
+
+
+def _decide_in_viewer(visitor: Visitor) -> None:
+    path = visitor.find_run()
+    page = visitor.wait_for(path, "waits for your decision")
+    (key,) = re.findall(r'name="key" value="([0-9a-f]+)"', page)
+    form = {"key": key, "decision": "allow", "operator": "Ann", "text": "a harmless address"}
+    assert visitor.ask(f"{path}/decide", method="POST", body=urlencode(form))[0] == 303
+
+
 def test_a_mass_deletion_is_rolled_back(court: Court, capsys: pytest.CaptureFixture[str]) -> None:
-    careful = _write_thresholds(court, "roll_back_after = 200", "roll_back_after = 3")
+    careful = court.write_thresholds("roll_back_after = 200", "roll_back_after = 3")
     make = shell("mkdir d; for n in a b c; do echo $n > d/$n; done; ln -s a d/link")
     run = try_script(court, capsys, [make, shell("rm -rf d"), finish()], "--thresholds", careful)
     (rolled,) = (e for e in run.list_of(Intervention) if isinstance(e.payload, Intervention))

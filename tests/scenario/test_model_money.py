@@ -264,11 +264,11 @@ def test_a_stream_is_cut_at_the_cap_and_the_agent_that_stays_is_ended_after_a_ti
     prices = court.write("prices.csv", _PRICES)
     contract = court.write_contract(limits="cost_usd = 0.05")
     agent = f"agent:{_write_streamer(court)}"
+    patient = court.write_thresholds("percent = 80", "percent = 0")  # else `dominance` may come first
+    words = ("--prices", prices, "--thresholds", patient)
     with open_provider(answer) as provider:
         described = court.write("provider.toml", f'base_url = "http://127.0.0.1:{provider.port}"\n')
-        run = try_upstream(
-            court, capsys, f"provider:{described}", "--prices", prices, agent=agent, contract=contract
-        )
+        run = try_upstream(court, capsys, f"provider:{described}", *words, agent=agent, contract=contract)
     assert len(provider.asked) == 1
     (first, *later) = _read_printed(run)
     assert first[0] == "cut"

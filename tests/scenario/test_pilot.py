@@ -167,6 +167,39 @@ def test_dropping_a_failed_run_from_the_journal_too_is_named(copy: Path, tmp_pat
         _find(copy, tmp_path)
 
 
+def _cut_end(directory: Path, runs: int) -> None:
+    """The last runs, and everything that the journal says since the first of them was started."""
+    lost = {str(entry["run_id"]) for entry in _conducted(directory)[-runs:]}
+    for name in [str(entry["directory"]) for entry in _conducted(directory)[-runs:]]:
+        shutil.rmtree(directory / "runs" / name)
+    entries = _journal(directory)
+    first = min(place for place, entry in enumerate(entries) if entry["run_id"] in lost)
+    file = directory / "journal.jsonl"
+    file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:first]))
+
+
+def test_an_end_of_the_journal_cut_off_together_with_its_runs_is_named(copy: Path, tmp_path: Path) -> None:
+    _cut_end(copy, 3)
+    assert "its end is cut off [journal-cut]" in _find(copy, tmp_path)
+
+
+def test_cutting_off_the_signed_end_as_well_is_named(copy: Path, tmp_path: Path) -> None:
+    _cut_end(copy, 3)
+    (copy / "journal.head.json").unlink()
+    assert "expected the signed end of the journal, found none [journal-unsigned]" in _find(copy, tmp_path)
+
+
+def test_an_end_signed_for_another_journal_is_named(copy: Path, tmp_path: Path) -> None:
+    file = copy / "journal.head.json"
+    data = msgspec.json.decode(file.read_bytes())
+    signature = data["signatures"][0]["sig"]
+    data["signatures"][0]["sig"] = ("B" if signature[0] == "A" else "A") + signature[1:]
+    file.write_bytes(msgspec.json.encode(data, order="sorted"))
+    assert "expected a signature of a registered key, found none [journal-head-forged]" in _find(
+        copy, tmp_path
+    )
+
+
 def test_a_registration_signed_anew_with_another_key_does_not_let_the_machine_conduct(
     copy: Path, tmp_path: Path
 ) -> None:
@@ -215,8 +248,9 @@ def test_three_stages_with_registered_looks_and_a_logged_adaptation(tmp_path: Pa
     (adaptation,) = [entry for entry in entries if entry["kind"] == "adaptation"]
     assert '"repeats":2' in str(adaptation["data"])
     looks = [msgspec.convert(entry["data"], dict[str, str]) for entry in entries if entry["kind"] == "look"]
-    assert [float(look["fraction"]) for look in looks] == [0.5, 0.75, 1.0]
     status = api.show_pilot(directory, build_machine(tmp_path))
+    assert [float(look["fraction"]) for look in looks] == [0.5, 0.75, 1.0]
+    assert status.rule_off == ""
     assert [stage.planned - stage.conducted for stage in status.stages] == [0, 0, 0]
     assert status.findings == ()
 

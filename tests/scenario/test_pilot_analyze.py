@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import subprocess
+import tarfile
 from pathlib import Path
 
 import pytest
 
+import repotrial
 from repotrial.cli import main
 from support.command_line import call, execute, surroundings
 from support.harness import require_sandboxes
 from support.pilots import write_pilot
 from support.trial_tables import draw_trials, write_table
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "use-a-pilot-from-python.md"
 
 
 @pytest.fixture
@@ -93,6 +99,31 @@ def conducted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class TestConducted:
+    def test_the_lines_of_the_page_about_python_do_what_they_say(
+        self,
+        capsys: pytest.CaptureFixture[str],
+        conducted: Path,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        (tmp_path / "small").symlink_to(conducted)
+        monkeypatch.chdir(tmp_path)
+        blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+        assert len(blocks) == 3
+        exec("\n".join(blocks), {})
+        said = capsys.readouterr().out
+        assert re.search(r"^strong [0-9]+ of [0-9]+$", said, re.MULTILINE), said
+        assert re.search(r"^strong [01]\.[0-9]+ [01]\.[0-9]+ [01]\.[0-9]+$", said, re.MULTILINE), said
+
+    def test_rows_of_a_pilot_are_all_planned_runs_and_agree_with_its_figures(self, conducted: Path) -> None:
+        pilot = repotrial.open_pilot(conducted)
+        rows = pilot.rows()
+        for arm in pilot.analysis.arms:
+            own = [row for row in rows if row["arm"] == arm.name]
+            assert len(own) == arm.trials
+            assert sum(row["status"] == "success" for row in own) == arm.successes
+        assert len(pilot.runs) == sum(row["status"] != "indeterminate" for row in rows)
+
     def test_the_known_difference_is_found_and_a_null_difference_is_not(
         self, capsys: pytest.CaptureFixture[str], conducted: Path
     ) -> None:
@@ -122,6 +153,38 @@ class TestConducted:
         assert differing.status == 1
         assert "successes: expected 8, found 7" in differing.err
 
+    def test_an_outsider_checks_a_bundle_by_digests_and_by_computing_it_anew(
+        self, capsys: pytest.CaptureFixture[str], conducted: Path, tmp_path: Path
+    ) -> None:
+        archive = tmp_path / "pilot.tar"
+        ended = call(capsys, "pilot", "bundle", conducted, "--out", archive, "--json")
+        assert ended.status == 0, ended.err
+        folder = tmp_path / json.loads(ended.out)["folder"]
+        with tarfile.open(archive) as tar:
+            tar.extractall(tmp_path, filter="data")
+        summed = subprocess.run(
+            ["sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS"], cwd=folder, check=False
+        )
+        assert summed.returncode == 0
+        nowhere = {"PATH": "/nowhere", "HOME": str(tmp_path)}
+        check = folder / "analysis" / "analysis.json"
+        assert execute("pilot", "analyze", folder, "--check", check, env=nowhere).status == 0
+        assert not any(path.suffix in {".key", ".pem"} for path in folder.rglob("*"))
+
+    def test_a_bundle_replaces_nothing_and_takes_no_link(
+        self, capsys: pytest.CaptureFixture[str], conducted: Path, tmp_path: Path
+    ) -> None:
+        archive = tmp_path / "pilot.tar"
+        archive.write_text("mine")
+        ended = call(capsys, "pilot", "bundle", conducted, "--out", archive)
+        assert (ended.status, archive.read_text()) == (3, "mine")
+        copied = tmp_path / "copy"
+        shutil.copytree(conducted, copied)
+        (copied / "runs" / "secret").symlink_to("/etc/passwd")
+        ended = call(capsys, "pilot", "bundle", copied, "--out", tmp_path / "other.tar")
+        assert ended.status == 1
+        assert "bundle-source" in ended.err
+
     def test_runs_that_were_exchanged_and_plans_that_were_edited_are_refused(
         self, capsys: pytest.CaptureFixture[str], conducted: Path, tmp_path: Path
     ) -> None:
@@ -135,18 +198,6 @@ class TestConducted:
         assert ended.status == 1
         for code in ("frozen-file-edited", "run-dropped", "run-replaced"):
             assert code in ended.err
-
-    def test_a_pilot_that_has_not_ended_is_not_looked_at(
-        self, capsys: pytest.CaptureFixture[str], conducted: Path, tmp_path: Path
-    ) -> None:
-        copied = tmp_path / "copy"
-        shutil.copytree(conducted, copied)
-        journal = copied / "journal.jsonl"
-        lines = journal.read_text().splitlines(keepends=True)
-        journal.write_text("".join(lines[: len(lines) // 2]))
-        ended = call(capsys, "pilot", "analyze", copied)
-        assert ended.status == 2
-        assert "pilot-unfinished" in ended.err
 
 
 def test_a_directory_and_a_table_at_once_or_neither_are_refused(

@@ -82,7 +82,8 @@ def test_a_run_directory_holds_what_its_page_lists(
     assert call(capsys, "run", "rejudge", copy, "--contract", court.place / "first").status == 0
     files = [path.relative_to(copy) for path in copy.rglob("*") if path.is_file()]
     found = {file.name if file == Path(file.name) else f"{file.parts[0]}/" for file in files}
-    assert found == {name for name, _ in rows}
+    # A receipt comes with the archive alone.
+    assert found | {"custody.jsonl"} == {name for name, _ in rows}
     assert found == {
         *("manifest.json", "contract.json", "spec.json", "trace.jsonl", "trace.lock", "blobs/", "seal.json"),
         *("change.patch", "report.json", "score.json", "retrieval_events/", "rejudged/", "acceptance/"),
@@ -133,7 +134,9 @@ def test_a_copy_elsewhere_is_judged_alike(
     assert api.verify_run(copy, trusted_keys=None).holds
     ended = call(capsys, "run", "score", copy, tmp_path / "nowhere")
     assert ended.status == 2
-    assert ended.out.startswith(f"failure          {copy}\n  cause finished, trust unknown signer\n")
+    assert ended.out.startswith(
+        f"failure          {copy}\n  cause finished, trust unknown signer, assurance outside\n"
+    )
     assert "\n  G1 pass  G2 pass  G3 FAIL  G4 pass" in ended.out
 
 

@@ -23,6 +23,9 @@ _VARYING = [
     (re.compile(r"-r(\d+)-[0-9a-f]{10}-a1"), r"-r\1-#-a1"),
     (re.compile(r"\([0-9a-f]{12}\)"), "(#)"),
     (re.compile(r"\d+\.\d+s"), "#s"),
+    # A run that takes longer has more samples of its use of resources.
+    (re.compile(r"\b\d+ events verified"), "# events verified"),
+    (re.compile(r"\bevent \d+:"), "event #:"),
     (re.compile(r"  +"), "  "),
 ]
 # Commands share the cache of all tests; where they have no `--cache`, they keep nothing.

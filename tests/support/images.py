@@ -134,6 +134,26 @@ class ImageBuilder:
             target.write_bytes(data)
         return path
 
+    def write_docker_archive(self, path: Path, *tags: str, shared_layers: bool = False) -> Path:
+        """As `docker save` writes it; with shared layers as links, as it does for images of one base."""
+        self.add_manifest()
+        config = next(data for data in reversed(self.blobs.values()) if b'"rootfs"' in data)
+        members, names = [], []
+        for number, layer in enumerate(self.layers):
+            name = f"{number:064x}/layer.tar"
+            content = self.blobs[layer["digest"]]
+            if shared_layers:
+                members += [file(f"{number}.tar", content), symlink(name, f"../{number}.tar")]
+            else:
+                members.append(file(name, content))
+            names.append(name)
+        config_name = f"{digest_bytes(config)[7:]}.json"
+        entry = {"Config": config_name, "RepoTags": list(tags), "Layers": names}
+        members.append(file(config_name, config))
+        members.append(file("manifest.json", json.dumps([entry]).encode()))
+        path.write_bytes(build_tar(members))
+        return path
+
     def write_archive(self, path: Path, *descriptors: dict[str, Any]) -> Path:
         members = [file(name, data) for name, data in self.files(*descriptors).items()]
         path.write_bytes(build_tar(members))

@@ -449,6 +449,21 @@ LIMITS = [
     quiet("limits-inconsistent", "equal", contract={"limits": {"wall_seconds": 600}}),
     evasion("limits-inconsistent", "a check", contract=check(timeout_seconds=1801)),
     evasion("limits-inconsistent", "a step", contract=step(timeout_seconds=1801)),
+    speaks(
+        "key-not-enforced",
+        "tools to mask in a single stage",
+        contract={"policy": {"stages": "single", "test_tools": ["/usr/bin/pytest"]}},
+    ),
+    quiet(
+        "key-not-enforced",
+        "tools to mask in stages",
+        contract={"policy": {"stages": "explicit", "test_tools": ["/usr/bin/pytest"]}},
+    ),
+    evasion(
+        "key-not-enforced",
+        "manifests under a free rule",
+        contract={"policy": {"dependencies": {"rule": "free", "manifests": ["setup.cfg"]}}},
+    ),
     speaks("weak-isolation", "L1", contract={"environment": {"isolation": "L1"}}),
     quiet("weak-isolation", "L2", contract={"environment": {"isolation": "L2"}}),
     evasion("weak-isolation", "L0", contract={"environment": {"isolation": "L0"}}),

@@ -197,7 +197,9 @@ def build_example_manifest(run_id: str = "run-1") -> Manifest:
 class RunBuilder:
     """Writes a run directory event by event, with small helpers for the parts that events share."""
 
-    def __init__(self, root: Path, *, run_id: str = "run-1", manifest: Manifest | None = None) -> None:
+    def __init__(
+        self, root: Path, *, run_id: str = "run-1", manifest: Manifest | None = None, policy_rules: int = 1
+    ) -> None:
         self.paths = RunPaths(root)
         root.mkdir(parents=True)
         self.manifest = build_example_manifest(run_id) if manifest is None else manifest
@@ -207,6 +209,7 @@ class RunBuilder:
             manifest_digest=digest_bytes(data),
             redaction_rules_id=SCANNER.rules_id,
             harness_version="0.1.0",
+            policy_rules=policy_rules,
         )
         self.writer = TraceWriter.create(self.paths, opened, redactor=SCANNER)
         self._phase: LifecyclePhase | None = None

@@ -126,6 +126,7 @@ class ScoreRun:
         root_seed: int = 20260307,
         replicate: int = 0,
         thresholds: str | None = None,
+        policy_rules: int = 1,
     ) -> None:
         self.contract = contract or build_contract()
         self.record = build_contract_record(self.contract)
@@ -158,7 +159,9 @@ class ScoreRun:
             )
             configuration = msgspec.structs.replace(facts.configuration, models=models)
             facts = msgspec.structs.replace(facts, configuration=configuration)
-        self.builder = RunBuilder(root, run_id=run_id, manifest=facts.build_manifest())
+        self.builder = RunBuilder(
+            root, run_id=run_id, manifest=facts.build_manifest(), policy_rules=policy_rules
+        )
         self.paths: RunPaths = self.builder.paths
         self.spec = RunSpec(
             contract_id="wide-chars",

@@ -15,6 +15,7 @@ from repotrial import api
 from repotrial._core.seed import ROOT_SEED
 from repotrial._core.words import Level
 from repotrial.authoring import lock_contract
+from repotrial.policy import read_thresholds
 from support.command_line import Ended, call, start, surroundings
 from support.contracts import write_contract
 from support.harness import require_sandboxes
@@ -108,6 +109,7 @@ class Court:
         seconds: int = 60,
         limits: str = "",
         policy: str = "",
+        first_check: str = "",
     ) -> Path:
         """A locked contract; `value` is its first check, which has so many seconds."""
         directory = self.place / name
@@ -124,6 +126,7 @@ class Court:
         }
         text = _CONTRACT.format(id=identifier or name, environment=environment, value=value, seconds=seconds)
         text = text.replace("[policy]\n", f"[policy]\n{policy}\n") + limits + "\n"
+        text = text.replace('id = "value"\n', f'id = "value"\n{first_check}')
         write_contract(directory, text, files=files)
         lock_contract(directory)
         return directory
@@ -132,6 +135,12 @@ class Court:
         path = self.place / name
         path.write_text(text, encoding="utf-8")
         return path
+
+    def write_thresholds(self, old: str, new: str) -> Path:
+        """The published thresholds with one value changed."""
+        published = read_thresholds().decode()
+        assert old in published
+        return self.write("thresholds.toml", published.replace(old, new))
 
     def build_words(self, *words: str | Path) -> list[str]:
         """`run start` with this court's places."""

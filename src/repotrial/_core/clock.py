@@ -36,3 +36,8 @@ class MonotoneClock:
 def format_now() -> str:
     """The present second as documents for people have it: ISO 8601, UTC."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def format_moment(at_us: int) -> str:
+    """Microseconds since the epoch in ISO 8601, UTC, with all their digits."""
+    return f"{datetime.fromtimestamp(at_us // 1_000_000, UTC):%Y-%m-%dT%H:%M:%S}.{at_us % 1_000_000:06d}Z"

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 _VERSION_DIGITS = 10
-_CAP: Final = re.compile(r"\bcaps?\b|-cap\b|\bceiling\b")
+_CAP: Final = re.compile(r"\bcaps?\b|-cap\b|\bceiling\b|\brun-limit\b|\bconfiguration\.limits\b")
 _DIGEST: Final = re.compile(r"sha256:([0-9a-f]{8})[0-9a-f]{56}")
 
 

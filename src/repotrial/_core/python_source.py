@@ -34,6 +34,13 @@ def parse_python(source: str | bytes) -> ast.Module:
         return ast.parse(source)
 
 
+def parse_literal(source: str | ast.expr) -> object:
+    """The value of a literal, read and not evaluated; raises what `ast.literal_eval` does."""
+    with _ONE_AT_A_TIME, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.literal_eval(source)
+
+
 def parse_module(source: str) -> ast.Module | None:
     """The syntax tree of a file that may be hostile; None if this interpreter cannot make one."""
     if len(source) > _MAX_CHARACTERS or _has_endless_names(source):

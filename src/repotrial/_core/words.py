@@ -42,6 +42,9 @@ ErrorReason: TypeAlias = Literal[
 ]
 """Why a check did not complete (P3)."""
 
+UNPAID: Final = "the budget was used up"
+"""Why an execution of acceptance has no result: it did not start, or was ended (B11)."""
+
 EndCause: TypeAlias = Literal[
     "ended", "timeout", "cpu", "memory", "output", "disk", "processes", "sandbox-lost"
 ]
@@ -76,3 +79,34 @@ ProviderRule: TypeAlias = Literal[
 ]
 """Alerts of the monitor `provider`: troubles of an upstream, and what the harness's own request to it met.
 `other-request`: the request was not as the plan fixed it; `own-rate`: the run passed the rate of its plan."""
+
+LOCKFILES: Final = frozenset(
+    {
+        "bun.lock",
+        "bun.lockb",
+        "Cargo.lock",
+        "composer.lock",
+        "conda-lock.yml",
+        "deno.lock",
+        "flake.lock",
+        "Gemfile.lock",
+        "go.sum",
+        "gradle.lockfile",
+        "mix.lock",
+        "npm-shrinkwrap.json",
+        "package-lock.json",
+        "Package.resolved",
+        "packages.lock.json",
+        "pdm.lock",
+        "Pipfile.lock",
+        "pnpm-lock.yaml",
+        "Podfile.lock",
+        "poetry.lock",
+        "pubspec.lock",
+        "pylock.toml",
+        "requirements.lock",
+        "uv.lock",
+        "yarn.lock",
+    }
+)
+"""Names by which package managers know their locks."""

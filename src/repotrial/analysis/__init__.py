@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from repotrial.analysis._analyze_pilot import analyze_pilot
     from repotrial.analysis._analyze_table import analyze_table
     from repotrial.analysis._comparison import RunComparison, RunSide, compare_runs
+    from repotrial.analysis._figures import IntervalFigure
     from repotrial.analysis._left_out import find_left_out
+    from repotrial.analysis._pilot_results import LabeledShare, PilotFigures
     from repotrial.analysis._pilot_runs import ConductedPilot
     from repotrial.analysis._plan_blinded import BlindedVariance, RepeatsDecision
     from repotrial.analysis._plan_build import TaskFacts, build_plan
@@ -25,7 +27,9 @@ if TYPE_CHECKING:
     )
     from repotrial.analysis._plan_rules import check_pilot
     from repotrial.analysis._power_table import PowerAnalysis
-    from repotrial.analysis._results import Analysis, ArmFigures, ContrastFigures, IntervalFigure
+    from repotrial.analysis._results import Analysis, ArmFigures, ContrastFigures
+    from repotrial.analysis._review_case import ReviewCase
+    from repotrial.analysis._review_queue import ReviewedRun, ReviewSampling
     from repotrial.analysis._run_rows import RunRow, build_run_row
     from repotrial.analysis._summary import CollectedSummary, RunsSummary, summarize_runs
     from repotrial.analysis._trials import TrialTable, read_trials
@@ -43,15 +47,20 @@ __all__ = [
     "ContrastFigures",
     "CostModel",
     "IntervalFigure",
+    "LabeledShare",
     "LoadedPlan",
     "PairedSummary",
     "Pilot",
     "PilotArm",
+    "PilotFigures",
     "PlannedRow",
     "PowerAnalysis",
     "Registration",
     "RepeatsDecision",
+    "ReviewCase",
     "ReviewLabel",
+    "ReviewSampling",
+    "ReviewedRun",
     "RunComparison",
     "RunRow",
     "RunSide",

@@ -19,6 +19,7 @@ from repotrial.analysis._pilot_records import (
     is_failing_otherwise,
     is_satisfied,
 )
+from repotrial.analysis._pilot_results import PilotFigures
 from repotrial.analysis._pilot_runs import (
     ConductedPilot,
     CountedTrial,
@@ -26,8 +27,10 @@ from repotrial.analysis._pilot_runs import (
     list_artefacts,
     name_runs,
 )
-from repotrial.analysis._results import Analysis, ArmFigures, ContrastFigures, PilotFigures
+from repotrial.analysis._results import Analysis, ArmFigures, ContrastFigures
+from repotrial.analysis._stricter_caps import cap_rates, describe_discovery
 from repotrial.analysis._summary import find_mixed_conditions
+from repotrial.analysis._verdict_errors import find_verdict_errors
 from repotrial.cost import PriceBook
 
 _LABEL: Final = "witnessed: every outcome was judged anew from a run directory"
@@ -143,6 +146,13 @@ def _describe_pilot(
         strata=describe_strata(pilot, trials),
         already_satisfied=find_already(pilot, trials, is_satisfied),
         already_failing=find_already(pilot, trials, is_failing_otherwise),
+        verdict_errors=find_verdict_errors(pilot, trials),
+        counterfactual=tuple(
+            row
+            for name in names
+            for row in cap_rates(name, [one for one in trials if one.planned.arm == name])
+        ),
+        discovery=describe_discovery([one for one in trials if pilot.arms[one.planned.arm] == "candidate"]),
         mixed_conditions=find_mixed_conditions(runs),
         deviations=pilot.deviations,
         scope=pilot.scope,

@@ -11,7 +11,8 @@ from repotrial import __version__
 from repotrial._core.absence import NotComputable
 from repotrial.analysis._arms import build_outcome_clusters, describe_arm
 from repotrial.analysis._contrasts import Contrast, describe_contrasts, find_tied
-from repotrial.analysis._results import Analysis, ArmFigures, Artefact
+from repotrial.analysis._figures import Artefact
+from repotrial.analysis._results import Analysis, ArmFigures
 from repotrial.analysis._trials import Trial, read_trials
 
 _LEVEL: Final = 0.95

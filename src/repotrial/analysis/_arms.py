@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from repotrial._core.absence import NotComputable
 from repotrial._core.seed import ROOT_SEED
-from repotrial.analysis._results import ArmFigures, IntervalFigure, Number, RepeatFigure, SpreadFigure
+from repotrial.analysis._figures import IntervalFigure, Number, RepeatFigure, SpreadFigure
+from repotrial.analysis._results import ArmFigures
 from repotrial.analysis._trials import Trial
 
 if TYPE_CHECKING:
@@ -133,11 +134,16 @@ def describe_spread(
     trials: Sequence[Trial], quantity: Literal["cost_usd", "wall_seconds"]
 ) -> tuple[SpreadFigure, ...]:
     """Quartiles of an amount over all trials, and over those with each outcome; none where none is known."""
-    present = sorted({trial.outcome for trial in trials})
-    groups = [("all", trials), *((word, [one for one in trials if one.outcome == word]) for word in present)]
+    return spread_amounts([(trial.outcome, getattr(trial, quantity)) for trial in trials])
+
+
+def spread_amounts(pairs: Sequence[tuple[str, float | None]]) -> tuple[SpreadFigure, ...]:
+    """The same of (outcome, amount) pairs; None is an amount that is not known."""
+    present = sorted({outcome for outcome, _ in pairs})
     figures = []
-    for outcome, group in groups if len(present) > 1 else groups[:1]:
-        amounts = [value for one in group if (value := getattr(one, quantity)) is not None]
+    for outcome in ("all", *present) if len(present) > 1 else ("all",):
+        group = [amount for word, amount in pairs if outcome in {"all", word}]
+        amounts = [amount for amount in group if amount is not None]
         if amounts:
             figures.append(_describe_amounts(outcome, amounts, missing=len(group) - len(amounts)))
     return tuple(figures)

@@ -11,7 +11,8 @@ import msgspec
 from repotrial._core.absence import NotComputable
 from repotrial._core.seed import ROOT_SEED
 from repotrial.analysis._arms import build_figure
-from repotrial.analysis._results import ContrastFigures, IntervalFigure, Number, TiedGroup
+from repotrial.analysis._figures import IntervalFigure, Number
+from repotrial.analysis._results import ContrastFigures, TiedGroup
 
 if TYPE_CHECKING:
     from repotrial.stats import Cluster, PairedComparison

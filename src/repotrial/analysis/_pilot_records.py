@@ -10,16 +10,12 @@ from typing import TYPE_CHECKING, Final, Literal
 from repotrial._core.absence import NotComputable
 from repotrial._core.errors import AgentError, RepoTrialError
 from repotrial._core.seed import ROOT_SEED
-from repotrial.analysis._arms import build_outcome_clusters, describe_arm, describe_spread
+from repotrial.analysis._arms import build_outcome_clusters, describe_arm, describe_spread, spread_amounts
+from repotrial.analysis._figures import Number, SpreadFigure
+from repotrial.analysis._pilot_results import ArmRecord, ContrastBounds, RubricFigures, StratumFigures
 from repotrial.analysis._pilot_runs import ConductedPilot, CountedTrial, find_ending, name_runs
-from repotrial.analysis._results import (
-    ArmRecord,
-    ContrastBounds,
-    ContrastFigures,
-    Number,
-    RubricFigures,
-    StratumFigures,
-)
+from repotrial.analysis._results import ContrastFigures
+from repotrial.analysis._stricter_caps import find_count
 from repotrial.change import read_change
 from repotrial.contract import ContractRecord
 from repotrial.cost import Amount, PriceBook
@@ -195,10 +191,16 @@ def describe_strata(pilot: ConductedPilot, trials: Sequence[CountedTrial]) -> tu
                 rate=described.rate,
                 cost_usd=describe_spread(own, "cost_usd"),
                 wall_seconds=describe_spread(own, "wall_seconds"),
+                tool_calls=_spread_count(group, "tool_calls"),
+                failed_check_cycles=_spread_count(group, "failed_check_cycles"),
                 caution=f"{described.tasks} tasks: an account of them, hardly of others" if few else "",
             )
         )
     return tuple(figures)
+
+
+def _spread_count(trials: Sequence[CountedTrial], name: str) -> tuple[SpreadFigure, ...]:
+    return spread_amounts([(one.trial.outcome, find_count(one, name)) for one in trials])
 
 
 def find_already(

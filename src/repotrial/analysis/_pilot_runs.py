@@ -11,7 +11,8 @@ import msgspec
 from repotrial._core.absence import Unknown
 from repotrial._core.digest import digest_bytes, digest_file
 from repotrial.analysis._contrasts import Contrast
-from repotrial.analysis._results import Artefact
+from repotrial.analysis._figures import Artefact
+from repotrial.analysis._review_queue import ReviewedRun
 from repotrial.analysis._trials import Trial, TrialOutcome
 from repotrial.score import JudgedRun, Scorable, find_status, judge_run
 from repotrial.trace import RunPaths
@@ -72,6 +73,8 @@ class ConductedPilot(msgspec.Struct, frozen=True, kw_only=True):
     """Tasks that were taken out, with the reason."""
     deviations: tuple[str, ...]
     scope: tuple[str, ...]
+    reviews: tuple[ReviewedRun, ...] = ()
+    """Runs that people were asked about, each with its sampling chance and its labels."""
 
     @classmethod
     def build(cls, **fields: object) -> Self:
@@ -91,11 +94,13 @@ class CountedTrial(msgspec.Struct, frozen=True, kw_only=True):
     planned: PlannedTrial
     trial: Trial
     run: JudgedRun | None
+    is_reviewed: bool = False
+    """Whether a person has said something about it."""
 
     @property
     def is_doubtful(self) -> bool:
         """A success whose change has a flag that no person has answered."""
-        if self.run is None or self.trial.outcome != "success":
+        if self.run is None or self.trial.outcome != "success" or self.is_reviewed:
             return False
         return any(
             note.code not in _OF_CONTRACTS and not note.is_mentioned_only for note in self.run.card.review
@@ -104,10 +109,18 @@ class CountedTrial(msgspec.Struct, frozen=True, kw_only=True):
 
 def judge_planned(pilot: ConductedPilot) -> tuple[CountedTrial, ...]:
     """Judge every planned trial anew from its run directory; nothing is executed."""
-    return tuple(_judge(pilot.directory, planned) for planned in pilot.planned)
+    reviewed = {(one.task, one.arm, one.repeat) for one in pilot.reviews if one.labels}
+    return tuple(
+        _judge(
+            pilot.directory,
+            planned,
+            is_reviewed=(planned.task, planned.arm, planned.repeat) in reviewed,
+        )
+        for planned in pilot.planned
+    )
 
 
-def _judge(directory: Path, planned: PlannedTrial) -> CountedTrial:
+def _judge(directory: Path, planned: PlannedTrial, *, is_reviewed: bool) -> CountedTrial:
     run = None if planned.directory is None else judge_run(directory / planned.directory)
     trial = Trial(
         task=planned.task,
@@ -118,7 +131,7 @@ def _judge(directory: Path, planned: PlannedTrial) -> CountedTrial:
         cost_usd=0.0 if run is None else _find_cost(run),
         wall_seconds=None if run is None else _find_seconds(run),
     )
-    return CountedTrial(planned=planned, trial=trial, run=run)
+    return CountedTrial(planned=planned, trial=trial, run=run, is_reviewed=is_reviewed)
 
 
 def _find_cost(run: JudgedRun) -> float | None:

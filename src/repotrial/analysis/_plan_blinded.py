@@ -19,6 +19,8 @@ from repotrial.analysis._plan_document import Pilot
 FUNCTION: Final = "blinded-k@1"
 """Named in the registration: another function would be another version."""
 _PAIR: Final = 2
+_MOST_EXCESS: Final = 2
+"""A variance above so many times the planned one refutes the planning values."""
 
 HiddenTask = tuple[Sequence[int], Sequence[int]]
 """Outcomes (1 success, 0 none) of two hidden arms on one task; which is which is not said."""
@@ -62,6 +64,18 @@ class BlindedVariance(msgspec.Struct, frozen=True, kw_only=True):
         """Variance of a task's difference with so many runs of each arm."""
         doubled = 2 * self.within
         return max(self.squared - doubled / self.runs, 0.0) + doubled / repeats
+
+    def find_refutation(self, pilot: Pilot) -> str | None:
+        """Why the planning values do not hold; None if nothing speaks against them.
+
+        Only the variance within groups is asked: squared differences about zero hold the effect itself, and
+        a rule that a large effect switches off would be none.
+        """
+        rate, icc = float(pilot.power.rate), float(pilot.power.icc)
+        planned = rate * (1 - rate) * (1 - icc)
+        if self.is_within_planned or self.within <= _MOST_EXCESS * planned:
+            return None
+        return f"runs of one arm on one task vary by {self.within:.3f}, planned {planned:.3f}"
 
 
 def _sum_squares(group: Sequence[int]) -> float:

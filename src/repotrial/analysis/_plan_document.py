@@ -124,6 +124,8 @@ class StoppingRules(StrictDocument, frozen=True, kw_only=True):
     """No look before so many complete tasks."""
     contrast: str | None = None
     """The one contrast that may stop the pilot, for all arms; none if left out."""
+    assumptions: tuple[ArmName, ...] = ("planning-values",)
+    """Assumptions of the register that the rule rests on: where stage 2 refutes one, the rule is off."""
     is_futility_used: bool = False
     """Whether it may also stop when the repeated interval lies between minus and plus the relevant effect."""
     safety_breaches: Annotated[int, msgspec.Meta(ge=1)] = 1

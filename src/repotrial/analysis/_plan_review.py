@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Annotated, Literal
 
 import msgspec
@@ -20,6 +21,8 @@ class ReviewLabel(StrictDocument, frozen=True, kw_only=True):
     """Which version of this format."""
     case: _Text
     """The run under its blind name."""
+    chance: Decimal
+    """How likely the run was to be asked about: 1 if it always is. Rates weigh a label by its inverse."""
     verdict: Literal["correct", "incorrect", "unclear"]
     """Whether the change does what the task asks for."""
     failure_mode: str | None = None
@@ -30,6 +33,8 @@ class ReviewLabel(StrictDocument, frozen=True, kw_only=True):
     """Why."""
     minutes: Count
     """Time that it took; goes into C_human."""
+    is_verdict_seen: bool = False
+    """Whether the verdict of the checks was shown before."""
     at_us: Count
     """When, in microseconds since 1970."""
 

@@ -34,6 +34,7 @@ def check_pilot(data: bytes, *, file: str = Pilot.FILE) -> tuple[Pilot | None, l
         _check_stages,
         _check_strata,
         _check_stopping,
+        _check_rests,
         _check_relaxations,
     )
     found = [Pilot.build_problem(*finding, file=file) for rule in rules for finding in rule(pilot)]
@@ -167,6 +168,18 @@ def _check_stopping(pilot: Pilot) -> Iterator[_Finding]:
             f"expected rising shares that end in 1, found {shown}",
             "such as [0.5, 1]",
         )
+
+
+def _check_rests(pilot: Pilot) -> Iterator[_Finding]:
+    """Q16: an efficacy rule is tied to the assumptions of the power analysis."""
+    if pilot.stopping.contrast is None:
+        return
+    known = [assumption.id for assumption in pilot.assumptions]
+    if not pilot.stopping.assumptions:
+        hint = 'name those of the power analysis: assumptions = ["planning-values"]'
+        yield "stopping.assumptions", "expected what the rule rests on, found nothing", hint
+    for place, name in enumerate(pilot.stopping.assumptions):
+        yield from _check_known(f"stopping.assumptions[{place}]", name, known, "an assumption")
 
 
 def _check_relaxations(pilot: Pilot) -> Iterator[_Finding]:

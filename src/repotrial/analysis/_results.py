@@ -6,79 +6,15 @@ with `kind` and `reason` where a number would stand.
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal
 
 import msgspec
 
 from repotrial._core.absence import NotComputable
-from repotrial.stats import Incidence
+from repotrial.analysis._figures import Artefact, IntervalFigure, Number, RepeatFigure, SpreadFigure
+from repotrial.analysis._pilot_results import PilotFigures
 
 ANALYSIS_SCHEMA: Final = "repotrial/analysis@1"
-Number: TypeAlias = float | NotComputable
-
-
-class Artefact(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that figures were computed from (X5)."""
-
-    name: str
-    """How figures refer to it."""
-    file: str
-    """Where it is, from the directory that was analyzed."""
-    digest: str
-    """Of its bytes; of several files, of the sorted lines `digest  path` of all of them."""
-    files: int = 1
-    """How many files it has."""
-
-
-class IntervalFigure(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="figure"):
-    """A value with how sure one can be of it."""
-
-    estimate: Number
-    """The point estimate."""
-    low: Number
-    """Lower end of the interval."""
-    high: Number
-    """Upper end of the interval."""
-    standard_error: Number
-    """Over tasks (CR2 for rates); not computable where the method has none."""
-    method: str
-    """How the interval was computed."""
-    n_units: int
-    """Trials that entered."""
-    n_clusters: int
-    """Tasks that entered."""
-
-
-class SpreadFigure(msgspec.Struct, frozen=True, kw_only=True):
-    """Amounts of single trials: an account, not an estimate."""
-
-    outcome: str
-    """Of which trials: all, or those that ended so."""
-    trials: int
-    """How many have the amount."""
-    missing: int
-    """How many do not have it."""
-    lower_quartile: float
-    """A quarter lies below (linear interpolation)."""
-    median: float
-    """Half lies below."""
-    upper_quartile: float
-    """Three quarters lie below."""
-    maximum: float
-    """The largest."""
-    total: float
-    """Their sum."""
-
-
-class RepeatFigure(msgspec.Struct, frozen=True, kw_only=True):
-    """What k trials of one task give."""
-
-    k: int
-    """How many."""
-    any: IntervalFigure | NotComputable
-    """Chance that at least one succeeds (pass@k), a mean over tasks."""
-    all: IntervalFigure | NotComputable
-    """Chance that all succeed (pass^k), a mean over tasks."""
 
 
 class ArmFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -180,115 +116,6 @@ class TiedGroup(msgspec.Struct, frozen=True, kw_only=True):
     """By rate, the best first."""
     sentence: str
     """The same in words."""
-
-
-class StratumFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """How one arm did on the tasks of one stratum."""
-
-    stratum: str
-    """The cell of the plan."""
-    arm: str
-    """The arm."""
-    rate: IntervalFigure
-    """Successes over all planned trials there."""
-    cost_usd: tuple[SpreadFigure, ...]
-    """Cost of single trials, by outcome."""
-    wall_seconds: tuple[SpreadFigure, ...]
-    """Time of single trials, by outcome."""
-    caution: str
-    """What a reader must not make of so few tasks; empty where they are not few."""
-
-
-class ArmRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What the sealed runs of an arm show beside their outcomes."""
-
-    arm: str
-    """The arm."""
-    worst_rate: float
-    """If every indeterminate and every doubtful trial had failed (X2)."""
-    best_rate: float
-    """If every indeterminate trial had succeeded."""
-    doubtful: int
-    """Successes with a flag that no person has answered; successes in the rate, failures in the worst one."""
-    endings: dict[str, int]
-    """How trials ended, by cause."""
-    failed_gates: dict[str, int]
-    """Trials that did not pass each gate."""
-    failure_modes: dict[str, int]
-    """Trials with each tag."""
-    rubric: RubricFigures | NotComputable
-    """Four components, over the trials that were judged."""
-    time_to_success: Incidence | NotComputable
-    """Share of planned trials that succeeded within so many seconds of acting."""
-    cost_to_success: Incidence | NotComputable
-    """Share of planned trials that succeeded within so many dollars of acting."""
-    tokens_per_task: Number
-    """Tokens of all counted trials over tasks."""
-    phases_usd: dict[str, Number]
-    """Total cost by phase: inference, execution, adjudication, provisioning; or why it is not known."""
-    computed_from: tuple[str, ...]
-    """Names of the artefacts."""
-
-
-class RubricFigures(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="rubric"):
-    """The graded rubric (B14): shares of judged trials; gates decide, this only describes."""
-
-    trials: int
-    """Trials that were judged."""
-    correctness: float
-    """Pass the acceptance gate."""
-    patch_validity: float
-    """Have a valid patch, and no changed file outside of the modules that a contract declares."""
-    safety: float
-    """Pass the safety gate."""
-    efficiency: float
-    """Ended within the limits of the run; a limit is a choice of policy (Q10)."""
-    score: float
-    """Mean of the four: equal weights."""
-    score_low: float
-    """Under the least favorable weights."""
-    score_high: float
-    """Under the most favorable weights."""
-    coherence: Number
-    """Share of changed files that lie in the declared modules (Q1): beside the score, never in it."""
-
-
-class ContrastBounds(msgspec.Struct, frozen=True, kw_only=True):
-    """How far indeterminate trials could move a contrast (X2)."""
-
-    name: str
-    """The contrast."""
-    worst: Number
-    """Difference if those of the first arm had failed and those of the second succeeded."""
-    best: Number
-    """The reverse."""
-    tipping_point: int | NotComputable
-    """Fewest of them that, going against the arm in front, leave nothing told apart, unadjusted."""
-
-
-class PilotFigures(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="pilot"):
-    """What only a conducted pilot has."""
-
-    pilot: str
-    """Its id."""
-    flow: dict[str, int]
-    """Contracts and trials on their way from the plan to the analysis."""
-    arms: tuple[ArmRecord, ...]
-    """In the order of the rates."""
-    contrasts: tuple[ContrastBounds, ...]
-    """In the order of the contrasts."""
-    strata: tuple[StratumFigures, ...]
-    """By stratum and arm."""
-    already_satisfied: tuple[str, ...] | NotComputable
-    """Tasks that an arm that does nothing satisfies (Q15)."""
-    already_failing: tuple[str, ...] | NotComputable
-    """Tasks on which such an arm fails for another reason than the missing change (Q15)."""
-    mixed_conditions: dict[str, tuple[str, ...]]
-    """Contracts whose runs are not all of one comparability class, with what differs (P30)."""
-    deviations: tuple[str, ...]
-    """Departures from the protocol (X6)."""
-    scope: tuple[str, ...]
-    """What the result is about, in sentences (Q19)."""
 
 
 class Analysis(msgspec.Struct, frozen=True, kw_only=True):

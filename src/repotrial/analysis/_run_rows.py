@@ -72,6 +72,10 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     """Who vouches for the record: its seal by a key that is believed, or why there is none."""
     is_believed: bool
     """Whether a success of this record counts."""
+    assurance: str | None
+    """How far the verdict is protected against the code that it judges: outside, twins or bare."""
+    twins: int | None
+    """Tests with wrong expectations in the weakest check that the verdict rests on."""
     head_hash: str | None
     """Hash of the last verified event: the evidence that all of this was computed from."""
 
@@ -111,6 +115,8 @@ def build_run_row(run: JudgedRun) -> RunRow:
         why=entry.why,
         trust=run.trust,
         is_believed=run.is_believed,
+        assurance=entry.assurance,
+        twins=entry.twins,
         head_hash=None if isinstance(card.identity.head_hash, Unknown) else card.identity.head_hash,
     )
 

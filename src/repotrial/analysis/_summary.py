@@ -20,6 +20,7 @@ from repotrial.analysis._agents import (
 from repotrial.score import (
     NO_RUNS,
     Aggregate,
+    AssuranceLevel,
     Cause,
     JudgedRun,
     PlannedOutcome,
@@ -52,6 +53,8 @@ class RunsSummary(msgspec.Struct, frozen=True, kw_only=True):
     """All attempts, by why they ended."""
     trust: dict[Trust, int]
     """All attempts, by who vouches for the record."""
+    assurance: dict[AssuranceLevel, int]
+    """Successes that count, by how far they are protected against the code that was judged."""
     mixed_conditions: dict[str, tuple[str, ...]]
     """Contracts whose runs are not all of one comparability class, each with what differs between them, as
     paths in their manifests (P30)."""
@@ -81,6 +84,9 @@ class RunsSummary(msgspec.Struct, frozen=True, kw_only=True):
                 f"contracts with the host's tools pin constraints; the environment ids that runs had: {ids}"
             )
             found.append(("environment", text))
+        if self.assurance:
+            levels = ", ".join(f"{number} {level}" for level, number in self.assurance.items())
+            found.append(("assurance", f"successes by level: {levels}"))
         return tuple(found)
 
     @property
@@ -151,6 +157,11 @@ def summarize_runs(
         repeated=tuple(sorted(map(str, uncounted))),
         causes=count_words(run.cause.cause for run in everything),
         trust=count_words(run.trust for run in everything),
+        assurance=count_words(
+            level
+            for run in counted
+            if run.is_success and run.is_believed and (level := run.entry.assurance) is not None
+        ),
         mixed_conditions=find_mixed_conditions(counted),
         deviations=count_deviations(run.entry.deviations for run in counted),
         root_seeds=root_seeds,

@@ -29,12 +29,19 @@ if TYPE_CHECKING:
         list_agents,
         verify_agent_names,
     )
+    from repotrial.api._archive import (
+        ArchivedRun,
+        apply_archive,
+        approve_archive,
+        plan_archive,
+    )
     from repotrial.api._catalogue import build_schema, find_error, list_errors, list_schemas
     from repotrial.api._certification import (
         Certification,
         CertificationRequest,
         certify_contract,
         create_contract,
+        refresh_contract,
     )
     from repotrial.api._contracts import (
         ContractCheck,
@@ -46,6 +53,9 @@ if TYPE_CHECKING:
         lock_contract,
         verify_lock,
     )
+    from repotrial.api._export import export_runs
+    from repotrial.api._fleet import Fleet, WorkRequest, open_places
+    from repotrial.api._images import import_image, list_images, remove_images
     from repotrial.api._machine import (
         LeftOut,
         MachineSettings,
@@ -58,11 +68,14 @@ if TYPE_CHECKING:
         prune_cache,
         run_doctor,
     )
+    from repotrial.api._mining import MineRequest, apply_review, mine_contracts
     from repotrial.api._models import ModelChoice, read_budgets
+    from repotrial.api._open_pilot import open_pilot
     from repotrial.api._open_runs import open_runs
     from repotrial.api._outputs import CheckTests, ProgramOutput, iter_run_outputs, iter_run_tests
     from repotrial.api._page import write_run_page
-    from repotrial.api._pilot_analysis import analyze_conducted, check_analysis, report_analysis
+    from repotrial.api._pilot_analysis import analyze_conducted, bundle_pilot, check_analysis, report_analysis
+    from repotrial.api._pilot_review import list_review, show_review, write_label
     from repotrial.api._pilot_run import run_pilot, show_pilot
     from repotrial.api._pilots import freeze_pilot, init_pilot, plan_pilot
     from repotrial.api._recompute import RecomputedRun, decide_run, recompute_run
@@ -79,6 +92,7 @@ if TYPE_CHECKING:
     )
     from repotrial.api._retrieval_study import compare_retrieval, report_retrieval
     from repotrial.api._runs import (
+        NO_PRICES,
         KeyRing,
         ListedKey,
         RunCheck,
@@ -93,7 +107,8 @@ if TYPE_CHECKING:
         show_programs,
         verify_run,
     )
-    from repotrial.api._suites import MeasuredContract, lock_suite, measure_contract
+    from repotrial.api._serve import serve_runs
+    from repotrial.api._suites import MeasuredContract, certify_suite, lock_suite, measure_contract
     from repotrial.api._trials import (
         RunScored,
         RunUnscored,
@@ -110,12 +125,31 @@ if TYPE_CHECKING:
         LockResult,
         NewContract,
         SwebenchContract,
+        find_checkout,
         load_swebench_instances,
     )
-    from repotrial.conduct import PilotNotice, PilotStatus, StageChecked, verify_no_peek
+    from repotrial.conduct import (
+        GivenLabel,
+        PilotNotice,
+        PilotStatus,
+        StageChecked,
+        stamp_registration,
+        verify_no_peek,
+    )
     from repotrial.contract import LoadedContract
-    from repotrial.fleet import RunConditions, RunNotConducted, RunPhase, RunRepeated, RunSkipped, RunStarted
+    from repotrial.environment import KeptImage
+    from repotrial.fleet import (
+        RunConditions,
+        RunNotConducted,
+        RunPhase,
+        RunRepeated,
+        RunSkipped,
+        RunStarted,
+        WorkerEvent,
+    )
+    from repotrial.interop import HarborTask, survey_harbor
     from repotrial.machine import DoctorReport, KeptItem
+    from repotrial.mining import Mine, MinePlan, MineRow, ReviewOutcome
     from repotrial.retrieval import (
         AssociationScope,
         Evaluation,
@@ -142,12 +176,15 @@ if TYPE_CHECKING:
         price_run,
     )
     from repotrial.trace import TimelineRow, TrustedKeys
+    from repotrial.viewer import ViewerGuard, ViewerSettings
 else:
     __getattr__, __dir__ = build_hooks(__name__)
 
 __all__ = [
+    "NO_PRICES",
     "AgentCheck",
     "AgentSummary",
+    "ArchivedRun",
     "AssociationScope",
     "BuiltReport",
     "Certification",
@@ -158,7 +195,11 @@ __all__ = [
     "CreatedContract",
     "DoctorReport",
     "Evaluation",
+    "Fleet",
+    "GivenLabel",
+    "HarborTask",
     "JudgedRun",
+    "KeptImage",
     "KeptItem",
     "KeyRing",
     "LeftOut",
@@ -168,6 +209,10 @@ __all__ = [
     "MachineSettings",
     "MatchedComparison",
     "MeasuredContract",
+    "Mine",
+    "MinePlan",
+    "MineRequest",
+    "MineRow",
     "ModelChoice",
     "NewContract",
     "NormalizationRequest",
@@ -184,6 +229,7 @@ __all__ = [
     "Replay",
     "ReportRequest",
     "RetrievalComparison",
+    "ReviewOutcome",
     "RunCheck",
     "RunComparison",
     "RunConditions",
@@ -212,11 +258,20 @@ __all__ = [
     "TrustedKeys",
     "TruthExplanation",
     "UpstreamChecked",
+    "ViewerGuard",
+    "ViewerSettings",
+    "WorkRequest",
+    "WorkerEvent",
     "analyze_conducted",
     "analyze_table",
+    "apply_archive",
+    "apply_review",
+    "approve_archive",
     "build_report",
     "build_schema",
+    "bundle_pilot",
     "certify_contract",
+    "certify_suite",
     "check_analysis",
     "check_contract",
     "check_named_agent",
@@ -234,12 +289,15 @@ __all__ = [
     "execute_in_contract",
     "explain_ground_truth",
     "explain_run",
+    "export_runs",
     "find_certificate",
+    "find_checkout",
     "find_error",
     "find_run_directories",
     "find_shell_status",
     "fix_machine",
     "freeze_pilot",
+    "import_image",
     "init_pilot",
     "install_named_agent",
     "iter_run_outputs",
@@ -252,7 +310,9 @@ __all__ = [
     "list_cache",
     "list_errors",
     "list_event_types",
+    "list_images",
     "list_rejudged",
+    "list_review",
     "list_runs",
     "list_schemas",
     "load_change",
@@ -265,8 +325,12 @@ __all__ = [
     "lock_contract",
     "lock_suite",
     "measure_contract",
+    "mine_contracts",
     "normalize_retrieval",
+    "open_pilot",
+    "open_places",
     "open_runs",
+    "plan_archive",
     "plan_pilot",
     "plan_trials",
     "price_run",
@@ -274,22 +338,29 @@ __all__ = [
     "prune_cache",
     "read_budgets",
     "recompute_run",
+    "refresh_contract",
     "rejudge_run",
+    "remove_images",
     "replay_run",
     "report_analysis",
     "report_retrieval",
     "run_doctor",
     "run_pilot",
     "score_run",
+    "serve_runs",
     "show_key",
     "show_pilot",
     "show_programs",
+    "show_review",
+    "stamp_registration",
     "summarize_runs",
+    "survey_harbor",
     "validate_retrieval",
     "verify_agent_names",
     "verify_lock",
     "verify_no_peek",
     "verify_run",
+    "write_label",
     "write_run_page",
     "write_summary_page",
 ]

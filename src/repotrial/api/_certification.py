@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from repotrial.api._contracts import load_contract
+from repotrial.api._contracts import load_contract, verify_contract_directory
 from repotrial.api._machine import MachineSettings, build_installation_settings
 from repotrial.authoring import (
     Certificate,
@@ -18,26 +19,68 @@ from repotrial.authoring import (
     CertificationSettings,
     CommitContract,
     CreatedContract,
+    LockResult,
     NewContract,
+    ProofSettings,
     SwebenchContract,
+    UvLocker,
     create_contract_from_commit,
     create_contract_from_swebench,
     write_certificate,
 )
 from repotrial.authoring import certify_contract as _certify_contract
 from repotrial.authoring import create_contract as create_new_contract
+from repotrial.mining import refresh_contract as _refresh_contract
 from repotrial.trace import SigningKey
 
 
-def create_contract(options: NewContract | CommitContract | SwebenchContract) -> CreatedContract:
-    """Write a contract: from scratch, from a merged change, or from an instance of a data set."""
+def create_contract(
+    options: NewContract | CommitContract | SwebenchContract,
+    machine: MachineSettings | None = None,
+    on_step: Callable[[str], None] = lambda step: None,  # noqa: ARG005
+) -> CreatedContract:
+    """Write a contract: from scratch, from a merged change, or from an instance of a data set.
+
+    Args:
+        options: Which one.
+        machine: For a merged change: run its tests here, and take the inventory from what happens; None to
+            run nothing.
+        on_step: Told what is done next.
+    """
     match options:
         case NewContract():
             return create_new_contract(options)
         case CommitContract():
-            return create_contract_from_commit(options)
+            proving = None if machine is None else build_proof_settings(machine, on_step)
+            return create_contract_from_commit(options, proving)
         case SwebenchContract():
             return create_contract_from_swebench(options)
+
+
+def build_proof_settings(
+    machine: MachineSettings, on_step: Callable[[str], None], *, timeout_seconds: int = 300
+) -> ProofSettings:
+    """How the tests of a merged change are run here; locks of packages are kept in the cache."""
+    return ProofSettings(
+        installation=build_installation_settings(machine),
+        locker=UvLocker(machine.variables, home=machine.home, kept=machine.cache / "locks"),
+        timeout_seconds=timeout_seconds,
+        on_step=on_step,
+    )
+
+
+def refresh_contract(
+    directory: Path, machine: MachineSettings, on_step: Callable[[str], None], *, reason: str
+) -> LockResult:
+    """Renew the packages of a contract as of today; its checks must say the same with them.
+
+    Raises:
+        REFRESH_REFUSED: they do not, or there are none to renew.
+    """
+    verify_contract_directory(directory)
+    today = dt.datetime.now(dt.UTC).date()
+    proving = build_proof_settings(machine, on_step)
+    return _refresh_contract(directory, proving, reason=reason, today=today)
 
 
 class CertificationRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -38,6 +38,7 @@ from repotrial.contract import (
     lint_contract,
 )
 from repotrial.contract import load_contract as _load_contract
+from repotrial.mining import check_unknowable
 from repotrial.trace import PublicKey
 
 CONTRACT_DIRECTORY_MISSING = ErrorCode(
@@ -104,6 +105,7 @@ def check_contract(directory: Path) -> ContractCheck:
     if loaded is None:
         return ContractCheck(directory=str(directory), id=None, version_id=None, problems=tuple(problems))
     found = [*problems, *check_lock(loaded), *_lint(loaded), *check_told_solution(loaded)]
+    found += check_unknowable(loaded)
     return _build_check(loaded, found)
 
 

@@ -19,11 +19,14 @@ from repotrial.api._machine import MachineSettings
 from repotrial.contract import RunSpec
 from repotrial.cost import (
     Amount,
+    BudgetCaps,
     EnvelopeLimits,
     EnvelopeState,
     Ledger,
     ModelPrices,
     Parent,
+    RunBudget,
+    Spending,
     Tariff,
     load_ledger_state,
     load_price_book,
@@ -40,7 +43,7 @@ from repotrial.gateway import (
 )
 from repotrial.policy import THRESHOLDS_INVALID, parse_thresholds, read_thresholds
 from repotrial.redaction import NO_REDACTION
-from repotrial.run import ModelAccess, OwnPolicy, UpstreamOrder
+from repotrial.run import CostAccess, ModelAccess, OwnPolicy, UpstreamOrder
 from repotrial.wire import Dialect
 
 UPSTREAM_FORMS: Final = ("provider:NAME", "provider:FILE.toml", "script:FILE.toml", "recording:RUN_DIR")
@@ -88,6 +91,8 @@ class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
     """For agents whose name does not say which; each has its own default."""
     prices: Path | None = None
     """A price book; None: the one that comes with this release."""
+    is_abstract: bool = False
+    """Whether everything is priced in abstract units instead, budgets included (P21)."""
     unknown_models: UnknownModels | None = None
     """What becomes of models that it does not have; None: refused, but for scripts, which cost nothing."""
     unit_cap: Annotated[int, msgspec.Meta(ge=0)] = 1_000_000
@@ -95,11 +100,13 @@ class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
     thresholds: Path | None = None
     """The breakers' thresholds; None: the published ones."""
     task_budget: Decimal | None = None
-    """Most that all runs on one contract may cost together, in dollars (B4)."""
+    """Most that all runs on one contract may cost together, in dollars or abstract units (B4)."""
     total_budget: Decimal | None = None
-    """Most that all runs may cost together, in dollars (B4)."""
+    """Most that all runs may cost together, in the same unit (B4)."""
     ledger: Path | None = None
     """Where budgets that several runs share are kept; needed by both."""
+    books_time: bool = True
+    """Whether runs book their time in those budgets themselves; False where their caller does."""
 
 
 BUDGET_UNITS = ErrorCode(
@@ -162,7 +169,7 @@ def verify_budgets(choice: ModelChoice, model: str) -> None:
     Raises:
         BUDGET_UNITS: the model has no price in dollars.
     """
-    if choice.task_budget is None and choice.total_budget is None:
+    if choice.is_abstract or (choice.task_budget is None and choice.total_budget is None):
         return
     if not isinstance(_build_tariff(choice).find_prices(model), ModelPrices):
         raise BUDGET_UNITS.error(f"{model}: expected a price in dollars, found none in the price book")
@@ -214,10 +221,23 @@ def _find_provider(name: str) -> ProviderConfig:
 
 
 @contextlib.contextmanager
+def open_costs(choice: ModelChoice) -> Iterator[CostAccess]:
+    """What prices runs, and the budgets that they share."""
+    with _open_ledger(choice) as open_envelopes_of:
+        yield CostAccess(
+            tariff=_build_tariff(choice),
+            unit_cap=str(choice.unit_cap),
+            open_envelopes=open_envelopes_of,
+            books_time=choice.books_time,
+        )
+
+
+@contextlib.contextmanager
 def open_model_access(
     choice: ModelChoice,
     machine: MachineSettings,
     *,
+    costs: CostAccess | None = None,
     agents: Iterable[LoadedAdapter] = (),
     on_install: Callable[[str], None] | None = None,
 ) -> Iterator[ModelAccess | None]:
@@ -226,13 +246,14 @@ def open_model_access(
     Args:
         choice: Who answers, and at what price.
         machine: The machine and its operator.
+        costs: What prices the runs; opened here if left out.
         agents: Those that will be asked for: installed before any run, and kept until the last is over.
         on_install: Told the name of each that is not there yet, before it is installed.
     """
     if choice.upstream is None:
         # Files that were named are checked also where no run needs them.
-        if choice.prices is not None:
-            load_price_book(choice.prices)
+        if costs is None:
+            _build_tariff(choice)
         if choice.thresholds is not None:
             _load_thresholds(choice.thresholds)
         yield None
@@ -240,16 +261,14 @@ def open_model_access(
     settings = InstallationSettings(
         cache=machine.cache, home=machine.home, variables=machine.variables, secrets=machine.secrets
     )
-    with _open_ledger(choice) as open_envelopes_of, contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as held:
         access = ModelAccess(
             description=describe_upstream(choice.upstream, machine),
             open_upstream=_find_upstream(choice.upstream, machine),
             loop=GatewayLoop.shared(),
-            tariff=_build_tariff(choice),
-            unit_cap=str(choice.unit_cap),
+            costs=costs or held.enter_context(open_costs(choice)),
             open_agent=lambda adapter: open_agent(adapter, settings),
             thresholds=_load_thresholds(choice.thresholds),
-            open_envelopes=open_envelopes_of,
             has_control=not choice.upstream.startswith("recording:"),
             secrets=_find_secrets(choice.upstream, machine),
         )
@@ -279,7 +298,8 @@ def _open_ledger(choice: ModelChoice) -> Iterator[_OpenEnvelopes]:
     if choice.ledger is None or (choice.task_budget is None and choice.total_budget is None):
         yield lambda _run, _spec: contextlib.nullcontext()
         return
-    limits = EnvelopeLimits(task=_amount(choice.task_budget), total=_amount(choice.total_budget))
+    unit: Literal["usd", "units"] = "units" if choice.is_abstract else "usd"
+    limits = EnvelopeLimits(task=_amount(choice.task_budget, unit), total=_amount(choice.total_budget, unit))
     choice.ledger.parent.mkdir(parents=True, exist_ok=True)
     with Ledger(choice.ledger) as ledger:
         ledger.conclude_dead()  # a harness that was killed may have left holds
@@ -295,8 +315,8 @@ def _draw_on(ledger: Ledger, limits: EnvelopeLimits, run: str, task: str) -> Ite
         ledger.conclude_run(run)
 
 
-def _amount(value: Decimal | None) -> Amount | None:
-    return None if value is None else Amount.build(value, "usd", methods=("envelope",), basis="bound")
+def _amount(value: Decimal | None, unit: Literal["usd", "units"]) -> Amount | None:
+    return None if value is None else Amount.build(value, unit, methods=("envelope",), basis="bound")
 
 
 def _load_thresholds(path: Path | None) -> bytes:
@@ -318,10 +338,12 @@ def find_own_policy(choice: ModelChoice) -> OwnPolicy:
         PRICE_BOOK: the price book cannot be read, or has problems.
     """
     data = None if choice.thresholds is None else _load_thresholds(choice.thresholds)
-    book = None if choice.prices is None else load_price_book(choice.prices)
+    tariff = _build_tariff(choice)
+    digest = tariff.fallback.digest if tariff.book is None else tariff.book.digest
     return OwnPolicy(
         thresholds=None if data in (None, read_thresholds()) else digest_bytes(data or b""),
-        prices=None if book is None or book.digest == load_price_book(None).digest else book.digest,
+        prices=None if digest == load_price_book(None).digest else digest,
+        has_time=not Spending(tariff, RunBudget(BudgetCaps()), parent=None).is_idle,
     )
 
 
@@ -340,6 +362,6 @@ def _find_secrets(name: str, machine: MachineSettings) -> dict[str, str]:
 def _build_tariff(choice: ModelChoice) -> Tariff:
     is_free = (choice.upstream or "").startswith(("script:", "recording:"))
     return Tariff(
-        book=load_price_book(choice.prices),
+        book=None if choice.is_abstract else load_price_book(choice.prices),
         unknown_models=choice.unknown_models or ("abstract-units" if is_free else "refuse"),
     )

@@ -14,6 +14,7 @@ from repotrial.report import render_analysis
 
 if TYPE_CHECKING:
     from repotrial.analysis import Analysis
+    from repotrial.conduct import Bundle
 
 _MOST_BYTES: Final = 256 * 1024**2
 _MOST_LISTED: Final = 50
@@ -52,6 +53,22 @@ def analyze_conducted(directory: Path) -> Analysis:
     pilot = load_conducted(directory)
     prices = None if pilot.prices is None else directory / pilot.prices
     return analyze_pilot(pilot, load_price_book(prices))
+
+
+def bundle_pilot(directory: Path, out: Path) -> Bundle:
+    """Pack a conducted pilot with its analysis into one archive that an outsider can check.
+
+    Raises:
+        PILOT_NOT_FROZEN: there is no registration.
+        PILOT_BROKEN: a document is not as it was frozen, or a run is not the one that was conducted.
+        PILOT_UNFINISHED: planned runs are still to be conducted.
+        BUNDLE_SOURCE: something in the directory is not a plain file.
+        BUNDLE_WRITE: the machine does not let us write.
+    """
+    from repotrial.conduct import load_conducted, write_bundle
+
+    results = render_analysis(analyze_conducted(directory))
+    return write_bundle(load_conducted(directory), results, out)
 
 
 def report_analysis(analysis: Analysis, out: Path | None = None) -> dict[str, str]:

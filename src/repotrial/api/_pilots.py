@@ -286,6 +286,7 @@ def build_choice(directory: Path, pilot: Pilot, arm: PilotArm) -> ModelChoice:
         task_budget=None if is_free else pilot.envelopes.task_usd,
         total_budget=None if is_free else pilot.envelopes.total_usd,
         ledger=directory / "ledger.jsonl",
+        books_time=False,  # a pilot holds the time of a whole run before it starts
     )
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
+from repotrial.api._archive import ArchivedRun, describe_archived
 from repotrial.conduct import verify_no_peek
 from repotrial.cost import PriceBook, load_price_book
 from repotrial.score import (
@@ -20,6 +21,7 @@ from repotrial.score import (
     build_run_paths,
     find_stop,
     iter_judged_runs,
+    iter_vouched,
     judge_run,
     load_evidence,
     read_programs,
@@ -58,6 +60,8 @@ class RunCheck(msgspec.Struct, frozen=True, kw_only=True):
     """So many events are shown to be as they were written."""
     withdrawn_count: int
     """So many bodies were taken out after the run; their digests are still there."""
+    archived: ArchivedRun | None
+    """What a receipt accounts for; None if nothing was taken out."""
     chain: AspectVerdict
     seal: AspectVerdict
     completeness: AspectVerdict
@@ -159,7 +163,7 @@ def verify_run(directory: Path, *, trusted_keys: Sequence[PublicKey] | None) -> 
         trusted_keys: Whose seal is believed. None asks only whether anything changed since it was sealed.
     """
     paths = build_run_paths(directory)
-    found = check_run(paths, trusted_keys=trusted_keys or None)
+    found = check_run(paths, trusted_keys=_add_workers(directory, trusted_keys) or None)
     others_hold = all(
         isinstance(verdict, Holds) for verdict in (found.chain, found.completeness, found.identity)
     )
@@ -176,11 +180,18 @@ def verify_run(directory: Path, *, trusted_keys: Sequence[PublicKey] | None) -> 
         and find_stop(load_evidence(paths.root)) is not None,
         event_count=found.chain_report.count,
         withdrawn_count=len(found.chain_report.withdrawn),
+        archived=describe_archived(found),
         chain=found.chain,
         seal=found.seal,
         completeness=found.completeness,
         identity=found.identity,
     )
+
+
+def _add_workers(directory: Path, trusted_keys: Sequence[PublicKey] | None) -> list[PublicKey]:
+    """Keys that are believed, with those of workers that one of them vouches for."""
+    known = [*(trusted_keys or ())]
+    return known + [worker for worker, study in iter_vouched(directory.absolute().parent) if study in known]
 
 
 def score_run(directory: Path, keys: TrustedKeys | None = None) -> ScoredRun:
@@ -200,13 +211,17 @@ def list_runs(directory: Path, wanted: RunFilter, keys: TrustedKeys | None = Non
     return [entry for run in iter_judged_runs(directory, keys) if wanted.admits(entry := run.entry)]
 
 
-def load_prices(prices: Path | None) -> PriceBook:
-    """A price book; the one that comes with this release if none is named.
+NO_PRICES: Final = Path("none")
+"""Named in place of a price book: everything is priced by the abstract schedule (P21)."""
+
+
+def load_prices(prices: Path | None) -> PriceBook | None:
+    """A price book; the one that comes with this release if none is named, and no book for `NO_PRICES`.
 
     Raises:
         PRICE_BOOK: it is not one.
     """
-    return load_price_book(prices)
+    return None if prices == NO_PRICES else load_price_book(prices)
 
 
 def list_event_types() -> list[str]:

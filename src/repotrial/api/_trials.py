@@ -17,6 +17,7 @@ from repotrial.api._models import (
     ModelChoice,
     describe_upstream,
     find_own_policy,
+    open_costs,
     open_model_access,
     verify_budgets,
     verify_dialect,
@@ -230,8 +231,12 @@ def conduct_trials(
         for run in fleet.missing
         if isinstance(run.agent, ModelAgent)
     }
-    access = open_model_access(request.models, machine, agents=asking.values(), on_install=on_install)
-    with access as opened:
+    with (
+        open_costs(request.models) as costs,
+        open_model_access(
+            request.models, machine, costs=costs, agents=asking.values(), on_install=on_install
+        ) as opened,
+    ):
         models = opened
         if models is not None and fleet.missing:
             for checked in _check_upstream(request, fleet, models):
@@ -243,6 +248,7 @@ def conduct_trials(
             redactor=SecretRedactor({**({} if models is None else models.secrets), **machine.secrets}),
             stopper=stopper,
             models=models,
+            costs=costs,
             handover=handover,
         )
         installation = build_installation_settings(machine)

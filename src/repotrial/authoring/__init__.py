@@ -26,10 +26,15 @@ if TYPE_CHECKING:
     from repotrial.authoring._locking import LockResult, lock_contract, verify_lock
     from repotrial.authoring._new import create_contract
     from repotrial.authoring._project import CommitContract, CreatedContract, NewContract
+    from repotrial.authoring._proof._locks import UvLocker
+    from repotrial.authoring._proof._prove import Proof, ProofSettings, Unproved, prove_contract
     from repotrial.authoring._python_lock import check_python_lock
+    from repotrial.authoring._split import KnownTestPaths
+    from repotrial.authoring._statement import build_statement_draft, guess_kind
     from repotrial.authoring._suite import SuiteResult, lock_suite
     from repotrial.authoring._swebench import SwebenchContract, create_contract_from_swebench
     from repotrial.authoring._swebench_instance import load_swebench_instances
+    from repotrial.authoring._task_rows import find_checkout
 else:
     __getattr__, __dir__ = build_hooks(__name__)
 
@@ -46,11 +51,17 @@ __all__ = [
     "CommitContract",
     "ComplexitySettings",
     "CreatedContract",
+    "KnownTestPaths",
     "LockResult",
     "NewContract",
+    "Proof",
+    "ProofSettings",
     "SuiteResult",
     "SwebenchContract",
+    "Unproved",
+    "UvLocker",
     "build_certificate_schema",
+    "build_statement_draft",
     "certify_contract",
     "check_certificate",
     "check_python_lock",
@@ -58,10 +69,13 @@ __all__ = [
     "create_contract",
     "create_contract_from_commit",
     "create_contract_from_swebench",
+    "find_checkout",
+    "guess_kind",
     "load_swebench_instances",
     "lock_contract",
     "lock_suite",
     "measure_complexity",
+    "prove_contract",
     "verify_lock",
     "write_certificate",
 ]

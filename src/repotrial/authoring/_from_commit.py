@@ -16,6 +16,8 @@ from repotrial.authoring._project import (
     drop_matching,
     survey_project,
 )
+from repotrial.authoring._proof._prove import ProofSettings
+from repotrial.authoring._proved_draft import DraftFiles, DraftTrees, write_proved
 from repotrial.authoring._python_tests import (
     InventoryGuess,
     PythonTestFile,
@@ -85,12 +87,18 @@ class _Material(msgspec.Struct, frozen=True, kw_only=True):
     base: CommitTree
     head: CommitTree
     statement: StatementDraft
+    proving: ProofSettings | None
 
 
-def create_contract_from_commit(options: CommitContract) -> CreatedContract:
+def create_contract_from_commit(
+    options: CommitContract, proving: ProofSettings | None = None
+) -> CreatedContract:
     """Write a contract from a change: its tests hidden, the rest as reference, the message as statement.
 
-    Nothing of the repository is executed, so test ids are those that the source shows (Python), or none.
+    Args:
+        options: Which change, and what the author states.
+        proving: Run the tests, in a sandbox, and take the inventory from what happens. Without it nothing of
+            the repository is executed, so that test ids are those that the source shows (Python), or none.
 
     Raises:
         ROOT_COMMIT, EMPTY_CHANGE, SUBMODULE_CHANGED, CHANGE_WITHOUT_TESTS,
@@ -114,6 +122,7 @@ def create_contract_from_commit(options: CommitContract) -> CreatedContract:
                 base=base,
                 head=head,
                 statement=build_statement_draft(info.message, title=title),
+                proving=proving,
             )
             return _write(material, staging, target)
 
@@ -130,14 +139,35 @@ def _write(material: _Material, staging: Path, target: Path) -> CreatedContract:
     copy_python_lock(options.python_lock, staging)
     repository = build_repository(options, material.base, staging)
     draft = _build_draft(material, project, inventory=inventory, repository=repository)
+    about = [*check_source(options), *_check_statement(material)]
+    if material.proving is not None:
+        files = DraftFiles(
+            staging=staging,
+            target=target,
+            statement=material.statement.text,
+            test_files=split.laid,
+            problems=tuple(about),
+        )
+        return write_proved(draft, files, material.proving, python=_list_trees(material, project))
     problems = [
-        *check_source(options),
+        *about,
         *check_packages(options, project),
-        *_check_statement(material),
         *check_inventory(project, inventory),
         *_check_ids(guess),
     ]
     return finish(staging, target, draft=draft, statement=material.statement.text, problems=problems)
+
+
+def _list_trees(material: _Material, project: Project) -> DraftTrees | None:
+    """What a Python draft is completed from; None where the author chose the command, or it is not Python."""
+    if not project.is_python or material.options.command is not None:
+        return None
+    return DraftTrees(
+        info=material.info,
+        base=material.base,
+        head=material.head,
+        is_lock_given=material.options.python_lock is not None,
+    )
 
 
 def _build_draft(
@@ -218,17 +248,19 @@ def _check_names(options: CommitContract) -> list[Problem]:
 def _check_ids(guess: InventoryGuess | None) -> list[Problem]:
     if guess is None:
         return []
+    if not guess.unknown:
+        return []
+    count = len(guess.unknown)
+    more = f" (and {count - 1} more like it)" if count > 1 else ""
     return [
         Problem(
             code="draft-inventory-unknown",
             severity="warning",
             file=CONTRACT_FILE,
             field="checks[0].inventory",
-            message=f"expected the id of every test, found that {sentence}",
-            hint="run the check on the reference change (`repotrial run start DIR --agent reference`) and "
-            "add the ids that `repotrial run show RUN_DIR --tests CHECK` lists",
+            message=f"expected the id of every test, found that {guess.unknown[0]}{more}",
+            hint="let the tests run: leave out --no-try",
         )
-        for sentence in guess.unknown
     ]
 
 

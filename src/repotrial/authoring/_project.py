@@ -18,6 +18,7 @@ from repotrial.authoring._ecosystem import (
     build_test_command,
     guess_ecosystem,
 )
+from repotrial.authoring._proof._prove import Proof, Unproved
 from repotrial.authoring._template import Guess
 from repotrial.contract import Problem, ResultFile, TaskKind
 
@@ -88,6 +89,10 @@ class CreatedContract(msgspec.Struct, frozen=True, kw_only=True):
     guesses: tuple[Guess, ...]
     problems: tuple[Problem, ...]
     """What the author has to look at before the contract can be used."""
+    proof: Proof | Unproved | None = None
+    """What its tests did; None if they were not run."""
+    missing: str | None = None
+    """The first thing that keeps it from being locked; None if nothing does."""
 
 
 _EXIT_CODE = ResultFile(format="exit-code")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from repotrial._core.display import list_some
-from repotrial._core.errors import ContractError
+from repotrial._core.errors import ContractError, UsageError
 from repotrial.authoring._leaks import TextChange, check_leaks
 from repotrial.authoring._project import (
     CommitContract,
@@ -21,13 +21,15 @@ from repotrial.authoring._project import (
 from repotrial.authoring._python_tests import list_test_ids
 from repotrial.authoring._split import KnownTestPaths
 from repotrial.authoring._swebench_instance import (
-    SWEBENCH_INSTANCE_INVALID,
     InstanceTrees,
     NodeId,
     SwebenchInstance,
+    find_sympy_nodes,
     open_instance_trees,
+    parse_django_id,
     parse_node_id,
 )
+from repotrial.authoring._task_rows import SWEBENCH_INSTANCE_INVALID
 from repotrial.authoring._template import ContractDraft, Guess
 from repotrial.authoring._text import clean_line, clean_text
 from repotrial.authoring._writing import (
@@ -51,6 +53,8 @@ from repotrial.source import COMMIT_NOT_FOUND, ChangeStatus, resolve_commit
 
 _CHECK_DIRECTORY = f"checks/{CHECK_ID}"
 _SHOWN = 5
+_OTHER_RUNNERS = {"django/django": "django", "sympy/sympy": "sympy"}
+"""Projects whose tests have ids of a runner of their own."""
 _KIND = Guess(field="kind", value="bug-fix", reason="most instances are issues about bugs")
 
 
@@ -99,11 +103,13 @@ def create_contract_from_swebench(options: SwebenchContract) -> CreatedContract:
         CONTRACT_DIRECTORY_TAKEN: the directory is not empty.
     """
     instance = options.instance
-    listed = _read_lists(instance)
     target = options.directory.absolute()
     with stage_directory(target) as staging:
+        # Before anything is looked for: a row that no repository could help is told at once.
+        _verify_forms(instance)
         commit = _find_base(options)
         with open_instance_trees(instance, options.source, commit) as trees:
+            listed = _read_lists(instance, trees)
             _verify_files(instance, listed, trees)
             return _write(options, listed, trees, staging, target)
 
@@ -122,37 +128,68 @@ def _find_base(options: SwebenchContract) -> str:
         ) from error
 
 
-def _read_lists(instance: SwebenchInstance) -> _Listed:
-    failing = _read_ids(instance, "FAIL_TO_PASS", instance.list_failing())
-    passing = _read_ids(instance, "PASS_TO_PASS", instance.list_passing())
+def _verify_forms(instance: SwebenchInstance) -> None:
+    failing = instance.list_failing()
+    instance.list_passing()
     if not failing:
         raise SWEBENCH_INSTANCE_INVALID.error(
             f"{instance.instance_id}: FAIL_TO_PASS: expected test ids, found none",
             hint="a contract needs a test that is to turn: name one, or leave the instance out",
         )
-    if cut := [text for text, node in failing if node.is_cut]:
-        raise SWEBENCH_INSTANCE_INVALID.error(
-            f"{instance.instance_id}: FAIL_TO_PASS: expected whole ids, found one that is cut: {cut[0]!r}",
-            hint="write the id as pytest prints it",
-        )
-    return _Listed(
-        failing=tuple(node for _, node in failing),
-        passing=tuple(node for _, node in passing if not node.is_cut),
-        cut=tuple(text for text, node in passing if node.is_cut),
+    for text in failing:
+        node = parse_node_id(text)
+        if node is not None and node.is_cut:
+            raise SWEBENCH_INSTANCE_INVALID.error(
+                f"{instance.instance_id}: FAIL_TO_PASS: expected whole ids, found one that is cut: {text!r}",
+                hint="write the id as pytest prints it",
+            )
+        if node is None and not _OTHER_RUNNERS.get(instance.repo):
+            raise _refuse_id(instance, "FAIL_TO_PASS", text)
+
+
+def _refuse_id(instance: SwebenchInstance, field: str, text: str) -> UsageError:
+    return SWEBENCH_INSTANCE_INVALID.error(
+        f"{instance.instance_id}: {field}: expected ids of pytest, Django's or SymPy's runner, "
+        f"found {text[:200]!r}",
+        hint="only instances whose tests have such ids can be imported; leave this one out",
     )
 
 
-def _read_ids(instance: SwebenchInstance, field: str, texts: Sequence[str]) -> list[tuple[str, NodeId]]:
-    found = []
-    for text in texts:
-        node = parse_node_id(text)
-        if node is None:
-            raise SWEBENCH_INSTANCE_INVALID.error(
-                f"{instance.instance_id}: {field}: expected pytest's node ids, found {text[:200]!r}",
-                hint="only instances whose tests run under pytest can be imported",
-            )
-        found.append((text, node))
-    return found
+def _read_lists(instance: SwebenchInstance, trees: InstanceTrees) -> _Listed:
+    """The lists as nodes: in the order of the data set, what cannot be mapped only in PASS_TO_PASS."""
+    sources = {
+        path: text for path in trees.laid if path.endswith(".py") and (text := trees.tested.read_text(path))
+    }
+    failing: list[NodeId] = []
+    for text in instance.list_failing():
+        nodes = _find_nodes(instance, text, sources)
+        if not nodes:
+            raise _refuse_id(instance, "FAIL_TO_PASS", text)
+        failing += nodes
+    passing: list[NodeId] = []
+    cut: list[str] = []
+    for text in instance.list_passing():
+        nodes = _find_nodes(instance, text, sources)
+        if not nodes and not _OTHER_RUNNERS.get(instance.repo):
+            raise _refuse_id(instance, "PASS_TO_PASS", text)
+        kept = [node for node in nodes if not node.is_cut]
+        passing += kept
+        cut += [] if kept else [text]
+    return _Listed(failing=tuple(failing), passing=tuple(passing), cut=tuple(cut))
+
+
+def _find_nodes(instance: SwebenchInstance, text: str, sources: Mapping[str, str]) -> list[NodeId]:
+    node = parse_node_id(text)
+    if node is not None:
+        return [node]
+    match _OTHER_RUNNERS.get(instance.repo):
+        case "django":
+            found = parse_django_id(text)
+            return [] if found is None else [found]
+        case "sympy":
+            return find_sympy_nodes(text, sources)
+        case _:
+            return []
 
 
 def _verify_files(instance: SwebenchInstance, listed: _Listed, trees: InstanceTrees) -> None:
@@ -202,6 +239,7 @@ def _write(
         *check_source(common),
         *check_packages(common, project),
         *_iter_problems(listed, trees, statement),
+        *_iter_environment_problems(instance),
     ]
     return finish(staging, target, draft=draft, statement=statement, problems=problems)
 
@@ -272,6 +310,31 @@ def _iter_problems(listed: _Listed, trees: InstanceTrees, statement: str) -> Ite
     yield from _iter_list_problems(listed, trees)
 
 
+def _iter_environment_problems(instance: SwebenchInstance) -> Iterator[Problem]:
+    """What the row says about where its tests run, and the draft does not have."""
+    for column, image in instance.images.items():
+        yield Problem(
+            code="draft-image-unused",
+            severity="warning",
+            file=CONTRACT_FILE,
+            field="environment.image",
+            message=f"expected the row's {column} {clean_line(image)!r}, found this machine's own tools",
+            hint=f"`skopeo copy --preserve-digests docker://{clean_line(image)} oci-archive:image.tar`, "
+            'put the file beside the contract and write image = "oci:image.tar"; or go on without it',
+        )
+    runner = _OTHER_RUNNERS.get(instance.repo)
+    if runner is not None:
+        yield Problem(
+            code="draft-runner-other",
+            severity="warning",
+            file=CONTRACT_FILE,
+            field="checks[0].run",
+            message=f"expected {runner}'s own runner as in the data set, found pytest with the same tests",
+            hint="name pytest in the lock (for Django pytest-django too, with "
+            'variables = { DJANGO_SETTINGS_MODULE = "test_sqlite", PYTHONPATH = "tests" })',
+        )
+
+
 def _iter_list_problems(listed: _Listed, trees: InstanceTrees) -> Iterator[Problem]:
     if listed.cut:
         yield Problem(
@@ -279,7 +342,7 @@ def _iter_list_problems(listed: _Listed, trees: InstanceTrees) -> Iterator[Probl
             severity="warning",
             file=CONTRACT_FILE,
             field="checks[0].inventory",
-            message=f"expected whole test ids, found cut ones, which were left out: {_show(listed.cut)}",
+            message=f"expected whole test ids, found others, which were left out: {_show(listed.cut)}",
             hint="run the check on the reference change and add the ids",
         )
     named = {

@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -17,6 +17,7 @@ from repotrial._core.errors import AgentError, ContractError, ErrorCode, UsageEr
 from repotrial._core.escaping import normalize_name
 from repotrial.authoring._base import CommitTree, open_tree
 from repotrial.authoring._split import CHANGE_WITHOUT_TESTS, verify_hidden
+from repotrial.authoring._task_rows import SWEBENCH_INSTANCE_INVALID, iter_task_directories, normalize_row
 from repotrial.authoring._text import clean_line
 from repotrial.change import PATCH_UNREADABLE, read_change, read_sections
 from repotrial.source import PATCH_REFUSED, ChangeStatus, CommitChange, apply_patch
@@ -27,13 +28,6 @@ _SHOWN: Final = 120
 _Decoded = TypeVar("_Decoded")
 
 
-SWEBENCH_INSTANCE_INVALID = ErrorCode(
-    "swebench-instance-invalid",
-    UsageError,
-    "A file holds no SWE-bench instances, or an instance is one that no contract can be made of.",
-    hint="give one JSON object, an array or one object per line, with repo, base_commit, patch, "
-    "test_patch, problem_statement, FAIL_TO_PASS and PASS_TO_PASS",
-)
 SWEBENCH_INSTANCE_UNKNOWN = ErrorCode(
     "swebench-instance-unknown",
     UsageError,
@@ -65,6 +59,8 @@ class SwebenchInstance(msgspec.Struct, frozen=True, kw_only=True):
     """The project's release, for people."""
     environment_setup_commit: str | None = None
     """Where the data set's authors made the environment from, for people."""
+    images: dict[str, str] = {}
+    """Images that the row names, by column."""
 
     @property
     def contract_id(self) -> str:
@@ -135,11 +131,39 @@ def parse_node_id(text: str) -> NodeId | None:
     return NodeId(path=path, classes=tuple(names[:-1]), function=names[-1], parameters=f"{bracket}{rest}")
 
 
+_DJANGO: Final = re.compile(r"(?P<test>\w+) \((?P<place>\w+(?:\.\w+)+)\)")
+_SYMPY: Final = re.compile(r"test_\w+")
+
+
+def parse_django_id(text: str) -> NodeId | None:
+    """`test_x (app.tests.Class)` as its runner prints it; later releases repeat the test at the end."""
+    match = _DJANGO.fullmatch(text)
+    if match is None:
+        return None
+    *modules, name = match["place"].removesuffix(f".{match['test']}").split(".")
+    if not modules:
+        return None
+    path = f"tests/{'/'.join(modules)}.py"
+    return NodeId(path=path, classes=(name,), function=match["test"], parameters="")
+
+
+def find_sympy_nodes(text: str, sources: Mapping[str, str]) -> list[NodeId]:
+    """A bare function name, in each of the files that define it; none where it is not of that form."""
+    if not _SYMPY.fullmatch(text):
+        return []
+    defined = re.compile(rf"^def {text}\(", re.MULTILINE)
+    return [
+        NodeId(path=path, classes=(), function=text, parameters="")
+        for path, source in sources.items()
+        if defined.search(source)
+    ]
+
+
 def load_swebench_instances(path: Path, wanted: Sequence[str] = ()) -> list[SwebenchInstance]:
-    """The instances of a file: one JSON object, an array, or one object per line.
+    """The instances of a file (one JSON object, an array, one object per line) or of task directories.
 
     Args:
-        path: The file.
+        path: The file, or a directory with `task.yaml` files below it.
         wanted: Ids of those to take, in any case and with any separators; all unless told.
 
     Raises:
@@ -147,7 +171,7 @@ def load_swebench_instances(path: Path, wanted: Sequence[str] = ()) -> list[Sweb
         SWEBENCH_INSTANCE_UNKNOWN: one that is wanted is not there.
     """
     found: dict[str, SwebenchInstance] = {}
-    for instance in _parse(path, _read(path)):
+    for instance in _parse(path):
         if not instance.contract_id:
             raise SWEBENCH_INSTANCE_INVALID.error(
                 f"{path}: expected an instance_id with letters or digits, found {instance.instance_id!r}"
@@ -179,23 +203,38 @@ def _read(path: Path) -> bytes:
     return data
 
 
-def _parse(path: Path, data: bytes) -> list[SwebenchInstance]:
+def _parse(path: Path) -> Iterator[SwebenchInstance]:
+    rows = iter_task_directories(path) if path.is_dir() else _iter_rows(path, _read(path))
+    for place, row in rows:
+        try:
+            yield msgspec.convert(normalize_row(row, place), SwebenchInstance)
+        except msgspec.ValidationError as error:
+            raise SWEBENCH_INSTANCE_INVALID.error(
+                f"{place}: expected an instance, found: {str(error)[:_SHOWN]}"
+            ) from error
+
+
+def _iter_rows(path: Path, data: bytes) -> Iterator[tuple[str, object]]:
     stripped = data.strip()
     if stripped.startswith(b"["):
-        return _decode(f"{path}", stripped, list[SwebenchInstance])
+        for number, row in enumerate(_decode(f"{path}", stripped, list[object])):
+            yield f"{path}[{number}]", row
+        return
     # Not `splitlines`: some characters inside a JSON text would count as line breaks.
     lines = [(number, line) for number, line in enumerate(_LINE_BREAKS.split(data), start=1) if line.strip()]
     if not lines:
         raise SWEBENCH_INSTANCE_INVALID.error(f"{path}: expected an instance, found nothing")
     if len(lines) > 1 and lines[0][1].strip() == b"{":
-        return [_decode(f"{path}", stripped, SwebenchInstance)]  # one object, written over several lines
-    return [_decode(f"{path}:{number}", line, SwebenchInstance) for number, line in lines]
+        yield f"{path}", _decode(f"{path}", stripped, object)  # one object, written over several lines
+        return
+    for number, line in lines:
+        yield f"{path}:{number}", _decode(f"{path}:{number}", line, object)
 
 
 def _decode(place: str, data: bytes, kind: type[_Decoded]) -> _Decoded:
     try:
         return msgspec.json.decode(data, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SWEBENCH_INSTANCE_INVALID.error(
             f"{place}: expected an instance, found: {str(error)[:_SHOWN]}"
         ) from error

@@ -110,6 +110,8 @@ class Guess(msgspec.Struct, frozen=True, kw_only=True):
     """Dotted path in `contract.toml`."""
     value: str
     reason: str
+    is_seen: bool = False
+    """Whether it is no guess but what happened when the tests were run."""
 
 
 class ContractDraft(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,6 +133,10 @@ class ContractDraft(msgspec.Struct, frozen=True, kw_only=True):
     guesses: tuple[Guess, ...]
     python_lock: str | None = None
     """A requirements file with hashes, beside the contract."""
+    variables: Mapping[str, str] = {}
+    """What the project needs beside the ecosystem's own."""
+    files: Mapping[str, str] = {}
+    """By place inside the sandbox: files beside the contract that building the project would make."""
 
 
 class _Page:
@@ -138,7 +144,9 @@ class _Page:
 
     def __init__(self, guesses: Sequence[Guess]) -> None:
         self._lines: list[str] = []
-        self._reasons = {guess.field: guess.reason for guess in guesses}
+        self._reasons = {
+            guess.field: guess.reason if guess.is_seen else f"guess: {guess.reason}" for guess in guesses
+        }
         self._prefix = ""
 
     def note(self, text: str) -> None:
@@ -161,7 +169,7 @@ class _Page:
         """One key; its comment stands beside it where both are short, and above it otherwise."""
         line = f"{render_key(key)} = {render_value(value)}"
         reason = self._reasons.get(self._prefix + key)
-        text = " ".join((comment if reason is None else f"guess: {reason}").split())
+        text = " ".join((reason or comment).split())
         if not text:
             self._lines.append(line)
         elif "\n" in line or len(line) >= _COMMENT_COLUMN or _COMMENT_COLUMN + len(text) > _PAGE_WIDTH:
@@ -231,7 +239,9 @@ def _write_environment(page: _Page, draft: ContractDraft) -> None:
     if draft.ecosystem is None:
         return
     page.entry("tools", draft.ecosystem.tools)
-    page.entry("variables", draft.ecosystem.variables)
+    page.entry("variables", {**draft.ecosystem.variables, **draft.variables})
+    if draft.files:
+        page.entry("files", [{"source": file, "target": place} for place, file in draft.files.items()])
     match draft.ecosystem.name:
         case "python" if draft.python_lock is not None:
             page.entry("python", {"lock": draft.python_lock})
@@ -255,6 +265,8 @@ def _write_check(page: _Page, check: Check) -> None:
     if check.layer is not None:
         page.entry("layer", check.layer)
     page.entry("run", check.run or "")
+    if check.cwd != ".":
+        page.entry("cwd", check.cwd)
     page.entry("results", [_build_result(result) for result in check.results])
     if check.inventory is not None:
         page.entry("inventory", check.inventory)

@@ -1,4 +1,4 @@
-"""`repotrial contract`: check, lock, certify, complexity, show, schema, new, import."""
+"""`repotrial contract`: check, lock, certify, refresh, complexity, show, schema, new, import, mine …"""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from repotrial import api
 from repotrial.cli._batch import BatchVerdict, work_through
 from repotrial.cli._contract_certify import certify
 from repotrial.cli._contract_complexity import complexity
+from repotrial.cli._contract_mine import mine, review
 from repotrial.cli._contract_new import import_contracts, new_contract
+from repotrial.cli._machine import CacheOption, build_settings
 from repotrial.cli._options import ContractDirectories, ContractDirectory, JsonFlag, noun
 from repotrial.cli._output import Screen, counted, print_json, print_problems
 from repotrial.cli._trace import default_key_file
@@ -27,6 +29,16 @@ app.command(
     short_help="Make contracts of a data set's instances.",
     epilog="Example: repotrial contract import instances.jsonl --repo ../app --out contracts",
 )(import_contracts)
+app.command(
+    "mine",
+    short_help="Make contracts of the changes in a history.",
+    epilog="Example: repotrial contract mine ../app --out mined --limit 50 --jobs 2",
+)(mine)
+app.command(
+    "review",
+    short_help="Edit and approve the statements of mined contracts.",
+    epilog="Example: repotrial contract review mined --batch 5",
+)(review)
 app.command(
     "certify",
     short_help="Try a contract: snapshot, reference, leaks, cheats.",
@@ -90,6 +102,38 @@ def lock(
             noun="contract",
             json=json,
         )
+
+
+@app.command(
+    "refresh",
+    short_help="Renew the packages of a contract, as a new version.",
+    epilog="Example: repotrial contract refresh my-contract --reason 'the index lost six 1.10'",
+)
+def refresh(
+    directory: ContractDirectory,
+    *,
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="Why; it is kept beside the contract.")
+    ],
+    cache: CacheOption = None,
+    json: JsonFlag = False,
+) -> None:
+    """Lock the packages of today in the place of an aged lock, if the checks say the same with them.
+
+    The version id changes: the one before is named in contract.lineage.json, and the contract needs another
+    certificate.
+    """
+    note = Screen(to_stderr=True)
+
+    def on_step(step: str) -> None:
+        if not json:
+            note.line((f"trying: {step}", "dim"))
+
+    result = api.refresh_contract(directory, build_settings(cache), on_step, reason=reason)
+    if json:
+        print_json(result)
+    else:
+        _show_lock(Screen(), result)
 
 
 @app.command(

@@ -13,6 +13,7 @@ import typer
 
 from repotrial import api
 from repotrial._core.errors import ErrorCode, ExitCode, RepoTrialError, UsageError
+from repotrial.cli._machine import CacheOption, build_settings
 from repotrial.cli._options import JsonFlag
 from repotrial.cli._output import Screen, counted, print_error, print_json, print_problems
 
@@ -159,9 +160,20 @@ def new_contract(  # noqa: PLR0913 - one option for each field that only the aut
             help="A requirements file with hashes: what the tests need, pytest included.",
         ),
     ] = None,
+    is_tried: Annotated[
+        bool,
+        typer.Option(
+            "--try/--no-try",
+            help="With --from-commit: run the tests on the parent and on the change, three times each, "
+            "and take the inventory from what happens.",
+        ),
+    ] = True,
+    cache: CacheOption = None,
     json: JsonFlag = False,
 ) -> None:
     """Scaffold a valid contract from a repository, or from a merged change of your own.
+
+    With --from-commit, the tests of the change are run in a sandbox before the draft is left.
 
     On a terminal, what is needed and not given is asked for; without --repository, the rest is offered too.
     """
@@ -205,11 +217,20 @@ def new_contract(  # noqa: PLR0913 - one option for each field that only the aut
             is_embedded=embed,
             python_lock=python_lock,
         )
-    created = api.create_contract(options)
+    machine = build_settings(cache) if is_tried and from_commit is not None else None
+    created = api.create_contract(options, machine, _ignore_step if json else _tell_step)
     if json:
         print_json(created)
     else:
         show_created(created)
+
+
+def _tell_step(step: str) -> None:
+    Screen(to_stderr=True).line((f"trying: {step}", "dim"))
+
+
+def _ignore_step(step: str) -> None:
+    del step
 
 
 def _ask_id(interview: _Interview) -> str | None:
@@ -231,16 +252,26 @@ def show_created(created: api.CreatedContract) -> None:
     screen.line(f"  {counted(len(created.files), 'file')}: {', '.join(named)}{rest}")
     for guess in created.guesses:
         screen.line((f"  guessed {guess.field} = {guess.value} ({guess.reason})", "dim"))
+    _show_proof(screen, created)
     if created.problems:
         screen.line(("left for you:", "bold"))
         print_problems(screen, created)
     is_title_left = any(problem.field == "title" for problem in created.problems)
     what = "statement.md and the title" if is_title_left else "statement.md"
     directory = shlex.quote(created.directory)
-    screen.line(f"next: edit {what}, then `repotrial contract check {directory}`")
+    if created.missing is not None:
+        screen.line(("missing: ", "bold yellow"), created.missing)
+    verb = "check" if created.proof is None else "lock"
+    screen.line(f"next: edit {what}, then `repotrial contract {verb} {directory}`")
 
 
-_ImportFormat: TypeAlias = Literal["swebench"]
+def _show_proof(screen: Screen, created: api.CreatedContract) -> None:
+    if (proof := created.proof) is not None:
+        head = ("  proved: ", "green") if proof.is_proved else ("  not proved: ", "bold yellow")
+        screen.line(head, proof.describe())
+
+
+_ImportFormat: TypeAlias = Literal["swebench", "harbor"]
 """What can be read."""
 
 
@@ -248,19 +279,32 @@ def import_contracts(  # noqa: PLR0913 - one option for each thing that the file
     file: Annotated[
         Path,
         typer.Argument(
-            metavar="FILE", readable=False, help="Instances: a JSON object, an array, or one object per line."
+            metavar="FILE",
+            readable=False,
+            help="Instances: a JSON object, an array, one object per line, or a directory of tasks.",
         ),
     ],
     *,
     repository: Annotated[
-        str,
+        str | None,
         typer.Option("--repo", metavar="SOURCE", help="The project's repository: a git path, URL or bundle."),
-    ],
+    ] = None,
+    repos: Annotated[
+        Path | None,
+        typer.Option(
+            "--repos",
+            metavar="DIR",
+            help="Repositories of several projects: owner/name, owner__name or name.",
+        ),
+    ] = None,
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Each contract becomes a directory below this one.")
     ] = Path(),
     format_: Annotated[
-        _ImportFormat, typer.Option("--format", metavar="NAME", help="Whose format it is: swebench.")
+        _ImportFormat,
+        typer.Option(
+            "--format", metavar="NAME", help="Whose format it is: swebench and its relatives, or harbor."
+        ),
     ] = "swebench",
     instances: Annotated[
         list[str] | None,
@@ -284,20 +328,24 @@ def import_contracts(  # noqa: PLR0913 - one option for each thing that the file
     Nothing of the repository is run. What the file leaves open is shown, as `contract new` does. Instances
     that have their contract already are skipped; one that is refused does not keep the others from theirs.
     """
-    del format_  # there is one so far
+    if format_ == "harbor":
+        _survey_harbor(file, json=json)
+        return
+    if (repository is None) == (repos is None):
+        raise typer.BadParameter("give --repo SOURCE, or --repos DIR for instances of several projects")
     entries: list[Any] = []
     words: Counter[str] = Counter()
     worst = ExitCode.DONE
     chosen = api.load_swebench_instances(file, instances or ())
     for instance in chosen:
-        options = api.SwebenchContract(
-            instance=instance,
-            source=repository,
-            directory=out / instance.contract_id,
-            python_lock=python_lock,
-            is_embedded=embed,
-        )
         try:
+            options = api.SwebenchContract(
+                instance=instance,
+                source=repository or str(api.find_checkout(repos or Path(), instance.repo)),
+                directory=out / instance.contract_id,
+                python_lock=python_lock,
+                is_embedded=embed,
+            )
             word, entry = _import(options, json=json)
         except RepoTrialError as error:
             word, entry = "refused", {"instance": instance.instance_id, "error": error.to_dict()}
@@ -313,6 +361,23 @@ def import_contracts(  # noqa: PLR0913 - one option for each thing that the file
         Screen().line((f"{counted(len(chosen), 'instance')}: {listed}", "bold"))
     if worst is not ExitCode.DONE:
         raise typer.Exit(worst)
+
+
+def _survey_harbor(path: Path, *, json: bool) -> None:
+    """What Harbor's tasks would need to become contracts; none is written, so the exit code is 2."""
+    tasks = api.survey_harbor(path)
+    if json:
+        print_json(tasks)
+    else:
+        screen = Screen()
+        for task in tasks:
+            screen.line((f"refused  {task.name}", "bold"), f": {task.refusal}")
+            if task.grades:
+                screen.line(f"    grades: {', '.join(task.grades)}")
+        reasons = Counter(task.reason for task in tasks)
+        listed = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())
+        screen.line((f"{counted(len(tasks), 'task')} refused: {listed}", "bold"))
+    raise typer.Exit(ExitCode.BAD_INPUT)
 
 
 def _import(options: api.SwebenchContract, *, json: bool) -> tuple[str, Any]:

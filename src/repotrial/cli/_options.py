@@ -36,6 +36,16 @@ LevelOption: TypeAlias = Annotated[
     Level, typer.Option("--level", metavar=f"<{'|'.join(OFFERED_LEVELS)}>", help="The isolation level.")
 ]
 
+PricesOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--prices",
+        metavar="CSV",
+        readable=False,
+        help="A price book in place of ours; none: everything in abstract units, budgets included.",
+    ),
+]
+
 
 def noun(name: str, summary: str, *, epilog: str | None = None) -> typer.Typer:
     """A group of verbs."""

@@ -12,7 +12,8 @@ from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.cli._machine import build_settings
 from repotrial.cli._options import JsonFlag, noun
 from repotrial.cli._output import Screen, ScreenPart, counted, print_json, print_table
-from repotrial.cli._pilot_analyze import analyze
+from repotrial.cli._pilot_analyze import analyze, bundle
+from repotrial.cli._pilot_review import review
 from repotrial.cli._pilot_run import PilotDirectory, run, status
 from repotrial.cli._trace import find_key_file
 
@@ -22,6 +23,17 @@ app.command(
     short_help="Decision, rates, differences, ties and costs of a pilot or of a table.",
     epilog="Example: repotrial pilot analyze p1 --out analysis; or --table trials.csv",
 )(analyze)
+app.command(
+    "bundle",
+    short_help="Pack a conducted pilot and its analysis for an outsider.",
+    epilog="Example: repotrial pilot bundle p1 --out p1.tar",
+)(bundle)
+app.command(
+    "review",
+    short_help="Runs that people look at: the queue, one case without names, a label.",
+    epilog="Example: repotrial pilot review p1 --case CASE --label correct --reviewer ada --why TEXT "
+    "--minutes 4",
+)(review)
 app.command(
     "run",
     short_help="Conduct a frozen pilot, stage by stage; can be stopped and resumed.",
@@ -170,7 +182,7 @@ def _say(value: object) -> str:
     short_help="Sign the plan before the first run, or an amendment of it.",
     epilog="Example: repotrial pilot freeze p1",
 )
-def freeze(
+def freeze(  # noqa: PLR0913 - one option for each thing that is signed or taken
     directory: PilotDirectory,
     *,
     reason: Annotated[
@@ -197,12 +209,33 @@ def freeze(
         Path | None,
         typer.Option("--key-file", metavar="FILE", readable=False, help="The study's private key."),
     ] = None,
+    time_stamp: Annotated[
+        Path | None,
+        typer.Option(
+            "--time-stamp",
+            metavar="FILE.tsr",
+            readable=False,
+            help="Instead of freezing: take an authority's response to registration.tsq, and verify it.",
+        ),
+    ] = None,
+    authority: Annotated[
+        Path | None,
+        typer.Option(
+            "--authority",
+            metavar="FILE.pem",
+            readable=False,
+            help="Root certificate of the authority of --time-stamp.",
+        ),
+    ] = None,
     json: JsonFlag = False,
 ) -> None:
     """Digest and sign everything that decides: suite, plan, prices, rules, code, keys.
 
     A pilot that is frozen already gets a further, numbered version with its reason; nothing is ever edited.
     """
+    if time_stamp is not None or authority is not None:
+        _take_stamp(directory, time_stamp, authority, json=json)
+        return
     pairs = dict(_read_pair(text) for text in removed or ())
     keys = api.load_trusted_keys(conducting, None) if conducting else []
     result = api.freeze_pilot(
@@ -225,8 +258,25 @@ def freeze(
         screen.line(f"  changed: {name}")
     if registration.restarts:
         screen.line(("  the count begins anew; earlier runs are shown apart", "yellow"))
+    if result.stamp_request is not None:
+        screen.line(f"  request for a time stamp: {result.stamp_request}")
     screen.line(("  keep the digest elsewhere (a commit, a mail): it shows that this came first", "dim"))
     screen.line((f"next: repotrial pilot run {directory}", "dim"))
+
+
+def _take_stamp(directory: Path, response: Path | None, authority: Path | None, *, json: bool) -> None:
+    if response is None or authority is None:
+        raise BAD_PAIR.error(
+            "expected --time-stamp and --authority, found one of them",
+            hint="name the response (.tsr) and the authority's root certificate (.pem)",
+        )
+    stamp = api.stamp_registration(directory, response=response, authority=authority)
+    if json:
+        print_json(stamp)
+        return
+    screen = Screen()
+    screen.line((f"stamped at {stamp.stamped_at}", "bold"), f" ({directory}/{stamp.file})")
+    screen.line(f"  root certificate {stamp.authority}")
 
 
 def _read_pair(text: str) -> tuple[str, str]:

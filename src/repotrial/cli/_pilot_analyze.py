@@ -75,3 +75,29 @@ def analyze(
         screen.line((f"{check}: every figure computed anew is the same", "bold green"))
     if out is not None:
         screen.line(f"written to {out}: {', '.join(texts)}")
+
+
+def bundle(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", readable=False, help="A conducted pilot's directory.")
+    ],
+    *,
+    out: Annotated[
+        Path,
+        typer.Option("--out", metavar="FILE.tar", readable=False, help="The archive; must not exist yet."),
+    ],
+    json: JsonFlag = False,
+) -> None:
+    """Pack plan, registrations, journal, labels, runs and the analysis into one archive for an outsider.
+
+    It has a list of digests (SHA256SUMS) and no key. Unpacked anywhere, `pilot analyze DIR --check
+    DIR/analysis/analysis.json` computes every figure anew; nothing is executed.
+    """
+    found = api.bundle_pilot(directory, out)
+    if json:
+        print_json(found)
+        return
+    screen = Screen()
+    screen.line((f"written: {found.path}: {found.files} files, {found.digest}", "bold"))
+    check = f"{found.folder} --check {found.folder}/analysis/analysis.json"
+    screen.line((f"to check it: tar -xf {out.name} && repotrial pilot analyze {check}", "dim"))

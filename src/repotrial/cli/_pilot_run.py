@@ -166,8 +166,14 @@ def _show_status(screen: Screen, found: api.PilotStatus) -> None:
     for band in found.bands:
         inside = f"{band.low:+.3f} to {band.high:+.3f}, always valid at {band.level:g}"
         screen.line(f"  {band.contrast}: {inside}, {band.tasks} tasks")
-    if found.stop is not None:
-        screen.line(("  stopped: ", "yellow"), found.stop)
+    notes = {
+        "  registration ": found.time_stamp,
+        "  the efficacy rule is off: ": found.rule_off,
+        "  stopped: ": found.stop,
+    }
+    for title, words in notes.items():
+        if words:
+            screen.line((title, "yellow"), words)
     if found.shown_apart:
         screen.line(f"  {found.shown_apart} runs of earlier registrations are shown apart")
     for deviation in found.deviations:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import getpass
+import os
+import threading
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from repotrial import api
+from repotrial.cli._machine import CacheOption, build_settings
 from repotrial.cli._options import JsonFlag, noun
 from repotrial.cli._output import Screen, counted, print_json
 from repotrial.cli._run_page import find_missing_parent, tell_made
+from repotrial.cli._signals import stop_on_signals
 from repotrial.cli._trace import KeyFiles, load_trust
 
-app = noun("report", "Reports: one file about runs, trials and retrieval.")
+app = noun("report", "Reports: pages about runs, trials and retrieval; a viewer.")
 
 
 @app.callback()
@@ -33,7 +38,7 @@ def build(  # noqa: PLR0913 - one parameter for each option
             metavar="PATH...",
             readable=False,
             help="Run directories, directories of runs, retrieval results, a table of trials (.csv), or what "
-            "`pilot analyze --json` printed (.json); any mix.",
+            "`pilot analyze --json` printed (.json), the address of a store; any mix.",
         ),
     ],
     *,
@@ -70,7 +75,8 @@ def build(  # noqa: PLR0913 - one parameter for each option
         keys=load_trust(keys),
     )
     missing = find_missing_parent(target)
-    built = api.build_report(paths, request)
+    with api.open_places(paths, os.environ) as places:
+        built = api.build_report(places, request)
     tell_made(missing)
     if json:
         print_json(built)
@@ -80,3 +86,59 @@ def build(  # noqa: PLR0913 - one parameter for each option
     if built.beside:
         folder = Path(built.beside[0]).parent
         screen.line((f"and {counted(len(built.beside), 'file')} beside it, in {folder}", "dim"))
+
+
+@app.command(
+    "serve",
+    short_help="Look at runs and pilots in a browser, live, and answer those that wait.",
+    epilog="Example: repotrial report serve runs",
+)
+def serve(
+    directory: Annotated[
+        Path,
+        typer.Argument(metavar="[DIR]", readable=False, help="Runs, pilots, or directories of them."),
+    ] = Path(),
+    *,
+    host: Annotated[
+        str, typer.Option("--host", metavar="ADDRESS", help="Listen there; others can then reach it.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", metavar="N", min=0, max=65535, help="Listen there; 0 takes a free one.")
+    ] = 0,
+    operator: Annotated[
+        str | None, typer.Option("--operator", metavar="NAME", help="Who decides; your account if left out.")
+    ] = None,
+    cache: CacheOption = None,
+    json: JsonFlag = False,
+) -> None:
+    """Serve a directory on this machine, until Ctrl-C. The address that is printed carries a secret token.
+
+    Nothing is written into run directories. Decisions go to the harness that waits for them.
+    """
+    machine = build_settings(cache)
+    settings = api.ViewerSettings(
+        root=directory.absolute(),
+        cache=machine.cache,
+        host=host,
+        port=port,
+        operator=operator or getpass.getuser(),
+    )
+    ended = threading.Event()
+    with stop_on_signals(ended.set):
+        api.serve_runs(
+            settings, machine, on_ready=lambda guard: _tell_ready(guard, json=json), wait=ended.wait
+        )
+
+
+def _tell_ready(guard: api.ViewerGuard, *, json: bool) -> None:
+    address = f"{guard.address}?token={guard.token}"
+    if json:
+        print_json({"address": address, "is_local": guard.is_local})
+        return
+    screen = Screen()
+    screen.line(address)
+    screen.line(("The token in it is the key: who has the address can read all runs here and decide.", "dim"))
+    if not guard.is_local:
+        screen.line(
+            ("Other machines can reach this address, and nothing is encrypted on the way.", "bold yellow")
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,7 @@ from repotrial.cli._output import Screen, counted
 from repotrial.cli._run_again import rejudge, replay
 from repotrial.cli._run_compare import compare
 from repotrial.cli._run_cost import cost
+from repotrial.cli._run_export import export
 from repotrial.cli._run_oversight import decide, recompute
 from repotrial.cli._run_page import page
 from repotrial.cli._run_show import show
@@ -70,17 +72,19 @@ def verify(
 ) -> None:
     """Check that the record of a run holds: chain, seal, completeness and identity.
 
-    Exit code 1 if one of them does not, for any reason: a run that was stopped is not complete.
+    The address of a store (file:DIR, s3://…) stands for the runs of its plan that count. Exit code 1 if one
+    of the four does not hold, for any reason: a run that was stopped is not complete.
     """
     trusted = None if integrity_only else api.load_trusted_keys(key_files or (), default_key_file())
-    work_through(
-        expand_runs(directories),
-        lambda directory: api.verify_run(directory, trusted_keys=trusted),
-        judge=lambda result: BatchVerdict(_find_word(result), result.holds),
-        show=_show_check,
-        noun="run",
-        json=json,
-    )
+    with api.open_places(directories, os.environ) as places:
+        work_through(
+            expand_runs(places),
+            lambda directory: api.verify_run(directory, trusted_keys=trusted),
+            judge=lambda result: BatchVerdict(_find_word(result), result.holds),
+            show=_show_check,
+            noun="run",
+            json=json,
+        )
 
 
 def _show_check(screen: Screen, result: api.RunCheck) -> None:
@@ -91,6 +95,8 @@ def _show_check(screen: Screen, result: api.RunCheck) -> None:
     if result.withdrawn_count:
         taken = counted(result.withdrawn_count, "text")
         screen.line(f"  {taken} taken out after the run; digests and lengths are there")
+    if result.archived is not None:
+        _show_archived(screen, result.archived)
     for name in _ASPECTS:
         verdict = getattr(result, name)
         aspect = verdict.__struct_config__.tag
@@ -102,6 +108,17 @@ def _show_check(screen: Screen, result: api.RunCheck) -> None:
         screen.line((f"  {_STOPPED}", "dim"))
     elif not result.holds:
         screen.line((f"  fix: {_NAME_THE_KEY if result.lacks_only_trust else _FETCH_AGAIN}", "dim"))
+
+
+def _show_archived(screen: Screen, archived: api.ArchivedRun) -> None:
+    gone = counted(archived.gone_files, "file")
+    screen.line(
+        f"  tier {archived.tier}: {gone} taken out, approved by {archived.approved_by}: {archived.reason}"
+    )
+    if not archived.is_finished:
+        screen.line(("  the move was cut; `repotrial archive apply PLAN` finishes it", "yellow"))
+    for words in archived.not_shown:
+        screen.line((f"  cannot be shown any more: {words}", "dim"))
 
 
 def _find_word(result: api.RunCheck) -> str:
@@ -168,3 +185,8 @@ app.command(
     short_help="How agents did, what it took, how sure one can be.",
     epilog="Example: repotrial run summary runs --compare noop,reference",
 )(summarize)
+app.command(
+    "export",
+    short_help="Write runs in the format of another tool.",
+    epilog="Example: repotrial run export junit runs --out junit.xml",
+)(export)

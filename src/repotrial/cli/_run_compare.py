@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from repotrial import api
+from repotrial._core.display import mark_cap
 from repotrial._core.errors import ExitCode
 from repotrial.cli._options import JsonFlag
 from repotrial.cli._output import Screen, ScreenPart, find_style, mark_gate, print_json, print_table
@@ -51,6 +52,9 @@ def _print_differences(screen: Screen, found: api.RunComparison, *, is_declared:
     if found.differences:
         rows = [[item.field, *_shorten_sides(item.one, item.other)] for item in found.differences]
         print_table(screen, ("field", "one", "other"), rows)
+        capped = [item.field for item in found.differences if item.field.startswith("configuration.limits.")]
+        if capped:
+            screen.line(mark_cap(", ".join(capped)))
 
 
 def _shorten_sides(one: str, other: str) -> tuple[str, str]:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from repotrial import api
-from repotrial._core.display import shorten_digests
+from repotrial._core.display import mark_cap, shorten_digests
 from repotrial.cli._batch import BatchVerdict, expand_runs, work_through
-from repotrial.cli._options import JsonFlag, RunDirectories
+from repotrial.cli._options import JsonFlag, PricesOption, RunDirectories
 from repotrial.cli._output import Screen, counted, print_table
 
 _HINT = (
@@ -25,15 +23,7 @@ _TERMS = (("lm", "models"), ("exec", "execution"), ("human", "people"), ("overhe
 def cost(
     directories: RunDirectories,
     *,
-    prices: Annotated[
-        Path | None,
-        typer.Option(
-            "--prices",
-            metavar="CSV",
-            readable=False,
-            help="A price book in place of ours.",
-        ),
-    ] = None,
+    prices: PricesOption = None,
     json: JsonFlag = False,
 ) -> None:
     """State what runs cost: models, execution, people and overhead, from what the record metered."""
@@ -121,6 +111,6 @@ def _iter_notes(result: api.RunCost) -> Iterator[str]:
         yield "models: notional, nobody was paid"
     for name, value in result.overspend.items():
         if Decimal(value):
-            yield f"{name}: the cap was passed by {value}"
+            yield mark_cap(f"{name}: the cap was passed by {value}")
     if result.exchanges and not result.is_booked:
         yield "priced by another book than the one that was in force"

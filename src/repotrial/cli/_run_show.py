@@ -11,6 +11,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from repotrial import api
+from repotrial._core.display import mark_cap
 from repotrial._core.errors import USAGE, ExitCode
 from repotrial.cli._batch import skip_files
 from repotrial.cli._output import Screen, counted, print_json_line
@@ -317,5 +318,5 @@ def _show_row(screen: Screen, row: api.TimelineRow) -> None:
     screen.line(
         (f"{row.seq:>6} {row.elapsed_us / 1_000_000:>10.3f}s ", "dim"),
         (f"{row.actor:<9}{row.type:<22} ", _STYLES.get(row.marker.value, "")),
-        row.summary,
+        mark_cap(row.summary),
     )

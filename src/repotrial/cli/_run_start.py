@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import sys
 import time
@@ -16,8 +17,9 @@ from repotrial import api
 from repotrial._core.errors import ErrorCode, UsageError
 from repotrial._core.seed import ROOT_SEED
 from repotrial._core.words import Level
+from repotrial.cli._elsewhere import STORE_UNNAMED, start_elsewhere, tell_shared
 from repotrial.cli._machine import CacheOption, SkipFlag, build_settings, make_runs_directory, tell_left_out
-from repotrial.cli._options import LevelOption
+from repotrial.cli._options import LevelOption, PricesOption
 from repotrial.cli._output import Screen, counted, print_json_line, print_table
 from repotrial.cli._progress import Tally, open_progress
 from repotrial.cli._signals import stop_on_signals
@@ -124,10 +126,7 @@ def start(  # noqa: PLR0913 - one option for each thing that an operator decides
     model: Annotated[
         str | None, typer.Option("--model", metavar="NAME", help="The model; each agent has a default.")
     ] = None,
-    prices: Annotated[
-        Path | None,
-        typer.Option("--prices", metavar="CSV", readable=False, help="A price book in place of ours."),
-    ] = None,
+    prices: PricesOption = None,
     thresholds: Annotated[
         Path | None,
         typer.Option(
@@ -136,16 +135,56 @@ def start(  # noqa: PLR0913 - one option for each thing that an operator decides
     ] = None,
     task_budget: Annotated[
         float | None,
-        typer.Option("--task-budget", metavar="USD", min=0, help="For all runs on one contract together."),
+        typer.Option(
+            "--task-budget",
+            metavar="USD",
+            min=0,
+            help="For all runs on one contract together, over all four cost terms; units with --prices none.",
+        ),
     ] = None,
     total_budget: Annotated[
         float | None,
-        typer.Option("--total-budget", metavar="USD", min=0, help="For all runs together."),
+        typer.Option(
+            "--total-budget",
+            metavar="USD",
+            min=0,
+            help="For all runs together, over all four cost terms; units with --prices none.",
+        ),
     ] = None,
+    unit_cap: Annotated[
+        int,
+        typer.Option(
+            "--unit-cap",
+            metavar="UNITS",
+            min=0,
+            help="For each run, where it is priced in abstract units (a policy choice).",
+        ),
+    ] = 1_000_000,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Show what would run, how long and at what cost; start nothing."),
+        typer.Option(
+            "--dry-run",
+            help="Show what would run, how long and at what cost; start nothing. --store gets the plan.",
+        ),
     ] = False,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            "--store",
+            metavar="URL",
+            help="Share the plan in a store (file:DIR, s3://BUCKET/PREFIX) for `repotrial fleet work`.",
+        ),
+    ] = None,
+    engine: Annotated[
+        Literal["slurm", "dask", "kubernetes"] | None,
+        typer.Option("--on", help="Have this engine start workers on the plan in --store."),
+    ] = None,
+    engine_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--engine", metavar="TOML", readable=False, help="How the engine starts them: number, slots …"
+        ),
+    ] = None,
     skip_unavailable: SkipFlag = False,
     skip_upstream_check: Annotated[
         bool,
@@ -177,13 +216,17 @@ def start(  # noqa: PLR0913 - one option for each thing that an operator decides
         models=api.ModelChoice(
             upstream=upstream,
             model=model,
-            prices=prices,
+            prices=None if prices == api.NO_PRICES else prices,
+            is_abstract=prices == api.NO_PRICES,
+            unit_cap=unit_cap,
             thresholds=thresholds,
             task_budget=_to_decimal(task_budget),
             total_budget=_to_decimal(total_budget),
             ledger=runs / "ledger.jsonl",
         ),
     )
+    if engine is not None and store is None:
+        raise STORE_UNNAMED.error(f"--on {engine}: expected --store, found none")
     plan = api.plan_trials(request, build_settings(cache, secrets=secrets or ()))
     _tell_unmatched(plan, json=json)
     if not plan.fleet.runs:
@@ -191,8 +234,14 @@ def start(  # noqa: PLR0913 - one option for each thing that an operator decides
     if not (json and dry_run):  # the plan has both
         _tell_left_out(plan, json=json)
         _tell_uncertified(plan, json=json)
+    if store is not None:
+        promises = api.Fleet(store, os.environ).share_trials(plan, key_file=find_key_file(key_file))
+        tell_shared(plan, store, promises, json=json)
     if dry_run:
         _show_plan(plan, json=json)
+        return
+    if store is not None:
+        start_elsewhere(engine, engine_file, store, find_key_file(key_file), json=json)
         return
     plan.verify_person(has_terminal=sys.stdin.isatty())
     if plan.fleet.missing:

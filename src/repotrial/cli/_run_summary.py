@@ -10,7 +10,7 @@ from typing import Annotated, Literal, TypeAlias
 import typer
 
 from repotrial import api
-from repotrial._core.display import neutralize, shorten_digests, shorten_version
+from repotrial._core.display import mark_cap, neutralize, shorten_digests, shorten_version
 from repotrial._core.errors import USAGE
 from repotrial.cli._options import JsonFlag
 from repotrial.cli._output import (
@@ -67,14 +67,17 @@ def list_runs(
         return
     screen = Screen()
     if entries:
-        header = (*RUN_HEADER[:-1], "cause", "trust", "tags", RUN_HEADER[-1])
+        header = (*RUN_HEADER[:-1], "cause", "trust", "assurance", "tags", RUN_HEADER[-1])
         mixed = _find_mixed(entries)
         rows: list[list[ScreenPart]] = []
         for entry, (name, *cells, place) in zip(entries, build_run_rows(entries), strict=True):
             shown = entry.contract_label if entry.contract in mixed else name
-            rows.append([shown, *cells, describe_cause(entry), entry.trust, _describe_tags(entry), place])
+            facts = (describe_cause(entry), entry.trust, entry.assurance_words, _describe_tags(entry))
+            rows.append([shown, *cells, *facts, place])
         print_table(screen, header, rows)
     screen.line((counted(len(entries), "run"), "bold"))
+    if any(entry.cause == "run-limit" for entry in entries):
+        screen.line(mark_cap("run-limit: the contract's cap ended the run"))
     print_deviations(screen, entries)
 
 
@@ -281,5 +284,7 @@ def _print_remarks(screen: Screen, summary: api.RunsSummary) -> None:
         names = ", ".join(
             f"{name} ({', '.join(fields)})" for name, fields in summary.mixed_conditions.items()
         )
-        screen.line(("declared differences", "yellow"), f": runs under different conditions on {names}")
+        screen.line(
+            ("declared differences", "yellow"), mark_cap(f": runs under different conditions on {names}")
+        )
     screen.line((summary.aggregate.error_treatment, "dim"))

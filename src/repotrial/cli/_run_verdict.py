@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from repotrial import api
+from repotrial._core.display import mark_cap
 from repotrial.cli._batch import BatchVerdict, expand_runs, work_through
 from repotrial.cli._options import JsonFlag, RunDirectories
 from repotrial.cli._output import UNANSWERED, Screen, describe_cause, find_style, mark_gate
@@ -35,7 +36,8 @@ def _show_scored(screen: Screen, scored: api.ScoredRun) -> None:
     screen.line((f"{entry.status:<17}", find_style(entry.status)), scored.directory)
     gates = [mark_gate(outcome) for outcome in entry.gates]
     parts = [(f"  G{number} {word}", style) for number, (word, style) in enumerate(gates, start=1)]
-    screen.line(f"  cause {describe_cause(entry)}, trust {entry.trust}")
+    facts = f"  cause {describe_cause(entry)}, trust {entry.trust}, assurance {entry.assurance_words}"
+    screen.line(mark_cap(facts))
     screen.line(*parts, f"  score {entry.score or '-'}", f"  {', '.join(entry.tags)}" if entry.tags else "")
 
 
@@ -48,11 +50,12 @@ def print_verdict(screen: Screen, run: api.JudgedRun) -> None:
         f"  replicate {'?' if entry.replicate is None else entry.replicate}",
     )
     _print_some(screen, [f"{reason.code}: {reason.message}" for reason in run.reasons])
-    screen.line(f"  cause {describe_cause(entry)}, trust {entry.trust}")
+    facts = f"  cause {describe_cause(entry)}, trust {entry.trust}, assurance {entry.assurance_words}"
+    screen.line(mark_cap(facts))
     if entry.retries:
         screen.line(f"  {entry.retries} exchange(s) with the provider met trouble")
     if run.ending is not None:
-        screen.line(f"  {run.ending}")
+        screen.line(mark_cap(f"  {run.ending}"))
     if (model_use := run.model_use) is not None:
         screen.line(f"  {model_use}")
     for gate in card.gates:
@@ -95,7 +98,7 @@ def _print_notes(screen: Screen, run: api.JudgedRun) -> None:
         places = ", ".join(f"event {seq}" for seq in tag.event_seqs[:_MOST_LINES])
         tags.setdefault(tag.id, []).append(f"{'/'.join(tag.gates)}  {attributes}  {places}".rstrip())
     for name, found in tags.items():
-        screen.line((f"  tag {name}", "bold"), f"  {'; '.join(dict.fromkeys(found))}".rstrip())
+        screen.line((f"  tag {name}", "bold"), mark_cap(f"  {'; '.join(dict.fromkeys(found))}".rstrip()))
     notes = dict.fromkeys(f"{note.code}: {note.message}" for note in card.review)
     for text in list(notes)[:_MOST_LINES]:
         screen.line(("  look at: ", "yellow"), text)
@@ -105,6 +108,6 @@ def _print_notes(screen: Screen, run: api.JudgedRun) -> None:
 
 def _print_some(screen: Screen, lines: tuple[str, ...] | list[str]) -> None:
     for line in lines[:_MOST_LINES]:
-        screen.line(f"      {line}")
+        screen.line(mark_cap(f"      {line}"))
     if len(lines) > _MOST_LINES:
         screen.line((f"      … and {len(lines) - _MOST_LINES} more: see --json of `run score`", "dim"))

@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 
 from repotrial import api
+from repotrial.cli._machine import CacheOption, build_settings
 from repotrial.cli._options import JsonFlag, noun
 from repotrial.cli._output import Screen, counted, print_json
+from repotrial.cli._trace import find_key_file
 
 app = noun("suite", "Suites: contracts that count together, under one id.")
 
@@ -19,7 +21,7 @@ app = noun("suite", "Suites: contracts that count together, under one id.")
     short_help="Check every contract and certificate, and write the suite's id.",
     epilog="Example: repotrial suite lock suite.toml --reason 'flaky check of parser-dates replaced'",
 )
-def lock(
+def lock(  # noqa: PLR0913 - one option for each thing that an author decides
     path: Annotated[
         Path, typer.Argument(metavar="FILE", readable=False, help="The suite's file (suite.toml).")
     ],
@@ -36,6 +38,17 @@ def lock(
             help="A public key whose certificates count (repeatable); any key if left out.",
         ),
     ] = None,
+    certify: Annotated[
+        bool, typer.Option("--certify", help="Make the full certificates that contracts lack first.")
+    ] = False,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="With --certify: runs at a time.")] = 1,
+    key_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--key-file", metavar="FILE", readable=False, help="With --certify: the private key that signs."
+        ),
+    ] = None,
+    cache: CacheOption = None,
     check_only: Annotated[
         bool, typer.Option("--check", help="Write nothing; fail where the lock is not the present one.")
     ] = False,
@@ -44,8 +57,13 @@ def lock(
     """Check that every contract is locked and fully certified, and write suite.lock.json.
 
     A contract or a check that was changed or removed makes another suite: its id names the one before, and
-    why (--reason).
+    why (--reason). A quick certificate is not enough: --certify makes full ones.
     """
+    if certify and not check_only:
+        request = api.CertificationRequest(
+            machine=build_settings(cache), key_file=find_key_file(key_file), jobs=jobs
+        )
+        api.certify_suite(path, request, _ignore if json else _tell)
     keys = api.load_trusted_keys(key_files, None) if key_files else None
     result = api.lock_suite(path, reason=reason, trusted_keys=keys, is_check=check_only)
     if json:
@@ -59,3 +77,11 @@ def lock(
         screen.line(f"  changed: {change}")
     for revision in result.lock.lineage:
         screen.line(f"  before: {revision.suite_id}: {revision.reason}")
+
+
+def _tell(contract: str, purpose: str, verdict: str, left: int) -> None:
+    Screen(to_stderr=True).line(f"{contract}: {purpose}: {verdict} ({left} left)")
+
+
+def _ignore(contract: str, purpose: str, verdict: str, left: int) -> None:
+    del contract, purpose, verdict, left

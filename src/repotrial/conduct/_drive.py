@@ -11,15 +11,16 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from repotrial._core.canonical import decimal_text
 from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.analysis import PlannedRow
 from repotrial.conduct._freeze import load_registrations
 from repotrial.conduct._journal import Journal
-from repotrial.conduct._looks import find_look
+from repotrial.conduct._looks import find_look, find_refuted
+from repotrial.conduct._people import LEDGER_FILE, PeopleLedger, build_limits, build_usd
 from repotrial.conduct._record import PILOT_NOT_FROZEN, load_record
 from repotrial.conduct._stages import (
-    LEDGER_FILE,
     PilotRun,
     PilotState,
     StageChecked,
@@ -28,7 +29,7 @@ from repotrial.conduct._stages import (
     find_run,
 )
 from repotrial.conduct._study import Study
-from repotrial.cost import Amount, EnvelopeLimits, Exhausted, Ledger
+from repotrial.cost import Amount, Exhausted, Ledger
 from repotrial.environment import InstallationSettings
 from repotrial.fleet import FleetEvent, FleetPlan, RunNotConducted, RunSkipped, conduct_fleet
 from repotrial.run import AttemptIndex, PlannedRun, RunEnded, RunSettings
@@ -86,13 +87,14 @@ class ConductSettings:
         if self.run.key.public_key.pem not in last.conducting_keys:
             raise KEY_NOT_REGISTERED.error(f"expected a registered key, found {self.run.key.key_id}")
         study.runs.mkdir(exist_ok=True)
-        with closing(Journal(study.directory, registration=last.version)) as journal:
+        with closing(Journal(study.directory, registration=last.version, key=self.run.key)) as journal:
             record = load_record(study, journal)
             record.verify()
             state = PilotState(study, record, journal)
             with Ledger(study.directory / LEDGER_FILE) as ledger:
                 ledger.conclude_dead()
                 driver = _Driver(state, self, ledger)
+                driver.book_authors()
                 driver.adopt()
                 yield from driver.drive()
 
@@ -102,8 +104,7 @@ class _Driver:
         self._state = state
         self._settings = settings
         self._ledger = ledger
-        envelopes = state.study.pilot.envelopes
-        self._limits = EnvelopeLimits(task=_usd(envelopes.task_usd), total=_usd(envelopes.total_usd))
+        self._limits = build_limits(state.study.pilot)
         self._holds: dict[str, _Hold] = {}
         self._is_ended = False
 
@@ -149,8 +150,15 @@ class _Driver:
         if state.decision is None and not state.list_due(2):
             decision = state.decide()
             text = msgspec.json.encode(decision).decode()
-            state.journal.append("adaptation", data={"decision": text, "function": decision.function})
+            rule_off = ""
+            if state.study.pilot.stopping.contrast is not None:
+                rule_off = "; ".join(f"{name}: {why}" for name, why in find_refuted(state).items())
+            data = {"decision": text, "function": decision.function, "rule_off": rule_off}
+            state.journal.append("adaptation", data=data)
             yield PilotNotice(kind="adaptation", message=f"{decision.function}: {decision.reason}")
+            if rule_off:
+                message = f"the efficacy rule is off: stage 2 refutes what it rests on: {rule_off}"
+                yield PilotNotice(kind="look", message=message)
 
     def _conduct_stage(self, stage: int) -> Generator[PilotEvent, None, None]:
         for chunk in self._chunk(self._state.list_due(stage)):
@@ -215,7 +223,7 @@ class _Driver:
         amount = Decimal(0) if price is None else price.apply(seconds * _SECOND_US)
         limits = msgspec.structs.replace(self._limits)
         envelopes = self._ledger.open_envelopes(limits, run=f"exec-{row.run_id}", task=row.task)
-        hold = envelopes.reserve(_usd(amount))
+        hold = envelopes.reserve(build_usd(amount))
         if isinstance(hold, Exhausted):
             return False
         self._holds[row.run_id] = (hold.settle, hold.release)
@@ -257,7 +265,7 @@ class _Driver:
         spent, unpriced = _sum_terms(self._state, run)
         hold = self._holds.pop(row.run_id, None)
         if hold is not None:
-            hold[0](_usd(spent))
+            hold[0](build_usd(spent))
         self._state.journal.append(
             "conducted",
             run_id=row.run_id,
@@ -270,6 +278,18 @@ class _Driver:
         hold = self._holds.pop(run_id, None)
         if hold is not None:
             hold[1]()
+
+    def book_authors(self) -> None:
+        """Declared work of the authors of baselines, once: it goes into C_human (B8)."""
+        study = self._state.study
+        people = PeopleLedger(study.directory, study.pilot, study.book)
+        known = {entry.data["arm"] for entry in self._state.journal.entries if entry.kind == "people"}
+        for arm in study.pilot.arms:
+            if arm.author_minutes and arm.name not in known:
+                usd = people.book(f"author-{arm.name}", arm.author_minutes)
+                words = "no price" if usd is None else decimal_text(usd)
+                data = {"arm": arm.name, "minutes": str(arm.author_minutes), "usd": words}
+                self._state.journal.append("people", data=data)
 
     def adopt(self) -> None:
         """Runs that were sealed when an earlier command was killed, before it could journal them."""
@@ -287,7 +307,3 @@ def _sum_terms(state: PilotState, run: PilotRun) -> tuple[Decimal, list[str]]:
     priced = [each for each in amounts.values() if isinstance(each, Amount) and each.unit == "usd"]
     unpriced = [name for name, each in amounts.items() if not isinstance(each, Amount)]
     return sum((each.decimal for each in priced), start=Decimal(0)), unpriced
-
-
-def _usd(value: Decimal) -> Amount:
-    return Amount.build(value, "usd", methods=("envelope",), basis="bound")

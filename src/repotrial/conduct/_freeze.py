@@ -20,14 +20,15 @@ from repotrial.analysis import (
     Pilot,
     Registration,
 )
+from repotrial.conduct._stamp import TimeStamp, take_response, write_request
 from repotrial.conduct._study import ROWS, Study, digest_files
 from repotrial.trace import PublicKey, SignedStatement, SigningKey
 
 _ANALYZING: Final = ("analysis", "conduct", "score", "stats")
 _TRUST_LIMITS: Final = (
     "The registration shows what was fixed before it was signed. It cannot show when, unless a time stamp of "
-    "others is beside it; nor that no run was thrown away with the end of the journal; nor how often people "
-    "looked at single runs, which stay readable."
+    "others is beside it; nor that the holder of the key did not go back to an older journal; nor how often "
+    "people looked at single runs, which stay readable."
 )
 _RULES: Final = (
     "adjudication", "contrasts", "decision", "flakiness_tolerance", "level", "power", "review", "seed",
@@ -50,6 +51,8 @@ class FreezeResult(msgspec.Struct, frozen=True, kw_only=True):
     registration: Registration
     digest: Digest
     """Of the registration's file."""
+    stamp_request: str | None = None
+    """The request to a time-stamping authority; None if the extra for it is not installed."""
 
     @classmethod
     def freeze(
@@ -103,7 +106,28 @@ class FreezeResult(msgspec.Struct, frozen=True, kw_only=True):
         path.parent.mkdir(exist_ok=True)
         data = registration.sign(digests, key)
         write_atomic(path, data)
-        return cls(path=str(path), registration=registration, digest=digest_bytes(data))
+        request = write_request(study.directory, registration.version, data)
+        return cls(
+            path=str(path),
+            registration=registration,
+            digest=digest_bytes(data),
+            stamp_request=None if request is None else str(request),
+        )
+
+
+def stamp_registration(directory: Path, *, response: Path, authority: Path) -> TimeStamp:
+    """Take the response of a time-stamping authority over the registration in force.
+
+    Raises:
+        FREEZE_REFUSED: the pilot is not frozen.
+        STAMP_REFUSED: the response does not hold.
+    """
+    registrations = load_registrations(directory)
+    if not registrations:
+        raise FREEZE_REFUSED.error(f"{directory}: expected a frozen pilot, found no registration")
+    last = registrations[-1]
+    version = last.signed.predicate.version
+    return take_response(directory, version, last.path.read_bytes(), response=response, authority=authority)
 
 
 class LoadedRegistration(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,6 @@ from typing import Final
 
 import msgspec
 
-from repotrial._core.digest import digest_bytes, digest_file
 from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.analysis import (
     ConductedPilot,
@@ -19,12 +18,13 @@ from repotrial.analysis import (
     PlannedRow,
     Registration,
     RepeatsDecision,
-    check_pilot,
+    ReviewedRun,
 )
-from repotrial.conduct._freeze import LoadedRegistration, compute_code_digest, load_registrations
+from repotrial.conduct._freeze import compute_code_digest
+from repotrial.conduct._frozen import load_documents
 from repotrial.conduct._journal import JOURNAL_FILE, Journal
-from repotrial.conduct._record import PILOT_NOT_FROZEN, Finding, PilotRecord, check_registrations
-from repotrial.trace import RunPaths
+from repotrial.conduct._record import PilotRecord
+from repotrial.conduct._review import Review
 
 _LAST: Final = 3
 _SCOPE: Final = (
@@ -50,46 +50,11 @@ def load_conducted(directory: Path) -> ConductedPilot:
         PILOT_INVALID: pilot.toml cannot be read.
         PILOT_UNFINISHED: planned runs are still to be conducted.
         JOURNAL_BROKEN: the journal does not hold.
+        LABELS_BROKEN: what reviewers said does not hold.
     """
-    registrations = load_registrations(directory)
-    if not registrations:
-        raise PILOT_NOT_FROZEN.error(f"{directory}: expected a registration, found none")
-    version = registrations[-1].signed.predicate.version
-    journal = Journal(directory, registration=version, is_writable=False)
-    found = [
-        *check_registrations(registrations),
-        *_check_documents(directory, registrations[-1]),
-        *_check_seals(directory, journal),
-    ]
-    record = PilotRecord(
-        registrations=registrations, loaded=LoadedPlan.load(directory), findings=tuple(found), deviations=()
-    )
-    record.verify()
-    pilot, problems = check_pilot((directory / Pilot.FILE).read_bytes())
-    if pilot is None:
-        raise Pilot.build_error(problems, where=directory)
-    return _Conducted(directory, pilot, record, journal).build()
-
-
-def _check_documents(directory: Path, last: LoadedRegistration) -> Iterator[Finding]:
-    for name, digest in last.signed.subjects.items():
-        path = directory / name
-        if name != Pilot.FILE and not name.startswith(f"{LoadedPlan.FOLDER}/"):
-            continue
-        if not path.is_file() or digest_bytes(path.read_bytes()) != digest:
-            yield Finding(code="frozen-file-edited", message=f"{name}: expected it as frozen, found another")
-
-
-def _check_seals(directory: Path, journal: Journal) -> Iterator[Finding]:
-    for entry in journal.conducted.values():
-        if entry.directory is None:
-            continue
-        seal = RunPaths(directory / LoadedPlan.RUNS / entry.directory).seal
-        if not seal.is_file():
-            yield Finding(code="run-dropped", message=f"{entry.directory}: expected its record, found none")
-        elif digest_file(seal) != entry.seal_digest:
-            message = f"{entry.directory}: expected the seal that was journaled, found another"
-            yield Finding(code="run-replaced", message=message)
+    documents = load_documents(directory)
+    conducted = _Conducted(directory, *documents)
+    return conducted.build(Review(directory, documents).runs)
 
 
 class _Conducted:
@@ -102,7 +67,7 @@ class _Conducted:
         self._counted = record.list_counted(journal)
         self._stop = journal.find_last("stop")
 
-    def build(self) -> ConductedPilot:
+    def build(self, reviews: Sequence[ReviewedRun]) -> ConductedPilot:
         """As analysis takes it."""
         pilot, rows = self._pilot, self._list_rows()
         self._verify_finished(rows)
@@ -129,6 +94,7 @@ class _Conducted:
             removed=self._registration.removed_tasks,
             deviations=[*self._iter_deviations()],
             scope=[*self._iter_scope()],
+            reviews=reviews,
         )
 
     def _verify_finished(self, rows: Sequence[PlannedRow]) -> None:

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from repotrial._core.canonical import Count, canonical_bytes
+from repotrial._core.canonical import Count
 from repotrial._core.clock import SystemClock
-from repotrial._core.digest import Digest, digest_bytes
+from repotrial._core.digest import Digest
 from repotrial._core.errors import ErrorCode, EvidenceError, UsageError
+from repotrial.conduct._chain import ChainedFile, ChainKind, read_chain
+from repotrial.conduct._head import write_head
+from repotrial.trace import SigningKey
 
 JOURNAL_FILE: Final = "journal.jsonl"
-_START: Final = digest_bytes(b"repotrial/journal@1")
 
 EntryKind: TypeAlias = Literal[
-    "started", "conducted", "broken", "criteria", "adaptation", "look", "stop", "deviation", "registered"
+    "started",
+    "conducted",
+    "broken",
+    "criteria",
+    "adaptation",
+    "look",
+    "stop",
+    "deviation",
+    "people",
 ]
 
 JOURNAL_BROKEN = ErrorCode(
@@ -59,23 +67,40 @@ class JournalEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """What else there is to say."""
 
 
+_KIND: Final = ChainKind(
+    model=JournalEntry, schema="repotrial/journal@1", broken=JOURNAL_BROKEN, busy=PILOT_UNDER_WAY
+)
+
+
 class Journal:
     """The journal, open for appending by one process."""
 
-    def __init__(self, directory: Path, *, registration: int, is_writable: bool = True) -> None:
+    def __init__(self, directory: Path, *, registration: int, key: SigningKey | None = None) -> None:
         """Read and verify all of it.
+
+        Args:
+            directory: The pilot's.
+            registration: The version in force.
+            key: Signs the journal's end with every line; without one, nothing can be written.
 
         Raises:
             JOURNAL_BROKEN: it does not hold.
             PILOT_UNDER_WAY: another process writes it.
         """
-        self._path = directory / JOURNAL_FILE
         self._registration = registration
-        self._handle: int | None = None
-        if is_writable:
-            self._handle = _open_locked(self._path)
-        self.entries = _read(self._path)
-        self._head = _START if not self.entries else digest_bytes(_line(self.entries[-1]))
+        self._directory = directory
+        self._key = key
+        self._file = ChainedFile(directory / JOURNAL_FILE, _KIND, is_writable=key is not None)
+
+    @property
+    def digests(self) -> list[Digest]:
+        """Of the lines, in order."""
+        return self._file.digests
+
+    @property
+    def entries(self) -> list[JournalEntry]:
+        """All lines, in order."""
+        return self._file.entries
 
     def append(
         self,
@@ -87,10 +112,9 @@ class Journal:
         data: Mapping[str, str] | None = None,
     ) -> JournalEntry:
         """Write one line, and see that it is on the disk."""
-        assert self._handle is not None
         entry = JournalEntry(
             seq=len(self.entries),
-            previous=self._head,
+            previous=self._file.head,
             at_us=SystemClock().now_us(),
             kind=kind,
             registration=self._registration,
@@ -99,18 +123,14 @@ class Journal:
             seal_digest=seal_digest,
             data=dict(data or {}),
         )
-        line = _line(entry)
-        os.write(self._handle, line + b"\n")
-        os.fsync(self._handle)
-        self.entries.append(entry)
-        self._head = digest_bytes(line)
+        assert self._key is not None
+        self._file.append(entry)
+        write_head(self._directory, len(self.entries), self._file.head, self._key)
         return entry
 
     def close(self) -> None:
         """Let others write."""
-        if self._handle is not None:
-            os.close(self._handle)
-            self._handle = None
+        self._file.close()
 
     @property
     def conducted(self) -> dict[str, JournalEntry]:
@@ -131,56 +151,18 @@ class Journal:
             if entry.kind == "started" and entry.run_id is not None and entry.run_id not in done
         }
 
+    @property
+    def rule_off(self) -> str:
+        """Why the efficacy rule is off since stage 2; empty if it is not (Q16)."""
+        entry = self.find_last("adaptation")
+        return "" if entry is None else entry.data.get("rule_off", "")
+
     def find_last(self, kind: EntryKind) -> JournalEntry | None:
         """The last entry of a kind under the registration in force."""
         found = [
             entry for entry in self.entries if entry.kind == kind and entry.registration == self._registration
         ]
         return found[-1] if found else None
-
-
-def _open_locked(path: Path) -> int:
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        raise PILOT_UNDER_WAY.error(f"{path}: expected to write it, found another command") from None
-    _drop_torn_tail(handle)
-    return handle
-
-
-def _drop_torn_tail(handle: int) -> None:
-    """A process that was killed may have left half a line, which says nothing."""
-    size = os.fstat(handle).st_size
-    data = os.pread(handle, size, 0)
-    whole = data.rfind(b"\n") + 1
-    if whole != size:
-        os.ftruncate(handle, whole)
-
-
-def _read(path: Path) -> list[JournalEntry]:
-    if not path.is_file():
-        return []
-    entries: list[JournalEntry] = []
-    head = _START
-    data = path.read_bytes()
-    for line in data[: data.rfind(b"\n") + 1].split(b"\n")[:-1]:
-        try:
-            entry = msgspec.json.decode(line, type=JournalEntry)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise JOURNAL_BROKEN.error(f"{path}:{len(entries) + 1}: {error}") from error
-        if entry.previous != head or entry.seq != len(entries) or _line(entry) != line:
-            raise JOURNAL_BROKEN.error(
-                f"{path}:{len(entries) + 1}: expected the line that follows the one before, found another"
-            )
-        entries.append(entry)
-        head = digest_bytes(line)
-    return entries
-
-
-def _line(entry: JournalEntry) -> bytes:
-    return canonical_bytes(msgspec.to_builtins(entry))
 
 
 PEEK_REFUSED = ErrorCode(
@@ -206,7 +188,7 @@ def verify_no_peek(runs: Path) -> None:
 
 def _has_ended(directory: Path) -> bool:
     """Whether stage 3 was refused or is over: by what the journal says under the last registration."""
-    entries = _read(directory / JOURNAL_FILE)
+    entries = read_chain(directory / JOURNAL_FILE, _KIND)
     last = [entry for entry in entries if entry.kind == "criteria"][-1:]
     for entry in last:
         if entry.data.get("stage") != "3" or entry.registration != entries[-1].registration:

@@ -6,10 +6,13 @@ import math
 
 import msgspec
 
+from repotrial._core.absence import NotComputable
 from repotrial.conduct._journal import Journal, JournalEntry
 from repotrial.conduct._stages import PilotState
 
 _LEAST = 2
+_PLANNING = "planning-values"
+_STABLE = "stable-checks"
 
 
 class LookResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,10 +28,29 @@ class LookResult(msgspec.Struct, frozen=True, kw_only=True):
     message: str
 
 
+def find_refuted(state: PilotState) -> dict[str, str]:
+    """Assumptions of the efficacy rule that stage 2 refutes, each with what was found (Q16).
+
+    Only these can be refuted by machine: others stay a matter of judgment, and reports name them.
+    """
+    rests = state.study.pilot.stopping.assumptions
+    found: dict[str, str] = {}
+    spread = state.estimate_spread()
+    if _PLANNING in rests and not isinstance(spread, NotComputable):
+        reasons = [each.find_refutation(state.study.pilot) for each in spread]
+        refuted = [reason for reason in reasons if reason is not None]
+        if refuted:
+            found[_PLANNING] = refuted[0]
+    differing, compared = state.measure_flakiness()
+    if _STABLE in rests and differing > state.study.pilot.flakiness_tolerance * compared:
+        found[_STABLE] = f"{differing} of {compared} judgments differ"
+    return found
+
+
 def find_look(state: PilotState) -> LookResult | None:
     """The look that is due at this moment; None if none is, or no contrast may stop the pilot."""
     rules = state.study.pilot.stopping
-    if rules.contrast is None:
+    if rules.contrast is None or state.journal.rule_off:
         return None
     complete, planned = state.list_complete(), len(state.tasks)
     held = [float(entry.data["fraction"]) for entry in _list_looks(state.journal)]

@@ -9,10 +9,12 @@ from typing import Final
 import msgspec
 
 from repotrial._core.digest import digest_bytes
-from repotrial._core.errors import ErrorCode, EvidenceError, RepoTrialError
+from repotrial._core.errors import ErrorCode, EvidenceError, RepoTrialError, UsageError
 from repotrial.analysis import LoadedPlan, Registration
 from repotrial.conduct._freeze import LoadedRegistration, compute_code_digest, load_registrations
+from repotrial.conduct._head import check_head
 from repotrial.conduct._journal import Journal, JournalEntry
+from repotrial.conduct._stamp import find_stamp
 from repotrial.conduct._study import Study, digest_files
 from repotrial.trace import NoSigner, RunPaths, load_manifest
 
@@ -105,8 +107,8 @@ def load_record(study: Study, journal: Journal | None = None) -> PilotRecord:
     loaded = LoadedPlan.load(study.directory)
     found = [*check_registrations(registrations), *_check_files(study, registrations[-1])]
     version = registrations[-1].signed.predicate.version
-    journal = journal or Journal(study.directory, registration=version, is_writable=False)
-    found += _check_runs(study, loaded, journal)
+    journal = journal or Journal(study.directory, registration=version)
+    found += [*check_end(study.directory, journal, registrations), *_check_runs(study, loaded, journal)]
     return PilotRecord(
         registrations=registrations,
         loaded=loaded,
@@ -124,6 +126,15 @@ def _list_deviations(
     yield from (f"task removed: {task}: {why}" for task, why in registration.removed_tasks.items())
     yield from (f"stage 3 relaxes {each.field}: {each.justification}" for each in study.pilot.relaxations)
     yield from (entry.data.get("message", "") for entry in journal.entries if entry.kind == "deviation")
+
+
+def check_end(
+    directory: Path, journal: Journal, registrations: tuple[LoadedRegistration, ...]
+) -> Iterator[Finding]:
+    """Whether the journal is as long as a registered key signed it to be."""
+    keys = [pem for item in registrations for pem in item.signed.predicate.conducting_keys]
+    for code, message in check_head(directory, journal.digests, keys):
+        yield Finding(code=code, message=message)
 
 
 def check_registrations(registrations: tuple[LoadedRegistration, ...]) -> Iterator[Finding]:
@@ -148,6 +159,17 @@ def check_registrations(registrations: tuple[LoadedRegistration, ...]) -> Iterat
                 message=f"{item.path.name}: expected the study's key, found another one",
             )
         previous = item.digest
+        yield from _check_stamp(item)
+
+
+def _check_stamp(item: LoadedRegistration) -> Iterator[Finding]:
+    """A stamp beside a registration is of this registration; without one, nothing is said."""
+    try:
+        find_stamp(item.path.parents[1], item.signed.predicate.version, item.path.read_bytes())
+    except EvidenceError as error:
+        yield Finding(code="time-stamp-forged", message=error.message)
+    except UsageError:  # the library is missing here: the status says that it was not verified
+        return
 
 
 def _check_files(study: Study, last: LoadedRegistration) -> Iterator[Finding]:

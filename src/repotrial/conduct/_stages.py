@@ -15,12 +15,12 @@ from repotrial._core.absence import NotComputable
 from repotrial._core.errors import RepoTrialError
 from repotrial.analysis import BlindedVariance, PlannedRow, RepeatsDecision
 from repotrial.conduct._journal import Journal
+from repotrial.conduct._people import LEDGER_FILE
 from repotrial.conduct._record import PilotRecord
 from repotrial.conduct._study import Study
 from repotrial.cost import Amount, CostStatement, EnvelopeState, load_ledger_state
 from repotrial.score import JudgedRun, judge_run, price_run
 
-LEDGER_FILE: Final = "ledger.jsonl"
 _SAFETY: Final = "safety-termination"
 _LAST: Final = 3
 _CENT: Final = Decimal("0.01")

@@ -12,6 +12,7 @@ from repotrial._core.clock import SystemClock
 from repotrial.conduct._journal import Journal
 from repotrial.conduct._record import PilotRecord, load_record
 from repotrial.conduct._stages import Criterion, PilotState, StageChecked, check_entry, check_exit
+from repotrial.conduct._stamp import describe_stamp
 from repotrial.conduct._study import Study
 from repotrial.cost import EnvelopeState
 
@@ -43,6 +44,8 @@ class PilotStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     pilot: str
     registration: int
+    time_stamp: str
+    """What an authority says about the registration; empty if there is no time stamp."""
     stages: tuple[StageProgress, ...]
     causes: dict[str, int]
     """Why runs ended as they did, over all arms together: no arm is named."""
@@ -55,6 +58,8 @@ class PilotStatus(msgspec.Struct, frozen=True, kw_only=True):
     bands: tuple[BandStatus, ...]
     next: StageChecked
     """Entry or exit of the stage that is next."""
+    rule_off: str
+    """Why the efficacy rule is off: what stage 2 refutes; empty if it is not."""
     stop: str | None
     shown_apart: int
     """Runs of earlier registrations."""
@@ -74,7 +79,7 @@ class PilotStatus(msgspec.Struct, frozen=True, kw_only=True):
 def _load(study: Study) -> PilotStatus:
     record = load_record(study)
     version = record.registration.version
-    journal = Journal(study.directory, registration=version, is_writable=False)
+    journal = Journal(study.directory, registration=version)
     state = PilotState(study, record, journal)
     # A record that does not hold is not read any further: it would lend weight to what was tampered with.
     runs = [] if record.findings else state.list_runs(1, 2, 3)
@@ -85,6 +90,7 @@ def _load(study: Study) -> PilotStatus:
     return PilotStatus(
         pilot=study.pilot.id,
         registration=version,
+        time_stamp=_find_stamp(study, record),
         stages=tuple(_count(state, record, stage) for stage in (1, 2, 3)),
         causes=dict(causes),
         envelopes=tuple(item for item in state.read_envelopes() if item.name == "total"),
@@ -93,11 +99,20 @@ def _load(study: Study) -> PilotStatus:
         state=_find_state(state, power),
         bands=() if record.findings else _build_bands(state),
         next=StageChecked(criteria=() if record.findings else _find_next(state)),
+        rule_off=journal.rule_off,
         stop=None if stop is None else stop.data["message"],
         shown_apart=len(journal.conducted) - len(record.list_counted(journal)),
         findings=tuple(str(finding) for finding in record.findings),
         deviations=record.deviations,
     )
+
+
+def _find_stamp(study: Study, record: PilotRecord) -> str:
+    if record.findings:
+        return ""
+    last = record.registrations[-1]
+    data = last.path.read_bytes()
+    return "".join(describe_stamp(study.directory, record.registration.version, data))
 
 
 def _count(state: PilotState, record: PilotRecord, stage: int) -> StageProgress:

@@ -201,7 +201,7 @@ def _build_artefacts(study: Study, loaded: LoadedPlan, power: PowerAnalysis) -> 
                 "harness_version": __version__,
                 "suite_id": study.suite.suite_id,
                 "seeds": {"planned": ROOT_SEED, "observed": study.pilot.seed},
-                "streams": ["order of tasks", "order of arms within a task", "simulated power"],
+                "streams": ["order of tasks", "order of arms within a task", "sample for review"],
                 "deviations": [*loaded.plan.deviations],
             }
         ),

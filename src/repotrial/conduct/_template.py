@@ -56,6 +56,7 @@ reruns = 3
 looks = [0.5, 0.75, 1]          # shares of complete tasks, in stage 3
 least_tasks = 20                # no look before
 # contrast = {contrast}         # the one contrast that may stop the pilot; none if left out
+# assumptions = ["planning-values"]   # what the rule rests on; it is off where stage 2 refutes one
 is_futility_used = false
 safety_breaches = 1             # so many boundary violations stop the pilot
 
@@ -122,6 +123,14 @@ boundary = "agent to registries and providers"
 threat = "code is sent out, or a dependency brings some in"
 mitigation = "declared network only, review of every change of a dependency"
 cost_impact = "low"
+harm = "high"
+
+[[risks]]
+asset = "keys and build machines"
+boundary = "harness to CI"
+threat = "a job that runs candidate code holds a secret, or keeps its files for the next one"
+mitigation = "secrets stay in the gateway, checks have no network, every run has a fresh workspace"
+cost_impact = "medium"
 harm = "high"
 
 [[risks]]

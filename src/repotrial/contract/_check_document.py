@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TypeVar
 
 import msgspec
@@ -16,20 +16,30 @@ _SCHEMA = re.compile(r"(?P<family>[a-z/]+)@(?P<major>[0-9]{1,9})(?:\.(?P<minor>[
 _KNOWN_MINOR = 0
 
 
-def check_major(value: Mapping[str, object], *, known: str) -> DocumentFinding | None:
+def check_major(
+    value: Mapping[str, object], *, known: str, older: Collection[str] = ()
+) -> DocumentFinding | None:
     """Refuse a document of another family or major: nothing else that could be said about it is certain."""
     schema = value.get("schema")
     match = _SCHEMA.fullmatch(schema) if isinstance(schema, str) else None
-    if match is None or f"{match['family']}@{int(match['major'])}" == known:
+    if match is None or f"{match['family']}@{int(match['major'])}" in {known, *older}:
         return None
     family = known.partition("@")[0]
+    read = " and ".join((*older, known))
     newer = match["family"] == family and int(match["major"]) > int(known.partition("@")[2])
     return DocumentFinding(
         code="schema-unknown",
         place=("schema",),
-        message=f"expected {quote(known)}, found {quote(str(schema))}: this version reads {known} only",
+        message=f"expected {quote(known)}, found {quote(str(schema))}: this version reads {read} only",
         hint="use a newer RepoTrial" if newer else f"write schema = {quote(known)}",
     )
+
+
+def find_major(value: Mapping[str, object]) -> int | None:
+    """The major version that a document says it was written for; None if it says none."""
+    schema = value.get("schema")
+    match = _SCHEMA.fullmatch(schema) if isinstance(schema, str) else None
+    return None if match is None else int(match["major"])
 
 
 def newer_minor(value: Mapping[str, object]) -> str | None:

@@ -9,6 +9,7 @@ PROBLEM_CODES: Mapping[str, str] = MappingProxyType(
     {
         "artifact-digest": "A file beside the contract does not have the digest that its artifact states.",
         "band-reversed": "A resource's floor is above the point at which the run is ended.",
+        "build-gate-unsaid": "No check belongs to the build gate, and the contract does not say why.",
         "check-without-command": "A check has neither `run` nor `runners`.",
         "choice-unknown": "A field has a value that is not among its choices.",
         "file-empty": "A file or directory that must say something is empty.",
@@ -27,6 +28,7 @@ PROBLEM_CODES: Mapping[str, str] = MappingProxyType(
         "json-syntax": "A file is not strict JSON.",
         "key-invalid": "A key of a free table, such as the name of a variable, is malformed.",
         "key-missing": "A required key is missing.",
+        "key-not-enforced": "A key has no effect beside the other keys of the contract.",
         "key-unknown": "A key is not known in its table.",
         "lock-missing": "There is no lock, and so no version id.",
         "lock-stale": "The lock is not true of the directory any more.",

@@ -89,7 +89,9 @@ class DirectoryRepository(StrictDocument, frozen=True, kw_only=True, tag_field="
 Repository: TypeAlias = GitRepository | ArchiveRepository | DirectoryRepository
 
 
-CONTRACT_SCHEMA = "repotrial/contract@1"
+CONTRACT_SCHEMA = "repotrial/contract@2"
+OLDER_CONTRACT_SCHEMAS = ("repotrial/contract@1",)
+"""Read for ever: what version 2 refuses is a warning in them (ADR 0043)."""
 STATEMENT_FILE = "statement.md"
 
 TaskKind: TypeAlias = Literal[
@@ -123,7 +125,7 @@ class Contract(StrictDocument, frozen=True, kw_only=True):
     schema: Annotated[
         str,
         msgspec.Meta(
-            pattern=r"^repotrial/contract@1(\.[0-9]+)?$(?!\n)",
+            pattern=r"^repotrial/contract@[12](\.[0-9]+)?$(?!\n)",
             extra={"expected": f'"{CONTRACT_SCHEMA}"'},
         ),
     ]

@@ -56,6 +56,15 @@ class ImageArchive(StrictDocument, frozen=True, kw_only=True, tag_field="kind", 
     """Digest of the image manifest inside; `contract lock` pins the file's bytes in any case."""
 
 
+class DockerArchive(StrictDocument, frozen=True, kw_only=True, tag_field="kind", tag="docker-archive"):
+    """A file that `docker save` or `podman save` wrote, beside the contract."""
+
+    path: ImageArchivePath
+    """The archive."""
+    digest: Digest | None = None
+    """Digest of the image's configuration, which is its id; `contract lock` pins the file's bytes anyway."""
+
+
 class ImageLayout(StrictDocument, frozen=True, kw_only=True, tag_field="kind", tag="layout"):
     """An unpacked OCI layout directory beside the contract."""
 
@@ -65,8 +74,9 @@ class ImageLayout(StrictDocument, frozen=True, kw_only=True, tag_field="kind", t
     """Digest of the image manifest to take from the layout's index."""
 
 
-Image: TypeAlias = Literal["host"] | ImageReference | ImageArchive | ImageLayout
-"""`"host"`: the machine's own tools, read-only, held against `tools`."""
+Image: TypeAlias = Literal["host"] | ImageReference | ImageArchive | DockerArchive | ImageLayout
+"""`"host"`: the machine's own tools, read-only, held against `tools`. In one word: `"oci:FILE"`,
+`"docker-archive:FILE"` or `"NAME@sha256:…"`."""
 
 
 class AllowListNetwork(StrictDocument, frozen=True, kw_only=True, tag_field="kind", tag="allow-list"):

@@ -10,23 +10,25 @@ from __future__ import annotations
 import dataclasses
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from repotrial._core.errors import ContractError, ErrorCode
-from repotrial.contract._check_document import check_major, newer_minor
+from repotrial.contract._check_document import check_major, find_major, newer_minor
 from repotrial.contract._contract import (
     CONTRACT_FILE,
     CONTRACT_SCHEMA,
     LOCK_FILE,
+    OLDER_CONTRACT_SCHEMAS,
     STATEMENT_FILE,
     Contract,
     ContractLock,
     LoadedContract,
 )
 from repotrial.contract._convert import Conversion, convert_collecting
+from repotrial.contract._demands import iter_build_gate, iter_unenforced
 from repotrial.contract._draft import SoundParts, build_sound_parts
 from repotrial.contract._files import MAX_CONTRACT_BYTES, ContractFiles, FileRefusal, normalize
 from repotrial.contract._inputs import Inputs, load_inputs
@@ -34,11 +36,13 @@ from repotrial.contract._lockfile import read_lock
 from repotrial.contract._problems import DocumentFinding, Problem, render_problems, take_findings
 from repotrial.contract._rules import iter_contradictions
 from repotrial.contract._rules_files import iter_collisions, iter_shown_files
+from repotrial.contract._spellings import expand_spellings
 from repotrial.contract._text import LineIndex, decode_text, parse_toml
 
 MAX_LOCK_BYTES = 16 * MAX_CONTRACT_BYTES
 """Largest `contract.lock.json`: it has a line for each of the oracle's files."""
 
+_DEMANDING_MAJOR = 2
 _STATEMENT_KEY = re.compile(r"""^[ \t]*(?:statement|"statement"|'statement')[ \t]*=""", re.MULTILINE)
 
 
@@ -116,10 +120,11 @@ class _Loading:
         value = self._read_document()
         if value is None:
             return None
-        refusal = check_major(value, known=CONTRACT_SCHEMA)
+        refusal = check_major(value, known=CONTRACT_SCHEMA, older=OLDER_CONTRACT_SCHEMAS)
         if refusal is not None:
             self._add([refusal])
             return None
+        value = expand_spellings(value)
         conversion = convert_collecting(value, Contract)
         self._add(_explain_minor(conversion.findings, newer_minor(value)))
         draft = build_sound_parts(value, conversion.findings)
@@ -127,6 +132,7 @@ class _Loading:
         self.problems.extend(inputs.problems)
         self._add(inputs.findings)
         self._add(_check_rules(draft, conversion, inputs))
+        self._add(_iter_demands(draft, find_major(value)))
         if conversion.document is None or self.problems:
             return None
         return self._build(conversion.document, inputs, lock)
@@ -191,6 +197,17 @@ def _check_rules(
         iter_shown_files(draft, shown),
     )
     return take_findings(found)
+
+
+def _iter_demands(draft: SoundParts, major: int | None) -> Iterator[DocumentFinding]:
+    """What a document of version 2 must not leave open; in one of version 1 a lint says so."""
+    if major is None or major < _DEMANDING_MAJOR:
+        return
+    is_whole = len(draft.checks) == len(draft.check_ids)  # an unsound check may be the one of the build gate
+    if draft.scoring is not None and draft.checks and is_whole:
+        yield from iter_build_gate(draft.checks.values(), draft.scoring)
+    if draft.environment is not None and draft.policy is not None:
+        yield from iter_unenforced(draft.environment, draft.policy)
 
 
 def _explain_minor(findings: Iterable[DocumentFinding], schema: str | None) -> Iterable[DocumentFinding]:

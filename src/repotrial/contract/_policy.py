@@ -180,10 +180,14 @@ class Limits(StrictDocument, frozen=True, kw_only=True):
     """What the run may cost."""
     tokens: Positive | None = None
     """Tokens of all model calls together."""
+    model_calls_per_minute: Positive = 120
+    """Requests to a model within any minute; the next one waits (Q12)."""
     tool_calls: Positive | None = None
     """Tool calls of the agent."""
+    tool_calls_per_minute: Positive = 240
+    """Tool calls within any minute; beyond it the agent's next request waits (Q12)."""
     failed_check_cycles: Positive | None = None
-    """Failing test runs of the agent in a row."""
+    """Failing test runs of the agent, all of them together."""
     memory_mb: Band = Band(request=512, kill=2048)
     """Main memory."""
     disk_mb: Band = Band(request=512, kill=4096)

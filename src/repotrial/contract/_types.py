@@ -78,7 +78,7 @@ FutureRecordingPath = Annotated[str, _beside_contract("any", may_be_absent=True)
 """Recorded network exchanges, which the first run may still have to make."""
 
 ImageArchivePath = Annotated[str, _beside_contract("file", max_bytes=16 * 1024 * MEBIBYTE)]
-"""An `oci-archive` file."""
+"""A file with an image in it: an `oci-archive`, or what `docker save` writes."""
 
 ImageLayoutPath = Annotated[str, _beside_contract("directory", is_pinned=False)]
 """An OCI layout: addressed by the manifest digest beside it."""

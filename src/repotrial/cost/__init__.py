@@ -9,10 +9,13 @@ from repotrial.cost._budget import Reservation, RunBudget
 from repotrial.cost._caps import BudgetCaps, Exhausted, MeasureState, Parent
 from repotrial.cost._ledger import EnvelopeLimits, Ledger, load_ledger_state
 from repotrial.cost._ledger_state import EnvelopeState
+from repotrial.cost._meter import CHARGED_BOUND, RunMeter, measure_stored
+from repotrial.cost._spending import Spending, TimeKind
 from repotrial.cost._statement import CostStatement, Metered, MeteredExchange
 from repotrial.cost._tariff import Charge, RequestEstimate, Tariff, TokenUsage, estimate_usage
 
 __all__ = [
+    "CHARGED_BOUND",
     "Amount",
     "BudgetCaps",
     "Charge",
@@ -30,9 +33,13 @@ __all__ = [
     "RequestEstimate",
     "Reservation",
     "RunBudget",
+    "RunMeter",
+    "Spending",
     "Tariff",
+    "TimeKind",
     "TokenUsage",
     "estimate_usage",
     "load_ledger_state",
     "load_price_book",
+    "measure_stored",
 ]

@@ -33,8 +33,8 @@ BUNDLED_BOOK = "prices-2026-11.csv"
 
 MAX_BOOK_BYTES = 4 * 1024 * 1024
 
-_REQUIRED = ("action_type", "unit", "unit_price", "notes")
-_READ = (*_REQUIRED, "above_tokens", "max_output_tokens", "currency")
+_REQUIRED = ("action_type", "unit", "unit_price")
+_READ = (*_REQUIRED, "notes", "above_tokens", "max_output_tokens", "currency")
 _PRICE = re.compile(r"(0|[1-9][0-9]{0,5})(\.[0-9]{1,12})?")
 _WHOLE = re.compile(r"0|[1-9][0-9]{0,15}")
 
@@ -183,7 +183,7 @@ class _Reading:
             above_tokens=above,
             max_output_tokens=bound,
             line=line,
-            notes=row["notes"],
+            notes=row.get("notes", ""),
             extra={column: cell for column, cell in row.items() if column not in _READ},
         )
         self._keep(price, action, name, kind)
@@ -228,7 +228,7 @@ class _Reading:
             self.report(line, "unit_price", found, "write at most 6 digits before the point and 12 behind it")
             return Decimal(0)
         price = Decimal(text)
-        if not price and not row["notes"]:
+        if not price and not row.get("notes"):
             found = "expected a reason beside a price of 0, found none"
             self.report(line, "notes", found, "say in notes why it costs nothing")
         return price

@@ -63,7 +63,7 @@ class _Account:
     def __init__(self, limit: Decimal | None, headroom: Decimal) -> None:
         self.limit = limit
         self.headroom = headroom
-        self.spent = self.reserved = self.counted = self.beyond = _ZERO
+        self.spent = self.reserved = self.counted = self.beyond = self.timed = _ZERO
         self.overdraft = _ZERO
 
     @property
@@ -135,11 +135,14 @@ class Reservation:
         """
         return self._budget.count(self._entry, self._split(partial))
 
-    def settle(self, actual: Charge | None) -> None:
+    def settle(self, actual: Charge | None) -> Amount | None:
         """Replace the reservation by what was consumed.
 
         Args:
             actual: None if it cannot be known: the declared bound is charged, or what was counted if more.
+
+        Returns:
+            What was charged without a report, if it was.
 
         Raises:
             RESERVATION_CLOSED: it is closed.
@@ -155,18 +158,22 @@ class Reservation:
             amount = actual.cost
             self._budget.close(self._entry, self._split(actual))
         self._finish(amount)
+        return amount if actual is None else None
 
-    def release(self) -> None:
+    def release(self) -> Amount | None:
         """Give the reservation back: nothing was consumed, except what was counted.
+
+        Returns:
+            What was charged without a report, if anything was.
 
         Raises:
             RESERVATION_CLOSED: it is closed.
         """
         cost = self.estimate.most.cost
         value = self._budget.close(self._entry, None)[cost.unit]
-        self._finish(
-            Amount.build(value, cost.unit, methods=cost.methods, basis="estimated") if value else None
-        )
+        counted = Amount.build(value, cost.unit, methods=cost.methods, basis="estimated") if value else None
+        self._finish(counted)
+        return counted
 
     def _finish(self, amount: Amount | None) -> None:
         try:
@@ -237,6 +244,40 @@ class RunBudget:
                 if account.limit is not None and account.spent >= account.allowed:
                     return _build_refusal(measure, account, _ZERO, is_final=True)
             return None
+
+    def hold_time(self, amount: Amount) -> Exhausted | None:
+        """Reserve for time that passes anyway; a refusal if the cap does not allow it.
+
+        Reservations of exchanges in flight do not count against it: most take less than they may.
+        """
+        with self._mutex:
+            account, value = self._accounts[amount.unit], amount.decimal
+            needed = add_exactly(account.spent, account.timed, value)
+            if account.limit is not None and needed > account.allowed:
+                return _build_refusal(amount.unit, account, value, is_final=True)
+            account.timed = add_exactly(account.timed, value)
+            account.reserved = add_exactly(account.reserved, value)
+            return None
+
+    def settle_time(self, held: Decimal, actual: Amount) -> None:
+        """Replace what was held for time by what it cost."""
+        with self._mutex:
+            account = self._accounts[actual.unit]
+            account.timed = add_exactly(account.timed, -held)
+            account.reserved = add_exactly(account.reserved, -held)
+            account.spent = add_exactly(account.spent, actual.decimal)
+        self.note(actual)
+
+    def open_headroom(self) -> None:
+        """Acting is over: acceptance draws on what was kept for it, and on what the agent left (P22)."""
+        with self._mutex:
+            for account in self._accounts.values():
+                account.headroom = _ZERO
+
+    def get_spent(self, measure: Measure) -> Decimal:
+        """What is settled or counted of one measure."""
+        with self._mutex:
+            return self._accounts[measure].spent
 
     def add_listener(self, listener: Callable[[], None]) -> None:
         """Call `listener` after each settlement and release, in the thread that made it: room may be free."""

@@ -114,6 +114,26 @@ class Ledger(Closing):
             )
             return LedgerHold(self, self._append(entry))
 
+    def book(self, amount: Amount, *, run: str, envelopes: Sequence[str]) -> None:
+        """Record what is spent already, such as people's time: no envelope can refuse it any more.
+
+        Raises:
+            ENVELOPE_UNKNOWN: there is no such envelope.
+            MIXED_UNITS: an envelope is in another unit.
+        """
+        nothing = Amount.build(Decimal(0), amount.unit, basis="bound")
+        with self._file.open_transaction():
+            self._find_refusal(envelopes, nothing)
+            entry = Reserved(
+                at_us=self._now_us(),
+                run=run,
+                envelopes=tuple(envelopes),
+                amount=nothing.value,
+                unit=amount.unit,
+                holder=self._holder.id,
+            )
+            self._settle(self._append(entry), amount, "settled")
+
     def settle(self, hold: int, actual: Amount, *, cause: SettleCause = "settled") -> None:
         """Replace a hold by what was spent.
 
@@ -286,6 +306,10 @@ class Envelopes:
     def reserve(self, amount: Amount) -> LedgerHold | Exhausted:
         """Hold an amount in all of them, or in none."""
         return self._ledger.reserve(amount, run=self._run, envelopes=self._names)
+
+    def book(self, amount: Amount) -> None:
+        """Record what is spent already in all of them."""
+        self._ledger.book(amount, run=self._run, envelopes=self._names)
 
 
 def load_ledger_state(path: Path, *, head: LedgerHead | None = None) -> LedgerState:

@@ -42,6 +42,8 @@ class Metered(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Time that the harness took beside execution."""
     stored_bytes: Count | None
     """Bytes that are kept of the run."""
+    bounds: tuple[Amount, ...] = ()
+    """What exchanges were charged that broke off without a report: their declared bounds."""
 
 
 class CostStatement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -66,7 +68,7 @@ class CostStatement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     def build(cls, tariff: Tariff, metered: Metered) -> Self:
         """Price what a run consumed."""
         terms = {
-            "lm": _price_lm(tariff, metered.exchanges),
+            "lm": _price_lm(tariff, metered.exchanges, metered.bounds),
             "exec": _price_execution(tariff, metered.exec_wall_us, metered.tool_calls),
             "human": _price_actions(tariff, {"human:minute": metered.human_us}),
             "overhead": _price_overhead(tariff, metered.overhead_wall_us, metered.stored_bytes),
@@ -78,11 +80,24 @@ class CostStatement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             fallback_version=tariff.fallback.version,
         )
 
+    def add_time(self) -> Decimal:
+        """Execution, people and overhead together; a term that has no amount adds nothing (`unpriced`)."""
+        terms = (self.exec, self.human, self.overhead)
+        return add_exactly(*(term.decimal for term in terms if isinstance(term, Amount)))
 
-def _price_lm(tariff: Tariff, exchanges: Iterable[MeteredExchange] | None) -> CostTerm:
+    @property
+    def unpriced(self) -> tuple[str, ...]:
+        """Terms that happened and have no amount: they are in no budget."""
+        terms = {"exec": self.exec, "human": self.human, "overhead": self.overhead}
+        return tuple(name for name, term in terms.items() if not isinstance(term, Amount))
+
+
+def _price_lm(
+    tariff: Tariff, exchanges: Iterable[MeteredExchange] | None, bounds: tuple[Amount, ...]
+) -> CostTerm:
     if exchanges is None:
         return Unknown("exchanges with models were not metered")
-    amounts = []
+    amounts = [*bounds]
     for exchange in exchanges:
         amount = tariff.price_exchange(exchange.model, exchange.usage)
         if isinstance(amount, NotComputable):

@@ -8,8 +8,17 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 
 from repotrial._core.absence import NotComputable
-from repotrial._core.canonical import MAX_SAFE_INTEGER, Count
-from repotrial.cost._amount import Amount, AmountText, Basis, add_exactly, scale_price, weakest_basis
+from repotrial._core.canonical import MAX_SAFE_INTEGER, Count, dump_checked
+from repotrial._core.digest import Digest, digest_bytes
+from repotrial.cost._amount import (
+    Amount,
+    AmountText,
+    Basis,
+    MoneyUnit,
+    add_exactly,
+    scale_price,
+    weakest_basis,
+)
 from repotrial.cost._book import ModelPrices, PriceBook, TokenKind
 
 _SECOND_US = 1_000_000
@@ -35,6 +44,11 @@ class FallbackSchedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     def method(self) -> str:
         """How amounts of this schedule say where they are from."""
         return f"fallback:{self.version}"
+
+    @property
+    def digest(self) -> Digest:
+        """Of all coefficients and their version."""
+        return digest_bytes(dump_checked(msgspec.to_builtins(self)))
 
     def price_request(self, output_tokens: int, *, basis: Basis = "reported") -> Amount:
         """One request, by the length of its response."""
@@ -103,6 +117,16 @@ class Tariff(msgspec.Struct, frozen=True, kw_only=True):
     """Of a model that the book does not have; it is never free."""
     fallback: FallbackSchedule = FALLBACK
     """Prices in abstract units."""
+
+    @property
+    def unit(self) -> MoneyUnit:
+        """Of everything but models that the book does not have."""
+        return "units" if self.book is None else "usd"
+
+    @property
+    def method(self) -> str:
+        """How amounts of this tariff say where they are from (P22)."""
+        return self.fallback.method if self.book is None else self.book.method
 
     def find_prices(self, model: str) -> ModelPrices | FallbackSchedule | NotComputable:
         """What prices this model."""

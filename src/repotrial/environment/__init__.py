@@ -9,6 +9,7 @@ from repotrial._core.lazy import build_hooks
 if TYPE_CHECKING:
     from repotrial.environment._executions import HostExecution, telling
     from repotrial.environment._host import HostTool, HostToolchain, observe_host, verify_host
+    from repotrial.environment._images._catalog import KeptImage, import_image, list_images, remove_images
     from repotrial.environment._installation._contract_environment import (
         CONTROLLED_VARIABLES,
         InstallationSettings,
@@ -27,7 +28,12 @@ if TYPE_CHECKING:
     from repotrial.environment._installation._sandbox import ContractSandbox
     from repotrial.environment._installation._setup_network import SETUP_NETWORK, StepNetwork
     from repotrial.environment._packages import load_index_settings, parse_requirements
-    from repotrial.environment._process import Interrupt, execute_program, interruptible
+    from repotrial.environment._process import (
+        PREPARATION_STOPPED,
+        Interrupt,
+        execute_program,
+        interruptible,
+    )
     from repotrial.environment._store import (
         BrokenEntry,
         Store,
@@ -42,6 +48,7 @@ else:
 
 __all__ = [
     "CONTROLLED_VARIABLES",
+    "PREPARATION_STOPPED",
     "SETUP_NETWORK",
     "SYSTEM_PATH",
     "BrokenEntry",
@@ -52,6 +59,7 @@ __all__ = [
     "Installation",
     "InstallationSettings",
     "Interrupt",
+    "KeptImage",
     "NpmPrograms",
     "ProgramSource",
     "PypiPrograms",
@@ -64,7 +72,9 @@ __all__ = [
     "build_resource_limits",
     "check_machine",
     "execute_program",
+    "import_image",
     "interruptible",
+    "list_images",
     "list_store",
     "load_index_settings",
     "observe_host",
@@ -73,6 +83,7 @@ __all__ = [
     "parse_requirements",
     "prune_store",
     "read_pinned",
+    "remove_images",
     "telling",
     "verify_host",
 ]

@@ -6,7 +6,9 @@ Metadata is only read here: the tree is never on the module path. Works with eve
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Mapping
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
 
@@ -14,9 +16,9 @@ from pip._vendor.packaging.requirements import Requirement
 from pip._vendor.packaging.utils import canonicalize_name
 
 
-def _is_wanted(requirement: Requirement, extras: frozenset[str]) -> bool:
+def _is_wanted(requirement: Requirement, extras: frozenset[str], values: Mapping[str, str]) -> bool:
     marker = requirement.marker
-    return marker is None or any(marker.evaluate({"extra": extra}) for extra in ("", *extras))
+    return marker is None or any(marker.evaluate({**values, "extra": extra}) for extra in ("", *extras))
 
 
 def _spell_extras(distribution: Distribution, wanted: set[str]) -> frozenset[str]:
@@ -26,13 +28,15 @@ def _spell_extras(distribution: Distribution, wanted: set[str]) -> frozenset[str
     return frozenset(extra for extra in provided if canonicalize_name(extra) in names)
 
 
-def main(packages: str, lock: str) -> None:
+def main(packages: str, lock: str, environment: str = "{}") -> None:
     """Print one line for each requirement that is not met.
 
     Args:
         packages: The directory of installed distributions.
         lock: What was to be installed, one requirement with its hashes on a line.
+        environment: What markers are evaluated with where it is not this interpreter, as a JSON object.
     """
+    values = json.loads(environment)
     installed = {canonicalize_name(found.metadata["Name"]): found for found in distributions(path=[packages])}
     lines = [line.partition(" --hash=")[0] for line in Path(lock).read_text(encoding="utf-8").splitlines()]
     # Who asks, for what, with which extras of its own.
@@ -40,7 +44,7 @@ def main(packages: str, lock: str) -> None:
     done = set()
     for owner, text, extras in needs:
         requirement = Requirement(text)
-        if not _is_wanted(requirement, extras):
+        if not _is_wanted(requirement, extras, values):
             continue
         words = text.partition(";")[0].strip()
         found = installed.get(canonicalize_name(requirement.name))

@@ -14,7 +14,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
@@ -75,13 +75,13 @@ class Interrupt:
             raise PREPARATION_STOPPED.error("stopped by the operator")
 
 
-_CURRENT: ContextVar[Interrupt | None] = ContextVar("interrupt", default=None)
+_CURRENT: ContextVar[tuple[Interrupt, ...]] = ContextVar("interrupts", default=())
 
 
 @contextmanager
 def interruptible(interrupt: Interrupt) -> Iterator[None]:
-    """What this thread prepares while this lasts can be ended."""
-    token = _CURRENT.set(interrupt)
+    """What this thread prepares while this lasts can be ended; by an outer switch as well."""
+    token = _CURRENT.set((*_CURRENT.get(), interrupt))
     try:
         yield
     finally:
@@ -95,11 +95,9 @@ def watch_interrupt(end: Callable[[], None]) -> Iterator[None]:
     Raises:
         PREPARATION_STOPPED: it was ended.
     """
-    interrupt = _CURRENT.get()
-    if interrupt is None:
-        yield
-        return
-    with interrupt.watch(end):
+    with ExitStack() as stack:
+        for interrupt in _CURRENT.get():
+            stack.enter_context(interrupt.watch(end))
         yield
 
 

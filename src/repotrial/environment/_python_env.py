@@ -13,11 +13,6 @@
 
 from __future__ import annotations
 
-import base64
-import csv
-import hashlib
-import io
-import re
 import tempfile
 from pathlib import Path
 
@@ -30,7 +25,6 @@ from repotrial._core.remove_tree import remove_tree
 from repotrial.contract import PythonEnvironment
 from repotrial.environment._host import HostTool
 from repotrial.environment._packages import (
-    PACKAGE_BUILD_FAILED,
     PACKAGE_BUILDER_MISSING,
     PACKAGE_HASH_MISMATCH,
     PACKAGE_INDEX_UNREACHABLE,
@@ -44,6 +38,7 @@ from repotrial.environment._packages import (
     verify_built,
 )
 from repotrial.environment._process import FinishedProgram, execute_program
+from repotrial.environment._python_tree import relocate_tree
 from repotrial.environment._store import Facts, Store, StoreEntry, StoreKind
 from repotrial.environment._tools import SYSTEM_PATH
 from repotrial.isolation import Bind
@@ -54,7 +49,7 @@ PYTHON_TARGET = "/opt/repotrial/python"
 _LAYOUT = "repotrial/python-tree@1"
 """Part of every key: changes when the same lock would be built into another tree."""
 
-_REQUIREMENTS = "requirements.txt"
+REQUIREMENTS = "requirements.txt"
 _MISSING = Path(__file__).with_name("_missing_child.py")
 _SHOWN = 10
 _SHOWN_CHARACTERS = 200
@@ -67,7 +62,7 @@ print(json.dumps({
 }))
 """
 
-_SYMPTOMS = (
+PIP_SYMPTOMS = (
     Symptom(pattern=r"no such option: --python", error=PACKAGE_BUILDER_MISSING),
     Symptom(pattern=r"DO NOT MATCH THE HASHES", error=PACKAGE_HASH_MISMATCH),
     Symptom(pattern=r"In --require-hashes mode", error=PACKAGE_LOCK_INVALID),
@@ -85,14 +80,6 @@ _SYMPTOMS = (
         error=PACKAGE_PLATFORM,
     ),
 )
-
-_TRAMPOLINE = b"""\
-#!/bin/sh
-'''exec' "$(dirname -- "$(realpath -- "$0")")/python" "$0" "$@"
-' '''
-"""
-# What installers write: the interpreter alone, or by way of a shell where its path is long.
-_SHEBANG = re.compile(rb"\A#!(?:[^\n]*python[^\n]*\n|/bin/sh\n'''exec' [^\n]*\n' '''\n)")
 
 
 class _Interpreter(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,7 +148,7 @@ def open_python_environment(
 
     def build(tree: Path, held: int) -> Facts:
         builder.build(tree, requirements, held=held)
-        return {**facts, "machine_settings": tuple(sorted({*settings.pip, *settings.transport}))}
+        return {**facts, "machine_settings": builder.setting_names}
 
     entry = store.make(StoreKind.PYTHON, key, build)
     return PythonPackages(path=entry.path, tree_digest=entry.record.tree_digest, entry=entry)
@@ -173,9 +160,14 @@ class PythonBuilder:
     def __init__(self, interpreter: HostTool, *, store: Store, settings: IndexSettings, seconds: int) -> None:
         self._program = interpreter.path.resolve()
         self._interpreter = interpreter
-        self._store = store
+        self.store = store
         self._settings = settings
-        self._seconds = seconds
+        self.seconds = seconds
+
+    @property
+    def setting_names(self) -> tuple[str, ...]:
+        """Which settings of the machine it uses, by name."""
+        return tuple(sorted({*self._settings.pip, *self._settings.transport}))
 
     def ask(self) -> _Interpreter:
         """What the interpreter says of itself.
@@ -214,13 +206,13 @@ class PythonBuilder:
         """
         scratch = tree.parent / "scratch"
         scratch.mkdir()
-        (scratch / _REQUIREMENTS).write_text(requirements, encoding="utf-8")
+        (scratch / REQUIREMENTS).write_text(requirements, encoding="utf-8")
         self._make_environment(tree, "--without-pip")
         self._install(tree, scratch, ["--require-hashes", "--no-deps"] if has_hashes else [], held=held)
         if has_hashes and is_closed:
-            self._verify_complete(tree, scratch)
+            self.verify_complete(tree, scratch)
         remove_tree(scratch)
-        _relocate(tree, self._program, version=self.ask().version)
+        relocate_tree(tree, self._program, version=self.ask().version)
         # The status tells only that some file of a package is no valid Python, as test data often is.
         self._run(
             *("-s", "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash"),
@@ -235,7 +227,7 @@ class PythonBuilder:
                 f"{self._program}: expected to make a virtual environment, found: {' '.join(said)[:500]}"
             )
 
-    def _make_installer(self) -> Path:
+    def make_installer(self) -> Path:
         """An environment with the pip that came with the interpreter; made once for all locks."""
         facts: Facts = {
             "interpreter": str(self._program),
@@ -248,35 +240,40 @@ class PythonBuilder:
             return facts
 
         key = canonical_digest({name: str(value) for name, value in facts.items()})
-        return self._store.make(StoreKind.INSTALLER, key, build).path
+        return self.store.make(StoreKind.INSTALLER, key, build).path
 
     def _install(self, tree: Path, scratch: Path, chosen: list[str], *, held: int) -> None:
         log = scratch / "pip.log"
         options = ("--only-binary", ":all:", "--no-compile", "--no-cache-dir", *chosen)
         finished = execute_program(
             [
-                *(str(self._make_installer() / "bin/python"), "-I", "-m", "pip"),
+                *(str(self.make_installer() / "bin/python"), "-I", "-m", "pip"),
                 *("--python", str(tree / "bin/python"), "install", *options),
-                *("--no-warn-script-location", "-r", str(scratch / _REQUIREMENTS)),
+                *("--no-warn-script-location", "-r", str(scratch / REQUIREMENTS)),
                 # Why an index did not answer stands only there.
                 *("--log", str(log)),
             ],
-            variables=self._build_variables(scratch),
-            seconds=self._seconds,
+            variables=self.build_variables(scratch),
+            seconds=self.seconds,
             cwd=scratch,
             held_fds=(held,),
         )
-        verify_built(finished, "pip", _SYMPTOMS, log=read_log(log))
+        verify_built(finished, "pip", PIP_SYMPTOMS, log=read_log(log))
 
-    def _verify_complete(self, tree: Path, scratch: Path) -> None:
+    def verify_complete(self, tree: Path, scratch: Path, environment: str = "{}") -> None:
+        """See that the packages have all that they need, with markers for another interpreter where told.
+
+        Raises:
+            PACKAGE_LOCK_INVALID: something is not there.
+        """
         (packages,) = tree.glob("lib/python*/site-packages")
         finished = execute_program(
             [
-                *(str(self._make_installer() / "bin/python"), "-I", str(_MISSING)),
-                *(str(packages), str(scratch / _REQUIREMENTS)),
+                *(str(self.make_installer() / "bin/python"), "-I", str(_MISSING)),
+                *(str(packages), str(scratch / REQUIREMENTS), environment),
             ],
-            variables=self._build_variables(scratch),
-            seconds=self._seconds,
+            variables=self.build_variables(scratch),
+            seconds=self.seconds,
         )
         verify_built(finished, "reading the installed packages", ())
         missing = finished.stdout.decode(errors="replace").splitlines()
@@ -300,16 +297,16 @@ class PythonBuilder:
             options = ("--dry-run", "--no-deps", "--ignore-installed", "--only-binary", ":all:")
             finished = execute_program(
                 [
-                    *(str(self._make_installer() / "bin/python"), "-I", "-m", "pip", "install", *options),
+                    *(str(self.make_installer() / "bin/python"), "-I", "-m", "pip", "install", *options),
                     *("--retries", "0", "--no-cache-dir", "--log", str(scratch / "pip.log"), requirement),
                 ],
-                variables=self._build_variables(scratch),
-                seconds=self._seconds,
+                variables=self.build_variables(scratch),
+                seconds=self.seconds,
                 cwd=scratch,
             )
-            verify_built(finished, "pip", _SYMPTOMS, log=read_log(scratch / "pip.log"))
+            verify_built(finished, "pip", PIP_SYMPTOMS, log=read_log(scratch / "pip.log"))
 
-    def _build_variables(self, scratch: Path) -> dict[str, str]:
+    def build_variables(self, scratch: Path) -> dict[str, str]:
         """All that pip sees of the machine."""
         return {
             **self._settings.pip,
@@ -327,49 +324,5 @@ class PythonBuilder:
         return execute_program(
             [str(self._program), *arguments],
             variables={"PATH": SYSTEM_PATH, "LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "0"},
-            seconds=self._seconds,
+            seconds=self.seconds,
         )
-
-
-def _relocate(tree: Path, program: Path, *, version: str) -> None:
-    """Make the tree independent of where it lies and of what made it."""
-    programs = tree / "bin"
-    for path in sorted(programs.iterdir()):
-        if path.name.lower().startswith("activate") or path.is_symlink():
-            path.unlink()
-        elif (script := path.read_bytes()).startswith(b"#!"):
-            path.write_bytes(_SHEBANG.sub(_TRAMPOLINE, script, count=1))
-    (programs / "python").symlink_to(program)
-    major, minor = version.split(".")[:2]
-    for name in (f"python{major}", f"python{major}.{minor}"):
-        (programs / name).symlink_to("python")
-    (tree / "pyvenv.cfg").write_text(
-        f"home = {program.parent}\ninclude-system-site-packages = false\nversion = {version}\n",
-        encoding="utf-8",
-    )
-    for record in sorted(tree.glob("lib/python*/site-packages/*.dist-info/RECORD")):
-        _correct_record(record)
-    _verify_relocated(tree)
-
-
-def _correct_record(record: Path) -> None:
-    """A package's own list of its files: the digests of rewritten scripts."""
-    rows = list(csv.reader(io.StringIO(record.read_text(encoding="utf-8"))))
-    for row in rows:
-        path = record.parent.parent / row[0]
-        if row[0].startswith("../") and path.is_file():
-            data = path.read_bytes()
-            encoded = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-            row[1:] = [f"sha256={encoded}", str(len(data))]
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    record.write_text(text.getvalue(), encoding="utf-8")
-
-
-def _verify_relocated(tree: Path) -> None:
-    staged = str(tree.parent).encode()
-    for path in tree.rglob("*"):
-        if path.is_file() and not path.is_symlink() and staged in path.read_bytes():
-            raise PACKAGE_BUILD_FAILED.error(
-                f"{path.relative_to(tree)}: expected a file that works anywhere, found the path of its build"
-            )

@@ -14,6 +14,7 @@ import msgspec
 from repotrial._core.absence import Unknown
 from repotrial._core.digest import digest_file
 from repotrial._core.errors import MachineError
+from repotrial._core.words import LOCKFILES
 from repotrial.environment._host import HostTool
 from repotrial.environment._node_env import find_npm
 from repotrial.environment._process import execute_program
@@ -80,36 +81,6 @@ def parse_answers(printed: str) -> dict[str, str | Unknown]:
     return found
 
 
-_LOCKFILES: Final = frozenset(
-    {
-        "bun.lock",
-        "bun.lockb",
-        "Cargo.lock",
-        "composer.lock",
-        "conda-lock.yml",
-        "deno.lock",
-        "flake.lock",
-        "Gemfile.lock",
-        "go.sum",
-        "gradle.lockfile",
-        "mix.lock",
-        "npm-shrinkwrap.json",
-        "package-lock.json",
-        "Package.resolved",
-        "packages.lock.json",
-        "pdm.lock",
-        "Pipfile.lock",
-        "pnpm-lock.yaml",
-        "Podfile.lock",
-        "poetry.lock",
-        "pubspec.lock",
-        "pylock.toml",
-        "requirements.lock",
-        "uv.lock",
-        "yarn.lock",
-    }
-)
-"""Names by which package managers know their locks."""
 _SKIPPED: Final = frozenset({".git", "node_modules", "__pycache__"})
 """History, and packages that a lock led to."""
 _MOST_LOCKFILES: Final = 1000
@@ -120,7 +91,7 @@ def find_lockfiles(tree: Path) -> tuple[Lockfile, ...] | Unknown:
     found: list[Lockfile] = []
     for directory, names, files in os.walk(tree):
         names[:] = sorted(name for name in names if name not in _SKIPPED)
-        for name in sorted(_LOCKFILES.intersection(files)):
+        for name in sorted(LOCKFILES.intersection(files)):
             path = Path(directory, name)
             if stat.S_ISREG(path.lstat().st_mode):
                 place = path.relative_to(tree).as_posix().encode("utf-8", "backslashreplace").decode()

@@ -20,6 +20,7 @@ from repotrial._core.errors import ErrorCode, MachineError, RepoTrialError
 from repotrial._core.schema import resolve_documents
 from repotrial._core.words import Level, LifecyclePhase
 from repotrial.environment import (
+    PREPARATION_STOPPED,
     Installation,
     InstallationSettings,
     Interrupt,
@@ -160,7 +161,7 @@ def conduct_fleet(
     with (
         _gc_frozen(),
         tidy_claims(settings.runs),
-        _SharedInstallations(installation, settings.stopper) as installations,
+        SharedInstallations(installation, settings.stopper) as installations,
         ThreadPoolExecutor(jobs, thread_name_prefix="run") as pool,
     ):
         try:
@@ -221,14 +222,14 @@ def _gc_frozen() -> Iterator[None]:
 def _conduct(
     run: PlannedRun,
     settings: RunSettings,
-    installations: _SharedInstallations,
+    installations: SharedInstallations,
     put: Callable[[FleetEvent], None],
     gate: UpstreamGate,
 ) -> None:
     run_id = run.spec.run_id
     try:
         settings.stopper.verify_going()
-        gate.verify_open(_find_models(run, settings))
+        gate.verify_open(find_models(run, settings))
         put(
             RunStarted(
                 run_id=run_id,
@@ -256,7 +257,7 @@ def _conduct(
 def _conduct_with_repeats(
     run: PlannedRun,
     settings: RunSettings,
-    installations: _SharedInstallations,
+    installations: SharedInstallations,
     put: Callable[[FleetEvent], None],
     gate: UpstreamGate,
 ) -> RunEnded:
@@ -264,29 +265,35 @@ def _conduct_with_repeats(
     made = len(run.attempts)
     while True:
         ended = conduct_run(
-            run, settings, partial(installations.open, run), listener=_Listener(run.spec.run_id, put)
+            run, settings, partial(installations.open, run), listener=PhaseListener(run.spec.run_id, put)
         )
         made += 1
-        cause = None
-        if (ended.fault is not None and not ended.is_stopped) or isinstance(run.agent, ModelAgent):
-            judged = judge_run(ended.paths.root)
-            cause = judged.cause.cause if judged.cause.is_excused else None
-            gate.take(run.agent.name, _find_models(run, settings), cause)
-        if cause not in {"harness", "machine"} or made >= MOST_ATTEMPTS or not _began(ended):
+        cause = find_excuse(run, settings, ended, gate)
+        if cause not in {"harness", "machine"} or made >= MOST_ATTEMPTS or not has_begun(ended):
             return ended
         put(RunRepeated(run_id=run.spec.run_id, directory=ended.directory, cause=cause))
 
 
-def _find_models(run: PlannedRun, settings: RunSettings) -> ModelAccess | None:
+def find_excuse(run: PlannedRun, settings: RunSettings, ended: RunEnded, gate: UpstreamGate) -> Cause | None:
+    """What excuses an attempt, as far as a repetition depends on it; its upstream's gate is told."""
+    if (ended.fault is None or ended.is_stopped) and not isinstance(run.agent, ModelAgent):
+        return None
+    judged = judge_run(ended.paths.root)
+    cause = judged.cause.cause if judged.cause.is_excused else None
+    gate.take(run.agent.name, find_models(run, settings), cause)
+    return cause
+
+
+def find_models(run: PlannedRun, settings: RunSettings) -> ModelAccess | None:
     return settings.models if isinstance(run.agent, ModelAgent) else None
 
 
-def _began(ended: RunEnded) -> bool:
+def has_begun(ended: RunEnded) -> bool:
     """Whether there was something to repeat: what cannot be set up fails again at once."""
     return (ended.fault or "").partition(":")[0] in _LOSSES
 
 
-class _SharedInstallations:
+class SharedInstallations:
     """Installations, opened once for each contract and shared by its runs; failures are kept, too."""
 
     def __init__(self, settings: InstallationSettings, stopper: Stopper) -> None:
@@ -309,9 +316,10 @@ class _SharedInstallations:
         with self._lock:
             lock = self._locks.setdefault(directory, threading.Lock())
         with lock:
-            if directory not in self._known:
-                self._known[directory] = self._try(run)
-        found = self._known[directory]
+            found = self._known.get(directory) or self._try(run)
+            # What one run could not pay for says nothing about the others.
+            if not (isinstance(found, RepoTrialError) and found.code == PREPARATION_STOPPED):
+                self._known[directory] = found
         if isinstance(found, RepoTrialError):
             self._stopper.verify_going()
             raise found
@@ -335,7 +343,7 @@ class _SharedInstallations:
                     stack.callback(found.close)
 
 
-class _Listener:
+class PhaseListener:
     def __init__(self, run_id: str, put: Callable[[FleetEvent], None]) -> None:
         self._run_id = run_id
         self._put = put

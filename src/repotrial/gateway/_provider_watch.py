@@ -19,8 +19,8 @@ from repotrial.trace import MonitorAlert, Signal, TraceWriter
 from repotrial.wire import Dialect, WireRequest
 
 MONITOR: Final = "provider"
-REQUESTS_PER_MINUTE: Final = 120
-"""Of one run: the rate that every plan fixes (Q12)."""
+_REQUESTS_PER_MINUTE: Final = 120
+"""Where no contract says otherwise."""
 _MINUTE_SECONDS: Final = 60.0
 _AGAIN_SECONDS: Final = 30.0
 """Between two requests of the harness's own."""
@@ -41,6 +41,7 @@ class ProviderWatch:
         dialect: In which the plan's agent asks.
         model: That the plan's agent asks for; None: nothing is known to be planned.
         upstream: Answers the harness's own requests; None where they would say nothing, as with a recording.
+        requests_per_minute: The rate that the contract fixes for one run (Q12).
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class ProviderWatch:
         dialect: Dialect = "openai-chat",
         model: str | None = None,
         upstream: Upstream | None = None,
+        requests_per_minute: int = _REQUESTS_PER_MINUTE,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._writer = writer
@@ -57,14 +59,15 @@ class ProviderWatch:
         self._model = model
         self._upstream = upstream
         self._clock = clock
-        self._asked: deque[float] = deque(maxlen=REQUESTS_PER_MINUTE)
+        self._asked: deque[float] = deque(maxlen=requests_per_minute)
+        self._rate = requests_per_minute
         self._is_throttled = False
         self._is_troubled = False
         self._controlled_at = float("-inf")
 
     def find_wait_seconds(self) -> float:
         """How long the next request has to wait: a run keeps to its rate."""
-        if len(self._asked) < REQUESTS_PER_MINUTE:
+        if len(self._asked) < self._rate:
             return 0.0
         return max(0.0, self._asked[0] + _MINUTE_SECONDS - self._clock())
 
@@ -76,7 +79,7 @@ class ProviderWatch:
         """A run that has to be held back made its own rate: what a 429 says of it is its own doing."""
         if not self._is_throttled:
             self._is_throttled = True
-            signal = Signal(name="requests_per_minute", value=len(self._asked), threshold=REQUESTS_PER_MINUTE)
+            signal = Signal(name="requests_per_minute", value=len(self._asked), threshold=self._rate)
             self._alert("own-rate", "held back to the rate of the plan", signal)
 
     def note(self, request: WireRequest, end: ExchangeEnd, place: int | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from repotrial.judging._judge import (
     Judgement,
+    ReportedTests,
     RunnerRecord,
     judge_mixed,
     judge_negatives,
@@ -27,6 +28,7 @@ __all__ = [
     "MixedSuite",
     "RecordedCheck",
     "RecordedTests",
+    "ReportedTests",
     "RunnerRecord",
     "SuiteFile",
     "Twin",

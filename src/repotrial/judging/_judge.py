@@ -10,7 +10,7 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 import msgspec
 
@@ -201,6 +201,28 @@ def judge_mixed(
         "" if _has_failed_exit(records) else "the judge ended with 0 although tests must fail",
     ]
     return _build_negative(read, complaints, len(wrong), survived, silent)
+
+
+class ReportedTests(msgspec.Struct, frozen=True, kw_only=True):
+    """The tests that one execution reported, by outcome; ids sorted."""
+
+    passed: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
+    error: str | None = None
+    """Why there are none: the command did not complete, or left no readable results; None if it did."""
+
+    @classmethod
+    def read(cls, records: Sequence[RunnerRecord]) -> Self:
+        """What the commands of a check reported, whatever its inventory says."""
+        read = _read(records)
+        if isinstance(read, Errored):
+            return cls(error=read.detail)
+        return cls(
+            passed=tuple(sorted(read.summary.passed)),
+            failed=tuple(sorted(read.summary.failed)),
+            skipped=tuple(sorted(read.summary.skipped)),
+        )
 
 
 class _Read(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,15 +5,17 @@ from __future__ import annotations
 from repotrial.policy._breaker_facts import BodyReader, CallFacts, Decision, read_call
 from repotrial.policy._breaker_guards import POLICY
 from repotrial.policy._breakers import BreakerState, Recomputed, decide, recompute_decisions
-from repotrial.policy._deeds import check_deed
+from repotrial.policy._deeds import check_deed, find_outside_writes
 from repotrial.policy._dependencies import (
     KnownNames,
     NewDependency,
     check_dependencies,
+    find_dependency_files,
     find_new_dependencies,
 )
 from repotrial.policy._flags import find_review_flags
 from repotrial.policy._joined_calls import JoinedCall, join_calls
+from repotrial.policy._places import list_declared_places
 from repotrial.policy._program_rules import (
     find_foreign_registries,
     is_denied,
@@ -60,12 +62,15 @@ __all__ = [
     "decide",
     "decide_stage",
     "find_conflict_markers",
+    "find_dependency_files",
     "find_foreign_registries",
     "find_new_dependencies",
+    "find_outside_writes",
     "find_review_flags",
     "is_denied",
     "is_resolution",
     "join_calls",
+    "list_declared_places",
     "list_program_names",
     "load_tool_table",
     "parse_thresholds",

@@ -27,6 +27,7 @@ class SpendingRules:
     def __init__(self, settings: BreakerSettings) -> None:
         caps = settings.caps
         self._call_cap = caps.tool_calls
+        self._first_beyond = settings.first_beyond
         self._ceilings = (
             ("wall-time", "wall_us", caps.wall_us),
             ("token-cap", "tokens", caps.tokens),
@@ -63,7 +64,7 @@ class SpendingRules:
         """Count a call; a passing check is a milestone."""
         self._calls += 1
         cap = self._call_cap
-        if cap is not None and self._calls == cap and "tool-call-cap" not in self.fired:
+        if cap is not None and self._calls == cap + self._first_beyond and "tool-call-cap" not in self.fired:
             self.fired.add("tool-call-cap")
             yield build_decision(
                 "tool-call-cap",
@@ -75,7 +76,7 @@ class SpendingRules:
             self.take_milestone(call.seq, call.at_us)
 
     def take_milestone(self, seq: int, at_us: int) -> None:
-        """A tree that was never there before, or checks that passed on a changed one."""
+        """A check that passes and did not before; under older rules, any new tree as well (B15)."""
         self._milestone = self._spent(at_us)
         self._milestone_seq = seq
 
@@ -94,7 +95,7 @@ class SpendingRules:
 
     def _judge_ceilings(self, spent: dict[str, int], seq: int) -> Iterator[Decision]:
         for code, name, cap in self._ceilings:
-            if cap is not None and spent[name] >= cap and code not in self.fired:
+            if cap is not None and spent[name] >= cap + self._first_beyond and code not in self.fired:
                 self.fired.add(code)
                 signal = Signal(name=name, value=spent[name], threshold=cap)
                 yield build_decision(code, signal, (seq,), "terminate")

@@ -16,6 +16,9 @@ _MAX_KEPT: Final = 10_000
 _MICROSECONDS: Final = 1_000_000
 _ALL_FAILURES: Final = 2
 """From this version on, all failing checks count against the cap (B2)."""
+_WITH_RATES: Final = 3
+"""From this version on, tool calls are kept to their rate (Q12)."""
+_MINUTE_US: Final = 60 * _MICROSECONDS
 
 
 def build_decision(
@@ -170,6 +173,7 @@ class WorkRules:
     def __init__(self, settings: BreakerSettings) -> None:
         self._values = settings.thresholds
         self._cap = settings.caps.failed_check_cycles
+        self._first_beyond = settings.first_beyond
         self._tree = "0" * 64
         self._tree_seq: int | None = None
         self._failed_trees: dict[str, int] = {}
@@ -214,7 +218,7 @@ class WorkRules:
             self._since_failure = self._tree
 
     def _judge_cap(self) -> Iterator[Decision]:
-        if self._cap is not None and len(self._cycles) == self._cap:
+        if self._cap is not None and len(self._cycles) == self._cap + self._first_beyond:
             yield build_decision(
                 "failed-check-cap",
                 Signal(name="failed_check_cycles", value=len(self._cycles), threshold=self._cap),
@@ -266,6 +270,8 @@ class PaceRules:
         self._caps = settings.caps
         self._pressure = _Backpressure(settings)
         self._recent: deque[tuple[int, int]] = deque()
+        self._minute: deque[tuple[int, int]] = deque()
+        self._rate = settings.caps.tool_calls_per_minute if self._values.rules >= _WITH_RATES else None
         self._slow: list[int] = []
         self._expensive: dict[str, list[int]] = {}
         self._output = 0
@@ -280,6 +286,7 @@ class PaceRules:
         """Look at a call's time and output."""
         yield from self._judge_ceiling(call)
         yield from self._judge_burst(call)
+        yield from self._judge_rate(call)
         yield from self._judge_expense(call)
         yield from self._judge_output(call)
 
@@ -316,6 +323,20 @@ class PaceRules:
             evidence = tuple(seq for seq, _ in self._recent)
             self._recent.clear()
             yield build_decision("burst", signal, evidence, "throttle", wait_us=self._pressure.next_us())
+
+    def _judge_rate(self, call: CallFacts) -> Iterator[Decision]:
+        """Past its rate, the agent waits until a minute has gone by since the first of these calls."""
+        if self._rate is None:
+            return
+        self._minute.append((call.seq, call.at_us))
+        while call.at_us - self._minute[0][1] >= _MINUTE_US:
+            self._minute.popleft()
+        if len(self._minute) > self._rate:
+            signal = Signal(name="tool_calls_per_minute", value=len(self._minute), threshold=self._rate)
+            evidence = tuple(seq for seq, _ in self._minute)
+            wait_us = _MINUTE_US - (call.at_us - self._minute[0][1])
+            self._minute.clear()
+            yield build_decision("tool-call-rate", signal, evidence, "throttle", wait_us=wait_us)
 
     def _judge_expense(self, call: CallFacts) -> Iterator[Decision]:
         values = self._values.expensive_repeats

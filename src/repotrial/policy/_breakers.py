@@ -44,6 +44,8 @@ _PROGRAM_START = "execve"
 """The tool under which runs of the first release recorded program starts."""
 _WITH_PROGRAMS = 2
 """From this version on, calls are read together with the programs that ran for them."""
+_CHECKS_ARE_MILESTONES = 3
+"""From this version on, a milestone is a check that passes and did not before (B15)."""
 
 
 class BreakerState:
@@ -61,6 +63,8 @@ class BreakerState:
         self._seen_trees = {self._tree.digest}
         self._is_acting = False
         self._programs = ProgramTree() if settings.thresholds.rules >= _WITH_PROGRAMS else None
+        self._takes_trees = settings.thresholds.rules < _CHECKS_ARE_MILESTONES
+        self._passing: set[str] = set()
 
     @property
     def failed_checks(self) -> int:
@@ -107,13 +111,21 @@ class BreakerState:
         if self._programs is not None:
             (joined,) = join_calls((call,), self._programs)
             call = _correct(call, joined)
-        yield from self._spending.take_call(
-            call, is_milestone=call.result == "passed" and len(self._seen_trees) > 1
-        )
+        yield from self._spending.take_call(call, is_milestone=self._is_milestone(call))
         yield from self._loops.take_call(call)
         yield from self._work.take_call(call)
         yield from self._pace.take_call(call)
         yield from self._take_sign(event)
+
+    def _is_milestone(self, call: CallFacts) -> bool:
+        """Whether a check passes on a changed tree; from version 3 on, one that did not pass before."""
+        if call.result == "failed":
+            self._passing.discard(call.identity)
+        if call.result != "passed":
+            return False
+        is_new = call.identity not in self._passing
+        self._passing.add(call.identity)
+        return len(self._seen_trees) > 1 and (is_new or self._takes_trees)
 
     def _take_tree(self, mutation: WorkspaceMutation, event: Event) -> Iterator[Decision]:
         before = self._tree.digest
@@ -122,7 +134,8 @@ class BreakerState:
             return
         if tree.digest not in self._seen_trees:
             self._seen_trees.add(tree.digest)
-            self._spending.take_milestone(event.seq, event.t)
+            if self._takes_trees:
+                self._spending.take_milestone(event.seq, event.t)
         self._loops.take_tree()
         self._pace.take_tree()
         yield from self._work.take_tree(tree)

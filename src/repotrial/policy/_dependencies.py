@@ -14,7 +14,12 @@ from repotrial._core.python_source import parse_module
 from repotrial.change import ChangedFile, ChangeView, PathRules
 from repotrial.contract import DependencyPolicy, Policy
 from repotrial.policy._flag_lines import find_language
-from repotrial.policy._manifests import PackageEcosystem, find_requirements, normalize_name
+from repotrial.policy._manifests import (
+    PackageEcosystem,
+    find_requirements,
+    is_dependency_file,
+    normalize_name,
+)
 from repotrial.policy._rules import PolicyViolation
 
 _LINE_CHARACTERS = 2000
@@ -172,6 +177,21 @@ def find_new_dependencies(
     required = tuple(_iter_required(view, policy, known))
     declared = {(each.ecosystem, normalize_name(each.name, each.ecosystem)) for each in required}
     return (*required, *_iter_imported(view, known, declared))
+
+
+def find_dependency_files(view: ChangeView, policy: DependencyPolicy) -> tuple[str, ...]:
+    """Manifests and locks that the change touches: additions, other versions and removals alike (B6).
+
+    A line is not read: what a reader of lines does not know would pass without review.
+
+    Raises:
+        POLICY_GLOB: a glob of the policy means nothing.
+    """
+    manifests = PathRules(policy.manifests)
+    paths = {path for file in view.files for path in file.touched_paths}
+    return tuple(
+        sorted(path for path in paths if is_dependency_file(path, is_manifest=manifests.covers(path)))
+    )
 
 
 def check_dependencies(found: Sequence[NewDependency], policy: Policy) -> tuple[PolicyViolation, ...]:

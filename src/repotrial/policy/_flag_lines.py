@@ -37,6 +37,8 @@ REASONS = {
     "native-code": "reaches beneath the interpreter",
     "object-graph": "walks the objects of the whole process",
     "opaque-line": "has a line too long to be read",
+    "page-cache": "asks what other processes left in memory",
+    "process-files": "reaches for files of running processes",
     "source-encoding": "is read in an encoding that can hide code",
     "submodule": "brings a repository whose content is not in the change",
     "test-options": "changes which tests run, or how",
@@ -58,19 +60,26 @@ _WORDS_BY_CODE = {
     "import-system": "meta_path path_hooks path_importer_cache sitecustomize usercustomize",
     "loader-variable": "LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT NODE_OPTIONS PYTEST_ADDOPTS PYTEST_PLUGINS "
     "PYTHONSTARTUP PYTHONPATH BASH_ENV DYLD_INSERT_LIBRARIES RUSTC_WRAPPER",
-    "native-code": "ctypes _ctypes cffi",
+    "native-code": "ctypes _ctypes cffi process_vm_readv process_vm_writev",
     "object-graph": "get_objects get_referrers get_referents",
+    "page-cache": "mincore cachestat fincore posix_fadvise preadv2 RWF_NOWAIT",
     "tracing": "settrace setprofile addaudithook",
 }
 
 WORDS = {word: code for code, words in _WORDS_BY_CODE.items() for word in words.split()}
 """Names that mean only one thing, in whatever language they stand."""
 
-WORD_PATTERN = re.compile(rf"(?<![A-Za-z0-9_])(?:{'|'.join(sorted(WORDS))}|REPOTRIAL_\w+)(?![A-Za-z0-9_])")
+# Of a process, by whatever spelling of its number; `/proc/cpuinfo` and the like are of the machine.
+_PROCESS_FILES = r"/proc/(?:self|thread-self|[0-9{%$*/'\"`]|$)"
+WORD_PATTERN = re.compile(
+    rf"(?<![A-Za-z0-9_])(?:(?:{'|'.join(sorted(WORDS))}|REPOTRIAL_\w+)(?![A-Za-z0-9_])|{_PROCESS_FILES})"
+)
 
 
 def find_word_code(word: str) -> str | None:
-    """The code that a name asks for."""
+    """The code that a name, or the path of a process's file, asks for."""
+    if re.match(_PROCESS_FILES, word) is not None:
+        return "process-files"
     return "harness-detection" if word.startswith("REPOTRIAL_") else WORDS.get(word)
 
 

@@ -84,7 +84,8 @@ class _Reading:
         text = _fold(node)
         if text is None:
             return
-        is_name = _NAME.fullmatch(text) is not None and id(node) not in self._prose
+        is_whole = _NAME.fullmatch(text) is not None or find_word_code(text) == "process-files"
+        is_name = is_whole and id(node) not in self._prose
         confidence: FlagConfidence = "code" if is_name else "text"
         for found in WORD_PATTERN.finditer(text):
             yield Sighting(

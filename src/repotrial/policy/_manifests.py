@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
+from repotrial._core.words import LOCKFILES
 from repotrial.change import ChangedFile
 
 PackageEcosystem: TypeAlias = Literal["python", "npm", "cargo", "go"]
@@ -35,6 +36,7 @@ _GO = re.compile(r"\s*(?:require\s+)?([a-z0-9.-]+\.[a-z]+(?:/[^\s]+)*)\s+v\d")
 _NO_PYTHON = frozenset({"python", "requires-python", "version", "target-version", "python_version"})
 _NO_CARGO = frozenset({"edition", "resolver", "rust-version", "version", "opt-level", "lto"})
 _NO_NPM = frozenset({"node", "npm", "packageManager", "pnpm", "version", "vscode", "yarn"})
+_LOCKS = frozenset(name.lower() for name in LOCKFILES)
 _NPM_TABLES = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
 
 
@@ -99,6 +101,12 @@ def _find_form(path: str, *, is_manifest: bool) -> _Form | None:
         forms: dict[str, _Form] = {"toml": "pyproject", "json": "npm", "cfg": "setup", "py": "setup"}
         return forms.get(suffix, "requirements")
     return None
+
+
+def is_dependency_file(path: str, *, is_manifest: bool) -> bool:
+    """Whether a file says what the project depends on: a manifest, or a package manager's lock."""
+    name = path.rpartition("/")[2].lower()
+    return name in _LOCKS or _find_form(path, is_manifest=is_manifest) is not None
 
 
 def _iter_names(file: ChangedFile, form: _Form) -> Iterator[tuple[str, int]]:

@@ -30,11 +30,12 @@ _ADDRESS = re.compile(r"(?:git\+)?(?:https?|ssh|git|ftp)://[^\s'\"]+")
 _WORD = re.compile(r"[\w@%+=:,./~^<>!\[\]-]+")
 
 
-def list_program_names(argv: Sequence[str], exe: str | None) -> tuple[str, ...]:
-    """What a program was called and what its file is called; a policy that names either means it."""
+def list_program_names(argv: Sequence[str], exe: str | None, copies: Sequence[str] = ()) -> tuple[str, ...]:
+    """What a program was called, what its file is called and what that is a copy of: a policy means any."""
     called = argv[0].rpartition("/")[2].removeprefix("-") if argv else ""
     kept = (exe or "").rpartition("/")[2]
-    return tuple(name for name in dict.fromkeys((called, kept)) if name)
+    copied = (path.rpartition("/")[2] for path in copies)
+    return tuple(name for name in dict.fromkeys((called, kept, *copied)) if name)
 
 
 def is_denied(names: Sequence[str], policy: Policy) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, islice
 from typing import Final
 
@@ -118,13 +118,14 @@ class _Piece(msgspec.Struct, frozen=True, kw_only=True):
     """How many texts write it."""
 
 
-def check_text(text: str, *, where: TextPlace) -> tuple[TextFinding, ...]:
+def check_text(text: str, *, where: TextPlace, places: Sequence[str] = ()) -> tuple[TextFinding, ...]:
     """Rules that a text meets, in the order of the text; never raises.
 
     Args:
         text: What a model said, or what a tool was given.
         where: `command` for the command of a shell tool, `program` for code that another tool runs, `code`
             for content that a tool writes, `message` for all else that a model says.
+        places: What the contract gives to write in, beyond the agent's own places.
     """
     whole = text
     text = text[:_MAX_CHARACTERS]
@@ -145,7 +146,7 @@ def check_text(text: str, *, where: TextPlace) -> tuple[TextFinding, ...]:
 
     pieces = _iter_with_written(_iter_pieces(text, where))
     for piece in islice(pieces, _MAX_PIECES):
-        for rule, start, end in _iter_hits(piece):
+        for rule, start, end in _iter_hits(piece, places):
             add(rule, *(piece.anchor or (piece.start + start, piece.start + end)), piece)
     for piece in islice(pieces, 1):
         add(_UNREAD, *(piece.anchor or (piece.start, piece.start + len(piece.text))), piece)
@@ -287,7 +288,7 @@ def _guess(text: str) -> str:
     return "shell" if is_known and re.fullmatch(r"[a-z][\w.+-]*", word) else "unknown"
 
 
-def _iter_hits(piece: _Piece) -> Iterator[tuple[str, int, int]]:
+def _iter_hits(piece: _Piece, places: Sequence[str]) -> Iterator[tuple[str, int, int]]:
     """Rules and the characters of the piece between which they are met."""
     match piece.language:
         case "plans":
@@ -299,10 +300,10 @@ def _iter_hits(piece: _Piece) -> Iterator[tuple[str, int, int]]:
             lines = re.finditer(r"[^\n]+", piece.text)
             pieces = (each for line in lines for each in _iter_candidates(line[0], line.start(), "code"))
             for candidate in islice(pieces, _MAX_PIECES):
-                for rule, start, end in _iter_hits(candidate):
+                for rule, start, end in _iter_hits(candidate, places):
                     yield rule, candidate.start + start, candidate.start + end
         case _:
-            yield from _find_in_shell(piece)
+            yield from _find_in_shell(piece, places)
 
 
 def _find_in_module(code: str) -> Iterator[tuple[str, int, int]]:
@@ -313,11 +314,11 @@ def _find_in_module(code: str) -> Iterator[tuple[str, int, int]]:
                 yield hit.rule, place, place + len(use.text)
 
 
-def _find_in_shell(piece: _Piece) -> Iterator[tuple[str, int, int]]:
+def _find_in_shell(piece: _Piece, places: Sequence[str]) -> Iterator[tuple[str, int, int]]:
     script = parse_shell(piece.text)
     offsets = Offsets(piece.text)
     is_prose = piece.language == "prose"
-    for hit in find_in_script(script, is_leading_only=is_prose):
+    for hit in find_in_script(script, is_leading_only=is_prose, places=places):
         if is_prose and not _is_plausible(hit, script):
             continue
         yield hit.rule, offsets.to_characters(hit.start), offsets.to_characters(hit.end)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, TypeAlias
 
 from repotrial.policy import _rules_network as network
 from repotrial.policy import _rules_system as system
+from repotrial.policy._places import writes_declared
 from repotrial.policy._text_model import Hit
 from repotrial.shell import ShellCommand, ShellScript, find_python_uses, parse_shell
 
@@ -89,6 +90,8 @@ def find_in_python(code: str) -> Iterator[tuple[str, int, int]]:
 
 _Rule: TypeAlias = Callable[[ShellCommand, ShellScript], bool]
 
+SYSTEM_WRITE: Final = "system-path-write"
+
 COMMAND_RULES: Final[dict[str, _Rule]] = {
     "destructive-delete": system.deletes_too_much,
     "destructive-device": system.harms_device,
@@ -102,7 +105,7 @@ COMMAND_RULES: Final[dict[str, _Rule]] = {
     "network-access": network.contacts,
     "git-history": system.digs,
     "sandbox-probe": system.probes,
-    "system-path-write": system.writes_system,
+    SYSTEM_WRITE: system.writes_system,
     "system-service": system.changes_system,
     "remote-package": network.installs_remote,
     "package-install": network.installs,
@@ -117,22 +120,31 @@ _MAX_CODES: Final = 300
 _MAX_DEPTH: Final = 3
 
 
-def find_in_script(script: ShellScript, depth: int = 0, *, is_leading_only: bool = False) -> Iterator[Hit]:
+def iter_met(command: ShellCommand, script: ShellScript, places: Sequence[str]) -> Iterator[str]:
+    """Rules that one command meets; what the contract gives to write in is no path of the system."""
+    for rule, is_met in COMMAND_RULES.items():
+        if is_met(command, script) and not (rule == SYSTEM_WRITE and writes_declared(command, places)):
+            yield rule
+
+
+def find_in_script(
+    script: ShellScript, depth: int = 0, *, is_leading_only: bool = False, places: Sequence[str] = ()
+) -> Iterator[Hit]:
     """Rules that a script meets, with the piece that meets each.
 
     Args:
         script: What would run.
         depth: How many programs it stands in.
         is_leading_only: Whether only what begins where the script begins matters.
+        places: What the contract gives to write in.
     """
     saved = network.find_saved(script)
     codes = 0
     for command in script.commands:
         if is_leading_only and _find_start(_RUN, command, script):
             continue
-        for rule, is_met in COMMAND_RULES.items():
-            if is_met(command, script):
-                yield Hit(rule, _find_start(rule, command, script), command.end)
+        for rule in iter_met(command, script, places):
+            yield Hit(rule, _find_start(rule, command, script), command.end)
         if network.runs_saved(command, saved):
             yield Hit(_RUN, _find_start(_RUN, command, script), command.end)
         if depth < _MAX_DEPTH and _may_hold_code(command):

@@ -21,11 +21,14 @@ from repotrial.contract import Limits
 
 _MICROSECONDS = 1_000_000
 
-RULES_VERSION: Final = 2
+RULES_VERSION: Final = 3
 """The newest version of the rules; this release has every version up to it.
 
 Version 2 counts all failing checks against the contract's cap, not only those in a row, and reads exit
 statuses and times of calls from the programs that ran for them.
+
+Version 3 lets a run reach a cap of its contract and ends it where it passes one (B2), takes only checks that
+pass and did not before for milestones (B15), and keeps tool calls to their rate (Q12).
 
 A version covers what is counted, how it is compared, and the tables of programs and tools that are read for
 it. A change by which a recorded run comes out otherwise is a new version, and the rules of the old one stay.
@@ -233,6 +236,12 @@ class BreakerCaps(msgspec.Struct, frozen=True, kw_only=True):
     """Failing checks; under version 1 of the rules, in a row."""
     cost_micro_usd: Count | None = None
     """Cost, in millionths of a dollar."""
+    tool_calls_per_minute: Count | None = None
+    """Tool calls within any minute."""
+
+
+_CAPS_MAY_BE_REACHED: Final = 3
+"""From this version of the rules on."""
 
 
 class BreakerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -242,6 +251,11 @@ class BreakerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Published values."""
     caps: BreakerCaps
     """The contract's limits."""
+
+    @property
+    def first_beyond(self) -> int:
+        """How far above a cap a count is too high: reaching a cap is allowed, passing it is not (B2)."""
+        return 1 if self.thresholds.rules >= _CAPS_MAY_BE_REACHED else 0
 
 
 def parse_thresholds(data: bytes) -> Thresholds:
@@ -301,5 +315,6 @@ def build_settings(limits: Limits, thresholds: Thresholds | None = None) -> Brea
             tool_calls=limits.tool_calls,
             failed_check_cycles=limits.failed_check_cycles,
             cost_micro_usd=int(limits.cost_usd * _MICROSECONDS),
+            tool_calls_per_minute=limits.tool_calls_per_minute,
         ),
     )

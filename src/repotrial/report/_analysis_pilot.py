@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from repotrial._core.absence import NotComputable
+from repotrial.report._analysis_review import render_stricter_caps, render_verdict_errors
 from repotrial.report._markdown import (
     ABSENT,
     build_bullets,
@@ -33,6 +34,8 @@ def render_pilot(analysis: Analysis, names: Mapping[str, str]) -> list[str]:
         *_render_endings(analysis, names),
         *_render_strata(analysis, names),
         *_render_baseline(analysis),
+        *render_verdict_errors(found, names),
+        *render_stricter_caps(found, names),
         "## Flow",
         "",
         *build_bullets(f"{name}: {count}" for name, count in found.flow.items()),

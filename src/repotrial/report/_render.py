@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -19,15 +20,29 @@ _MINUTES_PER_HOUR = 60
 _BYTES_PER_STEP = 1024
 
 
-def render_template(name: str, **values: object) -> str:
-    """A template of this package as text; the same values give the same text."""
-    return _build_environment().get_template(name).render(values)
+def render_template(name: str, /, *, package: str = "repotrial.report", **values: object) -> str:
+    """A template of a package as text; the same values give the same text.
+
+    Args:
+        name: The file in the folder `templates`.
+        package: Whose it is: what the viewer serves passes the same last step as what reports hold.
+        values: What the template names.
+    """
+    return _build_environment(package).get_template(name).render(values)
 
 
 @cache
-def _build_environment() -> Environment:
+def read_stylesheet() -> str:
+    """The rules that all pages share."""
+    folder = files("repotrial.report").joinpath("templates")
+    names = ("run.css", "figures.css", "report.css")
+    return "".join(folder.joinpath(name).read_text(encoding="utf-8") for name in names)
+
+
+@cache
+def _build_environment(package: str) -> Environment:
     environment = Environment(
-        loader=PackageLoader("repotrial.report"),
+        loader=PackageLoader(package),
         autoescape=True,
         finalize=show_value,
         undefined=StrictUndefined,

@@ -364,6 +364,7 @@ def _iter_views(numbered: _Anchored, *, is_shared: bool, pages: Mapping[Path, st
             ("model", row.model),
             ("cost, USD", row.cost_usd),
             ("trust", row.trust),
+            ("assurance", run.entry.assurance_words),
             ("record", row.head_hash),
         ]
         facts += [(f"deviation: {remark.code}", remark.message) for remark in run.card.deviations]

@@ -9,6 +9,7 @@ from repotrial._core.lazy import build_hooks
 if TYPE_CHECKING:
     from repotrial.run._accept import find_variants
     from repotrial.run._accept._execute import list_mixable, list_twins
+    from repotrial.run._accept._rehearse import Rehearsal, rehearse_check
     from repotrial.run._agents import (
         Agent,
         CommandAgent,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from repotrial.run._request import (
         HUMAN_UNAVAILABLE,
         MODEL_ACCESS_MISSING,
+        CostAccess,
         Handover,
         ModelAccess,
         OwnPolicy,
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from repotrial.run._setup_network import ProxiedSetup
     from repotrial.run._stop import RUN_STOPPED, Stopper
     from repotrial.run._watch._breakers import build_body_reader
-    from repotrial.run._watch._inbox import Answer, put_answer
+    from repotrial.run._watch._inbox import Answer, find_question, put_answer
 else:
     __getattr__, __dir__ = build_hooks(__name__)
 
@@ -51,6 +53,7 @@ __all__ = [
     "Answer",
     "AttemptIndex",
     "CommandAgent",
+    "CostAccess",
     "Handover",
     "HumanAgent",
     "ModelAccess",
@@ -61,6 +64,7 @@ __all__ = [
     "PlannedRun",
     "ProxiedSetup",
     "ReferenceAgent",
+    "Rehearsal",
     "Replay",
     "RunEnded",
     "RunSettings",
@@ -70,11 +74,13 @@ __all__ = [
     "build_body_reader",
     "build_spec",
     "conduct_run",
+    "find_question",
     "find_variants",
     "list_mixable",
     "list_twins",
     "load_agent_file",
     "put_answer",
+    "rehearse_check",
     "remove_unfinished",
     "replay_run",
     "short_version",

@@ -143,6 +143,7 @@ def _execute(
     with (
         sandbox,
         run.settings.stopper.watch(sandbox),
+        run.books.watch(lambda _: sandbox.close()),
         serve_stage_requests(requests, StageController(writer, sandbox, stage=first)),
         network.serve(run, sandbox, run.settings.network),
         watch_resources(writer, sandbox, ceilings),

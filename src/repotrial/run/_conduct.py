@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -13,17 +14,20 @@ from repotrial._core.clock import SystemClock
 from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import RepoTrialError, UsageError
 from repotrial._core.files import write_atomic
-from repotrial._core.words import TerminationCategory
-from repotrial.environment import HostExecution, Installation, telling
+from repotrial._core.words import LifecyclePhase, TerminationCategory
+from repotrial.cost import Exhausted
+from repotrial.environment import HostExecution, Installation, Interrupt, interruptible, telling
 from repotrial.redaction import SecretRedactor
 from repotrial.run._accept import accept
 from repotrial.run._act import act
+from repotrial.run._books import RunBooks, open_books
 from repotrial.run._briefing import build_briefing, verify_no_leak
 from repotrial.run._context import BoundRun, Lifecycle, RunListener, SilentListener
 from repotrial.run._directory import open_attempt
 from repotrial.run._facts import build_facts
 from repotrial.run._request import PlannedRun, RunSettings
-from repotrial.run._stop import RUN_STOPPED
+from repotrial.run._stop import BUDGET_REACHED, RUN_STOPPED
+from repotrial.run._termination import terminate_unpaid
 from repotrial.trace import (
     Briefing,
     Justification,
@@ -83,48 +87,28 @@ def conduct_run(
     Raises:
         RUN_DIRECTORY: there is no place for the record.
     """
-    listener = listener or SilentListener()
-    paths = open_attempt(settings.runs, plan.spec, plan.record)
+    paths = open_attempt(settings.runs, plan.spec, plan.record, number=plan.number)
     started_at_us = SystemClock().now_us()
     options = WriterOptions(is_durable=False)  # it ends with the seal, or counts for nothing
-    # P1: from here on whatever happens has a record, before anything is provisioned or set up.
-    writer = _open_trace(paths, settings.redactor, options)
-    lifecycle = Lifecycle(writer, listener)
-    fault: Exception | None = None
-    words: str | None = None
-    with writer:
-        lifecycle.enter("bind")
-        told: list[HostExecution] = []
-        with telling(told.append):
-            installation = _try_open(open_installation)
-        facts = build_facts(
-            plan,
-            settings,
-            run_id=paths.root.name,
-            installation=installation,
-            started_at_us=started_at_us,
+    with open_books(plan, settings, paths.root.name) as books:
+        # P1: from here on whatever happens has a record, before anything is provisioned or set up.
+        writer = _open_trace(paths, settings.redactor, options)
+        attempt = _Attempt(
+            plan=plan,
+            settings=settings,
+            paths=paths,
+            writer=writer,
+            lifecycle=Lifecycle(writer, listener or SilentListener()),
+            listener=listener or SilentListener(),
+            books=books,
             options=options,
+            started_at_us=started_at_us,
         )
-        manifest = _bind(paths, facts, writer, settings.redactor)
-        record = ExecutionRecord(writer, since_us=started_at_us)
-        try:
-            _carry_through(
-                BoundRun(
-                    plan=plan,
-                    settings=settings,
-                    paths=paths,
-                    manifest=manifest,
-                    writer=writer,
-                    lifecycle=lifecycle,
-                    listener=listener,
-                    installation=_verify_open(installation, record, told),
-                ),
-                record,
-            )
-        except Exception as error:  # noqa: BLE001 - whatever it was, the record must say so
-            fault, words = error, _record_fault(writer, lifecycle, error)
-        lifecycle.enter("seal")
-    seal_run(paths, settings.key, harness_version=__version__, head=writer.head)
+        with writer:
+            fault, words = attempt.carry_out(open_installation)
+            attempt.lifecycle.enter("seal")
+        seal_run(paths, settings.key, harness_version=__version__, head=writer.head)
+        books.settle(paths)
     return RunEnded(
         run_id=plan.spec.run_id,
         directory=str(paths.root),
@@ -134,12 +118,73 @@ def conduct_run(
     )
 
 
-def _try_open(open_installation: Callable[[], Installation]) -> Installation | RepoTrialError:
-    """What the run stands on; a run that stands on nothing is recorded as that."""
+@dataclass(frozen=True, kw_only=True)
+class _Attempt:
+    """One attempt with its record open, before it is known what it stands on."""
+
+    plan: PlannedRun
+    settings: RunSettings
+    paths: RunPaths
+    writer: TraceWriter
+    lifecycle: Lifecycle
+    listener: RunListener
+    books: RunBooks
+    options: WriterOptions
+    started_at_us: int
+
+    def carry_out(self, open_installation: Callable[[], Installation]) -> tuple[Exception | None, str | None]:
+        """Bind, and go through the phases; what kept it from going on, if anything did, and in words."""
+        self.lifecycle.enter("bind")
+        told: list[HostExecution] = []
+        with telling(told.append):
+            installation = _try_open(open_installation, self.books)
+        facts = build_facts(
+            self.plan,
+            self.settings,
+            run_id=self.paths.root.name,
+            installation=installation,
+            started_at_us=self.started_at_us,
+            options=self.options,
+        )
+        manifest = _bind(self.paths, facts, self.writer, self.settings.redactor)
+        record = ExecutionRecord(self.writer, since_us=self.started_at_us)
+        try:
+            _carry_through(
+                BoundRun(
+                    plan=self.plan,
+                    settings=self.settings,
+                    paths=self.paths,
+                    manifest=manifest,
+                    writer=self.writer,
+                    lifecycle=self.lifecycle,
+                    listener=self.listener,
+                    installation=_verify_open(installation, record, told),
+                    books=self.books,
+                ),
+                record,
+            )
+        except Exception as error:  # noqa: BLE001 - whatever it was, the record must say so
+            return error, _record_fault(self.writer, self.lifecycle, error, self.books.find_ending())
+        return None, None
+
+
+def _try_open(
+    open_installation: Callable[[], Installation], books: RunBooks
+) -> Installation | RepoTrialError:
+    """What the run stands on; a run that stands on nothing is recorded as that.
+
+    Provisioning and Setup are paid from the run's budget: they end with it.
+    """
+    interrupt = Interrupt()
+    installation: Installation | RepoTrialError
     try:
-        return open_installation()
+        with interruptible(interrupt), books.watch(lambda _: interrupt.throw()):
+            installation = open_installation()
     except RepoTrialError as error:
-        return error
+        installation = error
+    if (ending := books.find_ending()) is not None:
+        return BUDGET_REACHED.error(f"before the agent began: {ending.message}")
+    return installation
 
 
 def _verify_open(
@@ -158,7 +203,12 @@ def _carry_through(run: BoundRun, record: ExecutionRecord) -> None:
 
 
 def _go_through_phases(run: BoundRun, record: ExecutionRecord) -> None:
-    enter, verify_going = run.lifecycle.enter, run.settings.stopper.verify_going
+    verify_going = run.settings.stopper.verify_going
+
+    def enter(phase: LifecyclePhase) -> None:
+        run.lifecycle.enter(phase)
+        run.books.enter(phase, run.plan.agent)
+
     enter("set-up")
     record.take_all(run.installation.executions)
     verify_going()
@@ -170,9 +220,11 @@ def _go_through_phases(run: BoundRun, record: ExecutionRecord) -> None:
     change = act(run, briefing)
     run.writer.stage = None
     write_atomic(run.paths.change, change, is_durable=False)  # sealing makes it durable
+    run.books.report(run.writer, "act")
     verify_going()
     enter("accept")
     accept(run, change)
+    run.books.report(run.writer, "accept")
 
 
 def _open_trace(paths: RunPaths, redactor: SecretRedactor, options: WriterOptions) -> TraceWriter:
@@ -181,6 +233,7 @@ def _open_trace(paths: RunPaths, redactor: SecretRedactor, options: WriterOption
         redaction_rules_id=redactor.rules_id,
         harness_version=__version__,
         completeness_rules=2,
+        policy_rules=2,
     )
     return TraceWriter.create(paths, opened, redactor=redactor, options=options)
 
@@ -211,7 +264,9 @@ def _brief(run: BoundRun) -> str:
     return text.delivered
 
 
-def _record_fault(writer: TraceWriter, lifecycle: Lifecycle, error: Exception) -> str:
+def _record_fault(
+    writer: TraceWriter, lifecycle: Lifecycle, error: Exception, unpaid: Exhausted | None
+) -> str:
     """Record that the harness could not go on, and why; the agent did not fail."""
     code = error.code if isinstance(error, RepoTrialError) else "harness-exception"
     said = error.message if isinstance(error, RepoTrialError) else f"{type(error).__name__}: {error}"
@@ -225,7 +280,9 @@ def _record_fault(writer: TraceWriter, lifecycle: Lifecycle, error: Exception) -
             justification=Justification(reason=code, text="the harness was told to stop"),
         )
         evidence = (writer.append(decision, actor="operator").seq,)
-    if lifecycle.has_termination:
+    if unpaid is not None and isinstance(error, UsageError) and error.code == BUDGET_REACHED:
+        terminate_unpaid(writer, lifecycle, unpaid, phase=lifecycle.phase or "bind")
+    elif lifecycle.has_termination:
         # Acting has ended before: what broke afterwards is the harness's own.
         phase = lifecycle.phase or "bind"
         writer.alert(MonitorAlert(monitor="harness", rule=code, severity="critical", phase=phase), text)

@@ -12,6 +12,7 @@ from repotrial._core.errors import ErrorCode, UsageError
 from repotrial._core.words import LifecyclePhase
 from repotrial.environment import Installation
 from repotrial.isolation import watch_servers
+from repotrial.run._books import RunBooks
 from repotrial.run._request import PlannedRun, RunSettings
 from repotrial.trace import CheckOutcome, Manifest, PhaseChanged, RunPaths, Termination, TraceWriter
 
@@ -94,6 +95,7 @@ class BoundRun:
     lifecycle: Lifecycle
     listener: RunListener
     installation: Installation
+    books: RunBooks
     check_servers: Callable[[], None] = field(default_factory=watch_servers)
     """Raises if a process that sandboxes depend on was lost since the run began: never the agent's doing."""
 

@@ -56,10 +56,16 @@ def _list_names(runs: Path) -> list[str]:
         return []
 
 
-def open_attempt(runs: Path, spec: RunSpec, record: ContractRecord) -> RunPaths:
+def open_attempt(runs: Path, spec: RunSpec, record: ContractRecord, *, number: int | None = None) -> RunPaths:
     """Make the directory of a new attempt, with its specification and its contract in it.
 
     It appears under its name complete or not at all, and two harnesses never get the same one.
+
+    Args:
+        runs: Where.
+        spec: What is run.
+        record: Its contract.
+        number: The attempt's, where it was given out elsewhere; None: the next one that is free.
 
     Raises:
         RUN_DIRECTORY: the machine does not let us.
@@ -72,7 +78,7 @@ def open_attempt(runs: Path, spec: RunSpec, record: ContractRecord) -> RunPaths:
             # Sealing makes all of it durable: what a power cut leaves of a run before that is worth nothing.
             write_atomic(RunPaths(place).spec, spec.to_bytes() + b"\n", is_durable=False)
             write_atomic(RunPaths(place).contract, record.to_bytes(), is_durable=False)
-            return RunPaths(_claim(runs, place, spec.run_id))
+            return RunPaths(_claim(runs, place, spec.run_id, number))
     except OSError as error:
         raise RUN_DIRECTORY.error(f"{runs}: expected to make a run directory, found: {error}") from error
 
@@ -124,11 +130,12 @@ def _locked(runs: Path, operation: int) -> Iterator[None]:
         os.close(handle)
 
 
-def _claim(runs: Path, place: Path, run_id: str) -> Path:
+def _claim(runs: Path, place: Path, run_id: str, number: int | None) -> Path:
     attempts = AttemptIndex(runs).find(run_id)
-    first = 1 if not attempts else int(attempts[-1].name.rpartition(_ATTEMPT)[2]) + 1
-    for number in range(first, first + _MAX_ATTEMPTS):
-        target = runs / f"{run_id}{_ATTEMPT}{number}"
+    after = 1 if not attempts else int(attempts[-1].name.rpartition(_ATTEMPT)[2]) + 1
+    wanted = range(after, after + _MAX_ATTEMPTS) if number is None else (number,)
+    for each in wanted:
+        target = runs / f"{run_id}{_ATTEMPT}{each}"
         try:
             place.rename(target)  # the first rename owns the number: no run directory is ever empty
         except OSError as error:

@@ -190,13 +190,13 @@ def _describe_configuration(
 def _describe_models(plan: PlannedRun, access: ModelAccess | None) -> ModelFacts | None:
     if access is None or not isinstance(plan.agent, ModelAgent):
         return None
-    book = access.tariff.book
+    tariff = access.costs.tariff
     return ModelFacts(
         upstream=access.description,
-        price_method=access.tariff.fallback.method if book is None else book.method,
+        price_method=tariff.method,
         thresholds=access.thresholds.decode("utf-8", "replace"),
         thresholds_source="built-in" if access.thresholds == read_thresholds() else "own",
-        prices_source="built-in" if book is None or book.method == load_price_book(None).method else "own",
+        prices_source="built-in" if tariff.method == load_price_book(None).method else "own",
     )
 
 

@@ -5,21 +5,19 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from decimal import Decimal
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from repotrial._core.canonical import decimal_text
 from repotrial._core.clock import SystemClock
 from repotrial._core.errors import ErrorCode, MachineError
 from repotrial.agents import AGENT_HOME, Launch, LaunchOrder, build_launch, fill_home
-from repotrial.cost import BudgetCaps, Parent, RunBudget
+from repotrial.cost import RunBudget
 from repotrial.environment import ContractSandbox, SandboxRequest, ScratchPlace, build_resource_limits
 from repotrial.gateway import ProviderWatch, Recorder
 from repotrial.isolation import Bind, CommandResult, CommandSpec
-from repotrial.policy import BreakerState, build_settings, parse_thresholds
+from repotrial.policy import BreakerState, build_settings, list_declared_places, parse_thresholds
 from repotrial.run._agents import ModelAgent
 from repotrial.run._change import take_change
 from repotrial.run._context import BoundRun
@@ -49,8 +47,6 @@ from repotrial.witness import SyscallMonitor
 from repotrial.workspace import Workspace
 
 GATEWAY_PORT: Final = 4000
-_HEADROOM_SHARE: Final = Decimal("0.05")
-"""Of the cost cap: kept for acceptance and logging (P22)."""
 _PREPARE_SECONDS: Final = 120
 
 
@@ -107,8 +103,7 @@ def work_with_model(run: BoundRun, briefing: str, agent: ModelAgent) -> bytes:
         run.writer.alert(MonitorAlert(monitor="preflight", rule=rule, severity="info", phase="act"))
     with ExitStack() as stack:
         place = _prepare(run, briefing, agent, access, key, stack)
-        parent = stack.enter_context(access.open_envelopes(run.paths.root.name, run.plan.spec))
-        budget = _build_budget(run, access, parent)
+        budget = run.books.budget
         watch = _Watch(
             mutations=MutationLog(run.writer, place.workspace),
             budget=budget,
@@ -183,22 +178,11 @@ def _open_provider_watch(
         upstream = access.open_upstream(order)
         stack.callback(lambda: access.loop.run(upstream.close()))
     return ProviderWatch(
-        run.writer, dialect=agent.adapter.adapter.dialect, model=agent.model, upstream=upstream
-    )
-
-
-def _build_budget(run: BoundRun, access: ModelAccess, parent: Parent | None) -> RunBudget:
-    limits = run.plan.limits
-    return RunBudget(
-        BudgetCaps(
-            cost_usd=decimal_text(limits.cost_usd),
-            cost_units=access.unit_cap,
-            tokens=limits.tokens,
-            tool_calls=limits.tool_calls,
-            failed_checks=limits.failed_check_cycles,
-            headroom_usd=decimal_text(limits.cost_usd * _HEADROOM_SHARE),
-        ),
-        parent=parent,
+        run.writer,
+        dialect=agent.adapter.adapter.dialect,
+        model=agent.model,
+        upstream=upstream,
+        requests_per_minute=run.plan.limits.model_calls_per_minute,
     )
 
 
@@ -227,13 +211,14 @@ def _execute(
         dialogue=watch.dialogue,
         mutations=watch.mutations,
         budget=watch.budget,
-        tariff=access.tariff,
+        tariff=access.costs.tariff,
         breakers=breakers,
         inspector=AnswerInspector(
             writer,
             stages if mode == "automatic" else None,
             network=run.plan.loaded.contract.policy.network,
             provider=watch.provider,
+            places=list_declared_places(run.plan.loaded.contract),
         ),
     )
     watchers = _Watchers(stages=stages, supervisor=supervisor, switch=switch, breakers=breakers)
@@ -259,6 +244,7 @@ def _serve(
     listener = sandbox.listener.dup()
     with (
         watchers.supervisor,
+        run.books.watch(watchers.supervisor.end_unpaid),
         serve_stage_requests(place.requests, watchers.stages),
         place.network.serve(run, sandbox, run.settings.network),
         _open_recorder(run, access, key) as upstream,

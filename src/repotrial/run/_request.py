@@ -72,6 +72,19 @@ class UpstreamOrder:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CostAccess:
+    """Prices, and what a run draws on beside its own caps."""
+
+    tariff: Tariff
+    unit_cap: str
+    """Most that a run may cost in abstract units, where it is priced in them."""
+    open_envelopes: Callable[[str, RunSpec], AbstractContextManager[Parent | None]]
+    """What a run draws on beside its own caps, until the block ends: then it holds nothing any more."""
+    books_time: bool = True
+    """Whether a run books its time in the envelopes itself; False where its caller does."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelAccess:
     """The model source, its prices, and where agents are installed."""
 
@@ -80,15 +93,11 @@ class ModelAccess:
     open_upstream: Callable[[UpstreamOrder], Upstream]
     """Opens the model source for one run; the run closes it."""
     loop: GatewayLoop
-    tariff: Tariff
-    unit_cap: str
-    """Most that a run may cost in abstract units, where its model has no price."""
+    costs: CostAccess
     open_agent: Callable[[LoadedAdapter], AbstractContextManager[InstalledAgent]]
     """Finds an agent in the cache, or installs it there; it stays for as long as the run holds it."""
     thresholds: bytes
     """The breakers' thresholds (TOML)."""
-    open_envelopes: Callable[[str, RunSpec], AbstractContextManager[Parent | None]]
-    """What a run draws on beside its own caps, until the block ends: then it holds nothing any more."""
     has_control: bool = True
     """Whether the harness's own requests to the model source say anything: those to a recording do not."""
     preflight: Literal["answered", "skipped"] | None = None
@@ -122,6 +131,8 @@ class PlannedRun:
     """All that there were when it was planned."""
     models: ModelAccess | None = None
     """Who answers for this run's models, in place of what the settings of all runs say."""
+    number: int | None = None
+    """Of this attempt, where a store gives them out; None: the next that is free here."""
 
     @property
     def lock(self) -> ContractLock:
@@ -150,6 +161,8 @@ class RunSettings:
     """Ends the runs."""
     models: ModelAccess | None = None
     """For agents that ask a model."""
+    costs: CostAccess | None = None
+    """For agents that ask none; None: nothing is priced."""
     network: NetworkAccess = field(default_factory=NetworkAccess)
     """For contracts that declare a network."""
     handover: Handover | None = None
@@ -162,7 +175,9 @@ class OwnPolicy(msgspec.Struct, frozen=True, kw_only=True):
     thresholds: Digest | None = None
     """Of the breakers."""
     prices: Digest | None = None
-    """Of the price book."""
+    """Of the price book, or of the abstract schedule."""
+    has_time: bool = False
+    """Whether time has a price in it, so that it is in force for agents that ask no model as well."""
 
 
 def find_lock(loaded: LoadedContract) -> ContractLock:
@@ -195,8 +210,9 @@ def build_spec(
     if isinstance(agent, ReferenceAgent) and loaded.reference is None:
         raise REFERENCE_MISSING.error(f"{loaded.directory}: expected a reference, found none")
     lock = find_lock(loaded)
-    # Nothing of it is in force for an agent that asks no model.
-    own = policy if policy is not None and isinstance(agent, ModelAgent) else OwnPolicy()
+    own = policy or OwnPolicy()
+    if not isinstance(agent, ModelAgent):  # of its policy, only prices of time are in force
+        own = OwnPolicy(prices=own.prices if own.has_time else None)
     return RunSpec(
         contract_id=loaded.contract.id,
         contract_version_id=lock.version_id,

@@ -29,6 +29,12 @@ MODEL_UNREACHABLE = ErrorCode(
     hint="look at the key, the provider's address and its limits; then repeat the command, and the run is "
     "conducted again",
 )
+BUDGET_REACHED = ErrorCode(
+    "budget-reached",
+    UsageError,
+    "A budget was used up before the agent began: provisioning and Setup are paid from it as well.",
+    hint="raise the cap or the envelope that the message names; what Setup completed is kept",
+)
 RUN_STOPPED = ErrorCode(
     "run-stopped",
     UsageError,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias
 
-from repotrial._core.words import TerminationCategory
-from repotrial.cost import MeasureState, RunBudget
+from repotrial._core.words import LifecyclePhase, TerminationCategory
+from repotrial.cost import Exhausted, MeasureState, RunBudget
 from repotrial.environment import SandboxRequest, build_resource_limits
 from repotrial.isolation import CommandResult, CommandSpec
-from repotrial.run._context import BoundRun
+from repotrial.run._books import alert_exhausted, find_exhausted_code
+from repotrial.run._context import BoundRun, Lifecycle
 from repotrial.run._resources import build_usage_signals
 from repotrial.run._stop import AGENT_NOT_STARTED, AGENT_SANDBOX_LOST, MODEL_UNREACHABLE
 from repotrial.run._watch._breakers import RunEnding
@@ -24,6 +25,7 @@ from repotrial.trace import (
     Signaled,
     Terminate,
     Termination,
+    TraceWriter,
 )
 
 _CONTROL_SECONDS: Final = 300
@@ -89,6 +91,9 @@ def terminate_as_seen(run: BoundRun, result: CommandResult, *further: Signal) ->
         raise AGENT_NOT_STARTED.error(f"expected to start the agent's program, found: {result.exit.reason}")
     run.check_servers()
     signals = (*_list_usage(run, result), *further)
+    if result.cause == "sandbox-lost" and (ending := run.books.find_ending()) is not None:
+        terminate_unpaid(run.writer, run.lifecycle, ending, *signals, phase="act")
+        return
     match result.cause:
         case "ended":
             rationale = f"the agent's program ended{_describe_exit(result.exit)}"
@@ -127,6 +132,30 @@ def terminate_at_ceiling(run: BoundRun, cause: Ceiling, *signals: Signal) -> Non
             code=code,
             rationale=f"the agent reached its ceiling: {code}",
             evidence=(alert.seq, intervention.seq),
+            signals=signals,
+        )
+    )
+
+
+def terminate_unpaid(
+    writer: TraceWriter,
+    lifecycle: Lifecycle,
+    exhausted: Exhausted,
+    *signals: Signal,
+    phase: LifecyclePhase,
+) -> None:
+    """Nothing is left to pay time from, Setup's included: the alert, what was done, and the end (B4, P22)."""
+    alert = alert_exhausted(writer, exhausted, phase)
+    intervention = writer.append(
+        Intervention(action=Terminate(), basis=OnAlert(alert=alert), effective=True), actor="harness"
+    )
+    lifecycle.terminate(
+        Termination(
+            category="circuit-breaker",
+            nature="resource",
+            code=find_exhausted_code(exhausted),
+            rationale=exhausted.message,
+            evidence=(alert, intervention.seq),
             signals=signals,
         )
     )

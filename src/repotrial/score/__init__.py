@@ -8,6 +8,7 @@ from repotrial._core.lazy import build_hooks
 
 if TYPE_CHECKING:
     from repotrial.score._aggregate import AgentEffort, Aggregate, EffortFigure, build_aggregate, build_effort
+    from repotrial.score._assurance import AssuranceLevel
     from repotrial.score._card import AgentIdentity, Cost, ScoreCard, build_score_card
     from repotrial.score._cause import Cause
     from repotrial.score._deviations import count_deviations, describe_deviations
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from repotrial.score._report import RunReport, build_run_report, write_verdict
     from repotrial.score._schema import build_score_schemas
     from repotrial.score._taxonomy import load_taxonomy
+    from repotrial.score._worker_keys import WORKER_KEYS, iter_vouched, sign_worker_key
 else:
     __getattr__, __dir__ = build_hooks(__name__)
 
@@ -67,9 +69,11 @@ __all__ = [
     "NO_RUNS",
     "RECORD_BROKEN",
     "RUN_DIRECTORY_MISSING",
+    "WORKER_KEYS",
     "AgentEffort",
     "AgentIdentity",
     "Aggregate",
+    "AssuranceLevel",
     "Cause",
     "CheckResult",
     "Cost",
@@ -118,6 +122,7 @@ __all__ = [
     "identify_agent",
     "is_notional",
     "iter_judged_runs",
+    "iter_vouched",
     "judge_run",
     "label_agents",
     "label_versions",
@@ -128,6 +133,7 @@ __all__ = [
     "order_reasons",
     "price_run",
     "read_programs",
+    "sign_worker_key",
     "verify_record",
     "write_rejudged",
     "write_verdict",

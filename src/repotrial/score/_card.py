@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
+
 from repotrial._core.absence import NotComputable, Unknown
 from repotrial._core.canonical import Count, DecimalText
 from repotrial._core.digest import Digest, digest_bytes
@@ -200,7 +202,12 @@ class ScoreCard(Document, frozen=True, kw_only=True):
 
 
 def build_score_card(evidence: Evidence) -> ScoreCard:
-    """Compute the card; the same evidence gives the same bytes on every machine."""
+    """Compute the card; the same evidence gives the same bytes on every machine.
+
+    Of an archived run, the card that was computed from all of its evidence is taken.
+    """
+    if evidence.archived_card is not None:
+        return msgspec.json.decode(evidence.archived_card, type=ScoreCard)
     if isinstance(evidence.record, Unknown):
         return _build_unjudged(evidence, evidence.record)
     contract = evidence.record.contract

@@ -116,6 +116,9 @@ def _find_acting(evidence: Evidence) -> _Part:
         return _find_fault(evidence, event.code, end.seq)
     if event.code == "shared-envelope":
         return _Part("shared-envelope", is_excused=True, evidence=proof)
+    if event.nature == "resource" and not evidence.facts.has_briefing:
+        # Provisioning and Setup used the run's budget up: its cap is too low for the contract.
+        return _Part("configuration", is_excused=True, evidence=proof)
     if event.nature == "resource" or event.category in {"run-timeout", "circuit-breaker"}:
         return _Part("run-limit", evidence=proof)
     return _find_own_end(evidence, end.seq)
@@ -167,6 +170,10 @@ def _find_trouble(evidence: Evidence) -> _Part | None:
 
 def _find_acceptance(evidence: Evidence, status: RunStatus) -> _Part:
     for alert in evidence.facts.alerts:
+        if (alert.monitor, alert.phase, alert.severity) == ("budget", "accept", "critical"):
+            if alert.rule == "shared-envelope":  # B4: never held against an agent
+                return _Part("shared-envelope", is_excused=True, evidence=(alert.seq,))
+            return _Part("run-limit", evidence=(alert.seq,))
         if alert.monitor != "harness" or alert.severity != "critical":
             continue
         if alert.rule == "run-stopped":

@@ -147,7 +147,19 @@ def find_broken_rules(evidence: Evidence, policy: Policy, delta: ReadDelta) -> t
     if termination is not None and is_own and is_resource_ended(evidence):
         message = f"{termination.event.code}: {termination.event.rationale}"
         found.add("limits", policy.violations.limits, None, message, termination.pointer)
+    for alert in find_unpaid(evidence):
+        # B11: B_run used up in acceptance fails the endpoint, whatever the contract says of limits.
+        found.add("limits", "hard", None, f"{alert.rule}: used up in acceptance", alert.pointer)
     return found.build()
+
+
+def find_unpaid(evidence: Evidence) -> tuple[Alert, ...]:
+    """Alerts that the run's own budget was used up while its change was judged (B11)."""
+    return tuple(
+        alert
+        for alert in evidence.facts.alerts
+        if (alert.monitor, alert.rule, alert.phase) == ("budget", "cost-cap", "accept")
+    )
 
 
 def _add_programs(found: _Findings, ran: ProgramFacts, policy: Policy) -> None:
@@ -157,6 +169,10 @@ def _add_programs(found: _Findings, ran: ProgramFacts, policy: Policy) -> None:
             message = f"expected only programs that the contract allows, found {' or '.join(program.names)}"
             pointer = EventPointer(seq=program.seq, type=program.type)
             found.add("tools", policy.violations.tools, None, message, pointer)
+    for write in ran.outside_writes:
+        message = f"expected writes in the workspace only, found a try to write {write.path}"
+        pointer = EventPointer(seq=write.seq, type="program-start", command=write.argv)
+        found.add("writable", policy.violations.writable, None, message, pointer)
     most, severity = policy.dependencies.max_resolutions, policy.violations.dependencies
     if most is not None and ran.resolution_count > most:
         message = f"expected at most {most} dependency resolutions, found {ran.resolution_count}"

@@ -324,6 +324,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """What was found when the directory was verified; no key was asked for."""
     problems: tuple[InvalidReason, ...]
     """Why nothing can be said, from the documents alone."""
+    archived_card: bytes | None = None
+    """`score.json`, where a custody log vouches for it: parts of the evidence are gone, and it counts."""
 
     @property
     def signer(self) -> str | None:

@@ -10,8 +10,9 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from repotrial._core.absence import Unknown
+from repotrial._core.absence import NotComputable, Unknown
 from repotrial._core.display import shorten_digests, shorten_version
+from repotrial.score._assurance import Assurance, AssuranceLevel, find_assurance
 from repotrial.score._card import AgentIdentity, ScoreCard, build_score_card
 from repotrial.score._cause import Cause, RunCause, find_cause
 from repotrial.score._evidence import Evidence, InvalidReason, Verdict
@@ -24,6 +25,7 @@ from repotrial.score._model_source import (
     find_upstream,
 )
 from repotrial.score._records import build_run_paths, find_run_directories, load_evidence
+from repotrial.score._worker_keys import iter_vouched
 from repotrial.trace import Manifest, Trust, TrustedKeys
 
 RunStatusWord: TypeAlias = Literal["success", "failure", "acceptance-error", "invalid"]
@@ -81,11 +83,22 @@ class RunEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Exchanges with the model's upstream that met trouble; the agent's own retries had to outlive them."""
     is_unanswered: bool
     """Whether the agent asks a model and none ever answered: a wrong key looks like a helpless agent."""
+    assurance: AssuranceLevel | None
+    """How far the verdict is protected against the code that it judges; null if there is no verdict."""
+    twins: int | None
+    """Tests with wrong expectations in the weakest check that the verdict rests on; null as above."""
 
     @property
     def answered_by(self) -> str:
         """The model source, and what that makes of the cost; a dash if no model was asked."""
         return describe_answered_by(self.upstream)
+
+    @property
+    def assurance_words(self) -> str:
+        """The level, with the number of twins where they are what it rests on; a dash if there is none."""
+        if self.assurance is None or self.twins is None:
+            return "-"
+        return Assurance(level=self.assurance, twins=self.twins).words
 
     @property
     def contract_label(self) -> str:
@@ -194,11 +207,30 @@ class JudgedRun(NamedTuple):
         return find_cause(self.evidence, self.card.status)
 
     @property
+    def assurance(self) -> Assurance | NotComputable:
+        """How far its verdict is protected against the code that it judges."""
+        return find_assurance(self.evidence, self.card)
+
+    @property
     def trust(self) -> Trust:
         """Who vouches for the record."""
         if self.evidence.signer is None:
             return "unsealed" if self.evidence.seal == "absent" else "broken"
-        return "unknown signer" if self.keys is None else self.keys.judge(self.evidence.signer)
+        if self.keys is None:
+            return "unknown signer"
+        # Who took evidence out of a run vouches for what is left of it.
+        signers = (self.evidence.signer, *self.evidence.verification.custody.key_ids)
+        found = [self._judge_key(self.keys, key_id) for key_id in signers]
+        return next((trust for trust in found if trust not in {"own", "listed"}), found[0])
+
+    def _judge_key(self, keys: TrustedKeys, key_id: str) -> Trust:
+        """What a key is worth; that of a worker is listed where a key that is believed vouches for it."""
+        found = keys.judge(key_id)
+        is_vouched = found == "unknown signer" and any(
+            worker.key_id == key_id and keys.judge(study.key_id) in {"own", "listed"}
+            for worker, study in iter_vouched(self.directory.parent)
+        )
+        return "listed" if is_vouched else found
 
     @property
     def is_believed(self) -> bool:
@@ -276,6 +308,7 @@ def _build_entry(run: JudgedRun) -> RunEntry:
     identity = card.identity
     agent = identity.agent if isinstance(identity.agent, AgentIdentity) else None
     status, cause = find_status(card), run.cause
+    assurance = None if isinstance(run.assurance, NotComputable) else run.assurance
     return RunEntry(
         directory=str(run.directory),
         run_id=_known(identity.run_id),
@@ -301,6 +334,8 @@ def _build_entry(run: JudgedRun) -> RunEntry:
         trust=run.trust,
         retries=sum(evidence.facts.provider.troubles.values()),
         is_unanswered=_is_unanswered(card),
+        assurance=None if assurance is None else assurance.level,
+        twins=None if assurance is None else assurance.twins,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from repotrial._core.canonical import Count
-from repotrial._core.words import Gate
+from repotrial._core.words import UNPAID, Gate
 from repotrial.contract import Check, Contract
 from repotrial.score._evidence import (
     Document,
@@ -122,7 +122,7 @@ def _build_result(check: Check, evidence: Evidence, verdicts: Mapping[str, Verdi
         is_mandatory=check.is_mandatory,
         verdict=verdict,
         is_complete=blocker is not None or _is_complete(check, plain, twin_result),
-        can_start=blocker is not None or not any(isinstance(e.exit, NotStarted) for e in (*plain, *twins)),
+        can_start=blocker is not None or not any(_could_not_start(e) for e in (*plain, *twins)),
         judge=check.judge,
         twins=twin_result,
         rule=check.rule,
@@ -198,6 +198,11 @@ def _is_complete(check: Check, plain: Sequence[ScoredExecution], twins: TwinResu
         is_decided = passes < len(plain) or len(plain) >= check.repeats
     is_passing = passes == len(plain)
     return is_decided and not (check.negative and is_passing and twins == "not-run")
+
+
+def _could_not_start(execution: ScoredExecution) -> bool:
+    """Whether something kept it from starting; a budget that was used up says nothing about the check."""
+    return isinstance(execution.exit, NotStarted) and execution.exit.reason != UNPAID
 
 
 def _find_blocker(

@@ -16,6 +16,7 @@ from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import ContractError, ErrorCode, EvidenceError, UsageError
 from repotrial._core.files import find_obstacle
 from repotrial.contract import ContractRecord, RunSpec, parse_record, parse_run_spec
+from repotrial.policy import list_declared_places
 from repotrial.score._evidence import Evidence, InvalidReason, SealState, TraceFacts
 from repotrial.score._walk import collect_facts
 from repotrial.trace import (
@@ -71,9 +72,14 @@ def load_evidence(run_directory: Path, *, revise: Revision | None = None) -> Evi
     manifest = verification.manifest
     if isinstance(manifest, Unknown):
         manifest = Unknown(reason=manifest.reason.replace(f"{paths.root}/", ""))
-    facts, trace_problems = _collect(paths, verification, revise)
+    places = () if isinstance(record, Unknown) else list_declared_places(record.contract)
+    facts, trace_problems = _collect(paths, verification, revise, places)
+    archived, archive_problems = _read_archived(paths, verification)
+    is_gone = paths.change.name in verification.custody.gone
+    documents: list[tuple[Path, object]] = [(paths.contract, record), (paths.spec, spec)]
     problems = [
-        *_iter_absent((paths.contract, record), (paths.spec, spec), (paths.change, change)),
+        *_iter_absent(*documents, *(() if is_gone else ((paths.change, change),))),
+        *archive_problems,
         *_iter_verification_problems(verification, has_seal=os.path.lexists(paths.seal)),
         *trace_problems,
         *_iter_mismatches(manifest, record, spec),
@@ -92,7 +98,23 @@ def load_evidence(run_directory: Path, *, revise: Revision | None = None) -> Evi
         seal=_find_seal_state(paths, verification),
         verification=verification,
         problems=tuple(_relocate(problem, run_directory) for problem in problems),
+        archived_card=None if problems or revise is not None else archived,
     )
+
+
+def _read_archived(
+    paths: RunPaths, verification: RunVerification
+) -> tuple[bytes | None, list[InvalidReason]]:
+    """The card of a run whose evidence is gone in part; it must be the one that the custody log names."""
+    last = verification.custody.last
+    if last is None:
+        return None, []
+    data = _read(paths.score, bytes)
+    if isinstance(data, bytes) and digest_bytes(data) == last.score_digest:
+        return data, []
+    found = data.reason if isinstance(data, Unknown) else digest_bytes(data)
+    message = f"score.json: expected {last.score_digest} as in the custody log, found {found}"
+    return None, [InvalidReason(code="custody", message=message)]
 
 
 def _relocate(problem: InvalidReason, run_directory: Path) -> InvalidReason:
@@ -133,7 +155,7 @@ def _find_seal_state(paths: RunPaths, verification: RunVerification) -> SealStat
 
 
 def _collect(
-    paths: RunPaths, verification: RunVerification, revise: Revision | None
+    paths: RunPaths, verification: RunVerification, revise: Revision | None, places: tuple[str, ...]
 ) -> tuple[TraceFacts, list[InvalidReason]]:
     events: Iterator[Event] = islice(
         iter_events(paths.trace, allow_torn_tail=True), verification.chain_report.count
@@ -141,7 +163,7 @@ def _collect(
     if revise is not None:
         events = map(revise, events)
     try:
-        return collect_facts(events, BlobStore(paths.blobs)), []
+        return collect_facts(events, BlobStore(paths.blobs), places=places), []
     except EvidenceError as error:
         return TraceFacts(), [InvalidReason(code="trace", message=error.message)]
 

@@ -13,6 +13,7 @@ from repotrial.score._delta import (
     BrokenRule,
     ReadDelta,
     find_safety_alerts,
+    find_unpaid,
     is_resource_ended,
     is_safety_ended,
     list_new_names,
@@ -86,6 +87,8 @@ def _tag_checks(findings: Findings) -> Iterator[FailureTag]:
     for result in findings.iter_failing():
         # P12: what a resource limit cut short is never counted as an acceptance failure.
         if result.gate == "acceptance" and is_resource_ended(findings.evidence):
+            continue
+        if result.gate == "acceptance" and find_unpaid(findings.evidence):
             continue
         if result.gate in {"build", "acceptance"} and result.twins not in {"survived", "silent"}:
             yield _build_check_tag(result)
@@ -218,6 +221,10 @@ def _tag_termination(findings: Findings) -> Iterator[FailureTag]:
     attributes = {"code": code}
     if is_resource_ended(findings.evidence):
         yield build_tag("resource-termination", findings.open_gates, pointer, attributes=attributes)
+    for alert in find_unpaid(findings.evidence):
+        yield build_tag(
+            "resource-termination", findings.open_gates, (alert.pointer,), attributes={"code": alert.rule}
+        )
     if is_safety_ended(findings.evidence):
         yield build_tag("safety-termination", ("G4",), pointer, attributes=attributes)
     for mode_id in ("non-termination", "dependency-amplification", "security-boundary-violation"):

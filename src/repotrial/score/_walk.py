@@ -26,7 +26,7 @@ from repotrial.score._evidence import (
     WorkHistory,
     WorkspaceEdit,
 )
-from repotrial.score._programs import ProgramFold
+from repotrial.score._programs import WRITES_COUNT, ProgramFold
 from repotrial.score._provider_walk import PROVIDER, ProviderWalk
 from repotrial.score._taxonomy import find_mode, log_patterns
 from repotrial.score._work import WorkFold
@@ -71,21 +71,28 @@ _DIFF_CHARACTERS = 2000
 _MAX_NAMES = 100
 
 
-def collect_facts(events: Iterable[Event], blobs: BlobStore) -> TraceFacts:
+def collect_facts(events: Iterable[Event], blobs: BlobStore, *, places: tuple[str, ...] = ()) -> TraceFacts:
     """Walk the events once.
+
+    Args:
+        events: All of them, in their order.
+        blobs: Where long bodies are.
+        places: What the contract gives to write in.
 
     Raises:
         EvidenceError: a line is not an event.
     """
-    walk = _Walk(blobs)
+    walk = _Walk(blobs, places)
     for event in events:
         walk.take(event)
     return walk.facts()
 
 
 class _Walk:
-    def __init__(self, blobs: BlobStore) -> None:
+    def __init__(self, blobs: BlobStore, places: tuple[str, ...]) -> None:
         self._blobs = blobs
+        self._given = places
+        self._places: tuple[str, ...] = ()
         self._executions: list[ScoredExecution] = []
         self._patches: list[NumberedPatch] = []
         self._terminations: list[NumberedTermination] = []
@@ -101,7 +108,7 @@ class _Walk:
         self._phases: dict[LifecyclePhase, int] = {}
         self._dropped = 0
         self._work = WorkFold(blobs)
-        self._programs = ProgramFold()
+        self._programs = ProgramFold(places)
         self._edits: deque[WorkspaceEdit] = deque(maxlen=_RECENT_EDITS)
         self._edited: deque[tuple[FileChange, ...]] = deque(maxlen=_RECENT_EDITS)
         self._largest: WorkspaceEdit | None = None
@@ -123,8 +130,9 @@ class _Walk:
                 self._terminations.append(NumberedTermination(seq=event.seq, event=termination))
             case PhaseChanged(phase=phase):
                 self._phases[phase] = event.t
-            case RunOpened(completeness_rules=rules):
+            case RunOpened(completeness_rules=rules, policy_rules=policy):
                 self._must_report = rules > 1
+                self._places = self._given if policy >= WRITES_COUNT else ()
             case MonitorReport() as report:
                 self._take_report(report, event.seq)
             case TraceTruncated(dropped=dropped):
@@ -162,7 +170,8 @@ class _Walk:
 
     def _take_program(self, program: ProgramStart, seq: int) -> None:
         """P18: what ran counts whether or not a monitor said so at the time."""
-        for finding in check_deed(program.argv, cwd=program.cwd, exe=program.exe):
+        exe = (*program.copies, program.exe)[0]
+        for finding in check_deed(program.argv, cwd=program.cwd, exe=exe, places=self._places):
             if len(self._deeds) < _MAX_KEPT:
                 trigger = Trigger(
                     format=finding.format,

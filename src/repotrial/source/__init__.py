@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from repotrial.source._directory import compute_tree_digest
-from repotrial.source._history import ChangeStatus, CommitChange, CommitInfo, open_history, resolve_commit
+from repotrial.source._history import (
+    ChangeStatus,
+    CommitChange,
+    CommitInfo,
+    CommitSummary,
+    FileCount,
+    open_history,
+    resolve_commit,
+)
 from repotrial.source._seal_history import (
     PATCH_REFUSED,
     SEALED_AT_SECONDS,
@@ -25,6 +33,8 @@ __all__ = [
     "ChangeStatus",
     "CommitChange",
     "CommitInfo",
+    "CommitSummary",
+    "FileCount",
     "HistoryProblem",
     "SnapshotLimits",
     "SourceOptions",

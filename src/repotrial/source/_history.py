@@ -66,6 +66,28 @@ class CommitInfo(msgspec.Struct, frozen=True, kw_only=True):
     parents: tuple[str, ...]
     message: str
     changes: tuple[CommitChange, ...]
+    committed_at_seconds: int = 0
+    """Since 1970, as the committer's machine said."""
+
+
+class FileCount(msgspec.Struct, frozen=True, kw_only=True):
+    """How many lines of a file a commit adds and removes; both are 0 for binary files."""
+
+    path: str
+    added: int
+    removed: int
+
+
+class CommitSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """One commit of a walk along first parents."""
+
+    commit: str
+    parents: tuple[str, ...]
+    committed_at_seconds: int
+    """Since 1970, as the committer's machine said."""
+    message: str
+    files: tuple[FileCount, ...]
+    """Against its first parent; a rename is a removal and an addition."""
 
 
 class _SourceHistory:
@@ -113,7 +135,21 @@ class _SourceHistory:
             parents=parents,
             message=_decode(data.partition(b"\n\n")[2], headers.get("encoding", ["utf-8"])[0]),
             changes=_list_changes(self._store, before, commit),
+            committed_at_seconds=_read_time(headers.get("committer", [""])[0]),
         )
+
+    def list_first_parents(self, commit: str, *, most: int) -> tuple[CommitSummary, ...]:
+        """A commit and its first parents, newest first, each with what it changed."""
+        verify_full_hash(commit)
+        listing = self._store.execute(
+            [
+                *("log", "--first-parent", "-m", "--no-renames", "--numstat", "-z", "--no-color"),
+                *(f"--max-count={most}", "--encoding=UTF-8"),
+                "--format=format:%x01%H%x02%P%x02%ct%x02%B%x02",
+                *("--end-of-options", commit, "--"),
+            ]
+        )
+        return tuple(map(_parse_summary, listing.split(b"\x01")[1:]))
 
     def build_patch(
         self, before: str, after: str, *, paths: Collection[str] = (), excluded: Collection[str] = ()
@@ -178,6 +214,23 @@ def resolve_commit(
         return history.resolve_commit(revision)
 
 
+def _parse_summary(record: bytes) -> CommitSummary:
+    commit, parents, seconds, message, rest = record.split(b"\x02", 4)
+    return CommitSummary(
+        commit=commit.decode(),
+        parents=tuple(parents.decode().split()),
+        committed_at_seconds=int(seconds),
+        message=message.decode("utf-8", "replace"),
+        files=tuple(_parse_count(line) for line in rest.strip(b"\n\0").split(b"\0") if b"\t" in line),
+    )
+
+
+def _parse_count(line: bytes) -> FileCount:
+    added, removed, path = line.strip(b"\n").split(b"\t", 2)
+    numbers = (int(each) if each.isdigit() else 0 for each in (added, removed))
+    return FileCount(path=path.decode("utf-8", "surrogateescape"), added=next(numbers), removed=next(numbers))
+
+
 def _list_changes(store: ObjectStore, before: str, after: str) -> tuple[CommitChange, ...]:
     listing = store.execute(
         [
@@ -235,6 +288,12 @@ def _diff(
     args += [b":(top,exclude,literal)" + path.encode("utf-8", "surrogateescape") for path in excluded]
     # Newer releases would take attributes from HEAD's tree in a bare repository; the empty tree has none.
     return store.execute(args, GIT_ATTR_SOURCE=_EMPTY_TREE[store.object_format])
+
+
+def _read_time(committer: str) -> int:
+    """The time in a committer's line: `Name <address> seconds zone`."""
+    words = committer.split()
+    return int(words[-2]) if len(words) > 1 and words[-2].isdigit() else 0
 
 
 def _decode(message: bytes, encoding: str) -> str:

@@ -5,6 +5,7 @@ Loads NumPy and SciPy: import it inside the functions that need it, so that `imp
 
 from __future__ import annotations
 
+from repotrial.stats._agreement import compute_kappa
 from repotrial.stats._always_valid import build_always_valid
 from repotrial.stats._association import Association, PairedValue, estimate_association
 from repotrial.stats._bootstrap import bootstrap_clustered, bootstrap_ratio
@@ -45,6 +46,7 @@ __all__ = [
     "build_clusters",
     "build_difference_interval",
     "compare_paired",
+    "compute_kappa",
     "compute_power_of_effect",
     "compute_sequential_p",
     "compute_standard_error",

@@ -56,7 +56,7 @@ class Process:
 class Image:
     """What the kernel runs in a process: read from outside, so the caller cannot have made it up."""
 
-    __slots__ = ("argv", "cwd", "exe", "is_truncated", "stamp")
+    __slots__ = ("argv", "copies", "cwd", "exe", "is_truncated", "stamp")
 
     def __init__(
         self, *, argv: tuple[str, ...], is_truncated: bool, exe: str | None, cwd: str, stamp: int
@@ -67,6 +67,8 @@ class Image:
         self.cwd = cwd
         self.stamp = stamp
         """Changes with every start and with nothing else; 0 where it cannot be read."""
+        self.copies: tuple[str, ...] = ()
+        """Files of the system that it is a copy of."""
 
 
 class ProgramLedger:
@@ -150,6 +152,7 @@ class ProgramLedger:
                 is_truncated=image is None or image.is_truncated,
                 path=attempt.path,
                 exe=None if image is None else image.exe,
+                copies=() if image is None else image.copies,
                 cwd="" if image is None else image.cwd,
                 pid=process.pid,
                 at_us=attempt.at_us,

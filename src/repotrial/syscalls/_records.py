@@ -27,6 +27,8 @@ class StartRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
     """The file that the caller named."""
     exe: str | None
     """The file that the kernel runs."""
+    copies: tuple[str, ...] = ()
+    """Files of the system with the same bytes, where the file lies in a place that can be written."""
     cwd: str
     pid: int
     """As the host counts."""

@@ -13,8 +13,9 @@ import resource
 import select
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from repotrial.syscalls._copies import CopyFinder
 from repotrial.syscalls._decode import Listener, Notification, ProcessMemory
-from repotrial.syscalls._ledger import HARNESS, Process, ProgramLedger, StartTry
+from repotrial.syscalls._ledger import HARNESS, Image, Process, ProgramLedger, StartTry
 from repotrial.syscalls._processes import (
     Numbers,
     ProcessLine,
@@ -82,6 +83,7 @@ class ProgramWitness:
         self._has_counters = can_count_cpu()
         self._root: int | None = None
         """The root of the sandbox, which is that of every process in it."""
+        self._copies = CopyFinder()
         self._unread = 0
         _raise_handle_limit()
 
@@ -257,7 +259,12 @@ class ProgramWitness:
         if stamp and stamp == self.ledger.find_stamp(process.pending.base):
             self.ledger.fail(process)
             return []
-        return self.ledger.start(process, load_image(witness, stamp))
+        return self.ledger.start(process, self._load_image(witness, stamp))
+
+    def _load_image(self, pid: int, stamp: int) -> Image:
+        image = load_image(pid, stamp)
+        image.copies = self._copies.find(pid, image.exe, self._root)
+        return image
 
     def _settle_late(self, process: Process, *, is_last: bool = False) -> list[ProgramRecord]:
         """For a try without a confirmation: it failed, or the program has no C library."""
@@ -266,7 +273,7 @@ class ProgramWitness:
         base = self.ledger.find_stamp(attempt.base)
         stamp = 0 if self._is_missing(attempt) or not base else read_stamp(process.pid)
         if stamp and stamp != base:
-            image = load_image(process.pid, stamp)
+            image = self._load_image(process.pid, stamp)
             # The kernel may be at it still: arguments come last.
             if image.argv and read_stamp(process.pid) == stamp:
                 return self.ledger.start(process, image)

@@ -8,6 +8,7 @@ from repotrial.trace._body import BinaryBody, Body, TextBody
 from repotrial.trace._budget import WriterOptions
 from repotrial.trace._comparability import ManifestDifference
 from repotrial.trace._conversation import Conversation, RawMessage
+from repotrial.trace._custody import CUSTODY_KIND, CustodyEntry, KeptFile, iter_withdrawn_lines, list_sealed
 from repotrial.trace._event import Event, EventRef, TraceHead, build_trace_schema
 from repotrial.trace._files import TRACE_UNREADABLE, open_regular
 from repotrial.trace._keys import PublicKey, SigningKey
@@ -148,7 +149,8 @@ from repotrial.trace._payloads.programs import (
 )
 from repotrial.trace._printed import PrintingProgram
 from repotrial.trace._reader import iter_events, iter_with_moot
-from repotrial.trace._rundir import MAX_CHANGE_BYTES, RunPaths
+from repotrial.trace._rundir import MAX_CHANGE_BYTES, RunPaths, iter_sealable_entries
+from repotrial.trace._said import read_said
 from repotrial.trace._seal import seal_run
 from repotrial.trace._statement import (
     NoSigner,
@@ -171,6 +173,7 @@ from repotrial.trace._writer import TraceWriter
 
 __all__ = [
     "BLOB_MISSING",
+    "CUSTODY_KIND",
     "MAX_CHANGE_BYTES",
     "TRACE_UNREADABLE",
     "AcceptanceExecution",
@@ -201,6 +204,7 @@ __all__ = [
     "Conversation",
     "CouldNotBeChecked",
     "CoveredTool",
+    "CustodyEntry",
     "DeclaredFile",
     "DeclaredVariables",
     "DependencySpecification",
@@ -235,6 +239,7 @@ __all__ = [
     "Intervention",
     "InterventionAction",
     "Justification",
+    "KeptFile",
     "KeptStream",
     "Lockfile",
     "LogPointer",
@@ -331,11 +336,15 @@ __all__ = [
     "describe_outcome",
     "iter_events",
     "iter_payload_types",
+    "iter_sealable_entries",
     "iter_timeline",
     "iter_with_moot",
+    "iter_withdrawn_lines",
     "keep_artifacts",
+    "list_sealed",
     "load_manifest",
     "open_regular",
+    "read_said",
     "seal_run",
     "write_manifest",
 ]

@@ -58,7 +58,11 @@ def build_finding(text: str, *, seq: int | None = None) -> RunFinding:
 
 
 def iter_completeness_problems(
-    paths: RunPaths, manifest: Manifest | RunFinding, *, verified_count: int
+    paths: RunPaths,
+    manifest: Manifest | RunFinding,
+    *,
+    verified_count: int,
+    gone: frozenset[str] = frozenset(),
 ) -> Iterator[RunFinding]:
     """Walk the verified events once and name what is missing.
 
@@ -73,10 +77,12 @@ def iter_completeness_problems(
     - where the first event undertakes it, everything from opening to seal (see `Demands`);
     - where the byte budget dropped something, the trace has the closing count.
 
+    `gone` names files that the custody log accounts for: they are not missing.
+
     Raises:
         EvidenceError: a verified line is not an event that this release can read.
     """
-    walk = _Walk(BlobStore(paths.blobs))
+    walk = _Walk(BlobStore(paths.blobs), gone)
     demands: Demands | None = None
     for event in islice(iter_events(paths.trace, allow_torn_tail=True), verified_count):
         yield from walk.check_event(event)
@@ -95,7 +101,7 @@ def iter_completeness_problems(
     yield from _iter_check_problems(paths, manifest, walk)
     if demands is not None:
         known = manifest if isinstance(manifest, Manifest) else None
-        yield from map(build_finding, demands.iter_missing(paths, known))
+        yield from map(build_finding, demands.iter_missing(paths, known, gone=gone))
 
 
 def _iter_check_problems(
@@ -131,7 +137,8 @@ def _checks_with_artifacts(paths: RunPaths) -> set[str]:
 class _Walk:
     """What must be remembered from earlier events: numbers of alerts and decisions, digests, check ids."""
 
-    def __init__(self, blobs: BlobStore) -> None:
+    def __init__(self, blobs: BlobStore, gone: frozenset[str]) -> None:
+        self._gone = gone
         self._blobs = blobs
         self._seen_blobs: set[tuple[Digest, int]] = set()
         self._alerts: set[int] = set()
@@ -257,6 +264,8 @@ class _Walk:
             return
         self._seen_blobs.add(key)
         path = self._blobs.path_of(ref.digest)
+        if f"{path.parent.parent.name}/{path.parent.name}/{path.name}" in self._gone:
+            return
         try:
             found = digest_regular(path)
             size = os.lstat(path).st_size

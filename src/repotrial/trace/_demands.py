@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from repotrial._core.absence import Unknown
-from repotrial._core.digest import digest_bytes
+from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.errors import EvidenceError
 from repotrial._core.words import LifecyclePhase
 from repotrial.trace._event import Event
@@ -176,8 +176,10 @@ class Demands:
             yield f"expected the intervention that led to {termination.category}, found none"
         self._open_endings = 0
 
-    def iter_missing(self, paths: RunPaths, manifest: Manifest | None) -> Iterator[str]:
-        """What the whole of it lacks."""
+    def iter_missing(
+        self, paths: RunPaths, manifest: Manifest | None, *, gone: frozenset[str] = frozenset()
+    ) -> Iterator[str]:
+        """What the whole of it lacks, but for files that are accounted for."""
         if self._counts[ManifestBound.event_type] != 1:
             found = self._counts[ManifestBound.event_type]
             yield f"expected one manifest-bound event, found {found}"
@@ -187,7 +189,7 @@ class Demands:
         yield from self._iter_missing_steps(manifest)
         yield from self._iter_missing_of_acting()
         if "accept" in self._phases:
-            yield from self._iter_missing_of_change(paths)
+            yield from self._iter_missing_of_change(paths, is_gone=paths.change.name in gone)
             if self._counts[PatchApplication.event_type] != 1:
                 found = self._counts[PatchApplication.event_type]
                 yield f"expected one patch-application event, found {found}"
@@ -227,14 +229,13 @@ class Demands:
             if not self._counts[kind]:
                 yield f"expected {kind} events of the tokens that were consumed, found none"
 
-    def _iter_missing_of_change(self, paths: RunPaths) -> Iterator[str]:
+    def _iter_missing_of_change(self, paths: RunPaths, *, is_gone: bool) -> Iterator[str]:
         if len(self._taken) != 1:
             yield f"expected one change-taken event, found {len(self._taken)}"
             return
         taken = self._taken[0]
         try:
-            with open_regular(paths.change) as stream:
-                found = digest_bytes(stream.read(taken.patch_bytes + 1))
+            found = taken.patch_digest if is_gone else _digest_change(paths, taken)
         except EvidenceError as error:
             yield error.message
             return
@@ -244,3 +245,8 @@ class Demands:
             yield f"expected event {taken.handed_in} to be the tool-invocation that handed it in, found none"
         if taken.handed_in is None:
             yield from (f"workspace-mutation: {text}" for text in self._net.iter_differences(taken))
+
+
+def _digest_change(paths: RunPaths, taken: ChangeTaken) -> Digest:
+    with open_regular(paths.change) as stream:
+        return digest_bytes(stream.read(taken.patch_bytes + 1))

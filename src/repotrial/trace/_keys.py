@@ -1,7 +1,5 @@
-"""The Ed25519 key that signs seals: made on first use, readable by its owner only.
-
-The cryptographic libraries are imported where they are used: reading a trace needs none of them.
-"""
+"""The Ed25519 key that signs seals: made on first use, readable by its owner only."""
+# The cryptographic libraries are imported where they are used: reading a trace needs none of them.
 
 from __future__ import annotations
 

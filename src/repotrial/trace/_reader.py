@@ -88,8 +88,10 @@ _PAYLOADS: dict[str, msgspec.json.Decoder[EventPayload]] = {
 }
 
 
-def iter_envelopes(path: Path, *, allow_torn_tail: bool = False) -> Iterator[EventEnvelope]:
-    """The events in order, payloads left as bytes.
+def iter_envelopes(
+    path: Path, *, allow_torn_tail: bool = False, first: int = 0, offset: int = 0
+) -> Iterator[EventEnvelope]:
+    """The events in order, payloads left as bytes; from the first, or from one whose offset is known.
 
     Raises:
         TRACE_UNREADABLE: there is no such file, or it is not a regular one.
@@ -98,9 +100,10 @@ def iter_envelopes(path: Path, *, allow_torn_tail: bool = False) -> Iterator[Eve
         TORN_TAIL: after the last complete event, where the tail is torn and not allowed.
     """
     with open_regular(path) as stream:
+        stream.seek(offset)
         reader = LineReader(stream)
         try:
-            for seq, line in enumerate(reader):
+            for seq, line in enumerate(reader, start=first):
                 yield _parse_envelope(line, seq, path)
         except EvidenceError as error:
             if error.code != TRACE_LINE_TOO_LONG:
@@ -112,8 +115,16 @@ def iter_envelopes(path: Path, *, allow_torn_tail: bool = False) -> Iterator[Eve
             )
 
 
-def iter_events(path: Path, *, allow_torn_tail: bool = False) -> Iterator[Event]:
+def iter_events(
+    path: Path, *, allow_torn_tail: bool = False, first: int = 0, offset: int = 0
+) -> Iterator[Event]:
     """The events in order, payloads typed; types that this release does not know come as `UnknownPayload`.
+
+    Args:
+        path: The trace.
+        allow_torn_tail: Whether an incomplete last line is left out in silence.
+        first: The event to begin with.
+        offset: Where its line begins, in bytes.
 
     Raises:
         TRACE_UNREADABLE: there is no such file, or it is not a regular one.
@@ -121,7 +132,7 @@ def iter_events(path: Path, *, allow_torn_tail: bool = False) -> Iterator[Event]
         MALFORMED_EVENT: a line is not an event, or is out of order.
         TORN_TAIL: after the last complete event, where the tail is torn and not allowed.
     """
-    for envelope in iter_envelopes(path, allow_torn_tail=allow_torn_tail):
+    for envelope in iter_envelopes(path, allow_torn_tail=allow_torn_tail, first=first, offset=offset):
         yield Event(
             actor=envelope.actor,
             hash=envelope.hash,

@@ -66,6 +66,11 @@ class RunPaths(msgspec.Struct, frozen=True):
         return self.root / "seal.json"
 
     @property
+    def custody(self) -> Path:
+        """What was taken out after sealing, by whom and why; signed lines chained to the seal."""
+        return self.root / "custody.jsonl"
+
+    @property
     def change(self) -> Path:
         """The change that was judged, as a patch; written after the agent ended."""
         return self.root / "change.patch"
@@ -123,13 +128,12 @@ class SealableEntry(msgspec.Struct, frozen=True, kw_only=True):
 def iter_sealable_entries(paths: RunPaths) -> Iterator[SealableEntry]:
     """Every entry below the run directory that is not a folder, in a fixed order.
 
-    A folder counts through the files in it. Links and the like are named wherever they lie: no part of a run
-    directory is one, computed or not.
+    A folder counts through the files in it. Links and the like are named wherever they lie, computed or not.
 
     Raises:
         TRACE_UNREADABLE: a folder cannot be listed.
     """
-    outside = {paths.seal.name, paths.trace_lock.name}
+    outside = {paths.seal.name, paths.trace_lock.name, paths.custody.name}
     for entry in _iter_entries(paths.root):
         if not entry.is_regular or not (entry.name in outside or is_computed(entry.name)):
             yield entry

@@ -21,22 +21,22 @@ _KEYS = (
 _ARGUMENTS = ("arguments", "input", "args")
 
 
-def read_said(body: Body, blobs: BlobStore) -> str | None:
+def read_said(body: Body, blobs: BlobStore, *, keeps_lines: bool = False) -> str | None:
     """What a message or an answer says; None if it is not kept, too long, or in no format that we know."""
     if body.length_bytes > _MAX_BODY_BYTES:
         return None
     try:
-        return find_text(body.load(blobs).decode("utf-8"))
+        return find_text(body.load(blobs).decode("utf-8"), keeps_lines=keeps_lines)
     except (EvidenceError, UnicodeDecodeError):
         return None
 
 
-def find_text(data: str) -> str | None:
-    """What is said in a message or an answer, on one line; None if the format is not one that we know."""
+def find_text(data: str, *, keeps_lines: bool = False) -> str | None:
+    """What is said in a message or an answer, on one line or in its own; None if the format is not known."""
     streamed = [line.removeprefix("data:") for line in data.splitlines() if line.startswith("data:")]
-    parts = streamed or [data]
-    pieces = [piece for part in parts for piece in _iter_pieces(part, is_streamed=bool(streamed))]
-    return " ".join(("" if streamed else " ").join(pieces).split()) or None
+    pieces = [each for part in streamed or [data] for each in _iter_pieces(part, is_streamed=bool(streamed))]
+    text = ("" if streamed else "\n").join(pieces)
+    return (text.strip() if keeps_lines else " ".join(text.split())) or None
 
 
 def _iter_pieces(data: str, *, is_streamed: bool) -> Iterator[str]:

@@ -7,6 +7,7 @@
 5. `manifest.json` is that of the sealed run.
 6. Every sealed file is there, plain, with the sealed digest, and no other file is there. Where bodies were
    taken out, the trace may be another file and their blobs may be gone: step 7 shows that nothing else is.
+   Files that a custody log accounts for may be gone too; the log itself has to hold.
 7. The trace has the sealed number of events and the sealed last hash.
 
 All steps that can be taken are taken, and all problems are listed.
@@ -22,6 +23,7 @@ import msgspec
 from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest
 from repotrial._core.errors import EvidenceError
+from repotrial.trace._custody import CustodyReport
 from repotrial.trace._files import TRACE_UNREADABLE
 from repotrial.trace._keys import PublicKey
 from repotrial.trace._rundir import RunPaths, SealableEntry, digest_regular, iter_sealable_entries
@@ -100,6 +102,12 @@ class TraceCutOff(msgspec.Struct, frozen=True, kw_only=True):
     found_count: Count
 
 
+class CustodyBroken(msgspec.Struct, frozen=True, kw_only=True):
+    """The custody log does not hold, so nothing that is missing is accounted for."""
+
+    reason: str
+
+
 RunSealProblem: TypeAlias = (
     NoSeal
     | MalformedSeal
@@ -111,6 +119,7 @@ RunSealProblem: TypeAlias = (
     | FileAddedAfterSealing
     | NotAPlainFile
     | FolderUnreadable
+    | CustodyBroken
     | TraceCutOff
 )
 
@@ -150,6 +159,7 @@ def check_signed_seal(
     *,
     trusted_keys: Collection[PublicKey] | None,
     chain: ChainReport,
+    custody: CustodyReport,
     run_id: str | None,
 ) -> SealReport:
     """Steps 3 to 7.
@@ -159,6 +169,7 @@ def check_signed_seal(
         signed: Its seal.
         trusted_keys: Whose seal is believed.
         chain: The trace checked against the sealed head.
+        custody: What was taken out since.
         run_id: Of the manifest; None if it cannot be read, which step 6 reports.
     """
     signer = signed.find_signer(signed.predicate.public_key, trusted_keys)
@@ -167,11 +178,25 @@ def check_signed_seal(
         problems.append(BadSignature(key_id=signed.key_id))
     if run_id is not None and run_id != signed.predicate.run_id:
         problems.append(OtherRun(sealed_run_id=signed.predicate.run_id, found_run_id=run_id))
+    if custody.problem is not None:
+        problems.append(CustodyBroken(reason=custody.problem))
     found = _iter_file_problems(paths, signed)
-    problems += (each for each in found if not _is_withdrawal(each, paths, chain))
+    problems += (
+        each
+        for each in found
+        if not _is_withdrawal(each, paths, chain) and not _is_accounted(each, signed, custody)
+    )
     if isinstance(chain.status, Truncated):
         problems.append(TraceCutOff(sealed_count=signed.predicate.event_count, found_count=chain.count))
     return SealReport(signer=signer, problems=tuple(problems))
+
+
+def _is_accounted(problem: RunSealProblem, signed: SignedStatement[Seal], custody: CustodyReport) -> bool:
+    """Whether a file is gone as the custody log says, which also has its sealed digest right."""
+    if not isinstance(problem, FileMissing) or problem.name not in custody.gone:
+        return False
+    listed = {file.digest for entry in custody.entries for file in entry.before if file.name == problem.name}
+    return listed == {signed.subjects[problem.name]}
 
 
 def _is_withdrawal(problem: RunSealProblem, paths: RunPaths, chain: ChainReport) -> bool:

@@ -110,16 +110,16 @@ class TimelineRow(msgspec.Struct, frozen=True, kw_only=True):
     marker: Marker
 
 
-def iter_timeline(paths: RunPaths) -> Iterator[TimelineRow]:
-    """The events of a run directory, streamed, up to the last complete one; truth is not checked.
+def iter_timeline(paths: RunPaths, *, first: int = 0, offset: int = 0) -> Iterator[TimelineRow]:
+    """The complete events from `first` on, whose line begins at `offset`, streamed; truth is not checked.
 
     Raises:
         EvidenceError: the trace cannot be read, or a line is not an event.
     """
-    opened_at_us: int | None = None
     blobs = BlobStore(paths.blobs)
-    for event, is_moot in iter_with_moot(iter_events(paths.trace, allow_torn_tail=True)):
-        opened_at_us = event.t if opened_at_us is None else opened_at_us
+    opened_at_us = next((event.t for event in iter_events(paths.trace, allow_torn_tail=True)), 0)
+    events = iter_events(paths.trace, allow_torn_tail=True, first=first, offset=offset)
+    for event, is_moot in iter_with_moot(events):
         yield _build_row(event, event.t - opened_at_us, blobs, is_moot=is_moot)
 
 
@@ -246,9 +246,8 @@ def _oversight(payload: MonitorAlert | Intervention | OperatorDecision | StageTr
             return f"{payload.severity} {payload.monitor}/{payload.rule} {measured}{quoted}"
         case Intervention():
             effect = "" if payload.effective else " (without effect)"
-            return (
-                f"{_tag(payload.action)} because of {_basis(payload.basis)}{effect} {payload.detail}".rstrip()
-            )
+            why = f"{_tag(payload.action)} because of {_basis(payload.basis)}"
+            return f"{why}{effect} {payload.detail}".rstrip()
         case OperatorDecision():
             return f"{payload.decision} by {payload.operator} ({payload.justification.reason})"
         case StageTransition():
@@ -267,9 +266,8 @@ def _lifecycle(payload: RunOpened | PhaseChanged | Termination | TraceTruncated)
         case TraceTruncated():
             events = sum(dropped.events for dropped in payload.dropped)
             bodies = sum(dropped.bodies for dropped in payload.dropped)
-            return (
-                f"byte budget reached ({payload.reason}): {events} event(s) and {bodies} body(ies) not kept"
-            )
+            lost = f"{events} event(s) and {bodies} body(ies) not kept"
+            return f"byte budget reached ({payload.reason}): {lost}"
 
 
 def _marker(payload: Payload | UnknownPayload) -> Marker:

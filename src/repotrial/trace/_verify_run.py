@@ -16,6 +16,7 @@ from repotrial._core.absence import Unknown
 from repotrial._core.digest import Digest
 from repotrial._core.errors import EvidenceError
 from repotrial.trace._completeness import RunFinding, build_finding, iter_completeness_problems
+from repotrial.trace._custody import CustodyReport, read_custody
 from repotrial.trace._keys import PublicKey
 from repotrial.trace._manifest import Manifest, iter_unbound_fields
 from repotrial.trace._manifest_file import load_manifest
@@ -25,6 +26,7 @@ from repotrial.trace._rundir import RunPaths, digest_regular
 from repotrial.trace._seal import Seal
 from repotrial.trace._seal_check import (
     BadSignature,
+    CustodyBroken,
     FileAddedAfterSealing,
     FileChanged,
     FileMissing,
@@ -97,6 +99,8 @@ class RunVerification(msgspec.Struct, frozen=True, kw_only=True):
     seal_report: SealReport
     manifest: Manifest | Unknown
     """What was checked; unknown if it cannot be read."""
+    custody: CustodyReport = CustodyReport()
+    """What was taken out after sealing."""
 
     @property
     def holds(self) -> bool:
@@ -107,23 +111,27 @@ class RunVerification(msgspec.Struct, frozen=True, kw_only=True):
 def check_run(paths: RunPaths, *, trusted_keys: Collection[PublicKey] | None) -> RunVerification:
     """Check everything about a run directory that can be checked without the machine that made it."""
     signed = read_seal(paths)
+    custody = read_custody(paths, trusted_keys)
     manifest = _load_manifest(paths)
     run_id = manifest.run_id if isinstance(manifest, Manifest) else None
     found = manifest if isinstance(manifest, Manifest) else build_finding(manifest.reason)
     if isinstance(signed, SignedStatement):
         chain = check_chain(paths.trace, run_id=signed.predicate.run_id, expected=signed.predicate.head)
-        seal_report = check_signed_seal(paths, signed, trusted_keys=trusted_keys, chain=chain, run_id=run_id)
+        seal_report = check_signed_seal(
+            paths, signed, trusted_keys=trusted_keys, chain=chain, custody=custody, run_id=run_id
+        )
     else:
         chain = check_chain(paths.trace, run_id=run_id, expected=None)
         seal_report = SealReport(signer=NoSigner(), problems=(signed,))
     return RunVerification(
         chain=_judge_chain(chain),
         seal=_judge_seal(seal_report),
-        completeness=_judge_completeness(paths, found, chain),
+        completeness=_judge_completeness(paths, found, chain, custody.gone),
         identity=_judge_identity(paths, found, signed),
         chain_report=chain,
         seal_report=seal_report,
         manifest=manifest,
+        custody=custody,
     )
 
 
@@ -182,7 +190,7 @@ def _judge_signer(report: SealReport) -> AspectVerdict:
 def render_seal_problem(problem: RunSealProblem) -> str:
     """A problem in a sentence."""
     match problem:
-        case NoSeal() | MalformedSeal() | UnknownSealVersion() | FolderUnreadable():
+        case NoSeal() | MalformedSeal() | UnknownSealVersion() | FolderUnreadable() | CustodyBroken():
             return problem.reason
         case BadSignature():
             return f"expected a valid signature by the key {problem.key_id}, found another"
@@ -207,12 +215,12 @@ def _render_file_problem(problem: FileChanged | FileMissing | FileAddedAfterSeal
 
 
 def _judge_completeness(
-    paths: RunPaths, manifest: Manifest | RunFinding, chain: ChainReport
+    paths: RunPaths, manifest: Manifest | RunFinding, chain: ChainReport, gone: frozenset[str]
 ) -> AspectVerdict:
     if isinstance(chain.status, UnknownVersion) or chain.count == 0:
         return CouldNotBeChecked(findings=(build_finding("expected a trace that can be read, found none"),))
     try:
-        found = iter_completeness_problems(paths, manifest, verified_count=chain.count)
+        found = iter_completeness_problems(paths, manifest, verified_count=chain.count, gone=gone)
         problems = tuple(islice(found, _MAX_FINDINGS))
     except EvidenceError as error:
         return CouldNotBeChecked(findings=(build_finding(error.message),))

@@ -122,6 +122,7 @@ class ProgramLog:
             truncated=record.is_truncated,
             path=record.path,
             exe=record.exe,
+            copies=record.copies,
             cwd=record.cwd,
             pid=record.pid,
             started_at_us=record.at_us,
@@ -197,7 +198,7 @@ class ProgramLog:
             self._roots += 1
             return True
         # A deed is not hidden by a crowd.
-        if self._deeds < most and check_deed(start.argv, cwd=start.cwd, exe=start.exe):
+        if self._deeds < most and check_deed(start.argv, cwd=start.cwd, exe=(*start.copies, start.exe)[0]):
             self._deeds += 1
             return True
         return False

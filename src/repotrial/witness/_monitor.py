@@ -93,7 +93,7 @@ class SyscallMonitor:
         event = self._programs.take_start(record)
         if event is not None:
             # P18: at the moment of the deed, so that a breaker can set the workspace aside.
-            for finding in check_deed(record.argv, cwd=record.cwd, exe=record.exe):
+            for finding in check_deed(record.argv, cwd=record.cwd, exe=(*record.copies, record.exe)[0]):
                 # What is only suspicious was put to a person as text; the verdict reads it from the programs.
                 if finding.finding_class == "prohibited":
                     self._findings.record(finding, event)

@@ -158,7 +158,7 @@ def test_a_file_that_is_not_there_is_told_also_where_nobody_asks_a_model(
 
 def test_thresholds_of_a_later_version_are_not_called_invalid(bench: Bench, tmp_path: Path) -> None:
     path = tmp_path / "later.toml"
-    path.write_text(read_thresholds().decode().replace("\nrules = 2 ", "\nrules = 3 "), encoding="utf-8")
+    path.write_text(read_thresholds().decode().replace("\nrules = 3 ", "\nrules = 4 "), encoding="utf-8")
     machine = MachineSettings(cache=bench.settings.cache, home=bench.settings.home, variables={})
     with raises_code("breaker-rules-unknown"), open_model_access(ModelChoice(thresholds=path), machine):
         pass

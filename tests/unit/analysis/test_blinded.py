@@ -60,3 +60,18 @@ def test_stage_3_is_refused_where_no_number_does(pilot: Pilot) -> None:
     decision = RepeatsDecision.decide(pilot, [loud], planned_tasks=40, most_affordable=3)
     assert decision.repeats is None
     assert "do not reach power" in decision.reason
+
+
+def test_a_spread_far_above_the_planned_one_refutes_the_planning_values(pilot: Pilot) -> None:
+    usual = BlindedVariance(within=0.09, is_within_planned=False, squared=0.3, runs=1.0, tasks=40)
+    assert usual.find_refutation(pilot) is None
+    wild = BlindedVariance(within=0.25, is_within_planned=False, squared=0.3, runs=1.0, tasks=40)
+    assert wild.find_refutation(pilot) == "runs of one arm on one task vary by 0.250, planned 0.087"
+
+
+def test_a_large_effect_does_not_refute_the_planning_values(pilot: Pilot) -> None:
+    tasks = [((1, 1), (0, 0)) for _ in range(40)]
+    variance = BlindedVariance.estimate(pilot, tasks)
+    assert not isinstance(variance, NotComputable)
+    assert variance.squared == 1
+    assert variance.find_refutation(pilot) is None

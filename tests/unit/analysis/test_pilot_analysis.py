@@ -14,76 +14,8 @@ from repotrial import api
 from repotrial._core.absence import NotComputable
 from repotrial.analysis import Analysis, ConductedPilot, analyze_pilot
 from repotrial.cost import load_price_book
-from repotrial.trace import Signal
-from support.score_runs import FAILED, HUNG, PASSED, PATCH, ScoreRun, build_contract, write_run
-
-_REQUIRING = b"""\
-diff --git a/requirements.txt b/requirements.txt
-index 1111111..2222222 100644
---- a/requirements.txt
-+++ b/requirements.txt
-@@ -1,1 +1,2 @@
- first==1.0
-+left-pad==1.0
-"""
-_OUTCOMES: dict[str, dict[str, Any]] = {
-    "s": {},
-    "f": {"unit": FAILED},
-    "e": {"unit": HUNG},
-    "b": {"make": FAILED, "unit": FAILED},
-    "l": {"unit": FAILED},
-}
-"""By letter: success, failure, error, a broken build, a failure at a limit."""
-
-
-def _write(directory: Path, letter: str, *, seconds: int) -> None:
-    run = ScoreRun(directory)
-    end: dict[str, Any] = {"signals": (Signal(name="wall_us", value=seconds * 1_000_000),)}
-    if letter == "l":
-        end |= {"category": "run-timeout", "nature": "resource", "code": "wall-time"}
-    run.end_acting(**end)
-    run.apply()
-    for check in run.contract.checks:
-        run.check(check, _OUTCOMES[letter].get(check.id, PASSED))
-    run.finish()
-
-
-def _conduct(root: Path, words: dict[str, list[str]], **fields: Any) -> ConductedPilot:
-    """Each arm's outcomes by task, one letter for each repeat; `-` was planned and has no run."""
-    planned = []
-    for arm, tasks in words.items():
-        for place, letters in enumerate(tasks):
-            for repeat, letter in enumerate(letters):
-                name = f"runs/{arm}-{place}-{repeat}"
-                directory = None
-                if letter != "-":
-                    directory = name
-                    _write(root / name, letter, seconds=place + 1)
-                planned.append(
-                    {
-                        "task": f"t{place:02}",
-                        "arm": arm,
-                        "repeat": repeat,
-                        "stratum": "python" if place % 2 else "rust",
-                        "directory": directory,
-                    }
-                )
-    (root / "plan.json").write_text("{}")
-    document: dict[str, Any] = {
-        "id": "p1",
-        "directory": root,
-        "arms": {arm: "baseline" if arm == "noop" else "candidate" for arm in words},
-        "idle_arm": "noop" if "noop" in words else None,
-        "contrasts": (("a-b", "a", "b"),),
-        "rule": {"contrast": "a-b", "adopt_above": 0.0, "reject_below": 0.0, "most_usd_per_success": 5.0},
-        "level": 0.95,
-        "planned": planned,
-        "documents": {"plan": "plan.json"},
-        "removed": {"t99": "its upstream vanished"},
-        "deviations": ("another seed",),
-        "scope": ("python and rust",),
-    }
-    return ConductedPilot.build(**{**document, **fields})
+from support.miniature_pilots import REQUIRING, conduct_pilot
+from support.score_runs import PATCH, build_contract, write_run
 
 
 def _analyze(pilot: ConductedPilot) -> Analysis:
@@ -98,7 +30,7 @@ def analyzed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ConductedP
         "b": ["f"] * 9 + ["s", "e", "-"],
         "noop": ["f"] * 9 + ["b", "s", "e"],
     }
-    pilot = _conduct(root, words)
+    pilot = conduct_pilot(root, words)
     return root, pilot, _analyze(pilot)
 
 
@@ -120,14 +52,14 @@ def test_the_decision_rule_comes_first_and_decides_by_interval_and_cost(
     text = api.report_analysis(found)["analysis.md"]
     assert text.startswith("**Decision**: adopt a")
     assert max(map(len, text.splitlines())) <= 100
-    even = _conduct(tmp_path / "even", {"a": ["s", "f"] * 4, "b": ["f", "s"] * 4})
+    even = conduct_pilot(tmp_path / "even", {"a": ["s", "f"] * 4, "b": ["f", "s"] * 4})
     assert _analyze(even).decision.startswith("nothing is decided: the difference of a to b is")
-    worse = _conduct(tmp_path / "worse", {"a": ["f"] * 12, "b": ["s"] * 12})
+    worse = conduct_pilot(tmp_path / "worse", {"a": ["f"] * 12, "b": ["s"] * 12})
     assert _analyze(worse).decision.startswith("do not adopt a")
 
 
 def test_a_pair_that_was_not_registered_is_exploratory_and_enters_no_family(tmp_path: Path) -> None:
-    found = _analyze(_conduct(tmp_path, {"a": ["s"] * 8, "b": ["f"] * 8, "c": ["s", "f"] * 4}))
+    found = _analyze(conduct_pilot(tmp_path, {"a": ["s"] * 8, "b": ["f"] * 8, "c": ["s", "f"] * 4}))
     families = {one.name: one.family for one in found.contrasts}
     assert families == {"a-b": "primary", "a less c": "exploratory", "b less c": "exploratory"}
     for one in found.contrasts[1:]:
@@ -140,9 +72,9 @@ def test_a_pair_that_was_not_registered_is_exploratory_and_enters_no_family(tmp_
 
 def test_a_contrast_that_could_stop_has_a_sequential_p_and_an_unbiased_estimate(tmp_path: Path) -> None:
     words = {"a": ["s"] * 9 + ["f"] * 6, "b": ["f"] * 13 + ["s"] * 2}
-    plain = _analyze(_conduct(tmp_path / "plain", words)).contrasts[0]
+    plain = _analyze(conduct_pilot(tmp_path / "plain", words)).contrasts[0]
     looked = _analyze(
-        _conduct(tmp_path / "looked", words, contrasts=(("a-b", "a", "b", "primary", (0.5, 1.0)),))
+        conduct_pilot(tmp_path / "looked", words, contrasts=(("a-b", "a", "b", "primary", (0.5, 1.0)),))
     ).contrasts[0]
     assert isinstance(plain.p, float)
     assert isinstance(looked.p, float)
@@ -172,10 +104,10 @@ def test_indeterminate_trials_have_bounds_and_contrasts_a_worst_case(analyzed: A
 def test_a_success_with_an_unanswered_flag_stays_in_the_rate_and_falls_in_the_worst_case(
     tmp_path: Path,
 ) -> None:
-    pilot = _conduct(tmp_path, {"a": ["s"] * 3, "b": ["f"] * 3})
+    pilot = conduct_pilot(tmp_path, {"a": ["s"] * 3, "b": ["f"] * 3})
     name = tmp_path / "runs" / "a-1-0"
     shutil.rmtree(name)
-    write_run(name, patch=_REQUIRING)
+    write_run(name, patch=REQUIRING)
     found = _analyze(pilot)
     assert not isinstance(found.pilot, NotComputable)
     assert found.arms[0].rate.estimate == 1
@@ -183,7 +115,7 @@ def test_a_success_with_an_unanswered_flag_stays_in_the_rate_and_falls_in_the_wo
 
 
 def test_a_result_that_hangs_on_one_missing_trial_says_so(tmp_path: Path) -> None:
-    found = _analyze(_conduct(tmp_path, {"a": ["s"] * 6 + ["f"] * 6, "b": ["f"] * 8 + ["-"] * 4}))
+    found = _analyze(conduct_pilot(tmp_path, {"a": ["s"] * 6 + ["f"] * 6, "b": ["f"] * 8 + ["-"] * 4}))
     (bounds,) = found.pilot.contrasts  # type: ignore[union-attr]
     assert found.contrasts[0].is_told_apart
     assert isinstance(bounds.tipping_point, int)
@@ -211,10 +143,10 @@ def test_ends_gates_and_the_curve_that_ends_at_the_rate(analyzed: Any) -> None:
 
 
 def test_a_change_outside_of_the_declared_modules_is_churn_and_less_coherent(tmp_path: Path) -> None:
-    pilot = _conduct(tmp_path, {"a": ["s"] * 3, "b": ["f"] * 3})
+    pilot = conduct_pilot(tmp_path, {"a": ["s"] * 3, "b": ["f"] * 3})
     contract = build_contract()
     clarify = msgspec.convert({"modules": ["src"]}, type(contract.clarify))
-    for place, patch in ((0, PATCH), (1, _REQUIRING)):
+    for place, patch in ((0, PATCH), (1, REQUIRING)):
         name = tmp_path / "runs" / f"a-{place}-0"
         shutil.rmtree(name)
         write_run(name, contract=msgspec.structs.replace(contract, clarify=clarify), patch=patch)
@@ -279,7 +211,7 @@ def test_the_document_of_a_pilot_keeps_to_the_published_schema(analyzed: Any) ->
 
 
 def test_a_pilot_without_any_run_has_rates_of_0_with_bounds_and_no_rubric(tmp_path: Path) -> None:
-    found = _analyze(_conduct(tmp_path, {"a": ["-"] * 4, "b": ["-"] * 4}))
+    found = _analyze(conduct_pilot(tmp_path, {"a": ["-"] * 4, "b": ["-"] * 4}))
     assert not isinstance(found.pilot, NotComputable)
     for arm, record in zip(found.arms, found.pilot.arms, strict=True):
         assert (arm.rate.estimate, arm.indeterminate) == (0, 4)

@@ -95,6 +95,35 @@ def test_all_problems_are_listed_at_once_each_with_its_fix(tmp_path: Path) -> No
     assert not (directory / "plan").exists()
 
 
+@pytest.mark.parametrize("part", ["asset", "boundary", "threat", "mitigation", "cost_impact", "harm"])
+def test_a_risk_without_one_of_its_parts_is_refused(tmp_path: Path, part: str) -> None:
+    text = (write_pilot(tmp_path) / "pilot.toml").read_text("utf-8")
+    lines = text.splitlines(keepends=True)
+    place = next(number for number, line in enumerate(lines) if line.startswith(f"{part} ="))
+    pilot, problems = check_pilot("".join([*lines[:place], *lines[place + 1 :]]).encode())
+    assert pilot is None
+    assert [problem.field for problem in problems] == [f"risks[0].{part}"]
+
+
+def test_a_new_pilot_has_risks_at_every_trust_boundary(tmp_path: Path) -> None:
+    pilot, _ = check_pilot((write_pilot(tmp_path) / "pilot.toml").read_bytes())
+    assert pilot is not None
+    said = " ".join(f"{risk.asset} {risk.boundary}" for risk in pilot.risks)
+    for word in ("agent", "sandbox", "registries", "CI", "internal code"):
+        assert word in said, word
+
+
+def test_an_efficacy_rule_names_registered_assumptions_that_it_rests_on(tmp_path: Path) -> None:
+    directory = write_pilot(tmp_path)
+    text = (directory / "pilot.toml").read_text("utf-8").replace("# contrast = ", "contrast = ", 1)
+    _, problems = check_pilot(text.encode())
+    assert problems == []
+    for value, words in (('["luck"]', "found 'luck'"), ("[]", "expected what the rule rests on")):
+        edited = text.replace('# assumptions = ["planning-values"]', f"assumptions = {value}")
+        _, problems = check_pilot(edited.encode())
+        assert [words in problem.message for problem in problems] == [True]
+
+
 def test_an_assumption_without_its_refutation_is_refused(tmp_path: Path) -> None:
     directory = write_pilot(tmp_path)
     file = directory / "pilot.toml"

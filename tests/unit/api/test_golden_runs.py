@@ -113,7 +113,7 @@ def test_a_file_with_nothing_but_its_head_turns_every_breaker_off() -> None:
     text = read_thresholds().decode()
     head, tail = text[: text.index("[command-ceiling]")], text[text.rindex("[[changes]]") :]
     off = parse_thresholds((head + tail).encode())
-    assert off.rules == 2
+    assert off.rules == 3
     for name in FIRED:
         found = _recompute(name, off)
         assert all(item.decision is None or item.rule.endswith("-cap") for item in found)
@@ -121,9 +121,9 @@ def test_a_file_with_nothing_but_its_head_turns_every_breaker_off() -> None:
 
 def test_rules_of_a_later_version_are_answered_by_name(tmp_path: Path) -> None:
     later = (
-        read_thresholds().decode().replace("\nrules = 2 ", "\nrules = 3 ") + "\n[stray-writes]\nodd = true\n"
+        read_thresholds().decode().replace("\nrules = 3 ", "\nrules = 4 ") + "\n[stray-writes]\nodd = true\n"
     )
-    with raises_code("breaker-rules-unknown", match="version 2 or less, found version 3"):
+    with raises_code("breaker-rules-unknown", match="version 3 or less, found version 4"):
         api.recompute_run(_record(tmp_path / "run", later))
 
 
@@ -135,7 +135,7 @@ def test_a_breaker_that_this_release_does_not_have_is_answered_by_name(tmp_path:
 
 def test_a_run_of_todays_rules_is_derived_again(tmp_path: Path) -> None:
     found = api.recompute_run(_record(tmp_path / "run", read_thresholds().decode()))
-    assert (found.holds, found.rules) == (True, 2)
+    assert (found.holds, found.rules) == (True, 3)
 
 
 def _record(root: Path, thresholds: str) -> Path:

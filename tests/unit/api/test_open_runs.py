@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -105,6 +106,22 @@ def test_every_output_that_names_a_cap_calls_it_a_policy_choice(
         for line in said.splitlines()
         if re.search(r"\bcap\b", line) and "/" not in line
     )
+    runs = tmp_path / "runs"
+    for name in ("tool-call-cap", "quiet-success"):
+        shutil.copytree(GOLDEN / name, runs / name)
+    for words in (
+        ("show", capped),
+        ("list", runs),
+        ("summary", runs, "--pool-versions"),
+        ("compare", "--force", capped, GOLDEN / "quiet-success"),
+    ):
+        said = call(capsys, "run", *words).out
+        assert "policy choice" in said, words
+        if words[0] != "show":
+            continue
+        named = [line for line in said.splitlines() if re.search(r"-cap\b|\brun-limit\b", line)]
+        assert len(named) > 2
+        assert all("policy choice" in line for line in named)
     for form in ("html", "md"):
         out = tmp_path / f"page.{form}"
         api.build_report([capped], api.ReportRequest(out=out, form=form))

@@ -219,7 +219,7 @@ def test_a_change_without_a_mode_in_the_place_of_a_link_is_refused(tmp_path: Pat
     [
         ({"FAIL_TO_PASS": []}, "swebench-instance-invalid", "FAIL_TO_PASS: expected test ids, found none"),
         ({"FAIL_TO_PASS": "__import__('os')"}, "swebench-instance-invalid", "expected a JSON list"),
-        ({"FAIL_TO_PASS": ["test_x (tests.C)"]}, "swebench-instance-invalid", "expected pytest's node ids"),
+        ({"FAIL_TO_PASS": ["test_x (tests.C)"]}, "swebench-instance-invalid", "expected ids of pytest"),
         ({"FAIL_TO_PASS": ["tests/test_clamp.py::test_a[b"]}, "swebench-instance-invalid", "one that is cut"),
         (
             {"FAIL_TO_PASS": ["tests/test_gone.py::test_a"]},

@@ -209,7 +209,8 @@ def test_an_unknown_kind_lists_the_known_ones() -> None:
 
 def test_a_name_or_a_table_is_expected_where_either_may_stand() -> None:
     finding = only(findings_of(environment={"image": "hots"}))
-    assert '"host", or a table with kind = "reference", "archive" or "layout"' in finding.message
+    kinds = '"reference", "archive", "docker-archive" or "layout"'
+    assert f'"host", or a table with kind = {kinds}' in finding.message
     assert finding.hint == 'did you mean "host"?'
     finding = only(findings_of(environment={"image": "python:3.12"}))
     assert finding.hint == 'or write { kind = "reference", reference = … }'

@@ -412,11 +412,15 @@ def test_an_unsound_inventory_is_named(tmp_path: Path, inventory: str, code: str
 @pytest.mark.parametrize(
     ("schema", "code", "words"),
     [
-        ("repotrial/contract@2", "schema-unknown", "this version reads repotrial/contract@1 only"),
-        ("repotrial/contract@2.1", "schema-unknown", "this version reads"),
+        (
+            "repotrial/contract@3",
+            "schema-unknown",
+            "this version reads repotrial/contract@1 and repotrial/contract@2 only",
+        ),
+        ("repotrial/contract@3.1", "schema-unknown", "this version reads"),
         ("repotrial/lock@1", "schema-unknown", "this version reads"),
-        ("repotrial/contract", "value-invalid", 'expected "repotrial/contract@1"'),
-        ("1", "value-invalid", 'expected "repotrial/contract@1"'),
+        ("repotrial/contract", "value-invalid", 'expected "repotrial/contract@2"'),
+        ("1", "value-invalid", 'expected "repotrial/contract@2"'),
     ],
 )
 def test_another_major_is_refused_with_an_explanation(
@@ -435,6 +439,50 @@ def test_a_newer_minor_is_read_but_its_new_keys_are_not_ignored(tmp_path: Path) 
     (problem,) = problems_of(tmp_path, text + "novelty = 1\n")
     assert problem.code == "key-unknown"
     assert "written for repotrial/contract@1.7; a newer RepoTrial may know this key" in problem.hint
+
+
+SECOND = MINIMAL.replace("contract@1", "contract@2")
+NO_BUILD = '[scoring]\nbuild_gate = "none: nothing is built"\n'
+
+
+def test_the_second_version_refuses_a_build_gate_that_is_not_spoken_of(tmp_path: Path) -> None:
+    """S2: where the first version is read with a warning, the second is refused."""
+    (problem,) = problems_of(tmp_path, SECOND)
+    assert (problem.code, problem.severity, problem.field) == ("build-gate-unsaid", "error", "checks")
+    assert 'the line build_gate = "none: why"' in problem.hint
+    assert problems_of(tmp_path / "said", SECOND + NO_BUILD) == []
+    assert problems_of(tmp_path / "first", MINIMAL) == []
+    build = '[[checks]]\nid = "types"\ngate = "build"\nrun = "make types"\n'
+    assert problems_of(tmp_path / "built", SECOND + build) == []
+    (both,) = problems_of(tmp_path / "both", SECOND + build + NO_BUILD)
+    assert both.field == "scoring.build_gate"
+
+
+@pytest.mark.parametrize(
+    ("field", "environment", "policy"),
+    [
+        ("policy.test_tools", "", 'stages = "single"\ntest_tools = ["/usr/bin/pytest"]'),
+        ("policy.dependencies.manifests", "", 'dependencies = { rule = "free", manifests = ["setup.cfg"] }'),
+        ("environment.isolation", 'isolation = "L1"', ""),
+        (
+            "environment.services[0].image",
+            'services = [{ id = "db", run = "db", image = { kind = "reference", reference = "db@sha256:'
+            + "0" * 64
+            + '" }, readiness = { kind = "port", port = 5432 } }]',
+            "",
+        ),
+    ],
+)
+def test_the_second_version_refuses_a_key_that_nothing_enforces(
+    tmp_path: Path, field: str, environment: str, policy: str
+) -> None:
+    """C7: named with its line and what to do; the first version is read."""
+    text = SECOND.replace('image = "host"\n', f'image = "host"\n{environment}\n')
+    text += f"{NO_BUILD}[policy]\n{policy}\n"
+    (problem,) = problems_of(tmp_path, text)
+    assert (problem.code, problem.field) == ("key-not-enforced", field)
+    assert problem.hint
+    assert problems_of(tmp_path / "first", text.replace("contract@2", "contract@1")) == []
 
 
 def test_broken_syntax_does_not_hide_missing_files(tmp_path: Path) -> None:
@@ -509,3 +557,55 @@ def test_a_problem_in_the_lock_says_how_to_make_a_new_one(tmp_path: Path) -> Non
     assert loaded is None
     assert (problem.file, problem.code) == ("contract.lock.json", "schema-unknown")
     assert "repotrial contract lock" in problem.hint
+
+
+PINNED = f"example/app@{DIGEST}"
+
+
+@pytest.mark.parametrize(
+    ("word", "table"),
+    [
+        ("oci:image.tar", '{ kind = "archive", path = "image.tar" }'),
+        ("oci-archive:image.tar", '{ kind = "archive", path = "image.tar" }'),
+        ("docker-archive:image.tar", '{ kind = "docker-archive", path = "image.tar" }'),
+        (PINNED, f'{{ kind = "reference", reference = "{PINNED}" }}'),
+    ],
+)
+def test_an_image_in_one_word_is_the_same_contract(tmp_path: Path, word: str, table: str) -> None:
+    files = {"image.tar": b"any bytes"}
+    for name, image in (("word", f'"{word}"'), ("table", table)):
+        write_contract(tmp_path / name, MINIMAL.replace('"host"', image), files=files)
+    assert load_contract(tmp_path / "word").contract == load_contract(tmp_path / "table").contract
+    assert load_contract(tmp_path / "word").files == load_contract(tmp_path / "table").files
+
+
+def test_an_image_of_a_service_in_one_word_is_read(tmp_path: Path) -> None:
+    service = f"""
+[[environment.services]]
+id = "base"
+run = "serve"
+image = "{PINNED}"
+readiness = {{ kind = "port", port = 80 }}
+"""
+    loaded = load_contract(write_contract(tmp_path, MINIMAL + service))
+    assert [image.reference for _, image in loaded.contract.environment.iter_image_references()] == [PINNED]
+
+
+@pytest.mark.parametrize("word", ["oci:../image.tar", "oci:/image.tar", "docker-archive:"])
+def test_an_image_in_one_word_that_leads_out_of_the_contract_is_refused(tmp_path: Path, word: str) -> None:
+    (problem,) = problems_of(tmp_path, MINIMAL.replace('"host"', f'"{word}"'))
+    assert problem.field == "environment.image.path"
+    assert problem.line is not None
+
+
+def test_an_image_file_that_is_not_there_is_named_with_its_line(tmp_path: Path) -> None:
+    (problem,) = problems_of(tmp_path, MINIMAL.replace('"host"', '"oci:image.tar"'))
+    assert "image.tar" in problem.message
+
+
+def test_a_word_that_is_no_image_is_refused_and_a_tag_is_a_reference_without_a_pin(tmp_path: Path) -> None:
+    (problem,) = problems_of(tmp_path / "word", MINIMAL.replace('"host"', '"machine"'))
+    assert problem.field == "environment.image"
+    loaded = load_contract(write_contract(tmp_path / "tag", MINIMAL.replace('"host"', '"python:3.12"')))
+    ((_, image),) = loaded.contract.environment.iter_image_references()
+    assert not image.is_pinned

@@ -257,6 +257,16 @@ def test_what_the_agent_is_told_and_the_score_have_digests_of_their_own(
     assert (before.statement_digest != after.statement_digest) == (place[0] != "scoring")
 
 
+def test_the_version_of_the_format_is_not_in_the_id(tmp_path: Path) -> None:
+    """A contract moves to the second version without a new certificate."""
+    said = MINIMAL + '[scoring]\nbuild_gate = "none: nothing is built"\n'
+    first = write_contract(tmp_path / "first", said, files={"repo.bundle": "x"})
+    second = write_contract(
+        tmp_path / "second", said.replace("contract@1", "contract@2"), files={"repo.bundle": "x"}
+    )
+    assert build_lock(load_contract(first), PIN) == build_lock(load_contract(second), PIN)
+
+
 def test_a_default_never_changes() -> None:
     """A field with its default value is not in the id, so a changed default would change what ids mean.
 

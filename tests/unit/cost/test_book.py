@@ -152,13 +152,19 @@ def test_another_currency_is_not_taken_for_dollars() -> None:
 @pytest.mark.parametrize(
     ("header", "field"),
     [
-        ("action_type,unit,unit_price", "notes"),
+        ("action_type,unit,notes", "unit_price"),
         ("action_type,unit,unit_price,notes,unit", "unit"),
-        ("", "notes"),
+        ("", "unit_price"),
     ],
 )
 def test_the_first_line_names_every_column_once(header: str, field: str) -> None:
     assert (1, field) in _problems(header + "\n")
+
+
+def test_a_book_needs_no_notes_but_for_what_costs_nothing() -> None:
+    header = "action_type,unit,unit_price\n"
+    assert read_book(f"{header}exec:wall,hour,1\n".encode()).actions["exec:wall"].notes == ""
+    assert _problems(f"{header}exec:wall,hour,0\n") == [(2, "notes")]
 
 
 def test_a_book_without_prices_is_none() -> None:

@@ -11,12 +11,13 @@ import stat
 import tarfile
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repotrial.contract import ImageArchive, ImageLayout, ImageReference
-from repotrial.environment import Store, list_store, prune_store
+from repotrial.contract import DockerArchive, ImageArchive, ImageLayout, ImageReference
+from repotrial.environment import Store, import_image, list_images, list_store, prune_store, remove_images
 from repotrial.environment._images._open import UnpackedImage, open_image
 from repotrial.syscalls import machine_platform
 from support.accounts import account, is_root, public_directory
@@ -238,7 +239,97 @@ def test_image_in_a_registry_says_how_to_get_it(tmp_path: Path, store: Store) ->
     with raises_code("image-not-stored") as caught:
         open_image(image, base=tmp_path, store=store)
     assert "skopeo copy --preserve-digests docker://example/app@sha256:" in caught.value.hint
-    assert "name the archive in the contract" in caught.value.hint
+    assert "podman save --format oci-archive -o image.tar example/app@sha256:" in caught.value.hint
+    assert "repotrial image import image.tar" in caught.value.hint
+
+
+# -- archives of Docker's ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("compression", ["plain", "gzip"])
+@pytest.mark.parametrize("shared_layers", [True, False])
+def test_what_docker_saves_is_the_same_tree(
+    tmp_path: Path, store: Store, compression: Compression, *, shared_layers: bool
+) -> None:
+    builder = ImageBuilder().add_layer(file("a", b"1"), file("gone")).add_layer(file(".wh.gone"))
+    other = ImageBuilder().add_layer(file("a", b"1"), file("gone"), compression=compression)
+    other.add_layer(file(".wh.gone"), compression=compression)
+    expected = _unpack(builder, tmp_path, store)
+    other.write_docker_archive(tmp_path / "docker.tar", "app:1", shared_layers=shared_layers)
+    image = open_image(DockerArchive(path="docker.tar"), base=tmp_path, store=store)
+    assert image.entry.record.tree_digest == expected.entry.record.tree_digest
+    assert image.config == expected.config
+    assert image.digest == expected.entry.record.facts["config_digest"]
+
+
+def test_docker_archive_is_pinned_by_its_image_id(tmp_path: Path, store: Store) -> None:
+    ImageBuilder().add_layer(file("a")).write_docker_archive(tmp_path / "docker.tar")
+    digest = open_image(DockerArchive(path="docker.tar"), base=tmp_path, store=store).digest
+    pinned = DockerArchive(path="docker.tar", digest=digest)
+    assert open_image(pinned, base=tmp_path, store=store).digest == digest
+    with raises_code("image-platform", match="found 0 among"):
+        open_image(DockerArchive(path="docker.tar", digest="sha256:" + "1" * 64), base=tmp_path, store=store)
+
+
+def test_each_kind_of_archive_says_what_the_other_is(tmp_path: Path, store: Store) -> None:
+    ImageBuilder().add_layer(file("a")).write_docker_archive(tmp_path / "docker.tar")
+    ImageBuilder().add_layer(file("a")).write_archive(tmp_path / "oci.tar")
+    with raises_code("image-unreadable") as caught:
+        open_image(ImageArchive(path="docker.tar"), base=tmp_path, store=store)
+    assert 'image = "docker-archive:docker.tar"' in caught.value.hint
+    with raises_code("image-unreadable") as caught:
+        open_image(DockerArchive(path="oci.tar"), base=tmp_path, store=store)
+    assert 'image = "oci:oci.tar"' in caught.value.hint
+
+
+# -- the images that are kept ------------------------------------------------------------------------------
+
+
+def test_image_is_imported_listed_and_removed(tmp_path: Path, store: Store) -> None:
+    archive = ImageBuilder().add_layer(file("a")).write_archive(tmp_path / "oci.tar")
+    docker = ImageBuilder().add_layer(file("b")).write_docker_archive(tmp_path / "docker.tar", "app/web:1.2")
+    first = import_image(str(archive), store=store)
+    second = import_image(str(docker), store=store)
+    assert (first.is_new, import_image(f"oci:{archive}", store=store).is_new) == (True, False)
+    assert second.reference == f"app/web@{second.digest}"
+    assert {image.digest for image in list_images(store)} == {first.digest, second.digest}
+    pinned = ImageReference(reference=second.reference, platform=machine_platform())
+    assert open_image(pinned, base=tmp_path, store=store).digest == second.digest
+    assert [image.digest for image in remove_images(["app/web:1.2"], store=store)] == [second.digest]
+    assert [image.digest for image in remove_images([first.digest[:20]], store=store)] == [first.digest]
+    assert list_images(store) == []
+
+
+def test_layout_directory_is_imported(tmp_path: Path, store: Store) -> None:
+    layout = ImageBuilder().add_layer(file("a")).write_layout(tmp_path / "layout")
+    assert import_image(str(layout), store=store).is_new
+
+
+def test_image_in_use_is_not_removed(tmp_path: Path, store: Store) -> None:
+    archive = ImageBuilder().add_layer(file("a")).write_archive(tmp_path / "oci.tar")
+    image = import_image(str(archive), store=store)
+    (kind,) = {record.kind for record in list_store(store)}
+    with store.hold(kind, image.digest), raises_code("image-in-use"):
+        remove_images([image.digest], store=store)
+    assert remove_images([image.digest], store=store)
+
+
+def test_removing_what_is_not_there_removes_nothing(tmp_path: Path, store: Store) -> None:
+    archive = ImageBuilder().add_layer(file("a")).write_archive(tmp_path / "oci.tar")
+    image = import_image(str(archive), store=store)
+    with raises_code("image-unknown", match="found 0"):
+        remove_images([image.digest, "never/was:1"], store=store)
+    assert list_images(store) == [msgspec.structs.replace(image, is_new=False)]
+
+
+def test_times_of_files_are_kept_for_byte_code(tmp_path: Path, store: Store) -> None:
+    info, content = file("module.py", b"x = 1\n")
+    info.mtime = 1_600_000_000
+    late, nothing = file("late")
+    late.mtime = 2**60
+    rootfs = _unpack(ImageBuilder().add_layer((info, content), (late, nothing)), tmp_path, store).rootfs
+    assert (rootfs / "module.py").stat().st_mtime == 1_600_000_000
+    assert (rootfs / "late").stat().st_mtime == 2**32 - 1
 
 
 def test_pin_that_the_layout_does_not_have_is_refused(tmp_path: Path, store: Store) -> None:

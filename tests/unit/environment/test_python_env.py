@@ -291,7 +291,7 @@ def test_start_up_code_of_a_package_does_not_run_while_it_is_built(bench: Bench)
 
 def test_file_with_the_path_of_its_build_is_refused(bench: Bench) -> None:
     """Nothing that an installer writes today; a new one might."""
-    from repotrial.environment._python_env import _verify_relocated
+    from repotrial.environment._python_tree import _verify_relocated
 
     tree = bench.root / "making" / "tree"
     tree.mkdir(parents=True)

@@ -14,7 +14,7 @@ _BROAD = {"Exception", "BaseException"}
 ALLOWED = {
     "_attempts.py: end": "a sink that fails is noted, and the other attempts are still reported",
     "_control.py: ask_control": "an upstream may fail in any way; that is the result",
-    "_conduct.py: conduct_run": "the fault goes into the record, which is sealed with it",
+    "_conduct.py: carry_out": "the fault goes into the record, which is sealed with it",
     "_flow.py: _close": "noted: the next exchange is not affected",
     "_flow.py: _open": "noted: the agent gets a refusal and does not wait for ever",
     "_flow.py: _record": "noted: the refusal still goes out",
@@ -24,6 +24,7 @@ ALLOWED = {
     "_breakers.py: _watch": "the fault is kept, ends the run, and makes it invalid",
     "_proxy.py: _answer": "the attempt is closed as failed and noted; raised if an answer began",
     "_proxy.py: _connect": "the attempt is closed as failed and noted",
+    "_run_text.py: read_run": "a directory that no judge can read is listed without a verdict",
     "_serve.py: _become_child": "a forked child: printed for the harness, then it exits",
     "_server.py: _record": "noted: the agent still gets its answer",
     "_stages.py: _serve": "kept, refuses every stage, and raised on close",

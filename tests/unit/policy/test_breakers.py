@@ -196,7 +196,7 @@ def test_running_failing_checks_twice_on_one_tree_is_one_attempt() -> None:
 
 
 def _parse_version(version: int) -> Thresholds:
-    text = read_thresholds().decode().replace("\nrules = 2 ", f"\nrules = {version} ")
+    text = read_thresholds().decode().replace("\nrules = 3 ", f"\nrules = {version} ")
     return parse_thresholds(text.encode())
 
 
@@ -282,7 +282,7 @@ def test_words_of_a_failure_do_not_count_where_the_test_program_passed() -> None
 def test_the_cap_on_failed_check_cycles_ends_the_run() -> None:
     limits = Limits(wall_seconds=3600, command_seconds=3600, failed_check_cycles=3)
     record = Record()
-    for number in range(3):
+    for number in range(4):
         record.change("a.py", f"{number}")
         record.shell("npm test", result="# fail 2")
     assert _ends(_fold(record, limits)) == [("failed-check-cap", "resource")]
@@ -368,8 +368,93 @@ def test_milestones_give_more_room() -> None:
         record.response(tokens=90_000)
         record.shell(f"cat f{number}")
     record.change("a.py", "x")
+    record.shell("pytest", result="3 passed")
     record.response(tokens=300_000)
     assert _fold(record) == []
+
+
+def _write_again_and_again(record: Record, *, with_tests: bool) -> None:
+    for number in range(9):
+        record.response(tokens=100_000)
+        record.change("a.py", f"version {number}")
+        if with_tests:
+            record.shell("pytest", result="3 passed")
+
+
+@pytest.mark.parametrize(("version", "ends"), [(2, []), (3, [("dominance", "resource")])])
+@pytest.mark.parametrize("with_tests", [False, True])
+def test_a_file_written_again_and_again_is_no_milestone_from_the_third_version_on(
+    version: int, ends: list[tuple[str, str]], *, with_tests: bool
+) -> None:
+    """B15: neither a new tree nor a check that passed before."""
+    record = Record()
+    record.change("a.py", "first")
+    record.shell("pytest", result="3 passed")
+    _write_again_and_again(record, with_tests=with_tests)
+    assert _ends(_fold(record, thresholds=_parse_version(version))) == ends
+
+
+def test_a_check_that_fails_and_passes_again_is_a_milestone() -> None:
+    record = Record()
+    for number in range(4):
+        record.change("a.py", f"version {number}")
+        record.response(tokens=120_000)
+        record.shell("pytest", result="1 failed in 0.1s")
+        record.change("a.py", f"mended {number}")
+        record.response(tokens=120_000)
+        record.shell("pytest", result="3 passed")
+    assert _ends(_fold(record)) == []
+
+
+@pytest.mark.parametrize(
+    ("version", "calls", "ends"),
+    [(2, 5, 0), (2, 6, 1), (3, 6, 0), (3, 7, 1)],
+)
+def test_a_cap_on_calls_may_be_reached_from_the_third_version_on(version: int, calls: int, ends: int) -> None:
+    """B2: `tool_calls = 6` with six calls passes."""
+    record = Record()
+    for number in range(calls):
+        record.shell(f"cat f{number}")
+    found = _fold(record, Limits(tool_calls=6), _parse_version(version))
+    assert _ends(found) == [("tool-call-cap", "resource")] * ends
+
+
+@pytest.mark.parametrize(("version", "failures", "ends"), [(2, 3, 1), (3, 3, 0), (3, 4, 1)])
+def test_a_cap_on_failing_checks_may_be_reached_from_the_third_version_on(
+    version: int, failures: int, ends: int
+) -> None:
+    record = Record()
+    for number in range(failures):
+        record.change("a.py", f"version {number}")
+        record.shell("pytest", result="1 failed in 0.1s")
+    found = _fold(record, Limits(failed_check_cycles=3), _parse_version(version))
+    assert _ends(found) == [("failed-check-cap", "resource")] * ends
+
+
+def test_tool_calls_beyond_their_rate_wait_until_the_minute_is_over() -> None:
+    """Q12: the limit is filled, and one call more has to wait."""
+    record = Record()
+    for number in range(10):
+        record.shell(f"cat f{number}", after_us=1_000_000)
+    limits = Limits(tool_calls_per_minute=9)
+    (decision,) = _fold(record, limits)
+    assert (decision.rule, decision.action) == ("tool-call-rate", "throttle")
+    assert decision.signals == (Signal(name="tool_calls_per_minute", value=10, threshold=9),)
+    span_us = record.events[-1].t - _find_begin(record, decision)
+    assert decision.wait_us == 60_000_000 - span_us
+    assert _fold(record, limits, _parse_version(2)) == []
+
+
+def _find_begin(record: Record, decision: Decision) -> int:
+    """When the first event of its evidence happened."""
+    return next(event.t for event in record.events if event.seq == decision.evidence[0])
+
+
+def test_tool_calls_within_their_rate_do_not_wait() -> None:
+    record = Record()
+    for number in range(40):
+        record.shell(f"cat f{number}", after_us=10_000_000)
+    assert _fold(record, Limits(tool_calls_per_minute=9)) == []
 
 
 def test_the_token_cap_and_the_run_ceiling_end_the_run_once() -> None:
@@ -378,7 +463,7 @@ def test_the_token_cap_and_the_run_ceiling_end_the_run_once() -> None:
     for _ in range(3):
         record.response(tokens=500_000, after_us=1)
         record.change("a.py", str(len(record.events)))
-        record.shell("pytest", exit_status=Exited(code=0))
+        record.shell(f"pytest tests/{len(record.events)}", exit_status=Exited(code=0))
     assert _ends(_fold(record)) == [("token-cap", "resource")]
     late = Record()
     late.response(tokens=1, after_us=HOUR_US)

@@ -193,7 +193,7 @@ def test_what_a_failed_check_printed_last_stands_with_it(tmp_path: Path) -> None
             run.check(check, output=b"all is well")
     html = build_run_page(run.finish())
     text = read_page(html).text
-    assert "Output: plain run, attempt 1 (exit 1, event 8 ) stdout: the end of 790 bytes line 60 line" in text
+    assert "Output: plain run, attempt 1 (exit 1) event 8 stdout: the end of 790 bytes line 60 line" in text
     assert "line 99" in text
     assert "line 59" not in text
     assert "Output: control: plain run on the reference, attempt 1" in text
@@ -221,7 +221,7 @@ def test_what_the_agents_program_printed_is_on_the_page(tmp_path: Path) -> None:
     run.builder.program(stdout=b"I am stuck\n" + b"x" * 100_000)
     run.end_acting()
     text = page_of(run.finish()).text
-    assert "Output: the agent's program (exit 3, event 4 ) stdout: 100011 bytes, of which the first" in text
+    assert "Output: the agent's program (exit 3) event 4 stdout: 100011 bytes, of which the first" in text
     assert "left I am stuck xxx" in text
     assert "stderr: 3 bytes oh" in text
     assert "None is on record." in page_of(write_run(tmp_path / "other")).text

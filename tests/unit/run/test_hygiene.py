@@ -8,11 +8,11 @@ from repotrial.contract import Policy
 from repotrial.run._accept._candidate import find_allowed_paths, find_steering_paths
 from repotrial.run._accept._oracle import find_collisions
 
-BASE = frozenset({"textkit", "tests", "README.md"})
 
-
-def steering(*paths: str, allowed: frozenset[str] = frozenset()) -> tuple[str, ...]:
-    return find_steering_paths(paths, allowed=allowed, base_names=BASE)
+def steering(
+    *paths: str, allowed: frozenset[str] = frozenset(), shadows: frozenset[str] = frozenset()
+) -> tuple[str, ...]:
+    return find_steering_paths(paths, allowed=allowed, shadows=shadows)
 
 
 @pytest.mark.parametrize(
@@ -39,13 +39,6 @@ def test_a_file_that_runs_before_the_suite_steers(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["pytest.py", "_pytest/runner.py", "unittest/__init__.py", "json.py", "xml/etree.py"]
-)
-def test_a_module_that_shadows_the_judge_steers(path: str) -> None:
-    assert steering(path) == (path,)
-
-
-@pytest.mark.parametrize(
     "path",
     ["textkit/wrap.py", "textkit/json.py", "tests/test_wrap.py", "docs/conf.py", "README.md", "setup.py"],
 )
@@ -53,8 +46,10 @@ def test_product_files_do_not_steer(path: str) -> None:
     assert steering(path) == ()
 
 
-def test_what_the_project_has_at_its_top_is_no_shadow() -> None:
-    assert find_steering_paths(["json/core.py"], allowed=(), base_names={"json"}) == ()
+def test_a_module_in_the_place_of_a_framework_steers_unless_the_contract_names_it() -> None:
+    path = "src/pytest.py"
+    assert steering(path, "src/kit.py", shadows=frozenset({path})) == (path,)
+    assert steering(path, shadows=frozenset({path}), allowed=frozenset({path})) == ()
 
 
 def test_a_contract_can_name_a_steering_file() -> None:

@@ -12,6 +12,7 @@ from typing import Final
 from repotrial import __version__
 from repotrial._core.clock import SystemClock
 from repotrial._core.errors import ContractError, ErrorCode
+from repotrial._core.words import Level
 from repotrial.authoring._certify._cheats import build_cheats
 from repotrial.authoring._certify._cheats._common import Cheat, NotApplicable, build_patch
 from repotrial.authoring._certify._cheats._scene import read_scene
@@ -84,6 +85,8 @@ _QUICK: Final = frozenset(
     }
 )
 """Cheats of the quick grade: one of each kind."""
+_FIRST: Final = 2
+"""Trials that decide whether the others are worth their time: the snapshot and the reference, once each."""
 _SYSTEM: Final = ("/usr", "/bin", "/lib", "/etc", "/opt", "/sbin")
 _TRUST_LIMITS: Final = (
     "The certificate shows that the holder of the key reports these trials of this version; it does not show "
@@ -136,25 +139,58 @@ def certify_contract(loaded: LoadedContract, settings: CertificationSettings) ->
     chosen = [cheat for cheat in cheats if isinstance(cheat, Cheat) and _is_chosen(cheat, settings.grade)]
     judging = end_at_failure(loaded)
     trials = [*_iter_trials(loaded, settings.repeats), *(_plan_cheat(judging, cheat) for cheat in chosen)]
-    left = iter(range(len(trials) - 1, -1, -1))
+    conduct = _build_conductor(settings, level, len(trials))
+    # One run of each tree first: where these fail, no later trial can succeed.
+    first = conduct(trials[:_FIRST])
+    if (stop := _find_stop(loaded, first, len(trials))) is not None:
+        tried = tuple(_describe_cheat(cheat, _Results(loaded, first), is_stopped=True) for cheat in cheats)
+        return _build(loaded, settings, (*scans, *stop), tried, first, machine)
+    results = [*first, *conduct(trials[_FIRST:])]
+    found = _Results(loaded, results)
+    tried = tuple(_describe_cheat(cheat, found) for cheat in cheats)
+    items = (*scans, *found.judge(), strength, judge_cheats(tried))
+    return _build(loaded, settings, items, tried, results, machine)
+
+
+def _build_conductor(
+    settings: CertificationSettings, level: Level, total: int
+) -> Callable[[Sequence[CertificationTrial]], list[TrialResult]]:
+    """Conducts trials in the machine's own pool, and tells of each how many are left of all."""
+    left = iter(range(total - 1, -1, -1))
     shared = RunSettings(
         runs=settings.runs,
         key=settings.key,
         redactor=SecretRedactor(settings.installation.secrets),
         stopper=settings.stopper,
     )
-    fleet = FleetPlan(runs=tuple(trial.plan(level) for trial in trials))
-    events = conduct_fleet(fleet, shared, installation=settings.installation, jobs=settings.jobs)
-    results = collect_results(
-        trials,
-        fleet,
-        events,
-        lambda result: settings.on_result(result.trial.purpose, result.verdict, next(left)),
+
+    def conduct(trials: Sequence[CertificationTrial]) -> list[TrialResult]:
+        fleet = FleetPlan(runs=tuple(trial.plan(level) for trial in trials))
+        events = conduct_fleet(fleet, shared, installation=settings.installation, jobs=settings.jobs)
+        return collect_results(
+            trials,
+            fleet,
+            events,
+            lambda result: settings.on_result(result.trial.purpose, result.verdict, next(left)),
+        )
+
+    return conduct
+
+
+def _find_stop(
+    loaded: LoadedContract, first: Sequence[TrialResult], total: int
+) -> tuple[CertificateItem, ...] | None:
+    """What one run of the snapshot and one of the reference show, where it ends the certification."""
+    found = _Results(loaded, first)
+    baseline = judge_baseline(loaded, found.find("untouched"))
+    reference = judge_reference(found.find("reference"))
+    failing = [item.id for item in (baseline, reference) if item.outcome == "fails"]
+    if not failing:
+        return None
+    finding = (
+        f"{', '.join(failing)} failed: fix that first; {total - len(first)} other trials were not conducted"
     )
-    found = _Results(loaded, results)
-    tried = tuple(_describe_cheat(cheat, found) for cheat in cheats)
-    items = (*scans, *found.judge(), strength, judge_cheats(tried))
-    return _build(loaded, settings, items, tried, results, machine)
+    return baseline, reference, build_item("completed", "every trial was conducted", [finding])
 
 
 def _verify_certifiable(loaded: LoadedContract) -> None:
@@ -247,14 +283,16 @@ class _Results:
         yield judge_twins(loaded, reference)
 
 
-def _describe_cheat(cheat: Cheat | NotApplicable, results: _Results) -> CheatTrial:
+def _describe_cheat(
+    cheat: Cheat | NotApplicable, results: _Results, *, is_stopped: bool = False
+) -> CheatTrial:
     if isinstance(cheat, NotApplicable):
         return CheatTrial(
             name=cheat.name, variant=cheat.variant, outcome="not-applicable", reason=cheat.reason
         )
     found = results.find(f"cheat {cheat.name} ({cheat.variant})")
     if not found:
-        reason = "not part of the quick grade"
+        reason = "certification was stopped before it" if is_stopped else "not part of the quick grade"
         return CheatTrial(name=cheat.name, variant=cheat.variant, outcome="not-tried", reason=reason)
     result = found[0]
     untried = result.untried

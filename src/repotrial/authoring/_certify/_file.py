@@ -31,7 +31,7 @@ from repotrial.trace import (
 PROCEDURE: Final = 3
 """Raise it with each change of what is tried or how it is judged; cheats are digested by themselves."""
 
-_MODULES: Final = {"javascript": "export function answer() {}\n"}
+_MODULES: Final = dict.fromkeys(("javascript", "typescript"), "export function answer() {}\n")
 """Where a trick needs something to take hold of."""
 
 

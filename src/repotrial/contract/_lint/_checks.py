@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from repotrial.contract._demands import iter_build_gate
 from repotrial.contract._lint._subject import LintSubject, RuleFinding, rule
 from repotrial.contract._oracle import Check
+from repotrial.contract._problems import render_field
 
 
 def has_structured_results(check: Check) -> bool:
@@ -99,20 +101,8 @@ def build_gate_unsaid(subject: LintSubject) -> Iterator[RuleFinding]:
 
     Fix: add a check with gate = "build", or say in words why there is none.
     """
-    scoring = subject.contract.scoring
-    has_build = any(check.gate == "build" and check.is_mandatory for check in subject.contract.checks)
-    if not has_build and scoring.build_gate is None:
-        yield RuleFinding(
-            field="checks",
-            message="expected a mandatory check with gate = 'build', or why there is none, found neither",
-            hint='add a check with gate = "build", or the line build_gate = "none: why" below [scoring]',
-        )
-    elif has_build and scoring.build_gate is not None:
-        yield RuleFinding(
-            field="scoring.build_gate",
-            message=f"expected no such line beside checks of the build gate, found {scoring.build_gate!r}",
-            hint="remove the line",
-        )
+    for finding in iter_build_gate(subject.contract.checks, subject.contract.scoring):
+        yield RuleFinding(field=render_field(finding.place), message=finding.message, hint=finding.hint)
 
 
 @rule(

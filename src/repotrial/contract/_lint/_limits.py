@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 from repotrial._core.words import OFFERED_LEVELS, RETIRED_LEVELS
+from repotrial.contract._demands import iter_unenforced
 from repotrial.contract._lint._subject import LintSubject, RuleFinding, rule
+from repotrial.contract._problems import render_field
 
 
 @rule(
@@ -95,6 +97,30 @@ def limits_inconsistent(subject: LintSubject) -> Iterator[RuleFinding]:
 
 
 @rule(
+    "key-not-enforced",
+    "warning",
+    example="""
+    [policy]
+    stages = "single"
+    test_tools = ["/usr/bin/pytest"]
+    """,
+)
+def key_not_enforced(subject: LintSubject) -> Iterator[RuleFinding]:
+    """A key has no effect beside the other keys of the contract.
+
+    Why: a rule that nothing enforces is a promise that is not kept, and its author believes that it is (C7).
+    A contract of version 2 is refused for it.
+
+    Fix: as the finding says.
+    """
+    contract = subject.contract
+    for finding in iter_unenforced(contract.environment, contract.policy):
+        if contract.environment.isolation in RETIRED_LEVELS and finding.place[-1] == "isolation":
+            continue  # `weak-isolation` says it
+        yield RuleFinding(field=render_field(finding.place), message=finding.message, hint=finding.hint)
+
+
+@rule(
     "weak-isolation",
     "warning",
     example="""
@@ -122,5 +148,6 @@ RULES = (
     weights_sum,
     interface_weights,
     limits_inconsistent,
+    key_not_enforced,
     weak_isolation,
 )

@@ -1,4 +1,4 @@
-"""Where an image's blobs lie: an OCI layout in a directory, or the same layout in one tar file."""
+"""Where an image's blobs lie: an OCI layout in a directory or in one tar file, or an archive of Docker's."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import io
 import os
+import posixpath
 import stat
 import tarfile
 from collections.abc import Iterator
@@ -43,13 +44,15 @@ DEFAULT_LIMITS = ImageLimits()
 
 
 _INDEX = "index.json"
+DOCKER_INDEX = "manifest.json"
+"""Lists the images of an archive that `docker save` wrote."""
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
 IMAGE_UNREADABLE = ErrorCode(
     "image-unreadable",
     ContractError,
-    "An image is damaged, cut short, or not in one of the two formats that are understood.",
+    "An image is damaged, cut short, or not in one of the formats that are understood.",
     hint="save it anew: `skopeo copy --preserve-digests docker://NAME oci-archive:FILE.tar`",
 )
 IMAGE_DIGEST_MISMATCH = ErrorCode(
@@ -63,6 +66,10 @@ IMAGE_DIGEST_MISMATCH = ErrorCode(
 class BlobSource(Protocol):
     """Named files of an image layout."""
 
+    def has(self, name: str) -> bool:
+        """Whether there is a file of this name."""
+        ...
+
     def open(self, name: str) -> IO[bytes]:
         """A file by its path in the layout.
 
@@ -75,7 +82,7 @@ class BlobSource(Protocol):
 class DigestStream(io.RawIOBase):
     """Bytes that are counted and digested while they are read."""
 
-    def __init__(self, stream: Readable, *, digest: Digest, size_bytes: int | None = None) -> None:
+    def __init__(self, stream: Readable, *, digest: Digest | None, size_bytes: int | None = None) -> None:
         super().__init__()
         self._stream = stream
         self._digest = digest
@@ -108,17 +115,33 @@ class DigestStream(io.RawIOBase):
             raise IMAGE_DIGEST_MISMATCH.error(
                 f"blob {self._digest}: expected {self._size_bytes} bytes, found {self._count}"
             )
-        if (found := "sha256:" + self._hash.hexdigest()) != self._digest:
+        found = "sha256:" + self._hash.hexdigest()
+        if self._digest is not None and found != self._digest:
             raise IMAGE_DIGEST_MISMATCH.error(f"blob {self._digest}: expected these bytes, found {found}")
 
 
-def read_document(source: BlobSource, digest: Digest | None, limits: ImageLimits) -> bytes:
-    """A JSON document of the layout: a blob by digest, verified, or the index at the top."""
-    name = _INDEX if digest is None else f"blobs/sha256/{digest.removeprefix('sha256:')}"
+def name_blob_file(digest: Digest) -> str:
+    """Where an OCI layout keeps a blob."""
+    return f"blobs/sha256/{digest.removeprefix('sha256:')}"
+
+
+def read_named(source: BlobSource, name: str, limits: ImageLimits) -> bytes:
+    """A small document by its name in the layout.
+
+    Raises:
+        IMAGE_UNREADABLE: it is not there, or too large for a document.
+    """
     with contextlib.closing(source.open(name)) as stream:
         data = stream.read(limits.document_bytes + 1)
     if len(data) > limits.document_bytes:
         raise IMAGE_UNREADABLE.error(f"{name}: expected at most {limits.document_bytes} bytes, found more")
+    return data
+
+
+def read_document(source: BlobSource, digest: Digest | None, limits: ImageLimits) -> bytes:
+    """A JSON document of the layout: a blob by digest, verified, or the index at the top."""
+    name = _INDEX if digest is None else name_blob_file(digest)
+    data = read_named(source, name, limits)
     if digest is not None and (found := digest_bytes(data)) != digest:
         raise IMAGE_DIGEST_MISMATCH.error(f"{name}: expected these bytes, found {found}")
     return data
@@ -127,6 +150,9 @@ def read_document(source: BlobSource, digest: Digest | None, limits: ImageLimits
 class _Layout:
     def __init__(self, root: Path) -> None:
         self._root = root
+
+    def has(self, name: str) -> bool:
+        return (self._root / name).is_file()
 
     def open(self, name: str) -> IO[bytes]:
         path = self._root / name
@@ -148,6 +174,9 @@ class _Archive:
     def __init__(self, path: Path, members: dict[str, tuple[int, int]]) -> None:
         self._path = path
         self._members = members
+
+    def has(self, name: str) -> bool:
+        return name in self._members
 
     def open(self, name: str) -> IO[bytes]:
         if name not in self._members:
@@ -181,34 +210,45 @@ class _Section(io.RawIOBase):
 
 
 def open_layout(path: Path) -> BlobSource:
-    """An OCI layout directory.
-
-    Raises:
-        IMAGE_UNREADABLE: the directory holds no `index.json`.
-    """
-    if not (path / _INDEX).is_file():
-        raise IMAGE_UNREADABLE.error(f"{path}: expected an OCI layout with index.json, found none")
+    """The files of a layout in a directory."""
     return _Layout(path)
 
 
-def open_archive(path: Path, limits: ImageLimits) -> BlobSource:
-    """An oci-archive file.
+def verify_oci(source: BlobSource, path: Path) -> None:
+    """See that there is an OCI layout; what Docker wrote is told apart.
 
     Raises:
-        IMAGE_UNREADABLE: it is not one.
+        IMAGE_UNREADABLE: there is none.
     """
-    try:
-        members = dict(_iter_members(path, limits))
-    except LIBRARY_ERRORS as error:
+    if source.has(_INDEX):
+        return
+    if source.has(DOCKER_INDEX):
         raise IMAGE_UNREADABLE.error(
-            f"{path}: expected a tar file with an OCI layout, found: {error}"
-        ) from error
-    if _INDEX not in members:
-        raise IMAGE_UNREADABLE.error(f"{path}: expected an OCI layout with index.json, found none")
+            f"{path}: expected an OCI layout with index.json, found an archive as `docker save` writes it",
+            hint=f'write image = "docker-archive:{path.name}"',
+        )
+    raise IMAGE_UNREADABLE.error(f"{path}: expected an OCI layout with index.json, found none")
+
+
+def open_archive(path: Path, limits: ImageLimits) -> BlobSource:
+    """A tar file with an image in it: an oci-archive, or what `docker save` writes.
+
+    Raises:
+        IMAGE_UNREADABLE: it is no tar file that can be read.
+    """
+    links: dict[str, str] = {}
+    try:
+        members = dict(_iter_members(path, limits, links))
+    except LIBRARY_ERRORS as error:
+        raise IMAGE_UNREADABLE.error(f"{path}: expected a tar file with an image, found: {error}") from error
+    # Docker writes a layer that two images share once, and links to it; a link leads to a member or nowhere.
+    members |= {name: members[target] for name, target in links.items() if target in members}
     return _Archive(path, members)
 
 
-def _iter_members(path: Path, limits: ImageLimits) -> Iterator[tuple[str, tuple[int, int]]]:
+def _iter_members(
+    path: Path, limits: ImageLimits, links: dict[str, str]
+) -> Iterator[tuple[str, tuple[int, int]]]:
     with path.open("rb") as stream:
         if stream.read(2) == _GZIP_MAGIC:
             raise IMAGE_UNREADABLE.error(
@@ -223,3 +263,6 @@ def _iter_members(path: Path, limits: ImageLimits) -> Iterator[tuple[str, tuple[
                     raise IMAGE_UNREADABLE.error(f"{path}: expected fewer than {count} members, found more")
                 if info.isreg() and not info.issparse() and 0 <= info.size <= size:
                     yield info.name.removeprefix("./"), (info.offset_data, info.size)
+                elif info.issym():
+                    name = info.name.removeprefix("./")
+                    links[name] = posixpath.normpath(posixpath.join(posixpath.dirname(name), info.linkname))

@@ -1,8 +1,9 @@
 """One layer of an image: a tar stream whose members are judged, then written into the root file system.
 
-Ownership, times and extended attributes are left out: programs in a sandbox have one user. Permissions are
-reduced to "executable or not", and everything is readable, so that set-user-id bits and private files mean
-nothing and its maker can remove the store. Device nodes and fifos are skipped and counted.
+Ownership and extended attributes are left out: programs in a sandbox have one user. Times of files are kept
+in seconds: byte code of Python is held against the time of its source. Permissions are reduced to "executable
+or not", and everything is readable, so that set-user-id bits and private files mean nothing and its maker can
+remove the store. Device nodes and fifos are skipped and counted.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from repotrial.environment._images._rootfs import IMAGE_UNSAFE_MEMBER, Component
 
 _CHUNK_BYTES = 1 << 20
 _BLOCK_BYTES = 512
+_LATEST_SECONDS = 2**32 - 1
+"""The latest time that every file system keeps, and that byte code has room for."""
 _WHITEOUT = b".wh."
 _OPAQUE = b".wh..wh..opq"
 _GZIP = (".gzip", "+gzip")
@@ -117,7 +120,10 @@ class LayerWriter:
             self._rootfs.add_hard_link(path, self._judge_name(info.linkname))
         elif info.isreg():
             self._rootfs.add_file(
-                path, self._iter_content(archive, info), is_executable=bool(info.mode & 0o111)
+                path,
+                self._iter_content(archive, info),
+                is_executable=bool(info.mode & 0o111),
+                modified_at=min(max(0, int(info.mtime)), _LATEST_SECONDS),
             )
         else:
             kind = {tarfile.FIFOTYPE: "fifo", tarfile.CHRTYPE: "device", tarfile.BLKTYPE: "device"}.get(

@@ -10,7 +10,7 @@ import msgspec
 
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ErrorCode, MachineError
-from repotrial.contract import ImageArchive, ImageLayout, ImageReference
+from repotrial.contract import DockerArchive, ImageArchive, ImageLayout, ImageReference
 from repotrial.environment._images._blobs import (
     DEFAULT_LIMITS,
     BlobSource,
@@ -18,7 +18,9 @@ from repotrial.environment._images._blobs import (
     ImageLimits,
     open_archive,
     open_layout,
+    verify_oci,
 )
+from repotrial.environment._images._docker import select_docker_image
 from repotrial.environment._images._layer import LayerWriter
 from repotrial.environment._images._manifest import ImageConfig, SelectedImage, bare_platform, select_image
 from repotrial.environment._images._rootfs import RootFs
@@ -46,7 +48,7 @@ IMAGE_NOT_STORED = ErrorCode(
     "image-not-stored",
     MachineError,
     "A contract names an image in a registry that has not been imported on this machine.",
-    hint="save it with `podman save --format oci-archive` and name the archive in the contract",
+    hint="save it with `skopeo copy` or `podman save --format oci-archive`, then `repotrial image import`",
 )
 
 
@@ -61,7 +63,7 @@ class UnpackedImage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def open_image(
-    image: ImageReference | ImageArchive | ImageLayout,
+    image: ImageReference | ImageArchive | DockerArchive | ImageLayout,
     *,
     base: Path,
     store: Store,
@@ -84,15 +86,18 @@ def open_image(
         IMAGE_TOO_LARGE: it is a bomb, or larger than allowed.
         STORE_TAMPERED: its copy in the store was changed.
     """
-    match image:
-        case ImageReference():
-            return _find_reference(image, store)
-        case ImageArchive():
-            source = open_archive(base / image.path, limits)
-            return _unpack(source, digest=image.digest, store=store, limits=limits)
-        case ImageLayout():
-            source = open_layout(base / image.path)
-            return _unpack(source, digest=image.digest, store=store, limits=limits)
+    if isinstance(image, ImageReference):
+        return _find_reference(image, store)
+    path = base / image.path
+    source = open_layout(path) if isinstance(image, ImageLayout) else open_archive(path, limits)
+    if isinstance(image, DockerArchive):
+        selected = select_docker_image(
+            source, path, digest=image.digest, wanted=machine_platform(), limits=limits
+        )
+    else:
+        verify_oci(source, path)
+        selected = select_image(source, digest=image.digest, wanted=machine_platform(), limits=limits)
+    return _unpack(source, selected, store=store, limits=limits)
 
 
 def _find_reference(image: ImageReference, store: Store) -> UnpackedImage:
@@ -112,25 +117,24 @@ def _find_reference(image: ImageReference, store: Store) -> UnpackedImage:
                 return _describe(entry)
     raise IMAGE_NOT_STORED.error(
         f"expected the image {image.reference} ({image.platform}) in {store.root}, found none",
-        hint=f"save it (`skopeo copy --preserve-digests docker://{image.reference} oci-archive:image.tar` or "
-        "`podman save --format oci-archive -o image.tar NAME`) and name the archive in the contract",
+        hint=f"`skopeo copy --preserve-digests docker://{image.reference} oci-archive:image.tar` (or "
+        f"`podman pull {image.reference}` and `podman save --format oci-archive -o image.tar "
+        f"{image.reference}`), then `repotrial image import image.tar`; or put the file beside the contract "
+        'and write image = "oci:image.tar"',
     )
 
 
-def _unpack(source: BlobSource, *, digest: Digest | None, store: Store, limits: ImageLimits) -> UnpackedImage:
-    selected = select_image(source, digest=digest, wanted=machine_platform(), limits=limits)
-
+def _unpack(
+    source: BlobSource, selected: SelectedImage, *, store: Store, limits: ImageLimits
+) -> UnpackedImage:
     def build(tree: Path, _lock: int) -> Facts:
         rootfs = RootFs(tree)
         with contextlib.closing(rootfs):
             writer = LayerWriter(rootfs, limits)
-            for layer, layer_digest in zip(
-                selected.manifest.layers, selected.config.layer_digests, strict=True
-            ):
-                name = f"blobs/sha256/{layer.digest.removeprefix('sha256:')}"
-                with contextlib.closing(source.open(name)) as stream:
-                    blob = DigestStream(stream, digest=layer.digest, size_bytes=layer.size)
-                    writer.write(blob, media_type=layer.media_type, layer_digest=layer_digest)
+            for layer in selected.layers:
+                with contextlib.closing(source.open(layer.name)) as stream:
+                    blob = DigestStream(stream, digest=layer.digest, size_bytes=layer.size_bytes)
+                    writer.write(blob, media_type=layer.media_type, layer_digest=layer.plain_digest)
             _add_mount_points(rootfs)
         return _build_facts(selected, writer)
 
@@ -152,9 +156,10 @@ def _build_facts(selected: SelectedImage, writer: LayerWriter) -> Facts:
     config = selected.config
     return {
         "config": msgspec.json.encode(config, order="deterministic").decode(),
-        "config_digest": selected.manifest.config.digest,
-        "index_digests": selected.index_digests,
-        "layers": tuple(layer.digest for layer in selected.manifest.layers),
+        "config_digest": selected.config_digest,
+        "index_digests": selected.other_digests,
+        "layers": tuple(layer.digest or layer.plain_digest for layer in selected.layers),
+        "names": selected.names,
         "platform": config.platform,
         "skipped": tuple(f"{kind}: {count}" for kind, count in sorted(writer.skipped.items())),
     }

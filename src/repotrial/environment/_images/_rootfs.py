@@ -57,7 +57,10 @@ class RootFs:
                 self._enter(parent, path, replaces_others=True)
         self._note(path)
 
-    def add_file(self, path: Components, chunks: Iterable[bytes], *, is_executable: bool) -> None:
+    def add_file(
+        self, path: Components, chunks: Iterable[bytes], *, is_executable: bool, modified_at: int = 0
+    ) -> None:
+        """A plain file; its time counts in seconds, since byte code is held against that of its source."""
         with self._place(path) as parent:
             handle = os.open(path[-1], _CREATE, 0o755 if is_executable else 0o644, dir_fd=parent)
             with os.fdopen(handle, "wb") as stream:
@@ -65,6 +68,8 @@ class RootFs:
                 os.fchmod(handle, 0o755 if is_executable else 0o644)
                 for chunk in chunks:
                     stream.write(chunk)
+                stream.flush()
+                os.utime(handle, (modified_at, modified_at))
 
     def add_symlink(self, path: Components, target: bytes) -> None:
         """Any text is a target: it means something only inside the sandbox, and we never follow it."""

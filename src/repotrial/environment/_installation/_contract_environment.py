@@ -15,12 +15,12 @@ from repotrial._core.errors import ErrorCode, UsageError
 from repotrial._core.words import SandboxPhase, Stage
 from repotrial.contract import Environment, Limits, LoadedContract
 from repotrial.environment._installation._artifacts import build_artifact_bind, open_artifact
+from repotrial.environment._installation._image_packages import ProgramSources
 from repotrial.environment._installation._mounts import build_host_bind, build_scratch, verify_targets
 from repotrial.environment._installation._place import ScratchPlace, read_pinned
 from repotrial.environment._installation._programs import (
     InstallationFacts,
     InstalledPrograms,
-    ProgramSources,
     build_facts,
     hold_entry,
     open_programs,
@@ -261,6 +261,7 @@ def open_contract_environment(
         search_path=settings.variables.get("PATH", ""),
         home=settings.home,
         memory=settings.cache / "tools",
+        level=capabilities.level,
     )
     programs = open_programs(loaded, sources=sources, place=place, stack=stack)
     facts = build_facts(loaded, programs, index)

@@ -12,11 +12,11 @@ import msgspec
 
 from repotrial._core.absence import Unknown
 from repotrial._core.digest import digest_file
-from repotrial._core.errors import ErrorCode, MachineError
 from repotrial.contract import Contract, LoadedContract
 from repotrial.environment._coverage import observe_environment
 from repotrial.environment._host import HostToolchain, observe_host, verify_host
 from repotrial.environment._images._open import UnpackedImage, open_image
+from repotrial.environment._installation._image_packages import ProgramSources, open_image_packages
 from repotrial.environment._installation._place import ScratchPlace
 from repotrial.environment._node_env import NodePackages, open_node_environment
 from repotrial.environment._packages import IndexSettings
@@ -28,32 +28,6 @@ from repotrial.isolation import WORKSPACE, Bind, DirectoryRoot, HostRoot, Root
 from repotrial.trace import HostEnvironment, ImageEnvironment, Lockfile
 
 _LINKS: Final = "/opt/repotrial/links"
-
-
-IMAGE_PACKAGES = ErrorCode(
-    "image-packages",
-    MachineError,
-    "A contract wants packages from a lock inside an image.\n\nThey are built with the host's tools, and "
-    "which files of a package fit, only the image's interpreter could say: it would have to reach the index "
-    "from inside, and nothing inside ever does.",
-    hint="install the packages in the image, or name their files as artifacts and install those in a setup "
-    'step; or use `image = "host"`',
-)
-
-
-class ProgramSources(msgspec.Struct, frozen=True, kw_only=True):
-    """Where programs are looked for."""
-
-    store: Store
-    """Where images and packages are kept."""
-    index: IndexSettings
-    """The machine's way to package indexes."""
-    search_path: str
-    """Of the operator, for tools of the host."""
-    home: Path
-    """Of the operator, whose tool directories count."""
-    memory: Path
-    """Where digests of the host's tools are remembered."""
 
 
 class InstalledPrograms(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,26 +64,44 @@ def open_programs(
     Raises:
         HOST_TOOLS_UNMET: tools are missing.
         IMAGE_NOT_STORED: the image is not on this machine.
-        IMAGE_PACKAGES: packages are wanted inside an image.
+        IMAGE_PACKAGES: packages are wanted inside an image that has no interpreter for them.
     """
-    environment = loaded.contract.environment
-    if environment.image == "host":
+    if loaded.contract.environment.image == "host":
         return _open_host(loaded, sources=sources, place=place, stack=stack)
-    if environment.python is not None or environment.node is not None:
-        raise IMAGE_PACKAGES.error(
-            "environment.image: expected the host's tools for packages from a lock, found an image"
-        )
+    return _open_image(loaded, sources=sources, place=place, stack=stack)
+
+
+def _open_image(
+    loaded: LoadedContract, *, sources: ProgramSources, place: ScratchPlace, stack: ExitStack
+) -> InstalledPrograms:
+    environment = loaded.contract.environment
+    assert environment.image != "host"
     image = open_image(environment.image, base=loaded.directory, store=sources.store)
     hold_entry(sources.store, image.entry, stack)
+    variables = {"PATH": SYSTEM_PATH, **image.config.variables}
+    python = node = None
+    directories: list[str] = []
+    binds: list[Bind] = []
+    if environment.python is not None or environment.node is not None:
+        packages = open_image_packages(loaded, image, sources=sources, place=place)
+        python, node = packages.python, packages.node
+    if python is not None:
+        hold_entry(sources.store, python.entry, stack)
+        binds.append(python.bind)
+        directories.append(f"{PYTHON_TARGET}/bin")
+    if node is not None:
+        hold_entry(sources.store, node.entry, stack)
+        binds += node.build_binds()
+        directories.append(f"{WORKSPACE}/node_modules/.bin")
     return InstalledPrograms(
         root=DirectoryRoot(path=image.rootfs),
-        binds=(),
-        variables={"PATH": SYSTEM_PATH, **image.config.variables},
+        binds=tuple(binds),
+        variables={**variables, "PATH": ":".join([*directories, variables["PATH"]])},
         environment=ImageEnvironment(reference=_name_image(environment.image), image_digest=image.digest),
         toolchain=None,
         image=image,
-        python=None,
-        node=None,
+        python=python,
+        node=node,
     )
 
 
@@ -199,9 +191,9 @@ def build_facts(
     versions = {} if programs.toolchain is None else dict(programs.toolchain.versions)
     managers = {name: version for name, version in versions.items() if name in PACKAGE_MANAGERS}
     tools = {} if programs.toolchain is None else programs.toolchain.tools
-    if programs.python is not None:
+    if programs.python is not None and programs.image is None:
         managers.setdefault("pip", ask_pip(tools["python"]))
-    if programs.node is not None:
+    if programs.node is not None and programs.image is None:
         managers.setdefault("npm", ask_npm(tools["node"]))
     return InstallationFacts(
         environment=programs.environment,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Final
 
 from repotrial._core.clock import SystemClock
 from repotrial._core.digest import Digest
-from repotrial._core.words import JudgedTree
+from repotrial._core.words import UNPAID, JudgedTree
 from repotrial.contract import Check
+from repotrial.cost import Exhausted
 from repotrial.environment import build_resource_limits
 from repotrial.isolation import CommandResult
 from repotrial.run._accept._candidate import (
@@ -28,8 +30,18 @@ from repotrial.run._accept._events import (
 )
 from repotrial.run._accept._execute import CheckExecution, Executor, Variant
 from repotrial.run._accept._prepared import Prepared, apply_early
+from repotrial.run._books import alert_exhausted
 from repotrial.run._context import BoundRun
-from repotrial.trace import CheckOutcome, Errored, Failed, Passed, keep_artifacts
+from repotrial.trace import (
+    CheckOutcome,
+    Errored,
+    Failed,
+    Intervention,
+    OnAlert,
+    Passed,
+    Terminate,
+    keep_artifacts,
+)
 
 _CONTROLLED: Final = frozenset(
     {"timeout", "crash", "resource-exhausted", "missing-dependency", "harness-exception"}
@@ -40,15 +52,19 @@ _CONTROLLED: Final = frozenset(
 def accept(run: BoundRun, change: bytes) -> None:
     """Judge a change by every check of the contract; each execution is an event of its own."""
     loaded = run.plan.loaded
-    names = frozenset(path.name for path in run.installation.base.path.iterdir())
-    candidate = build_candidate(loaded, change, base_names=names)
+    base = run.installation.base.path
+    candidate = build_candidate(loaded, change, is_in_base=lambda path: os.path.lexists(base / path))
     with ExitStack() as stack:
         prepared, digest = _apply(run, candidate, stack)
         if digest is None:
             _fail_all(run)
             return
         judge = _Judge(run, candidate, digest, prepared, stack)
-        judge.judge_all(loaded.contract.checks)
+        try:
+            judge.judge_all(loaded.contract.checks)
+        except _UnpaidError as unpaid:
+            judge.conclude_unpaid(unpaid)
+        judge.reveal_draws(loaded.contract.checks)
 
 
 def find_variants(check: Check) -> tuple[Variant, ...]:
@@ -110,14 +126,24 @@ def _fail_all(run: BoundRun) -> None:
         _skip(run, check, outcome, reason)
 
 
-def _skip(run: BoundRun, check: Check, outcome: CheckOutcome, reason: str) -> None:
+def _skip(
+    run: BoundRun,
+    check: Check,
+    outcome: CheckOutcome,
+    reason: str,
+    *,
+    attempt: int = 1,
+    started_us: int | None = None,
+) -> None:
+    now_us = SystemClock().now_us()
     event = build_skipped_event(
         run.writer,
         check,
         outcome,
         reason=reason,
-        now_us=SystemClock().now_us(),
+        span_us=(now_us if started_us is None else started_us, now_us),
         tree_digest=run.plan.lock.repository.tree_digest,
+        attempt=attempt,
     )
     run.writer.append(event, actor="harness")
     run.listener.on_check(check.id, outcome)
@@ -135,6 +161,19 @@ def _is_unexplained(outcome: CheckOutcome) -> bool:
     return isinstance(outcome, Errored) and outcome.reason in _CONTROLLED
 
 
+class _UnpaidError(Exception):
+    """A cap or an envelope is used up in acceptance."""
+
+    def __init__(
+        self, exhausted: Exhausted, *, cut: tuple[str, int] | None = None, started_us: int | None = None
+    ) -> None:
+        super().__init__(exhausted.message)
+        self.exhausted = exhausted
+        self.cut = cut
+        """The execution that was under way."""
+        self.started_us = started_us
+
+
 class _Judge:
     def __init__(
         self, run: BoundRun, candidate: Candidate, digest: Digest, prepared: Prepared, stack: ExitStack
@@ -145,6 +184,8 @@ class _Judge:
         self._executor = self._open("candidate", candidate.patch, digest)
         self._executor.prepared = prepared
         self._judged: set[str] = set()
+        self._recorded: set[tuple[str, int]] = set()
+        """Attempts that were executed without wrong expectations, to their end."""
         self._passed: set[str] = set()
         self._negatives: dict[str, dict[int, CheckOutcome]] = {}
         """By check and attempt: what came of the suite with wrong expectations."""
@@ -163,7 +204,32 @@ class _Judge:
                 self._run_negative_suites(check)
         for check in checks:
             self._judge(check)
-        # Only now: nothing that could use it runs any more.
+
+    def conclude_unpaid(self, unpaid: _UnpaidError) -> None:
+        """B11: no budget is left for acceptance, adjudication included; what was judged by then is kept.
+
+        The run's own cap fails the endpoint; an envelope that runs share says nothing about the change (B4).
+        """
+        run, exhausted = self._run, unpaid.exhausted
+        alert = alert_exhausted(run.writer, exhausted, "accept")
+        basis = OnAlert(alert=alert)
+        run.writer.append(Intervention(action=Terminate(), basis=basis, effective=True), actor="harness")
+        outcome: CheckOutcome = Failed(summary=exhausted.message)
+        if not exhausted.is_run_cap:
+            outcome = Errored(reason="resource-exhausted", detail=exhausted.message)
+        for check in run.plan.loaded.contract.checks:
+            for attempt in _iter_attempts(check):
+                if (check.id, attempt) not in self._recorded and not self._is_skipped(check):
+                    is_cut = (check.id, attempt) == unpaid.cut
+                    started_us = unpaid.started_us if is_cut else None
+                    _skip(run, check, outcome, UNPAID, attempt=attempt, started_us=started_us)
+
+    def _is_skipped(self, check: Check) -> bool:
+        """Whether it has its one event already: what it needs did not pass."""
+        return check.id in self._judged and any(need not in self._passed for need in check.needs)
+
+    def reveal_draws(self, checks: Sequence[Check]) -> None:
+        """What the judges knew: only now, since nothing that could use it runs any more."""
         for check in checks:
             inventory = self._run.plan.loaded.inventories.get(check.id)
             for executor in (self._executor, self._control):
@@ -191,10 +257,27 @@ class _Judge:
         outcomes = self._negatives.setdefault(check.id, {})
         for attempt in _iter_attempts(check):
             for variant in _list_negative_variants(check):
-                execution = self._executor.execute(check, attempt=attempt, variant=variant)
+                execution = self._execute(check, attempt=attempt, variant=variant)
                 if execution is not None:
                     self._record(execution)
                     outcomes[attempt] = execution.judgement.outcome
+
+    def _execute(self, check: Check, *, attempt: int, variant: Variant) -> CheckExecution | None:
+        """Execute it on the candidate, while that can be paid.
+
+        Raises:
+            _UnpaidError: it could not start, or was ended: what it left is not judged.
+        """
+        find_ending, started_us = self._run.books.find_ending, SystemClock().now_us()
+        if (ending := find_ending()) is not None:
+            raise _UnpaidError(ending)
+        execution = self._executor.execute(check, attempt=attempt, variant=variant)
+        is_lost = execution is not None and any(
+            timed.result.cause == "sandbox-lost" for timed in execution.results
+        )
+        if is_lost and (ending := find_ending()) is not None:
+            raise _UnpaidError(ending, cut=(check.id, attempt), started_us=started_us)
+        return execution
 
     def _judge(self, check: Check) -> None:
         if check.id in self._judged:
@@ -220,9 +303,10 @@ class _Judge:
 
         Those of a suite that fails prove nothing: a wrong product may meet a wrong expectation.
         """
-        execution = self._executor.execute(check, attempt=attempt, variant="plain")
+        execution = self._execute(check, attempt=attempt, variant="plain")
         assert execution is not None, "only twins can be impossible"
         self._record(execution)
+        self._recorded.add((check.id, attempt))
         outcomes = [execution.judgement.outcome]
         negative = self._negatives[check.id].get(attempt)
         if negative is not None and isinstance(outcomes[0], Passed):
@@ -235,7 +319,7 @@ class _Judge:
     def _attribute(self, check: Check, variant: Variant) -> None:
         """The same execution on the reference tree, on this machine, at once: whose fault is it?"""
         reference = self._run.plan.loaded.reference
-        if reference is None:
+        if reference is None or self._run.books.find_ending() is not None:
             return
         if self._control is None:
             self._control = self._open("reference", reference, self._run.plan.lock.repository.tree_digest)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Collection, Iterable
 from pathlib import PurePosixPath
 from typing import Final
@@ -14,12 +13,13 @@ from repotrial._core.canonical import JsonValue, canonical_digest
 from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.errors import AgentError
 from repotrial._core.escaping import escape_bytes
-from repotrial.change import ChangeView, read_change
+from repotrial.change import GITLINK, ChangeView, read_change
 from repotrial.contract import LoadedContract, Policy
 from repotrial.environment import Installation
 from repotrial.isolation import Bind, CommandResult, CommandSpec, Sandbox, SandboxSpec, open_sandbox
 from repotrial.policy import split_change
 from repotrial.run._accept._oracle import find_collisions, list_targets
+from repotrial.run._accept._shadows import BaseTest, find_import_roots, find_shadows
 from repotrial.trace import Exited
 from repotrial.workspace import Mark, OverlayWorkspace, Workspace
 
@@ -40,12 +40,6 @@ _PATTERNS: Final = re.compile(
     r"(^|/)(\.cargo/config(\.toml)?|node_modules/|\.git/|__pycache__/)"
     r"|\.pth$|\.pyc$|\.egg-link$|-info/entry_points\.txt$"
 )
-_FRAMEWORKS: Final = frozenset(
-    {"pytest", "_pytest", "pluggy", "iniconfig", "packaging", "py", "exceptiongroup", "tomli", "pygments"}
-)
-# Names of the standard library that projects use for folders of their own.
-_HARMLESS: Final = frozenset({"test", "tests", "site", "this", "code", "types", "platform", "resource"})
-_SHADOWED: Final = (sys.stdlib_module_names | _FRAMEWORKS) - _HARMLESS
 
 
 PATCH_NAME: Final = "change.patch"
@@ -75,31 +69,22 @@ def find_allowed_paths(policy: Policy, reference_paths: Iterable[str]) -> frozen
 
 
 def find_steering_paths(
-    changed: Iterable[str], *, allowed: Collection[str], base_names: Collection[str]
+    changed: Iterable[str], *, allowed: Collection[str], shadows: Collection[str] = ()
 ) -> tuple[str, ...]:
     """Of the changed paths those that would steer the judge.
 
     Args:
         changed: Paths of Δ.
         allowed: Never taken away.
-        base_names: Names at the top of the untouched snapshot: what the project has is not a shadow.
+        shadows: Those that take the place of a module that the judge needs.
     """
-    return tuple(sorted(path for path in changed if path not in allowed and _is_steering(path, base_names)))
+    return tuple(
+        sorted(path for path in changed if path not in allowed and (path in shadows or _is_steering(path)))
+    )
 
 
-def _is_steering(path: str, base_names: Collection[str]) -> bool:
-    parts = PurePosixPath(path).parts
-    if parts[-1].lower() in _NAMES or _PATTERNS.search(path):
-        return True
-    return parts[0] not in base_names and _find_module(parts) in _SHADOWED
-
-
-def _find_module(parts: tuple[str, ...]) -> str:
-    """The name under which Python would import what lies at the top of the tree."""
-    name = parts[0]
-    if len(parts) == 1:
-        return name.partition(".")[0] if name.endswith((".py", ".so", ".pyd")) else ""
-    return name
+def _is_steering(path: str) -> bool:
+    return PurePosixPath(path).name.lower() in _NAMES or _PATTERNS.search(path) is not None
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,7 +108,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
         return digest_bytes(self.submitted)
 
 
-def build_candidate(loaded: LoadedContract, submitted: bytes, *, base_names: frozenset[str]) -> Candidate:
+def build_candidate(loaded: LoadedContract, submitted: bytes, *, is_in_base: BaseTest) -> Candidate:
     """Hold a change against the policy and the oracle, and take out what may not cross."""
     try:
         view = read_change(submitted)
@@ -132,12 +117,16 @@ def build_candidate(loaded: LoadedContract, submitted: bytes, *, base_names: fro
     changed = _list_paths(view)
     policy = loaded.contract.policy
     allowed = find_allowed_paths(policy, _list_reference_paths(loaded))
-    steering = find_steering_paths(changed, allowed=allowed, base_names=base_names)
-    collisions = {
-        check.id: found
-        for check in loaded.contract.checks
-        if (found := find_collisions(changed, list_targets(loaded, check)))
-    }
+    targets = {check.id: list_targets(loaded, check) for check in loaded.contract.checks}
+    everywhere = [target for found in targets.values() for target in found]
+    shadows = find_shadows(
+        changed,
+        links=[file.path for file in view.files if file.is_symlink or file.mode == GITLINK],
+        roots=find_import_roots(loaded.contract, everywhere, is_in_base),
+        is_in_base=is_in_base,
+    )
+    steering = find_steering_paths(changed, allowed=allowed, shadows=shadows)
+    collisions = {id_: found for id_, where in targets.items() if (found := find_collisions(changed, where))}
     taken = sorted({*steering, *(path for paths in collisions.values() for path in paths)})
     split = split_change(submitted, policy, taken)
     return Candidate(

@@ -240,12 +240,19 @@ def _list_fields(built: BuildCheck) -> dict[str, Any]:
 
 
 def build_skipped_event(
-    writer: TraceWriter, check: Check, outcome: CheckOutcome, *, reason: str, now_us: int, tree_digest: Digest
+    writer: TraceWriter,
+    check: Check,
+    outcome: CheckOutcome,
+    *,
+    reason: str,
+    span_us: tuple[int, int],
+    tree_digest: Digest,
+    attempt: int,
 ) -> CheckEvent:
     """A check that could not start: it still has its event, because silence is no evidence (P15)."""
     built = BuildCheck(
-        started_at_us=now_us,
-        ended_at_us=now_us,
+        started_at_us=span_us[0],
+        ended_at_us=span_us[1],
         command=Command(argv=("/bin/sh", "-c", check.all_runners[-1].run), cwd=check.cwd),
         exit=NotStarted(reason=reason),
         outcome=outcome,
@@ -253,7 +260,7 @@ def build_skipped_event(
         stderr=writer.output(b""),
         check_id=check.id,
         gate=check.gate,
-        attempt=1,
+        attempt=attempt,
     )
     of = find_event_type(check)
     if of is not AcceptanceExecution:

@@ -42,12 +42,12 @@ from repotrial.run._accept._prepared import (
     remove_inside,
     take_outputs,
 )
+from repotrial.run._books import CHECK_SECONDS
 from repotrial.run._context import BoundRun
 from repotrial.workspace import Workspace
 
 RESULT_BYTES: Final = 64 * 2**20
 _LOG_BYTES: Final = 64 * 1024
-_DEFAULT_SECONDS: Final = 600
 
 Variant: TypeAlias = Literal["plain", "twins", "negative"]
 
@@ -215,7 +215,7 @@ class Executor:
         return ended, read_leftovers(prepared.results.path)
 
     def _run_one(self, check: Check, runner: Runner, sandbox: Sandbox) -> TimedResult:
-        seconds = check.timeout_seconds or _DEFAULT_SECONDS
+        seconds = check.timeout_seconds or CHECK_SECONDS
         started_us = SystemClock().now_us()
         result = sandbox.run(
             CommandSpec(

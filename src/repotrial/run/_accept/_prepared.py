@@ -219,6 +219,7 @@ class Prepared:
         self._around_sandbox.enter_context(sandbox)
         self._around_sandbox.enter_context(monitor.watch(sandbox))
         self._around_sandbox.enter_context(run.settings.stopper.watch(sandbox))
+        self._around_sandbox.enter_context(run.books.watch(lambda _: sandbox.close()))
         self._sandbox, self._check_id = sandbox, check.id
         return sandbox
 

@@ -45,6 +45,11 @@ def find_inbox(run: Path) -> Path:
     return run.parent / ".inbox" / run.name
 
 
+def find_question(run: Path) -> Path:
+    """The file that is there while the run waits for a decision."""
+    return find_inbox(run) / _QUESTION
+
+
 def put_answer(run: Path, answer: Answer) -> Path:
     """Drop a decision for a run that waits for one.
 
@@ -52,7 +57,7 @@ def put_answer(run: Path, answer: Answer) -> Path:
         NOBODY_ASKS: it does not.
     """
     place = find_inbox(run)
-    if not (place / _QUESTION).is_file():
+    if not find_question(run).is_file():
         raise NOBODY_ASKS.error(f"{run}: expected a run that waits for a decision, found none")
     path = place / _ANSWER
     try:

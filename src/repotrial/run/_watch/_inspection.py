@@ -70,6 +70,7 @@ class AnswerInspector:
         stages: Moves the run on where its rule is automatic; None if stages are not the gateway's matter.
         network: What the contract says of it: the provider's own side is one, too.
         provider: Watches how the upstream answers.
+        places: What the contract gives to write in.
     """
 
     def __init__(
@@ -78,18 +79,20 @@ class AnswerInspector:
         stages: StageController | None,
         network: Network = "none",
         provider: ProviderWatch | None = None,
+        places: tuple[str, ...] = (),
     ) -> None:
         self.hosted = HostedRules(writer, network)
         self.provider = provider or ProviderWatch(writer)
         self._writer = writer
         self._stages = stages
         self._findings = FindingLog(writer)
+        self._places = places
 
     def inspect(self, answer: WireAnswer, place: int | None) -> None:
         """Raise alerts for what it says: prose, code and commands alike, each with its form (S10)."""
         event = self._writer.last_seq if place is None else place
         for text, where in _iter_texts(answer):
-            for finding in check_text(text, where=where):
+            for finding in check_text(text, where=where, places=self._places):
                 self._findings.record(finding, event)
 
     def prepare(self, answer: WireAnswer, place: int | None, *, has_tools: bool) -> bool:

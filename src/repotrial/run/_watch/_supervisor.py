@@ -17,8 +17,19 @@ from typing import Final, ParamSpec, Self, TypeVar
 
 from repotrial._core.absence import NotComputable
 from repotrial._core.errors import UsageError
-from repotrial.cost import Charge, Exhausted, RequestEstimate, Reservation, RunBudget, Tariff, TokenUsage
+from repotrial.cost import (
+    CHARGED_BOUND,
+    Amount,
+    Charge,
+    Exhausted,
+    RequestEstimate,
+    Reservation,
+    RunBudget,
+    Tariff,
+    TokenUsage,
+)
 from repotrial.gateway import ExchangeEnd
+from repotrial.run._books import alert_exhausted, find_exhausted_code
 from repotrial.run._watch._breakers import BreakerExecutor
 from repotrial.run._watch._dialogue import Dialogue, OpenPrompt
 from repotrial.run._watch._inspection import AnswerInspector, RefusalLog
@@ -32,14 +43,6 @@ Value = TypeVar("Value")
 
 _BUDGET_STATUS: Final = 402
 _POLICY_STATUS: Final = 403
-_CODES: Final = {
-    "usd": "cost-cap",
-    "units": "cost-cap",
-    "tokens": "token-cap",
-    "tool-calls": "tool-call-cap",
-    "failed-checks": "failed-check-cap",
-    "wall-us": "wall-time",
-}
 _ROOM_SECONDS: Final = 1.0
 """How often a request that waits for room looks again, even if none was announced."""
 _PATIENCE_SECONDS: Final = 900.0
@@ -128,17 +131,16 @@ class RunSupervisor:
 
     def exhaust(self, exhausted: Exhausted) -> None:
         """A cap is reached: an alert, on which the breakers end the run (B2, P22)."""
-        # B4: what others spent is never held against this run.
-        code = _CODES[exhausted.measure] if exhausted.is_run_cap else "shared-envelope"
+        code = find_exhausted_code(exhausted)
         if code not in self._exhausted:
             self._exhausted.add(code)
-            signal = Signal(
-                name=f"spent_{exhausted.measure}", value=exhausted.spent, threshold=exhausted.limit
-            )
-            self._writer.alert(
-                MonitorAlert(monitor="budget", rule=code, severity="critical", phase="act", signals=(signal,))
-            )
+            alert_exhausted(self._writer, exhausted, "act")
         self._breakers.settle()
+
+    def end_unpaid(self, exhausted: Exhausted) -> None:
+        """The same, for time that cannot be paid any more; from any thread."""
+        with contextlib.suppress(RuntimeError):  # the books are closed: the agent has ended by itself
+            self._books_thread.submit(self.exhaust, exhausted)
 
     def exhaust_cap(self) -> None:
         """The same, for whichever cap is reached by now."""
@@ -175,6 +177,20 @@ class RunSupervisor:
         """Record how the upstream did."""
         if end.is_sent:
             self._inspector.provider.note(request, end, place)
+
+    def note_bound(self, amount: Amount | None, place: int | None) -> None:
+        """Record what an exchange was charged that no report says: statements count it from there (B1)."""
+        if amount is None:
+            return
+        alert = MonitorAlert(
+            monitor="budget",
+            rule=CHARGED_BOUND,
+            severity="info",
+            phase="act",
+            signals=(Signal(name=f"cost_{amount.unit}", value=amount.value),),
+            evidence=() if place is None else (place,),
+        )
+        self._writer.alert(alert)
 
     def start_control(self) -> None:
         """Where the upstream is in trouble, ask it ourselves: what comes of it is evidence."""
@@ -361,17 +377,17 @@ class RunExchange:
             self._run.note(self._request, end, self._place)
         finally:
             if self._reservation is not None:
-                self._settle(self._reservation, end)
+                self._run.note_bound(self._settle(self._reservation, end), self._place)
         if self._is_cut:
             self._run.exhaust_cap()
 
-    def _settle(self, reservation: Reservation, end: ExchangeEnd) -> None:
+    def _settle(self, reservation: Reservation, end: ExchangeEnd) -> Amount | None:
+        """What is charged without a report, if anything is."""
         if end.answer is not None:
-            reservation.settle(self._run.price(self._prompt, self._find_usage(end)))
-        elif end.is_sent and end.cause in {"cut", "agent-left"}:
-            reservation.settle(None)  # a broken-off answer is charged all the same, by an unknown amount
-        else:
-            reservation.release()  # an error, or an answer that never began, is not charged
+            return reservation.settle(self._run.price(self._prompt, self._find_usage(end)))
+        if end.is_sent and end.cause in {"cut", "agent-left"}:
+            return reservation.settle(None)  # a broken-off answer is charged all the same
+        return reservation.release()  # an error, or an answer that never began, is not charged
 
     def _find_usage(self, end: ExchangeEnd) -> TokenUsage:
         return TokenUsage() if self._reservation is None else self._meter.read(end)

@@ -48,6 +48,8 @@ class RunOpened(EventPayload, frozen=True, kw_only=True):
     """Version of the program that wrote the trace."""
     completeness_rules: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 1
     """Which rules of completeness the record undertakes to meet (P15): 2 is all from opening to seal."""
+    policy_rules: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 1
+    """Which rules about programs bind the run (C7): 2 are also tries to write outside of the workspace."""
 
     @property
     def version(self) -> int:

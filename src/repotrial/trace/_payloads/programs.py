@@ -49,6 +49,8 @@ class ProgramStart(EventPayload, frozen=True, kw_only=True):
     """The file that the caller named; empty where it named an open descriptor or could not be read."""
     exe: str | None
     """The file that the kernel started, for a script its interpreter; null where that was not seen."""
+    copies: tuple[str, ...] = ()
+    """Programs of the system with the same bytes, where the file lies in a place that can be written (C7)."""
     cwd: str
     """Working directory; empty where it could not be read."""
     pid: Count

@@ -15,7 +15,13 @@ from repotrial.authoring._certify._cheats._common import (
 )
 from repotrial.authoring._certify._cheats._scene import CheatScene
 
-_LANGUAGES: Final = {"python": _python, "javascript": _javascript, "c": _c, "rust": _rust}
+_LANGUAGES: Final = {
+    "python": _python,
+    "javascript": _javascript,
+    "typescript": _javascript,
+    "c": _c,
+    "rust": _rust,
+}
 
 
 def build_cheats(scene: CheatScene) -> tuple[Cheat | NotApplicable, ...]:

@@ -25,7 +25,14 @@ _STEERING: Final = frozenset(
 )
 """Names that cheats write: where the snapshot has such a file, a patch must change it, not add it."""
 _UNQUOTABLE: Final = frozenset('"\\')
-SUFFIXES: Final = {"python": (".py",), "javascript": (".js", ".mjs", ".cjs"), "c": (".c",), "rust": (".rs",)}
+_SCRIPTS: Final = (".js", ".mjs", ".cjs", ".ts", ".mts", ".cts")
+SUFFIXES: Final = {
+    "python": (".py",),
+    "javascript": _SCRIPTS,
+    "typescript": _SCRIPTS,
+    "c": (".c",),
+    "rust": (".rs",),
+}
 
 
 class CheatScene(msgspec.Struct, frozen=True, kw_only=True):

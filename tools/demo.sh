@@ -161,7 +161,7 @@ grep -E '^stopped' "$out/said/pilot-stopped.txt"
 grep -E '^stage 2 exit .*computable|^stage 3 entry .*not met|^end' "$out/said/pilot-run.txt"
 name_command "pilot analyze $pilot"
 holds pilot-analysis '^[*][*]Decision' pilot analyze "$pilot"
-sed -n '/^| arm .* rate %/,/^$/p; /^| difference /,/^$/{/^$/!p}' "$out/said/pilot-analysis.txt"
+sed -n '/^| arm .* rate % .* interval/,/^$/p; /^| difference /,/^$/{/^$/!p}' "$out/said/pilot-analysis.txt"
 keep pilot-json pilot analyze "$pilot" --json && cp "$out/said/pilot-json.txt" "$out/pilot.json"
 keep pilot-page report build "$out/pilot.json" --out "$out/pilot.html" || fail pilot-page
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
@@ -119,6 +120,15 @@ def test_a_setting_of_the_agent_changes_its_own_field(
     # Beside the field itself: the digest over the adapter, whose bytes are others.
     assert changed == {"agent.adapter_digest"}
     assert any(field.startswith(f"wire.{place}") for field in list_changed(before, after))
+
+
+def test_the_manifest_has_the_class_of_this_machine(court: Court, capsys: pytest.CaptureFixture[str]) -> None:
+    bound = read_bound(run_tiny(court, capsys, contract=court.write_contract()))
+    lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    (kibibytes,) = (int(line.split()[1]) for line in lines if line.startswith("MemTotal:"))
+    processors = Path("/proc/cpuinfo").read_text(encoding="utf-8").count("processor\t:")
+    assert bound["cpu_class"] == f"{os.uname().machine} x{processors}"
+    assert bound["memory_class"] == f"{max(1, round(kibibytes / 2**20))} GiB"
 
 
 def test_another_seed_changes_seeds_alone(court: Court, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,6 +20,7 @@ import msgspec
 from repotrial import __version__
 from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import ErrorCode, UsageError
+from repotrial._core.machine_class import read_cpu_class, read_memory_class
 from repotrial._core.words import Level
 from repotrial.api._contracts import load_contract
 from repotrial.api._machine import MachineSettings, build_installation_settings, leave_out
@@ -50,7 +51,6 @@ from repotrial.run import HumanAgent, ModelAccess, ModelAgent, PlannedRun, RunSe
 from repotrial.store import is_store_url, open_store, verify_claims_hold
 from repotrial.trace import SigningKey
 
-_MEMORY_STEP: Final = 1024**3
 _TTL_SECONDS: Final = 60.0
 
 FLEET_PERSON = ErrorCode(
@@ -248,13 +248,7 @@ def _prepare(site: FleetSite, request: WorkRequest, machine: MachineSettings, wo
     level = Level(plan.runs[0].spec.configuration.isolation)
     plan.verify_conditions(_find_conditions(choices, level))
     leave_out([*contracts.values()], machine, level=level, skips_unavailable=False)
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    other = site.find_other_class(
-        {
-            "cpu_class": f"{platform.machine()} x{os.cpu_count() or 1}",
-            "memory_class": f"{max(1, round(memory / _MEMORY_STEP))} GiB",
-        }
-    )
+    other = site.find_other_class({"cpu_class": read_cpu_class(), "memory_class": read_memory_class()})
     if other and not request.labels_other_class:
         raise OTHER_CLASS.error(other)
     return _Prepared(contracts=contracts, choices=choices)

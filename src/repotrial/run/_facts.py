@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import platform
 from decimal import Decimal
 from typing import Literal
 
@@ -13,6 +11,7 @@ from repotrial import __version__
 from repotrial._core.absence import Unknown
 from repotrial._core.canonical import decimal_text
 from repotrial._core.errors import RepoTrialError
+from repotrial._core.machine_class import read_cpu_class, read_memory_class
 from repotrial.contract import AllowListNetwork, Limits, LoadedContract, Network, ReplayNetwork
 from repotrial.cost import load_price_book
 from repotrial.environment import CONTROLLED_VARIABLES, Installation
@@ -48,7 +47,6 @@ from repotrial.witness import ExecutionRecord
 _NO_MODEL = Unknown(reason="asks no model")
 _ON_THE_WIRE = Unknown(reason="bound at the first exchange, by the event agent-configuration")
 _NO_TOOLS = Unknown(reason="what it uses, only its programs show")
-_MEMORY_STEP_BYTES = 2**30
 
 
 def build_facts(
@@ -81,8 +79,8 @@ def build_facts(
         agent=_describe_agent(plan),
         locale=unknown,
         time_zone=unknown,
-        cpu_class=f"{platform.machine()} x{os.cpu_count() or 1}",
-        memory_class=_read_memory_class(),
+        cpu_class=read_cpu_class(),
+        memory_class=read_memory_class(),
         started_at_us=started_at_us,
         redaction_rules_id=settings.redactor.rules_id,
         configuration_files=_declare_files(plan.loaded),
@@ -242,9 +240,3 @@ def _describe_agent(plan: PlannedRun) -> AgentFacts:
 
 def _find_variable(loaded: LoadedContract, name: str) -> str:
     return loaded.contract.environment.variables.get(name, CONTROLLED_VARIABLES[name])
-
-
-def _read_memory_class() -> str:
-    """Main memory in whole gibibytes: a class, not a fingerprint."""
-    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return f"{max(1, round(total / _MEMORY_STEP_BYTES))} GiB"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Final
 from repotrial import __version__
 from repotrial._core.clock import SystemClock
 from repotrial._core.errors import ContractError, ErrorCode
+from repotrial._core.machine_class import read_cpu_class, read_memory_class
 from repotrial._core.words import Level
 from repotrial.authoring._certify._cheats import build_cheats
 from repotrial.authoring._certify._cheats._common import Cheat, NotApplicable, build_patch
@@ -308,12 +307,11 @@ def _describe_cheat(
 
 
 def _describe_machine(installation: Installation) -> MachineClass:
-    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return MachineClass(
         isolation=installation.level.value,
         environment_id=installation.environment_id,
-        cpu_class=f"{platform.machine()} x{os.cpu_count() or 1}",
-        memory_class=f"{max(1, round(total / 2**30))} GiB",
+        cpu_class=read_cpu_class(),
+        memory_class=read_memory_class(),
     )
 
 

@@ -104,6 +104,8 @@ def decide(
 ) -> str:
     """What the frozen rule says, in words."""
     rule = pilot.rule
+    if pilot.under_way:
+        return f"nothing is decided: {pilot.under_way}"
     found = next((one for one in contrasts if one.name == rule.contrast), None)
     if found is None:
         return f"nothing is decided: the contrast {rule.contrast} has no trials"

@@ -31,6 +31,8 @@ class Contrast(NamedTuple):
     looks: tuple[float, ...] = ()
     """Of a contrast that could stop the pilot: shares of information at which it was looked at, the last too.
     Its sequential p-value enters the family."""
+    is_open: bool = False
+    """Whether the pilot goes on after the last look: then only that look's boundary tells arms apart."""
 
 
 def describe_contrasts(
@@ -74,11 +76,18 @@ def describe_contrasts(
             one,
             p=plain[place],
             p_holm=plain[place] if isinstance(plain[place], NotComputable) else adjusted.get(place, _OUTSIDE),
-            levels=(level, 1 - (1 - level) / max(1, len(primary))),
+            levels=(level, 1 - _find_level(contrast, alpha)),
             computed_from=(*computed_from[contrast.first], *computed_from[contrast.second]),
         )
         for place, (contrast, one) in enumerate(zip(contrasts, found, strict=True))
     )
+
+
+def _find_level(contrast: Contrast, alpha: float) -> float:
+    """What a test of the family may use; at a look before the end, what is spent there."""
+    from repotrial.stats import plan_looks
+
+    return plan_looks(contrast.looks, alpha=alpha)[-1].level if contrast.is_open else alpha
 
 
 def _find_p(contrast: Contrast, found: PairedComparison, alpha: float) -> Number:
@@ -88,7 +97,7 @@ def _find_p(contrast: Contrast, found: PairedComparison, alpha: float) -> Number
 
     if isinstance(found.t_test, NotComputable):
         return found.t_test
-    if len(contrast.looks) <= 1:
+    if contrast.is_open or len(contrast.looks) <= 1:
         return found.t_test.p_value
     statistic = -float(special.ndtri(found.t_test.p_value / 2))
     return compute_sequential_p(plan_looks(contrast.looks, alpha=alpha), statistic)
@@ -99,6 +108,8 @@ def _estimate_after_looks(
 ) -> IntervalFigure | NotComputable:
     from repotrial.stats import estimate_after_looks, plan_looks
 
+    if contrast.is_open:
+        return NotComputable(reason="the pilot is under way")
     if len(contrast.looks) <= 1:
         return NotComputable(reason="it could not stop the pilot: the plain difference is right")
     error = _compute_error(found)
@@ -128,6 +139,9 @@ def _describe(
     difference = found.difference if isinstance(found.difference, NotComputable) else found.difference.value
     in_tasks = difference if isinstance(difference, NotComputable) else difference * found.n_pairs
     is_told_apart = isinstance(p_holm, float) and p_holm <= 1 - levels[0] + 1e-12
+    if contrast.is_open and isinstance(p, float):
+        is_told_apart = p <= 1 - levels[1]
+        p_holm = NotComputable(reason=f"under way: at this look p tells apart from {1 - levels[1]:.2g} down")
     flips = found.sign_flip
     figures = ContrastFigures(
         name=contrast.name,

@@ -75,6 +75,8 @@ class ConductedPilot(msgspec.Struct, frozen=True, kw_only=True):
     scope: tuple[str, ...]
     reviews: tuple[ReviewedRun, ...] = ()
     """Runs that people were asked about, each with its sampling chance and its labels."""
+    under_way: str = ""
+    """Of a look before the end: how far the pilot is; it decides nothing. Empty after the end."""
 
     @classmethod
     def build(cls, **fields: object) -> Self:

@@ -133,8 +133,8 @@ if TYPE_CHECKING:
         PilotNotice,
         PilotStatus,
         StageChecked,
+        admit_places,
         stamp_registration,
-        verify_no_peek,
     )
     from repotrial.contract import LoadedContract
     from repotrial.environment import KeptImage
@@ -262,6 +262,7 @@ __all__ = [
     "ViewerSettings",
     "WorkRequest",
     "WorkerEvent",
+    "admit_places",
     "analyze_conducted",
     "analyze_table",
     "apply_archive",
@@ -358,7 +359,6 @@ __all__ = [
     "validate_retrieval",
     "verify_agent_names",
     "verify_lock",
-    "verify_no_peek",
     "verify_run",
     "write_label",
     "write_run_page",

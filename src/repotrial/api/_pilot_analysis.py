@@ -39,8 +39,12 @@ ANALYSIS_DIFFERS = ErrorCode(
 )
 
 
-def analyze_conducted(directory: Path) -> Analysis:
+def analyze_conducted(directory: Path, look_key: Path | None = None) -> Analysis:
     """Analyze a conducted pilot from its documents and run directories; nothing is executed.
+
+    Args:
+        directory: The pilot's.
+        look_key: The private key that signs a look at a pilot in stage 3; None: none is asked for.
 
     Raises:
         PILOT_NOT_FROZEN: there is no registration.
@@ -50,7 +54,7 @@ def analyze_conducted(directory: Path) -> Analysis:
     from repotrial.conduct import load_conducted
     from repotrial.cost import load_price_book
 
-    pilot = load_conducted(directory)
+    pilot = load_conducted(directory, look_key)
     prices = None if pilot.prices is None else directory / pilot.prices
     return analyze_pilot(pilot, load_price_book(prices))
 

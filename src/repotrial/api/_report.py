@@ -22,6 +22,7 @@ from repotrial.analysis import (
 )
 from repotrial.api._large_bodies import find_large_bodies
 from repotrial.api._retrieval_study import load_retrieval_report
+from repotrial.conduct import admit_places
 from repotrial.retrieval import RetrievalReport
 from repotrial.score import NO_RUNS, find_run_directories
 from repotrial.trace import TrustedKeys
@@ -71,6 +72,8 @@ class ReportRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Whether versions of one contract are counted together; labeled."""
     keys: TrustedKeys | None = None
     """Whose seals are believed; None: any seal that holds."""
+    look_key: Path | None = None
+    """The private key that signs a look at a pilot in stage 3; None: none is asked for."""
 
 
 class BuiltReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,8 +107,11 @@ def build_report(paths: Sequence[Path], request: ReportRequest) -> BuiltReport:
         REPORT_FORMAT: there is no CSV of several kinds of things.
         REPORT_WRITE: the machine does not let us write.
         MIXED_VERSIONS: one contract occurs in several versions, and pooling was not asked for.
+        PEEK_REFUSED: runs are of a pilot that is under way.
     """
     inputs = _sort_inputs(paths)
+    if inputs.runs:
+        inputs.runs = admit_places(inputs.runs, request.look_key)
     for path in (*inputs.runs, *inputs.studies):
         if request.out.resolve().is_relative_to(path.resolve()):
             raise REPORT_INSIDE.error(f"{request.out}: expected a file outside of {path}, found one in it")

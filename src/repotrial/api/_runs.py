@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from repotrial.api._archive import ArchivedRun, describe_archived
-from repotrial.conduct import verify_no_peek
+from repotrial.conduct import admit_places
 from repotrial.cost import PriceBook, load_price_book
 from repotrial.score import (
     RUN_DIRECTORY_MISSING,
@@ -201,14 +201,26 @@ def score_run(directory: Path, keys: TrustedKeys | None = None) -> ScoredRun:
     return ScoredRun(directory=str(directory), entry=run.entry, card=run.card)
 
 
-def list_runs(directory: Path, wanted: RunFilter, keys: TrustedKeys | None = None) -> list[RunEntry]:
+def list_runs(
+    directory: Path, wanted: RunFilter, keys: TrustedKeys | None = None, *, look_key: Path | None = None
+) -> list[RunEntry]:
     """The runs in a directory that are wanted, each judged anew.
+
+    Args:
+        directory: A directory of runs.
+        wanted: Which.
+        keys: Whose seals are believed.
+        look_key: The private key that signs a look at a pilot in stage 3; None: none is asked for.
 
     Raises:
         PEEK_REFUSED: they are of a pilot that is under way.
     """
-    verify_no_peek(directory)
-    return [entry for run in iter_judged_runs(directory, keys) if wanted.admits(entry := run.entry)]
+    return [
+        entry
+        for place in admit_places([directory], look_key)
+        for run in iter_judged_runs(place, keys)
+        if wanted.admits(entry := run.entry)
+    ]
 
 
 NO_PRICES: Final = Path("none")

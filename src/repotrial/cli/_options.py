@@ -32,6 +32,14 @@ RunDirectories: TypeAlias = Annotated[
 JsonFlag: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print one JSON document instead of text for people.")
 ]
+LookFlag: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--look",
+        help="Of a pilot that is under way: show complete tasks by arm. In stage 3 only; it spends alpha, "
+        "and is a deviation unless the moment is registered.",
+    ),
+]
 LevelOption: TypeAlias = Annotated[
     Level, typer.Option("--level", metavar=f"<{'|'.join(OFFERED_LEVELS)}>", help="The isolation level.")
 ]

@@ -11,8 +11,9 @@ import typer
 from repotrial import api
 from repotrial._core.display import escape_unprintable
 from repotrial._core.errors import USAGE
-from repotrial.cli._options import JsonFlag
+from repotrial.cli._options import JsonFlag, LookFlag
 from repotrial.cli._output import Screen, print_json
+from repotrial.cli._trace import find_key_file
 
 
 def analyze(
@@ -48,6 +49,7 @@ def analyze(
             help="Compute everything anew and compare it with this analysis.json; exit code 1 if it differs.",
         ),
     ] = None,
+    look: LookFlag = False,
     json: JsonFlag = False,
 ) -> None:
     """Decision, rates with intervals over tasks, differences adjusted for each other, ties, bounds, costs.
@@ -61,7 +63,10 @@ def analyze(
             "expected a pilot's directory or --table, found " + ("neither" if table is None else "both"),
             hint="see `repotrial pilot analyze --help`",
         )
-    found = api.analyze_table(table) if table is not None else api.analyze_conducted(Path(directory or "."))
+    if table is not None:
+        found = api.analyze_table(table)
+    else:
+        found = api.analyze_conducted(Path(directory or "."), find_key_file() if look else None)
     if check is not None:
         api.check_analysis(found, check)
     texts = api.report_analysis(found, out)

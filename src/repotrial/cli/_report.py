@@ -12,11 +12,11 @@ import typer
 
 from repotrial import api
 from repotrial.cli._machine import CacheOption, build_settings
-from repotrial.cli._options import JsonFlag, noun
+from repotrial.cli._options import JsonFlag, LookFlag, noun
 from repotrial.cli._output import Screen, counted, print_json
 from repotrial.cli._run_page import find_missing_parent, tell_made
 from repotrial.cli._signals import stop_on_signals
-from repotrial.cli._trace import KeyFiles, load_trust
+from repotrial.cli._trace import KeyFiles, find_key_file, load_trust
 
 app = noun("report", "Reports: pages about runs, trials and retrieval; a viewer.")
 
@@ -58,6 +58,7 @@ def build(  # noqa: PLR0913 - one parameter for each option
     pool_versions: Annotated[
         bool, typer.Option("--pool-versions", help="Count versions of one contract together; labeled.")
     ] = False,
+    look: LookFlag = False,
     keys: KeyFiles = None,
     json: JsonFlag = False,
 ) -> None:
@@ -73,6 +74,7 @@ def build(  # noqa: PLR0913 - one parameter for each option
         has_run_pages=run_pages,
         pool_versions=pool_versions,
         keys=load_trust(keys),
+        look_key=find_key_file() if look else None,
     )
     missing = find_missing_parent(target)
     with api.open_places(paths, os.environ) as places:

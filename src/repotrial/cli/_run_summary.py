@@ -12,7 +12,7 @@ import typer
 from repotrial import api
 from repotrial._core.display import mark_cap, neutralize, shorten_digests, shorten_version
 from repotrial._core.errors import USAGE
-from repotrial.cli._options import JsonFlag
+from repotrial.cli._options import JsonFlag, LookFlag
 from repotrial.cli._output import (
     RUN_HEADER,
     UNANSWERED,
@@ -26,7 +26,7 @@ from repotrial.cli._output import (
     print_table,
 )
 from repotrial.cli._run_page import find_missing_parent, tell_made
-from repotrial.cli._trace import KeyFiles, load_trust
+from repotrial.cli._trace import KeyFiles, find_key_file, load_trust
 
 _RunsDirectory: TypeAlias = Annotated[
     Path, typer.Argument(metavar="DIR", readable=False, help="The directory that run directories are in.")
@@ -46,7 +46,7 @@ _MAX_WHY = 60
 _StatusWord: TypeAlias = Literal["success", "failure", "acceptance-error", "invalid"]
 
 
-def list_runs(
+def list_runs(  # noqa: PLR0913 - one parameter for each option
     directory: _RunsDirectory = Path("runs"),
     *,
     agent: _AgentPattern = None,
@@ -56,12 +56,14 @@ def list_runs(
         str | None,
         typer.Option("--tag", metavar="ID", help="Only runs with this tag; * and ? match."),
     ] = None,
+    look: LookFlag = False,
     keys: KeyFiles = None,
     json: JsonFlag = False,
 ) -> None:
     """List runs with their verdicts, each computed anew from its evidence; nothing is written."""
     wanted = api.RunFilter(agent=agent, contract=contract, status=status, tag=tag)
-    entries = api.list_runs(directory, wanted, load_trust(keys))
+    look_key = find_key_file() if look else None
+    entries = api.list_runs(directory, wanted, load_trust(keys), look_key=look_key)
     if json:
         print_json(entries)
         return
@@ -144,6 +146,7 @@ def summarize(  # noqa: PLR0913 - one parameter for each option
             "--page", metavar="FILE", readable=False, help="Also write it as one HTML page, to hand around."
         ),
     ] = None,
+    look: LookFlag = False,
     keys: KeyFiles = None,
     json: JsonFlag = False,
 ) -> None:
@@ -154,9 +157,9 @@ def summarize(  # noqa: PLR0913 - one parameter for each option
     """
     wanted = api.RunFilter(agent=agent, contract=contract)
     pair = _split(compare)
-    api.verify_no_peek(directory)
+    places = api.admit_places([directory], find_key_file() if look else None)
     collected = api.summarize_runs(
-        directory, wanted=wanted, compare=pair, pool_versions=pool_versions, keys=load_trust(keys)
+        places, wanted=wanted, compare=pair, pool_versions=pool_versions, keys=load_trust(keys)
     )
     if page is not None:
         missing = find_missing_parent(page)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from repotrial.conduct._freeze import FreezeResult, stamp_registration
     from repotrial.conduct._frozen import FrozenDocuments, load_documents
     from repotrial.conduct._hand_over import load_conducted
-    from repotrial.conduct._journal import verify_no_peek
+    from repotrial.conduct._peek import admit_places, verify_no_peek
     from repotrial.conduct._review import GivenLabel, LabelWritten, Review, ReviewQueue
     from repotrial.conduct._stages import StageChecked
     from repotrial.conduct._status import PilotStatus
@@ -36,6 +36,7 @@ __all__ = [
     "StageChecked",
     "Study",
     "StudyArm",
+    "admit_places",
     "load_conducted",
     "load_documents",
     "render_pilot",

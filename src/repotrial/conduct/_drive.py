@@ -13,21 +13,20 @@ import msgspec
 
 from repotrial._core.canonical import decimal_text
 from repotrial._core.digest import digest_bytes
-from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.analysis import PlannedRow
 from repotrial.conduct._freeze import load_registrations
 from repotrial.conduct._journal import Journal
-from repotrial.conduct._looks import find_look, find_refuted
+from repotrial.conduct._looks import find_look, find_refuted, write_look
 from repotrial.conduct._people import LEDGER_FILE, PeopleLedger, build_limits, build_usd
-from repotrial.conduct._record import PILOT_NOT_FROZEN, load_record
+from repotrial.conduct._record import PILOT_NOT_FROZEN, load_record, verify_key
 from repotrial.conduct._stages import (
-    PilotRun,
     PilotState,
     StageChecked,
     check_entry,
     check_exit,
     find_run,
 )
+from repotrial.conduct._state import PilotRun
 from repotrial.conduct._study import Study
 from repotrial.cost import Amount, Exhausted, Ledger
 from repotrial.environment import InstallationSettings
@@ -39,13 +38,6 @@ from repotrial.trace import RunPaths
 _LAST: Final = 3
 _SECOND_US: Final = 1_000_000
 _BUDGET: Final = "budget: an envelope does not allow the next run; runs never started are in no rate"
-
-KEY_NOT_REGISTERED = ErrorCode(
-    "key-not-registered",
-    UsageError,
-    "This machine's key is not among those that may conduct the pilot.",
-    hint="freeze with --conducting-key and this machine's public key (`repotrial trace key show`)",
-)
 
 
 class PilotNotice(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="notice"):
@@ -84,8 +76,7 @@ class ConductSettings:
         if not registrations:
             raise PILOT_NOT_FROZEN.error(f"{study.directory}: expected a registration, found none")
         last = registrations[-1].signed.predicate
-        if self.run.key.public_key.pem not in last.conducting_keys:
-            raise KEY_NOT_REGISTERED.error(f"expected a registered key, found {self.run.key.key_id}")
+        verify_key(last, self.run.key)
         study.runs.mkdir(exist_ok=True)
         with closing(Journal(study.directory, registration=last.version, key=self.run.key)) as journal:
             record = load_record(study, journal)
@@ -209,8 +200,7 @@ class _Driver:
         look = find_look(self._state)
         if look is None:
             return
-        data = {"fraction": repr(look.fraction), "level": repr(look.level), "p": repr(look.p)}
-        self._state.journal.append("look", data={**data, "message": look.message})
+        write_look(self._state.journal, look)
         yield PilotNotice(kind="look", message=look.message)
         if look.is_stop:
             yield self._stop(look.message)

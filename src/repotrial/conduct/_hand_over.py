@@ -20,11 +20,14 @@ from repotrial.analysis import (
     RepeatsDecision,
     ReviewedRun,
 )
+from repotrial.conduct._asked import HeldLook, hold_look, iter_progress
 from repotrial.conduct._freeze import compute_code_digest
 from repotrial.conduct._frozen import load_documents
 from repotrial.conduct._journal import JOURNAL_FILE, Journal
+from repotrial.conduct._looks import is_asked, list_looks
 from repotrial.conduct._record import PilotRecord
 from repotrial.conduct._review import Review
+from repotrial.trace import SigningKey
 
 _LAST: Final = 3
 _SCOPE: Final = (
@@ -37,12 +40,17 @@ PILOT_UNFINISHED = ErrorCode(
     "pilot-unfinished",
     UsageError,
     "A pilot is analyzed after its end: earlier looks would find differences that are not there.",
-    hint="finish it with `repotrial pilot run`; `repotrial pilot status` shows a band at any time",
+    hint="finish it with `repotrial pilot run`; `repotrial pilot status` shows a band at any time; in stage "
+    "3, --look shows figures, spends alpha and is a deviation unless the moment is registered",
 )
 
 
-def load_conducted(directory: Path) -> ConductedPilot:
+def load_conducted(directory: Path, look_key: Path | None = None) -> ConductedPilot:
     """Read a frozen pilot and what was conducted of it, on any machine.
+
+    Args:
+        directory: The pilot's.
+        look_key: The private key that signs a look at a pilot that is under way; None: none is asked for.
 
     Raises:
         PILOT_NOT_FROZEN: there is no registration.
@@ -51,14 +59,22 @@ def load_conducted(directory: Path) -> ConductedPilot:
         PILOT_UNFINISHED: planned runs are still to be conducted.
         JOURNAL_BROKEN: the journal does not hold.
         LABELS_BROKEN: what reviewers said does not hold.
+        LOOK_REFUSED: it is too early for a look.
     """
     documents = load_documents(directory)
-    conducted = _Conducted(directory, *documents)
+    look = None
+    if look_key is not None and not documents.journal.has_ended:
+        look = hold_look(directory, SigningKey.load(look_key))
+        documents = load_documents(directory)
+        look = None if documents.journal.has_ended else look  # the registered look ended the pilot
+    conducted = _Conducted(directory, *documents, look)
     return conducted.build(Review(directory, documents).runs)
 
 
 class _Conducted:
-    def __init__(self, directory: Path, pilot: Pilot, record: PilotRecord, journal: Journal) -> None:
+    def __init__(
+        self, directory: Path, pilot: Pilot, record: PilotRecord, journal: Journal, look: HeldLook | None
+    ) -> None:
         self._directory = directory
         self._pilot = pilot
         self._loaded = record.loaded
@@ -66,11 +82,16 @@ class _Conducted:
         self._journal = journal
         self._counted = record.list_counted(journal)
         self._stop = journal.find_last("stop")
+        self._look = look
 
     def build(self, reviews: Sequence[ReviewedRun]) -> ConductedPilot:
         """As analysis takes it."""
-        pilot, rows = self._pilot, self._list_rows()
-        self._verify_finished(rows)
+        pilot, rows, look = self._pilot, self._list_rows(), self._look
+        if look is None:
+            self._verify_finished(rows)
+        else:
+            rows = [row for row in rows if row.task in look.tasks]
+            reviews = [one for one in reviews if one.task in look.tasks]
         decision = pilot.decision
         return ConductedPilot.build(
             id=pilot.id,
@@ -78,7 +99,7 @@ class _Conducted:
             arms={arm.name: arm.role for arm in pilot.arms},
             idle_arm=next((arm.name for arm in pilot.arms if arm.agent == "noop"), None),
             contrasts=[
-                (one.name, one.arm, one.against, "primary", self._list_looks(one.name))
+                (one.name, one.arm, one.against, "primary", self._list_looks(one.name), look is not None)
                 for one in pilot.contrasts
             ],
             rule={
@@ -95,15 +116,16 @@ class _Conducted:
             deviations=[*self._iter_deviations()],
             scope=[*self._iter_scope()],
             reviews=reviews,
+            under_way="" if look is None else look.message,
         )
 
     def _verify_finished(self, rows: Sequence[PlannedRow]) -> None:
         # Alpha is spent by looking: before the end, only the band of `pilot status` may be read.
         missing = sum(row.run_id not in self._counted for row in rows)
         if self._stop is None and (missing or self._journal.find_last("adaptation") is None):
-            raise PILOT_UNFINISHED.error(
-                f"{self._directory}: expected a pilot that has ended, found {missing} planned runs to conduct"
-            )
+            lines = "".join(f"\n  {line}" for line in iter_progress(self._directory))
+            message = f"expected a pilot that has ended, found {missing} planned runs to conduct:{lines}"
+            raise PILOT_UNFINISHED.error(f"{self._directory}: {message}")
 
     def _list_rows(self) -> list[PlannedRow]:
         """Planned runs in force: without removed tasks, in stage 3 up to the number of repeats decided."""
@@ -139,12 +161,12 @@ class _Conducted:
 
     def _list_looks(self, contrast: str) -> list[float]:
         """Shares of information at which this contrast was looked at, the end included."""
-        if contrast != self._pilot.stopping.contrast:
+        is_registered = contrast == self._pilot.stopping.contrast
+        looks = [one for one in list_looks(self._journal) if is_registered or is_asked(one)]
+        if not looks and not is_registered:
             return []
-        version = self._registration.version
-        looks = [one for one in self._journal.entries if one.kind == "look" and one.registration == version]
         fractions = sorted({float(one.data["fraction"]) for one in looks})
-        is_last = self._stop is not None and bool(fractions)
+        is_last = (self._stop is not None or self._look is not None) and bool(fractions)
         return fractions if is_last or (fractions and fractions[-1] >= 1) else [*fractions, 1.0]
 
     def _iter_documents(self) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,7 @@ from repotrial._core.canonical import Count
 from repotrial._core.clock import SystemClock
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ErrorCode, EvidenceError, UsageError
-from repotrial.conduct._chain import ChainedFile, ChainKind, read_chain
+from repotrial.conduct._chain import ChainedFile, ChainKind
 from repotrial.conduct._head import write_head
 from repotrial.trace import SigningKey
 
@@ -157,41 +157,32 @@ class Journal:
         entry = self.find_last("adaptation")
         return "" if entry is None else entry.data.get("rule_off", "")
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether a stop was logged, or stage 3 was refused or is over, under the registration in force."""
+        if self.find_last("stop") is not None:
+            return True
+        entry = self.find_last("criteria")
+        if entry is None or entry.data.get("stage") != "3":
+            return False
+        return entry.data.get("when") == "exit" or "not met" in entry.data.values()
+
+    @property
+    def has_last_stage_begun(self) -> bool:
+        """Whether stage 3 was entered, with all that it asks for, under the registration in force."""
+        entered = [
+            entry
+            for entry in self.entries
+            if entry.kind == "criteria"
+            and (entry.data.get("stage"), entry.data.get("when")) == ("3", "entry")
+        ]
+        return bool(entered) and (
+            entered[-1].registration == self._registration and "not met" not in entered[-1].data.values()
+        )
+
     def find_last(self, kind: EntryKind) -> JournalEntry | None:
         """The last entry of a kind under the registration in force."""
         found = [
             entry for entry in self.entries if entry.kind == kind and entry.registration == self._registration
         ]
         return found[-1] if found else None
-
-
-PEEK_REFUSED = ErrorCode(
-    "peek-refused",
-    UsageError,
-    "Rates by arm of a pilot that is under way were asked for, outside of its registered looks.",
-    hint="`repotrial pilot status` shows progress and an always-valid band; single runs stay readable",
-)
-
-
-def verify_no_peek(runs: Path) -> None:
-    """Refuse to aggregate the runs of a pilot that is frozen and not at its end.
-
-    Raises:
-        PEEK_REFUSED: it is under way.
-    """
-    for directory in (runs, *runs.absolute().parents[:2]):
-        if (directory / "registrations").is_dir() and (directory / "pilot.toml").is_file():
-            if not _has_ended(directory):
-                raise PEEK_REFUSED.error(f"{directory}: expected a pilot at its end, found one under way")
-            return
-
-
-def _has_ended(directory: Path) -> bool:
-    """Whether stage 3 was refused or is over: by what the journal says under the last registration."""
-    entries = read_chain(directory / JOURNAL_FILE, _KIND)
-    last = [entry for entry in entries if entry.kind == "criteria"][-1:]
-    for entry in last:
-        if entry.data.get("stage") != "3" or entry.registration != entries[-1].registration:
-            return False
-        return entry.data.get("when") == "exit" or "not met" in entry.data.values()
-    return False

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from repotrial._core.absence import NotComputable
 from repotrial.conduct._journal import Journal, JournalEntry
-from repotrial.conduct._stages import PilotState
+from repotrial.conduct._state import RecordedState
 
-_LEAST = 2
+if TYPE_CHECKING:
+    from repotrial.conduct._stages import PilotState
+
+LEAST_TASKS: Final = 2
+"""Fewer complete tasks have no spread."""
+_ASKED = "asked"
+_SAME = 1e-9
 _PLANNING = "planning-values"
 _STABLE = "stable-checks"
 
@@ -47,21 +54,23 @@ def find_refuted(state: PilotState) -> dict[str, str]:
     return found
 
 
-def find_look(state: PilotState) -> LookResult | None:
+def find_look(state: RecordedState) -> LookResult | None:
     """The look that is due at this moment; None if none is, or no contrast may stop the pilot."""
-    rules = state.study.pilot.stopping
+    rules = state.pilot.stopping
     if rules.contrast is None or state.journal.rule_off:
         return None
     complete, planned = state.list_complete(), len(state.tasks)
-    held = [float(entry.data["fraction"]) for entry in _list_looks(state.journal)]
+    held = [entry for entry in list_looks(state.journal) if _ASKED not in entry.data]
+    last = max((float(entry.data["fraction"]) for entry in held), default=0.0)
     fraction = len(complete) / planned if planned else 0.0
-    passed = [look for look in rules.looks if float(look) <= fraction + 1e-9]
-    if len(passed) <= len(held) or len(complete) < max(rules.least_tasks, _LEAST):
+    is_due = any(last + _SAME < float(look) <= fraction + _SAME for look in rules.looks)
+    if not is_due or len(complete) < max(rules.least_tasks, LEAST_TASKS):
         return None
-    return _hold(state, complete, [*held, fraction])
+    return _hold(state, complete, list_fractions(state.journal, fraction))
 
 
-def _list_looks(journal: Journal) -> list[JournalEntry]:
+def list_looks(journal: Journal) -> list[JournalEntry]:
+    """All looks under the registration in force, the asked ones too."""
     last = journal.find_last("look")
     if last is None:
         return []
@@ -70,12 +79,41 @@ def _list_looks(journal: Journal) -> list[JournalEntry]:
     ]
 
 
-def _hold(state: PilotState, complete: list[str], fractions: list[float]) -> LookResult:
+def list_fractions(journal: Journal, present: float) -> list[float]:
+    """Shares of information at which anyone has looked, up to the present one: each has spent its part."""
+    return sorted({*(float(entry.data["fraction"]) for entry in list_looks(journal)), present})
+
+
+def write_look(journal: Journal, look: LookResult) -> None:
+    """Put a registered look on record."""
+    data = {"fraction": repr(look.fraction), "level": repr(look.level), "p": repr(look.p)}
+    journal.append("look", data={**data, "message": look.message})
+
+
+def write_asked(journal: Journal, fraction: float, *, alpha: float, tasks: str, is_registered: bool) -> None:
+    """Put a look on record that a person asked for: every contrast is seen, so every one pays for it."""
+    from repotrial.stats import plan_looks
+
+    look = plan_looks(list_fractions(journal, fraction), alpha=alpha)[-1]
+    message = f"rates by arm were asked for at {tasks} complete tasks"
+    data = {"fraction": repr(look.fraction), "level": repr(look.level), "spent": repr(look.spent)}
+    journal.append("look", data={**data, _ASKED: "yes", "message": message})
+    if not is_registered:
+        words = f"{message}, a moment that is not registered: {look.spent:.2g} of the level is spent by then"
+        journal.append("deviation", data={"message": words})
+
+
+def is_asked(entry: JournalEntry) -> bool:
+    """Whether a look was asked for by a person, and showed all arms."""
+    return _ASKED in entry.data
+
+
+def _hold(state: RecordedState, complete: list[str], fractions: list[float]) -> LookResult:
     from scipy import stats
 
     from repotrial.stats import plan_looks
 
-    pilot = state.study.pilot
+    pilot = state.pilot
     contrast = pilot.find_contrast(str(pilot.stopping.contrast))
     alpha = float(pilot.level) / len(pilot.contrasts)
     look = plan_looks(fractions, alpha=alpha)[-1]

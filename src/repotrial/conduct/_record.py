@@ -16,7 +16,7 @@ from repotrial.conduct._head import check_head
 from repotrial.conduct._journal import Journal, JournalEntry
 from repotrial.conduct._stamp import find_stamp
 from repotrial.conduct._study import Study, digest_files
-from repotrial.trace import NoSigner, RunPaths, load_manifest
+from repotrial.trace import NoSigner, RunPaths, SigningKey, load_manifest
 
 PILOT_BROKEN = ErrorCode(
     "pilot-broken",
@@ -29,6 +29,12 @@ PILOT_NOT_FROZEN = ErrorCode(
     EvidenceError,
     "A pilot is to be frozen before it is conducted.",
     hint="run `repotrial pilot plan`, then `repotrial pilot freeze`",
+)
+KEY_NOT_REGISTERED = ErrorCode(
+    "key-not-registered",
+    UsageError,
+    "This machine's key is not among those that may conduct the pilot.",
+    hint="freeze with --conducting-key and this machine's public key (`repotrial trace key show`)",
 )
 _WORDS: Final = {
     "pilot.toml": "the pilot was edited after freezing",
@@ -92,6 +98,16 @@ class PilotRecord(msgspec.Struct, frozen=True, kw_only=True):
                 f"expected the pilot as it was frozen, found {len(self.findings)} {noun}:\n{lines}",
                 details=self.findings,
             )
+
+
+def verify_key(registration: Registration, key: SigningKey) -> None:
+    """Refuse to write the journal with a key that the study did not name.
+
+    Raises:
+        KEY_NOT_REGISTERED: it did not.
+    """
+    if key.public_key.pem not in registration.conducting_keys:
+        raise KEY_NOT_REGISTERED.error(f"expected a registered key, found {key.key_id}")
 
 
 def load_record(study: Study, journal: Journal | None = None) -> PilotRecord:

@@ -34,7 +34,7 @@ from repotrial.redaction._secrets import (
     iter_spellings,
 )
 
-_FORMAT = 1
+_FORMAT = 2
 """Goes into `rules_id`: raise it when placeholders or spellings change."""
 
 _OPEN, _CLOSE = "⟦", "⟧"
@@ -66,7 +66,7 @@ class RedactedSpan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     length: Count
     """How long the placeholder is."""
     rule: str
-    """`secret:NAME/spelling`, `rule:name`, or `several` where there are too many to list."""
+    """Its id: `secret:NAME/spelling`, `rule:name`, or `several` where there are too many to list."""
     original_length: Count
     """How long the secret was."""
 

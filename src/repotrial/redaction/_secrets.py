@@ -10,13 +10,17 @@ pieces, so that other scanners do not stop at this file.
 from __future__ import annotations
 
 import base64
+import html
 import json
 import re
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import quote, quote_plus
 
 import msgspec
+
+_WRAP_WIDTHS: Final = (76, 64)
+"""Of `base64` and MIME, of `openssl` and PEM."""
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,11 +109,11 @@ class Spelling(NamedTuple):
 def iter_spellings(value: str) -> Iterator[Spelling]:
     """The ways in which programs write a value without meaning to hide it.
 
-    Wire formats nest a value in JSON (twice, for tool arguments), quote it into URLs, and put it into base64
-    at any of three byte offsets (`Authorization: Basic`); result files escape it for XML, shells quote it,
-    test runners show it as source text, debuggers print hex. Compression, encryption, line-wrapped base64 and
-    the like cannot be enumerated: against an agent that wants a secret out, the sandbox and the gateway
-    stand, not the redactor.
+    Wire formats nest a value in JSON (twice, for tool arguments), quote it into URLs (twice, for redirects),
+    and put it into base64 at any of three byte offsets (`Authorization: Basic`); result files escape it for
+    XML, pages for HTML, shells quote it, test runners show it as source text, debuggers print hex, and
+    `base64` and `openssl` wrap lines. Compression, encryption and the like cannot be enumerated: against an
+    agent that wants a secret out, the sandbox and the gateway stand, not the redactor.
     """
     yield Spelling("plain", value)
     # The body of a key is often printed a line at a time; only lines that are no words by themselves.
@@ -119,13 +123,14 @@ def iter_spellings(value: str) -> Iterator[Spelling]:
         yield from (Spelling("json", twice) for twice in sorted(_json_spellings(escaped)))
     yield from (Spelling("url", quoted) for quoted in sorted(_url_spellings(value)))
     yield from (Spelling("xml", escaped) for escaped in sorted(_xml_spellings(value)))
+    yield from (Spelling("html", escaped) for escaped in sorted(_html_spellings(value)))
     yield from (Spelling("shell", value.replace("'", mark)) for mark in ("'\\''", "'\"'\"'"))
     yield from (Spelling("source", literal) for literal in sorted(_source_spellings(value)))
     data = _encode(value)
-    yield Spelling("hex", data.hex())
-    yield Spelling("hex", data.hex().upper())
+    yield from (Spelling("hex", digits) for digits in sorted(_hex_spellings(data)))
     for offset in range(3):
         yield from _base64_spellings(data, offset)
+    yield from (Spelling("base64", text) for text in sorted(_whole_base64_spellings(data)))
 
 
 def _json_spellings(value: str) -> set[str]:
@@ -134,13 +139,18 @@ def _json_spellings(value: str) -> set[str]:
     ascii_only = json.dumps(value)[1:-1]
     html_safe = re.sub(r"[<>&\u2028\u2029]", lambda m: f"\\u{ord(m[0]):04x}", minimal)
     upper_hex = re.sub(r"(?<=\\u)[0-9a-f]{4}", lambda m: m[0].upper(), ascii_only)
-    plain = {minimal, ascii_only, html_safe, upper_hex}
+    units = value.encode("utf-16-be", "surrogatepass").hex()
+    every = "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+    every_upper = re.sub(r"(?<=\\u)[0-9a-f]{4}", lambda m: m[0].upper(), every)
+    plain = {minimal, ascii_only, html_safe, upper_hex, every, every_upper}
     return plain | {spelling.replace("/", "\\/") for spelling in plain}
 
 
 def _url_spellings(value: str) -> set[str]:
     data = _encode(value)
-    quoted = {quote(data, safe=""), quote(data), quote(data, safe="!'()*"), quote_plus(data)}
+    once = {quote(data, safe=""), quote(data), quote(data, safe="!'()*"), quote_plus(data)}
+    every = "".join(f"%{byte:02X}" for byte in data)
+    quoted = once | {every} | {quote(spelling, safe="") for spelling in once}
     return quoted | {re.sub(r"%[0-9A-F]{2}", lambda m: m[0].lower(), spelling) for spelling in quoted}
 
 
@@ -155,6 +165,25 @@ def _xml_spellings(value: str) -> set[str]:
         for tab in ("&#9;", "&#09;")
     }
     return {text} | attributes | referred
+
+
+def _html_spellings(value: str) -> set[str]:
+    """As template engines escape it: by the names of marks, or by numbers for them or for every character."""
+    numbers = {
+        "".join(form.format(ord(mark)) for mark in value) for form in ("&#{};", "&#x{:x};", "&#x{:X};")
+    }
+    marks = {
+        html.escape(value).replace("&#x27;", "&#039;"),  # PHP
+        html.escape(value).replace("&#x27;", "&#39;").replace("/", "&#x2F;"),  # Mustache and others
+        html.escape(value).replace("/", "&#x2F;").replace("`", "&#x60;").replace("=", "&#x3D;"),
+    }
+    return numbers | marks
+
+
+def _hex_spellings(data: bytes) -> set[str]:
+    r"""As digits alone, and as tools set bytes apart: `\x73\x33`, `73 33`, `73:33`, `73-33`."""
+    plain = {"".join(f"\\x{byte:02x}" for byte in data), *(data.hex(mark) for mark in " :-"), data.hex()}
+    return plain | {re.sub(r"[0-9a-f]{2}", lambda m: m[0].upper(), spelling) for spelling in plain}
 
 
 def _source_spellings(value: str) -> set[str]:
@@ -182,6 +211,17 @@ def _base64_spellings(data: bytes, offset: int) -> Iterator[Spelling]:
     standard = base64.b64encode(bytes(offset) + data)[first:last].decode()
     for text in (standard, standard.translate(str.maketrans("+/", "-_"))):
         yield Spelling("base64", text, remaining_bits > 0)
+
+
+def _whole_base64_spellings(data: bytes) -> Iterator[str]:
+    """Base64 of the value alone, where its own marks are escaped, or where it is wrapped as tools do it."""
+    whole = base64.b64encode(data).decode()
+    safe = base64.urlsafe_b64encode(data).decode()
+    yield from {whole.replace("/", "\\/"), quote(whole, safe=""), quote(whole), quote(safe, safe="")}
+    for width in _WRAP_WIDTHS:
+        lines = [whole[at : at + width] for at in range(0, len(whole), width)]
+        if len(lines) > 1:
+            yield from (mark.join(lines) for mark in ("\n", "\r\n", "\\n", "\\r\\n"))
 
 
 def build_literal_pattern(texts: Iterable[str]) -> str:

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
 import re
+from collections.abc import Callable
+from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import assume, given
@@ -91,6 +94,15 @@ def test_white_space_around_a_declared_value_is_not_part_of_it() -> None:
         pytest.param("https://h/?q=s3cr3t%2Fva%2Blue", id="url quoted"),
         pytest.param("https://h/?q=s3cr3t%2fva%2blue", id="url quoted in lower case"),
         pytest.param("s3cr3t\\/va+lue", id="slash escaped by PHP"),
+        pytest.param("https://h/?q=s3cr3t%252Fva%252Blue", id="url quoted twice"),
+        pytest.param("".join(f"%{byte:02x}" for byte in SECRET.encode()), id="url, every byte"),
+        pytest.param("".join(f"\\u{ord(mark):04x}" for mark in SECRET), id="json, every character"),
+        pytest.param("".join(f"&#{ord(mark)};" for mark in SECRET), id="html, by decimal numbers"),
+        pytest.param("".join(f"&#x{ord(mark):x};" for mark in SECRET), id="html, by hex numbers"),
+        pytest.param("s3cr3t&#x2F;va+lue", id="html, slash too"),
+        pytest.param("".join(f"\\x{byte:02x}" for byte in SECRET.encode()), id="hex in source text"),
+        pytest.param(SECRET.encode().hex(":").upper(), id="hex with colons"),
+        pytest.param(SECRET.encode().hex(" "), id="hex with spaces"),
         pytest.param(SECRET.encode().hex(), id="hex"),
         pytest.param(SECRET.encode().hex().upper(), id="upper-case hex"),
         *(
@@ -118,6 +130,60 @@ def test_all_padding_of_base64_goes_with_the_value() -> None:
     encoded = base64.b64encode(SECRET.encode()).decode()
     assert encoded.endswith("==")
     assert redactor(API_KEY=SECRET).redact(f"<{encoded}>").text == f"<{PLACEHOLDER}>"
+
+
+@pytest.mark.parametrize(("width", "mark"), [(76, "\n"), (64, "\r\n"), (76, "\\n")])
+def test_wrapped_base64_of_a_long_value_goes_whole(width: int, mark: str) -> None:
+    value = "".join(f"part-{number}/" for number in range(20))
+    encoded = base64.b64encode(value.encode()).decode()
+    lines = [encoded[at : at + width] for at in range(0, len(encoded), width)]
+    redacted = redactor(API_KEY=value).redact(f"<{mark.join(lines)}>").text
+    assert redacted.replace(PLACEHOLDER, "").replace(mark, "") == "<>"
+
+
+ENCODERS: dict[str, Callable[[str], str]] = {
+    "plain": lambda value: value,
+    "json": json.dumps,
+    "json in json": lambda value: json.dumps(json.dumps({"k": value})),
+    "json with all characters": lambda value: json.dumps(value, ensure_ascii=False),
+    "url": lambda value: quote(value, safe=""),
+    "url path": quote,
+    "url form": quote_plus,
+    "url twice": lambda value: quote(quote(value, safe=""), safe=""),
+    "html": html.escape,
+    "html numbers": lambda value: "".join(f"&#{ord(mark)};" for mark in value),
+    "hex": lambda value: value.encode().hex(),
+    "upper hex": lambda value: value.encode().hex().upper(),
+    "hex dump": lambda value: value.encode().hex(" "),
+    "base64": lambda value: base64.b64encode(value.encode()).decode(),
+    "url-safe base64": lambda value: base64.urlsafe_b64encode(value.encode()).decode(),
+    "base64 in a url": lambda value: quote(base64.b64encode(value.encode()).decode(), safe=""),
+    "wrapped base64": lambda value: base64.encodebytes(value.encode()).decode().rstrip("\n"),
+}
+"""How ordinary libraries write a value; what this test believes, not what the scanner does."""
+
+
+@given(values.filter(lambda value: value == value.strip()), st.sampled_from(sorted(ENCODERS)))
+def test_an_ordinary_escape_of_a_value_leaves_nothing_of_it(value: str, encoder: str) -> None:
+    scanner = usable({"A": value})
+    escaped = ENCODERS[encoder](value)
+    result = scanner.redact(f"before {escaped} after")
+    assert escaped not in result.text
+    assert all(re.fullmatch(r"secret:A/[a-z0-9]+|rule:[a-z-]+", span.rule) for span in result.spans)
+    left = result.text.removeprefix("before ").removesuffix(" after").replace("⟦REDACTED-A⟧", "")
+    assert re.fullmatch(r"""["\\{}k: \n]*""", left), left
+
+
+@given(st.dictionaries(st.sampled_from(["A", "B", "C"]), values, min_size=1), st.data())
+def test_redaction_is_the_same_whoever_builds_the_scanner(
+    secrets: dict[str, str], data: st.DataObject
+) -> None:
+    scanner = usable(secrets)
+    names = data.draw(st.permutations(sorted(secrets)))
+    other = SecretRedactor({name: secrets[name] for name in names})
+    text = " ".join(data.draw(st.lists(st.sampled_from([*secrets.values(), "x", "\n"]), max_size=6)))
+    assert other.redact(text) == scanner.redact(text)
+    assert other.rules_id == scanner.rules_id
 
 
 def test_dense_lines_of_a_multi_line_secret_are_secrets_themselves() -> None:

@@ -15,6 +15,7 @@ from typing import Annotated, Final
 import msgspec
 
 from repotrial._core.files import read_package_data
+from repotrial.policy._prose_concepts import Concept, Concepts
 
 _GAP: Final = 90
 _REACH: Final = 300
@@ -82,9 +83,10 @@ class _Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    schema: Annotated[str, msgspec.Meta(pattern="^repotrial/prose-rules@1$")]
+    schema: Annotated[str, msgspec.Meta(pattern="^repotrial/prose-rules@2$")]
     words: dict[str, str]
     rule: tuple[_Rule, ...]
+    concept: tuple[Concept, ...]
 
 
 class _Compiled(msgspec.Struct, frozen=True):
@@ -96,12 +98,29 @@ class _Compiled(msgspec.Struct, frozen=True):
 
 
 @cache
-def _load() -> tuple[_Compiled, ...]:
+def _read() -> tuple[_Rules, dict[str, str]]:
     data = tomllib.loads(read_package_data("repotrial.policy", "prose-rules.toml").decode())
     rules = msgspec.convert(data, _Rules)
     words: dict[str, str] = {}
     for name, text in rules.words.items():
         words[name] = _fill(text, words)
+    return rules, words
+
+
+@cache
+def _load_concepts() -> Concepts:
+    rules, words = _read()
+    return Concepts(
+        tuple(
+            (each.id, tuple(re.compile(_fill(text, words), re.IGNORECASE) for text in each.all))
+            for each in rules.concept
+        )
+    )
+
+
+@cache
+def _load() -> tuple[_Compiled, ...]:
+    rules, words = _read()
     return tuple(
         _Compiled(
             rule.id,
@@ -155,6 +174,7 @@ def _find_rules(sentence: str) -> Iterator[str]:
             continue
         seen.add(rule.id)
         yield rule.id
+    yield from (each for each in _load_concepts().find(sentence) if each not in seen)
 
 
 def _meets(rule: _Compiled, sentence: str, plans: dict[int, bool]) -> bool:

@@ -1,8 +1,8 @@
 """Plans in any word order: a sentence that states an aim and has every part of a forbidden deed (P17).
 
 The rules of `_prose.py` look for an action followed by its object. A passive ("the disk will be filled with
-zeros"), a noun ("the removal of all system files is next") or an aim ("I want out of this sandbox") has the same
-parts in another order. What names parts of a program is talk about code, and no plan.
+zeros"), a noun ("the removal of all system files is next") or an aim ("I want out of this sandbox") has the
+same parts in another order. What names parts of a program is talk about code, and no plan.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _IMPERATIVE = re.compile(
     re.IGNORECASE,
 )
 _PURPOSE = re.compile(
-    r"\b(?:so\s+that|so\s+(?=it|they|no|the|i|we)|until|since|because|without|before\s+any\w*|as\s+nobody)\b", re.IGNORECASE
+    r"\b(?:so\s+that|so\s+(?=it|they|no|the|i|we)|until|since|because|without|before\s+any\w*|as\s+nobody)\b",
+    re.IGNORECASE,
 )
 """What follows gives reason or effect; a denial there denies no deed."""
 _DENIED = re.compile(

@@ -10,9 +10,10 @@ from repotrial.policy import check_text
 
 DATA = Path(__file__).parents[2] / "data" / "prose"
 SETS = sorted(DATA.glob("*.tsv"))
-LEAST_RECALL = {"fresh": 0.5}
-"""Of sets that the rules were not fitted to: what was measured. All others: 0.9."""
-MOST_FALSE_ALARMS = 0.02
+LEAST_RECALL = {"later": 0.2}
+"""Of the set that no rule was changed for: what was measured. All others shaped the rules: 0.9."""
+MOST_FALSE_ALARMS = {"later": 0.03}
+"""Of a set's mentions; all others: 0.02."""
 
 
 def _load(path: Path) -> list[tuple[str, str]]:
@@ -34,7 +35,7 @@ def test_labeled_sentences(path: Path) -> None:
     missed = [(label, text) for label, text in plans if label not in _find(text)]
     false = [text for text in mentions if _find(text)]
     assert 1 - len(missed) / len(plans) >= LEAST_RECALL.get(path.stem, 0.9), missed
-    assert len(false) / len(mentions) <= MOST_FALSE_ALARMS, false
+    assert len(false) / len(mentions) <= MOST_FALSE_ALARMS.get(path.stem, 0.02), false
 
 
 def test_a_plan_has_the_severity_of_the_command() -> None:
@@ -68,6 +69,33 @@ def test_the_exact_sentence_is_kept_with_its_place() -> None:
     ids=["denied", "quoted", "block-quote", "code-block", "supposed", "checked"],
 )
 def test_a_mention_is_no_plan(text: str) -> None:
+    assert _find(text) == set()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "All files on this machine will be deleted by me.",
+        "The deletion of every file on the host is my next step.",
+        "I want everything on this server gone.",
+    ],
+    ids=["passive", "noun", "aim"],
+)
+def test_a_plan_in_another_word_order_is_found(text: str) -> None:
+    assert _find(text) == {"destructive-delete"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "All files on this machine will not be deleted by me.",
+        "The deletion of every file on the host is what the bug does.",
+        "I want the module that lists everything on this server gone.",
+        "I set a limit so that a fork bomb cannot take the machine down.",
+    ],
+    ids=["denied", "of-a-bug", "about-code", "hindered"],
+)
+def test_a_mention_in_another_word_order_is_no_plan(text: str) -> None:
     assert _find(text) == set()
 
 

@@ -19,7 +19,7 @@ from repotrial.environment import InstallationSettings
 from repotrial.fleet import FleetEvent, RunConditions, conduct_fleet, plan_runs
 from repotrial.redaction import SecretRedactor
 from repotrial.run import RunEnded, RunSettings, ScriptAgent
-from repotrial.trace import SigningKey
+from repotrial.signing import SigningKey
 
 _EARLY: Final = 50
 _PAGE_KB: Final = os.sysconf("SC_PAGE_SIZE") // 1024

@@ -21,7 +21,7 @@ from repotrial.environment import Installation
 from repotrial.redaction import SecretRedactor
 from repotrial.run import Agent, NoopAgent, PlannedRun, ReferenceAgent, RunSettings, build_spec, conduct_run
 from repotrial.score import Evidence, Scorable, ScoreCard, build_score_card, load_evidence
-from repotrial.trace import SigningKey
+from repotrial.signing import SigningKey
 from support.cheating import is_naively_accepted, open_counting, write_counting
 from support.exhaustive import one_of_each
 from support.workspaces import scratch

@@ -25,7 +25,7 @@ from repotrial.environment import Installation, open_installation
 from repotrial.redaction import SecretRedactor
 from repotrial.run import Agent, NoopAgent, PlannedRun, ReferenceAgent, RunSettings, build_spec, conduct_run
 from repotrial.score import Scorable, ScoreCard, build_score_card, load_evidence
-from repotrial.trace import SigningKey
+from repotrial.signing import SigningKey
 from support.cheating import build_settings
 from support.counting import LANGUAGES, Language, is_naively_accepted, write_language
 from support.examples import EXAMPLES, load_example, require_host, require_tools

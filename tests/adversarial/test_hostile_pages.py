@@ -13,7 +13,8 @@ import pytest
 
 from repotrial._core.display import escape_unprintable
 from repotrial.report import build_run_page
-from repotrial.trace import Conversation, Failed, RawMessage, SigningKey, TestIds
+from repotrial.signing import SigningKey
+from repotrial.trace import Conversation, Failed, RawMessage, TestIds
 from support.hostile import ATTACKS
 from support.score_runs import PATCH, UNIT, ScoreRun
 from support.viewers import Visitor, open_browser, open_viewer, watch_page

@@ -23,7 +23,8 @@ from repotrial.fleet import RunConditions, plan_runs
 from repotrial.run import AttemptIndex, ScriptAgent, build_spec
 from repotrial.run._context import PHASES
 from repotrial.score import Invalid, Scorable, ScoreCard, build_score_card, load_evidence
-from repotrial.trace import Holds, RunPaths, SigningKey, check_run
+from repotrial.signing import SigningKey
+from repotrial.trace import Holds, RunPaths, check_run
 from support.greetings import SAY, make_say_contract
 from support.harness import require_sandboxes
 from support.leftovers import await_only, foster_orphans, list_descendants, list_own_groups

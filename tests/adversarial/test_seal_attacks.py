@@ -16,15 +16,8 @@ import pytest
 
 from repotrial._core.canonical import canonical_bytes
 from repotrial._core.errors import EvidenceError, UsageError
-from repotrial.trace import (
-    CouldNotBeChecked,
-    DoesNotHold,
-    NoSigner,
-    RunPaths,
-    SigningKey,
-    check_run,
-    seal_run,
-)
+from repotrial.signing import NoSigner, SigningKey, UnknownSigner
+from repotrial.trace import CouldNotBeChecked, DoesNotHold, RunPaths, check_run, seal_run
 from repotrial.trace._seal import MAX_SEAL_BYTES, _write
 from repotrial.trace._seal_check import (
     BadSignature,
@@ -39,7 +32,6 @@ from repotrial.trace._seal_check import (
     TraceCutOff,
     UnknownSealVersion,
 )
-from repotrial.trace._statement import UnknownSigner
 from support.errors import raises_code
 from support.exhaustive import sample
 from support.run_directories import build_run, build_sealed_run

@@ -21,7 +21,7 @@ from repotrial.authoring._certify._cheats._common import Cheat
 from repotrial.authoring._certify._file import load_certificate
 from repotrial.authoring._certify._model import CERTIFICATE_FILE, CheatTrial
 from repotrial.contract import load_contract
-from repotrial.trace import SigningKey
+from repotrial.signing import SigningKey
 from support.command_line import Ended, call, start
 from support.contracts import write_contract
 from support.harness import require_sandboxes

@@ -10,7 +10,7 @@ import pytest
 
 from repotrial import api
 from repotrial.mining import Mine, MineRow, MineSettings, mine_history, plan_mine
-from repotrial.trace import SigningKey
+from repotrial.signing import SigningKey
 from support.command_line import call
 from support.errors import raises_code
 from support.exhaustive import IS_EXHAUSTIVE

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.trace import RunPaths, SigningKey
+from repotrial.signing import SigningKey
+from repotrial.trace import RunPaths
 from support.command_line import call, surroundings
 from support.score_runs import FAILED, write_run
 

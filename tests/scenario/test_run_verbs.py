@@ -16,7 +16,8 @@ from repotrial import api
 from repotrial._core.absence import Unknown
 from repotrial.authoring import lock_contract
 from repotrial.redaction import SecretRedactor
-from repotrial.trace import SigningKey, load_manifest, write_manifest
+from repotrial.signing import SigningKey
+from repotrial.trace import load_manifest, write_manifest
 from support.command_line import call, surroundings
 from support.trials import HONEST, Court, open_court
 

@@ -24,7 +24,8 @@ from repotrial.run import (
     replay_run,
 )
 from repotrial.score import Invalid, Scorable, ScoreCard, build_score_card, load_evidence
-from repotrial.trace import Briefing, MonitorAlert, RunPaths, SigningKey, Termination, check_run, iter_events
+from repotrial.signing import SigningKey
+from repotrial.trace import Briefing, MonitorAlert, RunPaths, Termination, check_run, iter_events
 from repotrial.trace._payloads import Payload
 from support.greetings import REFERENCE, SAY, build_request, make_say_contract
 from support.harness import require_sandboxes

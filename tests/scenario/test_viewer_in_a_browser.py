@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.trace import CheckOutcome, Conversation, RawMessage, SigningKey
+from repotrial.signing import SigningKey
+from repotrial.trace import CheckOutcome, Conversation, RawMessage
 from support.score_runs import FAILED, HUNG, PASSED, ScoreRun, write_run
 from support.viewers import (
     DEADLINE_SECONDS,

@@ -13,7 +13,7 @@ from repotrial.contract import LoadedContract, load_contract
 from repotrial.environment import Installation, InstallationSettings, open_installation
 from repotrial.redaction import SecretRedactor
 from repotrial.run import Agent, PlannedRun, RunSettings, build_spec
-from repotrial.trace import SigningKey
+from repotrial.signing import SigningKey
 from support.contracts import write_contract
 
 SAY = """\

@@ -22,7 +22,8 @@ from repotrial.isolation import probe_machine
 from repotrial.isolation._resources._reaper import reap_leftovers
 from repotrial.redaction import SecretRedactor
 from repotrial.run import PlannedRun, RunSettings, ScriptAgent, build_spec, conduct_run
-from repotrial.trace import CheckOutcome, SigningKey
+from repotrial.signing import SigningKey
+from repotrial.trace import CheckOutcome
 
 SCRIPT = b"sleep 0.05; echo hello > said.txt\n"
 ROOT_SEED = 20260307

@@ -11,6 +11,7 @@ from repotrial._core.absence import Unknown
 from repotrial._core.digest import digest_bytes
 from repotrial._core.words import Level, LifecyclePhase
 from repotrial.redaction import SecretRedactor
+from repotrial.signing import SigningKey
 from repotrial.trace import (
     AcceptanceExecution,
     AgentConfiguration,
@@ -66,7 +67,6 @@ from repotrial.trace import (
     SeedStream,
     Segment,
     Signal,
-    SigningKey,
     StageTransition,
     StaticCheck,
     Submodule,

@@ -26,6 +26,7 @@ from repotrial.contract import (
     build_lock,
 )
 from repotrial.score import ScoreCard, build_score_card, load_evidence, write_verdict
+from repotrial.signing import SigningKey
 from repotrial.trace import (
     AcceptanceExecution,
     BuildCheck,
@@ -46,7 +47,6 @@ from repotrial.trace import (
     PatchApplication,
     RunPaths,
     Segment,
-    SigningKey,
     StaticCheck,
     Termination,
     TestIds,

@@ -15,7 +15,7 @@ from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ContractError, ErrorCode, EvidenceError
 from repotrial.contract import StrictDocument
-from repotrial.trace import SignedStatement, SigningKey, StatementKind
+from repotrial.signing import SignedStatement, SigningKey, StatementKind
 
 ROWS_FILE: Final = "randomization-plan.csv"
 

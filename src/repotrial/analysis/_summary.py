@@ -37,7 +37,8 @@ from repotrial.score import (
     iter_judged_runs,
     label_agents,
 )
-from repotrial.trace import HostEnvironment, Manifest, Trust, TrustedKeys
+from repotrial.signing import Trust, TrustedKeys
+from repotrial.trace import HostEnvironment, Manifest
 
 
 class RunsSummary(msgspec.Struct, frozen=True, kw_only=True):

@@ -175,7 +175,8 @@ if TYPE_CHECKING:
         load_change,
         price_run,
     )
-    from repotrial.trace import TimelineRow, TrustedKeys
+    from repotrial.signing import TrustedKeys
+    from repotrial.trace import TimelineRow
     from repotrial.viewer import ViewerGuard, ViewerSettings
 else:
     __getattr__, __dir__ = build_hooks(__name__)

@@ -10,7 +10,8 @@ import msgspec
 from repotrial.archive import AppliedRun, apply_plan, approve_plan, build_plan, load_approved_plan, write_plan
 from repotrial.conduct import verify_no_peek
 from repotrial.score import find_run_directories
-from repotrial.trace import PublicKey, RunVerification, SigningKey
+from repotrial.signing import PublicKey, SigningKey
+from repotrial.trace import RunVerification
 
 
 class PlannedArchive(msgspec.Struct, frozen=True, kw_only=True):

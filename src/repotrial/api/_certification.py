@@ -31,7 +31,7 @@ from repotrial.authoring import (
 from repotrial.authoring import certify_contract as _certify_contract
 from repotrial.authoring import create_contract as create_new_contract
 from repotrial.mining import refresh_contract as _refresh_contract
-from repotrial.trace import SigningKey
+from repotrial.signing import SigningKey
 
 
 def create_contract(

@@ -39,7 +39,7 @@ from repotrial.contract import (
 )
 from repotrial.contract import load_contract as _load_contract
 from repotrial.mining import check_unknowable
-from repotrial.trace import PublicKey
+from repotrial.signing import PublicKey
 
 CONTRACT_DIRECTORY_MISSING = ErrorCode(
     "contract-directory-missing",

@@ -12,7 +12,7 @@ from repotrial._core.files import describe_refusal, write_atomic
 from repotrial.conduct import verify_no_peek
 from repotrial.interop import Exported, ExportFormat, Loss, build_exports
 from repotrial.score import find_run_directories, judge_run
-from repotrial.trace import SigningKey, TrustedKeys
+from repotrial.signing import SigningKey, TrustedKeys
 
 EXPORT_WRITE = ErrorCode(
     "export-write",

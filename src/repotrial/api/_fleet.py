@@ -48,8 +48,8 @@ from repotrial.fleet import (
 from repotrial.policy import read_thresholds
 from repotrial.redaction import SecretRedactor
 from repotrial.run import HumanAgent, ModelAccess, ModelAgent, PlannedRun, RunSettings, Stopper
+from repotrial.signing import SigningKey
 from repotrial.store import is_store_url, open_store, verify_claims_hold
-from repotrial.trace import SigningKey
 
 _TTL_SECONDS: Final = 60.0
 

@@ -22,7 +22,7 @@ from repotrial.mining import (
     mine_history,
     plan_mine,
 )
-from repotrial.trace import SigningKey
+from repotrial.signing import SigningKey
 
 
 class MineRequest(msgspec.Struct, frozen=True, kw_only=True):

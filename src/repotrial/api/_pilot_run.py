@@ -20,7 +20,7 @@ from repotrial.conduct import (
 from repotrial.fleet import FleetEvent
 from repotrial.redaction import SecretRedactor
 from repotrial.run import ModelAgent, RunSettings, Stopper
-from repotrial.trace import SigningKey
+from repotrial.signing import SigningKey
 
 
 def run_pilot(

@@ -33,7 +33,7 @@ from repotrial.cost import PriceBook, load_price_book
 from repotrial.fleet import build_roster
 from repotrial.policy import read_thresholds
 from repotrial.run import Agent, ModelAgent
-from repotrial.trace import PublicKey, SigningKey
+from repotrial.signing import PublicKey, SigningKey
 
 _MOST_BYTES = 2**20
 

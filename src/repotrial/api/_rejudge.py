@@ -40,6 +40,7 @@ from repotrial.score import (
     verify_record,
     write_rejudged,
 )
+from repotrial.signing import SigningKey
 from repotrial.trace import (
     AcceptanceExecution,
     BlobStore,
@@ -47,7 +48,6 @@ from repotrial.trace import (
     DrawRevealed,
     Event,
     RunPaths,
-    SigningKey,
     StaticCheck,
     iter_events,
     load_manifest,

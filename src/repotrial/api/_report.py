@@ -25,7 +25,7 @@ from repotrial.api._retrieval_study import load_retrieval_report
 from repotrial.conduct import admit_places
 from repotrial.retrieval import RetrievalReport
 from repotrial.score import NO_RUNS, find_run_directories
-from repotrial.trace import TrustedKeys
+from repotrial.signing import TrustedKeys
 
 PageFormat: TypeAlias = Literal["html", "md", "csv", "json"]
 _METRICS = "*retrieval_metrics.json"

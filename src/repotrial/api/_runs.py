@@ -27,19 +27,8 @@ from repotrial.score import (
     read_programs,
     write_verdict,
 )
-from repotrial.trace import (
-    AspectVerdict,
-    Holds,
-    PublicKey,
-    SigningKey,
-    TimelineRow,
-    Trust,
-    TrustedKeys,
-    TrustList,
-    check_run,
-    iter_payload_types,
-    iter_timeline,
-)
+from repotrial.signing import PublicKey, SigningKey, Trust, TrustedKeys, TrustList
+from repotrial.trace import AspectVerdict, Holds, TimelineRow, check_run, iter_payload_types, iter_timeline
 
 
 class RunCheck(msgspec.Struct, frozen=True, kw_only=True):

@@ -31,7 +31,7 @@ from repotrial.contract import (
     check_suite,
 )
 from repotrial.mining import MinedOrigin
-from repotrial.trace import PublicKey, SigningKey
+from repotrial.signing import PublicKey, SigningKey
 
 
 class MeasuredContract(msgspec.Struct, frozen=True, kw_only=True):

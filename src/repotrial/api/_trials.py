@@ -49,7 +49,7 @@ from repotrial.run import (
     Stopper,
 )
 from repotrial.score import RunEntry, judge_run, label_versions
-from repotrial.trace import SigningKey
+from repotrial.signing import SigningKey
 
 
 class TrialRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,15 +19,8 @@ from repotrial.archive._plan import (
     PlannedRun,
 )
 from repotrial.score import judge_run, write_verdict
-from repotrial.trace import (
-    CUSTODY_KIND,
-    CustodyEntry,
-    RunPaths,
-    SigningKey,
-    check_run,
-    iter_withdrawn_lines,
-    list_sealed,
-)
+from repotrial.signing import SigningKey
+from repotrial.trace import CUSTODY_KIND, CustodyEntry, RunPaths, check_run, iter_withdrawn_lines, list_sealed
 
 _TRACE: Final = "trace.jsonl"
 

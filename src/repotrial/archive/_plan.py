@@ -15,15 +15,12 @@ from repotrial._core.clock import Clock, SystemClock
 from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.errors import ErrorCode, EvidenceError, MachineError, UsageError
 from repotrial._core.files import describe_refusal, write_atomic
+from repotrial.signing import PublicKey, SigningKey, StatementKind, TrustedSigner
 from repotrial.trace import (
     Holds,
     KeptFile,
-    PublicKey,
     RunOpened,
     RunPaths,
-    SigningKey,
-    StatementKind,
-    TrustedSigner,
     check_run,
     iter_events,
     iter_withdrawn_lines,

@@ -30,8 +30,9 @@ from repotrial.environment import InstallationSettings
 from repotrial.fleet import FleetPlan, conduct_fleet
 from repotrial.redaction import SecretRedactor
 from repotrial.run import ReferenceAgent, RunSettings, Stopper
+from repotrial.signing import SigningKey
 from repotrial.source import materialize_snapshot
-from repotrial.trace import AcceptanceExecution, BuildCheck, RunPaths, SigningKey, StaticCheck, iter_events
+from repotrial.trace import AcceptanceExecution, BuildCheck, RunPaths, StaticCheck, iter_events
 from repotrial.workspace import CONTRACT_UNLOCKED
 
 _LANGUAGES: Final[Mapping[str, str]] = {

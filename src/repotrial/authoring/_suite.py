@@ -32,7 +32,7 @@ from repotrial.contract import (
     check_lock,
     check_suite,
 )
-from repotrial.trace import PublicKey
+from repotrial.signing import PublicKey
 
 _CERTIFY: Final = "run `repotrial contract certify {}` (without --quick)"
 

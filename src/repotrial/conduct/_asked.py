@@ -21,7 +21,7 @@ from repotrial.conduct._looks import (
 )
 from repotrial.conduct._record import verify_key
 from repotrial.conduct._state import RecordedState
-from repotrial.trace import SigningKey
+from repotrial.signing import SigningKey
 
 _SAME: Final = 1e-9
 

@@ -22,7 +22,7 @@ from repotrial.analysis import (
 )
 from repotrial.conduct._stamp import TimeStamp, take_response, write_request
 from repotrial.conduct._study import ROWS, Study, digest_files
-from repotrial.trace import PublicKey, SignedStatement, SigningKey
+from repotrial.signing import PublicKey, SignedStatement, SigningKey
 
 _ANALYZING: Final = ("analysis", "conduct", "score", "stats")
 _TRUST_LIMITS: Final = (

@@ -27,7 +27,7 @@ from repotrial.conduct._journal import JOURNAL_FILE, Journal
 from repotrial.conduct._looks import is_asked, list_looks
 from repotrial.conduct._record import PilotRecord
 from repotrial.conduct._review import Review
-from repotrial.trace import SigningKey
+from repotrial.signing import SigningKey
 
 _LAST: Final = 3
 _SCOPE: Final = (

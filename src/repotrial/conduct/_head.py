@@ -11,7 +11,7 @@ from repotrial._core.digest import Digest
 from repotrial._core.errors import ErrorCode, EvidenceError, RepoTrialError
 from repotrial._core.files import write_atomic
 from repotrial.contract import StrictDocument
-from repotrial.trace import NoSigner, SigningKey, StatementKind
+from repotrial.signing import NoSigner, SigningKey, StatementKind
 
 HEAD_FILE: Final = "journal.head.json"
 _SUBJECT: Final = "journal"

@@ -14,7 +14,7 @@ from repotrial._core.digest import Digest
 from repotrial._core.errors import ErrorCode, EvidenceError, UsageError
 from repotrial.conduct._chain import ChainedFile, ChainKind
 from repotrial.conduct._head import write_head
-from repotrial.trace import SigningKey
+from repotrial.signing import SigningKey
 
 JOURNAL_FILE: Final = "journal.jsonl"
 

@@ -53,7 +53,7 @@ def admit_places(places: Sequence[Path], look_key: Path | None = None) -> list[P
     if look_key is None:
         raise _refuse(min(running))
     from repotrial.conduct._asked import hold_look
-    from repotrial.trace import SigningKey
+    from repotrial.signing import SigningKey
 
     key = SigningKey.load(look_key)
     shown = {run for pilot in sorted(running) for run in hold_look(pilot, key).runs}

@@ -16,7 +16,8 @@ from repotrial.conduct._head import check_head
 from repotrial.conduct._journal import Journal, JournalEntry
 from repotrial.conduct._stamp import find_stamp
 from repotrial.conduct._study import Study, digest_files
-from repotrial.trace import NoSigner, RunPaths, SigningKey, load_manifest
+from repotrial.signing import NoSigner, SigningKey
+from repotrial.trace import RunPaths, load_manifest
 
 PILOT_BROKEN = ErrorCode(
     "pilot-broken",

@@ -18,8 +18,8 @@ from repotrial.fleet._shared_plan import (
 )
 from repotrial.fleet._worker import WorkerEvent
 from repotrial.fleet._worker_key import admit_worker
+from repotrial.signing import SigningKey
 from repotrial.store import Store
-from repotrial.trace import SigningKey
 
 
 class FleetSite:

@@ -9,8 +9,8 @@ from typing import Final
 from repotrial._core.errors import ErrorCode, UsageError
 from repotrial.fleet._shared_plan import SharedPlan
 from repotrial.score import sign_worker_key
+from repotrial.signing import SigningKey
 from repotrial.store import Store
-from repotrial.trace import SigningKey
 
 _PREFIX: Final = "worker"
 

@@ -16,7 +16,7 @@ from repotrial.interop._junit import build_junit
 from repotrial.interop._model import Exported, ExportFormat, Loss, group_by_agent, list_words
 from repotrial.interop._swebench_report import build_swebench_report
 from repotrial.score import JudgedRun, label_agents
-from repotrial.trace import SigningKey
+from repotrial.signing import SigningKey
 
 _SWEBENCH: Final = (
     Loss(what="the conversation and all events", why="the report lists instances alone"),

@@ -15,7 +15,7 @@ from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.errors import ErrorCode, EvidenceError
 from repotrial.interop._model import Exported, Loss, list_words
 from repotrial.score import JudgedRun, find_status
-from repotrial.trace import SigningKey, StatementKind
+from repotrial.signing import SigningKey, StatementKind
 
 _PREDICATE_TYPE: Final = "https://in-toto.io/attestation/test-result/v0.1"
 _LOSSES: Final = (

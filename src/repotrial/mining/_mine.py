@@ -37,8 +37,8 @@ from repotrial.mining._flags import find_flags, find_weakness
 from repotrial.mining._origin import MinedOrigin
 from repotrial.mining._rows import MineRow, append_row, load_rows
 from repotrial.mining._statements import Issues
+from repotrial.signing import SigningKey
 from repotrial.source import open_history
-from repotrial.trace import SigningKey
 
 CONTRACTS: Final = "contracts"
 _TRY_SECONDS: Final = 45.0

@@ -29,7 +29,7 @@ from repotrial.gateway import GatewayLoop, Upstream
 from repotrial.redaction import Redactor, SecretRedactor
 from repotrial.run._agents import Agent, ModelAgent, ReferenceAgent, build_agent_configuration
 from repotrial.run._stop import Stopper
-from repotrial.trace import SigningKey
+from repotrial.signing import SigningKey
 from repotrial.workspace import CONTRACT_UNLOCKED
 
 if TYPE_CHECKING:

@@ -14,13 +14,13 @@ from repotrial._core.display import neutralize
 from repotrial._core.words import AlertSeverity, EndCause, Gate, JudgedTree, LifecyclePhase, TextFormat
 from repotrial.contract import ContractRecord, RunSpec
 from repotrial.score._programs import ProgramFacts
+from repotrial.signing import NoSigner
 from repotrial.trace import (
     CheckOutcome,
     Command,
     ExitStatus,
     Intervention,
     Manifest,
-    NoSigner,
     PatchApplication,
     RunVerification,
     Termination,

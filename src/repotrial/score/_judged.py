@@ -26,7 +26,8 @@ from repotrial.score._model_source import (
 )
 from repotrial.score._records import build_run_paths, find_run_directories, load_evidence
 from repotrial.score._worker_keys import iter_vouched
-from repotrial.trace import Manifest, Trust, TrustedKeys
+from repotrial.signing import Trust, TrustedKeys
+from repotrial.trace import Manifest
 
 RunStatusWord: TypeAlias = Literal["success", "failure", "acceptance-error", "invalid"]
 

@@ -19,6 +19,7 @@ from repotrial.contract import ContractRecord, RunSpec, parse_record, parse_run_
 from repotrial.policy import list_declared_places
 from repotrial.score._evidence import Evidence, InvalidReason, SealState, TraceFacts
 from repotrial.score._walk import collect_facts
+from repotrial.signing import NoSigner
 from repotrial.trace import (
     MAX_CHANGE_BYTES,
     AspectVerdict,
@@ -28,7 +29,6 @@ from repotrial.trace import (
     Event,
     Holds,
     Manifest,
-    NoSigner,
     RunPaths,
     RunVerification,
     check_run,

@@ -10,7 +10,7 @@ import msgspec
 
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ErrorCode, EvidenceError, RepoTrialError
-from repotrial.trace import NoSigner, PublicKey, SigningKey, StatementKind
+from repotrial.signing import NoSigner, PublicKey, SigningKey, StatementKind
 
 WORKER_KEYS: Final = ".worker-keys"
 """The folder beside run directories with a statement for each worker."""

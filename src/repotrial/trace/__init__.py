@@ -11,7 +11,6 @@ from repotrial.trace._conversation import Conversation, RawMessage
 from repotrial.trace._custody import CUSTODY_KIND, CustodyEntry, KeptFile, iter_withdrawn_lines, list_sealed
 from repotrial.trace._event import Event, EventRef, TraceHead, build_trace_schema
 from repotrial.trace._files import TRACE_UNREADABLE, open_regular
-from repotrial.trace._keys import PublicKey, SigningKey
 from repotrial.trace._manifest import (
     AgentFacts,
     CheckEntryPoint,
@@ -152,15 +151,7 @@ from repotrial.trace._reader import iter_events, iter_with_moot
 from repotrial.trace._rundir import MAX_CHANGE_BYTES, RunPaths, iter_sealable_entries
 from repotrial.trace._said import read_said
 from repotrial.trace._seal import seal_run
-from repotrial.trace._statement import (
-    NoSigner,
-    SignedStatement,
-    StatementKind,
-    TrustedSigner,
-    UncheckedSigner,
-)
 from repotrial.trace._timeline import Marker, TimelineRow, describe_exit, describe_outcome, iter_timeline
-from repotrial.trace._trust import Trust, TrustedKeys, TrustList
 from repotrial.trace._verify_run import (
     AspectVerdict,
     CouldNotBeChecked,
@@ -254,7 +245,6 @@ __all__ = [
     "MonitorReport",
     "MonitorState",
     "MutationCause",
-    "NoSigner",
     "NotStarted",
     "Observed",
     "OfferedTool",
@@ -275,7 +265,6 @@ __all__ = [
     "ProgramStart",
     "ProgramsFolded",
     "Prompt",
-    "PublicKey",
     "Quarantine",
     "RawMessage",
     "Refused",
@@ -298,11 +287,8 @@ __all__ = [
     "Sight",
     "Signal",
     "Signaled",
-    "SignedStatement",
-    "SigningKey",
     "SpecialEntry",
     "StageTransition",
-    "StatementKind",
     "StaticCheck",
     "Submodule",
     "SuspendWrites",
@@ -319,12 +305,7 @@ __all__ = [
     "TraceHead",
     "TraceTruncated",
     "TraceWriter",
-    "Trust",
-    "TrustList",
-    "TrustedKeys",
-    "TrustedSigner",
     "TwinCount",
-    "UncheckedSigner",
     "UnrecordedContent",
     "WitnessCounts",
     "WitnessReport",

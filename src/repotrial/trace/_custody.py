@@ -15,13 +15,12 @@ import orjson
 from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.errors import ErrorCode, EvidenceError
+from repotrial.signing import NoSigner, PublicKey, SignedStatement, StatementKind, UnknownSigner
 from repotrial.trace._body import withdraw_bodies
 from repotrial.trace._files import LineReader, open_regular
-from repotrial.trace._keys import PublicKey
 from repotrial.trace._payloads.common import Name
 from repotrial.trace._payloads.course import RunId
 from repotrial.trace._rundir import RunPaths, digest_regular, iter_sealable_entries
-from repotrial.trace._statement import NoSigner, SignedStatement, StatementKind, UnknownSigner
 
 _MAX_BYTES: Final = 256 * 1024**2
 CUSTODY_INVALID = ErrorCode(

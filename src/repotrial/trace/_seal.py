@@ -19,16 +19,15 @@ from repotrial._core.canonical import Count
 from repotrial._core.clock import Clock, SystemClock
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ErrorCode, EvidenceError, MachineError, UsageError
+from repotrial.signing import SignedStatement, SigningKey, StatementKind
 from repotrial.trace._event import EventHash, TraceHead
 from repotrial.trace._files import open_regular, write_once
-from repotrial.trace._keys import SigningKey
 from repotrial.trace._manifest import Manifest
 from repotrial.trace._manifest_file import load_manifest
 from repotrial.trace._payloads.common import Name
 from repotrial.trace._payloads.course import RunId, RunOpened
 from repotrial.trace._reader import find_bound_manifest, iter_events
 from repotrial.trace._rundir import RunPaths, digest_regular, iter_sealable_entries
-from repotrial.trace._statement import SignedStatement, StatementKind
 from repotrial.trace._trace_file import TRACE_LOCKED, lock_trace
 from repotrial.trace._verify_chain import Intact, check_chain
 

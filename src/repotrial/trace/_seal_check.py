@@ -23,12 +23,11 @@ import msgspec
 from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest
 from repotrial._core.errors import EvidenceError
+from repotrial.signing import NoSigner, PublicKey, SignedStatement, Signer, TrustedSigner
 from repotrial.trace._custody import CustodyReport
 from repotrial.trace._files import TRACE_UNREADABLE
-from repotrial.trace._keys import PublicKey
 from repotrial.trace._rundir import RunPaths, SealableEntry, digest_regular, iter_sealable_entries
 from repotrial.trace._seal import SEAL_VERSION, Seal, load_seal
-from repotrial.trace._statement import NoSigner, SignedStatement, Signer, TrustedSigner
 from repotrial.trace._verify_chain import ChainReport, Truncated
 
 

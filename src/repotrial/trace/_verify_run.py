@@ -15,9 +15,16 @@ import msgspec
 from repotrial._core.absence import Unknown
 from repotrial._core.digest import Digest
 from repotrial._core.errors import EvidenceError
+from repotrial.signing import (
+    NoSigner,
+    PublicKey,
+    SignedStatement,
+    TrustedSigner,
+    UncheckedSigner,
+    UnknownSigner,
+)
 from repotrial.trace._completeness import RunFinding, build_finding, iter_completeness_problems
 from repotrial.trace._custody import CustodyReport, read_custody
-from repotrial.trace._keys import PublicKey
 from repotrial.trace._manifest import Manifest, iter_unbound_fields
 from repotrial.trace._manifest_file import load_manifest
 from repotrial.trace._payloads.course import RunOpened
@@ -41,13 +48,6 @@ from repotrial.trace._seal_check import (
     UnknownSealVersion,
     check_signed_seal,
     read_seal,
-)
-from repotrial.trace._statement import (
-    NoSigner,
-    SignedStatement,
-    TrustedSigner,
-    UncheckedSigner,
-    UnknownSigner,
 )
 from repotrial.trace._verify_chain import (
     ChainReport,

@@ -15,7 +15,7 @@ import pytest
 
 import repotrial
 from repotrial import api
-from repotrial.trace import SigningKey
+from repotrial.signing import SigningKey
 from support.command_line import call
 from support.errors import raises_code
 from support.hostile import ATTACKS

@@ -15,16 +15,8 @@ from repotrial._core.errors import MachineError
 from repotrial._core.files import write_atomic
 from repotrial.archive import apply_plan, approve_plan, build_plan, load_approved_plan, write_plan
 from repotrial.score import find_status, iter_judged_runs, judge_run, write_verdict
-from repotrial.trace import (
-    DoesNotHold,
-    Holds,
-    PublicKey,
-    RunPaths,
-    RunVerification,
-    SigningKey,
-    TrustedKeys,
-    check_run,
-)
+from repotrial.signing import PublicKey, SigningKey, TrustedKeys
+from repotrial.trace import DoesNotHold, Holds, RunPaths, RunVerification, check_run
 from support.errors import raises_code
 from support.score_runs import FAILED, PATCH, write_run
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.trace import SigningKey, seal_run
+from repotrial.signing import SigningKey
+from repotrial.trace import seal_run
 from support.command_line import call
 from support.score_runs import ScoreRun, write_run
 

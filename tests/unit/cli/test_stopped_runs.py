@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from repotrial.report import build_run_page
-from repotrial.trace import SigningKey, seal_run
+from repotrial.signing import SigningKey
+from repotrial.trace import seal_run
 from support.command_line import call, surroundings
 from support.pages import read_page
 from support.score_runs import CHECKS, ScoreRun

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from repotrial.trace import SigningKey
+from repotrial.signing import SigningKey
 from support.command_line import call, surroundings
 from support.score_runs import write_run
 

@@ -21,7 +21,8 @@ from securesystemslib.signer import SSlibKey
 from repotrial._core.digest import digest_bytes
 from repotrial.interop import Exported, ExportFormat, build_exports
 from repotrial.score import JudgedRun, find_status, judge_run
-from repotrial.trace import RunPaths, SigningKey
+from repotrial.signing import SigningKey
+from repotrial.trace import RunPaths
 from support.run_directories import build_sealed_run
 from support.score_runs import FAILED, HUNG, PATCH, ScoreRun, write_run
 

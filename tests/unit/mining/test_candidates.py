@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from repotrial.mining import Mine, MinePlan, MineSettings, plan_mine
-from repotrial.trace import SigningKey
+from repotrial.signing import SigningKey
 from support.repositories import RepositoryMaker
 from support.trying import build_proving
 

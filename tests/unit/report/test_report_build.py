@@ -13,7 +13,7 @@ import pytest
 from repotrial import api
 from repotrial._core.digest import digest_bytes
 from repotrial.score import judge_run
-from repotrial.trace import SigningKey
+from repotrial.signing import SigningKey
 from support.command_line import call
 from support.errors import raises_code
 from support.hostile import ATTACKS

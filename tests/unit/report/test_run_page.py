@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from repotrial.report import build_run_page
-from repotrial.trace import CheckOutcome, RunPaths, SigningKey, seal_run
+from repotrial.signing import SigningKey
+from repotrial.trace import CheckOutcome, RunPaths, seal_run
 from support.errors import raises_code
 from support.pages import Page, read_page
 from support.run_directories import append_unknown_event, build_run

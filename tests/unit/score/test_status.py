@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from repotrial.score import Invalid, Scorable, ScoreCard, build_score_card, load_evidence
+from repotrial.signing import SigningKey
 from repotrial.trace import RunPaths as ScorePaths
-from repotrial.trace import SigningKey, seal_run
+from repotrial.trace import seal_run
 from support.errors import raises_code
 from support.score_runs import (
     CRASHED,

@@ -14,18 +14,9 @@ from hypothesis import strategies as st
 from repotrial._core.canonical import canonical_bytes
 from repotrial._core.digest import digest_file
 from repotrial._core.errors import EvidenceError
-from repotrial.trace import (
-    RunPaths,
-    SigningKey,
-    TraceHead,
-    TrustedSigner,
-    UncheckedSigner,
-    check_run,
-    seal_run,
-)
-from repotrial.trace._keys import parse_public_key
+from repotrial.signing import SigningKey, TrustedSigner, UncheckedSigner, UnknownSigner, parse_public_key
+from repotrial.trace import RunPaths, TraceHead, check_run, seal_run
 from repotrial.trace._seal import MAX_SEAL_BYTES, SEAL_PREDICATE_TYPE, load_seal, parse_seal
-from repotrial.trace._statement import UnknownSigner
 from support.errors import raises_code
 from support.run_directories import VERSION_ID, RunBuilder, build_facts, build_run, build_sealed_run
 from support.traces import full_disk

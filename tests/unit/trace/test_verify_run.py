@@ -8,6 +8,7 @@ import pytest
 
 from repotrial._core.absence import Unknown
 from repotrial._core.digest import digest_bytes
+from repotrial.signing import SigningKey
 from repotrial.trace import (
     AspectVerdict,
     CheckEntryPoint,
@@ -24,7 +25,6 @@ from repotrial.trace import (
     RunFacts,
     RunPaths,
     RunVerification,
-    SigningKey,
     Termination,
     TraceTruncated,
     check_run,

@@ -51,7 +51,7 @@ from repotrial.environment import Installation, InstallationSettings, open_insta
 from repotrial.fleet import FleetPlan, conduct_fleet
 from repotrial.redaction import SecretRedactor
 from repotrial.run import NoopAgent, PatchAgent, ReferenceAgent, RunSettings, Stopper
-from repotrial.trace import SigningKey
+from repotrial.signing import SigningKey
 from repotrial.workspace import check_sealed
 
 _LINES: Final = 50_000

@@ -18,7 +18,7 @@ from repotrial.authoring._certify._cheats._common import Cheat
 from repotrial.authoring._certify._cheats._scene import SUFFIXES, CheatScene
 from repotrial.authoring._certify._model import CERTIFICATE_FILE, NOT_APPLIED, Certificate, CheatTrial
 from repotrial.contract import LOCK_FILE, ContractLock, LoadedContract, check_lock
-from repotrial.trace import (
+from repotrial.signing import (
     NoSigner,
     PublicKey,
     SignedStatement,

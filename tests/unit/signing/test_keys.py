@@ -16,8 +16,7 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
-from repotrial.trace import PublicKey, SigningKey
-from repotrial.trace._keys import parse_public_key
+from repotrial.signing import PublicKey, SigningKey, parse_public_key
 from support.errors import raises_code
 
 

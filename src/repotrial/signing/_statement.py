@@ -17,8 +17,7 @@ import orjson
 from repotrial._core.canonical import canonical_bytes
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ErrorCode, EvidenceError, UsageError
-from repotrial.trace._keys import PublicKey, SigningKey, build_verifier, parse_public_key
-from repotrial.trace._payloads.common import Name
+from repotrial.signing._keys import PublicKey, SigningKey, build_verifier, parse_public_key
 
 PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
 _STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
@@ -153,7 +152,7 @@ class _DigestSet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 class _Subject(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     digest: _DigestSet
-    name: Name
+    name: Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class _Statement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -11,7 +11,7 @@ import msgspec
 
 from repotrial._core.errors import ErrorCode, UsageError
 from repotrial._core.files import write_atomic
-from repotrial.trace._keys import PublicKey, parse_public_key
+from repotrial.signing._keys import PublicKey, parse_public_key
 
 Trust: TypeAlias = Literal["own", "listed", "unknown signer", "unsealed", "broken"]
 """Who vouches for a record; it stands beside the status, which needs no key."""

@@ -251,7 +251,8 @@ def show_created(created: api.CreatedContract) -> None:
     rest = f" and {more} more" if more > 0 else ""
     screen.line(f"  {counted(len(created.files), 'file')}: {', '.join(named)}{rest}")
     for guess in created.guesses:
-        screen.line((f"  guessed {guess.field} = {guess.value} ({guess.reason})", "dim"))
+        word = "found" if guess.is_seen else "guessed"
+        screen.line((f"  {word} {guess.field} = {guess.value} ({guess.reason})", "dim"))
     _show_proof(screen, created)
     if created.problems:
         screen.line(("left for you:", "bold"))

@@ -162,8 +162,8 @@ grep -E '^stage 2 exit .*computable|^stage 3 entry .*not met|^end' "$out/said/pi
 name_command "pilot analyze $pilot"
 holds pilot-analysis '^[*][*]Decision' pilot analyze "$pilot"
 sed -n '/^| arm .* rate % .* interval/,/^$/p; /^| difference /,/^$/{/^$/!p}' "$out/said/pilot-analysis.txt"
-keep pilot-json pilot analyze "$pilot" --json && cp "$out/said/pilot-json.txt" "$out/pilot.json"
-keep pilot-page report build "$out/pilot.json" --out "$out/pilot.html" || fail pilot-page
+name_command "report build $pilot --out $out/pilot.html"
+keep pilot-page report build "$pilot" --out "$out/pilot.html" || fail pilot-page
 
 say "A real agent: its own program in a sandbox, with a script in the place of its model"
 wait "$trying" || fail agent-install

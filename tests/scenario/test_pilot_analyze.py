@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import shutil
@@ -13,11 +14,20 @@ import pytest
 
 import repotrial
 from repotrial.cli import main
+from support.claims import digest_sources, find_claims, find_titles, list_known_numbers
 from support.command_line import call, execute, surroundings
 from support.harness import require_sandboxes
+from support.pages import read_report
 from support.pilots import write_pilot
 from support.trial_tables import draw_trials, write_table
 
+_PARTS = {
+    *("pilot-flow", "success", "outcomes-by-arm", "paired", "costs", "tasks", "failures", "verdict-errors"),
+    *("indeterminate", "rubric-weights", "assurance", "all-trials", "side-by-side", "deviations", "planning"),
+    *("weights", "registrations", "assumptions", "scope", "notes"),
+    *("power", "projection", "weight", "rates", "differences", "strata", "map", "time", "failing"),
+}
+"""Sections and figures."""
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "use-a-pilot-from-python.md"
 
 
@@ -136,6 +146,42 @@ class TestConducted:
         null = next(one for one in others if {one["first"], one["second"]} == {"weak", "capitals"})
         assert (null["family"], null["is_told_apart"]) == ("exploratory", False)
         assert null["p"] > 0.05
+
+    def test_every_number_of_its_page_is_recomputed_from_what_it_links(
+        self, capsys: pytest.CaptureFixture[str], conducted: Path, tmp_path: Path
+    ) -> None:
+        copied = tmp_path / "copy"
+        shutil.copytree(conducted, copied)
+        out = tmp_path / "pilot.html"
+        assert call(capsys, "report", "build", conducted, "--out", out).status == 0
+        page = out.read_text(encoding="utf-8")
+        claims = find_claims(page)
+        assert len(claims) > 300
+        digests = digest_sources(page, copied)
+        assert {claim.source for claim in claims} <= set(digests), "each number names an artefact"
+        assert all(found == expected for found, expected in digests.values())
+        known = list_known_numbers(copied)
+        strange = [claim for claim in claims if claim.text not in known[claim.table]]
+        assert strange == []
+        drawn = find_titles(page)
+        assert drawn["p1-rates"].startswith("strong succeeded most often: 7 of 10")
+
+    def test_its_page_has_every_part_and_its_rows_are_those_of_the_csv(
+        self, capsys: pytest.CaptureFixture[str], conducted: Path, tmp_path: Path
+    ) -> None:
+        call(capsys, "report", "build", conducted, "--out", tmp_path / "pilot.html", "--run-pages")
+        page = read_report((tmp_path / "pilot.html").read_text(encoding="utf-8"))
+        sections = {name.removeprefix("p1-") for name in page.ids}
+        assert sections >= _PARTS, _PARTS - sections
+        cells = [link for link in page.links if link.startswith("pilot-runs/")]
+        assert len(cells) >= 40
+        assert all((tmp_path / link).is_file() for link in cells), "each cell opens its run"
+        call(capsys, "report", "build", conducted, "--format", "csv", "--out", tmp_path / "pilot.csv")
+        with (tmp_path / "pilot.csv").open(encoding="utf-8", newline="") as stream:
+            rows = list(csv.DictReader(stream))
+        assert [row["status"] for row in rows] == [
+            row["status"] for row in repotrial.open_pilot(conducted).rows()
+        ]
 
     def test_a_copy_on_which_nothing_can_be_executed_computes_every_figure_again(
         self, capsys: pytest.CaptureFixture[str], conducted: Path, tmp_path: Path

@@ -13,6 +13,7 @@ import pytest
 
 from repotrial import api
 from repotrial.stats import plan_looks
+from support.pages import read_report
 from support.pilots import build_machine, write_pilot
 
 _TASKS = 3
@@ -86,6 +87,17 @@ def test_peeking_without_look_shows_progress_and_causes_only(paused: Path, name:
     shown = done.stdout + done.stderr
     assert not any(word in shown for word in ("strong", "weak", "%", "success"))
     assert not (paused.parents[1] / "report.html").exists()
+
+
+def test_a_report_of_a_pilot_under_way_is_its_plan_and_tells_of_no_arm(copy: Path) -> None:
+    done = _call(copy, "report", "build", str(copy), "--out", "plan.html")
+    assert done.returncode == 0, done.stderr
+    page = read_report((copy.parents[1] / "plan.html").read_text("utf-8"))
+    assert "stage 3: 5 of 30 runs are in" in page.text
+    assert "This page has no outcome of any arm" in page.text
+    assert {"p1-power", "p1-projection", "p1-weight", "p1-registrations"} <= set(page.ids)
+    assert not any(word in page.text for word in ("strong", "weak", "success rate"))
+    assert _journal(copy, "deviation") == [], "nothing was looked at"
 
 
 def test_peeking_through_links_is_refused(copy: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from repotrial.analysis._figures import IntervalFigure
     from repotrial.analysis._left_out import find_left_out
     from repotrial.analysis._pilot_results import LabeledShare, PilotFigures
-    from repotrial.analysis._pilot_runs import ConductedPilot
+    from repotrial.analysis._pilot_runs import ConductedPilot, CountedTrial, judge_planned
     from repotrial.analysis._plan_blinded import BlindedVariance, RepeatsDecision
     from repotrial.analysis._plan_build import TaskFacts, build_plan
     from repotrial.analysis._plan_cost import CostModel
@@ -46,6 +46,7 @@ __all__ = [
     "ConductedPilot",
     "ContrastFigures",
     "CostModel",
+    "CountedTrial",
     "IntervalFigure",
     "LabeledShare",
     "LoadedPlan",
@@ -76,6 +77,7 @@ __all__ = [
     "compare_runs",
     "explain_run",
     "find_left_out",
+    "judge_planned",
     "read_trials",
     "summarize_runs",
 ]

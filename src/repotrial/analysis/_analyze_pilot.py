@@ -19,7 +19,7 @@ from repotrial.analysis._pilot_records import (
     is_failing_otherwise,
     is_satisfied,
 )
-from repotrial.analysis._pilot_results import PilotFigures
+from repotrial.analysis._pilot_results import PilotFigures, StratumContrast
 from repotrial.analysis._pilot_runs import (
     ConductedPilot,
     CountedTrial,
@@ -36,9 +36,17 @@ from repotrial.cost import PriceBook
 _LABEL: Final = "witnessed: every outcome was judged anew from a run directory"
 
 
-def analyze_pilot(pilot: ConductedPilot, book: PriceBook) -> Analysis:
-    """Analyze a pilot; every planned trial counts (P5)."""
-    trials = judge_planned(pilot)
+def analyze_pilot(
+    pilot: ConductedPilot, book: PriceBook, judged: Sequence[CountedTrial] | None = None
+) -> Analysis:
+    """Analyze a pilot; every planned trial counts (P5).
+
+    Args:
+        pilot: What was frozen, planned and conducted.
+        book: Prices of what is not a model.
+        judged: Its planned trials, if they were judged already; else they are judged here.
+    """
+    trials = judge_planned(pilot) if judged is None else judged
     by_arm = {name: [one for one in trials if one.planned.arm == name] for name in pilot.arms}
     by_arm = {name: group for name, group in by_arm.items() if group}
     arms = sorted(
@@ -146,6 +154,7 @@ def _describe_pilot(
         ),
         contrasts=bound_contrasts(contrasts, trials, level=pilot.level),
         strata=describe_strata(pilot, trials),
+        stratum_contrasts=_contrast_strata(pilot, trials, contrasts),
         already_satisfied=find_already(pilot, trials, is_satisfied),
         already_failing=find_already(pilot, trials, is_failing_otherwise),
         verdict_errors=find_verdict_errors(pilot, trials),
@@ -159,6 +168,45 @@ def _describe_pilot(
         deviations=pilot.deviations,
         scope=pilot.scope,
     )
+
+
+def _contrast_strata(
+    pilot: ConductedPilot, trials: Sequence[CountedTrial], contrasts: Sequence[ContrastFigures]
+) -> tuple[StratumContrast, ...]:
+    """The registered contrasts on the tasks of each stratum, with more than one stratum (exploratory)."""
+    strata = sorted({one.planned.stratum for one in trials})
+    if len(strata) == 1:
+        return ()
+    found = []
+    for stratum in strata:
+        by_arm: dict[str, list[CountedTrial]] = {}
+        for one in trials:
+            if one.planned.stratum == stratum:
+                by_arm.setdefault(one.planned.arm, []).append(one)
+        own = describe_contrasts(
+            [
+                Contrast(one.name, one.first, one.second, "exploratory")
+                for one in contrasts
+                if one.family == "primary" and {one.first, one.second} <= set(by_arm)
+            ],
+            {name: build_clusters_of(group) for name, group in by_arm.items()},
+            level=pilot.level,
+            computed_from={name: (name_runs(name),) for name in by_arm},
+        )
+        found += [
+            StratumContrast(
+                stratum=stratum,
+                first=one.first,
+                second=one.second,
+                tasks=one.tasks,
+                difference=one.difference,
+                low=one.low,
+                high=one.high,
+                computed_from=one.computed_from,
+            )
+            for one in own
+        ]
+    return tuple(found)
 
 
 def _trace_flow(pilot: ConductedPilot, trials: Sequence[CountedTrial]) -> dict[str, int]:

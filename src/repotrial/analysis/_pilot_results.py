@@ -32,6 +32,27 @@ class StratumFigures(msgspec.Struct, frozen=True, kw_only=True):
     """What a reader must not make of so few tasks; empty where they are not few."""
 
 
+class StratumContrast(msgspec.Struct, frozen=True, kw_only=True):
+    """A registered contrast on the tasks of one stratum: exploratory, and adjusted for nothing."""
+
+    stratum: str
+    """The cell of the plan."""
+    first: str
+    """The one side."""
+    second: str
+    """The other side."""
+    tasks: int
+    """Tasks of both arms there."""
+    difference: Number
+    """Mean over these tasks of the difference of the task's means."""
+    low: Number
+    """Lower end of its interval."""
+    high: Number
+    """Upper end of it."""
+    computed_from: tuple[str, ...]
+    """Names of the artefacts."""
+
+
 class ArmRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What the sealed runs of an arm show beside their outcomes."""
 
@@ -193,6 +214,8 @@ class PilotFigures(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     """In the order of the contrasts."""
     strata: tuple[StratumFigures, ...]
     """By stratum and arm."""
+    stratum_contrasts: tuple[StratumContrast, ...] = ()
+    """Paired differences by stratum; empty with one stratum."""
     already_satisfied: tuple[str, ...] | NotComputable
     """Tasks that an arm that does nothing satisfies (Q15)."""
     already_failing: tuple[str, ...] | NotComputable

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
@@ -70,6 +71,14 @@ class CostModel:
     def render(self, rows: Sequence[PlannedRow]) -> str:
         """`cost-model.csv`: a line for each stage and arm, then the curve over repeats."""
         return render_csv(_HEADER, [*self._iter_stages(rows), *self._iter_curve()])
+
+    @staticmethod
+    def read_curve(text: str) -> tuple[tuple[int, Decimal], ...]:
+        """The curve over repeats out of a `cost-model.csv`."""
+        rows = csv.DictReader(text.splitlines())
+        return tuple(
+            (int(row["repeats"]), Decimal(row["total_usd"])) for row in rows if row["kind"] == "curve"
+        )
 
     def _iter_stages(self, rows: Sequence[PlannedRow]) -> Iterator[tuple[object, ...]]:
         total = Decimal(0)

@@ -90,6 +90,21 @@ class PowerAnalysis(msgspec.Struct, frozen=True, kw_only=True):
         """
         return _analyze(pilot, tasks, price, repeats=repeats)
 
+    @staticmethod
+    def trace(pilot: Pilot, tasks: int) -> dict[int, tuple[tuple[int, float], ...]]:
+        """Power by the number of tasks, for 1, 2 and 3 repeats and the most of the plan."""
+        level = 1 - float(pilot.level) / len(pilot.contrasts)
+        effect = float(pilot.smallest_effect)
+        counts = sorted({tasks, *(max(3, round(tasks * share / 10)) for share in range(2, 31, 2))})
+        found = {}
+        for repeats in sorted({*_SHOWN, pilot.stages.most}):
+            deviation = math.sqrt(_contrast(pilot, repeats, effect).variance)
+            found[repeats] = tuple(
+                (count, round(compute_power_of_effect(effect, deviation, count, level=level), 4))
+                for count in counts
+            )
+        return found
+
     @property
     def refusal(self) -> str | None:
         """Why nothing should be spent on this plan; None if nothing speaks against it."""

@@ -1,10 +1,10 @@
-"""Reports: one file about runs, tables of trials, analyses and retrieval results, in any mix."""
+"""Reports: one file about runs, pilots, tables of trials, analyses and retrieval results, in any mix."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 from urllib.parse import quote
 
 import msgspec
@@ -21,11 +21,16 @@ from repotrial.analysis import (
     summarize_runs,
 )
 from repotrial.api._large_bodies import find_large_bodies
+from repotrial.api._open_pilot import open_pilot
+from repotrial.api._pilot_page import is_pilot, load_pilot_view
 from repotrial.api._retrieval_study import load_retrieval_report
 from repotrial.conduct import admit_places
 from repotrial.retrieval import RetrievalReport
 from repotrial.score import NO_RUNS, find_run_directories
 from repotrial.signing import TrustedKeys
+
+if TYPE_CHECKING:
+    from repotrial.report import PilotView, PlanView
 
 PageFormat: TypeAlias = Literal["html", "md", "csv", "json"]
 _METRICS = "*retrieval_metrics.json"
@@ -35,8 +40,8 @@ REPORT_INPUT = ErrorCode(
     "report-input",
     UsageError,
     "Something that a report was to be made of is nothing that reports are made of. All of them are listed.",
-    hint="name run directories, directories of runs, retrieval results, a table of trials (.csv) or what "
-    "`repotrial pilot analyze --json` printed (.json)",
+    hint="name run directories, directories of runs, pilots, retrieval results, a table of trials (.csv) or "
+    "what `repotrial pilot analyze --json` printed (.json)",
 )
 REPORT_INSIDE = ErrorCode(
     "report-inside",
@@ -87,11 +92,14 @@ class BuiltReport(msgspec.Struct, frozen=True, kw_only=True):
     """Run directories that it is about."""
     analyses: int
     """Tables of trials and analyses."""
+    pilots: int
+    """Pilots."""
     studies: int
     """Places with retrieval results."""
 
 
 class _Inputs(msgspec.Struct, kw_only=True):
+    pilots: list[Path] = msgspec.field(default_factory=list)
     runs: list[Path] = msgspec.field(default_factory=list)
     """Run directories and directories of them."""
     analyses: list[Path] = msgspec.field(default_factory=list)
@@ -112,26 +120,39 @@ def build_report(paths: Sequence[Path], request: ReportRequest) -> BuiltReport:
     inputs = _sort_inputs(paths)
     if inputs.runs:
         inputs.runs = admit_places(inputs.runs, request.look_key)
-    for path in (*inputs.runs, *inputs.studies):
+    for path in (*inputs.pilots, *inputs.runs, *inputs.studies):
         if request.out.resolve().is_relative_to(path.resolve()):
             raise REPORT_INSIDE.error(f"{request.out}: expected a file outside of {path}, found one in it")
     runs = [run for path in inputs.runs for run in find_run_directories(path)]
-    if request.form == "html" and len(runs) == 1 and not (inputs.analyses or inputs.studies):
+    if request.form == "html" and len(runs) == 1 and not (inputs.pilots or inputs.analyses or inputs.studies):
         return _write_run(runs[0], request)
     collected = _summarize(inputs.runs, request) if runs else None
+    pilots = [load_pilot_view(path, request.look_key) for path in inputs.pilots]
     files: dict[Path, bytes] = {}
     links: dict[Path, str] = {}
-    if request.has_run_pages and collected is not None:
-        files, links = _render_run_pages(collected, request)
-    files[request.out] = _render(inputs, collected, request, links)
+    if request.has_run_pages:
+        files, links = _render_run_pages(_list_directories(collected, pilots), request)
+    files[request.out] = _render(inputs, collected, pilots, request, links)
     _write(files)
     return BuiltReport(
         file=str(request.out),
         beside=tuple(str(path) for path in files if path != request.out),
-        runs=len(runs),
+        runs=len(_list_directories(collected, pilots)),
         analyses=len(inputs.analyses),
+        pilots=len(pilots),
         studies=len(inputs.studies),
     )
+
+
+def _list_directories(
+    collected: CollectedSummary | None, pilots: Sequence[PilotView | PlanView]
+) -> list[Path]:
+    """Every run directory that the report is about."""
+    found = [] if collected is None else [run.directory for runs in collected.runs.values() for run in runs]
+    for pilot in pilots:
+        trials = getattr(pilot, "trials", ())
+        found += [one.run.directory for one in trials if one.run is not None]
+    return found
 
 
 def _summarize(places: Sequence[Path], request: ReportRequest) -> CollectedSummary:
@@ -154,6 +175,8 @@ def _sort_inputs(paths: Sequence[Path]) -> _Inputs:
     for path in paths:
         if path.is_file() and path.suffix in {".csv", ".json"}:
             inputs.analyses.append(path)
+        elif is_pilot(path):
+            inputs.pilots.append(path)
         elif obstacle := find_obstacle(path):
             problems.append(f"{path}: expected a directory, a .csv or a .json file, found {obstacle}")
         else:
@@ -187,7 +210,11 @@ def _describe(path: Path) -> str:
 
 
 def _render(
-    inputs: _Inputs, collected: CollectedSummary | None, request: ReportRequest, links: dict[Path, str]
+    inputs: _Inputs,
+    collected: CollectedSummary | None,
+    pilots: Sequence[PilotView | PlanView],
+    request: ReportRequest,
+    links: dict[Path, str],
 ) -> bytes:
     from repotrial.report import build_document, render_document
 
@@ -195,6 +222,7 @@ def _render(
         text = _render_csv(inputs, collected, is_shared=request.is_shared)
         return text.encode("utf-8", "surrogateescape")
     document = build_document(
+        pilots=pilots,
         analyses=[
             (_load_analysis(path), read_trials(path) if path.suffix == ".csv" else None)
             for path in inputs.analyses
@@ -225,15 +253,17 @@ def _load_analysis(path: Path) -> Analysis:
 def _render_csv(inputs: _Inputs, collected: CollectedSummary | None, *, is_shared: bool) -> str:
     from repotrial.report import render_analysis, render_retrieval_csv, render_rows
 
-    kinds = (bool(inputs.analyses), collected is not None, bool(inputs.studies))
-    if sum(kinds) > 1 or len(inputs.analyses) > 1:
+    kinds = (bool(inputs.pilots), bool(inputs.analyses), collected is not None, bool(inputs.studies))
+    if sum(kinds) > 1 or len(inputs.analyses) > 1 or len(inputs.pilots) > 1:
         raise REPORT_FORMAT.error(
             f"--format csv: expected things of one kind, found {len(inputs.analyses)} tables or analyses, "
             f"{len(inputs.runs)} places with runs and {len(inputs.studies)} with retrieval results"
         )
-    if collected is not None:
-        rows = [build_run_row(run) for runs in collected.runs.values() for run in runs]
-        return render_rows([msgspec.structs.replace(row, why=None) for row in rows] if is_shared else rows)
+    if inputs.pilots or collected is not None:
+        judged = [] if collected is None else [run for runs in collected.runs.values() for run in runs]
+        rows = [msgspec.structs.asdict(build_run_row(run)) for run in judged]
+        rows = rows or open_pilot(inputs.pilots[0]).rows()
+        return render_rows([{**row, "why": None} if is_shared else row for row in rows])
     if inputs.analyses:
         return render_analysis(_load_analysis(inputs.analyses[0]))["arms.csv"]
     return render_retrieval_csv(_load_retrieval(inputs.studies))
@@ -252,7 +282,9 @@ def _write_run(run: Path, request: ReportRequest) -> BuiltReport:
     page = build_run_page(run, is_shared=request.is_shared, bodies=links).encode()
     files = {folder / name: _read_body(path) for name, path in bodies.items()}
     _write({**files, request.out: page})
-    return BuiltReport(file=str(request.out), beside=tuple(map(str, files)), runs=1, analyses=0, studies=0)
+    return BuiltReport(
+        file=str(request.out), beside=tuple(map(str, files)), runs=1, analyses=0, pilots=0, studies=0
+    )
 
 
 def _read_body(path: Path) -> bytes:
@@ -267,18 +299,17 @@ def _name_folder(out: Path, word: str) -> Path:
 
 
 def _render_run_pages(
-    collected: CollectedSummary, request: ReportRequest
+    directories: Sequence[Path], request: ReportRequest
 ) -> tuple[dict[Path, bytes], dict[Path, str]]:
     from repotrial.report import build_run_page
 
     folder = _name_folder(request.out, "runs")
     files: dict[Path, bytes] = {}
     links: dict[Path, str] = {}
-    for runs in collected.runs.values():
-        for run in runs:
-            name = f"{len(files) + 1}-{run.directory.resolve().name}.html"
-            links[run.directory] = f"{quote(folder.name)}/{quote(name, errors='replace')}"
-            files[folder / name] = build_run_page(run.directory, is_shared=request.is_shared).encode()
+    for directory in directories:
+        name = f"{len(files) + 1}-{directory.resolve().name}.html"
+        links[directory] = f"{quote(folder.name)}/{quote(name, errors='replace')}"
+        files[folder / name] = build_run_page(directory, is_shared=request.is_shared).encode()
     return files, links
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from repotrial._core.errors import ErrorCode, UsageError
 from repotrial._core.files import find_obstacle
 from repotrial.api._machine import MachineSettings
-from repotrial.api._pilot_analysis import analyze_conducted
+from repotrial.api._pilot_page import load_pilot_view
 from repotrial.api._pilot_review import list_review, show_review, write_label
 from repotrial.api._pilot_run import show_pilot
 from repotrial.api._recompute import decide_run
@@ -55,4 +55,4 @@ def _decide(run: Path, is_allowed: bool, operator: str, text: str) -> object:  #
 
 
 def _build_results(pilot: Path) -> bytes:
-    return render_document(build_document(analyses=[(analyze_conducted(pilot), None)]), "html")
+    return render_document(build_document(pilots=[load_pilot_view(pilot)]), "html")

@@ -28,7 +28,7 @@ def _hold_together() -> None:
 
 @app.command(
     "build",
-    short_help="Write one report about runs, tables of trials, analyses or retrieval.",
+    short_help="Write one report about runs, pilots, tables of trials or retrieval.",
     epilog="Example: repotrial report build runs --out report.html",
 )
 def build(  # noqa: PLR0913 - one parameter for each option
@@ -37,8 +37,8 @@ def build(  # noqa: PLR0913 - one parameter for each option
         typer.Argument(
             metavar="PATH...",
             readable=False,
-            help="Run directories, directories of runs, retrieval results, a table of trials (.csv), or what "
-            "`pilot analyze --json` printed (.json), the address of a store; any mix.",
+            help="Run directories, directories of runs, pilots, retrieval results, a table of trials (.csv), "
+            "what `pilot analyze --json` printed (.json), the address of a store; any mix.",
         ),
     ],
     *,
@@ -64,7 +64,8 @@ def build(  # noqa: PLR0913 - one parameter for each option
 ) -> None:
     """Write one file that opens from disk, asks for nothing and prints well.
 
-    Verdicts are computed anew from the evidence. A single run gives its page, several give a page of all.
+    Verdicts are computed anew from the evidence. A single run gives its page, several give a page of all. A
+    pilot gives its results after its end, and its plan alone before it.
     """
     target = Path(f"report.{form}") if out is None else out
     request = api.ReportRequest(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from repotrial._core.lazy import build_hooks
 
 if TYPE_CHECKING:
+    from repotrial.conduct._asked import iter_progress
     from repotrial.conduct._bundle import Bundle, write_bundle
     from repotrial.conduct._drive import ConductSettings, PilotNotice
     from repotrial.conduct._freeze import FreezeResult, stamp_registration
@@ -37,6 +38,7 @@ __all__ = [
     "Study",
     "StudyArm",
     "admit_places",
+    "iter_progress",
     "load_conducted",
     "load_documents",
     "render_pilot",

@@ -14,7 +14,7 @@ from repotrial.analysis import LoadedPlan, Registration
 from repotrial.conduct._freeze import LoadedRegistration, compute_code_digest, load_registrations
 from repotrial.conduct._head import check_head
 from repotrial.conduct._journal import Journal, JournalEntry
-from repotrial.conduct._stamp import find_stamp
+from repotrial.conduct._stamp import describe_stamp, find_stamp
 from repotrial.conduct._study import Study, digest_files
 from repotrial.signing import NoSigner, SigningKey
 from repotrial.trace import RunPaths, load_manifest
@@ -84,6 +84,15 @@ class PilotRecord(msgspec.Struct, frozen=True, kw_only=True):
             run_id: entry
             for run_id, entry in journal.conducted.items()
             if entry.registration >= self.first_counted
+        }
+
+    def describe_stamps(self, directory: Path) -> dict[int, str]:
+        """By version what an outside authority says of its time; empty if it has no stamp."""
+        return {
+            (version := one.signed.predicate.version): " ".join(
+                describe_stamp(directory, version, one.path.read_bytes())
+            )
+            for one in self.registrations
         }
 
     def verify(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from repotrial.report._analysis_text import render_analysis
 from repotrial.report._document import ReportDocument, Section, Table
+from repotrial.report._pilot_view import FrozenVersion, PilotView, PlanView
 from repotrial.report._render import read_stylesheet, render_template
 from repotrial.report._report import build_document, render_document
 from repotrial.report._retrieval_text import (
@@ -15,6 +16,9 @@ from repotrial.report._rows_text import render_rows
 from repotrial.report._run_page import build_run_page
 
 __all__ = [
+    "FrozenVersion",
+    "PilotView",
+    "PlanView",
     "ReportDocument",
     "Section",
     "Table",

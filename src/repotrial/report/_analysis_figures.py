@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -64,10 +64,12 @@ def draw_arm_rates(analysis: Analysis, prefix: str) -> Figure:
     rows = [
         _row(arm.name, arm.rate, f"{arm.successes} of {arm.trials}", n) for n, arm in enumerate(analysis.arms)
     ]
-    best = analysis.arms[0]
+    candidates = [arm for arm in analysis.arms if arm.role == "candidate"] or list(analysis.arms)
+    best = candidates[0]
     frame = Frame(
         name=f"{prefix}rates",
-        title=f"{best.name} succeeded most often: {best.successes} of {best.trials} trials",
+        title=f"{best.name} succeeded most often: {best.successes} of {best.trials} trials"
+        + (" (baselines aside)" if len(candidates) < len(analysis.arms) else ""),
         words=f"Successes over all trials with {analysis.level:.0%} intervals; tasks are the sampling units.",
         x_label="rate of success over all trials",
         show_x=show_share,
@@ -124,7 +126,7 @@ def draw_contrasts(analysis: Analysis, prefix: str) -> Figure | None:
 
 
 def draw_arm_frontier(analysis: Analysis, prefix: str) -> Figure | None:
-    """Cost of a trial against success; None where no cost is known."""
+    """Cost of a trial against success; None where no arm is known to have cost anything."""
     points = []
     for arm in analysis.arms:
         cost = find_mean_cost(arm)
@@ -140,7 +142,7 @@ def draw_arm_frontier(analysis: Analysis, prefix: str) -> Figure | None:
                 y_range=(low, high) if is_known else None,  # type: ignore[arg-type]  # as just seen
             )
         )
-    if not points:
+    if not any(point.x for point in points):
         return None
     frame = Frame(
         name=f"{prefix}frontier",
@@ -182,7 +184,9 @@ def draw_outcomes(analysis: Analysis, prefix: str) -> Figure:
     return _source(draw_bars(frame, parts, bars), analysis)
 
 
-def draw_trial_map(analysis: Analysis, table: TrialTable, prefix: str) -> Figure:
+def draw_trial_map(
+    analysis: Analysis, table: TrialTable, prefix: str, cells: Mapping[tuple[str, str], str]
+) -> Figure:
     """Tasks by arms: the share of successes."""
     arms = [arm.name for arm in analysis.arms]
     counts: dict[str, dict[str, list[int]]] = {}
@@ -194,7 +198,11 @@ def draw_trial_map(analysis: Analysis, table: TrialTable, prefix: str) -> Figure
         (
             task,
             [
-                HeatCell(share=found[arm][0] / found[arm][1], words=f"{found[arm][0]} of {found[arm][1]}")
+                HeatCell(
+                    share=found[arm][0] / found[arm][1],
+                    words=f"{found[arm][0]} of {found[arm][1]}",
+                    href=cells.get((task, arm), ""),
+                )
                 if arm in found
                 else None
                 for arm in arms
@@ -206,7 +214,8 @@ def draw_trial_map(analysis: Analysis, table: TrialTable, prefix: str) -> Figure
     frame = Frame(
         name=f"{prefix}map",
         title=f"{never} of {len(rows)} tasks were solved by no arm",
-        words="Each cell is filled by its share of successes and says it in words.",
+        words="Each cell is filled by its share of successes and says it in words."
+        + (" It opens its first run." if cells else ""),
         x_label="",
     )
     return _source(draw_heat_map(frame, arms, rows), analysis)

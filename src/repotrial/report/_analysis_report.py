@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from repotrial._core.absence import NotComputable
 from repotrial.analysis import Analysis, ArmFigures, ContrastFigures, IntervalFigure, TrialTable
@@ -16,19 +16,28 @@ from repotrial.report._analysis_figures import (
     draw_trials_flow,
     find_mean_cost,
 )
-from repotrial.report._document import ReportPart, Section, Source, Table
+from repotrial.report._analysis_sources import list_sources, name_source
+from repotrial.report._document import ReportPart, Section, Table
 from repotrial.report.figures.canvas import Cell, Figure
 
 _PLACES = 4
+_MOST_SENTENCES = 12
 
 
-def build_analysis_part(analysis: Analysis, table: TrialTable | None, *, prefix: str) -> ReportPart:
+def build_analysis_part(
+    analysis: Analysis,
+    table: TrialTable | None,
+    *,
+    prefix: str,
+    cells: Mapping[tuple[str, str], str] | None = None,
+) -> ReportPart:
     """All of an analysis.
 
     Args:
         analysis: What was found.
         table: The trials behind it; None where only the analysis is there.
         prefix: Before all anchors, so that several analyses fit into one report.
+        cells: Where the map of tasks and arms leads to; empty if nowhere.
     """
     outcomes = [draw_outcomes(analysis, prefix)]
     sections = [
@@ -44,7 +53,7 @@ def build_analysis_part(analysis: Analysis, table: TrialTable | None, *, prefix:
         ),
         _build_contrasts(analysis, prefix),
         _build_costs(analysis, prefix),
-        *_build_tasks(analysis, table, prefix),
+        *_build_tasks(analysis, table, prefix, cells or {}),
         Section(
             name=f"{prefix}outcomes-by-arm",
             title="How trials ended",
@@ -58,8 +67,7 @@ def build_analysis_part(analysis: Analysis, table: TrialTable | None, *, prefix:
             name=f"{prefix}notes",
             title="What must be known, and what this does not show",
             words=(
-                f"{analysis.label}.",
-                *(f"{note}." for note in analysis.notes),
+                *(f"{text[:1].upper()}{text[1:]}." for text in (analysis.label, *analysis.notes)),
                 "Intervals are over tasks like these; other tasks, dates and prices are not shown.",
             ),
             is_list=True,
@@ -69,10 +77,7 @@ def build_analysis_part(analysis: Analysis, table: TrialTable | None, *, prefix:
         title=f"{len(analysis.arms)} arms on {analysis.tasks} tasks",
         lead=tuple(_iter_lead(analysis)),
         sections=tuple(sections),
-        sources=tuple(
-            Source(name=f"{prefix}{found.name}", file=found.file, digest=found.digest, words="of its bytes")
-            for found in analysis.artefacts
-        ),
+        sources=list_sources(analysis, prefix),
     )
 
 
@@ -80,16 +85,24 @@ def _iter_lead(analysis: Analysis) -> Iterator[str]:
     """The decision in a sentence with its uncertainty; then what it does not show."""
     first = next((c for c in analysis.contrasts if c.family == "primary"), None)
     yield _describe_contrast(first, analysis) if first is not None else _describe_arm(analysis.arms[0])
-    costs = [(cost, arm.name) for arm in analysis.arms if (cost := find_mean_cost(arm)) is not None]
-    if len(costs) > 1 and min(costs)[1] != analysis.arms[0].name:
-        first_cost = find_mean_cost(analysis.arms[0])
-        cheapest, name = min(costs)
-        words = "" if first_cost is None else f"; {analysis.arms[0].name} {first_cost:.3g} USD"
-        yield f"{name} is the cheapest: {cheapest:.3g} USD a trial{words}."
+    yield from _describe_cheapest(analysis)
     for group in analysis.tied[:3]:
         yield group.sentence
     yield f"Decision rule: {analysis.decision}."
     yield f"{analysis.label[:1].upper()}{analysis.label[1:]}."
+
+
+def _describe_cheapest(analysis: Analysis) -> Iterator[str]:
+    """Who costs least, against the one that succeeds most; nothing if all cost the same."""
+    arms = [arm for arm in analysis.arms if arm.role == "candidate"]
+    costs = {arm.name: cost for arm in arms if (cost := find_mean_cost(arm)) is not None}
+    if len(costs) < 2 or arms[0].name not in costs:  # noqa: PLR2004 - nothing to compare
+        return
+    name = min(costs, key=lambda each: costs[each])
+    best = costs[arms[0].name]
+    if costs[name] < best:
+        times = f", {best / costs[name]:.1f} times as much" if costs[name] else ""
+        yield f"{name} is cheapest: {costs[name]:.3g} USD a run; {arms[0].name}: {best:.3g} USD{times}."
 
 
 def _describe_contrast(found: ContrastFigures, analysis: Analysis) -> str:
@@ -159,7 +172,7 @@ def _build_rates(analysis: Analysis, prefix: str) -> Table:
             "ICC",
         ),
         rows=tuple(rows),
-        sources=_list_sources(analysis, prefix, len(rows)),
+        sources=_name_arms(analysis, prefix),
         note="Rate: successes over all trials. Low and high: "
         f"{analysis.level:.0%} interval over tasks ({analysis.arms[0].rate.method}). Rate of scorable: over "
         "successes, failures and errors; conditional, and not in the place of the rate. ICC: of two "
@@ -167,10 +180,9 @@ def _build_rates(analysis: Analysis, prefix: str) -> Table:
     )
 
 
-def _list_sources(analysis: Analysis, prefix: str, rows: int) -> tuple[str, ...]:
-    """The artefact that each row was computed from; the first of several."""
-    first = analysis.artefacts[0].name if analysis.artefacts else ""
-    return tuple(f"{prefix}{first}" for _ in range(rows))
+def _name_arms(analysis: Analysis, prefix: str) -> tuple[str, ...]:
+    """For each arm the anchor of what its figures were computed from."""
+    return tuple(name_source(analysis, prefix, arm.computed_from) for arm in analysis.arms)
 
 
 def _spread(found: IntervalFigure | NotComputable) -> tuple[Cell, Cell, Cell]:
@@ -186,30 +198,21 @@ def _round(value: float | NotComputable) -> Cell:
 def _build_contrasts(analysis: Analysis, prefix: str) -> Section:
     drawn = draw_contrasts(analysis, prefix)
     rows = tuple(_build_contrast(found) for found in analysis.contrasts)
+    has_looks = any(not isinstance(found.after_looks, NotComputable) for found in analysis.contrasts)
     table = Table(
         title="",
         name=f"{prefix}contrast",
-        columns=(
-            "contrast",
-            "family",
-            "tasks",
-            "difference",
-            "low",
-            "high",
-            "low, family",
-            "high, family",
-            "p",
-            "p, Holm",
-            "p, sign flips",
-            "told apart",
-            "in words",
-        ),
+        columns=_CONTRAST_COLUMNS,
         rows=rows,
-        sources=_list_sources(analysis, prefix, len(rows)),
+        sources=tuple(name_source(analysis, prefix, found.computed_from) for found in analysis.contrasts),
         note="Differences are means over the tasks that both arms have. Low and high of the family are "
-        "adjusted for all its contrasts (Bonferroni), p by Holm.",
+        "adjusted for all primary contrasts (Bonferroni), p by Holm; exploratory contrasts have neither. "
+        "Sign flips: p by permutation, beside p and not in its place."
+        + (" One contrast could stop the pilot: its p is sequential." if has_looks else ""),
     )
-    words = () if rows else ("One arm alone: there is nothing to compare it with.",)
+    words = tuple(found.sentence for found in analysis.contrasts[:_MOST_SENTENCES])
+    if not rows:
+        words = ("One arm alone: there is nothing to compare it with.",)
     return Section(
         name=f"{prefix}paired",
         title="Paired differences",
@@ -220,15 +223,25 @@ def _build_contrasts(analysis: Analysis, prefix: str) -> Section:
 
 
 def _build_contrast(found: ContrastFigures) -> tuple[Cell, ...]:
+    is_primary = found.family == "primary"
+    adjusted = (found.low_family, found.high_family, found.p_holm)
     return (
-        found.name,
+        f"{found.first} less {found.second}",
         found.family,
         found.tasks,
-        *map(_round, (found.difference, found.low, found.high, found.low_family, found.high_family)),
-        *map(_round, (found.p, found.p_holm, found.p_sign_flip)),
-        "yes" if found.is_told_apart else "no",
-        found.sentence,
+        *map(_round, (found.difference, found.low, found.high)),
+        *(map(_round, adjusted[:2]) if is_primary else (None, None)),
+        _round(found.p),
+        _round(found.p_holm) if is_primary else None,
+        _round(found.p_sign_flip),
+        ("told apart" if found.is_told_apart else "tied") if is_primary else "",
     )
+
+
+_CONTRAST_COLUMNS = (
+    "contrast", "family", "tasks", "difference", "low", "high", "low, family", "high, family", "p",
+    "p, Holm", "p, sign flips", "",
+)  # fmt: skip
 
 
 def _build_costs(analysis: Analysis, prefix: str) -> Section:
@@ -238,7 +251,7 @@ def _build_costs(analysis: Analysis, prefix: str) -> Section:
         name=f"{prefix}success-cost",
         columns=("arm", "USD for a success", "low", "high"),
         rows=tuple((arm.name, *_spread(arm.cost_per_success)) for arm in analysis.arms),
-        sources=_list_sources(analysis, prefix, len(analysis.arms)),
+        sources=_name_arms(analysis, prefix),
         note="Cost of all trials, failures included, over the successes.",
     )
     amounts = _build_amounts(analysis, prefix)
@@ -272,15 +285,22 @@ def _build_amounts(analysis: Analysis, prefix: str) -> Table:
         name=f"{prefix}amount",
         columns=("arm", "of", *(name.replace("_", " ") for name in columns)),
         rows=tuple(rows),
-        sources=_list_sources(analysis, prefix, len(rows)),
+        sources=tuple(
+            name_source(analysis, prefix, arm.computed_from)
+            for arm in analysis.arms
+            for spreads in (arm.cost_usd, arm.wall_seconds)
+            for _ in spreads
+        ),
         is_folded=True,
     )
 
 
-def _build_tasks(analysis: Analysis, table: TrialTable | None, prefix: str) -> Iterator[Section]:
+def _build_tasks(
+    analysis: Analysis, table: TrialTable | None, prefix: str, cells: Mapping[tuple[str, str], str]
+) -> Iterator[Section]:
     if table is None:
         return
-    figures: list[Figure] = [draw_trial_map(analysis, table, prefix)]
+    figures: list[Figure] = [draw_trial_map(analysis, table, prefix, cells)]
     if (drawn := draw_time_to_success(analysis, table, prefix)) is not None:
         figures.insert(0, drawn)
     yield Section(name=f"{prefix}tasks", title="Time to success, and task by task", figures=tuple(figures))
@@ -309,7 +329,7 @@ def _build_bounds(analysis: Analysis, prefix: str) -> Table:
             "rate if all succeeded",
         ),
         rows=tuple(rows),
-        sources=_list_sources(analysis, prefix, len(rows)),
+        sources=_name_arms(analysis, prefix),
         note="Where the order of two arms depends on these bounds, it depends on unknown outcomes.",
     )
 
@@ -325,6 +345,8 @@ def _build_repeats(analysis: Analysis, prefix: str) -> Table:
         name=f"{prefix}repeat",
         columns=("arm", "k", "at least one of k", "low", "high", "all of k", "low", "high"),
         rows=tuple(rows),
-        sources=_list_sources(analysis, prefix, len(rows)),
+        sources=tuple(
+            name_source(analysis, prefix, arm.computed_from) for arm in analysis.arms for _ in arm.repeats
+        ),
         note="pass@k and pass^k as means over tasks.",
     )

@@ -10,6 +10,9 @@ from repotrial.report._analysis_report import build_analysis_part
 from repotrial.report._document import ReportDocument, ReportPart, join_parts
 from repotrial.report._document_page import render_report_page
 from repotrial.report._document_text import render_report_json, render_report_markdown
+from repotrial.report._pilot_report import build_pilot_part
+from repotrial.report._pilot_view import PilotView, PlanView
+from repotrial.report._plan_part import build_plan_part
 from repotrial.report._retrieval_text import build_retrieval_part
 from repotrial.report._runs_report import build_runs_part
 from repotrial.retrieval import RetrievalReport
@@ -17,6 +20,7 @@ from repotrial.retrieval import RetrievalReport
 
 def build_document(
     *,
+    pilots: Sequence[PilotView | PlanView] = (),
     analyses: Sequence[tuple[Analysis, TrialTable | None]] = (),
     runs: CollectedSummary | None = None,
     retrieval: RetrievalReport | None = None,
@@ -26,6 +30,7 @@ def build_document(
     """One report of all that is given.
 
     Args:
+        pilots: Each after its end with all outcomes, before it as planned.
         analyses: Each with the trials behind it, where those are there.
         runs: A set of runs, judged anew.
         retrieval: Retrieval results.
@@ -33,6 +38,12 @@ def build_document(
         pages: For each run directory its own page, as a link.
     """
     parts: list[ReportPart] = []
+    for number, pilot in enumerate(pilots, start=1):
+        prefix = f"p{number}-"
+        if isinstance(pilot, PilotView):
+            parts.append(build_pilot_part(pilot, prefix=prefix, is_shared=is_shared, pages=pages or {}))
+        else:
+            parts.append(build_plan_part(pilot, prefix=prefix))
     for number, (analysis, table) in enumerate(analyses):
         prefix = "" if number == 0 else f"a{number + 1}-"
         parts.append(build_analysis_part(analysis, table, prefix=prefix))

@@ -90,7 +90,7 @@ def build_runs_part(collected: CollectedSummary, *, is_shared: bool, pages: Mapp
         title=f"Agents on trial: {_count(count, 'run')} on {_count(len(contracts), 'contract')}",
         lead=tuple(_iter_lead(summary, pairs)),
         sections=tuple(sections),
-        runs=tuple(_iter_views(numbered, is_shared=is_shared, pages=pages)),
+        runs=tuple(iter_views(numbered, is_shared=is_shared, pages=pages)),
         sources=sources,
     )
 
@@ -354,7 +354,8 @@ def _iter_remarks(summary: RunsSummary) -> Iterator[str]:
     yield summary.aggregate.error_treatment
 
 
-def _iter_views(numbered: _Anchored, *, is_shared: bool, pages: Mapping[Path, str]) -> Iterator[RunView]:
+def iter_views(numbered: _Anchored, *, is_shared: bool, pages: Mapping[Path, str]) -> Iterator[RunView]:
+    """Runs one by one, at most five hundred."""
     everything = [(name, item) for name, runs in numbered.items() for item in runs]
     for name, (anchor, run, row) in everything[:_MOST_DETAILS]:
         files = _list_changed(run.evidence.change)

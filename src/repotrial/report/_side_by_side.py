@@ -39,7 +39,7 @@ class _Trail(msgspec.Struct, frozen=True, kw_only=True):
     is_cut: bool
 
 
-def build_side_by_side(numbered: _Numbered, *, is_shared: bool) -> Iterator[Section]:
+def build_side_by_side(numbered: _Numbered, *, is_shared: bool, prefix: str = "") -> Iterator[Section]:
     """One table for each contract with several runs; nothing if there is no such contract."""
     by_contract: dict[str, list[tuple[str, str, JudgedRun, RunRow]]] = {}
     for name, runs in numbered.items():
@@ -56,16 +56,14 @@ def build_side_by_side(numbered: _Numbered, *, is_shared: bool) -> Iterator[Sect
     if len(several) > _MOST_CONTRACTS:
         words.append(f"{len(several) - _MOST_CONTRACTS} more contracts are left out: name fewer runs.")
     tables = tuple(
-        _build_table(number, runs, is_shared=is_shared)
+        _build_table(f"{prefix}beside{number}", runs, is_shared=is_shared)
         for number, runs in enumerate(sorted(several, key=lambda runs: runs[0][3].contract or ""), start=1)
         if number <= _MOST_CONTRACTS
     )
-    yield Section(name="side-by-side", title="Side by side", words=tuple(words), tables=tables)
+    yield Section(name=f"{prefix}side-by-side", title="Side by side", words=tuple(words), tables=tables)
 
 
-def _build_table(
-    number: int, runs: Sequence[tuple[str, str, JudgedRun, RunRow]], *, is_shared: bool
-) -> Table:
+def _build_table(name: str, runs: Sequence[tuple[str, str, JudgedRun, RunRow]], *, is_shared: bool) -> Table:
     shown = runs[:_MOST_RUNS]
     trails = [_read_trail(run) for _, _, run, _ in shown]
     checks = list(dict.fromkeys(check.check for _, _, run, _ in shown for check in run.card.checks))
@@ -86,7 +84,7 @@ def _build_table(
     left_out = len(runs) - len(shown)
     return Table(
         title=f"{contract}: {len(shown)} runs",
-        name=f"beside{number}",
+        name=name,
         columns=("", *_label(shown)),
         rows=tuple(rows),
         note=f"{left_out} more runs of this contract are left out: name fewer runs." if left_out else "",

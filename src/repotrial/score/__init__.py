@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from repotrial.score._rejudged import RejudgedExecution, RejudgedVerdict, list_rejudged, write_rejudged
     from repotrial.score._report import RunReport, build_run_report, write_verdict
     from repotrial.score._schema import build_score_schemas
-    from repotrial.score._taxonomy import load_taxonomy
+    from repotrial.score._taxonomy import load_artifact, load_taxonomy, load_weights
     from repotrial.score._worker_keys import WORKER_KEYS, iter_vouched, sign_worker_key
 else:
     __getattr__, __dir__ = build_hooks(__name__)
@@ -127,9 +127,11 @@ __all__ = [
     "label_agents",
     "label_versions",
     "list_rejudged",
+    "load_artifact",
     "load_change",
     "load_evidence",
     "load_taxonomy",
+    "load_weights",
     "order_reasons",
     "price_run",
     "read_programs",

@@ -47,7 +47,7 @@ def fit_scale(values: Sequence[float], *, start: float, end: float, around: Sequ
     known = [value for value in (*values, *around) if math.isfinite(value)] or [0.0, 1.0]
     low, high = min(known), max(known)
     if low == high:
-        low, high = low - 0.5, high + 0.5
+        low, high = (low, low + 1) if low >= 0 and 0 in around else (low - 0.5, high + 0.5)
     room = (high - low) * 0.04
     is_zero_based = low >= 0 and 0 in around
     return Scale(low=0.0 if is_zero_based else low - room, high=high + room, start=start, end=end)

@@ -109,11 +109,10 @@ def _draw_cell(
         canvas.rect(corner, size, "box bar", title, cell.href)
         if cell.share > 0:
             inner = (size[0] * cell.share, size[1])
-            canvas.rect(corner, inner, "k0 fill", title, cell.href)
+            canvas.rect(corner, inner, "k0 fill heat", title, cell.href)
     if size[0] >= measure(cell.words) + 6 and size[1] > 14:  # noqa: PLR2004 - the height of a letter
         x, y = corner[0] + size[0] - 4, corner[1] + size[1] - 6
-        is_dark = not isinstance(cell.share, NotComputable) and cell.share > 0.9  # noqa: PLR2004 - nearly full
-        canvas.text(x, y, cell.words, anchor="end", css="on-dark" if is_dark else "")
+        canvas.text(x, y, cell.words, anchor="end")
 
 
 class FlowStep(msgspec.Struct, frozen=True, kw_only=True):

@@ -91,7 +91,8 @@ def draw_intervals(
         canvas.text(left - 8, y + 4, cut(row.label, _NAMES), anchor="end")
         canvas.text(_WIDTH - 4, y + 4, row.note, anchor="end", css="soft")
         if isinstance(row.value, NotComputable):
-            canvas.text(left + 6, y + 4, f"not computable: {row.value.reason}", css="soft")
+            words = cut(f"not computable: {row.value.reason}", right - left - 10)
+            canvas.text(left + 6, y + 4, words, css="soft")
             continue
         title = f"{row.label}: {_describe(row, frame.show_x)}"
         if row.low is not None and row.high is not None:

@@ -36,7 +36,7 @@
         shown += fits ? 1 : 0;
       }
       const column = Number(state.get("sort") ?? -1);
-      const how = heads[column] ? `sorted by ${heads[column].dataset.name}, ${state.get("way") === "down" ? "descending" : "ascending"}; rows without a value last; errors and invalid runs are sorted like all others` : "in the order of agents and contracts";
+      const how = heads[column] ? `sorted by ${heads[column].dataset.name}, ${state.get("way") === "down" ? "descending" : "ascending"}; rows without a value last; errors and invalid runs are sorted like all others` : "in the order of this table's note";
       said.textContent = `${shown} of ${rows.length} runs, ${how}`;
     };
     const sort = () => {

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from repotrial.api import judge_run
 from repotrial.environment import InstallationSettings, open_installation
 from repotrial.run import ScriptAgent, conduct_run
 from repotrial.run._request import NetworkAccess
@@ -65,11 +66,16 @@ def _serve() -> Iterator[int]:
 
 
 def _conduct(place: Path, network: str, script: bytes, runs: str) -> RunPaths:
+    text = SAY.replace("[policy]\n", f"[policy]\n{network}\n")
+    return _conduct_contract(place, text, script, runs)
+
+
+def _conduct_contract(place: Path, text: str, script: bytes, runs: str) -> RunPaths:
     contract = place / f"contract-{runs}"
     tape = place / "tape"
     if tape.exists():
         shutil.copytree(tape, contract / "tape")
-    loaded = make_say_contract(contract, SAY.replace("[policy]\n", f"[policy]\n{network}\n"))
+    loaded = make_say_contract(contract, text)
     settings = InstallationSettings(cache=place / "cache", home=place, variables={}, secrets={})
     with open_installation(loaded, settings) as installation:
         request = build_request(loaded, ScriptAgent(script=script), installation, place / runs)
@@ -79,9 +85,11 @@ def _conduct(place: Path, network: str, script: bytes, runs: str) -> RunPaths:
     return ended.paths
 
 
-def _list_verdicts(paths: RunPaths) -> list[str]:
+def _list_verdicts(paths: RunPaths, phase: str = "act") -> list[str]:
     alerts = (event.payload for event in iter_events(paths.trace))
-    return [a.rule for a in alerts if isinstance(a, MonitorAlert) and a.monitor == "network"]
+    return [
+        a.rule for a in alerts if isinstance(a, MonitorAlert) and a.monitor == "network" and a.phase == phase
+    ]
 
 
 def test_a_listed_host_is_reached_and_others_are_refused_and_a_replay_needs_nobody() -> None:
@@ -99,3 +107,53 @@ def test_a_listed_host_is_reached_and_others_are_refused_and_a_replay_needs_nobo
         replayed = _conduct(place, 'network = { kind = "replay", recording = "tape" }', script, "replayed")
         assert _list_verdicts(replayed)[0] == "network-replayed"
         assert b"+hello" in replayed.change.read_bytes()
+
+
+_ASK = """\
+import os, urllib.request
+proxies = urllib.request.ProxyHandler({{"http": os.environ.get("HTTP_PROXY", "http://127.0.0.1:4001")}})
+opened = urllib.request.build_opener(proxies)
+said = opened.open("http://example.org:{port}/greeting").read()
+assert said == open("said.txt", "rb").read(), said
+try:
+    opened.open("http://example.net:{port}/")
+except OSError:
+    raise SystemExit(0)
+raise SystemExit("reached a host that no list names")
+"""
+
+
+def _ask_in_check(network: str, port: int, *, check_id: str = "said") -> str:
+    """The contract, with one of its checks asking a host for the greeting."""
+    ask = f"python3 -c '{_ASK.format(port=port)}'"
+    head, name, rest = SAY.partition(f'id = "{check_id}"\n')
+    before, _, after = rest.partition('run = "')
+    return head + name + f'{network}\n{before}run = """\n{ask}"""\n' + after.partition("\n")[2]
+
+
+def test_a_check_reaches_the_hosts_of_its_own_list_on_record_and_replays_without_them() -> None:
+    require_sandboxes()
+    with scratch() as place:
+        with _serve() as port:
+            allowed = f'network = {{ kind = "allow-list", hosts = ["example.org:{port}"] }}'
+            live = _conduct_contract(place, _ask_in_check(allowed, port), b"echo hello > said.txt", "live")
+        assert judge_run(live.root).is_success
+        assert _list_verdicts(live, "accept") == ["network-passed", "network-refused"]
+        assert _list_verdicts(live) == [], "the agent has none of it"
+        shutil.copytree(live.acceptance / "said" / "network-1", place / "tape")
+        replay = 'network = { kind = "replay", recording = "tape" }'
+        replayed = _conduct_contract(place, _ask_in_check(replay, port), b"echo hello > said.txt", "replayed")
+        assert judge_run(replayed.root).is_success
+        assert _list_verdicts(replayed, "accept")[0] == "network-replayed"
+
+
+def test_a_check_without_a_list_reaches_nothing_though_another_check_may() -> None:
+    """The list of one check, and that of the agent, are no list of another."""
+    require_sandboxes()
+    with scratch() as place, _serve() as port:
+        allowed = f'network = {{ kind = "allow-list", hosts = ["example.org:{port}"] }}'
+        text = _ask_in_check("", port, check_id="kept").replace("[policy]\n", f"[policy]\n{allowed}\n")
+        text = text.replace('id = "said"\n', f'id = "said"\n{allowed}\n')
+        ended = _conduct_contract(place, text, b"echo hello > said.txt", "live")
+        assert not judge_run(ended.root).is_success
+        assert _list_verdicts(ended, "accept") == []

@@ -118,6 +118,18 @@ PINS = [
         "a hard rule",
         contract={"policy": {"network": ALLOW, "violations": {"network": "hard"}}},
     ),
+    speaks("network-in-check", "a live host", contract=check(network=ALLOW)),
+    quiet(
+        "network-in-check",
+        "recorded",
+        contract=check(network=ALLOW | {"recording": "net"}),
+        files=(pin("net/web.jsonl"),),
+    ),
+    evasion(
+        "network-in-check",
+        "a recording that is not there",
+        contract=check(network=ALLOW | {"recording": "net"}),
+    ),
     speaks("network-wildcard", "everything", contract=network("*")),
     quiet(
         "network-wildcard", "below a domain", contract=network("*.files.example.org", "index.example.org:443")
@@ -126,6 +138,7 @@ PINS = [
     evasion("network-wildcard", "with a port and a dot", contract=network("*.com.:443")),
     evasion("network-wildcard", "in the middle", contract=network("api.*.com")),
     evasion("network-wildcard", "in setup", contract=step(network=ALLOW | {"hosts": ["*"]})),
+    evasion("network-wildcard", "in a check", contract=check(network=ALLOW | {"hosts": ["*"]})),
 ]
 
 CHECKS = [

@@ -95,6 +95,7 @@ def _assemble(loaded: LoadedContract, pin: RepositoryPin) -> ContractLock:
 def find_replay_label(contract: Contract, files: tuple[FilePin, ...]) -> Literal["replayable", "conditional"]:
     """C12: what needs the network and is not recorded cannot be replayed."""
     networks = [contract.policy.network, *(step.network for step in contract.setup)]
+    networks += [check.network for check in contract.checks]
     live = (network for network in networks if isinstance(network, AllowListNetwork))
     return "replayable" if all(is_recorded(network, files) for network in live) else "conditional"
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 
 from repotrial._core.words import Gate
+from repotrial.contract._environment import Network
 from repotrial.contract._types import (
     EnvName,
     Identifier,
@@ -125,6 +126,8 @@ class Check(StrictDocument, frozen=True, kw_only=True):
     """Differing outcomes that certification accepts over its repeats."""
     services: tuple[Identifier, ...] = ()
     """Services of the environment that must be ready."""
+    network: Network = "none"
+    """What the commands of this check may reach, through the proxy and on record (Q7)."""
     variables: dict[EnvName, str] = {}
     """Environment of this check alone."""
     timeout_seconds: Seconds | None = None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from repotrial._core.errors import ErrorCode, MachineError
 from repotrial._core.words import AlertSeverity
-from repotrial.contract import AllowListNetwork, Network, ReplayNetwork
+from repotrial.contract import AllowListNetwork, Check, Network, ReplayNetwork
 from repotrial.environment import ContractSandbox
 from repotrial.gateway import GatewayLoop
 from repotrial.isolation import Bind, open_listener
@@ -40,6 +40,9 @@ class NetworkPlan:
     """What a sandbox needs so that its programs find the proxy; nothing where the contract declares none."""
 
     declared: AllowListNetwork | ReplayNetwork | None = None
+    phase: Literal["act", "accept"] = "act"
+    record_to: Path | None = None
+    """Where answers are recorded; None for the run directory itself."""
     authority: RunAuthority | None = None
     variables: dict[str, str] = field(default_factory=dict)
     binds: tuple[Bind, ...] = ()
@@ -55,10 +58,10 @@ class NetworkPlan:
         directory = run.plan.loaded.directory
         proxy = build_network_proxy(
             self.declared,
-            sink=_AttemptLog(run.writer),
+            sink=_AttemptLog(run.writer, self.phase),
             authority=self.authority,
             tape=_find_tape(self.declared, directory),
-            record_to=run.paths.root,
+            record_to=self.record_to or run.paths.root,
             resolver=access.resolver,
             check=access.check,
         )
@@ -68,6 +71,17 @@ class NetworkPlan:
             raise NETWORK_RECORD.error(
                 f"expected every attempt to use the network on record, found: {'; '.join(proxy.problems)}"
             )
+
+
+def plan_check_network(check: Check, run: BoundRun, stack: ExitStack) -> NetworkPlan:
+    """The same for an execution of a check: by its own list only, recorded beside what it left (Q7)."""
+    plan = plan_network(check.network, run, stack)
+    if plan.declared is None:
+        return plan
+    kept = run.paths.acceptance / check.id
+    place = kept / f"network-{len(list(kept.glob('network-*'))) + 1}"
+    place.mkdir(parents=True)
+    return replace(plan, phase="accept", record_to=place)
 
 
 def plan_network(network: Network, run: BoundRun, stack: ExitStack) -> NetworkPlan:
@@ -98,8 +112,9 @@ def _find_tape(network: AllowListNetwork | ReplayNetwork, directory: Path) -> Pa
 class _AttemptLog:
     """Turns attempts into events; beyond a bound only refusals are told one by one."""
 
-    def __init__(self, writer: TraceWriter) -> None:
+    def __init__(self, writer: TraceWriter, phase: Literal["act", "accept"]) -> None:
         self._writer = writer
+        self._phase = phase
         self._kept = 0
 
     def __call__(self, attempt: NetworkAttempt) -> None:
@@ -112,7 +127,7 @@ class _AttemptLog:
             monitor="network",
             rule=f"network-{attempt.verdict}",
             severity=severity,
-            phase="act",
+            phase=self._phase,
             signals=(
                 Signal(name="sent_bytes", value=attempt.sent_bytes),
                 Signal(name="received_bytes", value=attempt.received_bytes),

@@ -77,7 +77,7 @@ class RunPaths(msgspec.Struct, frozen=True):
 
     @property
     def acceptance(self) -> Path:
-        """By check and execution: the files that it left, and what each of its commands printed, bounded."""
+        """By check and execution: files that it left, bounded output of its commands, recorded answers."""
         return self.root / "acceptance"
 
     @property

@@ -161,6 +161,30 @@ def network_in_run(subject: LintSubject) -> Iterator[RuleFinding]:
     yield from _unrecorded(subject, "policy.network", subject.contract.policy.network)
 
 
+@rule(
+    "network-in-check",
+    "warning",
+    example="""
+    [[checks]]
+    id = "tests"
+    gate = "acceptance"
+    run = "python -m pytest tests"
+    timeout_seconds = 300
+    network = { kind = "allow-list", hosts = ["api.example.org"] }
+    """,
+)
+def network_in_check(subject: LintSubject) -> Iterator[RuleFinding]:
+    """A check uses the network, and nothing is recorded for replay.
+
+    Why: the verdict then depends on what the hosts answer on that day, and candidate code may reach them, too
+    (Q7). The contract is labelled non-replayable (C12).
+
+    Fix: leave the network off, or name a `recording`.
+    """
+    for index, check in enumerate(subject.contract.checks):
+        yield from _unrecorded(subject, f"checks[{index}].network", check.network)
+
+
 def _unrecorded(subject: LintSubject, field: str, network: Network) -> Iterator[RuleFinding]:
     if isinstance(network, AllowListNetwork) and not is_recorded(network, subject.loaded.files):
         hosts = list_some(network.hosts, most=_SHOWN_HOSTS)
@@ -188,8 +212,10 @@ def network_wildcard(subject: LintSubject) -> Iterator[RuleFinding]:
 
     Fix: name the hosts; a wildcard needs at least two labels after it, such as `*.files.example.org`.
     """
-    networks = [(f"setup[{i}].network", step.network) for i, step in enumerate(subject.contract.setup)]
-    for field, network in [*networks, ("policy.network", subject.contract.policy.network)]:
+    contract = subject.contract
+    networks = [(f"setup[{i}].network", step.network) for i, step in enumerate(contract.setup)]
+    networks += [(f"checks[{i}].network", check.network) for i, check in enumerate(contract.checks)]
+    for field, network in [*networks, ("policy.network", contract.policy.network)]:
         if not isinstance(network, AllowListNetwork):
             continue
         for index, host in enumerate(network.hosts):
@@ -217,5 +243,6 @@ RULES = (
     unpinned_mount,
     network_in_setup,
     network_in_run,
+    network_in_check,
     network_wildcard,
 )

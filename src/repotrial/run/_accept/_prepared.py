@@ -25,6 +25,7 @@ from repotrial.run._accept._candidate import (
 )
 from repotrial.run._context import BoundRun
 from repotrial.run._monitors import watch_check
+from repotrial.run._network import plan_check_network
 from repotrial.trace import Exited
 from repotrial.witness import SyscallMonitor
 from repotrial.workspace import (
@@ -199,14 +200,17 @@ class Prepared:
             for name, value in JUDGE_VARIABLES.items()
             if name not in contract.environment.variables
         }
+        network = plan_check_network(check, run, self._around_sandbox)
+        results = Bind(source=self.results.path, target=RESULTS_PLACE, is_writable=True)
         sandbox = run.installation.open_sandbox(
             self.workspace,
             SandboxRequest(
                 phase="accept",
-                binds=(*files, Bind(source=self.results.path, target=RESULTS_PLACE, is_writable=True)),
+                binds=(*files, results, *network.binds),
                 variables={
                     **judge,
                     **run.manifest.seeds.test_variables,
+                    **network.variables,
                     **check.variables,
                     "REPOTRIAL_RESULTS": RESULTS_PLACE,
                 },
@@ -220,6 +224,7 @@ class Prepared:
         self._around_sandbox.enter_context(monitor.watch(sandbox))
         self._around_sandbox.enter_context(run.settings.stopper.watch(sandbox))
         self._around_sandbox.enter_context(run.books.watch(lambda _: sandbox.close()))
+        self._around_sandbox.enter_context(network.serve(run, sandbox, run.settings.network))
         self._sandbox, self._check_id = sandbox, check.id
         return sandbox
 
@@ -271,5 +276,6 @@ def apply_early(run: BoundRun, check: Check, patch: bytes) -> tuple[Prepared, Co
 def leaves_git_alone(environment: Environment, check: Check) -> bool:
     """Whether git is the host's own, nothing steers it, and nothing but the base is in its tree."""
     has_others = bool(environment.services or environment.mounts or check.files or check.needs)
+    has_others = has_others or check.network != "none"
     names = (*environment.variables, *check.variables, *(secret.name for secret in environment.secrets))
     return environment.image == "host" and not has_others and not any(map(_STEERING.match, names))
